@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::http::{Answer, Http, Repeat};
-use crate::job::State;
 use crate::options::Options;
 use crate::said::Said;
+use crate::state::State;
 
 /// Time for an address that was only learned to answer.
 const LEARNED: Duration = Duration::from_secs(3);

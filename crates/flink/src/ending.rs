@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use crate::cluster::{Cluster, Stop};
 use crate::error::{Error, StatementError};
 use crate::gateway::Again;
-use crate::job::{Job, State};
+use crate::job::Job;
 use crate::said::{Lacking, Said};
+use crate::state::State;
 
 /// So long it takes effect to be asked to end, before it is asked again.
 const EFFECT: Duration = Duration::from_secs(5);
@@ -46,10 +47,11 @@ impl Job {
                 _ => self.gateway.run(&format!("STOP JOB '{}'", self.id()), &[], Again::Harmless).err(),
             }
             .or(why);
-            let patience = EFFECT.min(end.saturating_duration_since(Instant::now()));
-            let state = self.wait(patience, State::is_over)?;
-            if state.is_over() {
-                return Ok(state);
+            match self.wait(EFFECT.min(left(end)), State::is_over) {
+                Ok(state) if state.is_over() => return Ok(state),
+                Ok(_) => {}
+                Err(error) if error.is_passing() => why = Some(error),
+                Err(error) => return Err(error),
             }
             if Instant::now() >= end {
                 break;
@@ -70,11 +72,14 @@ impl Job {
         let mut why = None;
         let mut savepoint = None;
         for way in [Way::Gateway, Way::Cluster].into_iter().cycle() {
-            let left = end.saturating_duration_since(Instant::now());
-            let state = self.wait(left, |state| *state == State::Running)?;
-            if state.is_over() {
-                self.forget_savepoint(savepoint.as_deref());
-                return Ok(Drained { state, savepoint });
+            match self.wait(left(end), |state| *state == State::Running) {
+                Ok(state) if state.is_over() => {
+                    self.forget_savepoint(savepoint.as_deref());
+                    return Ok(Drained { state, savepoint });
+                }
+                Ok(_) => {}
+                Err(error) if error.is_passing() => why = Some(error),
+                Err(error) => return Err(error),
             }
             if Instant::now() >= end {
                 break;
@@ -91,8 +96,8 @@ impl Job {
                 Err(error) => why = Some(error),
             }
             // The savepoint is complete a moment before the job is over.
-            let left = end.saturating_duration_since(Instant::now());
-            self.wait(EFFECT.min(left), |state| !matches!(state, State::Running | State::Ending))?;
+            let _ =
+                self.wait(EFFECT.min(left(end)), |state| !matches!(state, State::Running | State::Ending));
             thread::sleep(LOOK);
         }
         Err(self.still_runs("drained", why))
@@ -136,4 +141,8 @@ impl Job {
             self.name()
         ))
     }
+}
+
+fn left(end: Instant) -> Duration {
+    end.saturating_duration_since(Instant::now())
 }

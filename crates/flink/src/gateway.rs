@@ -114,6 +114,7 @@ impl Gateway {
             match self.inner.session(&handle).run(statement, config) {
                 Ok(rows) => return Ok(rows),
                 Err(Trouble::Error(error)) => return Err(error),
+                Err(Trouble::Late(why)) => return Err(Error::Unclear(why)),
                 Err(Trouble::Gone) => self.inner.forget(&handle),
                 Err(Trouble::Broken(broken)) => {
                     if again == Again::Harmful {
@@ -157,7 +158,7 @@ impl Inner {
                 return Err(match trouble {
                     Trouble::Error(error) => error,
                     Trouble::Gone => Error::Unreachable(format!("{} loses each session", self.http.whom())),
-                    Trouble::Broken(why) => Error::Unreachable(why),
+                    Trouble::Broken(why) | Trouble::Late(why) => Error::Unreachable(why),
                 });
             }
         }

@@ -1,27 +1,26 @@
 //! Requests to one address, each bounded in time and bytes. A request that nobody can have heard is made again until patience ends; one
 //! that somebody may have heard only where that does no harm.
 
-use std::fs;
 use std::io::ErrorKind;
-use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use ureq::Agent;
-use ureq::http::{Request, Uri};
-use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
+use ureq::http::Request;
+use ureq::tls::TlsConfig;
 
+use crate::address::{address, authorities};
 use crate::error::Error;
 use crate::options::{Authorization, Options};
 use crate::said::Said;
 
 /// Longest pause before somebody who did not answer is asked again.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// Time for what is only polite.
+const FAREWELL: Duration = Duration::from_secs(3);
 /// Longest time for a connection to be made.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Most bytes of a file with certificates.
-const PEM_BYTES_MAX: u64 = 16 << 20;
 
 /// Whether a request does harm when it is carried out twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +71,7 @@ pub(crate) struct Http {
     /// What it is called in sentences.
     whom: &'static str,
     authorization: Option<Authorization>,
+    answer: Duration,
     bytes_max: u64,
 }
 
@@ -85,7 +85,6 @@ impl Http {
             .tls_config(tls.build())
             .http_status_as_error(false)
             .max_redirects(0)
-            .timeout_global(Some(options.answer))
             .timeout_connect(Some(CONNECT.min(options.answer)))
             // A connection that died while it lay idle would leave open whether a request was heard.
             .max_idle_connections(0)
@@ -95,6 +94,7 @@ impl Http {
             base,
             whom,
             authorization: in_url.or_else(|| options.authorization.clone()),
+            answer: options.answer,
             bytes_max: options.answer_bytes_max,
         })
     }
@@ -126,7 +126,7 @@ impl Http {
         let begun = Instant::now();
         let mut pause = Duration::from_millis(50);
         loop {
-            let asked = self.ask_once(method, path, body);
+            let asked = self.ask_once(method, path, body, self.answer);
             let may_again = match &asked {
                 Err(Failure::Unheard(_)) => true,
                 Err(Failure::Unanswered(_)) => repeat == Repeat::Harmless,
@@ -190,7 +190,18 @@ impl Http {
         }
     }
 
-    fn ask_once(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Answer, Failure> {
+    /// Asks once for something to be deleted that nobody needs any more; whether it is, nobody waits for long.
+    pub(crate) fn farewell(&self, path: &str) {
+        let _ = self.ask_once("DELETE", path, None, FAREWELL);
+    }
+
+    fn ask_once(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+        within: Duration,
+    ) -> Result<Answer, Failure> {
         let mut request = Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.base))
@@ -203,6 +214,7 @@ impl Http {
         }
         let bytes = body.map(ToString::to_string).unwrap_or_default();
         let request = request.body(bytes).map_err(|error| Failure::Unheard(error.to_string()))?;
+        let request = self.agent.configure_request(request).timeout_global(Some(within)).build();
         let mut response = self.agent.run(request).map_err(|error| self.failure(&error))?;
         let limited = response.body_mut().with_config().limit(self.bytes_max);
         let bytes = limited.read_to_vec().map_err(|error| match error {
@@ -245,99 +257,5 @@ impl Http {
             }
             _ => Failure::Unanswered(why),
         }
-    }
-}
-
-/// An address without what is secret in it, and that.
-fn address(whom: &str, url: &str) -> Result<(String, Option<Authorization>), Error> {
-    // What is wrong with an address is said without it: it may hold a password.
-    let wrong = |why: &str| Error::WrongUse(format!("the address of {whom} {why}, as http://127.0.0.1:8083"));
-    let (scheme, rest) =
-        url.trim().split_once("://").ok_or_else(|| wrong("begins with http:// or https://"))?;
-    if scheme != "http" && scheme != "https" {
-        return Err(wrong("begins with http:// or https://"));
-    }
-    let end = rest.find('/').unwrap_or(rest.len());
-    let (authority, path) = rest.split_at(end);
-    let (user, host) = match authority.rsplit_once('@') {
-        Some((user, host)) => (Some(user), host),
-        None => (None, authority),
-    };
-    let base = format!("{scheme}://{host}{}", path.trim_end_matches('/'));
-    if host.is_empty() || path.contains(['?', '#']) || base.parse::<Uri>().is_err() {
-        return Err(wrong("names a host, a port and at most a path"));
-    }
-    let secret = user.map(|user| {
-        let (name, password) = user.split_once(':').unwrap_or((user, ""));
-        Authorization::basic(&decoded(name), &decoded(password))
-    });
-    Ok((base, secret))
-}
-
-/// `%40` is `@`, in an address.
-fn decoded(text: &str) -> String {
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let Some((&first, behind)) = rest.split_first() {
-        let hex = behind.get(..2).and_then(|two| u8::from_str_radix(str::from_utf8(two).ok()?, 16).ok());
-        rest = behind;
-        bytes.push(match (first, hex) {
-            (b'%', Some(byte)) => {
-                rest = &behind[2..];
-                byte
-            }
-            _ => first,
-        });
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// The authorities in a file.
-fn authorities(path: &Path) -> Result<RootCerts, Error> {
-    let wrong = |why: String| Error::WrongUse(format!("{}: {why}", path.display()));
-    let size = fs::metadata(path).map_err(|error| wrong(error.to_string()))?.len();
-    if size > PEM_BYTES_MAX {
-        return Err(wrong("that is no file of certificates".into()));
-    }
-    let text = fs::read(path).map_err(|error| wrong(error.to_string()))?;
-    let found: Vec<_> = parse_pem(&text)
-        .filter_map(|item| match item {
-            Ok(PemItem::Certificate(certificate)) => Some(certificate),
-            _ => None,
-        })
-        .collect();
-    match found.is_empty() {
-        true => Err(wrong("it has no certificate (PEM)".into())),
-        false => Ok(RootCerts::Specific(found.into())),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_are_taken_apart_and_secrets_hidden() {
-        let of = |url: &str| address("the gateway", url);
-        for (url, base, header) in [
-            ("http://127.0.0.1:8083", "http://127.0.0.1:8083", None),
-            (" https://flink.example/gw/ ", "https://flink.example/gw", None),
-            ("http://[::1]:1/", "http://[::1]:1", None),
-            ("http://me:p%40ss@h:1", "http://h:1", Some("Basic bWU6cEBzcw==")),
-            ("http://me@h:1", "http://h:1", Some("Basic bWU6")),
-        ] {
-            let (found, secret) = of(url).expect(url);
-            assert_eq!((found.as_str(), secret.as_ref().map(Authorization::header)), (base, header), "{url}");
-        }
-        for url in
-            ["", "h:1", "ftp://h", "http://", "http://me:secret@", "http://h/?secret", "http://a b/secret"]
-        {
-            let said = of(url).expect_err(url).to_string();
-            assert!(
-                !said.contains("secret") && said.starts_with("the address of the gateway"),
-                "{url}: {said}"
-            );
-        }
-        assert_eq!(format!("{:?}", Authorization::bearer("secret")), "***");
     }
 }

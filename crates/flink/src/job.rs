@@ -8,65 +8,12 @@ use crate::error::Error;
 use crate::gateway::{Again, Gateway};
 use crate::name::JobName;
 use crate::progress::{self, Progress};
-use crate::said::Said;
+use crate::state::State;
 
 /// Between two looks at a job that is waited for.
 const LOOK: Duration = Duration::from_millis(100);
 /// So long a job may take to show, when the gateway went away while it was handed over.
 const SHOWING: Duration = Duration::from_secs(10);
-
-/// How a job does.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
-    /// Its tasks are being started, or wait for somebody to run them.
-    Starting {
-        /// Tasks that are at work.
-        at_work: u64,
-        /// All tasks.
-        tasks: u64,
-    },
-    /// All that is known to be at work, is.
-    Running,
-    /// Something failed; Flink starts it again from its last checkpoint.
-    Restarting {
-        /// What failed, where Flink's REST API can be asked.
-        why: Option<Said>,
-    },
-    /// It is being ended.
-    Ending,
-    /// It came to its end, or was drained.
-    Finished,
-    /// Flink has given up.
-    Failed {
-        /// Why, where Flink's REST API can be asked.
-        why: Option<Said>,
-    },
-    /// It was cancelled.
-    Cancelled,
-    /// The cluster does not know it, any more: the JobManager was started anew.
-    Gone,
-}
-
-impl State {
-    /// Of Flink's word.
-    pub(crate) fn of(word: &str) -> State {
-        match word {
-            "RUNNING" => State::Running,
-            "RESTARTING" | "SUSPENDED" => State::Restarting { why: None },
-            "FAILING" | "CANCELLING" => State::Ending,
-            "FINISHED" => State::Finished,
-            "FAILED" => State::Failed { why: None },
-            "CANCELED" => State::Cancelled,
-            _ => State::Starting { at_work: 0, tasks: 0 },
-        }
-    }
-
-    /// Whether nothing more will become of it.
-    #[must_use]
-    pub fn is_over(&self) -> bool {
-        matches!(self, State::Finished | State::Failed { .. } | State::Cancelled | State::Gone)
-    }
-}
 
 /// See the module's text.
 #[derive(Clone)]
@@ -180,7 +127,13 @@ impl Job {
 impl Gateway {
     /// All jobs that the cluster knows, also those that ended not long ago.
     pub(crate) fn jobs(&self) -> Result<Vec<Shown>, Error> {
-        let rows = self.run("SHOW JOBS", &[], Again::Harmless)?;
+        let rows = self.run("SHOW JOBS", &[], Again::Harmless).map_err(|error| match error {
+            // Nothing is wrong with the statement.
+            Error::Statement(error) => {
+                Error::Unreachable(format!("the gateway cannot ask its cluster: {}", error.said))
+            }
+            error => error,
+        })?;
         let (Some(id), Some(name), Some(state)) =
             (rows.column("job id"), rows.column("job name"), rows.column("status"))
         else {

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use crate::error::Error;
 use crate::gateway::Gateway;
-use crate::job::{Job, State};
+use crate::job::Job;
 use crate::name::JobName;
 use crate::process::{Fate, Machine};
+use crate::state::State;
 
 /// A job that was left over, and ended.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+mod address;
 mod cluster;
 mod ending;
 mod error;
@@ -25,13 +26,14 @@ mod progress;
 mod rows;
 mod said;
 mod session;
+mod state;
 mod version;
 
 pub use cluster::{Checkpoints, Cluster};
 pub use ending::Drained;
 pub use error::{Error, StatementError};
 pub use gateway::Gateway;
-pub use job::{Job, State};
+pub use job::Job;
 pub use left_over::{Ended, LeftOver};
 pub use name::{JobName, Owner};
 pub use options::{Authorization, Options};
@@ -39,4 +41,5 @@ pub use process::{Fate, Machine};
 pub use progress::Progress;
 pub use rows::Rows;
 pub use said::{Lacking, Place, Said};
+pub use state::State;
 pub use version::{OLDEST, Version};

@@ -25,6 +25,8 @@ pub(crate) enum Trouble {
     Gone,
     /// The session was there, and is gone now: what was done is not known.
     Broken(String),
+    /// It takes longer than it may; what will be done is not known.
+    Late(String),
     /// Anything else.
     Error(Error),
 }
@@ -79,7 +81,7 @@ impl Session<'_> {
         let path = format!("/v1/sessions/{}/operations/{operation}", self.handle);
         let done = self.wait(&path, statement, end).and_then(|()| self.rows(&path, statement, end));
         // What is left of it takes the gateway's memory until the session ends.
-        let _ = self.http.ask("DELETE", &format!("{path}/close"), None, Repeat::Harmless, Duration::ZERO);
+        self.http.farewell(&format!("{path}/close"));
         done
     }
 
@@ -146,7 +148,7 @@ impl Session<'_> {
                 _ => token += 1,
             }
             if Instant::now() > end {
-                return Err(Trouble::Broken("the gateway does not come to an end with its rows".into()));
+                return Err(Trouble::Late("the gateway does not come to an end with its rows".into()));
             }
         }
     }
@@ -187,8 +189,7 @@ impl Session<'_> {
 
     /// Ends it; it would die by itself.
     pub(crate) fn close(&self) {
-        let path = format!("/v1/sessions/{}", self.handle);
-        let _ = self.http.ask("DELETE", &path, None, Repeat::Harmless, Duration::ZERO);
+        self.http.farewell(&format!("/v1/sessions/{}", self.handle));
     }
 
     /// Flink's configuration, as the gateway knows it.

@@ -1,9 +1,11 @@
 //! Whatever answers: it takes a bounded time, a bounded number of bytes, and gives a sentence.
 
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use flink::{Authorization, Error, Gateway, Options};
+use testkit::programs::{self, Program};
 
 use crate::fake::{Fake, Reply, fine};
 
@@ -151,5 +153,44 @@ fn a_secret_is_shown_to_the_gateway_alone() {
         for (whom, whole) in heard {
             assert_eq!(whole.to_lowercase().contains(header), whom == "gateway", "{whom}: {whole}");
         }
+    }
+}
+
+/// Behind a proxy that speaks TLS, with a certificate of its own.
+#[test]
+fn certificates_are_asked_for() {
+    if !programs::are_there(&["openssl", "socat"]) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (cert, key) = (path("cert.pem"), path("key.pem"));
+    let made = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"])
+        .args(["-subj", "/CN=gateway", "-addext", "subjectAltName=IP:127.0.0.1"])
+        .args(["-addext", "basicConstraints=critical,CA:FALSE", "-days", "1", "-out", &cert, "-keyout", &key])
+        .output()
+        .expect("openssl");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let fake = gateway_but("", || Reply::Silence);
+    let port = programs::free_port();
+    let _proxy = Program::start(
+        Command::new("socat")
+            .arg(format!(
+                "OPENSSL-LISTEN:{port},bind=127.0.0.1,reuseaddr,fork,cert={cert},key={key},verify=0"
+            ))
+            .arg(fake.url.replace("http://", "TCP:")),
+    );
+    let open = |authorities: Option<&str>| {
+        let options = Options { authorities: authorities.map(Into::into), ..hasty() };
+        let gateway = Gateway::open(&format!("https://127.0.0.1:{port}"), options)?;
+        gateway.execute("SELECT 1").map(|_| ())
+    };
+    programs::wait_for("the proxy", || open(Some(&cert)).map_err(|error| error.to_string()));
+    let error = open(None).expect_err("nobody knows it").to_string();
+    assert!(error.contains("its certificate is not trusted here"), "{error}");
+    for (file, words) in [(key.as_str(), "has no certificate"), ("/nowhere/ca.pem", "/nowhere/ca.pem")] {
+        let error = open(Some(file)).expect_err(words);
+        assert!(matches!(&error, Error::WrongUse(why) if why.contains(words)), "{error:?}");
     }
 }

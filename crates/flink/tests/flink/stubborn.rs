@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use flink::{Error, Gateway, Job, Options, State};
+use flink::{Error, Gateway, Job, JobName, Machine, Options, State};
 
-use crate::fake::{Fake, fine};
+use crate::fake::{Fake, Reply, fine};
 
 const ID: &str = "1b127addaa935c75f9fb9966426351c8";
 
@@ -88,6 +88,35 @@ fn what_does_not_end_is_told_in_time() {
         ] {
             let Err(Error::StillRuns(sentence)) = ended else { panic!("{ended:?}") };
             assert!(sentence.contains(words) && sentence.contains(ID), "{sentence}");
+        }
+    }
+}
+
+/// The gateway goes away when it has the statement; the job shows all the same, and is found by its name.
+#[test]
+fn a_job_is_found_by_its_name_when_its_start_got_no_answer() {
+    let machine = Machine::this().expect("proc");
+    for is_there in [true, false] {
+        let name = JobName::new(machine.owner(), "lost");
+        let shown = if is_there { name.to_string() } else { "another".to_owned() };
+        let fake = Fake::start(move |asked, whole| match asked {
+            "GET /v1/info" => fine(r#"{"productName":"Apache Flink","version":"2.2.1"}"#),
+            "POST /v1/sessions" => fine(r#"{"sessionHandle":"5e"}"#),
+            "GET /v1/sessions/5e" => fine(r#"{"properties":{}}"#),
+            "POST /v1/sessions/5e/statements" if whole.contains("SHOW JOBS") => {
+                fine(r#"{"operationHandle":"10b5"}"#)
+            }
+            "POST /v1/sessions/5e/statements" => fine(r#"{"operationHandle":"09"}"#),
+            "GET /v1/sessions/5e/operations/10b5/status" => fine(r#"{"status":"FINISHED"}"#),
+            "GET /v1/sessions/5e/operations/10b5/result/0" => fine(&format!(
+                r#"{{"results":{{"columns":[{{"name":"job id"}},{{"name":"job name"}},{{"name":"status"}}],"data":[{{"fields":["{ID}","{shown}","RUNNING"]}}]}}}}"#
+            )),
+            _ => Reply::Json(500, r#"{"errors":["Session '5e' does not exist."]}"#.into()),
+        });
+        let gateway = Arc::new(Gateway::open(&fake.url, Options::default()).expect("a session"));
+        match Job::start(&gateway, &name, "INSERT INTO a SELECT 1") {
+            Ok(job) => assert!(is_there && job.id() == ID),
+            Err(error) => assert!(!is_there && matches!(error, Error::Unclear(_)), "{error:?}"),
         }
     }
 }
