@@ -119,7 +119,7 @@ impl Cluster {
 
     /// The last thing that went wrong with a job.
     fn why(&self, job: &str) -> Option<Said> {
-        let found = self.of_job(job, "/exceptions").ok()??;
+        let found = self.of_job(job, "/exceptions?maxExceptions=1").ok()??;
         let last = &found["exceptionHistory"]["entries"][0]["stacktrace"];
         Some(Said::of(last.as_str().or(found["root-exception"].as_str())?))
     }
