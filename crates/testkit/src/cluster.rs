@@ -162,7 +162,7 @@ fn programs() -> Option<PathBuf> {
 /// Kafka's protocol and Avro, written by others, in Python.
 const WITNESSES: &str = "kafka-python==3.0.12 lz4==4.4.5 zstandard==0.25.0 fastavro==1.13.1";
 
-/// A Python with [`WITNESSES`], made once below `tmp`; `None` where that is impossible, which is said.
+/// A Python with these witnesses (kafka-python, fastavro), made once below `tmp`; `None` where that is impossible, which is said.
 #[must_use]
 pub fn python(tmp: &Path) -> Option<PathBuf> {
     let _one = INSTALLING.lock().unwrap_or_else(|e| e.into_inner());
