@@ -23,7 +23,6 @@ pub fn exact(a: &str, op: Arithmetic, b: &str) -> String {
 pub fn quotient(a: &str, b: &str, literal: Option<i64>) -> String {
     let negative = || exact("CAST(0 AS BIGINT)", Arithmetic::Subtract, a);
     match literal {
-        Some(0) => "CAST(NULL AS BIGINT)".into(),
         Some(-1) => negative(),
         Some(_) => format!("({a} / {b})"),
         None => format!("CASE WHEN {b} = -1 THEN {} ELSE {a} / NULLIF({b}, 0) END", negative()),
@@ -35,7 +34,6 @@ pub fn remainder(a: &str, b: &str, literal: Option<i64>) -> String {
     // The quotient leaves its type, and so there is no remainder.
     let of_minus_one = || format!("CASE WHEN {a} <> {} THEN {} END", least(), whole(0));
     match literal {
-        Some(0) => "CAST(NULL AS BIGINT)".into(),
         Some(-1) => of_minus_one(),
         Some(_) => format!("MOD({a}, {b})"),
         None => format!("CASE WHEN {b} = -1 THEN {} ELSE MOD({a}, NULLIF({b}, 0)) END", of_minus_one()),

@@ -1,11 +1,19 @@
 //! Expressions, as [`plan::expr`] means them. What may leave its type is guarded; a value that is needed twice is printed twice, so that
 //! deep ones are refused by their length.
 
-use plan::{Arithmetic, Column, Compare, Expr, Literal};
-use tuple::DataType;
+use std::net::Ipv6Addr;
+use std::sync::Arc;
+
+use plan::{Arithmetic, Column, Compare, Computed, Expr, Literal};
+use tuple::{Batch, DataType, Facts, Field, FieldId, Redact, Schema, Unit};
 
 use super::lexical::{LEAST, address, real, text_value, whole};
 use super::{Printer, arithmetic};
+use crate::column::ColumnView;
+use crate::ops::expr::Computer;
+use crate::scalar::Scalar;
+
+const NULL: &str = "NULL";
 
 /// Longest text of an expression.
 const SQL_BYTES_MAX: usize = 32 * 1024;
@@ -36,9 +44,14 @@ impl Value {
         Value { sql: sql.into(), data_type: Some(data_type), ends: Ends::Kept }
     }
 
-    /// The null of no type.
-    fn null() -> Value {
-        Value { sql: "NULL".into(), data_type: None, ends: Ends::Kept }
+    /// Null, of a type or none.
+    fn null(data_type: Option<DataType>) -> Value {
+        Value { sql: NULL.into(), data_type, ends: Ends::Kept }
+    }
+
+    /// Whether it is null whatever columns say. Flink's planner fails at arithmetic with that.
+    fn is_null(&self) -> bool {
+        self.sql == NULL
     }
 
     /// What it is as a text, null where it is not finite.
@@ -55,7 +68,7 @@ impl Value {
     pub fn of(self, wanted: DataType) -> Value {
         let ends = self.ends;
         let sql = match (self.data_type, wanted) {
-            (None, _) => format!("CAST(NULL AS {})", super::lexical::column_type(wanted)),
+            _ if self.is_null() => format!("CAST(NULL AS {})", super::lexical::column_type(wanted)),
             (Some(DataType::I64), DataType::F64) => format!("CAST({} AS DOUBLE)", self.sql),
             _ => self.sql,
         };
@@ -64,21 +77,26 @@ impl Value {
 }
 
 impl Printer<'_> {
-    /// A value computed of columns.
+    /// A value computed of columns; of none it is computed here.
     pub fn expression(&mut self, expr: &Expr) -> Value {
+        let before = self.refused.len();
         let value = self.any_expression(expr);
+        if let (Some(data_type), Some(constant)) = (value.data_type, constant(expr, value.data_type)) {
+            self.refused.truncate(before);
+            return constant.map_or(Value::null(Some(data_type)), |literal| self.literal(&literal));
+        }
         if value.sql.len() <= SQL_BYTES_MAX {
             return value;
         }
         self.refuse("an expression", "it is too deep: what is needed twice in it would be printed too often");
-        Value { sql: "NULL".into(), ..value }
+        Value::null(value.data_type)
     }
 
     fn any_expression(&mut self, expr: &Expr) -> Value {
         match expr {
             Expr::Column(column) => self.number_or_other(*column),
             Expr::Literal(literal) => self.literal(literal),
-            Expr::Null => Value::null(),
+            Expr::Null => Value::null(None),
             Expr::Arithmetic(a, op, b) => self.arithmetic(a, *op, b),
             Expr::Compare(a, op, b) => {
                 let (values, data_type) = self.unified(&[a, b]);
@@ -89,13 +107,13 @@ impl Printer<'_> {
             Expr::If(condition, a, b) => {
                 let condition = self.predicate(condition);
                 let (values, data_type) = self.unified(&[a, b]);
-                let Some(data_type) = data_type else { return Value::null() };
+                let Some(data_type) = data_type else { return Value::null(None) };
                 let sql = format!("CASE WHEN {condition} THEN {} ELSE {} END", values[0], values[1]);
                 Value::new(sql, data_type)
             }
             Expr::Coalesce(list) => {
                 let (values, data_type) = self.unified(&list.iter().collect::<Vec<_>>());
-                let Some(data_type) = data_type else { return Value::null() };
+                let Some(data_type) = data_type else { return Value::null(None) };
                 Value::new(format!("COALESCE({})", values.join(", ")), data_type)
             }
             Expr::Trunc(of, step) => {
@@ -105,7 +123,7 @@ impl Printer<'_> {
             Expr::Subnet(_, v4, v6) => {
                 let what = format!("subnet(…, {v4}, {v6})");
                 self.refuse(&what, "Flink SQL has no functions that write addresses as text");
-                Value::null().of(DataType::Text)
+                Value::null(Some(DataType::Text))
             }
             Expr::Text(of, function) => {
                 let of = self.expression(of).of(DataType::Text).sql;
@@ -135,12 +153,12 @@ impl Printer<'_> {
             Literal::I64(value) => Value::new(whole(*value), DataType::I64),
             Literal::U64(value) => match i64::try_from(*value) {
                 Ok(value) => Value::new(whole(value), DataType::I64),
-                Err(_) => Value::null().of(DataType::I64),
+                Err(_) => Value::null(Some(DataType::I64)),
             },
             Literal::F64(value) if value.is_finite() => Value::new(real(*value), DataType::F64),
             Literal::F64(value) => {
                 self.refuse(&value.to_string(), "it is no number that can be written");
-                Value::null().of(DataType::F64)
+                Value::null(Some(DataType::F64))
             }
             Literal::Text(value) => Value::new(text_value(value), DataType::Text),
             Literal::Net(ip, _) => {
@@ -172,14 +190,22 @@ impl Printer<'_> {
             Expr::Literal(Literal::I64(value)) => Some(*value),
             _ => None,
         };
+        let is_zero = match b {
+            Expr::Literal(Literal::F64(value)) => *value == 0.0,
+            _ => literal == Some(0),
+        };
+        let divides = matches!(op, Arithmetic::Divide | Arithmetic::Ratio | Arithmetic::Remainder);
         let (a, b) = (self.expression(a), self.expression(b));
         let is_real = [a.data_type, b.data_type].contains(&Some(DataType::F64)) || op == Arithmetic::Ratio;
+        if a.is_null() || b.is_null() || divides && is_zero {
+            return Value::null(Some(if is_real { DataType::F64 } else { DataType::I64 }));
+        }
         if is_real {
             return match arithmetic::of_reals(a.of(DataType::F64), op, b.of(DataType::F64)) {
                 Some(value) => value,
                 None => {
                     self.refuse("the remainder of real numbers", "Flink SQL has none that is exact");
-                    Value::null().of(DataType::F64)
+                    Value::null(Some(DataType::F64))
                 }
             };
         }
@@ -205,6 +231,29 @@ impl Printer<'_> {
         };
         Value::new(sql, DataType::I64)
     }
+}
+
+/// What an expression of no columns is; `None`: it reads some, or is as simple as can be.
+fn constant(expr: &Expr, data_type: Option<DataType>) -> Option<Option<Literal>> {
+    let mut reads = matches!(expr, Expr::Literal(_) | Expr::Null);
+    expr.columns(&mut |_| reads = true);
+    let data_type = data_type.filter(|_| !reads)?;
+    let field =
+        Field { name: "constant".into(), data_type, unit: Unit::None, doc: "".into(), redact: Redact::Keep };
+    let computed = Computed { field, text: String::new(), expr: expr.clone() };
+    let facts = &Facts::NONE;
+    let (name, doc, fields, parts) = ("nothing".into(), "".into(), Vec::new(), &[][..]);
+    let schema = Schema { name, version: 1, doc, fields, measure: None, key: None, parts, facts };
+    let batch = Batch::new(Arc::new(schema.clone()), 1, Vec::new());
+    let batch = Computer::new(&[computed], &schema, &|column| column.field).extend(&batch, &[0]);
+    Some(match ColumnView::of(&batch, FieldId(0)).scalar(0) {
+        Scalar::Bool(value) => Some(Literal::Bool(value)),
+        Scalar::I64(value) => Some(Literal::I64(value)),
+        Scalar::F64(value) => Some(Literal::F64(value)),
+        Scalar::Text(value) => Some(Literal::Text(String::from_utf8_lossy(value).into_owned())),
+        Scalar::Ip(value) => Some(Literal::Net(Ipv6Addr::from(*value).into(), 128)),
+        Scalar::Null | Scalar::U64(_) | Scalar::Hashes(_) => None,
+    })
 }
 
 /// Compares two values of one type.

@@ -77,7 +77,7 @@ fn rows(random: &mut Random) -> (Batch, String) {
     let names: Vec<String> = (0..TYPES.len()).map(|i| format!("`c{i}`")).collect();
     let tuples = texts.iter().enumerate().map(|(row, texts)| format!("({row}, {})", texts.join(", ")));
     let list: Vec<String> = tuples.collect();
-    let table = format!("(VALUES\n{}\n) AS cases(row_number, {})", list.join(",\n"), names.join(", "));
+    let table = format!("(VALUES\n{}\n) AS cases(row_id, {})", list.join(",\n"), names.join(", "));
     (Batch::new(schema(), ROWS, columns), table)
 }
 
@@ -105,8 +105,8 @@ fn there(value: &Value, data_type: DataType) -> String {
     match (value, data_type) {
         (Value::Null, _) => "null".into(),
         (Value::String(text), DataType::Text) => format!("{text:?}"),
-        (Value::Number(number), DataType::F64) => {
-            format!("{:e}", number.to_string().parse::<f64>().expect("a number") + 0.0)
+        (Value::String(text), DataType::F64) => {
+            format!("{:e}", text.parse::<f64>().expect("a number") + 0.0)
         }
         (Value::String(text), _) => text.clone(),
         (other, _) => other.to_string(),
@@ -141,6 +141,8 @@ fn compare(gateway: &Gateway, seed: u64) -> usize {
         // A column alone keeps its own type; numbers without a sign are then no others.
         let expr = if let Expr::Column(_) = expr { Expr::Coalesce(vec![expr]) } else { expr };
         if let Ok(sql) = flink_sql::expression(&expr, &scope) {
+            // Reals as texts: the JSON of a test rounds.
+            let sql = if data_type == DataType::F64 { format!("CAST({sql} AS STRING)") } else { sql };
             printed.push(format!("{sql} AS e{}", computed.len()));
             computed.push(Computed {
                 field: field(format!("e{}", computed.len()), data_type),
@@ -152,8 +154,8 @@ fn compare(gateway: &Gateway, seed: u64) -> usize {
     let computer = Computer::new(&computed, batch.schema(), &|column: Column| column.field);
     let places: Vec<usize> = (0..computed.len()).collect();
     let ours = computer.extend(&batch, &places);
-    let statement = format!("SELECT row_number, {}\nFROM {table}", printed.join(",\n"));
-    let theirs = gateway.rows(&statement).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{statement}"));
+    let statement = format!("SELECT row_id, {}\nFROM {table}", printed.join(",\n"));
+    let theirs = gateway.rows(&statement).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{}", printed.join("\n")));
     assert_eq!(theirs.len(), ROWS, "seed {seed}");
     for row in &theirs {
         let at = row[0].as_u64().expect("a number") as usize;
