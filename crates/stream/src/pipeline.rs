@@ -3,13 +3,14 @@
 //! A window is emitted once, when the watermark has passed its end by the lateness, and windows without a tuple are
 //! never looked at: a jump of the clock costs what is open, not what was skipped.
 
+mod cells;
 mod form;
 mod open;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use plan::{Aggregate, Aggregated, Column, Pipeline};
+use plan::{Column, Pipeline};
 use tuple::{Batch, DataType, Field, FieldId, Schema, common};
 
 use crate::column::{ColumnView, Values, mix};
@@ -84,11 +85,10 @@ impl Running {
     ) -> Running {
         let input = |column: Column| -> Field { schema.field(place(column)).clone() };
         let values: Vec<FieldId> = pipeline.values.iter().map(|v| place(v.column)).collect();
-        let types: Vec<DataType> = values.iter().map(|v| schema.field(*v).data_type).collect();
         let is_sampled = config.sample < 1.0 || rates.is_some();
         let accumulation = Accumulation::new(pipeline, is_sampled, &|column| input(column).data_type);
+        let overflow = Overflow::of(pipeline, &accumulation);
         let shape = Shape::new(accumulation, config.distinct_exact_max, schema, place);
-        let overflow = overflow_of(pipeline, &shape, &types);
         let k = pipeline.top_k.map_or(0, |t| t.k);
         // Merges of sliding windows and the one that is written take the other half.
         let is_sliding = pipeline.window.is_some_and(|w| !Windows::new(&w).is_tumbling());
@@ -585,19 +585,4 @@ fn rates_of(batch: &Batch, field: FieldId) -> Vec<f64> {
     let Values::F64(rates) = column.values else { unreachable!("rates are real numbers") };
     let is_rate = |row: usize| column.is_valid(row) && rates[row] > 0.0 && rates[row] <= 1.0;
     (0..batch.rows()).map(|row| if is_rate(row) { rates[row] } else { 1.0 }).collect()
-}
-
-/// A ranking by a total of what cannot be negative keeps the largest groups; everything else pools. So does what shows
-/// shares: with a pool nothing is missing in the total.
-fn overflow_of(pipeline: &Pipeline, shape: &Shape, types: &[DataType]) -> Overflow {
-    let has_shares = pipeline.aggregates.iter().any(|c| matches!(c.aggregate, Aggregate::Share(_)));
-    let Some(by) = pipeline.top_k.map(|t| t.by).filter(|_| !has_shares) else { return Overflow::Pool };
-    let (place, Aggregated { aggregate, value, .. }) = (shape.place[by], &pipeline.aggregates[by]);
-    match aggregate {
-        Aggregate::Count | Aggregate::Rate => Overflow::SaveByCount(place),
-        Aggregate::Sum | Aggregate::Throughput if types[*value] != DataType::F64 => {
-            Overflow::SaveBySum(place)
-        }
-        _ => Overflow::Pool,
-    }
 }

@@ -1,5 +1,6 @@
 //! Workers beyond what the reference tries: each with its own epochs, and joins.
 
+mod cells;
 mod partial;
 mod tuples;
 

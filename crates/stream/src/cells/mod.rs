@@ -59,8 +59,21 @@
 //!
 //! A sum (`a{i}_sum`, `a{i}_squares`) that is null beside `a{i}_n` above 0 left its 38 digits, and such rows are refused.
 
+mod column;
+mod fingerprint;
+mod read;
 mod table;
+mod times;
+mod write;
 
 pub use crate::ops::accumulated::{Accumulated, Measured};
 pub use crate::ops::min_max::End;
+pub(crate) use column::Building;
+pub use fingerprint::fingerprint;
+pub(crate) use read::{CellRows, EntryOf, Kind, PartsOf};
 pub use table::{CellColumn, CellTable, CellType, Merge, Origin, Role};
+pub(crate) use times::Times;
+pub(crate) use write::{Whose, Writer};
+
+/// Sums beyond this make no rows, so that some thousands of them can be added in 38 digits.
+pub(crate) const DECIMAL_MAX: u128 = 10u128.pow(34);

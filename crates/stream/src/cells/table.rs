@@ -99,6 +99,26 @@ pub enum Origin {
     OfTuples,
 }
 
+/// Where columns are in a table of [`Origin::Sent`]: the first few, then after the group's.
+pub(crate) mod places {
+    pub const PROMISE: usize = 0;
+    pub const TIME: usize = 1;
+    pub const PANE: usize = 2;
+    pub const KEYS: usize = 3;
+    pub const RATE: usize = 0;
+    pub const REPLICATE: usize = 1;
+    pub const SLOT: usize = 2;
+    pub const AT: usize = 3;
+    pub const BITS: usize = 4;
+    pub const WHOLE: usize = 5;
+    pub const TUPLES: usize = 6;
+    pub const FIRST: usize = 7;
+    pub const LAST: usize = 8;
+    pub const N: usize = 9;
+    /// Those of accumulators.
+    pub const PARTS: usize = 10;
+}
+
 impl CellTable {
     /// The cells of a pipeline of a dataflow.
     ///
@@ -107,26 +127,25 @@ impl CellTable {
     #[must_use]
     pub fn new(dataflow: &Dataflow, pipeline: usize, config: &Config) -> CellTable {
         let of = &dataflow.pipelines[pipeline];
-        let data_type = |column: Column| match column.computed_place() {
-            Some(place) => dataflow.computed[place].field.data_type,
-            None => dataflow.inputs[usize::from(column.input)].schema.field(column.field).data_type,
-        };
-        let is_weighted = dataflow.inputs[0].columns.contains(&common::SAMPLE_RATE);
-        let is_sampled = is_weighted || config.sample < 1.0;
-        let key = |column| Measured { column, data_type: data_type(column) };
+        let key = |column| Measured { column, data_type: data_type(dataflow, column) };
         let keys: Vec<Measured> = of.group.iter().map(|group| key(group.column)).collect();
-        let accumulators = Accumulation::new(of, is_sampled, &data_type).list;
+        let accumulators = accumulation(dataflow, pipeline, config).list;
         CellTable {
             columns: columns(&keys, &accumulators),
             pane_ns: of.window.as_ref().map(|window: &Window| Windows::new(window).pane_ns),
             keys,
             accumulators,
             required: of.values.first().filter(|_| of.value_required).map(|value| value.column),
-            is_weighted,
+            is_weighted: is_weighted(dataflow),
             sample: config.sample,
-            replicates: if is_sampled { REPLICATES } else { 1 },
+            replicates: if is_sampled(dataflow, config) { REPLICATES } else { 1 },
             is_profile: of.profile.is_some(),
         }
+    }
+
+    /// How many columns each accumulator has.
+    pub(crate) fn widths(&self) -> Vec<usize> {
+        self.accumulators.iter().map(|one| merged_columns(one).len()).collect()
     }
 
     /// The columns of a table of such rows.
@@ -137,6 +156,27 @@ impl CellTable {
             Role::Mark => origin != Origin::Sent,
             Role::Time | Role::Key | Role::Merge(_) => true,
         })
+    }
+}
+
+/// What a pipeline accumulates.
+pub(crate) fn accumulation(dataflow: &Dataflow, pipeline: usize, config: &Config) -> Accumulation {
+    let data_type = |column| data_type(dataflow, column);
+    Accumulation::new(&dataflow.pipelines[pipeline], is_sampled(dataflow, config), &data_type)
+}
+
+fn is_weighted(dataflow: &Dataflow) -> bool {
+    dataflow.inputs[0].columns.contains(&common::SAMPLE_RATE)
+}
+
+fn is_sampled(dataflow: &Dataflow, config: &Config) -> bool {
+    is_weighted(dataflow) || config.sample < 1.0
+}
+
+fn data_type(dataflow: &Dataflow, column: Column) -> DataType {
+    match column.computed_place() {
+        Some(place) => dataflow.computed[place].field.data_type,
+        None => dataflow.inputs[usize::from(column.input)].schema.field(column.field).data_type,
     }
 }
 

@@ -35,6 +35,14 @@ pub enum Accumulated {
     Outcome(Predicate),
 }
 
+impl Accumulated {
+    /// The column whose different values it is of.
+    #[must_use]
+    pub fn distinct(&self) -> Option<&Measured> {
+        if let Accumulated::Distinct(of) = self { Some(of) } else { None }
+    }
+}
+
 /// The accumulators of a pipeline, each once, and who reads which.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Accumulation {

@@ -8,6 +8,7 @@ use std::ops::Range;
 use plan::Column;
 use tuple::{DataType, FieldId, Schema};
 
+use crate::cells::{Building, EntryOf, PartsOf};
 use crate::column::ColumnView;
 use crate::ops::accumulated::{Accumulated, Accumulation};
 use crate::ops::count::Counts;
@@ -37,6 +38,37 @@ pub trait Accumulator {
     fn write(&self, cells: &[usize], out: &mut Vec<u8>);
     /// Reads what was written of these cells, which are empty; no more than `tuples` came to any.
     fn read(&mut self, cells: &[usize], tuples: u64, from: &mut Reader<'_>) -> Result<(), Malformed>;
+    /// Whether its cells can be rows of [`crate::cells`].
+    fn are_rows(&self) -> bool {
+        true
+    }
+    /// Puts these cells into its columns of base rows, from the row `first` on.
+    fn put(&self, _cells: &[usize], _first: usize, _columns: &mut [Building]) {}
+    /// Adds what a base row has.
+    fn take(&mut self, _cell: usize, _row: PartsOf<'_>) -> Result<(), Malformed> {
+        Ok(())
+    }
+    /// The entries of a cell that have rows of their own.
+    fn entries(&self, _cell: usize, _out: &mut Vec<Entry>) {}
+    /// Adds what an entry row has; returns by how many bytes of heap it grew.
+    fn take_entry(&mut self, _cell: usize, _entry: EntryOf<'_>) -> Result<usize, Malformed> {
+        Err(Malformed::Invalid("an accumulator"))
+    }
+}
+
+/// A row of its own, of what an accumulator holds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Entry {
+    /// Which.
+    pub at: i64,
+    /// How fine the buckets are.
+    pub bits: Option<u8>,
+    /// How many values it stands for.
+    pub n: u64,
+    /// The least of them, unless it is no less than the others' in any case.
+    pub min: Option<f64>,
+    /// The largest.
+    pub max: Option<f64>,
 }
 
 /// The accumulators of a pipeline.
@@ -140,6 +172,12 @@ impl Shape {
         shape
     }
 
+    /// What a cell of all accumulators takes beside what is on the heap.
+    #[must_use]
+    pub fn cell_bytes(&self) -> usize {
+        self.empty.iter().map(State::cell_bytes).sum()
+    }
+
     /// No cell yet.
     #[must_use]
     pub fn accumulators(&self, level: u8) -> Accumulators {
@@ -238,17 +276,55 @@ impl Accumulators {
     }
 
     fn bytes_of(&self, cells: usize) -> usize {
-        fn of<A: Accumulator>(_: &A) -> usize {
-            A::CELL_BYTES
-        }
-        let of_cell: usize = self.states.iter().map(|state| each_kind!(state, s => of(s))).sum();
+        let of_cell: usize = self.states.iter().map(State::cell_bytes).sum();
         cells.next_power_of_two().max(4).saturating_mul(of_cell) + self.states.len() * size_of::<State>()
+    }
+
+    /// The cells that are not empty.
+    #[must_use]
+    pub fn used(&self) -> Vec<usize> {
+        let is_used = |cell: usize| self.states.iter().any(|state| !each_kind!(state, s => s.is_empty(cell)));
+        (0..self.cells).filter(|cell| is_used(*cell)).collect()
+    }
+
+    /// Whether all cells can be rows.
+    #[must_use]
+    pub fn are_rows(&self) -> bool {
+        self.states.iter().all(|state| each_kind!(state, s => s.are_rows()))
+    }
+
+    /// Puts cells into the columns of base rows, of which each accumulator has as many as `widths` says.
+    pub fn put(&self, cells: &[usize], first: usize, mut columns: &mut [Building], widths: &[usize]) {
+        for (state, width) in self.states.iter().zip(widths) {
+            let (mine, rest) = columns.split_at_mut(*width);
+            columns = rest;
+            each_kind!(state, s => s.put(cells, first, mine));
+        }
+    }
+
+    /// The entries of a cell of the accumulator at `slot`.
+    pub fn entries(&self, slot: usize, cell: usize, out: &mut Vec<Entry>) {
+        each_kind!(&self.states[slot], s => s.entries(cell, out));
+    }
+
+    /// Adds what a base row has of each accumulator.
+    pub fn take<'a>(
+        &mut self,
+        cell: usize,
+        mut parts: impl Iterator<Item = PartsOf<'a>>,
+    ) -> Result<(), Malformed> {
+        let mut states = self.states.iter_mut().zip(&mut parts);
+        states.try_for_each(|(state, row)| each_kind!(state, s => s.take(cell, row)))
+    }
+
+    /// Adds what an entry row has of the accumulator at `slot`.
+    pub fn take_entry(&mut self, slot: usize, cell: usize, entry: EntryOf<'_>) -> Result<usize, Malformed> {
+        each_kind!(&mut self.states[slot], s => s.take_entry(cell, entry))
     }
 
     /// How many cells; which of them are not empty, as 0 for all or 1 and bits; then by accumulator a byte for its kind and those cells.
     pub fn write(&self, out: &mut Vec<u8>) {
-        let is_used = |cell: usize| self.states.iter().any(|state| !each_kind!(state, s => s.is_empty(cell)));
-        let used: Vec<usize> = (0..self.cells).filter(|cell| is_used(*cell)).collect();
+        let used = self.used();
         put_len(out, self.cells);
         out.push(u8::from(used.len() < self.cells));
         if used.len() < self.cells {
@@ -301,6 +377,14 @@ impl State {
             all.merge(0, self, cell);
         });
         all
+    }
+
+    /// What a cell takes beside what it has on the heap.
+    fn cell_bytes(&self) -> usize {
+        fn of<A: Accumulator>(_: &A) -> usize {
+            A::CELL_BYTES
+        }
+        each_kind!(self, s => of(s))
     }
 
     /// What an encoded one begins with.

@@ -14,7 +14,7 @@ use crate::scalar::Scalar;
 use crate::sketch::LogHistogram;
 
 /// A list of parts: of each the window's number and the part.
-pub fn encode(share: &Share, out: &mut Vec<u8>) {
+pub fn encode(share: &[(i64, Part)], out: &mut Vec<u8>) {
     put_len(out, share.len());
     for (window, part) in share {
         put_signed(out, *window);

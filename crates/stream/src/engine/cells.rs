@@ -1,0 +1,42 @@
+//! Partial results as rows, and back: see [`crate::cells`].
+
+use arrow_array::RecordBatch;
+
+use super::Engine;
+use crate::cells::{CellRows, CellTable};
+use crate::partial::{Malformed, Partial};
+
+impl Engine {
+    /// Which columns the cells of a pipeline have.
+    #[must_use]
+    pub fn cell_table(&self, pipeline: usize) -> &CellTable {
+        &self.cells[pipeline]
+    }
+
+    /// The rows of what a worker detached when its event time had come to `watermark_ns`, which does not go back: the batches of every
+    /// pipeline, of bounded size, in the order of time. Counters are not among them.
+    #[must_use]
+    pub fn cells(&self, partial: &Partial, watermark_ns: i64) -> Vec<Vec<RecordBatch>> {
+        let each = self.rest.pipelines.iter().zip(&partial.shares).zip(&self.cells);
+        each.map(|((work, share), table)| work.cells(share, table, watermark_ns)).collect()
+    }
+
+    /// What a worker that has detached at this watermark, and whose cells of that have been sent, promises: no cell of the pipeline
+    /// follows whose `et_ms` is this or less.
+    #[must_use]
+    pub fn promise_ms(&self, pipeline: usize, watermark_ns: i64) -> i64 {
+        self.rest.pipelines[pipeline].times(watermark_ns).promise()
+    }
+
+    /// What cells of a pipeline say, merged or not, for [`Engine::attach`]. Rows that anybody made do no harm, as bytes for
+    /// [`Engine::decode_partial`].
+    ///
+    /// # Errors
+    /// Where they are of another dataflow, say what cannot be or would take too much memory.
+    pub fn partial_of_cells(&self, pipeline: usize, batch: &RecordBatch) -> Result<Partial, Malformed> {
+        let rows = CellRows::new(&self.cells[pipeline], batch)?;
+        let mut partial = Partial::of(self.rest.pipelines.iter().map(|work| work.nothing()).collect());
+        partial.shares[pipeline] = self.rest.pipelines[pipeline].of_cells(&rows)?;
+        Ok(partial)
+    }
+}
