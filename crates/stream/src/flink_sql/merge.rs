@@ -1,4 +1,6 @@
 //! Cells merged by pane, and marks that say how many there are of each.
+//!
+//! Rows and marks are one table, filled by one statement: two sinks of one topic would fight for its transactions.
 
 use super::cells::pane_ms;
 use super::job::{Job, Source};
@@ -29,10 +31,16 @@ pub fn of_topic(place: usize, table: &CellTable) -> String {
     format!("SELECT\n  `_et`,\n{}\nFROM `sent_{place}`\nWHERE `pane` IS NOT NULL", lines.join(",\n"))
 }
 
-/// The views that merge the view `rows_PLACE`, the table that takes what they say, and what fills it.
-pub fn merged(place: usize, table: &CellTable, from: Origin, job: &Job) -> (Vec<String>, String) {
-    let to = if from == Origin::OfTuples { Origin::OfTuples } else { Origin::Merged };
-    let columns: Vec<&CellColumn> = table.columns_of(to).collect();
+/// The views that merge the view `rows_PLACE`, the table that takes what they say, and what fills it. `ranked` makes a view of the
+/// merged rows that are left, if some are cut.
+pub fn merged(
+    place: usize,
+    table: &CellTable,
+    origin: Origin,
+    ranked: Option<String>,
+    job: &Job,
+) -> (Vec<String>, String) {
+    let columns: Vec<&CellColumn> = table.columns_of(origin).collect();
     let size = interval(pane_ms(table));
     let (mut keys, mut lines) = (vec!["`window_start`", "`window_end`", "`window_time`"], Vec::new());
     let names: Vec<String> = columns.iter().map(|column| name(&column.name)).collect();
@@ -47,14 +55,15 @@ pub fn merged(place: usize, table: &CellTable, from: Origin, job: &Job) -> (Vec<
         }
     }
     let panes = format!(
-        "CREATE TEMPORARY VIEW `panes_{place}` AS\nSELECT\n  `window_time` AS `_time`,\n{}\n\
+        "CREATE TEMPORARY VIEW `panes_{place}` AS\nSELECT\n  `window_start` AS `_start`,\n  `window_end` AS `_end`,\n  `window_time` AS `_time`,\n{}\n\
          FROM TABLE(TUMBLE(TABLE `rows_{place}`, DESCRIPTOR(`_et`), {size}))\nGROUP BY {}",
         lines.join(",\n"),
         keys.join(", ")
     );
+    let left = if ranked.is_some() { format!("`ranked_{place}`") } else { format!("`panes_{place}`") };
     let marks = format!(
         "CREATE TEMPORARY VIEW `marks_{place}` AS\nSELECT MIN(`et_ms`) AS `et_ms`, COUNT(*) AS `mark`\n\
-         FROM TABLE(TUMBLE(TABLE `panes_{place}`, DESCRIPTOR(`_time`), {size}))\nGROUP BY `window_start`, `window_end`"
+         FROM TABLE(TUMBLE(TABLE {left}, DESCRIPTOR(`_time`), {size}))\nGROUP BY `window_start`, `window_end`"
     );
     let sink: Vec<String> = columns.iter().map(|c| declared(c)).collect();
     let sink =
@@ -62,9 +71,9 @@ pub fn merged(place: usize, table: &CellTable, from: Origin, job: &Job) -> (Vec<
     let rows = told(&columns, |column| column.role != Role::Mark);
     let counts = told(&columns, |column| matches!(column.role, Role::Time | Role::Mark));
     let insert = format!(
-        "INSERT INTO `merged_{place}`\nSELECT {rows} FROM `panes_{place}`\nUNION ALL\nSELECT {counts} FROM `marks_{place}`"
+        "INSERT INTO `merged_{place}`\nSELECT {rows} FROM {left}\nUNION ALL\nSELECT {counts} FROM `marks_{place}`"
     );
-    (vec![panes, marks, sink], insert)
+    (std::iter::once(panes).chain(ranked).chain([marks, sink]).collect(), insert)
 }
 
 /// A list of columns, of which those are null that are not there.

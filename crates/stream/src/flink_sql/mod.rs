@@ -6,6 +6,8 @@ mod job;
 mod lexical;
 mod merge;
 mod predicate;
+mod ranking;
+mod raw;
 mod text;
 mod tuples;
 
@@ -16,6 +18,7 @@ use crate::cells::{CellTable, Origin};
 use crate::config::Config;
 
 pub use job::{End, From, Job, Source, Start};
+pub use raw::{TupleColumn, tuple_columns};
 
 /// Where there are no windows Flink merges by these all the same.
 const TEN_SECONDS_MS: i64 = 10_000;
@@ -50,7 +53,13 @@ pub fn print(dataflow: &Dataflow, config: &Config, job: &Job) -> Result<Vec<Stri
             for (place, table) in tables.iter().enumerate() {
                 let rows = cells::of_tuples(table, &tuples, &mut refused);
                 statements.push(format!("CREATE TEMPORARY VIEW `rows_{place}` AS\n{rows}"));
-                let (more, insert) = merge::merged(place, table, Origin::OfTuples, job);
+                let ranked = ranking::first_stage(place, &dataflow.pipelines[place], table);
+                let (more, insert) = merge::merged(place, table, Origin::OfTuples, ranked, job);
+                statements.extend(more);
+                inserts.push(insert);
+            }
+            if tables.is_empty() {
+                let (more, insert) = raw::written(&tuples, job);
                 statements.extend(more);
                 inserts.push(insert);
             }
@@ -60,7 +69,7 @@ pub fn print(dataflow: &Dataflow, config: &Config, job: &Job) -> Result<Vec<Stri
                 statements.push(merge::table(place, table, source, job));
                 let rows = merge::of_topic(place, table);
                 statements.push(format!("CREATE TEMPORARY VIEW `rows_{place}` AS\n{rows}"));
-                let (more, insert) = merge::merged(place, table, Origin::Sent, job);
+                let (more, insert) = merge::merged(place, table, Origin::Merged, None, job);
                 statements.extend(more);
                 inserts.push(insert);
             }

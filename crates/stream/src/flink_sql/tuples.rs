@@ -30,13 +30,14 @@ pub struct Tuples {
     pub names: Vec<String>,
     /// Those that are there.
     pub present: Vec<FieldId>,
-    starts: Vec<u16>,
+    /// Where the fields of each input begin.
+    pub starts: Vec<u16>,
     base: u16,
 }
 
 impl Tuples {
-    /// The tuples of a dataflow.
-    pub fn new(dataflow: &Dataflow, sources: &[Source], job: &Job, refused: &mut Vec<Unprintable>) -> Tuples {
+    /// The columns of the tuples of a dataflow, without a view.
+    pub fn of(dataflow: &Dataflow) -> Tuples {
         let (mut schema, starts) = match &dataflow.inputs[..] {
             [only] => (Schema::clone(&only.schema), vec![0]),
             inputs => joined_schema(inputs),
@@ -49,8 +50,12 @@ impl Tuples {
         present.extend((0..dataflow.computed.len() as u16).map(|i| FieldId(base + i)));
         schema.fields.extend(dataflow.computed.iter().map(|computed| computed.field.clone()));
         let names = unique_names(&schema);
-        let mut tuples =
-            Tuples { statements: Vec::new(), view: String::new(), schema, names, present, starts, base };
+        Tuples { statements: Vec::new(), view: String::new(), schema, names, present, starts, base }
+    }
+
+    /// The tuples of a dataflow.
+    pub fn new(dataflow: &Dataflow, sources: &[Source], job: &Job, refused: &mut Vec<Unprintable>) -> Tuples {
+        let mut tuples = Tuples::of(dataflow);
         for (place, (input, source)) in dataflow.inputs.iter().zip(sources).enumerate() {
             tuples.statements.push(table(place, &input.schema, source, job));
             tuples.input(place, input, refused);

@@ -155,7 +155,8 @@ fn compare(gateway: &Gateway, seed: u64) -> usize {
     let places: Vec<usize> = (0..computed.len()).collect();
     let ours = computer.extend(&batch, &places);
     let statement = format!("SELECT row_id, {}\nFROM {table}", printed.join(",\n"));
-    let theirs = gateway.rows(&statement).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{}", printed.join("\n")));
+    let theirs =
+        gateway.rows(&statement).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{}", printed.join("\n")));
     assert_eq!(theirs.len(), ROWS, "seed {seed}");
     for row in &theirs {
         let at = row[0].as_u64().expect("a number") as usize;

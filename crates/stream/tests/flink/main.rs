@@ -2,8 +2,13 @@
 //! the environment: `NETALYTICS_FLINK_GATEWAY=http://127.0.0.1:8083`.
 
 mod expressions;
+mod flows;
 mod gateway;
+mod jobs;
+mod printed;
 mod random;
+#[path = "../tuples/mod.rs"]
+mod tuples;
 
 /// A session with Flink, if there is one.
 fn flink() -> Option<gateway::Gateway> {
