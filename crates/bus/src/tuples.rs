@@ -167,3 +167,94 @@ fn longs<'a>(records: &'a RecordBatch, name: &str) -> &'a Int64Array {
 fn place(id: FieldId) -> usize {
     usize::from(id.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow_array::{FixedSizeBinaryArray, StringArray, UInt64Array};
+    use tuple::{DataType as Kind, Unit};
+
+    use super::*;
+    use crate::avro::{Records, encode};
+
+    const OWN_FIELDS: &[tuple::Field] = &[
+        tuple::Field::new("status", Kind::U64, Unit::None, "its outcome"),
+        tuple::Field::new("url", Kind::Text, Unit::None, "what was asked for"),
+    ];
+
+    fn schema() -> Arc<tuple::Schema> {
+        Arc::new(tuple::Schema::of_parser("http_get", 1, "requests", OWN_FIELDS, None, None))
+    }
+
+    fn id(name: &str) -> FieldId {
+        schema().find(name).expect("a field")
+    }
+
+    fn column(name: &str) -> Option<ArrayRef> {
+        Some(match name {
+            "id" => Arc::new(UInt64Array::from(vec![u64::MAX, 0, 7])),
+            "ts_end" => Arc::new(Int64Array::from(vec![-5, 0, 1_700_000_000_000_000_000])),
+            "client_ip" => {
+                let ips = [Some([0xfe; 16]), None, Some([1; 16])];
+                Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(ips.into_iter(), 16).ok()?)
+            }
+            "url" => Arc::new(StringArray::from(vec![Some("/"), None, Some("/ä")])),
+            _ => return None,
+        })
+    }
+
+    /// Some columns, among them the extremes of their types.
+    fn batch() -> Batch {
+        let columns = schema().fields.iter().map(|field| column(&field.name)).collect();
+        Batch::new(schema(), 3, columns)
+    }
+
+    fn encoded(record: &RecordBatch) -> Records {
+        let mut records = Records::default();
+        encode(record, &mut records).expect("every type has a form");
+        records
+    }
+
+    #[test]
+    fn tuples_come_back_as_they_went() {
+        let shares = Int64Array::from(vec![Some(3), None, Some(5)]);
+        let promise = Promise { before: 10, after: 20 };
+        let mut decoder = Decoder::new(&schema(), |id| column(&schema().field(id).name).is_some());
+        for record in encoded(&to_records(&batch(), promise, Some(&shares))).iter() {
+            decoder.push(record).expect("our own");
+        }
+        for record in encoded(&beat(&schema(), 25)).iter() {
+            assert_eq!(record.len(), 2 + schema().fields.len() + 1, "a beat is as small as can be");
+            decoder.push(record).expect("our own");
+        }
+        assert_eq!(decoder.rows(), 4);
+        let tuples = decoder.finish();
+        assert_eq!(tuples.batch.rows(), 3);
+        for name in ["id", "ts_end", "client_ip", "url"] {
+            assert_eq!(tuples.batch.column(id(name)), column(name).as_ref(), "{name}");
+        }
+        assert_eq!(tuples.batch.present().count(), 4);
+        assert_eq!(tuples.watermarks, Int64Array::from(vec![10, 10, 20]));
+        assert_eq!(tuples.replicates, shares);
+        assert_eq!(tuples.promise, Some(25));
+        assert_eq!(decoder.finish().promise, None);
+    }
+
+    #[test]
+    fn what_nobody_wants_is_absent() {
+        let records = encoded(&to_records(&batch(), Promise { before: 1, after: 2 }, None));
+        let mut decoder = Decoder::new(&schema(), |field| field == id("url"));
+        records.iter().for_each(|record| decoder.push(record).expect("our own"));
+        let tuples = decoder.finish();
+        assert_eq!(tuples.batch.present().collect::<Vec<_>>(), [id("url")]);
+        assert_eq!(tuples.batch.column(id("url")), column("url").as_ref());
+        assert_eq!(tuples.replicates.null_count(), 3);
+    }
+
+    #[test]
+    fn an_address_of_another_length_is_an_error() {
+        let ip = (0..OWN + usize::from(common::CLIENT_IP.0)).map(|_| 0);
+        let record: Vec<u8> = ip.chain([2, 8, 10, 0, 0, 1]).collect();
+        let error = Decoder::new(&schema(), |_| false).push(&record).expect_err("four bytes");
+        assert_eq!(error.to_string(), "`client_ip` at byte 4: 4 bytes in place of 16");
+    }
+}

@@ -6,4 +6,4 @@ mod topics;
 
 pub use feed::{BusFeed, Reach, Records, SILENCE};
 pub use publish::{Publishing, SAMPLE_SEED, What};
-pub use topics::{LANES, RESULTS, cells, merged, tuples};
+pub use topics::{RESULTS, cells, configured, merged, tuples};

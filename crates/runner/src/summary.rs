@@ -35,6 +35,8 @@ pub struct Summary {
     pub stream: stream::Counters,
     /// Which requests two taps have seen.
     pub taps: Option<stream::TapCounts>,
+    /// What was sent to Kafka.
+    pub sent: Option<::bus::Counters>,
     /// Rows written.
     pub rows: u64,
     /// What has been recorded.
@@ -94,6 +96,7 @@ impl Summary {
             fed: None,
             stream: ended.stream,
             taps: None,
+            sent: None,
             rows: 0,
             kept: None,
             delivered: Vec::new(),

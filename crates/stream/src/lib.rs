@@ -56,6 +56,7 @@ pub mod compare;
 pub mod config;
 pub mod engine;
 mod engines;
+pub mod flink_sql;
 pub mod ops;
 pub mod sampling;
 pub mod sketch;

@@ -158,7 +158,7 @@ pub struct PublishFlags {
     pub partitions: u32,
 
     /// How long such topics keep what they have
-    #[arg(long, value_name = "TIME", default_value = "1d", value_parser = duration, help_heading = "Kafka")]
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = duration, help_heading = "Kafka")]
     pub retention: i64,
 
     /// On how many brokers they keep it [default: the brokers']

@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use ::bus::avro::{self, Malformed};
+use ::bus::{Error, Next, Part, Reader, tuples};
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use ::bus::avro::{self, Malformed};
-use ::bus::{Error, Next, Part, Reader, tuples};
 use monitor::Step;
 use stream::{Engine, TakeOutput};
 
@@ -53,7 +53,8 @@ struct Lane {
     records: Records,
     /// What it has promised: of tuples a watermark, of cells what [`Engine::promise_ms`] says.
     promise: i64,
-    heard: Instant,
+    /// When something came last, or is to be waited for since.
+    heard: Option<Instant>,
     state: State,
 }
 
@@ -83,13 +84,14 @@ impl BusFeed {
         BusFeed { engine, reader, lanes: Vec::new(), reach, counts, problems }
     }
 
-    /// Reads a partition, too.
+    /// Reads a partition, too; `is_live`: somebody publishes there.
     ///
     /// # Errors
     /// The reader's.
-    pub fn add(&mut self, part: Part, records: Records) -> Result<(), Error> {
+    pub fn add(&mut self, part: Part, records: Records, is_live: bool) -> Result<(), Error> {
         let place = format!("topic {}, partition {}", part.topic, part.partition);
-        let (part, heard) = (self.reader.add(part)?, Instant::now());
+        let part = self.reader.add(part)?;
+        let heard = is_live.then(Instant::now);
         self.lanes.push(Lane { part, place, records, promise: i64::MIN, heard, state: State::Going });
         Ok(())
     }
@@ -118,7 +120,7 @@ impl BusFeed {
             }
         }
         if taken > 0 {
-            lane.heard = Instant::now();
+            lane.heard = Some(Instant::now());
             self.feed(number, out);
         }
         Ok(taken > 0)
@@ -158,7 +160,10 @@ impl BusFeed {
     /// Lets event time come as far as all lanes have that are to be waited for; whether it has come to the end.
     fn advance(&mut self, out: &mut dyn TakeOutput) -> bool {
         let is_past = self.reach == Reach::Past;
-        let waited = |lane: &&Lane| lane.state == State::Going && (is_past || lane.heard.elapsed() < SILENCE);
+        let waited = |lane: &&Lane| {
+            lane.state == State::Going
+                && (is_past || lane.heard.is_some_and(|heard| heard.elapsed() < SILENCE))
+        };
         let mut least: BTreeMap<Option<usize>, i64> = BTreeMap::new();
         for lane in self.lanes.iter().filter(waited) {
             let at = least.entry(lane.records.pipeline()).or_insert(i64::MAX);
@@ -176,7 +181,8 @@ impl BusFeed {
         };
         match self.reach {
             Reach::Live(Some(until_ns)) => {
-                !least.is_empty() && least.iter().all(|(pipeline, promise)| is_beyond(promise, until_ns, pipeline))
+                !least.is_empty()
+                    && least.iter().all(|(pipeline, promise)| is_beyond(promise, until_ns, pipeline))
             }
             _ => false,
         }

@@ -3,16 +3,17 @@
 use std::time::{Duration, Instant};
 use std::{io, mem};
 
-use arrow_array::{Int64Array, RecordBatch};
 use ::bus::avro::{self, Records};
+use ::bus::lanes::Lane;
 use ::bus::tuples::{self, Promise};
-use ::bus::{Counters, Error, Producer, Target};
+use ::bus::{Error, Producer, Target};
+use arrow_array::{Int64Array, RecordBatch};
 use capture::live::Stop;
 use collect::{Lanes, TakeRows};
 use monitor::job::{Config, Windows};
 use monitor::{Input, Job, Step};
 use plan::{Plan, Sample};
-use stream::{Engine, Output, Partials, sampling};
+use stream::{Engine, Loss, Output, Partials, sampling};
 use tuple::{Batch, common};
 
 use crate::summary::Summary;
@@ -65,7 +66,13 @@ impl Publishing {
     ///
     /// # Errors
     /// When the system gives no more threads.
-    pub fn start(plan: &Plan, config: &Config, input: Input, producer: Producer, what: What) -> io::Result<Publishing> {
+    pub fn start(
+        plan: &Plan,
+        config: &Config,
+        input: Input,
+        producer: Producer,
+        what: What,
+    ) -> io::Result<Publishing> {
         let started = Instant::now();
         let windows = Windows::HandedOn { open_every_ns: OPEN_EVERY_NS };
         let config = Config { windows, ..config.clone() };
@@ -85,19 +92,23 @@ impl Publishing {
         Ok(Publishing { job, out, started })
     }
 
-    /// Publishes until the input has ended, or `stop` is asked for where the source does not heed it itself.
+    /// Publishes to a partition that is ours until the input has ended, or `stop` is asked for where the source does not heed it itself.
     ///
     /// # Errors
     /// Kafka's. While no broker answers it waits, or drops, as the producer does.
-    pub fn go(&mut self, stop: Option<&Stop>) -> Result<(), Error> {
+    pub fn go(&mut self, lane: &Lane, stop: Option<&Stop>) -> Result<(), Error> {
         loop {
+            lane.check()?;
             if stop.is_some_and(Stop::is_asked) {
                 self.job.stop();
             }
             let step = self.job.next_parts(PATIENCE, &mut self.out);
             self.out.watermark_ns = self.out.watermark_ns.max(self.job.watermark().0);
             // What was handed on can be merged once it is known that it is all.
-            if step == Step::Done || mem::take(&mut self.out.is_handed_on) || self.out.said.elapsed() >= BEAT_EVERY {
+            if step == Step::Done
+                || mem::take(&mut self.out.is_handed_on)
+                || self.out.said.elapsed() >= BEAT_EVERY
+            {
                 self.out.beat();
             }
             match self.out.failed.take() {
@@ -108,18 +119,27 @@ impl Publishing {
         }
     }
 
+    /// What the packets seem to lack.
+    #[must_use]
+    pub fn capture_loss(&self) -> Loss {
+        self.job.capture_loss()
+    }
+
     /// Waits until all is acknowledged, at most so long, and says how it went.
-    ///
-    /// # Errors
-    /// When it is not.
-    pub fn end(self, plan: &Plan, patience: Duration, cut_short: Option<String>) -> (Summary, Counters, Result<(), Error>) {
+    pub fn end(
+        self,
+        plan: &Plan,
+        patience: Duration,
+        cut_short: Option<String>,
+    ) -> (Summary, Result<(), Error>) {
         let flushed = self.out.producer.flush(patience);
         let summary = Summary {
             rows: self.out.rows,
+            sent: Some(self.out.producer.counters()),
             cut_short,
             ..Summary::of(plan, self.job.end(), self.started.elapsed())
         };
-        (summary, self.out.producer.counters(), flushed)
+        (summary, flushed)
     }
 }
 

@@ -84,12 +84,13 @@ impl Summary {
                 lines
             }
         };
-        lines.push(("tuples", Some(self.accounting.tuples), listed(&stream_trouble(&self.stream))));
+        let told = if self.published().is_some() { "tuples or cells" } else { "tuples" };
+        lines.push((told, Some(self.accounting.tuples), listed(&stream_trouble(&self.stream))));
         lines.push(("rows", Some(self.rows), String::new()));
         lines.extend(self.keeping());
         let seconds = self.elapsed.as_secs_f64().max(1e-9);
         let per_second = (fed.tuples() as f64 / seconds).round();
-        format!("{}done in {}: {per_second} tuples/s\n", aligned(&lines), units::duration(seconds * 1e9))
+        format!("{}done in {}: {per_second} {told}/s\n", aligned(&lines), units::duration(seconds * 1e9))
     }
 
     /// What has been kept for later.

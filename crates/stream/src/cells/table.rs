@@ -1,5 +1,8 @@
 //! Which columns the cells of a pipeline have.
 
+use std::sync::Arc;
+
+use arrow_schema::{DataType as ArrowType, Field, Schema, SchemaRef};
 use plan::{Column, Dataflow, Window};
 use tuple::{DataType, common};
 
@@ -161,6 +164,30 @@ fn data_type(dataflow: &Dataflow, column: Column) -> DataType {
     match column.computed_place() {
         Some(place) => dataflow.computed[place].field.data_type,
         None => dataflow.inputs[usize::from(column.input)].schema.field(column.field).data_type,
+    }
+}
+
+impl CellTable {
+    /// The same columns as Arrow has them.
+    #[must_use]
+    pub fn arrow(&self, origin: Origin) -> SchemaRef {
+        let fields = self.columns_of(origin).map(|of| Field::new(&of.name, of.data.arrow(), true));
+        Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+    }
+}
+
+impl CellType {
+    /// Arrow's type.
+    #[must_use]
+    pub fn arrow(self) -> ArrowType {
+        match self {
+            CellType::Bool => ArrowType::Boolean,
+            CellType::Long => ArrowType::Int64,
+            CellType::Double => ArrowType::Float64,
+            CellType::Text => ArrowType::Utf8,
+            CellType::Bytes => ArrowType::Binary,
+            CellType::Decimal => ArrowType::Decimal128(38, 0),
+        }
     }
 }
 
