@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use bus::{Kafka, NewTopic, Reader, Topics};
+use bus::{Kafka, NewTopic, Topics};
 use flink::{Authorization, Gateway, JobName, Machine, Options, State};
 use plan::Plan;
 use runner::bus::{MergedFeed, Merging, Reach, SILENCE, Work, merged};
@@ -26,8 +26,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(300);
 const AGAIN_MAX: usize = 5;
 /// How long what was merged is kept, should nobody delete it.
 const KEPT: Duration = Duration::from_secs(3600);
-/// What is fetched of what was merged before it is asked for.
-const PREFETCH_BYTES: usize = 16 << 20;
 /// How long transactions may be open that nobody ends; brokers allow 15 minutes unless they are told otherwise.
 const TRANSACTION_MS: u64 = 600_000;
 /// How far apart in event time tuples of one flow may be that are joined.
@@ -144,8 +142,7 @@ pub fn start(
         From::Tuples(_) => Origin::OfTuples,
         From::Cells(_) => Origin::Merged,
     };
-    let reader = Reader::new(kafka, PREFETCH_BYTES)?;
-    Ok(MergedFeed::new(engine, reader, &job.merged, origin, Box::new(merge), wanted.config.window_bytes_max)?)
+    Ok(MergedFeed::new(engine, kafka, &job.merged, origin, Box::new(merge), wanted.config.window_bytes_max)?)
 }
 
 /// The topic of a parser or of cells, as Flink reads it.
