@@ -160,6 +160,7 @@ sql-gateway: {endpoint: {rest: {address: 127.0.0.1, bind-address: 127.0.0.1, por
 execution: {checkpointing: {interval: ${CHECKPOINTS:-1s}, dir: "file://$dir/data/checkpoints", savepoint-dir: "file://$dir/data/savepoints"}}
 restart-strategy: {type: fixed-delay, fixed-delay: {attempts: 100, delay: 1s}}
 heartbeat: {interval: 1000, timeout: 5000}
+metrics: {fetcher: {update-interval: 1000}}
 cluster: {registration: {error-delay: 500, refused-registration-delay: 500, initial-timeout: 200}}
 CONF
   cat >"$dir/flink/conf/log4j.properties" <<'CONF'

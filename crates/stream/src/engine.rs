@@ -10,11 +10,14 @@
 //! The engine reads no clock: [`Engine::advance`] says how far event time has come. It knows nothing of packets,
 //! formats or other engines.
 
+mod cells;
+
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use plan::{Column, Dataflow, Pipeline};
 use tuple::{Batch, FieldId, Schema, common};
 
+use crate::cells::CellTable;
 use crate::chosen::{Chosen, Places};
 use crate::config::{Config, Counters};
 use crate::folding::{Folding, Tuples};
@@ -42,6 +45,8 @@ pub struct Engine {
     base: u16,
     /// Says what another tap has seen of requests.
     server_tap: Option<ServerTap>,
+    /// By pipeline, how its partial results are rows.
+    cells: Vec<CellTable>,
 }
 
 /// What happens to tuples once they are joined.
@@ -138,6 +143,8 @@ impl Engine {
         // A flow's tuples were all sampled at one rate: those of the first input say it.
         let rates = Column { input: 0, field: common::SAMPLE_RATE };
         let rates = dataflow.inputs[0].columns.contains(&rates.field).then(|| place(rates));
+        let pipelines = 0..dataflow.pipelines.len();
+        let cells = pipelines.map(|pipeline| CellTable::new(dataflow, pipeline, &config)).collect();
         let of_each = config.window_bytes_max / dataflow.pipelines.len().max(1);
         let config = Config { window_bytes_max: of_each, ..config };
         let running = |p| Work::new(p, schema, &place, &config, rates, is_worker);
@@ -168,7 +175,16 @@ impl Engine {
         present.retain(|id| !rest.hidden.contains(id));
         let tuples = (schema.clone(), present);
         let server_tap = config.server_tap.clone();
-        Engine { filters: filters.collect(), rest, join, selected: Vec::new(), tuples, base, server_tap }
+        Engine {
+            filters: filters.collect(),
+            rest,
+            join,
+            selected: Vec::new(),
+            tuples,
+            base,
+            server_tap,
+            cells,
+        }
     }
 
     /// Takes tuples of one input (its place in the dataflow). Without pipelines the tuples that pass go to `out`.

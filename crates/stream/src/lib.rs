@@ -51,10 +51,12 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod cells;
 pub mod compare;
 pub mod config;
 pub mod engine;
 mod engines;
+pub mod flink_sql;
 pub mod ops;
 pub mod sampling;
 pub mod sketch;

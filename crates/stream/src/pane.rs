@@ -4,17 +4,23 @@
 //! total, takes the place of the lightest group (Space-Saving). Groups that are listed stay exact in the first case.
 
 mod arrive;
+mod cells;
 mod form;
 mod merge;
 
 use std::ops::Range;
 
+use plan::{Aggregate, Pipeline};
+use tuple::DataType;
+
+use crate::ops::accumulated::{Accumulated, Accumulation};
 use crate::ops::aggregate::{Shape, State, Stratum};
 use crate::ops::group_by::KeyTable;
 use crate::sketch::SpaceSaving;
 
 pub use arrive::{Frame, Scratch};
-pub use form::{Expected, TUPLES_MAX};
+pub use cells::{Place, Taking};
+pub use form::Expected;
 
 /// The coarsest level of sketches.
 pub const LEVEL_MAX: u8 = 4;
@@ -52,6 +58,26 @@ pub enum Overflow {
     SaveByCount(usize),
     /// The same by the sum of integers.
     SaveBySum(usize),
+}
+
+impl Overflow {
+    /// A ranking by a total of what cannot be negative keeps the largest groups; everything else pools. So does what shows
+    /// shares: with a pool nothing is missing in the total.
+    #[must_use]
+    pub fn of(pipeline: &Pipeline, accumulation: &Accumulation) -> Overflow {
+        let has_shares = pipeline.aggregates.iter().any(|c| matches!(c.aggregate, Aggregate::Share(_)));
+        let Some(by) = pipeline.top_k.map(|t| t.by).filter(|_| !has_shares) else { return Overflow::Pool };
+        let place = accumulation.place[by];
+        match (&pipeline.aggregates[by].aggregate, &accumulation.list[place]) {
+            (Aggregate::Count | Aggregate::Rate, _) => Overflow::SaveByCount(place),
+            (Aggregate::Sum | Aggregate::Throughput, Accumulated::Sum(of))
+                if of.data_type != DataType::F64 =>
+            {
+                Overflow::SaveBySum(place)
+            }
+            _ => Overflow::Pool,
+        }
+    }
 }
 
 /// Bounds of a pipeline, and how much of them is used.

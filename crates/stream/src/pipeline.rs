@@ -3,27 +3,28 @@
 //! A window is emitted once, when the watermark has passed its end by the lateness, and windows without a tuple are
 //! never looked at: a jump of the clock costs what is open, not what was skipped.
 
+mod cells;
 mod form;
 mod open;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use plan::{Aggregate, Aggregated, Column, Pipeline};
+use plan::{Column, Pipeline};
 use tuple::{Batch, DataType, Field, FieldId, Schema, common};
 
 use crate::column::{ColumnView, Values, mix};
 use crate::config::{Config, Counters, RESULT_SEED};
 use crate::folding::Tuples;
 use crate::losses::SharedLosses;
+use crate::ops::accumulated::Accumulation;
 use crate::ops::aggregate::{Measures, Shape};
 use crate::ops::distinct::Hashes;
 use crate::ops::group_by::KeyColumns;
 use crate::pane::{Frame, LEVEL_MAX, Layout, Overflow, Pane, Room, Scratch};
 use crate::results::{Emitted, Results};
 use crate::rows::Rows;
-use crate::sampling::REPLICATES;
-use crate::sketch::log_histogram::{BITS, FINE_BITS};
+use crate::sampling::{REPLICATES, replicate};
 use crate::sliding::Sliding;
 use crate::window::Windows;
 
@@ -58,8 +59,8 @@ pub struct Running {
     room: Room,
     results: Results,
     seed: u64,
-    /// Of the hash that deals flows into replicates.
-    replicate_seed: u64,
+    /// The seed by which the flows were drawn.
+    sample_seed: u64,
     /// Emits nothing: panes leave by [`Running::detach`].
     is_worker: bool,
     /// Panes that wait for it, and their memory.
@@ -84,14 +85,10 @@ impl Running {
     ) -> Running {
         let input = |column: Column| -> Field { schema.field(place(column)).clone() };
         let values: Vec<FieldId> = pipeline.values.iter().map(|v| place(v.column)).collect();
-        let types: Vec<DataType> = values.iter().map(|v| schema.field(*v).data_type).collect();
         let is_sampled = config.sample < 1.0 || rates.is_some();
-        // The ends of an interval are those of buckets; but buckets that are shown are the same with a sample.
-        let shows_buckets = |c: &Aggregated| c.aggregate.is_distribution();
-        let is_fine = is_sampled && !pipeline.aggregates.iter().any(shows_buckets);
-        let sketches = (config.distinct_exact_max, if is_fine { FINE_BITS } else { BITS });
-        let shape = Shape::new(&pipeline.aggregates, &types, schema, sketches, place);
-        let overflow = overflow_of(pipeline, &shape, &types);
+        let accumulation = Accumulation::new(pipeline, is_sampled, &|column| input(column).data_type);
+        let overflow = Overflow::of(pipeline, &accumulation);
+        let shape = Shape::new(accumulation, config.distinct_exact_max, schema, place);
         let k = pipeline.top_k.map_or(0, |t| t.k);
         // Merges of sliding windows and the one that is written take the other half.
         let is_sliding = pipeline.window.is_some_and(|w| !Windows::new(&w).is_tumbling());
@@ -140,7 +137,7 @@ impl Running {
             results: Results::new(pipeline, is_sampled, &input),
             // A seed of zero would make hashes of addresses equal.
             seed: mix(config.seed),
-            replicate_seed: mix(config.sample_seed) ^ RESULT_SEED,
+            sample_seed: config.sample_seed,
             is_worker,
             over: Share::new(),
             over_bytes: 0,
@@ -367,9 +364,7 @@ impl Running {
         Frame { keys, columns, seed: self.seed, replicates, rates, measures }
     }
 
-    /// Deals flows into replicates by bits that the choice of the sample did not use, but anew for each sample: one
-    /// dealing for all samples of a capture would make all their intervals too short, or all too long. Without ids all
-    /// are in one, and intervals are open.
+    /// Without ids all flows are in one replicate, and intervals are open.
     fn replicates(&self, batch: &Batch, rows: Rows<'_>) -> Vec<u8> {
         if self.layout.replicates == 1 {
             return Vec::new();
@@ -378,8 +373,7 @@ impl Running {
         if batch.column(common::ID).is_some()
             && let Values::U64(ids) = ColumnView::of(batch, common::ID).values
         {
-            let replicate = |id| (mix(mix(id) ^ self.replicate_seed) % REPLICATES as u64) as u8;
-            rows.each(|_, row| replicates[row] = replicate(ids[row]));
+            rows.each(|_, row| replicates[row] = replicate(ids[row], self.sample_seed));
         }
         replicates
     }
@@ -591,19 +585,4 @@ fn rates_of(batch: &Batch, field: FieldId) -> Vec<f64> {
     let Values::F64(rates) = column.values else { unreachable!("rates are real numbers") };
     let is_rate = |row: usize| column.is_valid(row) && rates[row] > 0.0 && rates[row] <= 1.0;
     (0..batch.rows()).map(|row| if is_rate(row) { rates[row] } else { 1.0 }).collect()
-}
-
-/// A ranking by a total of what cannot be negative keeps the largest groups; everything else pools. So does what shows
-/// shares: with a pool nothing is missing in the total.
-fn overflow_of(pipeline: &Pipeline, shape: &Shape, types: &[DataType]) -> Overflow {
-    let has_shares = pipeline.aggregates.iter().any(|c| matches!(c.aggregate, Aggregate::Share(_)));
-    let Some(by) = pipeline.top_k.map(|t| t.by).filter(|_| !has_shares) else { return Overflow::Pool };
-    let (place, Aggregated { aggregate, value, .. }) = (shape.place[by], &pipeline.aggregates[by]);
-    match aggregate {
-        Aggregate::Count | Aggregate::Rate => Overflow::SaveByCount(place),
-        Aggregate::Sum | Aggregate::Throughput if types[*value] != DataType::F64 => {
-            Overflow::SaveBySum(place)
-        }
-        _ => Overflow::Pool,
-    }
 }

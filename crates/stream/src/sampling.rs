@@ -10,6 +10,9 @@
 //! Flows sampled at different rates come with the smallest as p, and parts and numbers of tuples multiplied by p over
 //! their own rate: estimates are Horvitz's and Thompson's, intervals rather too long (1 − p is the smallest rate's).
 
+use crate::column::mix;
+use crate::config::RESULT_SEED;
+
 /// Into how many groups sampled flows are dealt.
 pub const REPLICATES: usize = 32;
 
@@ -35,6 +38,15 @@ pub struct Interval {
     pub low: Option<f64>,
     /// Upper end.
     pub high: Option<f64>,
+}
+
+/// The replicate of the flow with this id, of a sample drawn with this seed: by bits that the choice of the sample did not
+/// use, but anew for each sample. One dealing for all samples of a capture would make all their intervals too short, or all
+/// too long.
+#[inline]
+#[must_use]
+pub fn replicate(id: u64, sample_seed: u64) -> u8 {
+    (mix(mix(id) ^ mix(sample_seed) ^ RESULT_SEED) % REPLICATES as u64) as u8
 }
 
 /// Of a total, `parts` in each replicate of which `n` tuples: Horvitz–Thompson's estimate is Σ parts / p. What cannot

@@ -1,5 +1,7 @@
 //! One processor at work: a pipeline of groups and aggregates, or a profile of the workload.
 
+mod cells;
+
 use std::sync::Arc;
 
 use plan::{Column, Pipeline};

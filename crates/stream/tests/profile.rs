@@ -179,7 +179,10 @@ fn alone(
 fn together(flow: &Dataflow, config: &Config, ops: &[Op], chunk: usize, workers: u64) -> Vec<Output> {
     let out = brought(flow, config, ops, chunk, (workers, Way::Attached));
     let sent = brought(flow, config, ops, chunk, (workers, Way::Sent));
-    assert_eq!(rows_of(&sent, Some(0)), rows_of(&out, Some(0)));
+    let cells = brought(flow, config, ops, chunk, (workers, Way::Cells));
+    for other in [sent, cells] {
+        assert_eq!(rows_of(&other, Some(0)), rows_of(&out, Some(0)));
+    }
     out
 }
 

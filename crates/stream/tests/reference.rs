@@ -13,7 +13,8 @@ use proptest::prelude::*;
 use stream::{Config, Counters, Engine};
 use tuple::{DataType, FieldId};
 use tuples::{
-    DELTA, IP, N, OK, PATH, Plain, RATIO, Row, Way, batch_of, column, dataflow, pipeline, plain, rows_of, run,
+    DELTA, IP, N, OK, PATH, Plain, RATIO, Row, Way, are_alike, batch_of, column, dataflow, pipeline, plain,
+    rows_of, run,
 };
 
 // ---- the slow engine ----
@@ -310,8 +311,10 @@ fn check(p: &Pipeline, steps: &[Step]) {
     let got = rows_of(&out, Some(0));
     assert_eq!(got.len(), expected.len(), "{p:?}\ngot {got:?}\nexpected {expected:?}");
     let sent = by_workers(&flow, steps, Way::Sent);
+    let (cells, _) = by_workers(&flow, steps, Way::Cells);
     let (by_workers, counters) = by_workers(&flow, steps, Way::Attached);
     assert_eq!(sent, (by_workers.clone(), counters), "{p:?}");
+    assert!(are_alike(&cells, &by_workers), "{cells:?} is not {by_workers:?}\n{p:?}");
     let is_of = |c: &Aggregated, field| p.values.get(c.value).is_some_and(|v| v.column.field == field);
     if p.aggregates.iter().any(|c| c.aggregate == Aggregate::Stddev && is_of(c, RATIO)) {
         assert_eq!(by_workers.len(), got.len());

@@ -49,8 +49,12 @@ impl Cluster {
             Parts::KafkaAndFlink => (None, 1),
         };
         let mut cluster = Cluster { dir, kafka: String::new(), flink: None, gateway: None };
-        let started =
-            cluster.script("start", part).env("BROKERS", brokers.to_string()).output().expect("bash");
+        let started = cluster
+            .script("start", part)
+            .env("BROKERS", brokers.to_string())
+            .env("SLOTS", "16")
+            .output()
+            .expect("bash");
         let said = String::from_utf8_lossy(&started.stderr);
         assert!(started.status.success(), "no cluster: {said}");
         let addresses = fs::read_to_string(cluster.dir.join("addresses")).expect("addresses");
@@ -82,6 +86,26 @@ impl Cluster {
     pub fn start_again(&self, process: &str) {
         let started = self.script("start", Some(process)).status().expect("bash");
         assert!(started.success(), "{process}");
+    }
+
+    /// Adds to a line of Flink's configuration, for what is started again from now on.
+    ///
+    /// # Panics
+    /// When there is no such line.
+    pub fn configure(&self, line: &str, more: &str) {
+        let file = self.dir.join("flink/conf/config.yaml");
+        let old = fs::read_to_string(&file).expect("a configuration");
+        let new = old.replace(&format!("{line}: {{"), &format!("{line}: {{{more}, "));
+        assert_ne!(old, new, "{line}");
+        fs::write(file, new).expect("a configuration");
+    }
+
+    /// A command of Kafka's own tools, by its class.
+    #[must_use]
+    pub fn kafka_tool(&self, class: &str) -> Command {
+        let mut command = Command::new("java");
+        command.arg("-cp").arg(self.dir.join("kafka/*")).arg(class).args(["--bootstrap-server", &self.kafka]);
+        command
     }
 
     /// Where what they said stands.
@@ -138,7 +162,7 @@ fn programs() -> Option<PathBuf> {
 /// Kafka's protocol and Avro, written by others, in Python.
 const WITNESSES: &str = "kafka-python==3.0.12 lz4==4.4.5 zstandard==0.25.0 fastavro==1.13.1";
 
-/// A Python with [`WITNESSES`], made once below `tmp`; `None` where that is impossible, which is said.
+/// A Python with these witnesses (kafka-python, fastavro), made once below `tmp`; `None` where that is impossible, which is said.
 #[must_use]
 pub fn python(tmp: &Path) -> Option<PathBuf> {
     let _one = INSTALLING.lock().unwrap_or_else(|e| e.into_inner());

@@ -41,7 +41,7 @@ pub use schemas::INPUTS_MAX;
 
 use self::refused::Lacks;
 use self::schemas::Registry;
-use crate::{Plan, Taps, sound};
+use crate::{Dataflow, Plan, Taps, sound};
 
 /// The version of the form of plans.
 pub const FORM: u32 = 1;
@@ -63,6 +63,12 @@ pub fn encode(plan: &Plan) -> Vec<u8> {
         dataflow: Some(dataflow::dataflow(&plan.dataflow)),
     };
     message.encode_to_vec()
+}
+
+/// A dataflow as bytes that are the same wherever it is: nobody reads them, but who has equal ones has the same dataflow.
+#[must_use]
+pub fn bytes_of(dataflow: &Dataflow) -> Vec<u8> {
+    dataflow::dataflow(dataflow).encode_to_vec()
 }
 
 fn needs(plan: &Plan) -> Vec<String> {

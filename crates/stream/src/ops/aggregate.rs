@@ -5,14 +5,16 @@
 
 use std::ops::Range;
 
-use plan::{Aggregate, Aggregated, Column, Total};
+use plan::Column;
 use tuple::{DataType, FieldId, Schema};
 
+use crate::cells::{Building, Entry, EntryOf, PartsOf};
 use crate::column::ColumnView;
+use crate::ops::accumulated::{Accumulated, Accumulation};
 use crate::ops::count::Counts;
 use crate::ops::distinct::{DistinctSets, Hashes};
 use crate::ops::filter::{Filter, Truth};
-use crate::ops::min_max::{End, MinMax};
+use crate::ops::min_max::MinMax;
 use crate::ops::quantile::Histograms;
 use crate::ops::spread::{IntegerSpreads, Spreads};
 use crate::ops::success::Shares;
@@ -36,6 +38,22 @@ pub trait Accumulator {
     fn write(&self, cells: &[usize], out: &mut Vec<u8>);
     /// Reads what was written of these cells, which are empty; no more than `tuples` came to any.
     fn read(&mut self, cells: &[usize], tuples: u64, from: &mut Reader<'_>) -> Result<(), Malformed>;
+    /// Whether its cells can be rows of [`crate::cells`].
+    fn are_rows(&self) -> bool {
+        true
+    }
+    /// Puts these cells into its columns of base rows, from the row `first` on.
+    fn put(&self, _cells: &[usize], _first: usize, _columns: &mut [Building]) {}
+    /// Adds what a base row has.
+    fn take(&mut self, _cell: usize, _row: PartsOf<'_>) -> Result<(), Malformed> {
+        Ok(())
+    }
+    /// The entries of a cell that have rows of their own.
+    fn entries(&self, _cell: usize, _out: &mut Vec<Entry>) {}
+    /// Adds what an entry row has; returns by how many bytes of heap it grew.
+    fn take_entry(&mut self, _cell: usize, _entry: EntryOf<'_>) -> Result<usize, Malformed> {
+        Err(Malformed::Invalid("an accumulator"))
+    }
 }
 
 /// The accumulators of a pipeline.
@@ -115,45 +133,34 @@ macro_rules! each_kind {
 }
 
 impl Shape {
-    /// The accumulators for `aggregates` of values of these types: up to `exact_max` distinct values are held exactly,
-    /// distributions have 2^`bits` buckets to a power of two.
-    ///
-    /// # Panics
-    /// When an aggregate needs a value and there is none, or it is not a number: the planner's bug.
+    /// Accumulators of columns of `schema`, where `place` says where they are: up to `exact_max` distinct values are held
+    /// exactly.
     #[must_use]
     pub fn new(
-        aggregates: &[Aggregated],
-        types: &[DataType],
+        accumulation: Accumulation,
+        exact_max: usize,
         schema: &Schema,
-        sketches: (usize, u8),
         place: &dyn Fn(Column) -> FieldId,
     ) -> Shape {
+        let Accumulation { list, values, place: place_of } = accumulation;
         let mut shape = Shape {
-            place: Vec::new(),
-            values: Vec::new(),
+            place: place_of,
+            values,
             distinct: Vec::new(),
             outcomes: Vec::new(),
-            empty: Vec::new(),
+            empty: Vec::with_capacity(list.len()),
         };
-        // Of one value quantiles, hist and cdf read one histogram; avg and sum one sum; rate and count one count.
-        let mut known: Vec<(u8, Option<usize>, usize)> = Vec::new();
-        for Aggregated { aggregate, value, .. } in aggregates {
-            let value = aggregate.takes_value().then_some(*value);
-            let kind = kind(aggregate);
-            let place = match known.iter().find(|(k, of, _)| Some(*k) == kind && *of == value) {
-                Some((.., place)) => *place,
-                None => {
-                    let value_type = value.map(|v| types[v]);
-                    let state = shape.state(aggregate, value_type, schema, sketches, place);
-                    shape.empty.push(state);
-                    shape.values.push(value);
-                    known.extend(kind.map(|k| (k, value, shape.empty.len() - 1)));
-                    shape.empty.len() - 1
-                }
-            };
-            shape.place.push(place);
+        for one in &list {
+            let state = shape.state(one, exact_max, schema, place);
+            shape.empty.push(state);
         }
         shape
+    }
+
+    /// What a cell of all accumulators takes beside what is on the heap.
+    #[must_use]
+    pub fn cell_bytes(&self) -> usize {
+        self.empty.iter().map(State::cell_bytes).sum()
     }
 
     /// No cell yet.
@@ -166,61 +173,35 @@ impl Shape {
 
     fn state(
         &mut self,
-        aggregate: &Aggregate,
-        value: Option<DataType>,
+        one: &Accumulated,
+        exact_max: usize,
         schema: &Schema,
-        (exact_max, bits): (usize, u8),
         place: &dyn Fn(Column) -> FieldId,
     ) -> State {
-        let number = || match value {
-            Some(t @ (DataType::U64 | DataType::I64 | DataType::F64)) => t,
-            other => panic!("{aggregate:?} needs a number, not {other:?}"),
-        };
-        let min_max = |end| match number() {
-            DataType::U64 => State::MinMaxU64(MinMax::new(end)),
-            DataType::I64 => State::MinMaxI64(MinMax::new(end)),
-            _ => State::MinMaxF64(MinMax::new(end)),
-        };
-        match aggregate {
-            Aggregate::Count | Aggregate::Rate | Aggregate::Share(Total::Tuples) => {
-                State::Count(Counts::default())
+        match one {
+            Accumulated::Count => State::Count(Counts::default()),
+            Accumulated::Sum(of) if of.data_type == DataType::F64 => State::RealSum(RealSums::default()),
+            Accumulated::Sum(_) => State::IntegerSum(IntegerSums::default()),
+            Accumulated::Extreme(of, end) => match of.data_type {
+                DataType::U64 => State::MinMaxU64(MinMax::new(*end)),
+                DataType::I64 => State::MinMaxI64(MinMax::new(*end)),
+                _ => State::MinMaxF64(MinMax::new(*end)),
+            },
+            Accumulated::Spread(of) if of.data_type == DataType::F64 => State::Spread(Spreads::default()),
+            Accumulated::Spread(_) => State::IntegerSpread(IntegerSpreads::default()),
+            Accumulated::Histogram(of, bits) => {
+                State::Histogram(Histograms::new(of.data_type == DataType::F64, *bits))
             }
-            Aggregate::Sum | Aggregate::Avg | Aggregate::Throughput | Aggregate::Share(Total::Values) => {
-                match number() {
-                    DataType::F64 => State::RealSum(RealSums::default()),
-                    _ => State::IntegerSum(IntegerSums::default()),
-                }
-            }
-            Aggregate::Min => min_max(End::Min),
-            Aggregate::Max => min_max(End::Max),
-            Aggregate::Stddev if number() == DataType::F64 => State::Spread(Spreads::default()),
-            Aggregate::Stddev => State::IntegerSpread(IntegerSpreads::default()),
-            Aggregate::Quantile(_) | Aggregate::Hist | Aggregate::Cdf => {
-                State::Histogram(Histograms::new(number() == DataType::F64, bits))
-            }
-            Aggregate::Distinct(column) => {
-                self.distinct.push(place(*column));
+            Accumulated::Distinct(of) => {
+                self.distinct.push(place(of.column));
                 State::Distinct(DistinctSets::new(exact_max), self.distinct.len() - 1)
             }
-            Aggregate::Success(predicate) | Aggregate::Ratio(predicate) => {
+            Accumulated::Outcome(predicate) => {
                 self.outcomes.push(Filter::new(predicate, schema, place));
                 State::Outcome(Shares::default(), self.outcomes.len() - 1)
             }
         }
     }
-}
-
-/// What aggregates must have in common to share an accumulator; `None`: nothing is enough.
-fn kind(aggregate: &Aggregate) -> Option<u8> {
-    Some(match aggregate {
-        Aggregate::Count | Aggregate::Rate | Aggregate::Share(Total::Tuples) => 0,
-        Aggregate::Sum | Aggregate::Avg | Aggregate::Throughput | Aggregate::Share(Total::Values) => 1,
-        Aggregate::Min => 2,
-        Aggregate::Max => 3,
-        Aggregate::Stddev => 4,
-        Aggregate::Quantile(_) | Aggregate::Hist | Aggregate::Cdf => 5,
-        Aggregate::Distinct(_) | Aggregate::Success(_) | Aggregate::Ratio(_) => return None,
-    })
 }
 
 impl Accumulators {
@@ -280,17 +261,55 @@ impl Accumulators {
     }
 
     fn bytes_of(&self, cells: usize) -> usize {
-        fn of<A: Accumulator>(_: &A) -> usize {
-            A::CELL_BYTES
-        }
-        let of_cell: usize = self.states.iter().map(|state| each_kind!(state, s => of(s))).sum();
+        let of_cell: usize = self.states.iter().map(State::cell_bytes).sum();
         cells.next_power_of_two().max(4).saturating_mul(of_cell) + self.states.len() * size_of::<State>()
+    }
+
+    /// The cells that are not empty.
+    #[must_use]
+    pub fn used(&self) -> Vec<usize> {
+        let is_used = |cell: usize| self.states.iter().any(|state| !each_kind!(state, s => s.is_empty(cell)));
+        (0..self.cells).filter(|cell| is_used(*cell)).collect()
+    }
+
+    /// Whether all cells can be rows.
+    #[must_use]
+    pub fn are_rows(&self) -> bool {
+        self.states.iter().all(|state| each_kind!(state, s => s.are_rows()))
+    }
+
+    /// Puts cells into the columns of base rows, of which each accumulator has as many as `widths` says.
+    pub fn put(&self, cells: &[usize], first: usize, mut columns: &mut [Building], widths: &[usize]) {
+        for (state, width) in self.states.iter().zip(widths) {
+            let (mine, rest) = columns.split_at_mut(*width);
+            columns = rest;
+            each_kind!(state, s => s.put(cells, first, mine));
+        }
+    }
+
+    /// The entries of a cell of the accumulator at `slot`.
+    pub fn entries(&self, slot: usize, cell: usize, out: &mut Vec<Entry>) {
+        each_kind!(&self.states[slot], s => s.entries(cell, out));
+    }
+
+    /// Adds what a base row has of each accumulator.
+    pub fn take<'a>(
+        &mut self,
+        cell: usize,
+        mut parts: impl Iterator<Item = PartsOf<'a>>,
+    ) -> Result<(), Malformed> {
+        let mut states = self.states.iter_mut().zip(&mut parts);
+        states.try_for_each(|(state, row)| each_kind!(state, s => s.take(cell, row)))
+    }
+
+    /// Adds what an entry row has of the accumulator at `slot`.
+    pub fn take_entry(&mut self, slot: usize, cell: usize, entry: EntryOf<'_>) -> Result<usize, Malformed> {
+        each_kind!(&mut self.states[slot], s => s.take_entry(cell, entry))
     }
 
     /// How many cells; which of them are not empty, as 0 for all or 1 and bits; then by accumulator a byte for its kind and those cells.
     pub fn write(&self, out: &mut Vec<u8>) {
-        let is_used = |cell: usize| self.states.iter().any(|state| !each_kind!(state, s => s.is_empty(cell)));
-        let used: Vec<usize> = (0..self.cells).filter(|cell| is_used(*cell)).collect();
+        let used = self.used();
         put_len(out, self.cells);
         out.push(u8::from(used.len() < self.cells));
         if used.len() < self.cells {
@@ -343,6 +362,14 @@ impl State {
             all.merge(0, self, cell);
         });
         all
+    }
+
+    /// What a cell takes beside what it has on the heap.
+    fn cell_bytes(&self) -> usize {
+        fn of<A: Accumulator>(_: &A) -> usize {
+            A::CELL_BYTES
+        }
+        each_kind!(self, s => of(s))
     }
 
     /// What an encoded one begins with.

@@ -1,5 +1,6 @@
 //! Counts tuples, whether their value is null or not.
 
+use crate::cells::{Building, PartsOf};
 use crate::ops::aggregate::Accumulator;
 use crate::partial::bytes::{Malformed, Reader, put};
 use crate::rows::{Cells, Rows};
@@ -54,5 +55,14 @@ impl Accumulator for Counts {
             self.0[*cell] = from.up_to(tuples, "a count")?;
         }
         Ok(())
+    }
+
+    fn put(&self, cells: &[usize], first: usize, columns: &mut [Building]) {
+        let some = (first..).zip(cells).filter(|(_, cell)| self.0[**cell] > 0);
+        some.for_each(|(row, cell)| columns[0].long(row, self.0[*cell] as i64));
+    }
+
+    fn take(&mut self, cell: usize, row: PartsOf<'_>) -> Result<(), Malformed> {
+        row.add(&mut self.0[cell], row.count(0)?)
     }
 }

@@ -6,6 +6,7 @@
 use arrow_buffer::NullBuffer;
 use hashbrown::HashTable;
 
+use crate::cells::{Entry, EntryOf};
 use crate::ops::aggregate::Accumulator;
 use crate::partial::bytes::{Malformed, Reader, put_len};
 use crate::rows::{Cells, Rows, each_valid};
@@ -111,6 +112,21 @@ impl Accumulator for DistinctSets {
             self.sets[*cell] = DistinctSet::read(self.exact_max, self.precision, from)?;
         }
         Ok(())
+    }
+
+    fn are_rows(&self) -> bool {
+        self.sets.iter().all(|set| matches!(set, DistinctSet::Exact(_)))
+    }
+
+    fn entries(&self, cell: usize, out: &mut Vec<Entry>) {
+        if let DistinctSet::Exact(set) = &self.sets[cell] {
+            out.extend(set.iter().map(|hash| Entry { at: *hash as i64, n: 1, ..Entry::default() }));
+        }
+    }
+
+    fn take_entry(&mut self, cell: usize, entry: EntryOf<'_>) -> Result<usize, Malformed> {
+        let hash = entry.hash.ok_or(Malformed::Invalid("a value"))?;
+        Ok(self.sets[cell].add(hash, self.exact_max, self.precision))
     }
 }
 

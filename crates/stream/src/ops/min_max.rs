@@ -1,5 +1,6 @@
 //! The least or the largest value, of the value's own type.
 
+use crate::cells::{Building, PartsOf};
 use crate::column::{ColumnView, Values};
 use crate::ops::aggregate::Accumulator;
 use crate::partial::bytes::{Malformed, Reader, put, put_bits, put_real, put_signed};
@@ -35,6 +36,10 @@ pub trait Ordered: Copy + PartialOrd {
     fn write(self, out: &mut Vec<u8>);
     /// Reads them again.
     fn read(from: &mut Reader<'_>) -> Result<Self, Malformed>;
+    /// Sets a row of a column of cells.
+    fn put(self, row: usize, column: &mut Building);
+    /// What a row of cells has.
+    fn take(row: PartsOf<'_>) -> Result<Option<Self>, Malformed>;
 }
 
 impl<T: Ordered> MinMax<T> {
@@ -113,6 +118,21 @@ impl<T: Ordered> Accumulator for MinMax<T> {
         }
         Ok(())
     }
+
+    fn put(&self, cells: &[usize], first: usize, columns: &mut [Building]) {
+        for (row, cell) in (first..).zip(cells) {
+            self.value(*cell).into_iter().for_each(|value| value.put(row, &mut columns[0]));
+        }
+    }
+
+    fn take(&mut self, cell: usize, row: PartsOf<'_>) -> Result<(), Malformed> {
+        if let Some(value) = T::take(row)? {
+            let mine = self.values[cell];
+            self.values[cell] = if self.end == End::Min { lower(mine, value) } else { higher(mine, value) };
+            self.is_known[cell] = true;
+        }
+        Ok(())
+    }
 }
 
 impl Ordered for u64 {
@@ -129,6 +149,15 @@ impl Ordered for u64 {
 
     fn read(from: &mut Reader<'_>) -> Result<u64, Malformed> {
         from.number()
+    }
+
+    /// The topmost bit is flipped, so that signed numbers have the order of unsigned ones.
+    fn put(self, row: usize, column: &mut Building) {
+        column.long(row, (self ^ 1 << 63) as i64);
+    }
+
+    fn take(row: PartsOf<'_>) -> Result<Option<u64>, Malformed> {
+        Ok(row.long(0).map(|value| value as u64 ^ 1 << 63))
     }
 }
 
@@ -147,6 +176,14 @@ impl Ordered for i64 {
     fn read(from: &mut Reader<'_>) -> Result<i64, Malformed> {
         from.signed()
     }
+
+    fn put(self, row: usize, column: &mut Building) {
+        column.long(row, self);
+    }
+
+    fn take(row: PartsOf<'_>) -> Result<Option<i64>, Malformed> {
+        Ok(row.long(0))
+    }
 }
 
 impl Ordered for f64 {
@@ -163,6 +200,14 @@ impl Ordered for f64 {
 
     fn read(from: &mut Reader<'_>) -> Result<f64, Malformed> {
         Some(from.real()?).filter(|v| !v.is_nan()).ok_or(Malformed::Invalid("a value"))
+    }
+
+    fn put(self, row: usize, column: &mut Building) {
+        column.double(row, self);
+    }
+
+    fn take(row: PartsOf<'_>) -> Result<Option<f64>, Malformed> {
+        row.double(0)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The operators, one a file. Each works on whole columns and knows nothing of windows.
 
+pub mod accumulated;
 pub mod aggregate;
 pub mod count;
 pub mod distinct;

@@ -1,5 +1,6 @@
 //! Histograms by cell: what quantiles, `hist` and `cdf` are read from.
 
+use crate::cells::{Entry, EntryOf};
 use crate::column::{ColumnView, Values};
 use crate::ops::aggregate::Accumulator;
 use crate::partial::bytes::{Malformed, Reader};
@@ -94,5 +95,16 @@ impl Accumulator for Histograms {
             self.list[*cell] = self.empty.read(tuples, from)?;
         }
         Ok(())
+    }
+
+    fn entries(&self, cell: usize, out: &mut Vec<Entry>) {
+        self.list[cell].entries(out);
+    }
+
+    fn take_entry(&mut self, cell: usize, entry: EntryOf<'_>) -> Result<usize, Malformed> {
+        let one = self.empty.of_entry(entry)?;
+        let mut n = self.list[cell].n();
+        entry.parts.add(&mut n, entry.n)?;
+        Ok(self.list[cell].merge(&one))
     }
 }

@@ -1,6 +1,7 @@
 //! The sample standard deviation. Of integers from exact sums in 192 bits, so that it is the same to the digit however
 //! tuples are dealt and merged; of real numbers by Welford's update and Chan's merge, which do not cancel.
 
+use crate::cells::{Building, DECIMAL_MAX, PartsOf};
 use crate::column::{ColumnView, Values};
 use crate::ops::aggregate::Accumulator;
 use crate::partial::bytes::{Malformed, Reader, put, put_real, put_signed};
@@ -106,6 +107,31 @@ impl Accumulator for IntegerSpreads {
         }
         Ok(())
     }
+
+    fn are_rows(&self) -> bool {
+        let fits =
+            |of: &Powers| of.sum.unsigned_abs().max(of.squares.low) <= DECIMAL_MAX && of.squares.high == 0;
+        self.0.iter().all(fits)
+    }
+
+    fn put(&self, cells: &[usize], first: usize, columns: &mut [Building]) {
+        let of_cells = (first..).zip(cells.iter().map(|cell| self.0[*cell]));
+        for (row, Powers { n, sum, squares }) in of_cells.filter(|(_, of)| of.n > 0) {
+            columns[0].long(row, n as i64);
+            columns[1].decimal(row, sum);
+            columns[2].decimal(row, squares.low as i128);
+        }
+    }
+
+    fn take(&mut self, cell: usize, row: PartsOf<'_>) -> Result<(), Malformed> {
+        let n = row.count(0)?;
+        let (sum, squares) = (row.sum(1, n)?, row.squares(2, n)?);
+        let mine = &mut self.0[cell];
+        row.add(&mut mine.n, n)?;
+        mine.sum += sum;
+        mine.squares = mine.squares.plus(Wide { low: squares, high: 0 });
+        Ok(())
+    }
 }
 
 impl Powers {
@@ -205,6 +231,11 @@ impl Accumulator for Spreads {
             self.0[cell] = Moments { n, mean: from.real()?, squares: from.real()? };
         }
         Ok(())
+    }
+
+    /// What is merged of them is not a sum.
+    fn are_rows(&self) -> bool {
+        false
     }
 }
 

@@ -1,5 +1,6 @@
 //! The share of tuples for which a predicate is true, among those for which it is true or false.
 
+use crate::cells::{Building, PartsOf};
 use crate::ops::aggregate::Accumulator;
 use crate::ops::filter::Truth;
 use crate::partial::bytes::{Malformed, Reader, put};
@@ -71,5 +72,21 @@ impl Accumulator for Shares {
             self.yes[cell] = from.up_to(self.known[cell], "a count")?;
         }
         Ok(())
+    }
+
+    fn put(&self, cells: &[usize], first: usize, columns: &mut [Building]) {
+        for (row, &cell) in (first..).zip(cells).filter(|(_, cell)| self.known[**cell] > 0) {
+            columns[0].long(row, self.known[cell] as i64);
+            columns[1].long(row, self.yes[cell] as i64);
+        }
+    }
+
+    fn take(&mut self, cell: usize, row: PartsOf<'_>) -> Result<(), Malformed> {
+        let (known, yes) = (row.count(0)?, row.count(1)?);
+        if yes > known {
+            return Err(Malformed::Invalid("a count"));
+        }
+        row.add(&mut self.known[cell], known)?;
+        row.add(&mut self.yes[cell], yes)
     }
 }

@@ -1,6 +1,7 @@
 //! Sums values: integers exactly in 128 bits (2^63 tuples cannot leave them), real numbers with Neumaier's
 //! compensation. The mean is a sum and its count.
 
+use crate::cells::{Building, DECIMAL_MAX, PartsOf};
 use crate::column::{ColumnView, Values};
 use crate::ops::aggregate::Accumulator;
 use crate::partial::bytes::{Malformed, Reader, put, put_real, put_signed};
@@ -110,6 +111,25 @@ impl Accumulator for IntegerSums {
         }
         Ok(())
     }
+
+    fn are_rows(&self) -> bool {
+        (0..self.0.len()).all(|cell| self.sum(cell).unsigned_abs() <= DECIMAL_MAX)
+    }
+
+    fn put(&self, cells: &[usize], first: usize, columns: &mut [Building]) {
+        for (row, &cell) in (first..).zip(cells).filter(|(_, cell)| self.n(**cell) > 0) {
+            columns[0].long(row, self.n(cell) as i64);
+            columns[1].decimal(row, self.sum(cell));
+        }
+    }
+
+    fn take(&mut self, cell: usize, row: PartsOf<'_>) -> Result<(), Malformed> {
+        let n = row.count(0)?;
+        let sum = row.sum(1, n)?;
+        let mine = &mut self.0[cell];
+        mine.add(sum as u64, (sum >> 64) as i64, 0);
+        row.add(&mut mine.n, n)
+    }
 }
 
 impl RealSums {
@@ -173,6 +193,19 @@ impl Accumulator for RealSums {
             self.sums[cell] = Compensated { sum: from.real()?, lost: from.real()? };
         }
         Ok(())
+    }
+
+    fn put(&self, cells: &[usize], first: usize, columns: &mut [Building]) {
+        for (row, &cell) in (first..).zip(cells).filter(|(_, cell)| self.n[**cell] > 0) {
+            columns[0].long(row, self.n[cell] as i64);
+            columns[1].double(row, self.sum(cell));
+        }
+    }
+
+    fn take(&mut self, cell: usize, row: PartsOf<'_>) -> Result<(), Malformed> {
+        let n = row.count(0)?;
+        self.sums[cell].add(row.real_sum(1, n)?);
+        row.add(&mut self.n[cell], n)
     }
 }
 

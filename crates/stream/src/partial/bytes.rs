@@ -71,6 +71,8 @@ pub fn put_bits(out: &mut Vec<u8>, bits: impl ExactSizeIterator<Item = bool>) {
     bits.enumerate().filter(|(_, bit)| *bit).for_each(|(i, _)| out[start + i / 8] |= 1 << (i % 8));
 }
 
+/// Most tuples of a pane: so many panes with as many can be merged before a count leaves 64 bits.
+pub const TUPLES_MAX: u64 = 1 << 48;
 /// How far a worker goes beyond its bound before it notices, about.
 const BEYOND: usize = 32 << 20;
 /// Memory that a byte may bring about, where that bound would not let it.
@@ -79,8 +81,25 @@ const BYTES_OF_BYTE: usize = 64;
 /// See the module's text.
 pub struct Reader<'a> {
     rest: &'a [u8],
-    /// Memory that what is read may still take.
-    budget: usize,
+    budget: Budget,
+}
+
+/// Memory that what is read may still take.
+#[derive(Clone, Copy)]
+pub struct Budget(usize);
+
+impl Budget {
+    /// About as much as the windows of an engine that may take `bytes_max`, or as so many bytes that are read may bring about.
+    #[must_use]
+    pub fn new(bytes_max: usize, read: usize) -> Budget {
+        Budget(bytes_max.saturating_add(BEYOND).max(read.saturating_mul(BYTES_OF_BYTE)))
+    }
+
+    /// It will take so much.
+    pub fn spend(&mut self, bytes: usize) -> Result<(), Malformed> {
+        self.0 = self.0.checked_sub(bytes).ok_or(Malformed::TooLarge)?;
+        Ok(())
+    }
 }
 
 /// What [`put_bits`] wrote.
@@ -99,20 +118,18 @@ impl<'a> Reader<'a> {
     /// Of these bytes; nothing may be asked for before [`Reader::allow`].
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Reader<'a> {
-        Reader { rest: bytes, budget: 0 }
+        Reader { rest: bytes, budget: Budget(0) }
     }
 
     /// What is read from now on may take about as much memory as the windows of an engine that may take `bytes_max`, or as what
     /// is left to read may bring about.
     pub fn allow(&mut self, bytes_max: usize) {
-        let backed = self.rest.len().saturating_mul(BYTES_OF_BYTE);
-        self.budget = bytes_max.saturating_add(BEYOND).max(backed);
+        self.budget = Budget::new(bytes_max, self.rest.len());
     }
 
     /// It will take so much.
     pub fn spend(&mut self, bytes: usize) -> Result<(), Malformed> {
-        self.budget = self.budget.checked_sub(bytes).ok_or(Malformed::TooLarge)?;
-        Ok(())
+        self.budget.spend(bytes)
     }
 
     /// How many bytes are left.

@@ -29,7 +29,7 @@ use bytes::{Reader, put, put_bytes, put_len};
 pub use bytes::Malformed;
 
 /// Of the form.
-const VERSION: u8 = 1;
+pub(crate) const VERSION: u8 = 1;
 
 /// What a worker's engine gives to the one that collects: parts of windows, by pipeline.
 #[derive(Debug)]

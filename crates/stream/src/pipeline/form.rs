@@ -5,7 +5,7 @@ use crate::pane::{Expected, Pane};
 use crate::partial::bytes::{Malformed, Reader, put_len, put_signed};
 
 /// A list of panes: of each the number and the pane.
-pub fn encode(share: &Share, out: &mut Vec<u8>) {
+pub fn encode(share: &[(i64, Pane)], out: &mut Vec<u8>) {
     put_len(out, share.len());
     for (at, pane) in share {
         put_signed(out, *at);

@@ -8,13 +8,12 @@ use super::part::{Failed, Hottest, Operation, PRECISION, Part, Total};
 use super::{Profiling, Share, UNKNOWN, name_hash};
 use crate::column::hash_scalar;
 use crate::ops::distinct::DistinctSet;
-use crate::pane::TUPLES_MAX;
-use crate::partial::bytes::{Malformed, Reader, put, put_len, put_signed};
+use crate::partial::bytes::{Malformed, Reader, TUPLES_MAX, put, put_len, put_signed};
 use crate::scalar::Scalar;
 use crate::sketch::LogHistogram;
 
 /// A list of parts: of each the window's number and the part.
-pub fn encode(share: &Share, out: &mut Vec<u8>) {
+pub fn encode(share: &[(i64, Part)], out: &mut Vec<u8>) {
     put_len(out, share.len());
     for (window, part) in share {
         put_signed(out, *window);

@@ -18,6 +18,7 @@ use plan::{Column, Pipeline};
 use tuple::{Batch, DataType, FieldId, Schema, common};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use crate::cells::Times;
 use crate::column::{ColumnView, Values, mix};
 use crate::config::{Config, Counters, RESULT_SEED};
 use crate::folding::Tuples;
@@ -350,6 +351,18 @@ impl Profiling {
         let last = share.iter().map(|(window, _)| *window).max()?;
         let end = self.windows.map(|windows| windows.bounds(last.into()).1);
         Some(end.map_or(i64::MAX, |end| end.saturating_add(self.lateness_ns)))
+    }
+
+    /// When it tells what it detaches at a watermark.
+    #[must_use]
+    pub fn times(&self, watermark_ns: i64) -> Times {
+        Times::new(self.windows, self.lateness_ns, watermark_ns)
+    }
+
+    /// Memory that it may take, about.
+    #[must_use]
+    pub fn bytes_max(&self) -> usize {
+        self.bytes_max
     }
 
     fn first_open(&self, watermark_ns: i64) -> Option<i128> {

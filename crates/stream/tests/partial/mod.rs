@@ -12,7 +12,7 @@ use crate::tuples::{
 };
 
 /// Rows of many groups and flows, each flow sampled at its own rate.
-fn rows(n: u64, seed: u64, groups: u64) -> Vec<Row> {
+pub fn rows(n: u64, seed: u64, groups: u64) -> Vec<Row> {
     let mixed = |i: u64| (seed + i).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) >> 20;
     let row = |i| Row {
         id: mixed(i) % 50,
@@ -31,7 +31,7 @@ fn rows(n: u64, seed: u64, groups: u64) -> Vec<Row> {
     (0..n).map(row).collect()
 }
 
-fn everything() -> Vec<Aggregate> {
+pub fn everything() -> Vec<Aggregate> {
     let positive = plan::Predicate::Compare {
         column: column(DELTA),
         op: plan::Compare::Ge,
@@ -53,7 +53,7 @@ fn everything() -> Vec<Aggregate> {
 }
 
 /// Three workers and one that collects, and its counters.
-fn collected(
+pub fn collected(
     p: &Pipeline,
     config: &Config,
     is_weighted: bool,
@@ -82,7 +82,7 @@ fn values() -> impl Strategy<Value = tuple::FieldId> {
     prop::sample::select(vec![N, DELTA, RATIO])
 }
 
-fn pipelines() -> impl Strategy<Value = Pipeline> {
+pub fn pipelines() -> impl Strategy<Value = Pipeline> {
     let group = prop::sample::subsequence(vec![IP, PATH, N, DELTA, RATIO, OK], 0..=3);
     let window = prop::option::of((1i64..80, 1i64..80));
     let top_k = prop::option::of(0usize..8);

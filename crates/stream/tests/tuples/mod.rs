@@ -1,10 +1,13 @@
 //! Tuples for tests: a schema with a column of every type, rows, and results as plain values.
 #![allow(dead_code)]
 
+pub mod cells;
+
 use std::sync::Arc;
 
-use arrow_array::Array;
+use arrow_array::{Array, RecordBatch};
 use plan::{Aggregate, Aggregated, Column, Dataflow, GroupBy, Input, Pipeline, Selection, Value};
+use stream::cells::Origin;
 use stream::{Config, Counters, Engine, Output, Partial};
 use tuple::{Batch, DataType, FieldId, Schema, TupleWriter, common};
 
@@ -161,6 +164,8 @@ pub enum Way {
     Attached,
     /// From machine to machine.
     Sent,
+    /// As rows, in any order and any number of batches.
+    Cells,
 }
 
 impl Way {
@@ -168,7 +173,7 @@ impl Way {
     pub fn config(self, config: &Config, worker: u64) -> Config {
         match self {
             Way::Attached => config.clone(),
-            Way::Sent => Config { seed: config.seed ^ (worker + 1) << 40, ..config.clone() },
+            Way::Sent | Way::Cells => Config { seed: config.seed ^ (worker + 1) << 40, ..config.clone() },
         }
     }
 
@@ -182,7 +187,49 @@ impl Way {
                 assert_eq!(there.encode(), bytes);
                 to.attach(there);
             }
+            Way::Cells => {
+                for (pipeline, batches) in to.cells(&part, 0).iter().enumerate() {
+                    let table = to.cell_table(pipeline).clone();
+                    let mut rows = cells::rows(&table, batches);
+                    cells::shuffle(&mut rows, batches.len() as u64);
+                    for rows in rows.chunks(100) {
+                        bring_rows(&cells::batch(&table, Origin::Merged, rows), pipeline, to);
+                    }
+                }
+            }
         }
+    }
+}
+
+/// Brings rows of cells to an engine.
+pub fn bring_rows(batch: &RecordBatch, pipeline: usize, to: &mut Engine) {
+    let part = to.partial_of_cells(pipeline, batch).expect("they were made for the same dataflow");
+    let bytes = part.encode();
+    assert_eq!(to.decode_partial(&bytes).expect("it was encoded").encode(), bytes);
+    to.attach(part);
+}
+
+/// Whether results are equal, real numbers but for the order in which they were added.
+pub fn are_alike(a: &[Vec<Plain>], b: &[Vec<Plain>]) -> bool {
+    let rows =
+        |a: &Vec<Plain>, b: &Vec<Plain>| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_alike(a, b));
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| rows(a, b))
+}
+
+fn is_alike(a: &Plain, b: &Plain) -> bool {
+    let near = |a: f64, b: f64| a == b || (a - b).abs() <= 1e-9 * a.abs().max(b.abs()).max(1.0);
+    match (a, b) {
+        (Plain::F64(a), Plain::F64(b)) => near(*a, *b),
+        // Buckets.
+        (Plain::Text(a), Plain::Text(b)) if a.starts_with("[[") && b.starts_with("[[") => {
+            let numbers = |text: &str| -> Vec<f64> {
+                let is_other = |c: char| !(c.is_ascii_digit() || "-+.e".contains(c));
+                text.split(is_other).filter_map(|number| number.parse().ok()).collect()
+            };
+            let (a, b) = (numbers(a), numbers(b));
+            a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| near(*a, *b))
+        }
+        (a, b) => a == b,
     }
 }
 

@@ -1,6 +1,7 @@
 //! A histogram on its way to another machine.
 
-use super::{BITS_MIN, LogHistogram, REAL_MAX_LOG2, REAL_MIN_LOG2, Store};
+use super::{BITS_MIN, LogHistogram, REAL_MAX_LOG2, REAL_MIN_LOG2, Store, edges};
+use crate::cells::{Entry, EntryOf};
 use crate::partial::bytes::{Malformed, Reader, put, put_len, put_real, put_signed};
 
 impl LogHistogram {
@@ -57,6 +58,42 @@ impl LogHistogram {
         read.ends = (list[0].0, list[len - 1].0);
         read.store = Store::sparse(list);
         Ok(read)
+    }
+
+    /// Its buckets as rows of cells.
+    pub(crate) fn entries(&self, out: &mut Vec<Entry>) {
+        let first = out.len();
+        let bucket =
+            |(at, n): (i32, u64)| Entry { at: at.into(), bits: Some(self.bits), n, ..Entry::default() };
+        out.extend(self.store.iter().map(bucket));
+        if let [first, ..] = &mut out[first..] {
+            first.min = Some(self.min);
+        }
+        if let [.., last] = &mut out[first..] {
+            last.max = Some(self.max);
+        }
+    }
+
+    /// A histogram of this kind, not finer, of what a row of cells has.
+    pub(crate) fn of_entry(&self, entry: EntryOf<'_>) -> Result<LogHistogram, Malformed> {
+        let malformed = Malformed::Invalid("a histogram");
+        let bits = entry.bits.and_then(|bits| u8::try_from(bits).ok());
+        let bits = bits.filter(|bits| (BITS_MIN..=self.bits).contains(bits)).ok_or(malformed.clone())?;
+        let one = LogHistogram { bits, real: self.real, ..LogHistogram::of_integers() };
+        let bucket = entry.at.filter(|at| at.unsigned_abs() <= one.last_bucket()).ok_or(malformed)? as i32;
+        let (lower, upper) = edges(bucket, bits, self.real);
+        // What counts as zero may lie beyond the ends of its bucket.
+        let (min, max) = match (entry.parts.double(0)?, entry.parts.double(1)?) {
+            (None, None) => (lower, upper),
+            (Some(min), None) => (min, upper.max(min)),
+            (None, Some(max)) => (lower.min(max), max),
+            (Some(min), Some(max)) => (min, max),
+        };
+        if min > max || entry.n == 0 {
+            return Err(Malformed::Invalid("a least value"));
+        }
+        let store = Store::sparse(vec![(bucket, entry.n)]);
+        Ok(LogHistogram { n: entry.n, min, max, ends: (bucket, bucket), store, ..one })
     }
 
     /// The largest number of a bucket.

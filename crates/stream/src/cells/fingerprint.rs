@@ -1,0 +1,122 @@
+//! What cells mean, as a short text: whose cells have the same can be merged.
+
+use plan::{
+    Aggregate, Aggregated, Column, Computed, Dataflow, Expr, Input, Pipeline, Selection, TopK, Value, message,
+};
+use tuple::{DataType, Field, Unit, common};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::table::accumulation;
+use super::{Accumulated, End};
+use crate::config::Config;
+use crate::ops::accumulated::Accumulation;
+use crate::pane::Overflow;
+
+/// 16 hexadecimal digits of what the cells of a pipeline mean: which tuples take part, by what they are grouped, what is accumulated of
+/// them, and when it is told. What only those read who make results of cells has no part in it: names, how many groups are
+/// shown, which rows and in which order, and which of the aggregates that read one accumulator there are. `beside` is what decides beside the dataflow which
+/// tuples come.
+///
+/// # Panics
+/// When there is no such pipeline, or the dataflow is not sound.
+#[must_use]
+pub fn fingerprint(dataflow: &Dataflow, pipeline: usize, config: &Config, beside: &[u8]) -> String {
+    let accumulation = accumulation(dataflow, pipeline, config);
+    let bits = accumulation.list.iter().find_map(|one| match one {
+        Accumulated::Histogram(_, bits) => Some(*bits),
+        _ => None,
+    });
+    let mut bytes = message::bytes_of(&bare(dataflow, &dataflow.pipelines[pipeline], accumulation));
+    bytes.extend_from_slice(&config.sample.to_bits().to_le_bytes());
+    bytes.extend_from_slice(&config.sample_seed.to_le_bytes());
+    bytes.push(bits.unwrap_or(0));
+    bytes.extend_from_slice(beside);
+    format!("{:016x}", xxh3_64(&bytes))
+}
+
+/// A dataflow of one pipeline, and of everything only what its cells depend on.
+fn bare(dataflow: &Dataflow, of: &Pipeline, accumulation: Accumulation) -> Dataflow {
+    // A ranking that lacks room loses the lightest groups.
+    let top_k = match Overflow::of(of, &accumulation) {
+        Overflow::Pool => None,
+        Overflow::SaveByCount(place) | Overflow::SaveBySum(place) => Some(TopK { k: 0, by: place }),
+    };
+    let aggregates = accumulation.list.into_iter().zip(accumulation.values);
+    let values = of.values.iter().map(|value| Value { unit: Unit::None, ..*value });
+    let mut pipeline = Pipeline {
+        name: String::new(),
+        values: values.collect(),
+        aggregates: aggregates.map(|(one, value)| aggregated(one, value)).collect(),
+        top_k,
+        selection: Selection::default(),
+        ..of.clone()
+    };
+    pipeline.group.iter_mut().for_each(|group| group.name = String::new());
+    pipeline.profile.iter_mut().for_each(|profile| profile.k = 0);
+    let inputs = dataflow.inputs.iter().map(|input| {
+        let weights = input.columns.iter().filter(|column| **column == common::SAMPLE_RATE);
+        Input { columns: weights.copied().collect(), ..input.clone() }
+    });
+    Dataflow {
+        inputs: inputs.collect(),
+        filter: dataflow.filter.clone(),
+        computed: computed(dataflow, &pipeline),
+        pipelines: vec![pipeline],
+        ..Dataflow::default()
+    }
+}
+
+/// The plainest aggregate that reads an accumulator.
+fn aggregated(one: Accumulated, value: Option<usize>) -> Aggregated {
+    let aggregate = match one {
+        Accumulated::Count => Aggregate::Count,
+        Accumulated::Sum(_) => Aggregate::Sum,
+        Accumulated::Extreme(_, End::Min) => Aggregate::Min,
+        Accumulated::Extreme(_, End::Max) => Aggregate::Max,
+        Accumulated::Spread(_) => Aggregate::Stddev,
+        Accumulated::Histogram(..) => Aggregate::Hist,
+        Accumulated::Distinct(of) => Aggregate::Distinct(of.column),
+        Accumulated::Outcome(predicate) => Aggregate::Ratio(predicate),
+    };
+    Aggregated { aggregate, value: value.unwrap_or(0), name: None }
+}
+
+/// Computed columns at their places, without names; those that nothing of it reads are null.
+fn computed(dataflow: &Dataflow, pipeline: &Pipeline) -> Vec<Computed> {
+    let mut all = dataflow.computed.clone();
+    let mut needed = vec![false; all.len()];
+    let mut read =
+        |column: Column| column.computed_place().into_iter().for_each(|place| needed[place] = true);
+    dataflow.filter.iter().for_each(|filter| filter.columns(&mut read));
+    pipeline.values.iter().for_each(|value| read(value.column));
+    pipeline.group.iter().for_each(|group| read(group.column));
+    for Aggregated { aggregate, .. } in &pipeline.aggregates {
+        match aggregate {
+            Aggregate::Distinct(column) => read(*column),
+            Aggregate::Ratio(predicate) => predicate.columns(&mut read),
+            _ => {}
+        }
+    }
+    if let Some(profile) = &pipeline.profile {
+        profile.columns().for_each(&mut read);
+        profile.predicates().for_each(|predicate| predicate.columns(&mut read));
+    }
+    // A column reads those before it.
+    for place in (0..all.len()).rev() {
+        if needed[place] {
+            let mut read =
+                |column: Column| column.computed_place().into_iter().for_each(|p| needed[p] = true);
+            all[place].expr.columns(&mut read);
+        }
+    }
+    for (one, needed) in all.iter_mut().zip(&needed) {
+        if !needed {
+            one.expr = Expr::Null;
+            one.field = Field::new("", DataType::U64, Unit::None, "");
+        }
+        (one.field.name, one.field.doc, one.field.unit) = ("".into(), "".into(), Unit::None);
+        one.text = String::new();
+    }
+    all.truncate(needed.iter().rposition(|needed| *needed).map_or(0, |last| last + 1));
+    all
+}

@@ -1,0 +1,174 @@
+//! Reads cells that anybody may have made: what cannot be is refused, and what is said to be much brings nothing about.
+
+use std::cell::Cell;
+
+use arrow_array::RecordBatch;
+use tuple::DataType;
+
+use super::column::{CellType, Column};
+use super::parts::{EntryOf, PartsOf, count};
+use super::table::{CellTable, Role};
+use crate::column::hash_scalar;
+use crate::config::RESULT_SEED;
+use crate::partial::Malformed;
+use crate::scalar::Scalar;
+
+/// Rows of cells.
+pub struct CellRows<'a> {
+    pane: Column<'a>,
+    keys: Vec<(Column<'a>, DataType)>,
+    rate: Column<'a>,
+    replicate: Column<'a>,
+    slot: Column<'a>,
+    at: Column<'a>,
+    bits: Column<'a>,
+    whole: Column<'a>,
+    tuples: Column<'a>,
+    first_ns: Column<'a>,
+    last_ns: Column<'a>,
+    n: Column<'a>,
+    /// Of each accumulator the columns, and where it is told apart by them, that of different values.
+    parts: Vec<Vec<Column<'a>>>,
+    values: Vec<Option<(Column<'a>, DataType)>>,
+    rows: usize,
+    bytes: usize,
+}
+
+/// What a row is.
+pub enum Kind<'a> {
+    /// A pane's form, and how many of it there are.
+    Whole(&'a [u8], u64),
+    /// Of a pane, at a rate, in a replicate.
+    Base(i64, f64, usize),
+    /// The same, of the accumulator at a place.
+    Entry(i64, f64, usize, usize),
+}
+
+impl<'a> CellRows<'a> {
+    /// Rows of a table, whichever they come from.
+    pub fn new(table: &CellTable, batch: &'a RecordBatch) -> Result<CellRows<'a>, Malformed> {
+        let find = |name: &str, data| Column::of(batch.column_by_name(name)?, data);
+        let other = Malformed::OtherDataflow("the columns of cells");
+        let named = |name: &str| {
+            let column = table.columns.iter().find(|column| column.name == name);
+            column.and_then(|column| find(name, column.data)).ok_or(other.clone())
+        };
+        let keys = table.keys.iter().enumerate();
+        let keys = keys.map(|(i, key)| Ok((named(&format!("k{i}"))?, key.data_type)));
+        let mut merged = table.columns.iter().filter(|column| matches!(column.role, Role::Merge(_)));
+        // The four before those of accumulators.
+        let mut merged = merged.by_ref().skip(4);
+        let mut parts = Vec::new();
+        for width in table.widths() {
+            let columns = merged.by_ref().take(width).map(|column| named(&column.name));
+            parts.push(columns.collect::<Result<Vec<_>, _>>()?);
+        }
+        let values = table.accumulators.iter().enumerate().map(|(i, one)| {
+            let of = one.distinct()?;
+            Some((find(&format!("d{i}"), CellType::of(of.data_type))?, of.data_type))
+        });
+        Ok(CellRows {
+            pane: named("pane")?,
+            keys: keys.collect::<Result<_, _>>()?,
+            rate: named("rate")?,
+            replicate: named("replicate")?,
+            slot: named("slot")?,
+            at: named("at")?,
+            bits: named("bits")?,
+            whole: named("whole")?,
+            tuples: named("tuples")?,
+            first_ns: named("first_ns")?,
+            last_ns: named("last_ns")?,
+            n: named("n")?,
+            parts,
+            values: values.collect(),
+            rows: batch.num_rows(),
+            bytes: batch.get_array_memory_size(),
+        })
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// Memory that they take.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// What a row is; `None`: no cell.
+    pub fn kind(&self, row: usize) -> Result<Option<Kind<'a>>, Malformed> {
+        let Some(pane) = self.pane.long(row) else { return Ok(None) };
+        if let Some(whole) = self.whole.bytes(row) {
+            return Ok(Some(Kind::Whole(whole, self.n(row)?)));
+        }
+        let rate = self.rate.double(row).ok_or(Malformed::Invalid("a rate"))?;
+        let replicate = self.replicate.long(row).and_then(|replicate| usize::try_from(replicate).ok());
+        let replicate = replicate.ok_or(Malformed::Invalid("a replicate"))?;
+        Ok(Some(match self.slot.long(row) {
+            None => Kind::Base(pane, rate, replicate),
+            Some(slot) => {
+                let slot = usize::try_from(slot).ok().filter(|slot| *slot < self.parts.len());
+                Kind::Entry(pane, rate, replicate, slot.ok_or(Malformed::Invalid("an accumulator"))?)
+            }
+        }))
+    }
+
+    /// The key of a row's group, encoded into `key`; gives its hash.
+    pub fn key(&self, row: usize, seed: u64, key: &mut Vec<u8>) -> Result<u64, Malformed> {
+        key.clear();
+        self.keys.iter().try_fold(seed, |hash, (column, data_type)| {
+            let scalar = column.scalar(row, *data_type)?;
+            scalar.encode(key);
+            Ok(hash_scalar(&scalar, hash))
+        })
+    }
+
+    /// How many tuples it adds to its pane.
+    pub fn tuples(&self, row: usize) -> Result<u64, Malformed> {
+        count(self.tuples.long(row))
+    }
+
+    /// The first of their times and the last.
+    pub fn span_ns(&self, row: usize) -> Result<Option<(i64, i64)>, Malformed> {
+        match (self.first_ns.long(row), self.last_ns.long(row)) {
+            (None, None) => Ok(None),
+            (Some(first), Some(last)) if first <= last => Ok(Some((first, last))),
+            _ => Err(Malformed::Invalid("a time")),
+        }
+    }
+
+    /// What a base row has of each accumulator.
+    pub fn parts<'r>(
+        &'r self,
+        row: usize,
+        largest: &'r Cell<u64>,
+    ) -> impl Iterator<Item = PartsOf<'r>> + use<'r, 'a> {
+        self.parts.iter().map(move |columns| PartsOf { columns, row, largest })
+    }
+
+    /// What an entry row of an accumulator has.
+    pub fn entry<'r>(
+        &'r self,
+        row: usize,
+        slot: usize,
+        largest: &'r Cell<u64>,
+    ) -> Result<EntryOf<'r>, Malformed> {
+        let at = self.at.long(row);
+        let hash = match (at, self.values[slot]) {
+            (Some(hash), _) => Some(hash as u64),
+            (None, Some((column, data_type))) => match column.scalar(row, data_type)? {
+                Scalar::Null => None,
+                value => Some(hash_scalar(&value, !RESULT_SEED)),
+            },
+            (None, None) => None,
+        };
+        let parts = PartsOf { columns: &self.parts[slot], row, largest };
+        Ok(EntryOf { parts, at, bits: self.bits.long(row), hash, n: self.n(row)? })
+    }
+
+    fn n(&self, row: usize) -> Result<u64, Malformed> {
+        count(self.n.long(row))
+    }
+}

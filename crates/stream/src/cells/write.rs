@@ -1,0 +1,185 @@
+//! Writes cells: rows of one pane after another, in batches of bounded size.
+
+use arrow_array::RecordBatch;
+
+use super::column::Building;
+use super::parts::Entry;
+use super::table::{CellTable, Origin, places};
+use super::times::Times;
+use crate::ops::aggregate::Accumulators;
+use crate::scalar::Scalar;
+
+/// Most rows of a batch.
+pub const ROWS_MAX: usize = 1 << 16;
+
+/// Bytes of keys and whole panes with which a batch is full.
+const BYTES_MAX: usize = 64 << 20;
+
+/// The batch that is being filled, and those that are full.
+pub struct Writer<'a> {
+    names: Vec<&'a str>,
+    columns: Vec<Building>,
+    /// How many columns the group has.
+    keys: usize,
+    /// How many columns each accumulator has.
+    widths: Vec<usize>,
+    times: Times,
+    rows: usize,
+    /// Bytes of keys and whole panes in them.
+    bytes: usize,
+    full: Vec<RecordBatch>,
+}
+
+/// Whose rows are written.
+#[derive(Clone, Copy)]
+pub struct Whose {
+    /// The pane.
+    pub pane: i64,
+    /// At which rate its flows were sampled.
+    pub rate: f64,
+    /// Into how many replicates they are dealt.
+    pub replicates: usize,
+}
+
+impl<'a> Writer<'a> {
+    /// Of a table, for what is told at a time.
+    #[must_use]
+    pub fn new(table: &'a CellTable, times: Times) -> Writer<'a> {
+        let columns = || table.columns_of(Origin::Sent);
+        Writer {
+            names: columns().map(|column| &column.name[..]).collect(),
+            columns: columns().map(|column| Building::new(column.data)).collect(),
+            keys: table.keys.len(),
+            widths: table.widths(),
+            times,
+            rows: 0,
+            bytes: 0,
+            full: Vec::new(),
+        }
+    }
+
+    /// All batches.
+    #[must_use]
+    pub fn finish(mut self) -> Vec<RecordBatch> {
+        self.close();
+        self.full
+    }
+
+    /// A row of what cannot be rows.
+    pub fn whole(&mut self, pane: i64, bytes: &[u8]) {
+        let row = self.begin(pane, 1);
+        let at = self.after_keys(places::WHOLE);
+        self.columns[at].bytes(row, bytes);
+        let at = self.after_keys(places::N);
+        self.columns[at].long(row, 1);
+        self.bytes += bytes.len();
+        self.close_if_full();
+    }
+
+    /// The next row is the first of a pane of so many tuples.
+    pub fn head(&mut self, tuples: u64, span_ns: Option<(i64, i64)>) {
+        let row = self.rows;
+        let mut set = |place, value| {
+            let at = self.after_keys(place);
+            self.columns[at].long(row, value);
+        };
+        set(places::TUPLES, tuples as i64);
+        if let Some((first, last)) = span_ns {
+            set(places::FIRST, first);
+            set(places::LAST, last);
+        }
+    }
+
+    /// Base rows of these cells, and the rows of their entries; `key` is that of a group.
+    pub fn cells<'k>(
+        &mut self,
+        whose: Whose,
+        cells: &[usize],
+        of: &Accumulators,
+        key: impl Fn(usize) -> &'k [u8],
+    ) {
+        let n = whose.replicates;
+        let first = self.begin(whose.pane, cells.len());
+        for (row, cell) in (first..).zip(cells) {
+            self.key(row, 1, key(cell / n), (whose.rate, cell % n));
+        }
+        let from = self.after_keys(places::PARTS);
+        of.put(cells, first, &mut self.columns[from..], &self.widths);
+        let mut entries = Vec::new();
+        for cell in cells {
+            for slot in 0..self.widths.len() {
+                entries.clear();
+                of.entries(slot, *cell, &mut entries);
+                if !entries.is_empty() {
+                    self.entries(whose, slot, &entries, key(cell / n), cell % n);
+                }
+            }
+        }
+        self.close_if_full();
+    }
+
+    fn entries(&mut self, whose: Whose, slot: usize, entries: &[Entry], key: &[u8], replicate: usize) {
+        let first = self.begin(whose.pane, entries.len());
+        self.key(first, entries.len(), key, (whose.rate, replicate));
+        let at = self.after_keys(places::SLOT);
+        self.columns[at].longs(first..first + entries.len(), slot as i64);
+        let (at, bits, n) =
+            (self.after_keys(places::AT), self.after_keys(places::BITS), self.after_keys(places::N));
+        let part = self.after_keys(places::PARTS) + self.widths[..slot].iter().sum::<usize>();
+        for (row, entry) in (first..).zip(entries) {
+            self.columns[at].long(row, entry.at);
+            self.columns[n].long(row, entry.n as i64);
+            entry.bits.into_iter().for_each(|b| self.columns[bits].long(row, b.into()));
+            entry.min.into_iter().for_each(|v| self.columns[part].double(row, v));
+            entry.max.into_iter().for_each(|v| self.columns[part + 1].double(row, v));
+        }
+    }
+
+    /// So many rows more of a pane; says which is the first.
+    fn begin(&mut self, pane: i64, n: usize) -> usize {
+        let (first, rows) = (self.rows, self.rows..self.rows + n);
+        let et_ms = self.times.of(pane);
+        self.columns[places::PROMISE].longs(rows.clone(), self.times.promise_at(et_ms));
+        self.columns[places::TIME].longs(rows.clone(), et_ms);
+        self.columns[places::PANE].longs(rows, pane);
+        self.rows += n;
+        first
+    }
+
+    /// The key of `n` rows.
+    fn key(&mut self, row: usize, n: usize, mut key: &[u8], (rate, replicate): (f64, usize)) {
+        let rows = row..row + n;
+        self.bytes += key.len() * n;
+        for column in &mut self.columns[places::KEYS..places::KEYS + self.keys] {
+            let Some((scalar, rest)) = Scalar::decode(key) else { break };
+            column.scalars(rows.clone(), &scalar);
+            key = rest;
+        }
+        let (at, next) = (self.after_keys(places::RATE), self.after_keys(places::REPLICATE));
+        self.columns[at].doubles(rows.clone(), rate);
+        self.columns[next].longs(rows, replicate as i64);
+    }
+
+    fn after_keys(&self, place: usize) -> usize {
+        places::KEYS + self.keys + place
+    }
+
+    fn close_if_full(&mut self) {
+        if self.rows >= ROWS_MAX || self.bytes >= BYTES_MAX {
+            self.close();
+        }
+    }
+
+    fn close(&mut self) {
+        let rows = std::mem::take(&mut self.rows);
+        self.bytes = 0;
+        if rows == 0 {
+            return;
+        }
+        let columns = self.names.iter().zip(&mut self.columns);
+        let columns = columns.map(|(name, column)| (*name, column.finish(rows), true));
+        let batch = RecordBatch::try_from_iter_with_nullable(columns).expect("columns are of one length");
+        let parts = (0..rows).step_by(ROWS_MAX);
+        self.full.extend(parts.map(|from| batch.slice(from, ROWS_MAX.min(rows - from))));
+    }
+}

@@ -1,0 +1,291 @@
+//! Expressions, as [`plan::expr`] means them. What may leave its type is guarded; a value that is needed twice is printed twice, so that
+//! deep ones are refused by their length.
+
+use std::net::Ipv6Addr;
+use std::sync::Arc;
+
+use plan::{Arithmetic, Column, Compare, Computed, Expr, Literal};
+use tuple::{Batch, DataType, Facts, Field, FieldId, Redact, Schema, Unit};
+
+use super::lexical::{LEAST, address, real, text_value, whole};
+use super::{Printer, arithmetic};
+use crate::column::ColumnView;
+use crate::ops::expr::Computer;
+use crate::scalar::Scalar;
+
+const NULL: &str = "NULL";
+
+/// Longest text of an expression.
+const SQL_BYTES_MAX: usize = 32 * 1024;
+
+/// A printed value.
+#[derive(Clone, Debug)]
+pub struct Value {
+    /// What stands for it. Needs no brackets around it.
+    pub sql: String,
+    /// Its type: of whole numbers `I64`; `None`: it is null.
+    pub data_type: Option<DataType>,
+    /// Of reals: whether it can be one that is not finite, in place of null. Sums, differences and products hand that on.
+    pub ends: Ends,
+}
+
+/// Where the range of reals ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ends {
+    /// It is finite or null.
+    Kept,
+    /// It may be infinite or no number.
+    Open,
+}
+
+impl Value {
+    /// Of this type.
+    pub fn new(sql: impl Into<String>, data_type: DataType) -> Value {
+        Value { sql: sql.into(), data_type: Some(data_type), ends: Ends::Kept }
+    }
+
+    /// Null, of a type or none.
+    fn null(data_type: Option<DataType>) -> Value {
+        Value { sql: NULL.into(), data_type, ends: Ends::Kept }
+    }
+
+    /// Whether it is null whatever columns say. Flink's planner fails at arithmetic with that.
+    fn is_null(&self) -> bool {
+        self.sql == NULL
+    }
+
+    /// What it is as a text, null where it is not finite.
+    pub fn finite(self) -> String {
+        match self.ends {
+            Ends::Kept => self.sql,
+            Ends::Open => {
+                format!("CASE WHEN ABS({0}) <= {1} THEN {0} END", self.sql, real(f64::MAX))
+            }
+        }
+    }
+
+    /// As a value of this type: whole numbers become real ones, null gets a type.
+    pub fn of(self, wanted: DataType) -> Value {
+        let ends = self.ends;
+        let sql = match (self.data_type, wanted) {
+            _ if self.is_null() => format!("CAST(NULL AS {})", super::lexical::column_type(wanted)),
+            (Some(DataType::I64), DataType::F64) => format!("CAST({} AS DOUBLE)", self.sql),
+            _ => self.sql,
+        };
+        Value { sql, data_type: Some(wanted), ends }
+    }
+}
+
+impl Printer<'_> {
+    /// A value computed of columns; of none it is computed here.
+    pub fn expression(&mut self, expr: &Expr) -> Value {
+        let before = self.refused.len();
+        let value = self.any_expression(expr);
+        if let (Some(data_type), Some(constant)) = (value.data_type, constant(expr, value.data_type)) {
+            self.refused.truncate(before);
+            return constant.map_or(Value::null(Some(data_type)), |literal| self.literal(&literal));
+        }
+        if value.sql.len() <= SQL_BYTES_MAX {
+            return value;
+        }
+        self.refuse("an expression", "it is too deep: what is needed twice in it would be printed too often");
+        Value::null(value.data_type)
+    }
+
+    fn any_expression(&mut self, expr: &Expr) -> Value {
+        match expr {
+            Expr::Column(column) => self.number_or_other(*column),
+            Expr::Literal(literal) => self.literal(literal),
+            Expr::Null => Value::null(None),
+            Expr::Arithmetic(a, op, b) => self.arithmetic(a, *op, b),
+            Expr::Compare(a, op, b) => {
+                let (values, data_type) = self.unified(&[a, b]);
+                let [a, b] = <[String; 2]>::try_from(values).expect("two values");
+                Value::new(compare(&a, *op, &b, data_type.unwrap_or(DataType::I64)), DataType::Bool)
+            }
+            Expr::Test(condition) => Value::new(format!("({})", self.predicate(condition)), DataType::Bool),
+            Expr::If(condition, a, b) => {
+                let condition = self.predicate(condition);
+                let (values, data_type) = self.unified(&[a, b]);
+                let Some(data_type) = data_type else { return Value::null(None) };
+                let sql = format!("CASE WHEN {condition} THEN {} ELSE {} END", values[0], values[1]);
+                Value::new(sql, data_type)
+            }
+            Expr::Coalesce(list) => {
+                let (values, data_type) = self.unified(&list.iter().collect::<Vec<_>>());
+                let Some(data_type) = data_type else { return Value::null(None) };
+                Value::new(format!("COALESCE({})", values.join(", ")), data_type)
+            }
+            Expr::Trunc(of, step) => {
+                let of = self.expression(of).of(DataType::I64).sql;
+                Value::new(arithmetic::truncated(&of, *step), DataType::I64)
+            }
+            Expr::Subnet(_, v4, v6) => {
+                let what = format!("subnet(…, {v4}, {v6})");
+                self.refuse(&what, "Flink SQL has no functions that write addresses as text");
+                Value::null(Some(DataType::Text))
+            }
+            Expr::Text(of, function) => {
+                let of = self.expression(of).of(DataType::Text).sql;
+                self.text_function(&of, function)
+            }
+            Expr::Length(of) => {
+                let of = self.expression(of).of(DataType::Text).sql;
+                Value::new(format!("CAST(CHAR_LENGTH({of}) AS BIGINT)"), DataType::I64)
+            }
+        }
+    }
+
+    /// A column as a value: an unsigned number beyond signed ones is null.
+    fn number_or_other(&mut self, column: Column) -> Value {
+        let (sql, data_type) = self.column(column);
+        match data_type {
+            DataType::U64 => Value::new(format!("CASE WHEN {sql} >= 0 THEN {sql} END"), DataType::I64),
+            DataType::Json => Value::new(sql, DataType::Text),
+            other => Value::new(sql, other),
+        }
+    }
+
+    fn literal(&mut self, literal: &Literal) -> Value {
+        match literal {
+            Literal::Bool(true) => Value::new("TRUE", DataType::Bool),
+            Literal::Bool(false) => Value::new("FALSE", DataType::Bool),
+            Literal::I64(value) => Value::new(whole(*value), DataType::I64),
+            Literal::U64(value) => match i64::try_from(*value) {
+                Ok(value) => Value::new(whole(value), DataType::I64),
+                Err(_) => Value::null(Some(DataType::I64)),
+            },
+            Literal::F64(value) if value.is_finite() => Value::new(real(*value), DataType::F64),
+            Literal::F64(value) => {
+                self.refuse(&value.to_string(), "it is no number that can be written");
+                Value::null(Some(DataType::F64))
+            }
+            Literal::Text(value) => Value::new(text_value(value), DataType::Text),
+            Literal::Net(ip, _) => {
+                let ip = match ip {
+                    std::net::IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+                    std::net::IpAddr::V6(ip) => *ip,
+                };
+                Value::new(format!("CAST({} AS BYTES)", address(ip.to_bits())), DataType::Ip)
+            }
+        }
+    }
+
+    /// Values of one type, if they have any: whole numbers become real ones beside these.
+    fn unified(&mut self, list: &[&Expr]) -> (Vec<String>, Option<DataType>) {
+        let values: Vec<Value> = list.iter().map(|expr| self.expression(expr)).collect();
+        let types = values.iter().filter_map(|value| value.data_type);
+        let common = types.reduce(|a, b| if b == DataType::F64 { b } else { a });
+        let wanted = common.unwrap_or(DataType::I64);
+        (values.into_iter().map(|value| value.of(wanted).finite()).collect(), common)
+    }
+
+    fn arithmetic(&mut self, a: &Expr, op: Arithmetic, b: &Expr) -> Value {
+        let literal = match b {
+            Expr::Literal(Literal::I64(value)) => Some(*value),
+            Expr::Literal(Literal::U64(value)) => i64::try_from(*value).ok(),
+            _ => None,
+        };
+        let first = match a {
+            Expr::Literal(Literal::I64(value)) => Some(*value),
+            _ => None,
+        };
+        let is_zero = match b {
+            Expr::Literal(Literal::F64(value)) => *value == 0.0,
+            _ => literal == Some(0),
+        };
+        let divides = matches!(op, Arithmetic::Divide | Arithmetic::Ratio | Arithmetic::Remainder);
+        let (a, b) = (self.expression(a), self.expression(b));
+        let is_real = [a.data_type, b.data_type].contains(&Some(DataType::F64)) || op == Arithmetic::Ratio;
+        if a.is_null() || b.is_null() || divides && is_zero {
+            return Value::null(Some(if is_real { DataType::F64 } else { DataType::I64 }));
+        }
+        if is_real {
+            return match arithmetic::of_reals(a.of(DataType::F64), op, b.of(DataType::F64)) {
+                Some(value) => value,
+                None => {
+                    self.refuse("the remainder of real numbers", "Flink SQL has none that is exact");
+                    Value::null(Some(DataType::F64))
+                }
+            };
+        }
+        let (a, b) = (a.of(DataType::I64).sql, b.of(DataType::I64).sql);
+        let bits = match (op, literal, first) {
+            (Arithmetic::BitAnd | Arithmetic::BitOr, Some(mask), _) => Some((&a, mask)),
+            (Arithmetic::BitAnd | Arithmetic::BitOr, None, Some(mask)) => Some((&b, mask)),
+            _ => None,
+        };
+        let sql = match (op, bits) {
+            (Arithmetic::BitAnd, Some((of, mask))) => arithmetic::bits_and(of, mask),
+            (Arithmetic::BitOr, Some((of, mask))) => arithmetic::bits_or(of, mask),
+            (Arithmetic::BitAnd | Arithmetic::BitOr, None) => {
+                self.refuse(
+                    "the bits of two columns",
+                    "Flink SQL has no bits; of a number they are computed",
+                );
+                "CAST(NULL AS BIGINT)".into()
+            }
+            (Arithmetic::Divide, _) => arithmetic::quotient(&a, &b, literal),
+            (Arithmetic::Remainder, _) => arithmetic::remainder(&a, &b, literal),
+            _ => arithmetic::exact(&a, op, &b),
+        };
+        Value::new(sql, DataType::I64)
+    }
+}
+
+/// What an expression of no columns is; `None`: it reads some, or is as simple as can be.
+fn constant(expr: &Expr, data_type: Option<DataType>) -> Option<Option<Literal>> {
+    let mut reads = matches!(expr, Expr::Literal(_) | Expr::Null);
+    expr.columns(&mut |_| reads = true);
+    let data_type = data_type.filter(|_| !reads)?;
+    let field =
+        Field { name: "constant".into(), data_type, unit: Unit::None, doc: "".into(), redact: Redact::Keep };
+    let computed = Computed { field, text: String::new(), expr: expr.clone() };
+    let facts = &Facts::NONE;
+    let (name, doc, fields, parts) = ("nothing".into(), "".into(), Vec::new(), &[][..]);
+    let schema = Schema { name, version: 1, doc, fields, measure: None, key: None, parts, facts };
+    let batch = Batch::new(Arc::new(schema.clone()), 1, Vec::new());
+    let batch = Computer::new(&[computed], &schema, &|column| column.field).extend(&batch, &[0]);
+    Some(match ColumnView::of(&batch, FieldId(0)).scalar(0) {
+        Scalar::Bool(value) => Some(Literal::Bool(value)),
+        Scalar::I64(value) => Some(Literal::I64(value)),
+        Scalar::F64(value) => Some(Literal::F64(value)),
+        Scalar::Text(value) => Some(Literal::Text(String::from_utf8_lossy(value).into_owned())),
+        Scalar::Ip(value) => Some(Literal::Net(Ipv6Addr::from(*value).into(), 128)),
+        Scalar::Null | Scalar::U64(_) | Scalar::Hashes(_) => None,
+    })
+}
+
+/// Compares two values of one type.
+fn compare(a: &str, op: Compare, b: &str, data_type: DataType) -> String {
+    let sign = sign(op);
+    match (data_type, op) {
+        (_, Compare::Eq | Compare::Ne) => format!("({a} {sign} {b})"),
+        (DataType::Bool, _) => format!("(CAST({a} AS INT) {sign} CAST({b} AS INT))"),
+        // By bytes: texts themselves compare by 16-bit units where they are Java's.
+        (DataType::Text | DataType::Json, _) => format!("({} {sign} {})", bytes_of(a), bytes_of(b)),
+        _ => format!("({a} {sign} {b})"),
+    }
+}
+
+/// The UTF-8 of a text.
+pub fn bytes_of(text: &str) -> String {
+    format!("ENCODE({text}, 'UTF-8')")
+}
+
+/// The operator.
+pub fn sign(op: Compare) -> &'static str {
+    match op {
+        Compare::Eq => "=",
+        Compare::Ne => "<>",
+        Compare::Lt => "<",
+        Compare::Le => "<=",
+        Compare::Gt => ">",
+        Compare::Ge => ">=",
+    }
+}
+
+/// The least whole number as a value.
+pub fn least() -> String {
+    format!("CAST({LEAST} AS BIGINT)")
+}

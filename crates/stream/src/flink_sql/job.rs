@@ -1,0 +1,140 @@
+//! What a printed job is told beside its dataflow, and the settings and connector options that come of it.
+
+use super::lexical::text;
+
+/// A job: where its records come from and go to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// What it is called, so that it is found again.
+    pub name: String,
+    /// What it reads.
+    pub from: From,
+    /// The topics that it writes what it merged to: one for each pipeline, or of a dataflow without pipelines one.
+    pub merged: Vec<String>,
+    /// Where the brokers are: `HOST:PORT`, commas between.
+    pub brokers: String,
+    /// Options of Kafka's clients: name and value.
+    pub properties: Vec<(String, String)>,
+    /// The consumer group.
+    pub group: String,
+    /// From where on topics are read.
+    pub start: Start,
+    /// How far.
+    pub end: End,
+    /// What the names of its transactions begin with.
+    pub transactions: String,
+    /// How long transactions live that nobody ends; no longer than the brokers allow.
+    pub transaction_ms: u64,
+    /// Between two checkpoints: so long results wait.
+    pub checkpoint_ms: u64,
+    /// Subtasks of each operator; `None`: as many as the cluster takes by default.
+    pub parallelism: Option<u32>,
+    /// After how long a partition without records holds up nobody.
+    pub idle_ms: u64,
+    /// How far apart in event time tuples may be that are joined. Results of a join wait for so long.
+    pub join_span_ms: i64,
+}
+
+/// What a job reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum From {
+    /// Tuples, by input.
+    Tuples(Vec<Source>),
+    /// Cells, by pipeline.
+    Cells(Vec<Source>),
+}
+
+/// A topic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// Its name.
+    pub topic: String,
+    /// How long records are waited for that a lane's promise said would not come.
+    pub lateness_ms: i64,
+}
+
+/// From where on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// All that is there.
+    Earliest,
+    /// What was written at this time or later: milliseconds of the epoch.
+    At(i64),
+    /// What comes from now on.
+    Latest,
+}
+
+/// How far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// To what is there when the job starts; then it is finished.
+    Bounded,
+    /// For ever.
+    Never,
+}
+
+impl Job {
+    /// Settings of the session.
+    pub(super) fn settings(&self) -> Vec<String> {
+        let set = |name: &str, value: &str| format!("SET {} = {}", text(name), text(value));
+        let mut all = vec![
+            set("pipeline.name", &self.name),
+            set("table.local-time-zone", "UTC"),
+            set("execution.runtime-mode", "streaming"),
+            set("execution.checkpointing.mode", "EXACTLY_ONCE"),
+            set("execution.checkpointing.interval", &format!("{} ms", self.checkpoint_ms)),
+            set("restart-strategy.type", "fixed-delay"),
+            set("restart-strategy.fixed-delay.attempts", "2147483647"),
+            set("restart-strategy.fixed-delay.delay", "1 s"),
+        ];
+        all.extend(self.parallelism.map(|n| set("parallelism.default", &n.to_string())));
+        all
+    }
+
+    /// Options of a table that reads a topic.
+    pub(super) fn reading(&self, source: &Source) -> String {
+        let mut options = self.connector(&source.topic);
+        options.push(("properties.group.id".into(), self.group.clone()));
+        let mode = match self.start {
+            Start::Earliest => "earliest-offset",
+            Start::At(_) => "timestamp",
+            Start::Latest => "latest-offset",
+        };
+        options.push(("scan.startup.mode".into(), mode.into()));
+        if let Start::At(ms) = self.start {
+            options.push(("scan.startup.timestamp-millis".into(), ms.to_string()));
+        }
+        if self.end == End::Bounded {
+            options.push(("scan.bounded.mode".into(), "latest-offset".into()));
+        }
+        options.push(("scan.watermark.idle-timeout".into(), format!("{} ms", self.idle_ms)));
+        with(&options)
+    }
+
+    /// Options of the table that writes the topic of this number.
+    pub(super) fn writing(&self, place: usize) -> String {
+        let mut options = self.connector(self.merged.get(place).map_or("", String::as_str));
+        options.push(("sink.delivery-guarantee".into(), "exactly-once".into()));
+        options.push(("sink.transactional-id-prefix".into(), format!("{}-{place}", self.transactions)));
+        options.push(("properties.transaction.timeout.ms".into(), self.transaction_ms.to_string()));
+        with(&options)
+    }
+
+    fn connector(&self, topic: &str) -> Vec<(String, String)> {
+        let own = [
+            ("connector", "kafka"),
+            ("topic", topic),
+            ("properties.bootstrap.servers", &self.brokers),
+            ("format", "avro"),
+        ];
+        let own = own.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let given = self.properties.iter().map(|(name, value)| (format!("properties.{name}"), value.clone()));
+        own.chain(given).collect()
+    }
+}
+
+fn with(options: &[(String, String)]) -> String {
+    let lines: Vec<String> =
+        options.iter().map(|(name, value)| format!("  {} = {}", text(name), text(value))).collect();
+    format!("WITH (\n{}\n)", lines.join(",\n"))
+}

@@ -1,0 +1,77 @@
+//! The words of Flink SQL: names, literals, types.
+
+use std::fmt::Write;
+use std::net::Ipv6Addr;
+
+use tuple::DataType;
+
+use crate::cells::CellType;
+
+/// The least whole number.
+pub const LEAST: &str = "-9223372036854775808";
+
+/// A name, quoted: any text is one.
+pub fn name(name: &str) -> String {
+    format!("`{}`", name.replace('`', "``"))
+}
+
+/// A literal text.
+pub fn text(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+/// A literal text among values: a bare one has a type of its own, of just its length.
+pub fn text_value(of: &str) -> String {
+    format!("CAST({} AS STRING)", text(of))
+}
+
+/// A whole number among values: a bare one is of 32 bits where it fits.
+pub fn whole(value: i64) -> String {
+    format!("CAST({value} AS BIGINT)")
+}
+
+/// A real number, which is finite.
+pub fn real(value: f64) -> String {
+    format!("CAST('{value:e}' AS DOUBLE)")
+}
+
+/// An address, IPv4 mapped.
+pub fn address(bits: u128) -> String {
+    Ipv6Addr::from_bits(bits).octets().iter().fold("x'".to_owned(), |mut out, byte| {
+        let _ = write!(out, "{byte:02x}");
+        out
+    }) + "'"
+}
+
+/// So many milliseconds.
+pub fn interval(ms: i64) -> String {
+    format!("INTERVAL '{}.{:03}' SECOND(10, 3)", ms / 1000, ms % 1000)
+}
+
+/// The type of a column of cells.
+pub fn cell_type(of: CellType) -> &'static str {
+    match of {
+        CellType::Bool => "BOOLEAN",
+        CellType::Long => "BIGINT",
+        CellType::Double => "DOUBLE",
+        CellType::Text => "STRING",
+        CellType::Bytes => "BYTES",
+        CellType::Decimal => "DECIMAL(38, 0)",
+    }
+}
+
+/// The type of a column of tuples.
+pub fn column_type(of: DataType) -> &'static str {
+    cell_type(CellType::of(of))
+}
+
+/// Whole milliseconds of a time in nanoseconds, rounded down: division rounds towards zero.
+pub fn floor_ms(ns: &str) -> String {
+    format!("CASE WHEN {ns} < 0 THEN ({ns} + 1) / 1000000 - 1 ELSE {ns} / 1000000 END")
+}
+
+/// The largest multiple of `step` that is no larger; `of` is a short text.
+pub fn floor_to(of: &str, step: i64) -> String {
+    let step = whole(step);
+    format!("{of} - MOD({of}, {step}) - CASE WHEN MOD({of}, {step}) < 0 THEN {step} ELSE 0 END")
+}

@@ -1,0 +1,98 @@
+//! Cells merged by pane, and marks that say how many there are of each.
+//!
+//! Rows and marks are one table, filled by one statement: two sinks of one topic would fight for its transactions.
+
+use super::cells::pane_ms;
+use super::job::{Job, Source};
+use super::lexical::{cell_type, floor_to, interval, name};
+use crate::cells::{CellColumn, CellTable, Merge, Origin, Role};
+
+/// The topic of a pipeline's cells.
+pub fn table(place: usize, table: &CellTable, source: &Source, job: &Job) -> String {
+    let columns: String = table.columns_of(Origin::Sent).map(|c| format!("{},\n", declared(c))).collect();
+    let late = if source.lateness_ms > 0 { format!(" - {}", source.lateness_ms) } else { String::new() };
+    format!(
+        "CREATE TEMPORARY TABLE `sent_{place}` (\n{columns}  \
+         `_et` AS TO_TIMESTAMP_LTZ(COALESCE(`et_ms`, `wm_ms`), 3),\n  \
+         WATERMARK FOR `_et` AS TO_TIMESTAMP_LTZ(`wm_ms`{late}, 3)\n) {}",
+        job.reading(source),
+    )
+}
+
+/// The cells of that topic, without beats.
+pub fn of_topic(place: usize, table: &CellTable) -> String {
+    let columns = table.columns_of(Origin::Sent).filter(|column| column.role != Role::Promise);
+    let lines: Vec<String> = columns
+        .map(|column| match column.role {
+            Role::Time => format!("  {} AS {}", floor_to("`et_ms`", pane_ms(table)), name(&column.name)),
+            _ => format!("  {}", name(&column.name)),
+        })
+        .collect();
+    format!("SELECT\n  `_et`,\n{}\nFROM `sent_{place}`\nWHERE `pane` IS NOT NULL", lines.join(",\n"))
+}
+
+/// The views that merge the view `rows_PLACE`, the table that takes what they say, and what fills it. `ranked` makes a view of the
+/// merged rows that are left, if some are cut.
+pub fn merged(
+    place: usize,
+    table: &CellTable,
+    origin: Origin,
+    ranked: Option<String>,
+    job: &Job,
+) -> (Vec<String>, String) {
+    let columns: Vec<&CellColumn> = table.columns_of(origin).collect();
+    let size = interval(pane_ms(table));
+    let (mut keys, mut lines) = (vec!["`window_start`", "`window_end`", "`window_time`"], Vec::new());
+    let names: Vec<String> = columns.iter().map(|column| name(&column.name)).collect();
+    for (column, quoted) in columns.iter().zip(&names) {
+        match column.role {
+            Role::Merge(merge) => lines.push(format!("  {}({quoted}) AS {quoted}", function(merge))),
+            Role::Mark | Role::Promise => {}
+            Role::Time | Role::Key | Role::Value => {
+                lines.push(format!("  {quoted}"));
+                keys.push(quoted);
+            }
+        }
+    }
+    let panes = format!(
+        "CREATE TEMPORARY VIEW `panes_{place}` AS\nSELECT\n  `window_start` AS `_start`,\n  `window_end` AS `_end`,\n  `window_time` AS `_time`,\n{}\n\
+         FROM TABLE(TUMBLE(TABLE `rows_{place}`, DESCRIPTOR(`_et`), {size}))\nGROUP BY {}",
+        lines.join(",\n"),
+        keys.join(", ")
+    );
+    let left = if ranked.is_some() { format!("`ranked_{place}`") } else { format!("`panes_{place}`") };
+    let marks = format!(
+        "CREATE TEMPORARY VIEW `marks_{place}` AS\nSELECT MIN(`et_ms`) AS `et_ms`, COUNT(*) AS `mark`\n\
+         FROM TABLE(TUMBLE(TABLE {left}, DESCRIPTOR(`_time`), {size}))\nGROUP BY `window_start`, `window_end`"
+    );
+    let sink: Vec<String> = columns.iter().map(|c| declared(c)).collect();
+    let sink =
+        format!("CREATE TEMPORARY TABLE `merged_{place}` (\n{}\n) {}", sink.join(",\n"), job.writing(place));
+    let rows = told(&columns, |column| column.role != Role::Mark);
+    let counts = told(&columns, |column| matches!(column.role, Role::Time | Role::Mark));
+    let insert = format!(
+        "INSERT INTO `merged_{place}`\nSELECT {rows} FROM {left}\nUNION ALL\nSELECT {counts} FROM `marks_{place}`"
+    );
+    (std::iter::once(panes).chain(ranked).chain([marks, sink]).collect(), insert)
+}
+
+/// A list of columns, of which those are null that are not there.
+fn told(columns: &[&CellColumn], is_there: impl Fn(&CellColumn) -> bool) -> String {
+    let one = |column: &&CellColumn| match is_there(column) {
+        true => name(&column.name),
+        false => format!("CAST(NULL AS {})", cell_type(column.data)),
+    };
+    columns.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+fn declared(column: &CellColumn) -> String {
+    format!("  {} {}", name(&column.name), cell_type(column.data))
+}
+
+fn function(merge: Merge) -> &'static str {
+    match merge {
+        Merge::Sum => "SUM",
+        Merge::Min => "MIN",
+        Merge::Max => "MAX",
+    }
+}

@@ -1,0 +1,123 @@
+//! Conditions. Null is neither true nor false, in SQL as with us; what compares values says null of null.
+
+use std::net::IpAddr;
+
+use plan::{Case, Column, Compare, Literal, Predicate};
+use tuple::DataType;
+
+use super::Printer;
+use super::expression::{bytes_of, sign};
+use super::lexical::{LEAST, address, real, text};
+use super::text::{like, lowered};
+
+/// The addresses that are IPv4's.
+const V4: (u128, u128) = (0xffff_0000_0000, 0xffff_ffff_ffff);
+
+impl Printer<'_> {
+    /// A condition. Needs no brackets around it but beside AND, OR and NOT.
+    pub fn predicate(&mut self, predicate: &Predicate) -> String {
+        match predicate {
+            Predicate::And(parts) => self.all(parts, "AND", "TRUE"),
+            Predicate::Or(parts) => self.all(parts, "OR", "FALSE"),
+            Predicate::Not(inner) => format!("NOT ({})", self.predicate(inner)),
+            Predicate::IsNull(column) => format!("{} IS NULL", self.column(*column).0),
+            Predicate::Compare { column, op, literal } => self.compare_literal(*column, *op, literal),
+            Predicate::In { column, literals } => {
+                let equal = |literal| Predicate::Compare { column: *column, op: Compare::Eq, literal };
+                match literals.is_empty() {
+                    // Not true, and null of null.
+                    true => format!("{0} <> {0}", self.column(*column).0),
+                    false => {
+                        let list: Vec<Predicate> = literals.iter().cloned().map(equal).collect();
+                        self.all(&list, "OR", "FALSE")
+                    }
+                }
+            }
+            Predicate::Like { column, pattern, case } => {
+                let (of, data_type) = self.column(*column);
+                if data_type == DataType::Hashes {
+                    self.refuse(&format!("like '{pattern}'"), "check-sums are no text in Flink");
+                }
+                match case {
+                    Case::Sensitive => like(&of, pattern),
+                    Case::Ignored => like(&lowered(&of), &pattern.to_lowercase()),
+                }
+            }
+            Predicate::Matches { regex, .. } => {
+                let what = format!("the regular expression '{}'", regex.pattern);
+                self.refuse(&what, "those of Flink are of another kind, and may take for ever");
+                "FALSE".into()
+            }
+        }
+    }
+
+    fn all(&mut self, parts: &[Predicate], with: &str, of_none: &str) -> String {
+        let printed: Vec<String> = parts.iter().map(|part| self.predicate(part)).collect();
+        match &printed[..] {
+            [] => of_none.into(),
+            [only] => only.clone(),
+            _ => format!("({})", printed.join(&format!(" {with} "))),
+        }
+    }
+
+    fn compare_literal(&mut self, column: Column, op: Compare, literal: &Literal) -> String {
+        let (of, _) = self.column(column);
+        let sign = sign(op);
+        match literal {
+            Literal::Bool(value) => booleans(&of, op, *value),
+            Literal::U64(value) => unsigned(&of, op, *value),
+            Literal::I64(value) => format!("{of} {sign} {value}"),
+            Literal::F64(value) if value.is_finite() => format!("{of} {sign} {}", real(*value)),
+            Literal::F64(value) => {
+                self.refuse(&value.to_string(), "it is no number that can be written");
+                "FALSE".into()
+            }
+            Literal::Text(value) if matches!(op, Compare::Eq | Compare::Ne) => {
+                format!("{of} {sign} {}", text(value))
+            }
+            Literal::Text(value) => format!("{} {sign} {}", bytes_of(&of), bytes_of(&text(value))),
+            Literal::Net(ip, prefix) if op == Compare::Eq => network(&of, *ip, *prefix),
+            Literal::Net(ip, prefix) => format!("NOT ({})", network(&of, *ip, *prefix)),
+        }
+    }
+}
+
+fn booleans(of: &str, op: Compare, value: bool) -> String {
+    match op {
+        Compare::Eq | Compare::Ne => format!("{of} {} {}", sign(op), if value { "TRUE" } else { "FALSE" }),
+        _ => format!("CAST({of} AS INT) {} {}", sign(op), i8::from(value)),
+    }
+}
+
+/// A number without a sign, which is there by its bits: the upper half of them is negative.
+fn unsigned(of: &str, op: Compare, value: u64) -> String {
+    let bits = value as i64;
+    let is_low = bits >= 0;
+    let literal = if bits == i64::MIN { LEAST.to_owned() } else { bits.to_string() };
+    match (op, is_low) {
+        (Compare::Eq | Compare::Ne, _) => format!("{of} {} {literal}", sign(op)),
+        (Compare::Lt | Compare::Le, true) => format!("({of} >= 0 AND {of} {} {literal})", sign(op)),
+        (Compare::Lt | Compare::Le, false) => format!("({of} >= 0 OR {of} {} {literal})", sign(op)),
+        (Compare::Gt | Compare::Ge, true) => format!("({of} < 0 OR {of} {} {literal})", sign(op)),
+        (Compare::Gt | Compare::Ge, false) => format!("({of} < 0 AND {of} {} {literal})", sign(op)),
+    }
+}
+
+/// That an address is in a network: from its first to its last, without the other family's.
+fn network(of: &str, ip: IpAddr, prefix: u8) -> String {
+    let (ip, prefix, v4) = match ip {
+        IpAddr::V4(ip) => (ip.to_ipv6_mapped(), 96 + prefix.min(32), true),
+        IpAddr::V6(ip) => (ip, prefix.min(128), prefix >= 96 && ip.to_ipv4_mapped().is_some()),
+    };
+    let mask = u128::MAX.checked_shl(128 - u32::from(prefix)).unwrap_or(0);
+    let (first, last) = (ip.to_bits() & mask, ip.to_bits() | !mask);
+    if first == last {
+        return format!("{of} = {}", address(first));
+    }
+    let inside = format!("{of} >= {} AND {of} <= {}", address(first), address(last));
+    let holds_v4 = first <= V4.0 && V4.1 <= last;
+    match holds_v4 && !v4 {
+        true => format!("({inside} AND ({of} < {} OR {of} > {}))", address(V4.0), address(V4.1)),
+        false => format!("({inside})"),
+    }
+}

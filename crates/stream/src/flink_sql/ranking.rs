@@ -1,0 +1,74 @@
+//! Rankings in two stages: the groups of each window are dealt by a hash of their key, of each part the first k are kept, and
+//! the engine that finishes ranks these. The first k of all are among them, as both rank alike: by the value, null last, then by the
+//! key, null first, texts by their bytes.
+//!
+//! That is done where it is exact: a window is one pane, a group is one row of it (no sample, no entries of histograms or different values, which would
+//! have to go with their group), nothing is shown as a share of all, and the value is one whole number of that row. Elsewhere all groups are
+//! merged, and the second stage alone ranks.
+
+use plan::{Aggregate, Column, Pipeline};
+use tuple::DataType;
+
+use super::expression::bytes_of;
+use super::lexical::{LEAST, name};
+use crate::cells::{Accumulated, CellTable, End};
+
+/// Parts that groups are dealt into.
+const PARTS: u32 = 8;
+
+/// The view of rows that are left of the view `panes_PLACE`, if any is cut.
+pub fn first_stage(place: usize, pipeline: &Pipeline, table: &CellTable) -> Option<String> {
+    let top = pipeline.top_k?;
+    let is_tumbling = pipeline.window.is_some_and(|window| window.slide_ns >= window.size_ns);
+    let has_entries =
+        table.accumulators.iter().any(|a| matches!(a, Accumulated::Histogram(..) | Accumulated::Distinct(_)));
+    let has_shares = pipeline.aggregates.iter().any(|a| matches!(a.aggregate, Aggregate::Share(_)));
+    if !is_tumbling || has_entries || has_shares || table.is_weighted || table.replicates > 1 {
+        return None;
+    }
+    let weight = weight(pipeline, table, top.by)?;
+    let (mut order, mut texts) = (vec![format!("{weight} DESC NULLS LAST")], Vec::new());
+    for (i, key) in table.keys.iter().enumerate() {
+        let of = name(&format!("k{i}"));
+        texts.push(format!("CAST({of} AS STRING)"));
+        let ordered = match key.data_type {
+            DataType::Text | DataType::Json => bytes_of(&of),
+            DataType::U64 => format!("{of} + ({LEAST})"),
+            _ => of,
+        };
+        order.push(format!("{ordered} ASC NULLS FIRST"));
+    }
+    let part = match texts.is_empty() {
+        true => String::new(),
+        false => format!(", MOD(HASH_CODE(CONCAT_WS(',', {})), {PARTS})", texts.join(", ")),
+    };
+    Some(format!(
+        "CREATE TEMPORARY VIEW `ranked_{place}` AS\nSELECT * FROM (\n  SELECT *, ROW_NUMBER() OVER (\n    \
+         PARTITION BY `_start`, `_end`{part}\n    ORDER BY {}\n  ) AS `_rank` FROM `panes_{place}`\n) WHERE `_rank` <= {}",
+        order.join(", "),
+        top.k
+    ))
+}
+
+/// The column that groups are ranked by.
+fn weight(pipeline: &Pipeline, table: &CellTable, by: usize) -> Option<String> {
+    let ranked = &pipeline.aggregates[by];
+    let is_value = |of: Column| pipeline.values.get(ranked.value).is_some_and(|value| value.column == of);
+    let place = |is: &dyn Fn(&Accumulated) -> bool| table.accumulators.iter().position(is);
+    let is_whole = |data_type| data_type != DataType::F64;
+    let extreme = |wanted: End| {
+        place(
+            &|a| matches!(a, Accumulated::Extreme(of, end) if *end == wanted && is_whole(of.data_type) && is_value(of.column)),
+        )
+    };
+    Some(match ranked.aggregate {
+        Aggregate::Count => format!("`a{}_n`", place(&|a| *a == Accumulated::Count)?),
+        Aggregate::Sum => {
+            let is_sum = |a: &Accumulated| matches!(a, Accumulated::Sum(of) if is_whole(of.data_type) && is_value(of.column));
+            format!("`a{}_sum`", place(&is_sum)?)
+        }
+        Aggregate::Min => format!("`a{}`", extreme(End::Min)?),
+        Aggregate::Max => format!("`a{}`", extreme(End::Max)?),
+        _ => return None,
+    })
+}

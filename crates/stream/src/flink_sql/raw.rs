@@ -1,0 +1,76 @@
+//! Dataflows without pipelines: the tuples themselves, and marks that say how many there are of each second.
+
+use plan::Dataflow;
+use tuple::FieldId;
+
+use super::job::Job;
+use super::lexical::{cell_type, floor_to, interval, name};
+use super::tuples::Tuples;
+use crate::cells::CellType;
+use crate::ops::join::SAME_IN_ALL;
+
+/// Between two marks.
+const MARKED_MS: i64 = 1000;
+
+/// A column of the topic of tuples.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TupleColumn {
+    /// Its name.
+    pub name: String,
+    /// What it holds.
+    pub data: CellType,
+    /// Where it is in the tuples that an [`crate::Engine`] of the dataflow gives; `None`: `_second_ms`, where the second begins that the tuple ends in,
+    /// and `_mark`.
+    pub field: Option<FieldId>,
+}
+
+/// The columns of the topic that the tuples of a dataflow without pipelines go to. A row with `_mark` says how many
+/// tuples there are of a second; the others are tuples.
+#[must_use]
+pub fn tuple_columns(dataflow: &Dataflow) -> Vec<TupleColumn> {
+    columns(&Tuples::of(dataflow))
+}
+
+fn columns(tuples: &Tuples) -> Vec<TupleColumn> {
+    let own = |name: &str| TupleColumn { name: name.into(), data: CellType::Long, field: None };
+    let field = |id: &FieldId| TupleColumn {
+        name: tuples.names[usize::from(id.0)].clone(),
+        data: CellType::of(tuples.schema.field(*id).data_type),
+        field: Some(*id),
+    };
+    // What only says again which flow it is, is not news.
+    let is_news = |id: &&FieldId| {
+        !tuples.starts[1..].iter().any(|start| SAME_IN_ALL.iter().any(|f| f.0 + start == id.0))
+    };
+    let fields = tuples.present.iter().filter(is_news).map(field);
+    [own("_second_ms")].into_iter().chain(fields).chain([own("_mark")]).collect()
+}
+
+/// What counts the tuples, the table that takes them, and what fills it.
+pub fn written(tuples: &Tuples, job: &Job) -> (Vec<String>, String) {
+    let columns = columns(tuples);
+    let (view, size) = (name(&tuples.view), interval(MARKED_MS));
+    let second = floor_to("`_ms`", MARKED_MS);
+    let marks = format!(
+        "CREATE TEMPORARY VIEW `marks_0` AS\nSELECT MIN({second}) AS `_second_ms`, COUNT(*) AS `_mark`\n\
+         FROM TABLE(TUMBLE(TABLE {view}, DESCRIPTOR(`_et`), {size}))\nGROUP BY `window_start`, `window_end`"
+    );
+    let declared: Vec<String> =
+        columns.iter().map(|c| format!("  {} {}", name(&c.name), cell_type(c.data))).collect();
+    let sink = format!("CREATE TEMPORARY TABLE `merged_0` (\n{}\n) {}", declared.join(",\n"), job.writing(0));
+    let list = |said: &dyn Fn(&TupleColumn) -> Option<String>| -> String {
+        let null = |c: &TupleColumn| format!("CAST(NULL AS {})", cell_type(c.data));
+        let all: Vec<String> = columns.iter().map(|c| said(c).unwrap_or_else(|| null(c))).collect();
+        all.join(", ")
+    };
+    let rows = list(&|c| match (c.field, &*c.name) {
+        (Some(_), column) => Some(name(column)),
+        (None, "_mark") => None,
+        (None, _) => Some(second.clone()),
+    });
+    let counts = list(&|c| c.field.is_none().then(|| name(&c.name)));
+    let insert = format!(
+        "INSERT INTO `merged_0`\nSELECT {rows} FROM {view}\nUNION ALL\nSELECT {counts} FROM `marks_0`"
+    );
+    (vec![marks, sink], insert)
+}

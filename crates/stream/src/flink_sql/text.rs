@@ -1,0 +1,152 @@
+//! Patterns and functions of texts.
+
+use std::fmt::Write;
+
+use plan::TextFunction;
+use tuple::DataType;
+
+use super::Printer;
+use super::expression::Value;
+use super::lexical::text;
+
+/// What a pattern of LIKE is made of.
+enum Token {
+    Run,
+    One,
+    Char(char),
+}
+
+impl Printer<'_> {
+    /// A function of a text.
+    pub fn text_function(&mut self, of: &str, function: &TextFunction) -> Value {
+        let sql = match function {
+            TextFunction::Lower => lowered(of),
+            TextFunction::Upper => uppered(of),
+            TextFunction::Split(separator, place) => self.split(of, separator, *place),
+            TextFunction::UrlQuery(name) => {
+                let what = format!("url_query(…, '{name}')");
+                self.refused_text(&what, "Flink SQL decodes bytes that are no UTF-8 otherwise")
+            }
+            TextFunction::Extract(regex) | TextFunction::Replace(regex, _) => {
+                let what = format!("the regular expression '{}'", regex.pattern);
+                self.refused_text(&what, "those of Flink are of another kind, and may take for ever")
+            }
+        };
+        Value::new(sql, DataType::Text)
+    }
+
+    fn refused_text(&mut self, what: &str, why: &str) -> String {
+        self.refuse(what, why);
+        "CAST(NULL AS STRING)".into()
+    }
+
+    /// SPLIT_INDEX says null of an empty text, which has one piece, and counts from the front only: from the end are the
+    /// pieces of the text read backwards.
+    fn split(&mut self, of: &str, separator: &str, place: i64) -> String {
+        if separator.is_empty() {
+            return self.refused_text("split by nothing", "Flink SQL splits by blanks then");
+        }
+        let from_end = place < 0;
+        let Some(index) = place.checked_abs().and_then(|n| i32::try_from(n - 1).ok()).filter(|i| *i >= 0)
+        else {
+            return "CAST(NULL AS STRING)".into();
+        };
+        let piece = match from_end {
+            false => format!("SPLIT_INDEX({of}, {}, {index})", text(separator)),
+            true => {
+                let backwards: String = separator.chars().rev().collect();
+                format!("REVERSE(SPLIT_INDEX(REVERSE({of}), {}, {index}))", text(&backwards))
+            }
+        };
+        match index {
+            0 => format!("CASE WHEN {of} = '' THEN {of} ELSE {piece} END"),
+            _ => piece,
+        }
+    }
+}
+
+/// In small letters.
+pub fn lowered(of: &str) -> String {
+    format!("LOWER({of})")
+}
+
+/// In capitals.
+pub fn uppered(of: &str) -> String {
+    format!("UPPER({of})")
+}
+
+/// SQL LIKE, whose `_` is no end of a line in Flink: patterns with it are regular expressions there, made of pieces that are
+/// each looked for once.
+pub fn like(of: &str, pattern: &str) -> String {
+    let tokens = tokens(pattern);
+    match tokens.iter().any(|token| matches!(token, Token::One)) {
+        true => format!("REGEXP({of}, {})", text(&regex(&tokens))),
+        false => {
+            let is_special = |c: char| matches!(c, '%' | '_' | '\\');
+            let escapes = tokens.iter().any(|token| matches!(token, Token::Char(c) if is_special(*c)));
+            let plain: String = tokens.iter().map(|token| token.of_like(&is_special)).collect();
+            let escape = if escapes { " ESCAPE '\\'" } else { "" };
+            format!("{of} LIKE {}{escape}", text(&plain))
+        }
+    }
+}
+
+fn tokens(pattern: &str) -> Vec<Token> {
+    let mut chars = pattern.chars();
+    let mut tokens = Vec::new();
+    while let Some(c) = chars.next() {
+        tokens.push(match c {
+            '%' => Token::Run,
+            '_' => Token::One,
+            '\\' => Token::Char(chars.next().unwrap_or('\\')),
+            c => Token::Char(c),
+        });
+    }
+    tokens
+}
+
+impl Token {
+    fn of_like(&self, is_special: &dyn Fn(char) -> bool) -> String {
+        match self {
+            Token::Run => "%".into(),
+            Token::One => "_".into(),
+            Token::Char(c) if is_special(*c) => format!("\\{c}"),
+            Token::Char(c) => c.to_string(),
+        }
+    }
+}
+
+/// The pattern as a regular expression of Java: what stands between two runs is taken where it is found first.
+fn regex(tokens: &[Token]) -> String {
+    let pieces: Vec<&[Token]> = tokens.split(|token| matches!(token, Token::Run)).collect();
+    let mut out = String::from("(?s)\\A");
+    for (i, piece) in pieces.iter().enumerate() {
+        let is_last = i + 1 == pieces.len();
+        match i {
+            0 => push_piece(&mut out, piece),
+            _ if is_last => {
+                out.push_str(".*");
+                push_piece(&mut out, piece);
+            }
+            _ => {
+                out.push_str("(?>.*?");
+                push_piece(&mut out, piece);
+                out.push(')');
+            }
+        }
+    }
+    out + "\\z"
+}
+
+fn push_piece(out: &mut String, piece: &[Token]) {
+    for token in piece {
+        match token {
+            Token::One => out.push('.'),
+            Token::Char(c) if c.is_alphanumeric() => out.push(*c),
+            Token::Char(c) => {
+                let _ = write!(out, "\\x{{{:x}}}", u32::from(*c));
+            }
+            Token::Run => {}
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Tuples of topics as one view: filtered, joined, with computed columns. Beside the dataflow's columns it has
+//!
+//! - `_et`: the rowtime, in milliseconds; `_ms` and `_end_ns` the same as numbers, the latter exactly,
+//! - `_replicate`.
+//!
+//! Flink joins by intervals only where windows follow, and a joined tuple's time is the later of its parts, which is no
+//! rowtime of either input: so pairs of which the one is the later and those of which the other is are joined each by
+//! themselves, and put together.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use plan::{Column, Computed, Dataflow, Input};
+use tuple::{DataType, FieldId, Schema, common};
+
+use super::job::{Job, Source};
+use super::lexical::{column_type, floor_ms, interval, name};
+use super::{Printer, Unprintable};
+use crate::ops::join::joined_schema;
+
+/// The view, and what its columns are.
+pub struct Tuples {
+    /// What makes it.
+    pub statements: Vec<String>,
+    /// What it is called.
+    pub view: String,
+    /// The inputs' columns, then the computed ones.
+    pub schema: Schema,
+    /// What each is called in the view.
+    pub names: Vec<String>,
+    /// Those that are there.
+    pub present: Vec<FieldId>,
+    /// Where the fields of each input begin.
+    pub starts: Vec<u16>,
+    base: u16,
+}
+
+impl Tuples {
+    /// The columns of the tuples of a dataflow, without a view.
+    pub fn of(dataflow: &Dataflow) -> Tuples {
+        let (mut schema, starts) = match &dataflow.inputs[..] {
+            [only] => (Schema::clone(&only.schema), vec![0]),
+            inputs => joined_schema(inputs),
+        };
+        let base = schema.fields.len() as u16;
+        let of_inputs = |(input, start): (&Input, &u16)| -> Vec<FieldId> {
+            input.columns.iter().map(|field| FieldId(start + field.0)).collect()
+        };
+        let mut present: Vec<FieldId> = dataflow.inputs.iter().zip(&starts).flat_map(of_inputs).collect();
+        present.extend((0..dataflow.computed.len() as u16).map(|i| FieldId(base + i)));
+        schema.fields.extend(dataflow.computed.iter().map(|computed| computed.field.clone()));
+        let names = unique_names(&schema);
+        Tuples { statements: Vec::new(), view: String::new(), schema, names, present, starts, base }
+    }
+
+    /// The tuples of a dataflow.
+    pub fn new(dataflow: &Dataflow, sources: &[Source], job: &Job, refused: &mut Vec<Unprintable>) -> Tuples {
+        let mut tuples = Tuples::of(dataflow);
+        for (place, (input, source)) in dataflow.inputs.iter().zip(sources).enumerate() {
+            tuples.statements.push(table(place, &input.schema, source, job));
+            tuples.input(place, input, refused);
+        }
+        tuples.view = "input_0".into();
+        for place in 1..dataflow.inputs.len() {
+            tuples.join(place, dataflow, job);
+        }
+        tuples.compute(&dataflow.computed, refused);
+        if let Some(filter) = &dataflow.filter {
+            let from = name(&tuples.view);
+            let filter = tuples.printed(refused, |printer| printer.predicate(filter));
+            tuples.make_view("kept", &format!("SELECT * FROM {from}\nWHERE {filter}"));
+        }
+        tuples
+    }
+
+    /// Where a column is in the schema.
+    pub fn place(&self, column: Column) -> FieldId {
+        match column.computed_place() {
+            Some(place) => FieldId(self.base + place as u16),
+            None => FieldId(self.starts[usize::from(column.input)] + column.field.0),
+        }
+    }
+
+    /// What stands for a column in the view, and what it holds.
+    pub fn column(&self, column: Column) -> (String, DataType) {
+        let id = self.place(column);
+        (name(&self.names[usize::from(id.0)]), self.schema.field(id).data_type)
+    }
+
+    /// What `print` prints of the view's columns.
+    pub fn printed<T>(&self, refused: &mut Vec<Unprintable>, print: impl FnOnce(&mut Printer<'_>) -> T) -> T {
+        let scope = |column| self.column(column);
+        let mut printer = Printer::new(&scope);
+        let printed = print(&mut printer);
+        refused.extend(printer.refused);
+        printed
+    }
+
+    fn make_view(&mut self, view: &str, query: &str) {
+        self.statements.push(format!("CREATE TEMPORARY VIEW {} AS\n{query}", name(view)));
+        self.view = view.into();
+    }
+
+    /// An input's own tuples, without beats. Conditions that concern it alone are applied to its columns as the topic calls them.
+    fn input(&mut self, place: usize, input: &Input, refused: &mut Vec<Unprintable>) {
+        let own = |id: FieldId| name(&input.schema.field(id).name);
+        let renamed = |id: &FieldId| {
+            let here = name(&self.names[usize::from(self.starts[place] + id.0)]);
+            if own(*id) == here { here } else { format!("{} AS {here}", own(*id)) }
+        };
+        for (id, ..) in input.schema.members().filter(|(id, ..)| input.columns.contains(id)) {
+            let field = &input.schema.field(id).name;
+            refused.push(Unprintable { what: field.to_string(), why: "the topic has no such column".into() });
+        }
+        let mut columns: Vec<String> = input.columns.iter().map(renamed).collect();
+        let end = own(common::TS_END);
+        columns.push(format!("{end} AS `_end_ns`"));
+        columns.push(format!("{} AS `_ms`", floor_ms(&end)));
+        columns.push("COALESCE(`replicate`, 0) AS `_replicate`".into());
+        columns.push("`_et`".into());
+        let mut conditions = vec![format!("{end} IS NOT NULL")];
+        if let Some(filter) = &input.filter {
+            let scope = |column: Column| (own(column.field), input.schema.field(column.field).data_type);
+            let mut printer = Printer::new(&scope);
+            conditions.push(printer.predicate(filter));
+            refused.extend(printer.refused);
+        }
+        let query = format!(
+            "SELECT\n  {}\nFROM `tuples_{place}`\nWHERE {}",
+            columns.join(",\n  "),
+            conditions.join(" AND ")
+        );
+        self.make_view(&format!("input_{place}"), &query);
+    }
+
+    /// Joins what there is with the next input.
+    fn join(&mut self, place: usize, dataflow: &Dataflow, job: &Job) {
+        let before = if place == 1 { "input_0".to_owned() } else { format!("joined_{}", place - 1) };
+        let id = |input: usize| name(&self.names[usize::from(self.starts[input] + common::ID.0)]);
+        let of = |side: char, inputs: std::ops::Range<usize>| -> Vec<String> {
+            let of_input = |input: usize| {
+                let start = self.starts[input];
+                dataflow.inputs[input].columns.iter().map(move |field| FieldId(start + field.0))
+            };
+            let all = inputs.flat_map(of_input).filter(|id| *id != common::TS_END);
+            all.map(|id| format!("{side}.{}", name(&self.names[usize::from(id.0)]))).collect()
+        };
+        let mut columns = of('a', 0..place);
+        columns.extend(of('b', place..place + 1));
+        let end = name(&self.names[usize::from(common::TS_END.0)]);
+        columns.push(format!("GREATEST(a.`_end_ns`, b.`_end_ns`) AS {end}"));
+        columns.push("GREATEST(a.`_end_ns`, b.`_end_ns`) AS `_end_ns`".into());
+        columns.push("GREATEST(a.`_ms`, b.`_ms`) AS `_ms`".into());
+        columns.push("a.`_replicate`".into());
+        let (span, least) = (interval(job.join_span_ms), interval(1));
+        let half = |later: char, when: String| {
+            format!(
+                "SELECT\n  {},\n  {later}.`_et`\nFROM {} a JOIN `input_{place}` b ON a.{} = b.{}\n  AND {when}",
+                columns.join(",\n  "),
+                name(&before),
+                id(0),
+                id(place),
+            )
+        };
+        let query = [
+            half('a', format!("b.`_et` BETWEEN a.`_et` - {span} AND a.`_et`")),
+            half('b', format!("a.`_et` BETWEEN b.`_et` - {span} AND b.`_et` - {least}")),
+        ];
+        self.make_view(&format!("joined_{place}"), &query.join("\nUNION ALL\n"));
+    }
+
+    /// Columns computed of others, those first that need no other.
+    fn compute(&mut self, all: &[Computed], refused: &mut Vec<Unprintable>) {
+        let mut levels: Vec<usize> = Vec::new();
+        for computed in all {
+            let mut level = 0;
+            computed.expr.columns(&mut |column| {
+                let below = column.computed_place().map(|place| levels[place] + 1);
+                level = level.max(below.unwrap_or(0));
+            });
+            levels.push(level);
+        }
+        for level in levels.iter().copied().collect::<BTreeSet<usize>>() {
+            let mut columns = String::new();
+            for (place, computed) in all.iter().enumerate().filter(|(place, _)| levels[*place] == level) {
+                let sql = self.printed(refused, |printer| computed_column(printer, computed));
+                let id = usize::from(self.base) + place;
+                columns.push_str(&format!(",\n  {sql} AS {}", name(&self.names[id])));
+            }
+            let from = name(&self.view);
+            self.make_view(&format!("computed_{level}"), &format!("SELECT\n  *{columns}\nFROM {from}"));
+        }
+    }
+}
+
+/// A computed column's value. A column under another name stays what it is.
+fn computed_column(printer: &mut Printer<'_>, computed: &Computed) -> String {
+    match &computed.expr {
+        plan::Expr::Column(column) => printer.column(*column).0,
+        expr => printer.expression(expr).of(computed.field.data_type).finite(),
+    }
+}
+
+/// The topic of an input. All fields are read, as they follow each other in records.
+fn table(place: usize, schema: &Arc<Schema>, source: &Source, job: &Job) -> String {
+    let members: BTreeSet<u16> = schema.members().map(|(id, ..)| id.0).collect();
+    let own = schema.ids().filter(|id| !members.contains(&id.0)).map(|id| schema.field(id));
+    let columns: String =
+        own.map(|field| format!("  {} {},\n", name(&field.name), column_type(field.data_type))).collect();
+    let end = format!("COALESCE({}, `wm_ns`)", name(&schema.field(common::TS_END).name));
+    format!(
+        "CREATE TEMPORARY TABLE `tuples_{place}` (\n  `wm_ns` BIGINT,\n  `replicate` BIGINT,\n{columns}  \
+         `_et` AS TO_TIMESTAMP_LTZ({}, 3),\n  \
+         WATERMARK FOR `_et` AS TO_TIMESTAMP_LTZ({} - {}, 3)\n) {}",
+        floor_ms(&end),
+        floor_ms("`wm_ns`"),
+        // Flink's watermark says that nothing as old as it follows, a lane's promise that nothing older does.
+        source.lateness_ms + 1,
+        job.reading(source),
+    )
+}
+
+/// Names of fields; where there are several of one name, those behind it with their place.
+fn unique_names(schema: &Schema) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for (place, field) in schema.fields.iter().enumerate() {
+        let is_taken = names.iter().any(|name| *name == field.name);
+        names.push(if is_taken { format!("{}#{place}", field.name) } else { field.name.to_string() });
+    }
+    names
+}

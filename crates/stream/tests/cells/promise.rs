@@ -1,0 +1,104 @@
+//! What is promised of cells to come is kept, whatever comes when.
+
+use plan::{Aggregate, Pipeline, Window};
+use proptest::prelude::*;
+use stream::{Config, Engine};
+
+use crate::tuples::cells::{Value, place, rows};
+use crate::tuples::{PATH, Row, batch_of, dataflow, pipeline};
+
+/// What a worker is told to do.
+#[derive(Clone, Debug)]
+enum Step {
+    /// Tuples come, of these times.
+    Push(Vec<i64>),
+    /// Event time has come here, or stays where it is if it was further.
+    Detach(i64),
+    /// What is open leaves.
+    Open,
+}
+
+fn times(unit: i64) -> impl Strategy<Value = i64> {
+    (-40i64..120, -3i64..3).prop_map(move |(time, off)| time * unit + off)
+}
+
+fn steps(unit: i64) -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        3 => prop::collection::vec(times(unit), 1..6).prop_map(Step::Push),
+        2 => times(unit).prop_map(Step::Detach),
+        1 => Just(Step::Open),
+    ];
+    prop::collection::vec(step, 1..60)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn no_cell_comes_from_before_what_was_promised(
+        steps in prop_oneof![steps(1_000_000), steps(300_000)],
+        window in prop::option::of((1i64..30, 1i64..30, 0i64..20)), part_of_ms in any::<bool>(),
+        panes_max in prop::sample::select(vec![2usize, 8192]),
+    ) {
+        let unit = if part_of_ms { 700_001 } else { 1_000_000 };
+        let window = window.map(|(size, slide, lateness)| Window {
+            size_ns: size.max(slide) * unit, slide_ns: size.min(slide) * unit, lateness_ns: lateness * 500_000,
+        });
+        let flow = dataflow(vec![Pipeline { window, ..pipeline(None, &[PATH], vec![Aggregate::Count]) }]);
+        let mut worker = Engine::worker(&flow, Config { panes_max, ..Config::default() });
+        let table = worker.cell_table(0).clone();
+        let (et, wm) = (place(&table, "et_ms"), place(&table, "wm_ms"));
+        let (mut watermark, mut promised, mut counted) = (-100_000_000, i64::MIN, 0);
+        let mut pushed = 0;
+        let mut check = |worker: &Engine, part: Option<stream::Partial>, watermark: i64| {
+            let batches = part.map_or(Vec::new(), |part| worker.cells(&part, watermark).remove(0));
+            let mut before = promised;
+            for row in rows(&table, &batches) {
+                let (Value::Long(et_ms), Value::Long(wm_ms)) = (&row[et], &row[wm]) else { panic!("{row:?}") };
+                assert!(*et_ms > promised && *et_ms > before, "{et_ms} after {before} was promised");
+                before = before.max(*wm_ms);
+                if let Value::Long(n) = row[place(&table, "tuples")] { counted += n as u64 }
+            }
+            // A row promises no more than what is told with it.
+            let now = worker.promise_ms(0, watermark);
+            assert!(before <= now.max(promised), "{before} is beyond {now}");
+            promised = now.max(promised);
+        };
+        for step in steps {
+            match step {
+                Step::Push(times) => {
+                    pushed += times.len() as u64;
+                    let row = |ts_end| Row { ts_end, path: Some(format!("{}", ts_end % 3)), ..Row::default() };
+                    let tuples: Vec<Row> = times.into_iter().map(row).collect();
+                    worker.push(0, &batch_of(&flow.inputs[0].schema, &tuples), &mut Vec::new());
+                }
+                Step::Detach(time) => {
+                    watermark = time.max(watermark);
+                    let part = worker.detach(watermark);
+                    check(&worker, part, watermark);
+                }
+                Step::Open => {
+                    let part = worker.detach_open();
+                    check(&worker, part, watermark);
+                }
+            }
+        }
+        let part = worker.detach_all();
+        let late = worker.counters().tuples_late;
+        check(&worker, Some(part), watermark);
+        prop_assert!(counted <= pushed && pushed - counted >= late);
+    }
+}
+
+/// A tumbling window of a second that waits half a second.
+#[test]
+fn what_is_promised_is_the_start_of_the_first_open_window() {
+    let second = 1_000_000_000;
+    let window = Window { size_ns: second, slide_ns: second, lateness_ns: second / 2 };
+    let flow =
+        dataflow(vec![Pipeline { window: Some(window), ..pipeline(None, &[], vec![Aggregate::Count]) }]);
+    let worker = Engine::worker(&flow, Config::default());
+    for (watermark_ms, promise) in [(1499, -1), (1500, 999), (2499, 999), (2500, 1999), (-501, -2001)] {
+        assert_eq!(worker.promise_ms(0, watermark_ms * 1_000_000), promise, "{watermark_ms}");
+    }
+}

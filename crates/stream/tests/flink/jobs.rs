@@ -1,0 +1,426 @@
+//! Whole jobs: tuples or cells go through Kafka and Flink, and what was merged is finished here. The rows are those that one engine
+//! gives of the same tuples. `NETALYTICS_KAFKA` says where brokers are.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use plan::Dataflow;
+use serde_json::Value as Json;
+use stream::cells::{CellTable, CellType, Origin};
+use stream::flink_sql::{End, From, Job, Source, Start, print, tuple_columns};
+use stream::{Config, Engine};
+use tuple::{DataType, Schema};
+
+use crate::flows;
+use crate::gateway::Gateway;
+use crate::random::Random;
+use crate::tuples::cells::{self, Value};
+use crate::tuples::{Plain, Row, are_alike, batch_with, bring_rows, cell, rows_of};
+
+/// Values whose squares are summed are no larger than Flink takes them.
+const SHIFT: u32 = 20;
+
+fn random_rows(random: &mut Random, n: usize) -> Vec<Row> {
+    let start = random.one(&[-3_000_000_000_i64, 1_700_000_000_250_000_000]);
+    (0..n)
+        .map(|_| Row {
+            id: random.one(&[1, 2, 3, 4, u64::MAX]),
+            ts_end: start + random.below(7_000_000_000) as i64,
+            ip: random.chance(90).then(|| random.ip().octets()),
+            path: random.chance(90).then(|| random.text()),
+            n: random.chance(85).then(|| random.u64() >> random.one(&[SHIFT, SHIFT, 40, 61])),
+            delta: random.chance(85).then(|| random.i64() >> random.one(&[SHIFT, 40, 62])),
+            ratio: random
+                .chance(85)
+                .then(|| random.one(&[0.0, -0.0, 1.5, -2.25, 0.1, 1e-9, 3e-10, 1e30, 7.0])),
+            ok: random.chance(85).then(|| random.bool()),
+            rate: random.chance(85).then(|| random.one(&[1.0, 0.5, 0.1])),
+        })
+        .collect()
+}
+
+fn literal(value: &Value) -> String {
+    match value {
+        Value::Null => "NULL".into(),
+        Value::Bool(v) => v.to_string(),
+        Value::Long(v) => v.to_string(),
+        Value::Double(v) => format!("'{v:e}'"),
+        Value::Text(v) => format!("'{}'", v.replace('\'', "''")),
+        Value::Bytes(v) => format!("x'{}'", v.iter().map(|b| format!("{b:02x}")).collect::<String>()),
+        Value::Decimal(v) => format!("'{v}'"),
+    }
+}
+
+fn sql_type(of: CellType) -> &'static str {
+    match of {
+        CellType::Bool => "BOOLEAN",
+        CellType::Long => "BIGINT",
+        CellType::Double => "DOUBLE",
+        CellType::Text => "STRING",
+        CellType::Bytes => "BYTES",
+        CellType::Decimal => "DECIMAL(38, 0)",
+    }
+}
+
+/// The columns of a topic, and rows for it.
+struct Topic {
+    name: String,
+    columns: Vec<(String, CellType)>,
+}
+
+impl Topic {
+    fn create(&self, gateway: &Gateway, kafka: &str) {
+        let columns: Vec<String> =
+            self.columns.iter().map(|(name, of)| format!("`{name}` {}", sql_type(*of))).collect();
+        let options = format!(
+            "'connector' = 'kafka', 'topic' = '{}', 'properties.bootstrap.servers' = '{kafka}', 'format' = 'avro',
+             'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset',
+             'properties.isolation.level' = 'read_committed', 'properties.group.id' = 'tests'",
+            self.name
+        );
+        let create =
+            format!("CREATE TEMPORARY TABLE `{}` ({}) WITH ({options})", self.name, columns.join(", "));
+        gateway.rows(&create).expect("a table");
+    }
+
+    fn fill(&self, gateway: &Gateway, rows: &[Vec<Value>]) {
+        let one = |row: &Vec<Value>| -> String {
+            let values = row.iter().zip(&self.columns);
+            let values: Vec<String> =
+                values.map(|(v, (_, of))| format!("CAST({} AS {})", literal(v), sql_type(*of))).collect();
+            format!("({})", values.join(", "))
+        };
+        let rows: Vec<String> = rows.iter().map(one).collect();
+        gateway.rows(&format!("INSERT INTO `{}` VALUES {}", self.name, rows.join(",\n"))).expect("rows");
+    }
+
+    fn read(&self, gateway: &Gateway) -> Vec<Vec<Value>> {
+        let columns: Vec<String> = self
+            .columns
+            .iter()
+            .map(|(name, of)| match of {
+                CellType::Bytes => format!("`{name}`"),
+                _ => format!("CAST(`{name}` AS STRING)"),
+            })
+            .collect();
+        let rows =
+            gateway.rows(&format!("SELECT {} FROM `{}`", columns.join(", "), self.name)).expect("rows");
+        let row =
+            |row: &Vec<Json>| row.iter().zip(&self.columns).map(|(v, (_, of))| parsed(v, *of)).collect();
+        rows.iter().map(row).collect()
+    }
+}
+
+fn parsed(json: &Json, of: CellType) -> Value {
+    let Some(text) = json.as_str() else { return Value::Null };
+    match of {
+        CellType::Bool => Value::Bool(text.eq_ignore_ascii_case("true")),
+        CellType::Long => Value::Long(text.parse().expect("a number")),
+        CellType::Double => Value::Double(text.parse().expect("a number")),
+        CellType::Text => Value::Text(text.into()),
+        CellType::Bytes => Value::Bytes(bytes_of(text)),
+        CellType::Decimal => Value::Decimal(text.parse().expect("a number")),
+    }
+}
+
+fn bytes_of(base64: &str) -> Vec<u8> {
+    let digit = |c: u8| match c {
+        b'A'..=b'Z' => Some(c - b'A'),
+        b'a'..=b'z' => Some(c - b'a' + 26),
+        b'0'..=b'9' => Some(c - b'0' + 52),
+        b'+' => Some(62),
+        b'/' => Some(63),
+        _ => None,
+    };
+    let digits: Vec<u8> = base64.bytes().filter_map(digit).collect();
+    let mut bytes = Vec::new();
+    for chunk in digits.chunks(4) {
+        let bits = chunk.iter().fold(0u32, |bits, d| bits << 6 | u32::from(*d)) << (6 * (4 - chunk.len()));
+        bytes.extend_from_slice(&bits.to_be_bytes()[1..chunk.len()]);
+    }
+    bytes
+}
+
+/// The records of tuples, in the order of a parser's schema.
+fn records(schema: &Schema, rows: &[Row], wm_ns: i64) -> Vec<Vec<Value>> {
+    let long = |v: Option<i64>| v.map_or(Value::Null, Value::Long);
+    let record = |row: &Row| {
+        let mut record = vec![Value::Long(wm_ns), Value::Long((row.id % 32) as i64)];
+        record.extend(schema.fields.iter().map(|field| match &*field.name {
+            "id" => Value::Long(row.id as i64),
+            "ts_end" => Value::Long(row.ts_end),
+            "client_ip" => row.ip.map_or(Value::Null, |ip| Value::Bytes(ip.to_vec())),
+            "path" => row.path.clone().map_or(Value::Null, Value::Text),
+            "n_ns" => long(row.n.map(|n| n as i64)),
+            "delta" => long(row.delta),
+            "ratio" => row.ratio.map_or(Value::Null, Value::Double),
+            "ok" => row.ok.map_or(Value::Null, Value::Bool),
+            "sample_rate" => row.rate.map_or(Value::Null, Value::Double),
+            _ => Value::Null,
+        }));
+        record
+    };
+    let mut all: Vec<Vec<Value>> = rows.iter().map(record).collect();
+    // A beat.
+    let mut beat = vec![Value::Null; schema.fields.len() + 2];
+    beat[0] = Value::Long(wm_ns);
+    all.insert(rows.len() / 2, beat);
+    all
+}
+
+fn unique(what: &str) -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_micros();
+    format!("{what}-{now}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+fn job(kafka: &str, from: From, merged: Vec<String>) -> Job {
+    Job {
+        name: unique("netalytics-test"),
+        from,
+        merged,
+        brokers: kafka.into(),
+        properties: Vec::new(),
+        group: unique("group"),
+        start: Start::Earliest,
+        end: End::Bounded,
+        transactions: unique("transactions"),
+        transaction_ms: 60_000,
+        checkpoint_ms: 500,
+        parallelism: None,
+        idle_ms: 5000,
+        join_span_ms: 10_000,
+    }
+}
+
+/// Puts rows into a topic and says where they are.
+fn publish(gateway: &Gateway, kafka: &str, columns: Vec<(String, CellType)>, rows: &[Vec<Value>]) -> Source {
+    let topic = Topic { name: unique("topic"), columns };
+    topic.create(gateway, kafka);
+    topic.fill(gateway, rows);
+    Source { topic: topic.name, lateness_ms: 0 }
+}
+
+fn publish_tuples(gateway: &Gateway, kafka: &str, schema: &Schema, rows: &[Row]) -> Source {
+    let long = |name: &str| (name.to_owned(), CellType::Long);
+    let mut columns = vec![long("wm_ns"), long("replicate")];
+    columns.extend(schema.fields.iter().map(|f| (f.name.to_string(), CellType::of(f.data_type))));
+    let first = rows.iter().map(|row| row.ts_end).min().unwrap_or(0);
+    publish(gateway, kafka, columns, &records(schema, rows, first))
+}
+
+/// What comes of a job, finished here.
+fn through_flink(
+    gateway: &Gateway,
+    kafka: &str,
+    flow: &Dataflow,
+    from: From,
+    origin: Origin,
+    engine: &mut Engine,
+) {
+    let merged: Vec<String> = flow.pipelines.iter().map(|_| unique("merged")).collect();
+    let job = job(kafka, from, merged.clone());
+    for statement in print(flow, &Config::default(), &job).expect("it can be printed") {
+        gateway.rows(&statement).unwrap_or_else(|e| panic!("{e}\n{statement}"));
+    }
+    for (place, topic) in merged.into_iter().enumerate() {
+        let table = engine.cell_table(place).clone();
+        let columns: Vec<_> = table.columns_of(origin).map(|c| (c.name.clone(), c.data)).collect();
+        let topic = Topic { name: topic, columns };
+        topic.create(gateway, kafka);
+        let rows: Vec<Vec<Value>> = topic.read(gateway);
+        let rows = all_columns(&table, &topic, rows);
+        let (marks, rows): (Vec<_>, Vec<_>) =
+            rows.into_iter().partition(|row| row[cells::place(&table, "mark")] != Value::Null);
+        check_marks(&table, &marks, &rows);
+        bring_rows(&cells::batch(&table, origin, &rows), place, engine);
+    }
+}
+
+/// Rows with all columns of the table, as [`cells::batch`] wants them.
+fn all_columns(table: &CellTable, topic: &Topic, rows: Vec<Vec<Value>>) -> Vec<Vec<Value>> {
+    let place = |name: &String| topic.columns.iter().position(|(n, _)| n == name);
+    let places: Vec<Option<usize>> = table.columns.iter().map(|c| place(&c.name)).collect();
+    let row = |row: Vec<Value>| places.iter().map(|p| p.map_or(Value::Null, |p| row[p].clone())).collect();
+    rows.into_iter().map(row).collect()
+}
+
+/// Every pane is marked once, with as many rows as it has.
+fn check_marks(table: &CellTable, marks: &[Vec<Value>], rows: &[Vec<Value>]) {
+    let (time, mark) = (cells::place(table, "et_ms"), cells::place(table, "mark"));
+    let mut times: Vec<&Value> = rows.iter().map(|row| &row[time]).collect();
+    times.sort();
+    let mut counted: Vec<(&Value, i64)> =
+        times.chunk_by(|a, b| a == b).map(|run| (run[0], run.len() as i64)).collect();
+    for row in marks {
+        let Value::Long(n) = row[mark] else { panic!("marks are numbers") };
+        let at = counted.iter().position(|one| *one == (&row[time], n));
+        counted.remove(at.unwrap_or_else(|| panic!("no {n} rows at {:?}, but {counted:?}", row[time])));
+    }
+    assert!(counted.is_empty(), "without a mark: {counted:?}");
+}
+
+fn check(gateway: &Gateway, kafka: &str, name: &str, flow: &Dataflow, seed: u64) {
+    let mut random = Random(seed);
+    let mut inputs: Vec<Vec<Row>> = flow.inputs.iter().map(|_| random_rows(&mut random, 120)).collect();
+    if name.starts_with("large") {
+        inputs.iter_mut().flatten().for_each(|row| {
+            row.n = row.n.map(|_| random.u64());
+            row.delta = row.delta.map(|_| random.i64());
+        });
+    }
+    let (mut here, mut expected) = (Engine::new(flow, Config::default()), Vec::new());
+    let batches = flow.inputs.iter().zip(&inputs).enumerate();
+    for (place, (input, rows)) in batches {
+        here.push(place, &batch_with(&input.schema, &input.columns, rows), &mut expected);
+    }
+    here.finish(&mut expected);
+    let sources = flow.inputs.iter().zip(&inputs);
+    let sources = sources.map(|(input, rows)| publish_tuples(gateway, kafka, &input.schema, rows)).collect();
+    if flow.pipelines.is_empty() {
+        return check_tuples(gateway, kafka, name, flow, From::Tuples(sources), &expected);
+    }
+    let mut there = Engine::new(flow, Config::default());
+    through_flink(gateway, kafka, flow, From::Tuples(sources), Origin::OfTuples, &mut there);
+    let mut out = Vec::new();
+    there.finish(&mut out);
+    compare(name, flow, &out, &expected);
+    if flow.inputs.len() == 1 {
+        let mut there = Engine::new(flow, Config::default());
+        through_flink(
+            gateway,
+            kafka,
+            flow,
+            cells_of(gateway, kafka, flow, &inputs[0]),
+            Origin::Merged,
+            &mut there,
+        );
+        let mut out = Vec::new();
+        there.finish(&mut out);
+        compare(&format!("{name} of cells"), flow, &out, &expected);
+    }
+}
+
+/// Tuples are the same as here, and each second is marked.
+fn check_tuples(
+    gateway: &Gateway,
+    kafka: &str,
+    name: &str,
+    flow: &Dataflow,
+    from: From,
+    expected: &[stream::Output],
+) {
+    let job = job(kafka, from, vec![unique("merged")]);
+    for statement in print(flow, &Config::default(), &job).expect("it can be printed") {
+        gateway.rows(&statement).unwrap_or_else(|e| panic!("{e}\n{statement}"));
+    }
+    let columns = tuple_columns(flow);
+    let topic = Topic {
+        name: job.merged[0].clone(),
+        columns: columns.iter().map(|c| (c.name.clone(), c.data)).collect(),
+    };
+    topic.create(gateway, kafka);
+    let last = columns.len() - 1;
+    let (marks, rows): (Vec<_>, Vec<_>) =
+        topic.read(gateway).into_iter().partition(|row| row[last] != Value::Null);
+    let marked: i64 = marks.iter().map(|row| if let Value::Long(n) = row[last] { n } else { 0 }).sum();
+    assert_eq!(marked, rows.len() as i64, "{name}: tuples that are marked");
+    let mut theirs: Vec<String> = rows.iter().map(|row| format!("{:?}", &row[1..last])).collect();
+    let fields = || columns[1..last].iter().map(|c| c.field.expect("a field of tuples"));
+    let plain = |value: Plain| match value {
+        Plain::Null => Value::Null,
+        Plain::Bool(v) => Value::Bool(v),
+        Plain::U64(v) => Value::Long(v as i64),
+        Plain::I64(v) => Value::Long(v),
+        Plain::F64(v) => Value::Double(v),
+        Plain::Text(v) => Value::Text(v),
+        Plain::Ip(v) => Value::Bytes(v),
+    };
+    let mut ours: Vec<String> = Vec::new();
+    for batch in expected.iter().map(|output| &output.batch) {
+        for row in 0..batch.rows() {
+            let row: Vec<Value> = fields().map(|id| plain(cell(batch, id, row))).collect();
+            ours.push(format!("{row:?}"));
+        }
+    }
+    (ours.sort(), theirs.sort());
+    assert!(
+        !ours.is_empty() && ours == theirs,
+        "{name}: {:#?}",
+        ours.iter().zip(&theirs).find(|(a, b)| a != b)
+    );
+    eprintln!("{name}: {} tuples are the same", ours.len());
+}
+
+/// The cells of three workers.
+fn cells_of(gateway: &Gateway, kafka: &str, flow: &Dataflow, rows: &[Row]) -> From {
+    let input = &flow.inputs[0];
+    let mut all = vec![Vec::new(); flow.pipelines.len()];
+    let mut tables = Vec::new();
+    for part in 0..3 {
+        let mine: Vec<Row> = rows.iter().filter(|row| row.id % 3 == part).cloned().collect();
+        let mut worker = Engine::worker(flow, Config { seed: part + 1, ..Config::default() });
+        worker.push(0, &batch_with(&input.schema, &input.columns, &mine), &mut Vec::new());
+        let partial = worker.detach_all();
+        for (place, batches) in worker.cells(&partial, 1_800_000_000_000_000_000).iter().enumerate() {
+            tables.push(worker.cell_table(place).clone());
+            all[place].extend(cells::rows(&tables[place], batches));
+        }
+    }
+    let sources = all.iter().zip(&tables).map(|(rows, table)| {
+        let sent: Vec<_> = table.columns_of(Origin::Sent).map(|c| (c.name.clone(), c.data)).collect();
+        let places: Vec<usize> = sent.iter().map(|(name, _)| cells::place(table, name)).collect();
+        let mut rows: Vec<Vec<Value>> =
+            rows.iter().map(|row| places.iter().map(|p| row[*p].clone()).collect()).collect();
+        // All come at once: no promise holds before the last.
+        rows.iter_mut().for_each(|row| row[0] = Value::Long(-1_000_000_000));
+        cells::shuffle(&mut rows, 7);
+        publish(gateway, kafka, sent, &rows)
+    });
+    From::Cells(sources.collect())
+}
+
+fn compare(name: &str, flow: &Dataflow, out: &[stream::Output], expected: &[stream::Output]) {
+    for place in 0..flow.pipelines.len() {
+        let (ours, theirs) = (rows_of(expected, Some(place)), rows_of(out, Some(place)));
+        assert!(!ours.is_empty(), "{name} has rows");
+        if !are_alike(&ours, &theirs) {
+            let differs = ours.iter().zip(&theirs).find(|(a, b)| !are_alike(&[a.to_vec()], &[b.to_vec()]));
+            panic!(
+                "{name}: {} rows here, {} there, first that differ:\n{differs:#?}",
+                ours.len(),
+                theirs.len()
+            );
+        }
+    }
+    eprintln!("{name}: the same");
+}
+
+#[test]
+fn jobs_give_what_one_engine_gives() {
+    let Some(gateway) = crate::flink() else { return };
+    let Ok(kafka) = std::env::var("NETALYTICS_KAFKA") else {
+        eprintln!("NOT RUN: NETALYTICS_KAFKA says where no broker is; no job was tried");
+        return;
+    };
+    drop(gateway);
+    let url = std::env::var("NETALYTICS_FLINK_GATEWAY").expect("it was there");
+    let only = std::env::var("ONLY").ok();
+    let seed = std::env::var("SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
+    for (name, flow) in
+        flows::all().into_iter().filter(|(name, _)| only.as_ref().is_none_or(|only| only == name))
+    {
+        let gateway = Gateway::new(&url);
+        gateway.rows("SET 'table.dml-sync' = 'true'").expect("a setting");
+        check(&gateway, &kafka, name, &flow, seed);
+    }
+}
+
+/// So that a schema of tests cannot lack what [`records`] fills.
+#[test]
+fn records_have_a_value_for_each_column() {
+    let schema = crate::tuples::schema("t");
+    let rows = random_rows(&mut Random(3), 5);
+    assert!(records(&schema, &rows, 0).iter().all(|record| record.len() == schema.fields.len() + 2));
+    assert!(schema.fields.iter().any(|field| field.data_type == DataType::F64));
+}

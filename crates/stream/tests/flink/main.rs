@@ -1,0 +1,22 @@
+//! What is printed as Flink SQL means in Flink what it means here. A real Flink is asked by way of its SQL Gateway, whose address is in
+//! the environment: `NETALYTICS_FLINK_GATEWAY=http://127.0.0.1:8083`.
+
+mod expressions;
+mod flows;
+mod gateway;
+mod jobs;
+mod printed;
+mod random;
+#[path = "../tuples/mod.rs"]
+mod tuples;
+
+/// A session with Flink, if there is one.
+fn flink() -> Option<gateway::Gateway> {
+    match std::env::var("NETALYTICS_FLINK_GATEWAY") {
+        Ok(url) => Some(gateway::Gateway::new(&url)),
+        Err(_) => {
+            eprintln!("NOT RUN: NETALYTICS_FLINK_GATEWAY says where no Flink is; nothing was compared");
+            None
+        }
+    }
+}
