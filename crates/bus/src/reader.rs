@@ -22,7 +22,7 @@ pub struct Part {
     pub topic: String,
     /// Its partition.
     pub partition: i32,
-    /// The offset of the first record; its log's first where a smaller one is kept no longer, is an error.
+    /// The offset of the first record. That it is kept no longer is an error.
     pub from: i64,
     /// Where it ends.
     pub until: Until,

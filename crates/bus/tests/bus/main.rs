@@ -3,6 +3,7 @@
 mod away;
 mod lanes;
 mod reading;
+mod secured;
 mod witnesses;
 
 use std::io::Write;
