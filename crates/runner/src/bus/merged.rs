@@ -113,7 +113,16 @@ impl MergedFeed {
             });
         }
         let (counts, problems) = (Published::default(), Vec::new());
-        Ok(MergedFeed { engine, reader, topics: read, job, state: State::Going, waiting_max, counts, problems })
+        Ok(MergedFeed {
+            engine,
+            reader,
+            topics: read,
+            job,
+            state: State::Going,
+            waiting_max,
+            counts,
+            problems,
+        })
     }
 
     /// Takes what there is of a topic; whether there was something.
@@ -129,7 +138,10 @@ impl MergedFeed {
                     topic.is_caught_up = false;
                     if let Err(why) = topic.decoder.push(record.payload()) {
                         self.counts.malformed += 1;
-                        self.problems.push((format!("topic {}, offset {}", topic.name, record.offset()), why.to_string()));
+                        self.problems.push((
+                            format!("topic {}, offset {}", topic.name, record.offset()),
+                            why.to_string(),
+                        ));
                     }
                 }
                 Next::Nothing => break,
@@ -150,7 +162,8 @@ impl MergedFeed {
     fn finish_panes(&mut self, number: usize, out: &mut dyn TakeOutput) {
         let topic = &mut self.topics[number];
         while let Some((et_ms, n)) = topic.marks.front().copied() {
-            let have: usize = topic.panes.get(&et_ms).map_or(0, |rows| rows.iter().map(RecordBatch::num_rows).sum());
+            let have: usize =
+                topic.panes.get(&et_ms).map_or(0, |rows| rows.iter().map(RecordBatch::num_rows).sum());
             if (have as u64) < n {
                 return;
             }
@@ -179,7 +192,10 @@ impl MergedFeed {
                     return Ok(Step::Done);
                 }
             }
-            self.topics.iter_mut().filter(|_| self.state == State::Last).for_each(|topic| topic.is_caught_up = false);
+            self.topics
+                .iter_mut()
+                .filter(|_| self.state == State::Last)
+                .for_each(|topic| topic.is_caught_up = false);
         }
         let mut is_heard = false;
         for number in 0..self.topics.len() {
@@ -188,7 +204,10 @@ impl MergedFeed {
         }
         let waiting: usize = self.topics.iter().map(|topic| topic.waiting).sum();
         if waiting > self.waiting_max {
-            let why = format!("more than {} bytes wait for the rest of their panes (--window-bytes-max)", self.waiting_max);
+            let why = format!(
+                "more than {} bytes wait for the rest of their panes (--window-bytes-max)",
+                self.waiting_max
+            );
             self.problems.push(("Flink".into(), why));
             return Ok(Step::Done);
         }
@@ -270,7 +289,10 @@ impl MergedFeed {
     fn close(&mut self, out: &mut dyn TakeOutput) {
         let missing: usize = self.topics.iter().map(|topic| topic.marks.len().max(topic.panes.len())).sum();
         if missing > 0 && self.problems.is_empty() {
-            self.problems.push(("Flink".into(), format!("{missing} panes did not come as a whole; the result lacks them")));
+            self.problems.push((
+                "Flink".into(),
+                format!("{missing} panes did not come as a whole; the result lacks them"),
+            ));
         }
         self.engine.finish(out);
     }
