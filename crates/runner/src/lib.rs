@@ -13,8 +13,8 @@ pub mod replay;
 mod run;
 mod summary;
 
-pub use feed::{Fed, Feed, Published};
+pub use feed::Feed;
 pub use memory::{Limits, Memory, Writing};
 pub use relay::Relay;
 pub use run::{Observer, Position, ResultTable, Run, heads};
-pub use summary::{InputError, SUMMARY_FORMAT, Summary};
+pub use summary::{Fed, InputError, Published, SUMMARY_FORMAT, Summary};

@@ -13,9 +13,8 @@ use recording::{Bound, DataSet, Head, Replay, Table, Wanted};
 use stream::{Engine, Loss, TakeOutput};
 use tuple::{Holds, Part, Schema};
 
-use crate::feed::Fed;
 use crate::redacted;
-use crate::summary::InputError;
+use crate::summary::{Fed, InputError};
 
 /// Why a recording cannot answer.
 #[derive(Debug)]

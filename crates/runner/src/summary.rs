@@ -2,6 +2,7 @@
 //! and everything as JSON for programs.
 
 mod counts;
+mod fed;
 mod json;
 mod text;
 
@@ -15,8 +16,9 @@ use recording::Kept;
 use sinks::Delivered;
 use wire::Timestamp;
 
-use crate::feed::{Fed, Published};
 use crate::memory::Memory;
+
+pub use fed::{Fed, Published};
 
 /// Version of the summary's JSON (`--summary-json`): docs/compatibility.md says when it rises.
 pub const SUMMARY_FORMAT: u64 = 1;

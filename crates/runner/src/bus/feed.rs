@@ -15,8 +15,8 @@ use arrow_array::types::Int64Type;
 use monitor::Step;
 use stream::{Engine, TakeOutput};
 
-use crate::feed::{Fed, Feed, Published};
-use crate::summary::InputError;
+use crate::feed::Feed;
+use crate::summary::{Fed, InputError, Published};
 
 /// How long something is waited for before somebody looks at other things.
 const PATIENCE: Duration = Duration::from_millis(50);

@@ -14,8 +14,8 @@ use monitor::Step;
 use stream::cells::Origin;
 use stream::{Engine, TakeOutput};
 
-use crate::feed::{Fed, Feed, Published};
-use crate::summary::InputError;
+use crate::feed::Feed;
+use crate::summary::{Fed, InputError, Published};
 
 /// How long something is waited for before somebody looks at other things.
 const PATIENCE: Duration = Duration::from_millis(50);

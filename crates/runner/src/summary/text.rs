@@ -3,12 +3,11 @@
 use monitor::pressure::History;
 use sinks::units;
 
-use super::Summary;
 use super::counts::{
     Counts, filtered, flow_trouble, fragments, losses, parser_trouble, stream_trouble, tap_counts,
     undecodable,
 };
-use crate::feed::Fed;
+use super::{Fed, Summary};
 
 impl Summary {
     /// A few aligned lines; of what did not happen nothing is said.

@@ -1,0 +1,43 @@
+//! What a run was fed where it read no packets.
+
+/// What was read instead of packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fed {
+    /// A recording.
+    Recording(recording::Counters),
+    /// What others have published.
+    Published(Published),
+}
+
+/// What was read of topics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Published {
+    /// Records.
+    pub records: u64,
+    /// Their bytes, as they were before compression.
+    pub bytes: u64,
+    /// Tuples or cells in them; the others were beats.
+    pub rows: u64,
+    /// Records that could not be read.
+    pub malformed: u64,
+}
+
+impl Fed {
+    /// Tuples.
+    #[must_use]
+    pub fn tuples(&self) -> u64 {
+        match self {
+            Fed::Recording(counters) => counters.rows,
+            Fed::Published(counts) => counts.rows,
+        }
+    }
+
+    /// Bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Fed::Recording(counters) => counters.bytes,
+            Fed::Published(counts) => counts.bytes,
+        }
+    }
+}
