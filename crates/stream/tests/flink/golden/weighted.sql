@@ -124,6 +124,8 @@ FROM (
 
 CREATE TEMPORARY VIEW `panes_0` AS
 SELECT
+  `window_start` AS `_start`,
+  `window_end` AS `_end`,
   `window_time` AS `_time`,
   `et_ms`,
   `pane`,
