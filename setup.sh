@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Installs what is missing on Debian, in parts that may be named: `setup.sh build test`. Without a name: build and test.
 #
-#   build    what compiling and using netalytics needs: a C compiler (zstd) and libpcap (capture filters)
-#   test     what the tests start and ask besides: servers, clients, readers of Parquet, a C++ compiler (the fuzzer)
+#   build    what compiling and using netalytics needs: C and C++ compilers and make (zstd, librdkafka), libpcap (capture
+#            filters), OpenSSL (Kafka over TLS)
+#   test     what the tests start and ask besides: servers, clients, readers of Parquet, Java and Maven (Kafka)
 #   dpdk     what the feature of that name needs
 #   package  what packaging/ needs to build packages and to try them
 #
@@ -23,15 +24,18 @@ build() {
   fi
   have cc || missing+=(gcc libc6-dev)
   [ -e /usr/include/pcap/pcap.h ] || missing+=(libpcap-dev)
+  [ -e /usr/include/openssl/ssl.h ] || missing+=(libssl-dev)
+  want c++:g++ make:make
 }
 
 # What the live tests start in namespaces of their own. Debian may start the services as well when it installs them.
 # Readers of Parquet go into a virtual environment.
 test_() {
-  want c++:g++ ip:iproute2 nginx:nginx-light mariadbd:mariadb-server mariadb:mariadb-client memcached:memcached redis-server:redis-server \
+  want ip:iproute2 nginx:nginx-light mariadbd:mariadb-server mariadb:mariadb-client memcached:memcached redis-server:redis-server \
     prometheus:prometheus prometheus-alertmanager:prometheus-alertmanager curl:curl wrk:wrk tcpdump:tcpdump python3:python3 setcap:libcap2-bin ping:iputils-ping \
-    openssl:openssl faketime:faketime socat:socat pgrep:procps
+    openssl:openssl faketime:faketime socat:socat pgrep:procps java:openjdk-17-jre-headless mvn:maven
   python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
+  python3 -c 'import pip' 2>/dev/null || missing+=(python3-pip)
 }
 
 dpdk() { pkg-config --exists libdpdk 2>/dev/null || missing+=(libdpdk-dev pkg-config); }

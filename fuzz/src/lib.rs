@@ -1,6 +1,7 @@
 //! What the fuzz targets of protocols share: a conversation of two ends that the input describes, heard by one parser
-//! in the two ways of this crate, [`packets`] and [`direct`].
+//! in the two ways of this crate, [`packets`] and [`direct`]; and what those of partial results do: [`dataflows`].
 
+pub mod dataflows;
 mod direct;
 mod packets;
 mod path;

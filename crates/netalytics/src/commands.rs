@@ -20,6 +20,7 @@ pub mod monitor;
 pub mod overview;
 pub mod parsers;
 pub mod processors;
+pub mod publish;
 pub mod query;
 pub mod query_past;
 pub mod query_served;

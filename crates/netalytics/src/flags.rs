@@ -3,6 +3,7 @@
 pub mod access;
 pub mod agent;
 pub mod alerts;
+pub mod bus;
 pub mod compare;
 pub mod follow;
 pub mod help;
@@ -91,6 +92,10 @@ pub enum Verb {
     #[command(after_help = help::RECORD_EXAMPLES)]
     Record(Box<RecordFlags>),
 
+    /// Send a query's tuples, or cells of its groups, to Kafka, where query --kafka and Flink merge those of many hosts
+    #[command(after_help = help::PUBLISH_EXAMPLES)]
+    Publish(Box<bus::PublishFlags>),
+
     /// Show what the two sides of a flow said, in order; keep its packets
     #[command(after_help = help::FOLLOW_EXAMPLES)]
     Follow(FollowFlags),
@@ -167,19 +172,19 @@ impl Verb {
     /// The words of a verb that reads packets.
     fn words(&mut self) -> Option<Words<'_>> {
         fn of_work(work: &mut WorkFlags) -> Words<'_> {
-            let WorkFlags { text, read, live, words, .. } = work;
-            let input = Input::Here;
+            let WorkFlags { text, read, live, words, bus, .. } = work;
+            let input = bus.kafka.as_ref().map_or(Input::Here, |_| Input::Elsewhere);
             Words { read, interfaces: Vec::new(), others: words, query: Some(text), live, input }
         }
         let input = |server: Option<&String>| server.map_or(Input::Here, |_| Input::Elsewhere);
         match self {
             Verb::Query(flags) => {
-                let input = input(flags.remote.kept.server.as_ref());
+                let input = input(flags.remote.kept.server.as_ref().or(flags.query.work.bus.kafka.as_ref()));
                 Some(Words { input, ..of_work(&mut flags.query.work) })
             }
             Verb::Record(flags) => Some(of_work(&mut flags.work)),
             Verb::Check(flags) => {
-                let input = input(flags.kept.server.as_ref());
+                let input = input(flags.kept.server.as_ref().or(flags.work.bus.kafka.as_ref()));
                 Some(Words { input, ..of_work(&mut flags.work) })
             }
             Verb::Compare(flags) => {
@@ -196,6 +201,11 @@ impl Verb {
                     live,
                     input: Input::Here,
                 })
+            }
+            Verb::Publish(flags) => {
+                let bus::PublishFlags { text, read, live, words, .. } = &mut **flags;
+                let (query, others) = (Some(text), words);
+                Some(Words { read, interfaces: Vec::new(), others, query, live, input: Input::Here })
             }
             Verb::Monitor(flags) if flags.demo.is_none() => {
                 let MonitorFlags { read, live, words, .. } = &mut **flags;

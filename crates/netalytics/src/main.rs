@@ -17,6 +17,7 @@ mod failure;
 mod flags;
 mod folder;
 mod hosts;
+mod kafka;
 mod keeping;
 mod lease;
 mod live;
@@ -28,6 +29,7 @@ mod panics;
 mod passing;
 mod period;
 mod progress;
+mod published;
 mod query_text;
 mod redaction;
 mod replaying;
@@ -65,6 +67,7 @@ fn run(cli: Cli) -> ExitCode {
         Some(Verb::Check(mut flags)) => commands::check::check(&mut flags, cli.quiet, cli.verbose > 0),
         Some(Verb::Compare(flags)) => commands::compare::compare(&flags, cli.quiet, cli.verbose > 0),
         Some(Verb::Record(flags)) => commands::record::record(&flags, cli.quiet, cli.verbose > 0),
+        Some(Verb::Publish(flags)) => commands::publish::publish(&flags, cli.quiet),
         Some(Verb::Follow(flags)) => commands::follow::follow(&flags, cli.quiet),
         Some(Verb::Explain(flags)) => commands::explain::explain(&flags),
         Some(Verb::Parsers(flags)) => commands::parsers::list(&flags),

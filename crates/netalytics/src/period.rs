@@ -30,6 +30,9 @@ pub fn settle(query: &Query, flags: &WorkFlags) -> anyhow::Result<Periods> {
     if flags.live.is_live() {
         return live(query);
     }
+    if flags.bus.kafka.is_some() {
+        return published(query);
+    }
     let counts_back = query.period.counts_back() || query.baseline.is_some();
     let end_ns = if counts_back { end(&flags.read)? } else { 0 };
     let own = query.period.settle(end_ns);
@@ -103,6 +106,18 @@ pub fn closed(bounds: Bounds, read: &[PathBuf]) -> anyhow::Result<Bounds> {
 fn end(read: &[PathBuf]) -> anyhow::Result<i64> {
     // What cannot be read at all the run will tell.
     Ok(extent(read)?.map_or(0, |(_, last)| last))
+}
+
+/// What is published goes on: relative times count back from now.
+fn published(query: &Query) -> anyhow::Result<Periods> {
+    if query.baseline.is_some() {
+        return Err(wrong_flags(
+            "BASELINE reads two periods at once: record what was published (netalytics record --kafka), and compare that",
+        ));
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let own = query.period.settle(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX));
+    Ok(Periods { own, baseline: None, live_ns: None })
 }
 
 fn live(query: &Query) -> anyhow::Result<Periods> {

@@ -4,7 +4,7 @@
 use parsers::registry::{self, Reads};
 use plan::{Compare, Literal, Plan, Predicate};
 
-use runner::Summary;
+use runner::{Fed, Summary};
 
 /// Protocols that are named in a reason.
 const NAMES_MAX: usize = 6;
@@ -106,6 +106,10 @@ fn excludes((op, a): (Compare, i128), (other, b): (Compare, i128)) -> bool {
 
 /// Whether no tuple has reached the result: of what is not grouped there is a row all the same.
 pub fn is_nothing(plan: &Plan, summary: &Summary) -> bool {
+    // Of cells nobody knows how many tuples are in them.
+    if summary.published().is_some() {
+        return summary.rows == 0;
+    }
     let c = &summary.stream;
     let left = match plan.dataflow.inputs.len() {
         0 | 1 => c.tuples_in.saturating_sub(c.tuples_filtered),
@@ -117,12 +121,16 @@ pub fn is_nothing(plan: &Plan, summary: &Summary) -> bool {
 /// Why there was nothing, after a run over packets or a recording without a row.
 pub fn nothing(plan: &Plan, summary: &Summary) -> Vec<String> {
     let (a, stream) = (&summary.accounting, &summary.stream);
-    if let Some(replayed) = &summary.replayed {
-        return match (replayed.rows, a.tuples) {
-            (0, _) if replayed.rows_skipped > 0 => {
+    if let Some(fed) = &summary.fed {
+        return match (fed, fed.tuples()) {
+            (Fed::Recording(replayed), 0) if replayed.rows_skipped > 0 => {
                 vec![format!("none of {} recorded tuples is asked for", replayed.rows_skipped)]
             }
-            (0, _) => vec!["the recording has no tuples".into()],
+            (Fed::Recording(_), 0) => vec!["the recording has no tuples".into()],
+            (Fed::Published(published), 0) if published.records == 0 => {
+                vec!["nothing was published in that time".into()]
+            }
+            (Fed::Published(_), 0) => vec!["who publishes had nothing to tell in that time".into()],
             _ => after_tuples(plan, summary),
         };
     }

@@ -149,6 +149,19 @@ pub fn add_columns(plan: &mut Plan, columns: &[FieldId]) {
     parser.columns.clone_from(&input.columns);
 }
 
+/// The plan whose result are its first input's tuples, for queries to come: with all their columns, unless SELECT names some.
+pub fn give_tuples(plan: &mut Plan) {
+    let dataflow = &mut plan.dataflow;
+    let Some(input) = dataflow.inputs.first() else { return };
+    let columns = match dataflow.pipelines.is_empty() && dataflow.rows.select.is_some() {
+        true => vec![common::ID, common::TS, common::TS_END, common::SAMPLE_RATE],
+        false => input.schema.ids().collect(),
+    };
+    dataflow.pipelines.clear();
+    dataflow.rows = RawRows::default();
+    add_columns(plan, &columns);
+}
+
 /// Adds the columns that tell of the tuples' origin to a plan's first input.
 pub fn add_origin(plan: &mut Plan, origin: &Origin) {
     let Some((input, parser)) = plan.dataflow.inputs.first_mut().zip(plan.monitor.parsers.first_mut()) else {

@@ -3,7 +3,9 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bus;
 mod closing;
+pub mod feed;
 pub mod memory;
 mod redacted;
 mod relay;
@@ -11,6 +13,7 @@ pub mod replay;
 mod run;
 mod summary;
 
+pub use feed::{Fed, Feed, Published};
 pub use memory::{Limits, Memory, Writing};
 pub use relay::Relay;
 pub use run::{Observer, Position, ResultTable, Run, heads};

@@ -6,13 +6,16 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use monitor::Step;
 use plan::{Bounds, Compare, Dataflow, Literal, Plan, Predicate, Sample};
 use query::checked;
 use recording::{Bound, DataSet, Head, Replay, Table, Wanted};
 use stream::{Engine, Loss, TakeOutput};
 use tuple::{Holds, Part, Schema};
 
+use crate::feed::Fed;
 use crate::redacted;
+use crate::summary::InputError;
 
 /// Why a recording cannot answer.
 #[derive(Debug)]
@@ -235,33 +238,41 @@ impl Feed {
         engine.set_capture_loss(loss.share());
         Feed { engine, replay, watermark_ns: i64::MIN }
     }
+}
 
-    /// Feeds it what was released next; rows that are complete go to `out`. False at the end.
-    pub fn next(&mut self, out: &mut dyn TakeOutput) -> bool {
+impl crate::feed::Feed for Feed {
+    fn next(&mut self, out: &mut dyn TakeOutput) -> Step {
         let Some(rows) = self.replay.next_rows() else {
             self.finish(out);
-            return false;
+            return Step::Done;
         };
         if rows.watermark_ns > self.watermark_ns {
             self.engine.advance(self.watermark_ns, out);
             self.watermark_ns = rows.watermark_ns;
         }
         self.engine.push(rows.table, &rows.batch, out);
-        true
+        Step::Going
     }
 
-    /// Ends it here: what is known by now goes to `out`.
-    pub fn finish(&mut self, out: &mut dyn TakeOutput) {
+    fn finish(&mut self, out: &mut dyn TakeOutput) {
         self.engine.finish(out);
     }
 
-    /// The engine.
-    pub fn engine(&self) -> &Engine {
+    fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    /// The recording.
-    pub fn replay(&self) -> &Replay {
-        &self.replay
+    fn fed(&self) -> Fed {
+        Fed::Recording(self.replay.counters())
+    }
+
+    fn problems(&self) -> Vec<InputError> {
+        let problem = |p: &recording::Problem| InputError {
+            path: p.path.display().to_string(),
+            offset: None,
+            text: p.to_string(),
+            after_packets: 0,
+        };
+        self.replay.problems().iter().map(problem).collect()
     }
 }

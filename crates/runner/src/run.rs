@@ -16,8 +16,9 @@ use stream::{Engine, Output, Shown, TakeOutput};
 use tuple::{Batch, FieldId, Schema};
 use wire::LinkType;
 
-use crate::replay::{Feed, Replaying};
-use crate::summary::{InputError, Summary};
+use crate::feed::Feed;
+use crate::replay::{self, Replaying};
+use crate::summary::Summary;
 
 /// Rows are flushed at least this often while rows come.
 const FLUSH_EVERY: Duration = Duration::from_millis(500);
@@ -59,8 +60,8 @@ enum Reach {
 enum Work {
     /// From packets.
     Packets(Box<Job>),
-    /// From a recording.
-    Recording(Box<Feed>),
+    /// From elsewhere: they were found before, or by others.
+    Fed(Box<dyn Feed>),
 }
 
 /// How far it is.
@@ -121,7 +122,7 @@ impl Work {
     fn engine(&self) -> &Engine {
         match self {
             Work::Packets(job) => job.engine(),
-            Work::Recording(feed) => feed.engine(),
+            Work::Fed(feed) => feed.engine(),
         }
     }
 }
@@ -156,8 +157,13 @@ impl Run {
     /// Feeds the engine what was recorded.
     pub fn replay(plan: &Plan, config: stream::Config, replaying: Replaying) -> Run {
         let bytes_max = config.window_bytes_max;
-        let feed = Feed::new(&plan.dataflow, config, replaying);
-        Run::new(Some((plan, bytes_max)), Work::Recording(Box::new(feed)), Instant::now())
+        let feed = replay::Feed::new(&plan.dataflow, config, replaying);
+        Run::fed(plan, bytes_max, Box::new(feed))
+    }
+
+    /// Takes what a feed brings; raw tuples that wait for their order may take so many bytes.
+    pub fn fed(plan: &Plan, bytes_max: usize, feed: Box<dyn Feed>) -> Run {
+        Run::new(Some((plan, bytes_max)), Work::Fed(feed), Instant::now())
     }
 
     /// `of`: the plan whose raw tuples may be shown, and the memory of those that wait for their order.
@@ -233,20 +239,13 @@ impl Run {
 
     /// Ends it, and says what has happened; `signal` is the one that has ended it, if one has.
     pub fn end(self, plan: &Plan, signal: Option<&str>) -> Summary {
-        let problem = |p: &recording::Problem| InputError {
-            path: p.path.display().to_string(),
-            offset: None,
-            text: p.to_string(),
-            after_packets: 0,
-        };
         let is_full = self.shown.as_ref().is_some_and(Shown::is_full);
-        let (ended, replayed, problems) = match self.work {
+        let (ended, fed, problems) = match self.work {
             Work::Packets(job) => (job.end(), None, Vec::new()),
-            Work::Recording(feed) => {
-                let counters = feed.replay().counters();
+            Work::Fed(feed) => {
                 let mut ended = Ended { stream: feed.engine().counters(), ..Ended::default() };
-                ended.accounting.tuples = counters.rows;
-                (ended, Some(counters), feed.replay().problems().iter().map(problem).collect())
+                ended.accounting.tuples = feed.fed().tuples();
+                (ended, Some(feed.fed()), feed.problems())
             }
         };
         let mut summary = Summary::of(plan, ended, self.started.elapsed());
@@ -255,7 +254,7 @@ impl Run {
         let cut_short = signal
             .filter(|_| self.reach == Reach::Cut)
             .map(|signal| format!("{signal} ended it before the input's end; the result is incomplete"));
-        Summary { replayed, rows: self.rows, cut_short, ..summary }
+        Summary { fed, rows: self.rows, cut_short, ..summary }
     }
 
     fn take_results(&mut self, sink: &mut dyn Sink, observer: &mut dyn Observer) -> io::Result<()> {
@@ -273,12 +272,12 @@ impl Run {
                     let step = job.next(PATIENCE, &mut delivery);
                     (step == Step::Done, Some(job.watermark().0))
                 }
-                Work::Recording(feed) if is_stopped || is_full => {
+                Work::Fed(feed) if is_stopped || is_full => {
                     self.reach = if is_full { self.reach } else { Reach::Cut };
                     feed.finish(&mut delivery);
                     (true, None)
                 }
-                Work::Recording(feed) => (!feed.next(&mut delivery), None),
+                Work::Fed(feed) => (feed.next(&mut delivery) == Step::Done, None),
             };
             if is_over {
                 delivery.finish();
@@ -319,7 +318,7 @@ impl Run {
                 }
                 vitals.unseen_bytes = job.capture_loss().lost;
             }
-            Work::Recording(feed) => vitals.tuples = feed.replay().counters().rows,
+            Work::Fed(feed) => vitals.tuples = feed.fed().tuples(),
         }
         vitals
     }
@@ -346,7 +345,7 @@ impl Run {
     pub fn job(&mut self) -> Option<&mut Job> {
         match &mut self.work {
             Work::Packets(job) => Some(job),
-            Work::Recording(_) => None,
+            Work::Fed(_) => None,
         }
     }
 
@@ -371,7 +370,7 @@ impl Run {
                 let (read, all) = job.readings().first().map(|reading| reading.position).unwrap_or_default();
                 Position::Read(read, all)
             }
-            Work::Recording(feed) => Position::Read(feed.replay().counters().bytes, None),
+            Work::Fed(feed) => Position::Read(feed.fed().bytes(), None),
         }
     }
 

@@ -15,6 +15,7 @@ use recording::Kept;
 use sinks::Delivered;
 use wire::Timestamp;
 
+use crate::feed::{Fed, Published};
 use crate::memory::Memory;
 
 /// Version of the summary's JSON (`--summary-json`): docs/compatibility.md says when it rises.
@@ -29,11 +30,13 @@ pub struct Summary {
     /// What the source delivered.
     pub source: capture::Counters,
     /// What was read instead of packets.
-    pub replayed: Option<recording::Counters>,
+    pub fed: Option<Fed>,
     /// What became of the tuples.
     pub stream: stream::Counters,
     /// Which requests two taps have seen.
     pub taps: Option<stream::TapCounts>,
+    /// What was sent to Kafka.
+    pub sent: Option<::bus::Counters>,
     /// Rows written.
     pub rows: u64,
     /// What has been recorded.
@@ -90,9 +93,10 @@ impl Summary {
             query: plan.query.clone(),
             accounting: ended.accounting,
             source: ended.source,
-            replayed: None,
+            fed: None,
             stream: ended.stream,
             taps: None,
+            sent: None,
             rows: 0,
             kept: None,
             delivered: Vec::new(),
@@ -108,6 +112,18 @@ impl Summary {
             output_errors: Vec::new(),
             elapsed,
         }
+    }
+
+    /// What was read of a recording, if one was.
+    #[must_use]
+    pub fn replayed(&self) -> Option<recording::Counters> {
+        self.fed.and_then(|fed| if let Fed::Recording(counters) = fed { Some(counters) } else { None })
+    }
+
+    /// What was read of what others have published, if that was.
+    #[must_use]
+    pub fn published(&self) -> Option<Published> {
+        self.fed.and_then(|fed| if let Fed::Published(counts) = fed { Some(counts) } else { None })
     }
 
     /// Whether nothing failed.

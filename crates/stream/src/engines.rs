@@ -1,6 +1,8 @@
 //! Several dataflows over the same packets, each on its own: an engine for each. Inputs and pipelines are numbered through, those of
 //! the first dataflow first; with one dataflow nothing is different from its engine.
 
+mod cells;
+
 use plan::Dataflow;
 use tuple::Batch;
 
@@ -191,6 +193,11 @@ impl From<Engine> for Engines {
 }
 
 impl Partials {
+    /// Those of each engine that has something.
+    pub fn each(&self) -> impl Iterator<Item = &Partial> {
+        self.0.iter().flatten()
+    }
+
     fn of(partials: impl Iterator<Item = Option<Partial>>) -> Option<Partials> {
         let partials: Vec<_> = partials.collect();
         partials.iter().any(Option::is_some).then_some(Partials(partials))

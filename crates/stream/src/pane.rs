@@ -20,7 +20,7 @@ use crate::sketch::SpaceSaving;
 
 pub use arrive::{Frame, Scratch};
 pub use cells::{Place, Taking};
-pub use form::{Expected, TUPLES_MAX};
+pub use form::Expected;
 
 /// The coarsest level of sketches.
 pub const LEVEL_MAX: u8 = 4;

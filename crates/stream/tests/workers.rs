@@ -87,14 +87,25 @@ fn dataflows_beside_each_other_do_not_meet() {
     let flows = [dataflow(vec![windowed(15), windowed(60)]), joined, dataflow(vec![windowed(30)])];
     let rows = rows(400, 7);
     let (mut collector, mut out) = (Engines::new(&flows, &Config::default()), Vec::new());
-    for share in 0..3 {
+    for n in 0..3 {
         let mut worker = Engines::worker(&flows, &Config::default());
-        let share: Vec<Row> = rows.iter().filter(|row| row.id % 3 == share).cloned().collect();
+        let share: Vec<Row> = rows.iter().filter(|row| row.id % 3 == n).cloned().collect();
         let inputs = flows.iter().flat_map(|flow| &flow.inputs);
         for (i, input) in inputs.enumerate() {
             worker.push(i, &batch_of(&input.schema, &share), &mut out);
         }
-        collector.attach(worker.detach_all());
+        // The first as rows.
+        match (n, worker.detach_all()) {
+            (0, part) => {
+                for (pipeline, batches) in worker.cells(&part, i64::MAX).iter().enumerate() {
+                    for batch in batches {
+                        let read = collector.partials_of_cells(pipeline, batch).expect("they are its own");
+                        collector.attach(read);
+                    }
+                }
+            }
+            (_, part) => collector.attach(part),
+        }
     }
     collector.finish(&mut out);
     let mut place = 0;

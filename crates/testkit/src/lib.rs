@@ -1,7 +1,7 @@
 //! For tests only: packets, conversations in fake time, pcap files, and the captures that lie beside the workspace.
 //!
 //! [`Sent`] is one packet, [`Dialogue`] two ends that talk, [`Mangle`] a network that loses, reorders, duplicates
-//! and cuts, [`pcap_bytes`] the file of it all. Nothing here is fast, and nothing but [`programs`] reads a clock: time
+//! and cuts, [`pcap_bytes`] the file of it all. Nothing here is fast, and nothing but [`programs`] and [`cluster`] reads a clock: time
 //! moves when a test says so, chance comes from a seed.
 //!
 //! ```
@@ -16,6 +16,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod cluster;
 pub mod corpus;
 pub mod dialogue;
 pub mod far;

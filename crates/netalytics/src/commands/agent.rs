@@ -166,7 +166,8 @@ fn server(
     Server::new(url, tls, token).map_err(|why| wrong_flags(why.to_string()))
 }
 
-fn machine_name() -> Option<String> {
+/// What this machine calls itself.
+pub fn machine_name() -> Option<String> {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }

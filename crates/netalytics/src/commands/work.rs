@@ -26,6 +26,7 @@ use crate::loss_notice::LossNotice;
 use crate::output;
 use crate::period::{self, Periods};
 use crate::progress::Progress;
+use crate::published::{self, Answering};
 use crate::query_text;
 use crate::replaying;
 use crate::signals::{self, Signals};
@@ -35,6 +36,8 @@ use crate::two_taps;
 use crate::watch::Watch;
 use crate::why;
 use runner::Summary;
+use runner::bus::Reach;
+use runner::replay::Replaying;
 use runner::{Memory, Writing};
 use runner::{ResultTable, Run};
 
@@ -118,6 +121,16 @@ impl Telling {
     }
 }
 
+/// Where the answer comes from.
+enum Source {
+    /// From packets.
+    Packets,
+    /// From a recording.
+    Recording(Box<Replaying>),
+    /// From what others have published.
+    Published(Box<Answering>),
+}
+
 /// Answers the query; however that ends, the file for the summary says so.
 pub fn work<T: Target>(flags: &WorkFlags, target: &T, telling: Telling) -> anyhow::Result<Ended> {
     check_paths(flags, target.path())?;
@@ -147,12 +160,16 @@ fn answer<T: Target>(
     let is_recording = replaying::asked(&flags.read)?;
     let periods = period::settle(&checked, flags)?;
     let bounds = target.period(&periods)?;
-    let (mut plan, replaying) = match is_recording {
-        true => {
-            let (plan, replaying) = replaying::open(checked, flags, bounds, telling)?;
-            (plan, Some(replaying))
+    let (mut plan, from) = match &flags.bus.kafka {
+        Some(brokers) => {
+            let (plan, answering) = published::open(checked, flags, brokers, bounds, telling)?;
+            (plan, Source::Published(Box::new(answering)))
         }
-        false => (planner::within(planner::lower(&checked), bounds), None),
+        None if is_recording => {
+            let (plan, replaying) = replaying::open(checked, flags, bounds, telling)?;
+            (plan, Source::Recording(Box::new(replaying)))
+        }
+        None => (planner::within(planner::lower(&checked), bounds), Source::Packets),
     };
     periods.end_live(&mut plan);
     flags.limits.bound(&mut plan);
@@ -171,9 +188,11 @@ fn answer<T: Target>(
     }
 
     let stop = Stop::default();
-    let input = match &replaying {
-        Some(_) => None,
-        None => Some(open(&flags.read, &flags.live, workers(flags, filtered), &plan.monitor, &stop)?),
+    let input = match &from {
+        Source::Packets => {
+            Some(open(&flags.read, &flags.live, workers(flags, filtered), &plan.monitor, &stop)?)
+        }
+        Source::Recording(_) | Source::Published(_) => None,
     };
     let mut ready = target.prepare()?;
     let packets = Packets::prepare(flags)?;
@@ -197,7 +216,8 @@ fn answer<T: Target>(
     let limits = flags.limits.of_run();
     let memory = Memory::divide(&limits, &plan, target.writing());
     info!("{memory}");
-    let prompt = capturing || flags.read.iter().any(|path| !path.is_file() && !path.is_dir());
+    let comes = matches!(&from, Source::Published(answering) if answering.reach != Reach::Past);
+    let prompt = capturing || comes || flags.read.iter().any(|path| !path.is_file() && !path.is_dir());
     // Lines of statistics would come between.
     let is_watched = prompt && target.is_watched(&ready) && !plan.dataflow.pipelines.is_empty();
     let watch = match is_watched && flags.stats.is_none() && telling != Telling::Everything {
@@ -206,14 +226,21 @@ fn answer<T: Target>(
     };
     let peek_bytes_max = watch.bytes_max();
     let mut config = Config { peek_bytes_max, cores: cores(flags)?, ..memory.config(&limits) };
-    config.stream.server_tap = two_taps::read(flags, !is_recording && !capturing, &plan, &config)?;
+    config.stream.server_tap =
+        two_taps::read(flags, !flags.read.is_empty() && !is_recording, &plan, &config)?;
     let taps = config.stream.server_tap.clone();
     config.monitor.origin = Arc::new(flags.origin());
     keeping.join(&mut plan, &mut config);
-    let mut run = match (input, replaying) {
-        (Some(input), _) => Run::start(&plan, &config, input).context("cannot start the workers")?,
-        (None, Some(replaying)) => Run::replay(&plan, config.stream.clone(), replaying),
-        (None, None) => unreachable!("there is either packets or tuples"),
+    let mut run = match (input, from) {
+        (_, Source::Recording(replaying)) => Run::replay(&plan, config.stream.clone(), *replaying),
+        (_, Source::Published(answering)) => {
+            let feed = answering.feed(&plan, &config.stream)?;
+            Run::fed(&plan, config.stream.window_bytes_max, Box::new(feed))
+        }
+        (Some(input), Source::Packets) => {
+            Run::start(&plan, &config, input).context("cannot start the workers")?
+        }
+        (None, Source::Packets) => unreachable!("packets were opened"),
     };
     // Live sources heed it themselves: what has arrived before is still worked on.
     run.stop = (!capturing).then(|| stop.clone());

@@ -76,6 +76,14 @@ Examples:
 Exit code: 0 all assertions are true; 1 one is not, or something could not be read; 2 the query, an assertion or the flags are wrong.";
 
 /// Below the help of `record`.
+pub const PUBLISH_EXAMPLES: &str = "\
+Examples:
+  Send every HTTP request that a host sees to Kafka, for any query to come
+      netalytics publish 'PARSE http' -i eth0 --kafka kafka:9092
+  Send counted groups only, a fraction of that; ask for them with the same query
+      netalytics publish 'PARSE http PROCESS (top-k: k=10, key=url, w=10s)' -i eth0 --kafka kafka:9092
+      netalytics query   'PARSE http PROCESS (top-k: k=10, key=url, w=10s)' --kafka kafka:9092";
+
 pub const RECORD_EXAMPLES: &str = "\
 Examples:
   netalytics record \"PARSE http\" -r captures/shop/in.pcap -o recording

@@ -8,6 +8,7 @@ use sinks::Zone;
 use tuple::{Family, Origin};
 
 use super::Limits;
+use super::bus::BusFlags;
 use super::limits::{bytes, duration};
 use super::live::LiveFlags;
 use super::outlets::{OutletFlags, RedactFlags};
@@ -155,6 +156,9 @@ pub struct WorkFlags {
     pub labels: Vec<(String, String)>,
 
     #[command(flatten)]
+    pub bus: BusFlags,
+
+    #[command(flatten)]
     pub limits: Limits,
 }
 
@@ -271,7 +275,7 @@ impl WorkFlags {
 }
 
 /// `role=web`.
-fn label(text: &str) -> Result<(String, String), String> {
+pub(super) fn label(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').unwrap_or((text, ""));
     match Family::key(name) {
         Some(_) if !value.is_empty() => Ok((name.into(), value.into())),

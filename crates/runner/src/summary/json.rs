@@ -62,8 +62,11 @@ impl Summary {
             "flows": flows,
             "parsers": object(&parser_counts(&a.parsers)),
             "tuples": a.tuples,
-            "replayed": self.replayed.map(|r| json!({
+            "replayed": self.replayed().map(|r| json!({
                 "files": r.files, "bytes": r.bytes, "rows": r.rows, "rows_skipped": r.rows_skipped,
+            })),
+            "published": self.published().map(|p| json!({
+                "records": p.records, "bytes": p.bytes, "rows": p.rows, "malformed": p.malformed,
             })),
             "recorded": self.kept.map(|k| json!({
                 "files": k.files, "rows": k.rows, "bytes": k.bytes, "rows_lost": k.rows_lost,

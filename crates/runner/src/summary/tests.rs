@@ -42,7 +42,7 @@ fn summary() -> Summary {
         cut_short: None,
         panics: Vec::new(),
         output_errors: Vec::new(),
-        replayed: None,
+        fed: None,
         kept: None,
         delivered: Vec::new(),
         packets_kept: None,

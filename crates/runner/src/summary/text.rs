@@ -8,13 +8,14 @@ use super::counts::{
     Counts, filtered, flow_trouble, fragments, losses, parser_trouble, stream_trouble, tap_counts,
     undecodable,
 };
+use crate::feed::Fed;
 
 impl Summary {
     /// A few aligned lines; of what did not happen nothing is said.
     pub fn text(&self) -> String {
         let a = &self.accounting;
-        if let Some(replayed) = &self.replayed {
-            return self.text_of_replay(replayed);
+        if let Some(fed) = &self.fed {
+            return self.text_of(fed);
         }
         let mut lines = vec![("packets", Some(a.received), self.traffic())];
         lines.push(("  parsed", Some(a.parsed), String::new()));
@@ -62,24 +63,34 @@ impl Summary {
         text
     }
 
-    /// The same where tuples were read and not packets.
-    fn text_of_replay(&self, replayed: &recording::Counters) -> String {
-        let recording::Counters { files, bytes, rows, rows_skipped } = *replayed;
-        let note = format!("{files} files, {}", units::bytes(bytes as f64));
-        let mut lines = vec![("recorded tuples", Some(rows), note)];
-        if rows_skipped > 0 {
-            lines.push((
-                "  left unread",
-                Some(rows_skipped),
-                "row groups without a tuple that was asked for".into(),
-            ));
-        }
-        lines.push(("tuples", Some(self.accounting.tuples), listed(&stream_trouble(&self.stream))));
+    /// The same where something else was read than packets.
+    fn text_of(&self, fed: &Fed) -> String {
+        let mut lines = match fed {
+            Fed::Recording(replayed) => {
+                let note = format!("{} files, {}", replayed.files, units::bytes(replayed.bytes as f64));
+                let mut lines = vec![("recorded tuples", Some(replayed.rows), note)];
+                if replayed.rows_skipped > 0 {
+                    let note = "row groups without a tuple that was asked for".to_owned();
+                    lines.push(("  left unread", Some(replayed.rows_skipped), note));
+                }
+                lines
+            }
+            Fed::Published(published) => {
+                let note = units::bytes(published.bytes as f64);
+                let mut lines = vec![("records", Some(published.records), note)];
+                if published.malformed > 0 {
+                    lines.push(("  malformed", Some(published.malformed), String::new()));
+                }
+                lines
+            }
+        };
+        let told = if self.published().is_some() { "tuples or cells" } else { "tuples" };
+        lines.push((told, Some(self.accounting.tuples), listed(&stream_trouble(&self.stream))));
         lines.push(("rows", Some(self.rows), String::new()));
         lines.extend(self.keeping());
         let seconds = self.elapsed.as_secs_f64().max(1e-9);
-        let per_second = (rows as f64 / seconds).round();
-        format!("{}done in {}: {per_second} tuples/s\n", aligned(&lines), units::duration(seconds * 1e9))
+        let per_second = (fed.tuples() as f64 / seconds).round();
+        format!("{}done in {}: {per_second} {told}/s\n", aligned(&lines), units::duration(seconds * 1e9))
     }
 
     /// What has been kept for later.

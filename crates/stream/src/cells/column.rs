@@ -13,9 +13,39 @@ use arrow_array::{
 };
 use tuple::DataType;
 
-use super::CellType;
 use crate::partial::Malformed;
 use crate::scalar::Scalar;
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CellType {
+    /// Truth.
+    Bool,
+    /// 64 bits with a sign; numbers without one by their bits.
+    Long,
+    /// A real number.
+    Double,
+    /// UTF-8.
+    Text,
+    /// Bytes; addresses are 16, IPv4 mapped.
+    Bytes,
+    /// A whole number of up to 38 digits.
+    Decimal,
+}
+
+impl CellType {
+    /// What holds the values of a column of tuples.
+    #[must_use]
+    pub fn of(data_type: DataType) -> CellType {
+        match data_type {
+            DataType::Bool => CellType::Bool,
+            DataType::U64 | DataType::I64 => CellType::Long,
+            DataType::F64 => CellType::Double,
+            DataType::Text | DataType::Json => CellType::Text,
+            DataType::Ip | DataType::Hashes => CellType::Bytes,
+        }
+    }
+}
 
 /// Digits of a decimal.
 const DIGITS: u8 = 38;

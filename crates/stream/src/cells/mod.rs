@@ -61,6 +61,7 @@
 
 mod column;
 mod fingerprint;
+mod parts;
 mod read;
 mod table;
 mod times;
@@ -69,11 +70,10 @@ mod write;
 pub use crate::ops::accumulated::{Accumulated, Measured};
 pub use crate::ops::min_max::End;
 pub(crate) use column::Building;
+pub use column::CellType;
 pub use fingerprint::fingerprint;
-pub(crate) use read::{CellRows, EntryOf, Kind, PartsOf};
-pub use table::{CellColumn, CellTable, CellType, Merge, Origin, Role};
+pub(crate) use parts::{DECIMAL_MAX, Entry, EntryOf, PartsOf};
+pub(crate) use read::{CellRows, Kind};
+pub use table::{CellColumn, CellTable, Merge, Origin, Role};
 pub(crate) use times::Times;
 pub(crate) use write::{Whose, Writer};
-
-/// Sums beyond this make no rows, so that some thousands of them can be added in 38 digits.
-pub(crate) const DECIMAL_MAX: u128 = 10u128.pow(34);

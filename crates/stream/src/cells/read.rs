@@ -5,11 +5,11 @@ use std::cell::Cell;
 use arrow_array::RecordBatch;
 use tuple::DataType;
 
-use super::column::Column;
-use super::table::{CellTable, CellType, Role};
+use super::column::{CellType, Column};
+use super::parts::{EntryOf, PartsOf, count};
+use super::table::{CellTable, Role};
 use crate::column::hash_scalar;
 use crate::config::RESULT_SEED;
-use crate::pane::TUPLES_MAX;
 use crate::partial::Malformed;
 use crate::scalar::Scalar;
 
@@ -42,30 +42,6 @@ pub enum Kind<'a> {
     Base(i64, f64, usize),
     /// The same, of the accumulator at a place.
     Entry(i64, f64, usize, usize),
-}
-
-/// What a row has of an accumulator.
-#[derive(Clone, Copy)]
-pub struct PartsOf<'a> {
-    columns: &'a [Column<'a>],
-    row: usize,
-    /// The largest count that was made of rows.
-    largest: &'a Cell<u64>,
-}
-
-/// What an entry row has.
-#[derive(Clone, Copy)]
-pub struct EntryOf<'a> {
-    /// Its accumulator's.
-    pub parts: PartsOf<'a>,
-    /// Which entry: a bucket.
-    pub at: Option<i64>,
-    /// How fine it is.
-    pub bits: Option<i64>,
-    /// The hash of a different value.
-    pub hash: Option<u64>,
-    /// How many it stands for.
-    pub n: u64,
 }
 
 impl<'a> CellRows<'a> {
@@ -194,58 +170,5 @@ impl<'a> CellRows<'a> {
 
     fn n(&self, row: usize) -> Result<u64, Malformed> {
         count(self.n.long(row))
-    }
-}
-
-fn count(value: Option<i64>) -> Result<u64, Malformed> {
-    let count = u64::try_from(value.unwrap_or(0)).ok().filter(|n| *n <= TUPLES_MAX);
-    count.ok_or(Malformed::Invalid("a count"))
-}
-
-impl PartsOf<'_> {
-    /// A count; null is none.
-    pub fn count(&self, column: usize) -> Result<u64, Malformed> {
-        count(self.columns[column].long(self.row))
-    }
-
-    /// Adds a count to what there is of it.
-    pub fn add(&self, held: &mut u64, count: u64) -> Result<(), Malformed> {
-        let sum = held.checked_add(count).filter(|sum| *sum <= TUPLES_MAX);
-        *held = sum.ok_or(Malformed::Invalid("a count"))?;
-        self.largest.set(self.largest.get().max(*held));
-        Ok(())
-    }
-
-    /// A whole number.
-    pub fn long(&self, column: usize) -> Option<i64> {
-        self.columns[column].long(self.row)
-    }
-
-    /// A real number; one that is none is refused.
-    pub fn double(&self, column: usize) -> Result<Option<f64>, Malformed> {
-        match self.columns[column].double(self.row) {
-            Some(value) if value.is_nan() => Err(Malformed::Invalid("a value")),
-            value => Ok(value),
-        }
-    }
-
-    /// The sum of `n` values that cannot be beyond 64 bits; null of some is one that left its digits.
-    pub fn sum(&self, column: usize, n: u64) -> Result<i128, Malformed> {
-        let sum = self.columns[column].decimal(self.row).or((n == 0).then_some(0));
-        let sum = sum.filter(|sum| sum.unsigned_abs() <= u128::from(n) << 64);
-        sum.ok_or(Malformed::Invalid("a sum"))
-    }
-
-    /// The sum of the squares of `n` such values.
-    pub fn squares(&self, column: usize, n: u64) -> Result<u128, Malformed> {
-        let sum = self.columns[column].decimal(self.row).or((n == 0).then_some(0));
-        let sum = sum.and_then(|sum| u128::try_from(sum).ok()).filter(|sum| n > 0 || *sum == 0);
-        sum.ok_or(Malformed::Invalid("a sum"))
-    }
-
-    /// The sum of `n` real values.
-    pub fn real_sum(&self, column: usize, n: u64) -> Result<f64, Malformed> {
-        let sum = self.columns[column].double(self.row).or((n == 0).then_some(0.0));
-        sum.ok_or(Malformed::Invalid("a sum"))
     }
 }

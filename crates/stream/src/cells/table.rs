@@ -1,8 +1,12 @@
 //! Which columns the cells of a pipeline have.
 
+use std::sync::Arc;
+
+use arrow_schema::{DataType as ArrowType, Field, Schema, SchemaRef};
 use plan::{Column, Dataflow, Window};
 use tuple::{DataType, common};
 
+use super::column::CellType;
 use super::{Accumulated, End, Measured};
 use crate::config::Config;
 use crate::ops::accumulated::Accumulation;
@@ -41,23 +45,6 @@ pub struct CellColumn {
     pub data: CellType,
     /// What it is for.
     pub role: Role,
-}
-
-/// What a column holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CellType {
-    /// Truth.
-    Bool,
-    /// 64 bits with a sign; numbers without one by their bits.
-    Long,
-    /// A real number.
-    Double,
-    /// UTF-8.
-    Text,
-    /// Bytes; addresses are 16, IPv4 mapped.
-    Bytes,
-    /// A whole number of up to 38 digits.
-    Decimal,
 }
 
 /// What a column is for.
@@ -180,16 +167,26 @@ fn data_type(dataflow: &Dataflow, column: Column) -> DataType {
     }
 }
 
-impl CellType {
-    /// What holds the values of a column of tuples.
+impl CellTable {
+    /// The same columns as Arrow has them.
     #[must_use]
-    pub fn of(data_type: DataType) -> CellType {
-        match data_type {
-            DataType::Bool => CellType::Bool,
-            DataType::U64 | DataType::I64 => CellType::Long,
-            DataType::F64 => CellType::Double,
-            DataType::Text | DataType::Json => CellType::Text,
-            DataType::Ip | DataType::Hashes => CellType::Bytes,
+    pub fn arrow(&self, origin: Origin) -> SchemaRef {
+        let fields = self.columns_of(origin).map(|of| Field::new(&of.name, of.data.arrow(), true));
+        Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+    }
+}
+
+impl CellType {
+    /// Arrow's type.
+    #[must_use]
+    pub fn arrow(self) -> ArrowType {
+        match self {
+            CellType::Bool => ArrowType::Boolean,
+            CellType::Long => ArrowType::Int64,
+            CellType::Double => ArrowType::Float64,
+            CellType::Text => ArrowType::Utf8,
+            CellType::Bytes => ArrowType::Binary,
+            CellType::Decimal => ArrowType::Decimal128(38, 0),
         }
     }
 }

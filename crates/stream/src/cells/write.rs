@@ -3,9 +3,10 @@
 use arrow_array::RecordBatch;
 
 use super::column::Building;
+use super::parts::Entry;
 use super::table::{CellTable, Origin, places};
 use super::times::Times;
-use crate::ops::aggregate::{Accumulators, Entry};
+use crate::ops::aggregate::Accumulators;
 use crate::scalar::Scalar;
 
 /// Most rows of a batch.

@@ -2,8 +2,8 @@
 
 use arrow_array::RecordBatch;
 
-use super::Engine;
-use crate::cells::{CellRows, CellTable};
+use super::{Engine, Output, TakeOutput};
+use crate::cells::{Building, CellColumn, CellRows, CellTable, Origin, Role};
 use crate::partial::{Malformed, Partial};
 
 impl Engine {
@@ -11,6 +11,11 @@ impl Engine {
     #[must_use]
     pub fn cell_table(&self, pipeline: usize) -> &CellTable {
         &self.cells[pipeline]
+    }
+
+    /// How many pipelines there are.
+    pub(crate) fn pipelines(&self) -> usize {
+        self.rest.pipelines.len()
     }
 
     /// The rows of what a worker detached when its event time had come to `watermark_ns`, which does not go back: the batches of every
@@ -26,6 +31,32 @@ impl Engine {
     #[must_use]
     pub fn promise_ms(&self, pipeline: usize, watermark_ns: i64) -> i64 {
         self.rest.pipelines[pipeline].times(watermark_ns).promise()
+    }
+
+    /// A row that says nothing but that promise.
+    ///
+    /// # Panics
+    /// Never: the columns are the table's.
+    #[must_use]
+    pub fn promise(&self, pipeline: usize, watermark_ns: i64) -> RecordBatch {
+        let column = |column: &CellColumn| {
+            let mut one = Building::new(column.data);
+            if column.role == Role::Promise {
+                one.long(0, self.promise_ms(pipeline, watermark_ns));
+            }
+            (column.name.clone(), one.finish(1), true)
+        };
+        let named = self.cells[pipeline].columns_of(Origin::Sent).map(column);
+        RecordBatch::try_from_iter_with_nullable(named).expect("columns of one row")
+    }
+
+    /// Emits the windows of a pipeline that are over by what all promise whose cells were attached, as [`Engine::promise_ms`] says it.
+    pub fn keep_promise(&mut self, pipeline: usize, promise_ms: i64, out: &mut dyn TakeOutput) {
+        let rest = &mut self.rest;
+        let told_ns = promise_ms.saturating_add(1).saturating_mul(1_000_000);
+        let watermark_ns = told_ns.saturating_add(rest.lateness_ns[pipeline]);
+        let emit = &mut |batch| out.take(Output { pipeline: Some(pipeline), batch, watermark_ns });
+        rest.pipelines[pipeline].advance(watermark_ns, &mut rest.counters, emit);
     }
 
     /// What cells of a pipeline say, merged or not, for [`Engine::attach`]. Rows that anybody made do no harm, as bytes for

@@ -8,7 +8,7 @@ use std::ops::Range;
 use plan::Column;
 use tuple::{DataType, FieldId, Schema};
 
-use crate::cells::{Building, EntryOf, PartsOf};
+use crate::cells::{Building, Entry, EntryOf, PartsOf};
 use crate::column::ColumnView;
 use crate::ops::accumulated::{Accumulated, Accumulation};
 use crate::ops::count::Counts;
@@ -54,21 +54,6 @@ pub trait Accumulator {
     fn take_entry(&mut self, _cell: usize, _entry: EntryOf<'_>) -> Result<usize, Malformed> {
         Err(Malformed::Invalid("an accumulator"))
     }
-}
-
-/// A row of its own, of what an accumulator holds.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Entry {
-    /// Which.
-    pub at: i64,
-    /// How fine the buckets are.
-    pub bits: Option<u8>,
-    /// How many values it stands for.
-    pub n: u64,
-    /// The least of them, unless it is no less than the others' in any case.
-    pub min: Option<f64>,
-    /// The largest.
-    pub max: Option<f64>,
 }
 
 /// The accumulators of a pipeline.

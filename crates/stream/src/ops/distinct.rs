@@ -6,8 +6,8 @@
 use arrow_buffer::NullBuffer;
 use hashbrown::HashTable;
 
-use crate::cells::EntryOf;
-use crate::ops::aggregate::{Accumulator, Entry};
+use crate::cells::{Entry, EntryOf};
+use crate::ops::aggregate::Accumulator;
 use crate::partial::bytes::{Malformed, Reader, put_len};
 use crate::rows::{Cells, Rows, each_valid};
 use crate::sketch::HyperLogLog;

@@ -1,8 +1,8 @@
 //! Histograms by cell: what quantiles, `hist` and `cdf` are read from.
 
-use crate::cells::EntryOf;
+use crate::cells::{Entry, EntryOf};
 use crate::column::{ColumnView, Values};
-use crate::ops::aggregate::{Accumulator, Entry};
+use crate::ops::aggregate::Accumulator;
 use crate::partial::bytes::{Malformed, Reader};
 use crate::rows::{Cells, Rows, each_valid};
 use crate::sketch::LogHistogram;

@@ -6,13 +6,11 @@ use super::{LEVEL_MAX, Layout, Overflow, PIECES_BYTES, Pane, STRATA_MAX, Stratum
 use crate::column::hash_scalar;
 use crate::ops::group_by::finish_hash;
 use crate::partial::bytes::{
-    Bits, Malformed, Reader, put, put_bits, put_bytes, put_len, put_real, put_signed,
+    Bits, Malformed, Reader, TUPLES_MAX, put, put_bits, put_bytes, put_len, put_real, put_signed,
 };
 use crate::scalar::Scalar;
 use crate::sketch::SpaceSaving;
 
-/// Most tuples of a pane: so many panes with as many can be merged before a count leaves 64 bits.
-pub const TUPLES_MAX: u64 = 1 << 48;
 /// Most bytes of a pane's keys: their places have 32 bits.
 const KEYS_MAX: usize = 1 << 29;
 /// What a group takes beside its key and its cells, about.

@@ -71,6 +71,8 @@ pub fn put_bits(out: &mut Vec<u8>, bits: impl ExactSizeIterator<Item = bool>) {
     bits.enumerate().filter(|(_, bit)| *bit).for_each(|(i, _)| out[start + i / 8] |= 1 << (i % 8));
 }
 
+/// Most tuples of a pane: so many panes with as many can be merged before a count leaves 64 bits.
+pub const TUPLES_MAX: u64 = 1 << 48;
 /// How far a worker goes beyond its bound before it notices, about.
 const BEYOND: usize = 32 << 20;
 /// Memory that a byte may bring about, where that bound would not let it.

@@ -8,8 +8,7 @@ use super::part::{Failed, Hottest, Operation, PRECISION, Part, Total};
 use super::{Profiling, Share, UNKNOWN, name_hash};
 use crate::column::hash_scalar;
 use crate::ops::distinct::DistinctSet;
-use crate::pane::TUPLES_MAX;
-use crate::partial::bytes::{Malformed, Reader, put, put_len, put_signed};
+use crate::partial::bytes::{Malformed, Reader, TUPLES_MAX, put, put_len, put_signed};
 use crate::scalar::Scalar;
 use crate::sketch::LogHistogram;
 

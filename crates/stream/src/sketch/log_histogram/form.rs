@@ -1,8 +1,7 @@
 //! A histogram on its way to another machine.
 
 use super::{BITS_MIN, LogHistogram, REAL_MAX_LOG2, REAL_MIN_LOG2, Store, edges};
-use crate::cells::EntryOf;
-use crate::ops::aggregate::Entry;
+use crate::cells::{Entry, EntryOf};
 use crate::partial::bytes::{Malformed, Reader, put, put_len, put_real, put_signed};
 
 impl LogHistogram {

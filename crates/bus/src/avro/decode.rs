@@ -1,0 +1,271 @@
+//! Datums to columns. A datum may hold anything: what is malformed is told with its place and leaves no trace, and no memory
+//! is asked for by a length that a datum claims.
+
+use std::sync::Arc;
+
+use arrow_array::{
+    ArrayRef, BinaryArray, BooleanArray, Decimal128Array, FixedSizeBinaryArray, Float64Array, Int64Array,
+    RecordBatch, RecordBatchOptions, StringArray, UInt64Array,
+};
+use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_schema::SchemaRef;
+
+use super::input::{Fault, Input};
+use super::{DECIMAL_DIGITS, Kind, Unsupported, kinds};
+
+/// A datum that is not what the schema says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{field}` at byte {at}: {fault}")]
+pub struct Malformed {
+    /// The field.
+    pub field: String,
+    /// Where it goes wrong, counted from the beginning of the datum.
+    pub at: usize,
+    /// What is wrong.
+    pub fault: Fault,
+}
+
+/// Takes datums and gives a batch of their rows.
+pub struct Decoder {
+    /// Of the columns that are wanted.
+    schema: SchemaRef,
+    columns: Vec<Column>,
+    names: Vec<String>,
+    rows: usize,
+}
+
+impl Decoder {
+    /// For datums of `schema`; columns for which `wanted` says no are passed over and not in the batch.
+    ///
+    /// # Errors
+    /// When a column has a type without a form.
+    pub fn new(schema: &SchemaRef, wanted: impl Fn(usize) -> bool) -> Result<Decoder, Unsupported> {
+        let kinds = kinds(schema)?;
+        let places: Vec<usize> = (0..kinds.len()).filter(|place| wanted(*place)).collect();
+        let column = |(place, kind): (usize, &Kind)| match wanted(place) {
+            true => Column::new(*kind),
+            false => Column { kind: *kind, valid: BooleanBufferBuilder::new(0), values: Values::Passed },
+        };
+        Ok(Decoder {
+            columns: kinds.iter().enumerate().map(column).collect(),
+            names: schema.fields().iter().map(|field| field.name().clone()).collect(),
+            schema: Arc::new(schema.project(&places).expect("places of the schema")),
+            rows: 0,
+        })
+    }
+
+    /// What [`Decoder::finish`] gives batches of.
+    #[must_use]
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Rows taken since the last batch.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Takes a datum. Bytes behind its last field are of fields that a later version has.
+    ///
+    /// # Errors
+    /// When it is malformed: it is passed over as a whole.
+    pub fn push(&mut self, datum: &[u8]) -> Result<(), Malformed> {
+        let mut input = Input::new(datum);
+        for place in 0..self.columns.len() {
+            let at = input.at;
+            if let Err(fault) = self.columns[place].take(&mut input) {
+                self.columns.iter_mut().for_each(|column| column.truncate(self.rows));
+                return Err(Malformed { field: self.names[place].clone(), at, fault });
+            }
+        }
+        self.rows += 1;
+        Ok(())
+    }
+
+    /// The rows taken so far; begins again with none.
+    ///
+    /// # Panics
+    /// Never: lengths and types are the schema's own.
+    #[must_use]
+    pub fn finish(&mut self) -> RecordBatch {
+        let arrays: Vec<ArrayRef> = self.columns.iter_mut().filter_map(Column::finish).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(std::mem::take(&mut self.rows)));
+        RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options)
+            .expect("columns of the schema")
+    }
+}
+
+/// A column that grows. Of a row that turns out to be malformed what was taken is cut off again.
+struct Column {
+    kind: Kind,
+    valid: BooleanBufferBuilder,
+    values: Values,
+}
+
+enum Values {
+    /// Nobody wants them.
+    Passed,
+    Bool(BooleanBufferBuilder),
+    I64(Vec<i64>),
+    U64(Vec<u64>),
+    F64(Vec<f64>),
+    Bytes {
+        ends: Vec<i32>,
+        bytes: Vec<u8>,
+    },
+    Fixed {
+        length: i32,
+        bytes: Vec<u8>,
+    },
+    Decimal(Vec<i128>),
+}
+
+impl Column {
+    fn new(kind: Kind) -> Column {
+        let values = match kind {
+            Kind::Bool => Values::Bool(BooleanBufferBuilder::new(0)),
+            Kind::I64 => Values::I64(Vec::new()),
+            Kind::U64 => Values::U64(Vec::new()),
+            Kind::F64 => Values::F64(Vec::new()),
+            Kind::Text | Kind::Bytes => Values::Bytes { ends: vec![0], bytes: Vec::new() },
+            Kind::Fixed(length) => Values::Fixed { length, bytes: Vec::new() },
+            Kind::Decimal => Values::Decimal(Vec::new()),
+        };
+        Column { kind, valid: BooleanBufferBuilder::new(0), values }
+    }
+
+    fn take(&mut self, input: &mut Input) -> Result<(), Fault> {
+        let is_value = match input.long()? {
+            0 => false,
+            1 => true,
+            other => return Err(Fault::Branch(other)),
+        };
+        if !is_value {
+            self.null();
+        } else {
+            self.value(input)?;
+        }
+        if !matches!(self.values, Values::Passed) {
+            self.valid.append(is_value);
+        }
+        Ok(())
+    }
+
+    fn null(&mut self) {
+        match &mut self.values {
+            Values::Passed => {}
+            Values::Bool(values) => values.append(false),
+            Values::I64(values) => values.push(0),
+            Values::U64(values) => values.push(0),
+            Values::F64(values) => values.push(0.0),
+            Values::Bytes { ends, .. } => ends.push(ends[ends.len() - 1]),
+            Values::Fixed { length, bytes } => bytes.resize(bytes.len() + *length as usize, 0),
+            Values::Decimal(values) => values.push(0),
+        }
+    }
+
+    fn value(&mut self, input: &mut Input) -> Result<(), Fault> {
+        match self.kind {
+            Kind::Bool => {
+                let value = match input.take(1)?[0] {
+                    bit @ (0 | 1) => bit == 1,
+                    other => return Err(Fault::Boolean(other)),
+                };
+                if let Values::Bool(values) = &mut self.values {
+                    values.append(value);
+                }
+            }
+            Kind::I64 | Kind::U64 => match (input.long()?, &mut self.values) {
+                (value, Values::I64(values)) => values.push(value),
+                (value, Values::U64(values)) => values.push(value.cast_unsigned()),
+                _ => {}
+            },
+            Kind::F64 => {
+                let value = f64::from_le_bytes(*input.take(8)?.first_chunk().expect("eight bytes"));
+                if let Values::F64(values) = &mut self.values {
+                    values.push(value);
+                }
+            }
+            Kind::Text | Kind::Bytes | Kind::Fixed(_) => {
+                let value = input.bytes()?;
+                self.bytes(value)?;
+            }
+            Kind::Decimal => {
+                let value = input.decimal()?;
+                if let Values::Decimal(values) = &mut self.values {
+                    values.push(value);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn bytes(&mut self, value: &[u8]) -> Result<(), Fault> {
+        match self.kind {
+            Kind::Text if str::from_utf8(value).is_err() => return Err(Fault::Utf8),
+            Kind::Fixed(length) if value.len() != length as usize => {
+                return Err(Fault::Fixed(value.len(), length));
+            }
+            _ => {}
+        }
+        match &mut self.values {
+            Values::Bytes { ends, bytes } => {
+                ends.push(i32::try_from(bytes.len() + value.len()).map_err(|_| Fault::Full)?);
+                bytes.extend_from_slice(value);
+            }
+            Values::Fixed { bytes, .. } => bytes.extend_from_slice(value),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        match &mut self.values {
+            Values::Passed => return,
+            Values::Bool(values) => values.truncate(rows),
+            Values::I64(values) => values.truncate(rows),
+            Values::U64(values) => values.truncate(rows),
+            Values::F64(values) => values.truncate(rows),
+            Values::Bytes { ends, bytes } => {
+                ends.truncate(rows + 1);
+                bytes.truncate(ends[ends.len() - 1] as usize);
+            }
+            Values::Fixed { length, bytes } => bytes.truncate(rows * *length as usize),
+            Values::Decimal(values) => values.truncate(rows),
+        }
+        self.valid.truncate(rows);
+    }
+
+    /// The array, and an empty column again; `None`: it is not wanted.
+    fn finish(&mut self) -> Option<ArrayRef> {
+        let fresh = match self.values {
+            Values::Passed => return None,
+            _ => Column::new(self.kind),
+        };
+        let Column { kind, mut valid, values } = std::mem::replace(self, fresh);
+        let nulls = Some(NullBuffer::new(valid.finish()));
+        Some(match values {
+            Values::Passed => return None,
+            Values::Bool(mut values) => Arc::new(BooleanArray::new(values.finish(), nulls)),
+            Values::I64(values) => Arc::new(Int64Array::new(values.into(), nulls)),
+            Values::U64(values) => Arc::new(UInt64Array::new(values.into(), nulls)),
+            Values::F64(values) => Arc::new(Float64Array::new(values.into(), nulls)),
+            Values::Decimal(values) => Arc::new(
+                Decimal128Array::new(values.into(), nulls)
+                    .with_precision_and_scale(DECIMAL_DIGITS, 0)
+                    .expect("38 digits are allowed"),
+            ),
+            Values::Bytes { ends, bytes } => {
+                let (offsets, bytes) = (OffsetBuffer::new(ScalarBuffer::from(ends)), Buffer::from_vec(bytes));
+                match kind {
+                    Kind::Text => Arc::new(StringArray::new(offsets, bytes, nulls)),
+                    _ => Arc::new(BinaryArray::new(offsets, bytes, nulls)),
+                }
+            }
+            Values::Fixed { length, bytes } => {
+                Arc::new(FixedSizeBinaryArray::new(length, Buffer::from_vec(bytes), nulls))
+            }
+        })
+    }
+}

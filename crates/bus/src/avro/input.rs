@@ -1,0 +1,92 @@
+//! A datum's bytes, taken one value after another; no length is believed that goes beyond its end.
+
+use super::DECIMAL_DIGITS;
+
+/// What may be wrong with a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum Fault {
+    #[error("the record ends here")]
+    Ends,
+    #[error("branch {0}, and there are 0 and 1")]
+    Branch(i64),
+    #[error("a number of more than 64 bits")]
+    Varint,
+    #[error("a length of {0}, and {1} bytes are left")]
+    Length(i64, usize),
+    #[error("a boolean of {0}")]
+    Boolean(u8),
+    #[error("text that is not UTF-8")]
+    Utf8,
+    #[error("{0} bytes in place of {1}")]
+    Fixed(usize, i32),
+    #[error("a decimal of {0} bytes, which is none of {DECIMAL_DIGITS} digits")]
+    Decimal(usize),
+    #[error("the batch is full")]
+    Full,
+}
+
+/// What is left of a datum.
+pub struct Input<'a> {
+    all: &'a [u8],
+    /// How much is taken.
+    pub at: usize,
+}
+
+impl<'a> Input<'a> {
+    /// Nothing is taken yet.
+    pub fn new(all: &'a [u8]) -> Input<'a> {
+        Input { all, at: 0 }
+    }
+
+    /// So many bytes.
+    pub fn take(&mut self, count: usize) -> Result<&'a [u8], Fault> {
+        let taken = self.all[self.at..].get(..count).ok_or(Fault::Ends)?;
+        self.at += count;
+        Ok(taken)
+    }
+
+    /// A zigzag varint.
+    #[inline]
+    pub fn long(&mut self) -> Result<i64, Fault> {
+        let mut value = 0_u64;
+        for shift in (0..64).step_by(7) {
+            let byte = *self.all.get(self.at).ok_or(Fault::Ends)?;
+            self.at += 1;
+            // Of the tenth byte one bit is left.
+            if shift == 63 && byte > 1 {
+                return Err(Fault::Varint);
+            }
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok((value >> 1).cast_signed() ^ -(value & 1).cast_signed());
+            }
+        }
+        Err(Fault::Varint)
+    }
+
+    /// Bytes behind their length.
+    pub fn bytes(&mut self) -> Result<&'a [u8], Fault> {
+        let length = self.long()?;
+        let left = self.all.len() - self.at;
+        match usize::try_from(length) {
+            Ok(length) if length <= left => self.take(length),
+            _ => Err(Fault::Length(length, left)),
+        }
+    }
+
+    /// Bytes behind their length: two's complement, big end first.
+    pub fn decimal(&mut self) -> Result<i128, Fault> {
+        let bytes = self.bytes()?;
+        let fault = Fault::Decimal(bytes.len());
+        if bytes.is_empty() || bytes.len() > 16 {
+            return Err(fault);
+        }
+        let fill = if bytes[0] >= 0x80 { 0xff } else { 0 };
+        let mut all = [fill; 16];
+        all[16 - bytes.len()..].copy_from_slice(bytes);
+        let value = i128::from_be_bytes(all);
+        let is_allowed = value.unsigned_abs() < 10_u128.pow(DECIMAL_DIGITS.into());
+        if is_allowed { Ok(value) } else { Err(fault) }
+    }
+}

@@ -1,0 +1,69 @@
+//! Schemas told to others: as Avro's JSON for those who read the topics with tools of their own, and as Flink's types.
+
+use std::collections::HashSet;
+
+use arrow_schema::Schema;
+use serde_json::{Value, json};
+
+use super::{DECIMAL_DIGITS, Kind, Unsupported, kinds};
+
+/// The Avro schema of a record. A column whose name Avro does not allow (`request_header.host`) has `_` in place of other
+/// characters, and its true name as `doc`.
+///
+/// # Errors
+/// When a column has a type without a form.
+pub fn schema_json(schema: &Schema, name: &str) -> Result<Value, Unsupported> {
+    let mut taken = HashSet::new();
+    let field = |(field, kind): (&arrow_schema::FieldRef, Kind)| {
+        let mut avro_name = avro_name(field.name());
+        while !taken.insert(avro_name.clone()) {
+            avro_name.push('_');
+        }
+        let mut told = json!({"name": avro_name, "type": ["null", avro_type(kind)], "default": null});
+        if avro_name != *field.name() {
+            told["doc"] = json!(field.name());
+        }
+        told
+    };
+    let fields: Vec<Value> = schema.fields().iter().zip(kinds(schema)?).map(field).collect();
+    Ok(json!({"type": "record", "name": avro_name(name), "fields": fields}))
+}
+
+/// The types of the columns in Flink's SQL, from which its format `avro` derives the same schema.
+///
+/// # Errors
+/// When a column has a type without a form.
+pub fn sql_type(schema: &Schema) -> Result<Vec<&'static str>, Unsupported> {
+    let of = |kind: Kind| match kind {
+        Kind::Bool => "BOOLEAN",
+        Kind::I64 | Kind::U64 => "BIGINT",
+        Kind::F64 => "DOUBLE",
+        Kind::Text => "STRING",
+        Kind::Bytes | Kind::Fixed(_) => "BYTES",
+        Kind::Decimal => "DECIMAL(38,0)",
+    };
+    Ok(kinds(schema)?.into_iter().map(of).collect())
+}
+
+fn avro_type(kind: Kind) -> Value {
+    match kind {
+        Kind::Bool => json!("boolean"),
+        Kind::I64 | Kind::U64 => json!("long"),
+        Kind::F64 => json!("double"),
+        Kind::Text => json!("string"),
+        Kind::Bytes | Kind::Fixed(_) => json!("bytes"),
+        Kind::Decimal => {
+            json!({"type": "bytes", "logicalType": "decimal", "precision": DECIMAL_DIGITS, "scale": 0})
+        }
+    }
+}
+
+/// Letters, digits and `_`, no digit first.
+fn avro_name(name: &str) -> String {
+    let kept = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' };
+    let mut allowed: String = name.chars().map(kept).collect();
+    if !allowed.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
+        allowed.insert(0, '_');
+    }
+    allowed
+}

@@ -1,0 +1,252 @@
+//! Where Kafka is and how one gets in: addresses, and properties of librdkafka that are handed to it as they are, so that TLS,
+//! SASL and all its settings can be had. Values of properties are never shown, since passwords are among them.
+
+use std::fmt;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use rdkafka::ClientContext;
+use rdkafka::client::OAuthToken;
+use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::types::RDKafkaConfRes;
+
+use crate::Error;
+
+/// The brokers, and how to talk to them.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Kafka {
+    servers: String,
+    properties: Vec<(String, String)>,
+}
+
+/// Properties that are part of what this crate promises.
+const OURS: [&str; 12] = [
+    "auto.offset.reset",
+    "bootstrap.servers",
+    "enable.auto.commit",
+    "enable.auto.offset.store",
+    "enable.idempotence",
+    "enable.partition.eof",
+    "isolation.level",
+    "message.timeout.ms",
+    "metadata.broker.list",
+    // Code is not loaded by words.
+    "plugin.library.paths",
+    "queue.buffering.max.kbytes",
+    "queue.buffering.max.messages",
+];
+
+impl Kafka {
+    /// Brokers as `HOST:PORT,…`, and properties as `NAME=VALUE`.
+    ///
+    /// # Errors
+    /// When a property is not one, not of librdkafka, or set by this crate.
+    pub fn new<'a>(servers: &str, properties: impl IntoIterator<Item = &'a str>) -> Result<Kafka, Error> {
+        let mut kafka = Kafka { servers: servers.trim().to_owned(), properties: Vec::new() };
+        for property in properties {
+            let (name, value) = property.split_once('=').ok_or_else(|| {
+                // What stands there may be a password that was misplaced.
+                refused("…", "NAME=VALUE is wanted, and there is no `=`")
+            })?;
+            let name = name.trim();
+            if OURS.contains(&name) {
+                return Err(refused(name, "it is set by the program"));
+            }
+            kafka.properties.push((name.to_owned(), value.trim().to_owned()));
+        }
+        kafka.config().create_native_config().map_err(|e| kafka.explain(&e))?;
+        Ok(kafka)
+    }
+
+    /// The brokers' addresses.
+    #[must_use]
+    pub fn servers(&self) -> &str {
+        &self.servers
+    }
+
+    /// The properties, passwords included: to be handed on, not to be shown.
+    pub fn properties(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.properties.iter().map(|(name, value)| (&**name, &**value))
+    }
+
+    /// What every client has. Ours come first, so that those which were given win.
+    pub(crate) fn config(&self) -> ClientConfig {
+        let mut config = ClientConfig::new();
+        config
+            .set("client.id", "netalytics")
+            // Brokers that come back are noticed within a second.
+            .set("reconnect.backoff.ms", "100")
+            .set("reconnect.backoff.max.ms", "1000")
+            .set("topic.metadata.propagation.max.ms", "5000")
+            .set("log_level", "0")
+            .set_log_level(RDKafkaLogLevel::Emerg);
+        for (name, value) in &self.properties {
+            config.set(name, value);
+        }
+        config.set("bootstrap.servers", &self.servers);
+        config
+    }
+
+    pub(crate) fn unreachable(&self, trouble: &Trouble) -> Error {
+        Error::Unreachable { servers: self.servers.clone(), reason: trouble.reason() }
+    }
+
+    /// A client that could not be made.
+    pub(crate) fn explain(&self, error: &KafkaError) -> Error {
+        match error {
+            // In our words, since librdkafka's repeat the value.
+            KafkaError::ClientConfig(RDKafkaConfRes::RD_KAFKA_CONF_UNKNOWN, _, name, _) => {
+                refused(name, "librdkafka has none of this name")
+            }
+            KafkaError::ClientConfig(_, _, name, _) => refused(name, "librdkafka does not take this value"),
+            other => {
+                let reason = match other {
+                    KafkaError::ClientCreation(reason) => reason.clone(),
+                    other => other.to_string(),
+                };
+                Error::Refused { doing: "no client of Kafka can be made".into(), reason }
+            }
+        }
+    }
+}
+
+fn refused(name: &str, reason: &str) -> Error {
+    Error::Property { name: name.into(), reason: reason.into() }
+}
+
+impl fmt::Debug for Kafka {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.properties().map(|(name, _)| name).collect();
+        f.debug_struct("Kafka").field("servers", &self.servers).field("properties", &names).finish()
+    }
+}
+
+/// The last that a client told of its connections.
+#[derive(Debug, Default)]
+pub(crate) struct Trouble {
+    last: Mutex<Last>,
+}
+
+#[derive(Debug, Default)]
+struct Last {
+    reason: Option<String>,
+    /// The client will do nothing more.
+    fatal: Option<String>,
+}
+
+impl Trouble {
+    pub(crate) fn note(&self, error: &KafkaError, reason: &str) {
+        let mut last = self.last.lock().unwrap_or_else(|e| e.into_inner());
+        match error.rdkafka_error_code() {
+            // It says less than what came before.
+            Some(RDKafkaErrorCode::AllBrokersDown) if last.reason.is_some() => {}
+            Some(RDKafkaErrorCode::Fatal) => last.fatal = Some(plain(reason).to_owned()),
+            _ => last.reason = Some(plain(reason).to_owned()),
+        }
+    }
+
+    pub(crate) fn reason(&self) -> String {
+        let last = self.last.lock().unwrap_or_else(|e| e.into_inner());
+        last.reason.clone().unwrap_or_else(|| "no answer in time".into())
+    }
+
+    pub(crate) fn fatal(&self) -> Option<String> {
+        self.last.lock().unwrap_or_else(|e| e.into_inner()).fatal.clone()
+    }
+}
+
+/// `127.0.0.1:9092/bootstrap: Connect to ipv4#127.0.0.1:9092 failed: Connection refused (after 0ms in state CONNECT)` without
+/// what only librdkafka's authors need.
+fn plain(reason: &str) -> &str {
+    let reason = reason.split(" (after ").next().unwrap_or(reason);
+    let reason = match reason.split_once(": ") {
+        Some((broker, rest)) if broker.contains([':', '/']) => rest,
+        _ => reason,
+    };
+    match reason.split_once(" failed: ") {
+        Some((connecting, rest)) if connecting.starts_with("Connect to") => rest,
+        _ => reason,
+    }
+}
+
+/// What librdkafka calls back with, of a client that reads.
+#[derive(Debug, Default)]
+pub(crate) struct Context {
+    pub(crate) trouble: Trouble,
+}
+
+impl ClientContext for Context {
+    fn log(&self, _: RDKafkaLogLevel, _: &str, _: &str) {}
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        self.trouble.note(&error, reason);
+    }
+
+    fn generate_oauth_token(&self, _: Option<&str>) -> Result<OAuthToken, Box<dyn std::error::Error>> {
+        Err("tokens are not made here".into())
+    }
+}
+
+impl ConsumerContext for Context {}
+
+/// Lets a client that reads tell of its connections: it does so only when it is asked, one thing at a time, and what it tells
+/// the library itself counts as nothing.
+pub(crate) fn listen(consumer: &BaseConsumer<Context>) -> &Trouble {
+    for _ in 0..EVENTS_MAX {
+        consumer.poll(Duration::ZERO);
+    }
+    &consumer.context().trouble
+}
+
+/// More has not happened since it was last asked.
+const EVENTS_MAX: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_not_shown() {
+        let kafka = Kafka::new("h:1", ["sasl.username=u", "sasl.password=se=cret"]).expect("properties");
+        assert_eq!(
+            format!("{kafka:?}"),
+            r#"Kafka { servers: "h:1", properties: ["sasl.username", "sasl.password"] }"#
+        );
+        assert_eq!(kafka.properties().nth(1), Some(("sasl.password", "se=cret")));
+    }
+
+    #[test]
+    fn properties_that_are_none() {
+        let check = |property: &str, expected: &str| {
+            let error = Kafka::new("h:1", [property]).expect_err(property);
+            assert_eq!(error.to_string(), expected);
+        };
+        check("secret", "Kafka's property `…`: NAME=VALUE is wanted, and there is no `=`");
+        check("enable.idempotence=false", "Kafka's property `enable.idempotence`: it is set by the program");
+        check(
+            "plugin.library.paths=/x.so",
+            "Kafka's property `plugin.library.paths`: it is set by the program",
+        );
+        check("sasl.pass=secret", "Kafka's property `sasl.pass`: librdkafka has none of this name");
+        check("linger.ms=secret", "Kafka's property `linger.ms`: librdkafka does not take this value");
+    }
+
+    #[test]
+    fn reasons_are_plain() {
+        for (told, expected) in [
+            (
+                "127.0.0.1:9/bootstrap: Connect to ipv4#127.0.0.1:9 failed: Connection refused (after 0ms in state CONNECT)",
+                "Connection refused",
+            ),
+            (
+                "sasl_ssl://h:9/bootstrap: SASL authentication error: Authentication failed (after 3ms in state AUTH_REQ, 2 identical error(s) suppressed)",
+                "SASL authentication error: Authentication failed",
+            ),
+            ("1/1 brokers are down", "1/1 brokers are down"),
+        ] {
+            assert_eq!(plain(told), expected);
+        }
+    }
+}

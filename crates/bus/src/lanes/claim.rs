@@ -1,0 +1,132 @@
+//! How a lane comes to its partition and keeps it: the log as it was read and the time go in, what to write comes out. Pure.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::log::{Capture, EXPIRY_MS, Entry, Log, Says, Standing};
+
+/// Who has a partition says so in such steps.
+pub const BEAT_MS: i64 = 5_000;
+/// Entries of which it is remembered when they were written.
+const UNREAD_MAX: usize = 16;
+
+/// What is to be done next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Write this; all topics need so many partitions first.
+    Claim(Entry, i32),
+    /// Write this: the partition is ours.
+    Hold(Entry),
+    /// Nothing, until more of the log is read or this time has come.
+    Wait(i64),
+    /// The partition is lost to another: a new claim may be made.
+    Lost,
+}
+
+/// A lane on its way to a partition, or with it.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    entry: Entry,
+    stage: Stage,
+    /// The first entry of this stage.
+    since: u64,
+    /// When entries were written that were not read yet, by their numbers.
+    unread: VecDeque<(u64, i64)>,
+    /// When the last entry was written by which the partition was ours.
+    sure_ms: Option<i64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Nothing is claimed.
+    Looking,
+    /// An entry is written and not read yet; it is written anew when it does not come.
+    Claimed { again_ms: i64 },
+    /// It is ours.
+    Holding { next_ms: i64 },
+}
+
+impl Claim {
+    /// A lane that wants a partition. Its partition is chosen later.
+    #[must_use]
+    pub fn new(lane: String, topics: Vec<String>, about: BTreeMap<String, String>) -> Claim {
+        let entry = Entry { lane, number: 0, says: Says::Claims, partition: 0, topics, about, capture: None };
+        Claim { entry, stage: Stage::Looking, since: 0, unread: VecDeque::new(), sure_ms: None }
+    }
+
+    /// The partition that is held: nobody else can have it at that time.
+    #[must_use]
+    pub fn partition(&self, now_ms: i64) -> Option<i32> {
+        let is_sure = self.sure_ms.is_some_and(|sure_ms| now_ms - sure_ms <= EXPIRY_MS);
+        (is_sure && matches!(self.stage, Stage::Holding { .. })).then_some(self.entry.partition)
+    }
+
+    /// What is to be done, by the log as far as it was read. `log_ms` is the time as brokers count it, `now_ms` that of the
+    /// caller; both only grow.
+    pub fn step(&mut self, log: &Log, log_ms: i64, now_ms: i64) -> Action {
+        let read = self.read_back(log);
+        match self.stage {
+            Stage::Looking => self.claim(log, log_ms, now_ms),
+            Stage::Claimed { again_ms } => match read {
+                Some(Standing::Live) => self.hold(now_ms),
+                Some(_) => self.claim(log, log_ms, now_ms),
+                None if now_ms >= again_ms => self.claim(log, log_ms, now_ms),
+                None => Action::Wait(again_ms),
+            },
+            Stage::Holding { next_ms } => match read {
+                Some(Standing::Refused) => {
+                    (self.stage, self.sure_ms) = (Stage::Looking, None);
+                    Action::Lost
+                }
+                _ if now_ms >= next_ms => self.hold(now_ms),
+                _ => Action::Wait(next_ms),
+            },
+        }
+    }
+
+    /// The entry with which the lane ends.
+    #[must_use]
+    pub fn end(&self, capture: Option<Capture>) -> Entry {
+        Entry { says: Says::Ended, number: self.entry.number + 1, capture, ..self.entry.clone() }
+    }
+
+    /// What the log said of our last entry of this stage when that was written, if it was read just now.
+    fn read_back(&mut self, log: &Log) -> Option<Standing> {
+        let known = log.find(&self.entry.lane)?;
+        while self.unread.front().is_some_and(|(number, _)| *number < known.entry.number) {
+            self.unread.pop_front();
+        }
+        let (_, written_ms) = self.unread.pop_front_if(|(number, _)| *number == known.entry.number)?;
+        if known.entry.number < self.since {
+            return None;
+        }
+        let standing = known.standing(known.at_ms);
+        self.sure_ms = (standing == Standing::Live).then_some(written_ms);
+        Some(standing)
+    }
+
+    fn next(&mut self, says: Says, now_ms: i64) {
+        self.entry.says = says;
+        self.entry.number += 1;
+        if self.unread.len() == UNREAD_MAX {
+            self.unread.pop_front();
+        }
+        self.unread.push_back((self.entry.number, now_ms));
+    }
+
+    fn claim(&mut self, log: &Log, log_ms: i64, now_ms: i64) -> Action {
+        self.next(Says::Claims, now_ms);
+        self.entry.partition = log.free(&self.entry.topics, log_ms);
+        self.since = self.entry.number;
+        self.stage = Stage::Claimed { again_ms: now_ms + BEAT_MS };
+        Action::Claim(self.entry.clone(), self.entry.partition + 1)
+    }
+
+    fn hold(&mut self, now_ms: i64) -> Action {
+        self.next(Says::Holds, now_ms);
+        if matches!(self.stage, Stage::Claimed { .. }) {
+            self.since = self.entry.number;
+        }
+        self.stage = Stage::Holding { next_ms: now_ms + BEAT_MS };
+        Action::Hold(self.entry.clone())
+    }
+}

@@ -1,0 +1,183 @@
+//! What the log of lanes says: who holds which partition, who has ended. Pure; times are those that the brokers gave the
+//! entries, so that everybody who reads the log comes to the same answers.
+//!
+//! A lane claims the same partition of all its topics. Of two that claim one, the first in the log gets it. Who has it says so
+//! again and again; who has said nothing for [`EXPIRY_MS`] has it no more, and gets it back only if nobody came. Compaction may
+//! take away all entries of a lane but its last: so each tells everything. It must leave the last minutes as they are.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// A lane is dead when it has said nothing for so long.
+pub const EXPIRY_MS: i64 = 30_000;
+
+/// One entry: all that a lane says of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// The lane's name, of its own for each run.
+    pub lane: String,
+    /// Which of the lane's entries it is.
+    pub number: u64,
+    /// What it says.
+    pub says: Says,
+    /// The partition.
+    pub partition: i32,
+    /// The topics.
+    pub topics: Vec<String>,
+    /// What else is worth knowing of it: job, agent.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub about: BTreeMap<String, String>,
+    /// At its end: what it saw of its capture and what it missed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capture: Option<Capture>,
+}
+
+/// What a lane may say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Says {
+    /// It wants the partition.
+    Claims,
+    /// It has it, and is alive.
+    Holds,
+    /// It will write nothing more.
+    Ended,
+}
+
+/// Bytes of a lane's capture.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Capture {
+    /// Seen.
+    pub seen_bytes: u64,
+    /// Known to have been lost.
+    pub unseen_bytes: u64,
+}
+
+/// Where a lane stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It has its partition.
+    Live,
+    /// Another was faster.
+    Refused,
+    /// It has said that it ends.
+    Ended,
+    /// It has said nothing for too long.
+    Dead,
+}
+
+/// A lane as the log tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// Its last entry.
+    pub entry: Entry,
+    /// When that was written.
+    pub at_ms: i64,
+    is_refused: bool,
+}
+
+impl Known {
+    /// Where it stands at a time.
+    #[must_use]
+    pub fn standing(&self, now_ms: i64) -> Standing {
+        match self.entry.says {
+            Says::Ended => Standing::Ended,
+            _ if self.is_refused => Standing::Refused,
+            _ if now_ms - self.at_ms > EXPIRY_MS => Standing::Dead,
+            _ => Standing::Live,
+        }
+    }
+}
+
+/// The log so far.
+#[derive(Clone, Debug, Default)]
+pub struct Log {
+    lanes: BTreeMap<String, Known>,
+    last_ms: i64,
+    malformed: u64,
+}
+
+impl Log {
+    /// Reads the next entry, written at that time.
+    pub fn read(&mut self, at_ms: i64, text: &[u8]) {
+        match serde_json::from_slice(text) {
+            Ok(entry) => self.apply(at_ms, entry),
+            Err(_) => self.malformed += 1,
+        }
+    }
+
+    /// Takes the next entry.
+    pub fn apply(&mut self, at_ms: i64, entry: Entry) {
+        // Brokers' clocks may be set back; the log's time is not.
+        let at_ms = at_ms.max(self.last_ms);
+        self.last_ms = at_ms;
+        let is_refused = match entry.says {
+            // With its place it has nothing to do any more.
+            Says::Ended => false,
+            Says::Holds if self.goes_on(&entry, at_ms) => false,
+            _ => self.rivals(&entry, at_ms).next().is_some(),
+        };
+        self.lanes.insert(entry.lane.clone(), Known { entry, at_ms, is_refused });
+    }
+
+    /// Whether the lane has had the place until now.
+    fn goes_on(&self, entry: &Entry, now_ms: i64) -> bool {
+        let is_live = |known: &&Known| known.standing(now_ms) == Standing::Live;
+        let before = self.lanes.get(&entry.lane).filter(is_live).map(|known| &known.entry);
+        before.is_some_and(|before| before.partition == entry.partition && before.topics == entry.topics)
+    }
+
+    /// Other lanes that live and have one of the places that the entry names.
+    fn rivals(&self, entry: &Entry, now_ms: i64) -> impl Iterator<Item = &Known> {
+        let shares = |known: &Known| {
+            known.entry.partition == entry.partition
+                && known.entry.topics.iter().any(|topic| entry.topics.contains(topic))
+        };
+        let is_rival =
+            move |known: &&Known| known.entry.lane != entry.lane && known.standing(now_ms) == Standing::Live;
+        self.lanes.values().filter(is_rival).filter(move |known| shares(known))
+    }
+
+    /// The first partition that nobody has of any of the topics.
+    #[must_use]
+    pub fn free(&self, topics: &[String], now_ms: i64) -> i32 {
+        let is_taken = |partition: i32| {
+            let place = Entry {
+                lane: String::new(),
+                number: 0,
+                says: Says::Claims,
+                partition,
+                topics: topics.to_vec(),
+                about: BTreeMap::new(),
+                capture: None,
+            };
+            self.rivals(&place, now_ms).next().is_some()
+        };
+        (0..=self.lanes.len() as i32).find(|partition| !is_taken(*partition)).unwrap_or_default()
+    }
+
+    /// A lane by its name.
+    #[must_use]
+    pub fn find(&self, lane: &str) -> Option<&Known> {
+        self.lanes.get(lane)
+    }
+
+    /// All lanes of a topic that the log still knows, and where they stand.
+    pub fn of_topic(&self, topic: &str, now_ms: i64) -> impl Iterator<Item = (&Known, Standing)> {
+        let writes = move |known: &&Known| known.entry.topics.iter().any(|written| written == topic);
+        self.lanes.values().filter(writes).map(move |known| (known, known.standing(now_ms)))
+    }
+
+    /// The time of its last entry.
+    #[must_use]
+    pub fn last_ms(&self) -> i64 {
+        self.last_ms
+    }
+
+    /// Entries that could not be read.
+    #[must_use]
+    pub fn malformed(&self) -> u64 {
+        self.malformed
+    }
+}

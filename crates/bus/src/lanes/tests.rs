@@ -1,0 +1,225 @@
+//! Lanes over a log with delays, on virtual time: no two write to one partition, also when lanes die, sleep and come back.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use testkit::Rng;
+
+use super::claim::{Action, Claim};
+use super::log::{Capture, EXPIRY_MS, Entry, Log, Says, Standing};
+
+fn entry(lane: &str, number: u64, says: Says, partition: i32, topics: &[&str]) -> Entry {
+    let topics = topics.iter().map(|&topic| topic.to_owned()).collect();
+    Entry { lane: lane.to_owned(), number, says, partition, topics, about: BTreeMap::new(), capture: None }
+}
+
+fn log(entries: &[(i64, Entry)]) -> Log {
+    let mut log = Log::default();
+    entries.iter().for_each(|(at, entry)| log.apply(*at, entry.clone()));
+    log
+}
+
+fn topics(topics: &[&str]) -> Vec<String> {
+    topics.iter().map(|&topic| topic.to_owned()).collect()
+}
+
+#[test]
+fn the_first_claim_in_the_log_wins() {
+    use Says::{Claims, Ended, Holds};
+    let (live, refused, dead, ended) = (Standing::Live, Standing::Refused, Standing::Dead, Standing::Ended);
+    let check = |entries: &[(i64, Entry)], now: i64, expected: &[(&str, Standing)]| {
+        let log = log(entries);
+        for (lane, standing) in expected {
+            assert_eq!(
+                log.find(lane).map(|known| known.standing(now)),
+                Some(*standing),
+                "{lane} in {entries:?}"
+            );
+        }
+    };
+    let claims = |lane, topics: &[&str]| entry(lane, 1, Claims, 0, topics);
+    let holds = |lane| entry(lane, 2, Holds, 0, &["t"]);
+    check(&[(0, claims("a", &["t"])), (1, claims("b", &["t"]))], 2, &[("a", live), ("b", refused)]);
+    check(&[(0, claims("a", &["t", "u"])), (1, claims("b", &["u", "v"]))], 2, &[("a", live), ("b", refused)]);
+    check(&[(0, claims("a", &["t"])), (1, claims("b", &["u"]))], 2, &[("a", live), ("b", live)]);
+    // Who says nothing for long enough is dead, and its place free.
+    let late = EXPIRY_MS + 1;
+    check(&[(0, claims("a", &["t"]))], late, &[("a", dead)]);
+    check(&[(0, holds("a")), (late, claims("b", &["t"]))], late, &[("a", dead), ("b", live)]);
+    // It comes back: as if nothing had been where nobody came, refused where another came.
+    check(&[(0, holds("a")), (late, holds("a"))], late, &[("a", live)]);
+    check(
+        &[(0, holds("a")), (late, claims("b", &["t"])), (late + 1, holds("b")), (late + 2, holds("a"))],
+        late + 2,
+        &[("a", refused), ("b", live)],
+    );
+    check(
+        &[(0, holds("a")), (1, entry("a", 3, Ended, 0, &["t"])), (2, claims("b", &["t"]))],
+        3,
+        &[("a", ended), ("b", live)],
+    );
+    check(
+        &[(0, holds("a")), (late, claims("b", &["t"])), (late + 1, holds("a"))],
+        late + 2,
+        &[("a", refused), ("b", live)],
+    );
+}
+
+#[test]
+fn free_places_are_free_in_all_topics() {
+    let log = log(&[
+        (0, entry("a", 1, Says::Holds, 0, &["t"])),
+        (0, entry("b", 1, Says::Holds, 1, &["u"])),
+        (0, entry("c", 1, Says::Holds, 2, &["t", "u"])),
+    ]);
+    for (wanted, expected) in [(&["t"][..], 1), (&["u"], 0), (&["t", "u"], 3), (&["v"], 0)] {
+        assert_eq!(log.free(&topics(wanted), 1), expected, "{wanted:?}");
+    }
+    assert_eq!(log.free(&topics(&["t", "u"]), EXPIRY_MS + 1), 0);
+    let of: Vec<&str> = log.of_topic("u", 1).map(|(known, _)| &*known.entry.lane).collect();
+    assert_eq!(of, ["b", "c"]);
+}
+
+#[test]
+fn entries_are_told_as_json() {
+    let mut told = entry("host-1", 7, Says::Ended, 3, &["netalytics.http_get.v1"]);
+    told.capture = Some(Capture { seen_bytes: 10, unseen_bytes: 2 });
+    told.about.insert("job".into(), "12".into());
+    let text = r#"{"lane":"host-1","number":7,"says":"ended","partition":3,"topics":["netalytics.http_get.v1"],"about":{"job":"12"},"capture":{"seen_bytes":10,"unseen_bytes":2}}"#;
+    assert_eq!(serde_json::to_string(&told).expect("JSON"), text);
+    let mut log = Log::default();
+    log.read(5, text.as_bytes());
+    log.read(6, b"{}");
+    log.read(7, b"");
+    assert_eq!(log.find("host-1").map(|known| (&known.entry, known.at_ms)), Some((&told, 5)));
+    assert_eq!(log.malformed(), 2);
+}
+
+/// Lanes, and the one log that they read with delays of their own.
+struct World {
+    now: i64,
+    written: Vec<(i64, Entry)>,
+    lanes: Vec<Member>,
+}
+
+struct Member {
+    claim: Claim,
+    log: Log,
+    read: usize,
+    state: Life,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    Awake,
+    AsleepUntil(i64),
+    Dead,
+}
+
+impl World {
+    fn join(&mut self) {
+        let name = format!("lane-{}", self.lanes.len());
+        let claim = Claim::new(name, topics(&["t"]), BTreeMap::new());
+        let member = Member { claim, log: Log::default(), read: 0, state: Life::Awake };
+        self.lanes.push(member);
+    }
+
+    /// One of them does something, some time later; seldom it falls asleep, or dies.
+    fn step(&mut self, rng: &mut Rng) {
+        self.now += rng.below(500) as i64;
+        let place = rng.below(self.lanes.len() as u64) as usize;
+        let World { now, written, lanes } = self;
+        let member = &mut lanes[place];
+        match member.state {
+            Life::Dead => return,
+            Life::AsleepUntil(end) if *now < end => return,
+            _ => member.state = Life::Awake,
+        }
+        match rng.below(200) {
+            0 => member.state = Life::AsleepUntil(*now + rng.below(90_000) as i64),
+            1 => member.state = Life::Dead,
+            _ => {
+                // It may have read the log only in part.
+                let end = member.read + rng.below((written.len() - member.read) as u64 + 1) as usize;
+                written[member.read..end].iter().for_each(|(at, entry)| member.log.apply(*at, entry.clone()));
+                member.read = end;
+                let log_ms = member.log.last_ms();
+                if let Action::Claim(entry, _) | Action::Hold(entry) =
+                    member.claim.step(&member.log, log_ms, *now)
+                {
+                    written.push((*now, entry));
+                }
+            }
+        }
+    }
+
+    /// No two are sure of the same partition.
+    fn check(&self) {
+        let mut held = BTreeSet::new();
+        for member in &self.lanes {
+            if let Some(partition) = member.claim.partition(self.now) {
+                assert!(held.insert(partition), "two write to {partition} at {}", self.now);
+            }
+        }
+    }
+}
+
+#[test]
+fn nobody_shares_a_partition() {
+    for seed in 0..60 {
+        let mut rng = Rng::new(seed);
+        let mut world = World { now: 1_000_000, written: Vec::new(), lanes: Vec::new() };
+        for _ in 0..2000 {
+            if world.lanes.is_empty() || rng.below(100) == 0 && world.lanes.len() < 20 {
+                world.join();
+            }
+            world.step(&mut rng);
+            world.check();
+        }
+        // Who is left and awake comes to a partition, and none is higher than there were lanes.
+        for place in 0..world.lanes.len() {
+            world.lanes[place].state = match world.lanes[place].state {
+                Life::Dead => Life::Dead,
+                _ => Life::Awake,
+            };
+        }
+        settle(&mut world);
+        let alive: Vec<&Member> = world.lanes.iter().filter(|member| member.state == Life::Awake).collect();
+        let held: BTreeSet<i32> =
+            alive.iter().filter_map(|member| member.claim.partition(world.now)).collect();
+        assert_eq!(held.len(), alive.len(), "seed {seed}");
+        assert!(held.last().is_none_or(|last| (*last as usize) < world.lanes.len()));
+        // Whoever reads only the last entry of each lane comes to the same places.
+        let mut last = BTreeMap::new();
+        for (order, (at, entry)) in world.written.iter().enumerate() {
+            last.insert(entry.lane.clone(), (order, *at, entry.clone()));
+        }
+        let mut kept: Vec<_> = last.into_values().collect();
+        kept.sort_by_key(|(order, ..)| *order);
+        let mut log = Log::default();
+        kept.into_iter().for_each(|(_, at, entry)| log.apply(at, entry));
+        let told: BTreeSet<i32> = log
+            .of_topic("t", world.now)
+            .filter(|(_, standing)| *standing == Standing::Live)
+            .map(|(known, _)| known.entry.partition)
+            .collect();
+        assert_eq!(told, held, "seed {seed}");
+    }
+}
+
+/// Everybody reads everything, for a minute.
+fn settle(world: &mut World) {
+    for _ in 0..600 {
+        world.now += 100;
+        let World { now, written, lanes } = world;
+        for member in lanes.iter_mut().filter(|member| member.state == Life::Awake) {
+            written[member.read..].iter().for_each(|(at, entry)| member.log.apply(*at, entry.clone()));
+            member.read = written.len();
+            let log_ms = member.log.last_ms();
+            if let Action::Claim(entry, _) | Action::Hold(entry) =
+                member.claim.step(&member.log, log_ms, *now)
+            {
+                written.push((*now, entry));
+            }
+        }
+    }
+}

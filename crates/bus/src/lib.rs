@@ -1,0 +1,24 @@
+//! The bus: tuples and partial results through Kafka, in records that Flink reads as they are.
+//!
+//! [`Kafka`] says where the brokers are. A [`Producer`] hands records over, bounded in memory; a [`Reader`] takes them from
+//! partitions in the order that its caller wants; [`Topics`] makes topics and knows their offsets. [`avro`] is the form of
+//! the records, [`tuples`] what a parser's tuples are in it; by [`lanes`] publishers agree who writes where. What queries are, and what is read for them, stands elsewhere.
+
+#![forbid(unsafe_code)]
+
+pub mod avro;
+mod error;
+mod group;
+mod kafka;
+pub mod lanes;
+mod producer;
+mod reader;
+mod topics;
+pub mod tuples;
+
+pub use error::Error;
+pub use group::Group;
+pub use kafka::Kafka;
+pub use producer::{Away, Compression, Counters, Handed, Producer, ProducerConfig, Target};
+pub use reader::{Next, Part, Reader, Record, Until};
+pub use topics::{NewTopic, Topics};

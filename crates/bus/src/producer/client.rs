@@ -1,0 +1,161 @@
+//! librdkafka's producer: how it is set up, and what it calls back with.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
+
+use rdkafka::ClientContext;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::{DeliveryResult, Message};
+use rdkafka::producer::{ProducerContext, ThreadedProducer};
+
+use super::in_flight::{Memory, Queue};
+use super::{Compression, Counters, ProducerConfig};
+use crate::kafka::Trouble;
+use crate::{Error, Kafka};
+
+/// Starts a client, and its thread that takes acknowledgments.
+pub fn start(kafka: &Kafka, config: &ProducerConfig) -> Result<ThreadedProducer<Told>, Error> {
+    let mut all = kafka.config();
+    let default = |name: &str| kafka.properties().all(|(given, _)| given != name);
+    for (name, value) in [
+        ("linger.ms", config.linger.as_millis().to_string()),
+        ("batch.num.messages", "100000".to_owned()),
+        ("retry.backoff.ms", "100".to_owned()),
+        ("statistics.interval.ms", "1000".to_owned()),
+    ] {
+        if default(name) {
+            all.set(name, value);
+        }
+    }
+    all.set(
+        "compression.type",
+        match config.compression {
+            Compression::Lz4 => "lz4",
+            Compression::Zstd => "zstd",
+        },
+    );
+    all.set("enable.idempotence", "true")
+        // A producer that gives up a record has a hole in its numbers, and is done for. How much waits is bounded by us.
+        .set("message.timeout.ms", "0")
+        .set("queue.buffering.max.messages", "0")
+        .set("queue.buffering.max.kbytes", "2147483647");
+    all.create_with_context(Told::default()).map_err(|e| kafka.explain(&e))
+}
+
+/// What the client has told so far.
+#[derive(Debug, Default)]
+pub struct Told {
+    pub trouble: Trouble,
+    pub memory: Memory,
+    pub dropped_full: AtomicU64,
+    pub dropped_too_large: AtomicU64,
+    dropped_refused: AtomicU64,
+    records: AtomicU64,
+    bytes: AtomicU64,
+    acknowledged: AtomicU64,
+    acknowledged_bytes: AtomicU64,
+    wire_bytes: AtomicU64,
+    queues: RwLock<Vec<Arc<Queue>>>,
+    /// A topic that is there no more.
+    gone: Mutex<Option<String>>,
+}
+
+/// What is read of librdkafka's statistics.
+#[derive(serde::Deserialize)]
+struct Statistics {
+    tx_bytes: u64,
+}
+
+impl Told {
+    pub fn add(&self, queue: Arc<Queue>) {
+        self.queues.write().unwrap_or_else(|e| e.into_inner()).push(queue);
+    }
+
+    /// A record was taken over.
+    pub fn taken(&self, bytes: usize) {
+        self.records.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Whether it still makes sense to go on.
+    pub fn check(&self, kafka: &Kafka) -> Result<(), Error> {
+        if let Some(topic) = &*self.gone.lock().unwrap_or_else(|e| e.into_inner()) {
+            return Err(Error::NoTopic(topic.clone()));
+        }
+        match self.trouble.fatal() {
+            Some(reason) => {
+                let doing = format!("the producer to {} can do nothing more", kafka.servers());
+                Err(Error::Refused { doing, reason })
+            }
+            None => Ok(()),
+        }
+    }
+
+    pub fn counters(&self) -> Counters {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counters {
+            records: read(&self.records),
+            bytes: read(&self.bytes),
+            acknowledged: read(&self.acknowledged),
+            acknowledged_bytes: read(&self.acknowledged_bytes),
+            wire_bytes: read(&self.wire_bytes),
+            dropped_full: read(&self.dropped_full),
+            dropped_too_large: read(&self.dropped_too_large),
+            dropped_refused: read(&self.dropped_refused),
+            in_flight_bytes: self.memory.bytes(),
+            ..Counters::default()
+        }
+    }
+
+    fn refuse(&self, error: &KafkaError, topic: &str) {
+        use RDKafkaErrorCode as Code;
+        self.dropped_refused.fetch_add(1, Ordering::Relaxed);
+        match error.rdkafka_error_code() {
+            Some(Code::UnknownTopic | Code::UnknownTopicOrPartition | Code::UnknownPartition) => {
+                *self.gone.lock().unwrap_or_else(|e| e.into_inner()) = Some(topic.to_owned());
+            }
+            // The client is closed with records in it.
+            Some(Code::PurgeQueue | Code::PurgeInflight) => {}
+            Some(code) => self.trouble.note(error, &format!("topic `{topic}`: {code}")),
+            None => {}
+        }
+    }
+}
+
+impl ClientContext for Told {
+    fn log(&self, _: RDKafkaLogLevel, _: &str, _: &str) {}
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        self.trouble.note(&error, reason);
+    }
+
+    fn stats_raw(&self, statistics: &[u8]) {
+        if let Ok(told) = serde_json::from_slice::<Statistics>(statistics) {
+            self.wire_bytes.store(told.tx_bytes, Ordering::Relaxed);
+        }
+    }
+}
+
+impl ProducerContext for Told {
+    /// The target's number.
+    type DeliveryOpaque = usize;
+
+    fn delivery(&self, result: &DeliveryResult<'_>, target: usize) {
+        let message = match result {
+            Ok(message) | Err((_, message)) => message,
+        };
+        let bytes = message.payload_len() + message.key_len();
+        match result {
+            Ok(_) => {
+                self.acknowledged.fetch_add(1, Ordering::Relaxed);
+                self.acknowledged_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+            }
+            Err((error, message)) => self.refuse(error, message.topic()),
+        }
+        self.memory.release(bytes);
+        if let Some(queue) = self.queues.read().unwrap_or_else(|e| e.into_inner()).get(target) {
+            queue.settle();
+        }
+    }
+}

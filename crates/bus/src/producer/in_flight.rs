@@ -1,0 +1,160 @@
+//! What was handed over and is not acknowledged yet: how much memory it takes, and since when the oldest of it waits. Pure:
+//! times are arguments.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// What a record takes beside its bytes while it waits.
+pub const OVERHEAD: u64 = 256;
+
+/// Times are told apart so finely.
+const GRAIN: Duration = Duration::from_millis(10);
+/// No more times are kept than this, however long brokers are away.
+const MARKS_MAX: usize = 1024;
+
+/// Memory of records that wait, of all targets.
+#[derive(Debug, Default)]
+pub struct Memory {
+    bytes: AtomicU64,
+}
+
+impl Memory {
+    /// Makes room for a record where `bytes_max` allows it. One that is alone finds room always.
+    pub fn reserve(&self, payload: usize, bytes_max: u64) -> bool {
+        let bytes = payload as u64 + OVERHEAD;
+        let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let fits = before == 0 || before + bytes <= bytes_max;
+        if !fits {
+            self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        fits
+    }
+
+    /// The record is acknowledged, or given up.
+    pub fn release(&self, payload: usize) {
+        self.bytes.fetch_sub(payload as u64 + OVERHEAD, Ordering::Relaxed);
+    }
+
+    /// What waits takes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+}
+
+/// One partition's records, which are acknowledged in the order in which they were handed over.
+#[derive(Debug, Default)]
+pub struct Queue {
+    settled: AtomicU64,
+    handed: Mutex<Handed>,
+}
+
+#[derive(Debug, Default)]
+struct Handed {
+    count: u64,
+    /// From which record on they were handed over at this time or later.
+    marks: VecDeque<(u64, Duration)>,
+}
+
+impl Queue {
+    /// A record is handed over.
+    pub fn hand_over(&self, now: Duration) {
+        let mut handed = self.handed.lock().unwrap_or_else(|e| e.into_inner());
+        let settled = self.settled.load(Ordering::Relaxed);
+        if handed.marks.back().is_none_or(|(_, last)| now >= *last + GRAIN) {
+            handed.forget(settled);
+            if handed.marks.len() < MARKS_MAX {
+                let first = handed.count;
+                handed.marks.push_back((first, now));
+            }
+        }
+        handed.count += 1;
+    }
+
+    /// The next record is acknowledged, or given up.
+    pub fn settle(&self) {
+        self.settled.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The last record that was handed over was refused on the spot.
+    pub fn take_back(&self) {
+        self.handed.lock().unwrap_or_else(|e| e.into_inner()).count -= 1;
+    }
+
+    /// How many wait, and since when the oldest does.
+    pub fn waiting(&self) -> (u64, Option<Duration>) {
+        let mut handed = self.handed.lock().unwrap_or_else(|e| e.into_inner());
+        let settled = self.settled.load(Ordering::Relaxed).min(handed.count);
+        handed.forget(settled);
+        let since = handed.marks.front().map(|(_, at)| *at);
+        let count = handed.count - settled;
+        (count, since.filter(|_| count > 0))
+    }
+}
+
+impl Handed {
+    /// Marks in front of the one that the oldest record belongs to.
+    fn forget(&mut self, settled: u64) {
+        while self.marks.get(1).is_some_and(|(first, _)| *first <= settled) {
+            self.marks.pop_front();
+        }
+        if settled == self.count {
+            self.marks.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(milliseconds: u64) -> Duration {
+        Duration::from_millis(milliseconds)
+    }
+
+    #[test]
+    fn the_oldest_is_known_by_its_time() {
+        let queue = Queue::default();
+        assert_eq!(queue.waiting(), (0, None));
+        for time in [0, 5, 20, 40] {
+            queue.hand_over(at(time));
+        }
+        assert_eq!(queue.waiting(), (4, Some(at(0))));
+        queue.settle();
+        // Handed over at 5, which is told apart from 0 as little as that.
+        assert_eq!(queue.waiting(), (3, Some(at(0))));
+        queue.settle();
+        assert_eq!(queue.waiting(), (2, Some(at(20))));
+        queue.settle();
+        assert_eq!(queue.waiting(), (1, Some(at(40))));
+        queue.settle();
+        assert_eq!(queue.waiting(), (0, None));
+        queue.hand_over(at(100));
+        assert_eq!(queue.waiting(), (1, Some(at(100))));
+        queue.take_back();
+        assert_eq!(queue.waiting(), (0, None));
+    }
+
+    #[test]
+    fn times_are_bounded_and_err_on_the_old_side() {
+        let queue = Queue::default();
+        let all = 3 * MARKS_MAX as u64;
+        (0..all).for_each(|i| queue.hand_over(at(10 * i)));
+        (1..all).for_each(|_| queue.settle());
+        let (count, since) = queue.waiting();
+        assert_eq!(count, 1);
+        assert!(since.is_some_and(|since| since <= at(10 * all)), "{since:?}");
+    }
+
+    #[test]
+    fn memory_is_bounded_and_a_large_record_finds_room_alone() {
+        let memory = Memory::default();
+        assert!(memory.reserve(5000, 1000));
+        assert!(!memory.reserve(1, 1000));
+        memory.release(5000);
+        assert!(memory.reserve(100, 1000) && memory.reserve(100, 1000));
+        assert!(!memory.reserve(100, 1000));
+        assert_eq!(memory.bytes(), 2 * (100 + OVERHEAD));
+    }
+}

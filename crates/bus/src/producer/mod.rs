@@ -1,0 +1,274 @@
+//! Hands records over to Kafka: each once and in order, in batches, compressed, and bounded in memory. While the brokers are
+//! away it keeps what there is room for; then its caller waits, or records are dropped and counted. They never time out, and
+//! when brokers are back, all that is kept arrives.
+
+mod client;
+mod in_flight;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::producer::{BaseRecord, Producer as _, ThreadedProducer};
+
+use crate::avro::Records;
+use crate::{Error, Kafka};
+use client::Told;
+use in_flight::Queue;
+
+/// What becomes of a record for which there is no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Away {
+    /// Whoever hands it over waits.
+    Block,
+    /// It is dropped and counted.
+    Drop,
+}
+
+/// How batches are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    /// Fast.
+    Lz4,
+    /// Small.
+    Zstd,
+}
+
+/// How a producer works.
+#[derive(Clone, Debug)]
+pub struct ProducerConfig {
+    /// What records may take that are not acknowledged yet, at [`OVERHEAD`](in_flight::OVERHEAD) bytes beside its own for each.
+    pub bytes_max: u64,
+    /// What becomes of those for which there is no room.
+    pub away: Away,
+    /// How batches are compressed.
+    pub compression: Compression,
+    /// How long a batch may wait for more.
+    pub linger: Duration,
+}
+
+impl Default for ProducerConfig {
+    fn default() -> ProducerConfig {
+        let linger = Duration::from_millis(20);
+        ProducerConfig { bytes_max: 256 << 20, away: Away::Block, compression: Compression::Lz4, linger }
+    }
+}
+
+/// A partition to which a producer writes, by the number that [`Producer::target`] gave it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target(usize);
+
+/// What became of records at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Handed {
+    /// Taken over.
+    pub taken: u64,
+    /// Dropped and counted.
+    pub dropped: u64,
+}
+
+/// What a producer did so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Records taken over.
+    pub records: u64,
+    /// Their bytes, keys included.
+    pub bytes: u64,
+    /// Records acknowledged.
+    pub acknowledged: u64,
+    /// Their bytes.
+    pub acknowledged_bytes: u64,
+    /// All bytes sent to brokers, compressed and with everything around them; told once a second.
+    pub wire_bytes: u64,
+    /// Records dropped because there was no room.
+    pub dropped_full: u64,
+    /// Records dropped because they are larger than brokers take.
+    pub dropped_too_large: u64,
+    /// Records that brokers refused.
+    pub dropped_refused: u64,
+    /// Records taken over and not acknowledged yet.
+    pub in_flight: u64,
+    /// The memory that they take.
+    pub in_flight_bytes: u64,
+    /// How long the oldest of them has waited.
+    pub oldest: Option<Duration>,
+}
+
+/// Hands records over.
+pub struct Producer {
+    kafka: Kafka,
+    config: ProducerConfig,
+    stop: Arc<AtomicBool>,
+    begun: Instant,
+    client: ThreadedProducer<Told>,
+    told: Arc<Told>,
+    targets: Vec<To>,
+}
+
+struct To {
+    topic: String,
+    partition: i32,
+    queue: Arc<Queue>,
+}
+
+/// Whoever waits looks so often whether it is to stop.
+const LOOK: Duration = Duration::from_millis(10);
+
+impl Producer {
+    /// A producer; the brokers need not be there yet. Whoever waits for room gives up when `stop` is set.
+    ///
+    /// # Errors
+    /// When no client can be made.
+    pub fn new(kafka: &Kafka, config: ProducerConfig, stop: Arc<AtomicBool>) -> Result<Producer, Error> {
+        let client = client::start(kafka, &config)?;
+        let told = client.client().context().clone();
+        let (kafka, begun) = (kafka.clone(), Instant::now());
+        Ok(Producer { kafka, config, stop, begun, client, told, targets: Vec::new() })
+    }
+
+    /// Names a partition to write to; it should exist.
+    pub fn target(&mut self, topic: &str, partition: i32) -> Target {
+        let queue = Arc::new(Queue::default());
+        self.told.add(queue.clone());
+        self.targets.push(To { topic: topic.to_owned(), partition, queue });
+        Target(self.targets.len() - 1)
+    }
+
+    /// Hands over records without a key, in their order.
+    ///
+    /// # Errors
+    /// When the topic was deleted, the client can do nothing more, or it was stopped while it waited; records in front of
+    /// the one that failed are taken over, and counted.
+    pub fn send_all(&self, target: Target, records: &Records) -> Result<Handed, Error> {
+        let mut all = Handed::default();
+        for record in records.iter() {
+            let one = self.send(target, None, record)?;
+            all.taken += one.taken;
+            all.dropped += one.dropped;
+        }
+        Ok(all)
+    }
+
+    /// Hands over a record.
+    ///
+    /// # Errors
+    /// When the topic was deleted, the client can do nothing more, or it was stopped while it waited.
+    ///
+    /// # Panics
+    /// When the target is another producer's: a bug of the caller.
+    pub fn send(&self, target: Target, key: Option<&[u8]>, payload: &[u8]) -> Result<Handed, Error> {
+        let to = &self.targets[target.0];
+        let bytes = payload.len() + key.map_or(0, <[u8]>::len);
+        if !self.room(bytes)? {
+            self.told.dropped_full.fetch_add(1, Ordering::Relaxed);
+            return Ok(Handed { taken: 0, dropped: 1 });
+        }
+        to.queue.hand_over(self.begun.elapsed());
+        let mut record = BaseRecord::<[u8], [u8], usize>::with_opaque_to(&to.topic, target.0)
+            .partition(to.partition)
+            .payload(payload);
+        record.key = key;
+        loop {
+            let Err((error, again)) = self.client.send(record) else {
+                self.told.taken(bytes);
+                return Ok(Handed { taken: 1, dropped: 0 });
+            };
+            // Its own bounds are wide, but it has some.
+            if error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull)
+                && !self.stop.load(Ordering::Relaxed)
+            {
+                record = again;
+                std::thread::sleep(LOOK);
+                continue;
+            }
+            to.queue.take_back();
+            self.told.memory.release(bytes);
+            return self.not_taken(to, &error);
+        }
+    }
+
+    /// Waits until everything is acknowledged, or given up by the brokers, at most so long.
+    ///
+    /// # Errors
+    /// When something is not acknowledged in time; the producer goes on. Also when the topic was deleted.
+    pub fn flush(&self, limit: Duration) -> Result<(), Error> {
+        let deadline = Instant::now() + limit;
+        // Batches that linger are sent at once.
+        let flushed = self.client.flush(Duration::ZERO).is_ok();
+        let mut in_flight = self.counters().in_flight;
+        while in_flight > 0 && Instant::now() < deadline {
+            if !flushed {
+                let _ = self.client.flush(LOOK);
+            }
+            in_flight = self.counters().in_flight;
+            if in_flight > 0 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        self.told.check(&self.kafka)?;
+        if in_flight == 0 {
+            return Ok(());
+        }
+        let servers = self.kafka.servers().to_owned();
+        Err(Error::NotFlushed { records: in_flight, servers, reason: self.told.trouble.reason() })
+    }
+
+    /// What it did so far.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        let mut counters = self.told.counters();
+        let now = self.begun.elapsed();
+        for to in &self.targets {
+            let (count, since) = to.queue.waiting();
+            counters.in_flight += count;
+            counters.oldest = counters.oldest.max(since.map(|since| now.saturating_sub(since)));
+        }
+        counters
+    }
+
+    /// What the client last told of its connections, or brokers of records that they refused.
+    #[must_use]
+    pub fn trouble(&self) -> String {
+        self.told.trouble.reason()
+    }
+
+    /// Makes room for a record; `false`: there is none, and nobody waits for it.
+    fn room(&self, bytes: usize) -> Result<bool, Error> {
+        self.told.check(&self.kafka)?;
+        loop {
+            if self.told.memory.reserve(bytes, self.config.bytes_max) {
+                return Ok(true);
+            }
+            match self.config.away {
+                Away::Drop => return Ok(false),
+                Away::Block if self.stop.load(Ordering::Relaxed) => {
+                    return Err(Error::Stopped(self.kafka.servers().to_owned()));
+                }
+                Away::Block => {
+                    std::thread::sleep(LOOK);
+                    self.told.check(&self.kafka)?;
+                }
+            }
+        }
+    }
+
+    fn not_taken(&self, to: &To, error: &KafkaError) -> Result<Handed, Error> {
+        use RDKafkaErrorCode as Code;
+        match error.rdkafka_error_code() {
+            Some(Code::MessageSizeTooLarge) => {
+                self.told.dropped_too_large.fetch_add(1, Ordering::Relaxed);
+                Ok(Handed { taken: 0, dropped: 1 })
+            }
+            Some(Code::QueueFull) => Err(Error::Stopped(self.kafka.servers().to_owned())),
+            Some(Code::UnknownTopic | Code::UnknownTopicOrPartition | Code::UnknownPartition) => {
+                Err(Error::NoTopic(to.topic.clone()))
+            }
+            _ => {
+                self.told.check(&self.kafka)?;
+                let doing = format!("topic `{}`, partition {}", to.topic, to.partition);
+                Err(Error::Refused { doing, reason: error.to_string() })
+            }
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Reads partitions, each from an offset of its own, in the order that the caller wants: every partition has a queue, bounded
+//! in bytes, so that one whose turn has not come waits at the broker. Only committed records are read. Brokers that go are
+//! waited for; a topic that goes is an error.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use rdkafka::consumer::base_consumer::PartitionQueue;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::{BorrowedMessage, Message};
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+
+use crate::kafka::Context;
+use crate::{Error, Kafka};
+
+/// What is read of a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The topic.
+    pub topic: String,
+    /// Its partition.
+    pub partition: i32,
+    /// The offset of the first record; its log's first where a smaller one is kept no longer, is an error.
+    pub from: i64,
+    /// Where it ends.
+    pub until: Until,
+}
+
+/// Where reading a partition ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// Where there is nothing more when the reader comes there.
+    End,
+    /// In front of this offset, even if it has to be waited for.
+    Offset(i64),
+    /// Never: what is written later is read, too.
+    Forever,
+}
+
+/// What comes next of a partition.
+#[derive(Debug)]
+pub enum Next<'a> {
+    /// A record.
+    Record(Record<'a>),
+    /// Nothing yet.
+    Nothing,
+    /// Nothing yet, and all is read that is written; told each time that the reader gets there.
+    CaughtUp,
+    /// Nothing any more.
+    Over,
+}
+
+/// A record, as long as the reader is not asked for the next.
+#[derive(Debug)]
+pub struct Record<'a>(BorrowedMessage<'a>);
+
+impl Record<'_> {
+    /// Its place in the partition.
+    #[must_use]
+    pub fn offset(&self) -> i64 {
+        self.0.offset()
+    }
+
+    /// What it says; empty where it says that its key is gone.
+    #[must_use]
+    pub fn payload(&self) -> &[u8] {
+        self.0.payload().unwrap_or_default()
+    }
+
+    /// Its key, if it has one.
+    #[must_use]
+    pub fn key(&self) -> Option<&[u8]> {
+        self.0.key()
+    }
+
+    /// When it was written, in milliseconds since 1970.
+    #[must_use]
+    pub fn timestamp_ms(&self) -> Option<i64> {
+        self.0.timestamp().to_millis()
+    }
+}
+
+/// Reads partitions.
+pub struct Reader {
+    // Queues go before their consumer does.
+    lanes: Vec<Lane>,
+    kafka: Kafka,
+    consumer: Arc<BaseConsumer<Context>>,
+    woken: Arc<Woken>,
+    polls: u32,
+}
+
+struct Lane {
+    part: Part,
+    queue: PartitionQueue<Context>,
+    /// Behind the last record that was taken.
+    position: i64,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Reading,
+    /// The log goes on as far as is wanted, and was read to its end once more: what comes now comes behind that.
+    Confirming,
+    Over,
+}
+
+/// Whether something has come since it was last asked.
+#[derive(Default)]
+struct Woken {
+    is_woken: Mutex<bool>,
+    bell: Condvar,
+}
+
+impl Reader {
+    /// A reader of nothing yet. Of each partition up to `prefetch_bytes` are fetched before they are asked for, and what one
+    /// answer of a broker holds.
+    ///
+    /// # Errors
+    /// When no client can be made.
+    pub fn new(kafka: &Kafka, prefetch_bytes: usize) -> Result<Reader, Error> {
+        let mut config = kafka.config();
+        config
+            // Partitions are assigned by us: nobody joins this group, but the library wants one.
+            .set("group.id", config.get("group.id").unwrap_or("netalytics").to_owned())
+            .set("allow.auto.create.topics", "false")
+            .set("auto.offset.reset", "error")
+            .set("enable.auto.commit", "false")
+            .set("enable.auto.offset.store", "false")
+            .set("enable.partition.eof", "true")
+            .set("isolation.level", "read_committed")
+            .set("fetch.queue.backoff.ms", "5")
+            .set("queued.max.messages.kbytes", (prefetch_bytes / 1024).clamp(1, 2_097_151).to_string());
+        let consumer = config.create_with_context(Context::default()).map_err(|e| kafka.explain(&e))?;
+        let woken = Arc::new(Woken::default());
+        Ok(Reader { lanes: Vec::new(), kafka: kafka.clone(), consumer: Arc::new(consumer), woken, polls: 0 })
+    }
+
+    /// Begins to read a partition. Its number, by which it is asked for, is that of parts added before it.
+    ///
+    /// # Errors
+    /// When the partition cannot be read.
+    pub fn add(&mut self, part: Part) -> Result<usize, Error> {
+        // The queue is taken first, so that no record goes elsewhere.
+        let queue = self.consumer.split_partition_queue(&part.topic, part.partition);
+        let mut queue = queue.ok_or_else(|| Error::NoTopic(part.topic.clone()))?;
+        let woken = self.woken.clone();
+        queue.set_nonempty_callback(move || woken.ring());
+        let mut assigned = TopicPartitionList::new();
+        let offset = Offset::Offset(part.from);
+        let added = assigned.add_partition_offset(&part.topic, part.partition, offset);
+        added.and_then(|()| self.consumer.incremental_assign(&assigned)).map_err(|e| Error::Refused {
+            doing: format!("topic `{}`, partition {}", part.topic, part.partition),
+            reason: e.to_string(),
+        })?;
+        let is_over = matches!(part.until, Until::Offset(end) if part.from >= end);
+        let state = if is_over { State::Over } else { State::Reading };
+        self.lanes.push(Lane { position: part.from, part, queue, state });
+        Ok(self.lanes.len() - 1)
+    }
+
+    /// The parts in the order in which they were added.
+    pub fn parts(&self) -> impl Iterator<Item = &Part> {
+        self.lanes.iter().map(|lane| &lane.part)
+    }
+
+    /// Behind the last record that was taken of a part.
+    ///
+    /// # Panics
+    /// When there is no such part: a bug of the caller.
+    #[must_use]
+    pub fn position(&self, part: usize) -> i64 {
+        self.lanes[part].position
+    }
+
+    /// What the client last told of its connections: for whoever waits and wonders.
+    #[must_use]
+    pub fn trouble(&self) -> String {
+        self.consumer.context().trouble.reason()
+    }
+
+    /// What comes next of a part; waits for it at most so long.
+    ///
+    /// # Errors
+    /// When its topic was deleted, or what it was to begin with.
+    ///
+    /// # Panics
+    /// When there is no such part: a bug of the caller.
+    pub fn next(&mut self, part: usize, wait: Duration) -> Result<Next<'_>, Error> {
+        self.polls = self.polls.wrapping_add(1);
+        if self.polls.is_multiple_of(64) || !wait.is_zero() {
+            self.tend();
+        }
+        let Reader { lanes, consumer, kafka, .. } = self;
+        let lane = &mut lanes[part];
+        if lane.state == State::Over {
+            return Ok(Next::Over);
+        }
+        match lane.queue.poll(wait) {
+            None => Ok(Next::Nothing),
+            Some(Ok(message)) => {
+                lane.position = message.offset() + 1;
+                if let Until::Offset(end) = lane.part.until {
+                    if lane.position >= end {
+                        lane.state = State::Over;
+                    }
+                    if message.offset() >= end {
+                        return Ok(Next::Over);
+                    }
+                }
+                Ok(Next::Record(Record(message)))
+            }
+            Some(Err(KafkaError::PartitionEOF(_))) => {
+                lane.state = match (lane.part.until, lane.state) {
+                    (Until::End, _) | (Until::Offset(_), State::Confirming) => State::Over,
+                    (Until::Offset(end), _) => lane.look_behind(consumer, end),
+                    (Until::Forever, state) => state,
+                };
+                Ok(match lane.state {
+                    State::Over => Next::Over,
+                    State::Reading => Next::CaughtUp,
+                    State::Confirming => Next::Nothing,
+                })
+            }
+            Some(Err(error)) => failure(kafka, &lane.part, &error).map_or(Ok(Next::Nothing), Err),
+        }
+    }
+
+    /// Waits until something has come of any part, at most so long. Whoever asked all parts and got nothing waits here
+    /// without missing anything.
+    pub fn wait(&mut self, wait: Duration) {
+        self.tend();
+        self.woken.wait(wait);
+    }
+
+    /// The client's own events, which come beside the partitions'.
+    fn tend(&self) {
+        while self.consumer.poll(Duration::ZERO).is_some() {}
+    }
+}
+
+impl Woken {
+    fn ring(&self) {
+        *self.is_woken.lock().unwrap_or_else(|e| e.into_inner()) = true;
+        self.bell.notify_all();
+    }
+
+    fn wait(&self, wait: Duration) {
+        let woken = self.is_woken.lock().unwrap_or_else(|e| e.into_inner());
+        let waited = self.bell.wait_timeout_while(woken, wait, |woken| !*woken);
+        *waited.unwrap_or_else(|e| e.into_inner()).0 = false;
+    }
+}
+
+/// How long a broker is asked where a partition ends.
+const ASK: Duration = Duration::from_secs(5);
+
+impl Lane {
+    /// At the log's end, with the part's end not reached: either it is yet to be written, or marks of transactions, which nobody
+    /// is shown, stand in front of it. If the log is long enough by now, its end is looked for anew from the last
+    /// record on: what is not there then is no record.
+    fn look_behind(&self, consumer: &BaseConsumer<Context>, end: i64) -> State {
+        let Part { topic, partition, .. } = &self.part;
+        let (at, now) = (Offset::Offset(self.position), Duration::ZERO);
+        match consumer.fetch_watermarks(topic, *partition, ASK) {
+            Ok((_, there)) if there >= end && consumer.seek(topic, *partition, at, now).is_ok() => {
+                State::Confirming
+            }
+            _ => State::Reading,
+        }
+    }
+}
+
+/// Errors that do not pass by themselves.
+fn failure(kafka: &Kafka, part: &Part, error: &KafkaError) -> Option<Error> {
+    use RDKafkaErrorCode as Code;
+    let place = || format!("topic `{}`, partition {}", part.topic, part.partition);
+    match error.rdkafka_error_code()? {
+        Code::UnknownTopicOrPartition
+        | Code::UnknownTopic
+        | Code::UnknownPartition
+        | Code::UnknownTopicId => Some(Error::NoTopic(part.topic.clone())),
+        code @ (Code::AutoOffsetReset | Code::OffsetOutOfRange) => Some(Error::Gone {
+            topic: part.topic.clone(),
+            partition: part.partition,
+            reason: code.to_string(),
+        }),
+        code @ (Code::TopicAuthorizationFailed
+        | Code::GroupAuthorizationFailed
+        | Code::ClusterAuthorizationFailed
+        | Code::Fatal) => {
+            Some(Error::Refused { doing: place(), reason: format!("{code} ({})", kafka.servers()) })
+        }
+        _ => None,
+    }
+}
+
+impl std::fmt::Debug for Reader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let at: BTreeMap<_, _> =
+            self.lanes.iter().map(|lane| ((&lane.part.topic, lane.part.partition), lane.position)).collect();
+        f.debug_struct("Reader").field("kafka", &self.kafka).field("at", &at).finish()
+    }
+}

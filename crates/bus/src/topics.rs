@@ -1,0 +1,262 @@
+//! Topics: made, deleted, and where they begin and end.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use futures_executor::block_on;
+use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, TopicReplication, TopicResult};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
+use rdkafka::metadata::{Metadata, MetadataTopic};
+use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
+use rdkafka::types::RDKafkaRespErr;
+
+use crate::kafka::{Context, listen};
+use crate::{Error, Kafka};
+
+/// A connection that asks about topics; every question is answered within its timeout, or an error.
+pub struct Topics {
+    kafka: Kafka,
+    timeout: Duration,
+    consumer: BaseConsumer<Context>,
+}
+
+/// A topic to be made.
+#[derive(Clone, Debug)]
+pub struct NewTopic {
+    /// How many partitions.
+    pub partitions: i32,
+    /// Copies of each partition; `None`: as many as the brokers like.
+    pub replication: Option<i32>,
+    /// How long records are kept; `None`: as long as the brokers like.
+    pub retention: Option<Duration>,
+    /// Settings of the brokers' own, such as `cleanup.policy`.
+    pub settings: Vec<(&'static str, String)>,
+}
+
+impl Topics {
+    /// Asks the brokers whether they are there.
+    ///
+    /// # Errors
+    /// When none of them answers in time.
+    pub fn connect(kafka: &Kafka, timeout: Duration) -> Result<Topics, Error> {
+        let mut config = kafka.config();
+        config.set("isolation.level", "read_committed").set("allow.auto.create.topics", "false");
+        let consumer = config.create_with_context(Context::default()).map_err(|e| kafka.explain(&e))?;
+        let topics = Topics { kafka: kafka.clone(), timeout, consumer };
+        topics.metadata(None)?;
+        Ok(topics)
+    }
+
+    /// All topics with their numbers of partitions.
+    ///
+    /// # Errors
+    /// When the brokers do not answer.
+    pub fn list(&self) -> Result<BTreeMap<String, i32>, Error> {
+        let all = self.metadata(None)?;
+        Ok(all
+            .topics()
+            .iter()
+            .map(|topic| (topic.name().to_owned(), topic.partitions().len() as i32))
+            .collect())
+    }
+
+    /// How many partitions the topic has; `None`: there is no such topic.
+    ///
+    /// # Errors
+    /// When the brokers do not answer, or do not say.
+    pub fn partitions(&self, topic: &str) -> Result<Option<i32>, Error> {
+        let metadata = self.metadata(Some(topic))?;
+        let told = found(&metadata, topic);
+        match told.and_then(MetadataTopic::error) {
+            Some(RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART) => Ok(None),
+            // It is being made.
+            None | Some(RDKafkaRespErr::RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE) => {
+                Ok(told.map(|topic| topic.partitions().len() as i32).filter(|count| *count > 0))
+            }
+            Some(error) => Err(self.refused(format!("topic `{topic}`"), &RDKafkaErrorCode::from(error))),
+        }
+    }
+
+    /// Makes the topic where it is missing, and waits until it can be used. Says whether it was missing.
+    ///
+    /// # Errors
+    /// When the brokers do not answer, or refuse.
+    pub fn create(&self, topic: &str, wanted: &NewTopic) -> Result<bool, Error> {
+        let retention = wanted.retention.map(|kept| kept.as_millis().to_string());
+        let copies = TopicReplication::Fixed(wanted.replication.unwrap_or(-1));
+        let mut new = rdkafka::admin::NewTopic::new(topic, wanted.partitions, copies);
+        if let Some(milliseconds) = &retention {
+            new = new.set("retention.ms", milliseconds);
+        }
+        for (name, value) in &wanted.settings {
+            new = new.set(name, value);
+        }
+        let results = block_on(self.admin()?.create_topics([&new], &self.options()));
+        let is_new = match self.outcome(results, || format!("topic `{topic}` cannot be made"))? {
+            None => true,
+            Some(RDKafkaErrorCode::TopicAlreadyExists) => false,
+            Some(code) => return Err(self.refused(format!("topic `{topic}` cannot be made"), &code)),
+        };
+        self.wait_for_leaders(topic, if is_new { wanted.partitions } else { 1 })?;
+        Ok(is_new)
+    }
+
+    /// Adds partitions to the topic until there are so many. That there are already so many is fine.
+    ///
+    /// # Errors
+    /// When the brokers do not answer, or refuse.
+    pub fn grow(&self, topic: &str, partitions: i32) -> Result<(), Error> {
+        let new = NewPartitions::new(topic, partitions.max(1) as usize);
+        let results = block_on(self.admin()?.create_partitions([&new], &self.options()));
+        let doing = || format!("topic `{topic}` cannot get more partitions");
+        match self.outcome(results, doing)? {
+            None => {}
+            Some(RDKafkaErrorCode::UnknownTopicOrPartition) => return Err(Error::NoTopic(topic.to_owned())),
+            // Somebody else may have been faster.
+            Some(_) if self.partitions(topic)?.is_some_and(|count| count >= partitions) => {}
+            Some(code) => return Err(self.refused(doing(), &code)),
+        }
+        self.wait_for_leaders(topic, partitions)
+    }
+
+    /// Deletes the topic. Says whether it was there.
+    ///
+    /// # Errors
+    /// When the brokers do not answer, or refuse.
+    pub fn delete(&self, topic: &str) -> Result<bool, Error> {
+        let results = block_on(self.admin()?.delete_topics(&[topic], &self.options()));
+        let doing = || format!("topic `{topic}` cannot be deleted");
+        match self.outcome(results, doing)? {
+            None => Ok(true),
+            Some(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic) => Ok(false),
+            Some(code) => Err(self.refused(doing(), &code)),
+        }
+    }
+
+    /// Of each partition the offset of its first record, and the one behind its last (what is in an open transaction does
+    /// not count).
+    ///
+    /// # Errors
+    /// When the topic is missing, or the brokers do not answer.
+    pub fn offsets(&self, topic: &str) -> Result<Vec<Range<i64>>, Error> {
+        let firsts = self.look_up(topic, Offset::Beginning)?;
+        let ends = self.look_up(topic, Offset::End)?;
+        let range = |(first, end): (Option<i64>, Option<i64>)| {
+            let first = first.unwrap_or_default();
+            first..end.unwrap_or_default().max(first)
+        };
+        Ok(firsts.into_iter().zip(ends).map(range).collect())
+    }
+
+    /// Of each partition the offset of the first record that was written at that time or later, by the brokers' or
+    /// producers' clocks in milliseconds since 1970; where there is none, the one behind its last.
+    ///
+    /// # Errors
+    /// When the topic is missing, or the brokers do not answer.
+    pub fn offsets_at(&self, topic: &str, milliseconds: i64) -> Result<Vec<i64>, Error> {
+        let found = self.look_up(topic, Offset::Offset(milliseconds.max(0)))?;
+        let ends = self.look_up(topic, Offset::End)?;
+        Ok(found.into_iter().zip(ends).map(|(found, end)| found.or(end).unwrap_or_default()).collect())
+    }
+
+    /// Kafka keeps times where offsets go.
+    fn look_up(&self, topic: &str, time: Offset) -> Result<Vec<Option<i64>>, Error> {
+        let partitions = self.partitions(topic)?.ok_or_else(|| Error::NoTopic(topic.to_owned()))?;
+        let doing = || format!("offsets of topic `{topic}`");
+        let mut list = TopicPartitionList::new();
+        for partition in 0..partitions {
+            list.add_partition_offset(topic, partition, time).map_err(|e| self.explain(&e, doing))?;
+        }
+        let answer =
+            self.consumer.offsets_for_times(list, self.timeout).map_err(|e| self.explain(&e, doing))?;
+        offsets(&answer).map_err(|e| self.explain(&e, doing))
+    }
+
+    fn metadata(&self, topic: Option<&str>) -> Result<Metadata, Error> {
+        let answer = self.consumer.fetch_metadata(topic, self.timeout);
+        answer.map_err(|e| self.explain(&e, || "the brokers' topics".to_owned()))
+    }
+
+    /// After it was made, a topic is told of before its partitions can be used.
+    fn wait_for_leaders(&self, topic: &str, partitions: i32) -> Result<(), Error> {
+        let begun = Instant::now();
+        loop {
+            let metadata = self.metadata(Some(topic))?;
+            let told = found(&metadata, topic).map_or(&[][..], MetadataTopic::partitions);
+            let ready = told.iter().filter(|partition| partition.leader() >= 0).count();
+            if ready as i32 >= partitions {
+                return Ok(());
+            }
+            if begun.elapsed() > self.timeout {
+                let reason = format!("{ready} of {partitions} partitions have a leader");
+                return Err(Error::Refused { doing: format!("topic `{topic}`"), reason });
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Made for each change: they are rare, and it keeps a thread.
+    fn admin(&self) -> Result<AdminClient<DefaultClientContext>, Error> {
+        self.kafka.config().create().map_err(|e| self.kafka.explain(&e))
+    }
+
+    fn options(&self) -> AdminOptions {
+        AdminOptions::new().request_timeout(Some(self.timeout)).operation_timeout(Some(self.timeout))
+    }
+
+    /// What became of a change to one topic; `None`: it is done.
+    fn outcome(
+        &self,
+        results: KafkaResult<Vec<TopicResult>>,
+        doing: impl Fn() -> String,
+    ) -> Result<Option<RDKafkaErrorCode>, Error> {
+        let results = results.map_err(|e| self.explain(&e, doing))?;
+        Ok(results.into_iter().find_map(|result| result.err().map(|(_, code)| code)))
+    }
+
+    fn explain(&self, error: &KafkaError, doing: impl Fn() -> String) -> Error {
+        explain(&self.kafka, &self.consumer, error, doing)
+    }
+
+    fn refused(&self, doing: String, code: &RDKafkaErrorCode) -> Error {
+        Error::Refused { doing, reason: code.to_string() }
+    }
+}
+
+/// In the order of partitions.
+pub(crate) fn offsets(list: &TopicPartitionList) -> KafkaResult<Vec<Option<i64>>> {
+    let offset = |element: &rdkafka::topic_partition_list::TopicPartitionListElem<'_>| {
+        element.error()?;
+        Ok(match element.offset() {
+            Offset::Offset(offset) => Some(offset),
+            _ => None,
+        })
+    };
+    let mut elements = list.elements();
+    elements.sort_by_key(|element| element.partition());
+    elements.iter().map(offset).collect()
+}
+
+fn found<'a>(metadata: &'a Metadata, topic: &str) -> Option<&'a MetadataTopic> {
+    metadata.topics().iter().find(|told| told.name() == topic)
+}
+
+/// An error of a question: nobody answered, or what was answered.
+pub(crate) fn explain(
+    kafka: &Kafka,
+    consumer: &BaseConsumer<Context>,
+    error: &KafkaError,
+    doing: impl Fn() -> String,
+) -> Error {
+    use RDKafkaErrorCode as Code;
+    match error.rdkafka_error_code() {
+        None
+        | Some(
+            Code::BrokerTransportFailure | Code::OperationTimedOut | Code::AllBrokersDown | Code::Resolve,
+        ) => kafka.unreachable(listen(consumer)),
+        Some(code) => Error::Refused { doing: doing(), reason: code.to_string() },
+    }
+}

@@ -1,0 +1,131 @@
+//! Brokers that are not there, go and come back: what is said, what waits, what is dropped, and that nothing comes twice.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use bus::{Away, Error, Handed, Kafka, Next, Part, Producer, ProducerConfig, Reader, Topics, Until};
+use testkit::cluster::{Cluster, Parts};
+use testkit::programs::{PATIENCE, free_port, wait_for};
+
+use crate::{TMP, kafka, read, texts, topic};
+
+fn nobody() -> Kafka {
+    Kafka::new(&format!("127.0.0.1:{}", free_port()), []).expect("an address")
+}
+
+fn small(away: Away) -> ProducerConfig {
+    ProducerConfig { bytes_max: 30_000, away, ..ProducerConfig::default() }
+}
+
+#[test]
+fn who_does_not_answer_is_named() {
+    let check = |kafka: &Kafka, reason: &str| {
+        let begun = Instant::now();
+        let error = Topics::connect(kafka, Duration::from_secs(3)).err().expect("nobody is there");
+        assert_eq!(error.to_string(), format!("no broker answers at {}: {reason}", kafka.servers()));
+        assert!(begun.elapsed() < PATIENCE);
+    };
+    check(&nobody(), "Connection refused");
+    // Somebody who takes connections and says nothing.
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = silent.local_addr().expect("its address").to_string();
+    check(&Kafka::new(&address, []).expect("an address"), "no answer in time");
+}
+
+#[test]
+fn without_brokers_records_are_dropped_or_wait_within_bounds() {
+    let stop = Arc::new(AtomicBool::new(false));
+    let start = |away| {
+        let mut producer = Producer::new(&nobody(), small(away), stop.clone()).expect("a producer");
+        let target = producer.target("t", 0);
+        (producer, target)
+    };
+    let (dropping, target) = start(Away::Drop);
+    let handed: Vec<Handed> =
+        (0..200).map(|_| dropping.send(target, None, &[7; 44]).expect("it drops")).collect();
+    let counters = dropping.counters();
+    // 44 bytes and 256 for what is around them.
+    assert_eq!((counters.records, counters.dropped_full, counters.in_flight), (100, 100, 100));
+    assert_eq!((counters.bytes, counters.in_flight_bytes), (4400, 30_000));
+    assert!(counters.oldest.is_some());
+    assert_eq!(handed.iter().map(|one| one.dropped).sum::<u64>(), 100);
+    let error = dropping.flush(Duration::from_millis(100)).expect_err("nobody acknowledges");
+    assert!(matches!(error, Error::NotFlushed { records: 100, .. }), "{error}");
+
+    let (blocking, target) = start(Away::Block);
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| {
+            let mut taken = 0;
+            loop {
+                match blocking.send(target, None, &[7; 44]) {
+                    Ok(handed) => taken += handed.taken,
+                    Err(error) => return (taken, error),
+                }
+            }
+        });
+        wait_for("a full buffer", || match blocking.counters().in_flight {
+            100 => Ok(()),
+            other => Err(other.to_string()),
+        });
+        assert!(!waiting.is_finished());
+        stop.store(true, Ordering::Relaxed);
+        let (taken, error) = waiting.join().expect("it stops");
+        assert_eq!(taken, 100);
+        assert!(matches!(error, Error::Stopped(_)), "{error}");
+    });
+    assert_eq!(blocking.counters().dropped_full, 0);
+}
+
+/// A broker is killed under a producer that waits for room and a reader that follows, and comes back: everything arrives
+/// once and in order.
+#[test]
+fn a_broker_that_is_killed_and_comes_back_costs_nothing() {
+    let Some(cluster) = Cluster::start(Path::new(TMP), "bus-away", Parts::Kafka(1)) else { return };
+    let kafka = kafka(&cluster);
+    let topic = topic(&kafka, "away", 1);
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut producer = Producer::new(&kafka, small(Away::Block), stop).expect("a producer");
+    let target = producer.target(&topic, 0);
+    let mut reader = Reader::new(&kafka, 1 << 20).expect("a reader");
+    let part = Part { topic: topic.clone(), partition: 0, from: 0, until: Until::Forever };
+    let part = reader.add(part).expect("a partition");
+    let total = 40_000;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 0..total {
+                producer.send(target, None, number.to_string().as_bytes()).expect("it waits");
+            }
+            producer.flush(2 * PATIENCE).expect("acknowledged");
+        });
+        wait_for("the first acknowledgments", || match producer.counters().acknowledged {
+            0..1000 => Err("fewer".to_owned()),
+            _ => Ok(()),
+        });
+        cluster.kill("broker-1");
+        wait_for("somebody who waits", || match producer.counters() {
+            full if full.in_flight_bytes > 29_000 && full.oldest > Some(Duration::from_secs(1)) => Ok(()),
+            other => Err(format!("{other:?}")),
+        });
+        assert!(producer.counters().in_flight_bytes <= 30_000);
+        cluster.start_again("broker-1");
+        let mut seen = 0_u64;
+        let begun = Instant::now();
+        while seen < total {
+            assert!(begun.elapsed() < 2 * PATIENCE, "{reader:?}: {}", reader.trouble());
+            if let Next::Record(record) =
+                reader.next(part, Duration::from_millis(100)).expect("it comes back")
+            {
+                assert_eq!(record.payload(), seen.to_string().as_bytes());
+                seen += 1;
+            }
+        }
+    });
+    let counters = producer.counters();
+    assert_eq!((counters.records, counters.acknowledged, counters.in_flight), (total, total, 0));
+    assert_eq!((counters.bytes, counters.in_flight_bytes), (counters.acknowledged_bytes, 0));
+    assert_eq!((counters.dropped_full, counters.dropped_refused, counters.oldest), (0, 0, None));
+    assert_eq!(read(&kafka, &topic, 0, 0, Until::End), texts(0..total));
+}

@@ -1,0 +1,93 @@
+//! The bus against real brokers, with readers and writers of others as witnesses.
+
+mod away;
+mod lanes;
+mod reading;
+mod witnesses;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
+
+use bus::{Kafka, NewTopic, Next, Part, Producer, ProducerConfig, Reader, Topics, Until};
+use testkit::cluster::{Cluster, Parts};
+use testkit::programs::PATIENCE;
+
+const TMP: &str = env!("CARGO_TARGET_TMPDIR");
+
+fn tmp() -> PathBuf {
+    PathBuf::from(TMP)
+}
+
+/// One broker for all tests that run at a time; ended with the last of them.
+fn broker() -> Option<Arc<Cluster>> {
+    static SHARED: Mutex<Weak<Cluster>> = Mutex::new(Weak::new());
+    let mut shared = SHARED.lock().unwrap_or_else(|e| e.into_inner());
+    if let Some(cluster) = shared.upgrade() {
+        return Some(cluster);
+    }
+    let cluster = Arc::new(Cluster::start(Path::new(TMP), "bus", Parts::Kafka(1))?);
+    *shared = Arc::downgrade(&cluster);
+    Some(cluster)
+}
+
+fn kafka(cluster: &Cluster) -> Kafka {
+    Kafka::new(&cluster.kafka, []).expect("an address")
+}
+
+fn topics(kafka: &Kafka) -> Topics {
+    Topics::connect(kafka, PATIENCE).expect("a broker")
+}
+
+/// A topic for one test.
+fn topic(kafka: &Kafka, name: &str, partitions: i32) -> String {
+    let new = NewTopic { partitions, replication: None, retention: None, settings: Vec::new() };
+    assert_eq!(topics(kafka).create(name, &new), Ok(true));
+    name.to_owned()
+}
+
+fn producer(kafka: &Kafka) -> Producer {
+    Producer::new(kafka, ProducerConfig::default(), Arc::new(AtomicBool::new(false))).expect("a producer")
+}
+
+/// Writes numbers as text.
+fn write(kafka: &Kafka, topic: &str, partition: i32, numbers: std::ops::Range<u64>) {
+    let mut producer = producer(kafka);
+    let target = producer.target(topic, partition);
+    for number in numbers {
+        producer.send(target, None, number.to_string().as_bytes()).expect("room");
+    }
+    producer.flush(PATIENCE).expect("acknowledged");
+}
+
+/// Everything until the part is over.
+fn read(kafka: &Kafka, topic: &str, partition: i32, from: i64, until: Until) -> Vec<String> {
+    let mut reader = Reader::new(kafka, 1 << 20).expect("a reader");
+    let part = Part { topic: topic.to_owned(), partition, from, until };
+    let part = reader.add(part).expect("a partition");
+    let mut texts = Vec::new();
+    let begun = Instant::now();
+    loop {
+        assert!(begun.elapsed() < PATIENCE, "{reader:?}: {}", reader.trouble());
+        match reader.next(part, Duration::from_millis(100)).expect("it can be read") {
+            Next::Record(record) => texts.push(String::from_utf8_lossy(record.payload()).into_owned()),
+            Next::Nothing | Next::CaughtUp => {}
+            Next::Over => return texts,
+        }
+    }
+}
+
+fn texts(numbers: std::ops::Range<u64>) -> Vec<String> {
+    numbers.map(|number| number.to_string()).collect()
+}
+
+/// What a Python script says.
+fn ask(python: &Path, script: &str, arguments: &[&str]) -> String {
+    let mut command = Command::new(python);
+    let asked = command.args(["-c", script]).args(arguments).stdin(Stdio::null()).output().expect("it runs");
+    let complaint = String::from_utf8_lossy(&asked.stderr);
+    assert!(asked.status.success(), "{complaint}");
+    String::from_utf8(asked.stdout).expect("UTF-8")
+}

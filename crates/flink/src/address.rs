@@ -1,0 +1,107 @@
+//! Addresses as people write them, taken apart from what is secret in them; and whose certificates are trusted there.
+
+use std::fs;
+use std::path::Path;
+
+use ureq::http::Uri;
+use ureq::tls::{PemItem, RootCerts, parse_pem};
+
+use crate::error::Error;
+use crate::options::Authorization;
+
+/// Most bytes of a file with certificates.
+const PEM_BYTES_MAX: u64 = 16 << 20;
+
+/// An address without what is secret in it, and that.
+pub(crate) fn address(whom: &str, url: &str) -> Result<(String, Option<Authorization>), Error> {
+    // What is wrong with an address is said without it: it may hold a password.
+    let wrong = |why: &str| Error::WrongUse(format!("the address of {whom} {why}, as http://127.0.0.1:8083"));
+    let (scheme, rest) =
+        url.trim().split_once("://").ok_or_else(|| wrong("begins with http:// or https://"))?;
+    if scheme != "http" && scheme != "https" {
+        return Err(wrong("begins with http:// or https://"));
+    }
+    let end = rest.find('/').unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let (user, host) = match authority.rsplit_once('@') {
+        Some((user, host)) => (Some(user), host),
+        None => (None, authority),
+    };
+    let base = format!("{scheme}://{host}{}", path.trim_end_matches('/'));
+    if host.is_empty() || path.contains(['?', '#']) || base.parse::<Uri>().is_err() {
+        return Err(wrong("names a host, a port and at most a path"));
+    }
+    let secret = user.map(|user| {
+        let (name, password) = user.split_once(':').unwrap_or((user, ""));
+        Authorization::basic(&decoded(name), &decoded(password))
+    });
+    Ok((base, secret))
+}
+
+/// `%40` is `@`, in an address.
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((&first, behind)) = rest.split_first() {
+        let hex = behind.get(..2).and_then(|two| u8::from_str_radix(str::from_utf8(two).ok()?, 16).ok());
+        rest = behind;
+        bytes.push(match (first, hex) {
+            (b'%', Some(byte)) => {
+                rest = &behind[2..];
+                byte
+            }
+            _ => first,
+        });
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The authorities in a file.
+pub(crate) fn authorities(path: &Path) -> Result<RootCerts, Error> {
+    let wrong = |why: String| Error::WrongUse(format!("{}: {why}", path.display()));
+    let size = fs::metadata(path).map_err(|error| wrong(error.to_string()))?.len();
+    if size > PEM_BYTES_MAX {
+        return Err(wrong("that is no file of certificates".into()));
+    }
+    let text = fs::read(path).map_err(|error| wrong(error.to_string()))?;
+    let found: Vec<_> = parse_pem(&text)
+        .filter_map(|item| match item {
+            Ok(PemItem::Certificate(certificate)) => Some(certificate),
+            _ => None,
+        })
+        .collect();
+    match found.is_empty() {
+        true => Err(wrong("it has no certificate (PEM)".into())),
+        false => Ok(RootCerts::Specific(found.into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_taken_apart_and_secrets_hidden() {
+        let of = |url: &str| address("the gateway", url);
+        for (url, base, header) in [
+            ("http://127.0.0.1:8083", "http://127.0.0.1:8083", None),
+            (" https://flink.example/gw/ ", "https://flink.example/gw", None),
+            ("http://[::1]:1/", "http://[::1]:1", None),
+            ("http://me:p%40ss@h:1", "http://h:1", Some("Basic bWU6cEBzcw==")),
+            ("http://me@h:1", "http://h:1", Some("Basic bWU6")),
+        ] {
+            let (found, secret) = of(url).expect(url);
+            assert_eq!((found.as_str(), secret.as_ref().map(Authorization::header)), (base, header), "{url}");
+        }
+        for url in
+            ["", "h:1", "ftp://h", "http://", "http://me:secret@", "http://h/?secret", "http://a b/secret"]
+        {
+            let said = of(url).expect_err(url).to_string();
+            assert!(
+                !said.contains("secret") && said.starts_with("the address of the gateway"),
+                "{url}: {said}"
+            );
+        }
+        assert_eq!(format!("{:?}", Authorization::bearer("secret")), "***");
+    }
+}

@@ -1,0 +1,180 @@
+//! Flink's own REST API, which the JobManager has: how jobs do, in more detail than the gateway tells, and another way to end them.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::error::Error;
+use crate::http::{Answer, Http, Repeat};
+use crate::options::Options;
+use crate::said::Said;
+use crate::state::State;
+
+/// Time for an address that was only learned to answer.
+const LEARNED: Duration = Duration::from_secs(3);
+
+/// See the module's text.
+pub struct Cluster {
+    http: Http,
+    patience: Duration,
+}
+
+/// A job's checkpoints since it was started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Checkpoints {
+    /// That were completed.
+    pub completed: u64,
+    /// That failed.
+    pub failed: u64,
+    /// When the last complete one was, in milliseconds since 1970.
+    pub completed_ms: Option<u64>,
+    /// Why the last one failed that did.
+    pub why: Option<String>,
+}
+
+/// How a stop with a savepoint goes.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// Flink is at it.
+    InProgress,
+    /// Where the savepoint lies.
+    Done(String),
+    /// It did not work; the job runs on.
+    Failed(Said),
+}
+
+impl Cluster {
+    /// At an address.
+    ///
+    /// # Errors
+    /// Where something else than Flink answers, or nobody.
+    pub fn at(url: &str, options: &Options) -> Result<Cluster, Error> {
+        let http = Http::new("Flink's REST API", url, options)?;
+        let answer = http.ask("GET", "/config", None, Repeat::Harmless, Duration::ZERO)?;
+        match answer.body["flink-version"].is_string() {
+            true => Ok(Cluster { http, patience: options.patience }),
+            false => Err(http.foreign(&answer)),
+        }
+    }
+
+    /// Where the gateway says that it is. Behind a gateway far away that may be nowhere from here, which is no error.
+    pub(crate) fn learned(properties: &Value, options: &Options, gateway: &Http) -> Option<Cluster> {
+        let text = |name: &str| properties[name].as_str();
+        let host = text("rest.address")?;
+        let is_near = |host: &str| host.starts_with("127.") || matches!(host, "localhost" | "::1" | "[::1]");
+        // What listens on this machine is another's, unless the gateway is on it.
+        if host == "0.0.0.0" || is_near(host) && !is_near(gateway.host()) {
+            return None;
+        }
+        let scheme = if text("security.ssl.rest.enabled") == Some("true") { "https" } else { "http" };
+        let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+        let url = format!("{scheme}://{host}:{}", text("rest.port").unwrap_or("8081"));
+        // Whoever is there, it is not whom the secret was meant for.
+        let options = Options { authorization: None, answer: options.answer.min(LEARNED), ..options.clone() };
+        Cluster::at(&url, &options).ok()
+    }
+
+    /// What it is called in sentences.
+    #[must_use]
+    pub fn whom(&self) -> String {
+        self.http.whom()
+    }
+
+    fn get(&self, path: &str) -> Result<Answer, Error> {
+        self.http.ask("GET", path, None, Repeat::Harmless, Duration::ZERO)
+    }
+
+    /// A job's part of the API; `None`: the cluster knows no such job.
+    pub(crate) fn of_job(&self, job: &str, path: &str) -> Result<Option<Value>, Error> {
+        let answer = self.get(&format!("/jobs/{job}{path}"))?;
+        match answer.status {
+            404 if answer.stack().contains(job) => Ok(None),
+            200 => Ok(Some(answer.body)),
+            _ => Err(self.http.foreign(&answer)),
+        }
+    }
+
+    pub(crate) fn state(&self, job: &str) -> Result<Option<State>, Error> {
+        let Some(found) = self.of_job(job, "")? else { return Ok(None) };
+        let Some(word) = found["state"].as_str() else {
+            return Err(Error::Foreign(format!("{} tells no state of job {job}", self.whom())));
+        };
+        let counts = found["status-counts"].as_object();
+        let sum = |of: fn(&str) -> bool| -> u64 {
+            let counts = counts.into_iter().flatten().filter(|(name, _)| of(name));
+            counts.filter_map(|(_, number)| number.as_u64()).sum()
+        };
+        let tasks = sum(|_| true);
+        let at_work = sum(|name| matches!(name, "RUNNING" | "FINISHED"));
+        let was_restarted = found["timestamps"]["RESTARTING"].as_u64().is_some_and(|ms| ms > 0);
+        Ok(Some(match State::of(word) {
+            // A job "runs" also while its tasks wait for somebody to run them.
+            State::Running if at_work < tasks && was_restarted => State::Restarting { why: self.why(job) },
+            State::Running if at_work < tasks => State::Starting { at_work, tasks },
+            State::Restarting { .. } => State::Restarting { why: self.why(job) },
+            State::Failed { .. } => State::Failed { why: self.why(job) },
+            state => state,
+        }))
+    }
+
+    /// The last thing that went wrong with a job.
+    fn why(&self, job: &str) -> Option<Said> {
+        let found = self.of_job(job, "/exceptions?maxExceptions=1").ok()??;
+        let last = &found["exceptionHistory"]["entries"][0]["stacktrace"];
+        Some(Said::of(last.as_str().or(found["root-exception"].as_str())?))
+    }
+
+    /// A job's checkpoints; `None`: the cluster knows no such job.
+    ///
+    /// # Errors
+    /// Where nobody answers.
+    pub fn checkpoints(&self, job: &str) -> Result<Option<Checkpoints>, Error> {
+        let Some(found) = self.of_job(job, "/checkpoints")? else { return Ok(None) };
+        let latest = &found["latest"];
+        Ok(Some(Checkpoints {
+            completed: found["counts"]["completed"].as_u64().unwrap_or(0),
+            failed: found["counts"]["failed"].as_u64().unwrap_or(0),
+            completed_ms: latest["completed"]["latest_ack_timestamp"].as_u64(),
+            why: latest["failed"]["failure_message"].as_str().map(|text| Said::of(text).sentence),
+        }))
+    }
+
+    pub(crate) fn cancel(&self, job: &str) -> Result<(), Error> {
+        let path = format!("/jobs/{job}?mode=cancel");
+        self.http.ask("PATCH", &path, None, Repeat::Harmless, self.patience).map(|_| ())
+    }
+
+    /// Asks a job to flush all it has and end; gives the request's number.
+    pub(crate) fn drain(&self, job: &str) -> Result<String, Error> {
+        let path = format!("/jobs/{job}/stop");
+        let body = json!({"drain": true});
+        let answer = self.http.ask("POST", &path, Some(&body), Repeat::Harmless, Duration::ZERO)?;
+        let is_plain = |id: &&str| id.len() <= 64 && id.bytes().all(|b| b.is_ascii_alphanumeric());
+        match answer.body["request-id"].as_str().filter(is_plain) {
+            Some(request) => Ok(request.to_owned()),
+            None => Err(self.http.foreign(&answer)),
+        }
+    }
+
+    pub(crate) fn drained(&self, job: &str, request: &str) -> Result<Stop, Error> {
+        let Some(found) = self.of_job(job, &format!("/savepoints/{request}"))? else {
+            return Err(Error::Refused(format!("{} knows nothing of that stop", self.whom())));
+        };
+        if found["status"]["id"].as_str() == Some("IN_PROGRESS") {
+            return Ok(Stop::InProgress);
+        }
+        let operation = &found["operation"];
+        Ok(match operation["location"].as_str() {
+            Some(path) => Stop::Done(path.to_owned()),
+            None => {
+                Stop::Failed(Said::of(operation["failure-cause"]["stack-trace"].as_str().unwrap_or_default()))
+            }
+        })
+    }
+
+    /// Asks for a savepoint to be deleted; whether it is, nobody waits for.
+    pub(crate) fn dispose(&self, savepoint: &str) {
+        let body = json!({"savepoint-path": savepoint});
+        let _ = self.http.ask("POST", "/savepoint-disposal", Some(&body), Repeat::Harmless, Duration::ZERO);
+    }
+}

@@ -1,0 +1,224 @@
+//! A SQL Gateway. To whoever uses it, its session never ends: one that died is made anew, with the same properties, and with the
+//! statements that were prepared, in their order.
+
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::cluster::Cluster;
+use crate::error::Error;
+use crate::http::{Http, Repeat};
+use crate::options::Options;
+use crate::rows::Rows;
+use crate::session::{self, Session, Trouble};
+use crate::version::{OLDEST, Version};
+
+/// So often a statement is tried whose session is gone each time.
+const TRIES: usize = 3;
+
+/// See the module's text. It may be used by several threads at once.
+pub struct Gateway {
+    inner: Arc<Inner>,
+    cluster: Option<Cluster>,
+    version: Version,
+    /// Dropped, it ends the thread that keeps the session alive.
+    _beats: mpsc::Sender<()>,
+}
+
+struct Inner {
+    http: Http,
+    options: Options,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The session's handle, while there is one.
+    handle: Option<String>,
+    prepared: Vec<String>,
+}
+
+/// Whether a statement does harm when it is carried out twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Again {
+    /// It does not.
+    Harmless,
+    /// It may.
+    Harmful,
+}
+
+impl Gateway {
+    /// Opens a session.
+    ///
+    /// # Errors
+    /// Where nobody answers, or somebody else than a gateway that is new enough.
+    pub fn open(url: &str, options: Options) -> Result<Gateway, Error> {
+        let http = Http::new("the SQL Gateway", url, &options)?;
+        let version = version(&http)?;
+        let handle = session::open(&http, &options, Duration::ZERO)?;
+        let properties = Session { http: &http, handle: &handle, options: &options }.properties()?;
+        let cluster = match &options.cluster {
+            Some(url) => Some(Cluster::at(url, &options)?),
+            None => Cluster::learned(&properties, &options, &http),
+        };
+        let every = options.beat.unwrap_or_else(|| session::beat_every(&properties));
+        let state = Mutex::new(State { handle: Some(handle), prepared: Vec::new() });
+        let inner = Arc::new(Inner { http, options, state });
+        let beats = keep_alive(&inner, every);
+        Ok(Gateway { inner, cluster, version, _beats: beats })
+    }
+
+    /// Which Flink it is.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// Flink's own REST API, if it is known and was within reach when the session was opened.
+    #[must_use]
+    pub fn cluster(&self) -> Option<&Cluster> {
+        self.cluster.as_ref()
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.inner.options
+    }
+
+    /// Executes a statement that makes what later ones need (`CREATE TABLE`, `SET`, `ADD JAR`), and does so again in each session to
+    /// come.
+    ///
+    /// # Errors
+    /// What Flink has against it; it is not kept then.
+    pub fn prepare(&self, statement: &str) -> Result<Rows, Error> {
+        let rows = self.run(statement, &[], Again::Harmless)?;
+        self.inner.state().prepared.push(statement.to_owned());
+        Ok(rows)
+    }
+
+    /// Executes a statement once. What it makes is gone with the session, but for jobs.
+    ///
+    /// # Errors
+    /// What Flink has against it; [`Error::Unclear`] where the gateway went away in the midst of it.
+    pub fn execute(&self, statement: &str) -> Result<Rows, Error> {
+        self.run(statement, &[], Again::Harmful)
+    }
+
+    /// The same, with a configuration for this statement alone.
+    pub(crate) fn run(&self, statement: &str, config: &[(&str, &str)], again: Again) -> Result<Rows, Error> {
+        let mut why = String::new();
+        for _ in 0..TRIES {
+            let handle = self.inner.handle()?;
+            match self.inner.session(&handle).run(statement, config) {
+                Ok(rows) => return Ok(rows),
+                Err(Trouble::Error(error)) => return Err(error),
+                Err(Trouble::Late(why)) => return Err(Error::Unclear(why)),
+                Err(Trouble::Gone) => self.inner.forget(&handle),
+                Err(Trouble::Broken(broken)) => {
+                    if again == Again::Harmful {
+                        return Err(Error::Unclear(broken));
+                    }
+                    why = broken;
+                    self.inner.forget(&handle);
+                }
+            }
+        }
+        Err(Error::Unreachable(format!("{} loses each session: {why}", self.inner.http.whom())))
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        if let Some(handle) = self.inner.state().handle.take() {
+            self.inner.session(&handle).close();
+        }
+    }
+}
+
+impl Inner {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn session<'s>(&'s self, handle: &'s str) -> Session<'s> {
+        Session { http: &self.http, handle, options: &self.options }
+    }
+
+    /// The session's handle; a new one, prepared, if there is none.
+    fn handle(&self) -> Result<String, Error> {
+        let mut state = self.state();
+        if let Some(handle) = &state.handle {
+            return Ok(handle.clone());
+        }
+        let handle = session::open(&self.http, &self.options, self.options.patience)?;
+        for statement in &state.prepared {
+            if let Err(trouble) = self.session(&handle).run(statement, &[]) {
+                return Err(match trouble {
+                    Trouble::Error(error) => error,
+                    Trouble::Gone => Error::Unreachable(format!("{} loses each session", self.http.whom())),
+                    Trouble::Broken(why) | Trouble::Late(why) => Error::Unreachable(why),
+                });
+            }
+        }
+        state.handle = Some(handle.clone());
+        Ok(handle)
+    }
+
+    /// This session is gone; another thread may have made the next one.
+    fn forget(&self, gone: &str) {
+        let mut state = self.state();
+        if state.handle.as_deref() == Some(gone) {
+            state.handle = None;
+        }
+    }
+
+    fn beat(&self) {
+        let Some(handle) = self.state().handle.clone() else { return };
+        // Of one who does not answer nothing is known.
+        if matches!(self.session(&handle).beat(), Ok(false)) {
+            self.forget(&handle);
+        }
+    }
+}
+
+/// Says in the session that we are still here, until the sender is dropped.
+fn keep_alive(inner: &Arc<Inner>, every: Duration) -> mpsc::Sender<()> {
+    let (sender, receiver) = mpsc::channel();
+    let inner = Arc::downgrade(inner);
+    thread::spawn(move || {
+        while receiver.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+            match inner.upgrade() {
+                Some(inner) => inner.beat(),
+                None => return,
+            }
+        }
+    });
+    sender
+}
+
+/// Which Flink answers, if it is one.
+fn version(http: &Http) -> Result<Version, Error> {
+    let ask = |path: &str| http.ask("GET", path, None, Repeat::Harmless, Duration::ZERO);
+    let answer = ask("/v1/info")?;
+    let said = answer.body["version"].as_str();
+    let (true, Some(said)) = (answer.is_fine(), said.filter(|_| answer.body["productName"].is_string()))
+    else {
+        let other = ask("/config")?;
+        return Err(match &other.body["flink-version"] {
+            Value::String(_) => Error::WrongUse(format!(
+                "{} is Flink's own REST API: the SQL Gateway's address is wanted (usually port 8083)",
+                http.whom()
+            )),
+            _ => http.foreign(&answer),
+        });
+    };
+    match Version::parse(said) {
+        Some(version) if version >= OLDEST => Ok(version),
+        Some(_) => {
+            Err(Error::TooOld(format!("{} is Flink {said}: {OLDEST} or later is needed", http.whom())))
+        }
+        None => Err(Error::Foreign(format!("{} calls itself Flink {said:?}", http.whom()))),
+    }
+}

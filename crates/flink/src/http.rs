@@ -1,0 +1,261 @@
+//! Requests to one address, each bounded in time and bytes. A request that nobody can have heard is made again until patience ends; one
+//! that somebody may have heard only where that does no harm.
+
+use std::io::ErrorKind;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use ureq::Agent;
+use ureq::http::Request;
+use ureq::tls::TlsConfig;
+
+use crate::address::{address, authorities};
+use crate::error::Error;
+use crate::options::{Authorization, Options};
+use crate::said::Said;
+
+/// Longest pause before somebody who did not answer is asked again.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// Time for what is only polite.
+const FAREWELL: Duration = Duration::from_secs(3);
+/// Longest time for a connection to be made.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// Whether a request does harm when it is carried out twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Repeat {
+    /// It does not.
+    Harmless,
+    /// It may.
+    Harmful,
+}
+
+/// An answer with a status.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    /// Null, if the body is no JSON.
+    pub(crate) body: Value,
+    text: String,
+}
+
+impl Answer {
+    pub(crate) fn is_fine(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    /// The stacks that Flink answers with in place of what was asked for.
+    pub(crate) fn stack(&self) -> String {
+        let errors = self.body["errors"].as_array();
+        let texts: Vec<&str> = errors.into_iter().flatten().filter_map(Value::as_str).collect();
+        texts.join("\n")
+    }
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+enum Failure {
+    /// Nobody can have heard the request.
+    Unheard(String),
+    /// Somebody may have.
+    Unanswered(String),
+    /// What was answered cannot be read.
+    Unreadable(String),
+}
+
+/// Whom requests go to.
+pub(crate) struct Http {
+    agent: Agent,
+    base: String,
+    /// What it is called in sentences.
+    whom: &'static str,
+    authorization: Option<Authorization>,
+    answer: Duration,
+    bytes_max: u64,
+}
+
+impl Http {
+    /// At an address, which may hold a name and a password.
+    pub(crate) fn new(whom: &'static str, url: &str, options: &Options) -> Result<Http, Error> {
+        let (base, in_url) = address(whom, url)?;
+        let roots = options.authorities.as_deref().map(authorities).transpose()?;
+        let tls = roots.into_iter().fold(TlsConfig::builder(), |tls, roots| tls.root_certs(roots));
+        let config = Agent::config_builder()
+            .tls_config(tls.build())
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .timeout_connect(Some(CONNECT.min(options.answer)))
+            // A connection that died while it lay idle would leave open whether a request was heard.
+            .max_idle_connections(0)
+            .user_agent(concat!("netalytics/", env!("CARGO_PKG_VERSION")));
+        Ok(Http {
+            agent: config.build().into(),
+            base,
+            whom,
+            authorization: in_url.or_else(|| options.authorization.clone()),
+            answer: options.answer,
+            bytes_max: options.answer_bytes_max,
+        })
+    }
+
+    /// Whom requests go to, for a sentence; without what is secret.
+    pub(crate) fn whom(&self) -> String {
+        format!("{} at {}", self.whom, self.base)
+    }
+
+    /// The host's name in its address.
+    pub(crate) fn host(&self) -> &str {
+        let rest = self.base.split_once("://").map_or("", |(_, rest)| rest);
+        let authority = rest.split('/').next().unwrap_or(rest);
+        match authority.rsplit_once(':') {
+            Some((host, port)) if port.bytes().all(|b| b.is_ascii_digit()) => host,
+            _ => authority,
+        }
+    }
+
+    /// Asks once, and again until `patience` ends.
+    pub(crate) fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+        repeat: Repeat,
+        patience: Duration,
+    ) -> Result<Answer, Error> {
+        let begun = Instant::now();
+        let mut pause = Duration::from_millis(50);
+        loop {
+            let asked = self.ask_once(method, path, body, self.answer);
+            let may_again = match &asked {
+                Err(Failure::Unheard(_)) => true,
+                Err(Failure::Unanswered(_)) => repeat == Repeat::Harmless,
+                // A proxy says so of whom it asks for us.
+                Ok(answer) => matches!(answer.status, 502..=504) && repeat == Repeat::Harmless,
+                Err(Failure::Unreadable(_)) => false,
+            };
+            if !may_again || begun.elapsed() + pause > patience {
+                return self.told(asked, repeat);
+            }
+            thread::sleep(pause);
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    fn told(&self, asked: Result<Answer, Failure>, repeat: Repeat) -> Result<Answer, Error> {
+        let whom = self.whom();
+        let answer = match asked {
+            Ok(answer) => answer,
+            Err(Failure::Unheard(why)) => {
+                return Err(Error::Unreachable(format!("cannot ask {whom}: {why}")));
+            }
+            Err(Failure::Unanswered(why)) => {
+                let sentence = format!("{whom} gives no answer: {why}");
+                return Err(match repeat {
+                    Repeat::Harmless => Error::Unreachable(sentence),
+                    Repeat::Harmful => Error::Unclear(sentence),
+                });
+            }
+            Err(Failure::Unreadable(why)) => {
+                return Err(Error::Foreign(format!("what {whom} answers cannot be read: {why}")));
+            }
+        };
+        match answer.status {
+            401 => Err(Error::Refused(format!("{whom} wants to know who asks (status 401)"))),
+            403 => Err(Error::Refused(format!("{whom} does not let us (status 403)"))),
+            502..=504 => {
+                Err(Error::Unreachable(format!("{whom} cannot be reached: status {}", answer.status)))
+            }
+            300..=399 => Err(Error::Foreign(format!(
+                "{whom} answers with status {}: give the address that it leads to",
+                answer.status
+            ))),
+            _ => Ok(answer),
+        }
+    }
+
+    /// That an answer is none of Flink's, as a sentence.
+    pub(crate) fn foreign(&self, answer: &Answer) -> Error {
+        let whom = self.whom();
+        let stack = answer.stack();
+        match stack.is_empty() {
+            false => Error::Refused(format!("{whom}: {}", Said::of(&stack))),
+            true => {
+                let text: String = answer.text.trim().chars().take(120).collect();
+                Error::Foreign(format!(
+                    "{whom} does not answer as Flink does (status {}): {text:?}",
+                    answer.status
+                ))
+            }
+        }
+    }
+
+    /// Asks once for something to be deleted that nobody needs any more; whether it is, nobody waits for long.
+    pub(crate) fn farewell(&self, path: &str) {
+        let _ = self.ask_once("DELETE", path, None, FAREWELL);
+    }
+
+    fn ask_once(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+        within: Duration,
+    ) -> Result<Answer, Failure> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.base))
+            .header("accept", "application/json");
+        if body.is_some() {
+            request = request.header("content-type", "application/json");
+        }
+        if let Some(authorization) = &self.authorization {
+            request = request.header("authorization", authorization.header());
+        }
+        let bytes = body.map(ToString::to_string).unwrap_or_default();
+        let request = request.body(bytes).map_err(|error| Failure::Unheard(error.to_string()))?;
+        let request = self.agent.configure_request(request).timeout_global(Some(within)).build();
+        let mut response = self.agent.run(request).map_err(|error| self.failure(&error))?;
+        let limited = response.body_mut().with_config().limit(self.bytes_max);
+        let bytes = limited.read_to_vec().map_err(|error| match error {
+            ureq::Error::BodyExceedsLimit(_) => {
+                Failure::Unreadable(format!("it has more than {} bytes", self.bytes_max))
+            }
+            other => self.failure(&other),
+        })?;
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let body = serde_json::from_str(&text).unwrap_or(Value::Null);
+        Ok(Answer { status: response.status().as_u16(), body, text })
+    }
+
+    fn failure(&self, error: &ureq::Error) -> Failure {
+        use ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable};
+        // An error may quote what was asked for, but never the header.
+        let why = match error {
+            ureq::Error::Timeout(_) => "it takes too long".to_owned(),
+            ureq::Error::Io(io) if io.kind() == ConnectionRefused => "nothing listens there".to_owned(),
+            other => other.to_string(),
+        };
+        match error {
+            ureq::Error::HostNotFound
+            | ureq::Error::ConnectionFailed
+            | ureq::Error::Timeout(ureq::Timeout::Resolve | ureq::Timeout::Connect) => Failure::Unheard(why),
+            ureq::Error::Io(io)
+                if [ConnectionRefused, HostUnreachable, NetworkUnreachable].contains(&io.kind()) =>
+            {
+                Failure::Unheard(why)
+            }
+            // Certificates do not get better by asking again.
+            ureq::Error::Io(io) if io.kind() == ErrorKind::InvalidData && why.contains("ertificate") => {
+                Failure::Unreadable(format!("its certificate is not trusted here: {why}"))
+            }
+            ureq::Error::Tls(_) | ureq::Error::Pem(_) | ureq::Error::Rustls(_) => {
+                Failure::Unreadable(format!("TLS: {why}"))
+            }
+            ureq::Error::Protocol(_) | ureq::Error::LargeResponseHeader(..) | ureq::Error::Http(_) => {
+                Failure::Unreadable(why)
+            }
+            _ => Failure::Unanswered(why),
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Jobs that were left over by processes that ended without a word. They are found by their names; those of this machine are ended, and
+//! those of which nothing is known from here are told.
+
+use std::sync::Arc;
+
+use crate::error::Error;
+use crate::gateway::Gateway;
+use crate::job::Job;
+use crate::name::JobName;
+use crate::process::{Fate, Machine};
+use crate::state::State;
+
+/// A job that was left over, and ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// By which Flink knows it.
+    pub id: String,
+    /// Whose it was.
+    pub name: JobName,
+    /// How it came out, or why it still runs.
+    pub outcome: Result<State, Error>,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeftOver {
+    /// Jobs whose process has ended: they were ended, too.
+    pub ended: Vec<Ended>,
+    /// Jobs of processes that cannot be seen from here: nothing was done about them.
+    pub elsewhere: Vec<(String, JobName)>,
+}
+
+impl Gateway {
+    /// Ends the jobs whose process has ended; one that cannot be ended is told and hinders no other.
+    ///
+    /// # Errors
+    /// Where jobs cannot be listed.
+    pub fn end_left_over(self: &Arc<Gateway>, machine: &Machine) -> Result<LeftOver, Error> {
+        let mut found = LeftOver::default();
+        for shown in self.jobs()? {
+            let name = JobName::parse(&shown.name).filter(|_| !shown.state.is_over());
+            let Some(name) = name else { continue };
+            match machine.fate(&name.owner) {
+                Fate::Lives => {}
+                Fate::Unseen => found.elsewhere.push((shown.id, name)),
+                Fate::Ended => {
+                    let outcome = Job::known(self, &shown.id, &shown.name).and_then(|job| job.cancel());
+                    found.ended.push(Ended { id: shown.id, name, outcome });
+                }
+            }
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,148 @@
+//! Which machine this is, which process, and what has become of others. In containers, processes of the same host have numbers in
+//! different spaces: what cannot be seen from here is never taken for dead.
+
+use std::fs;
+use std::io;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::name::Owner;
+
+/// The space of processes that is a machine's own, and no container's (the kernel's `PROC_PID_INIT_INO`).
+const OUTERMOST: u64 = 0xeffffffc;
+
+/// This machine, as names of jobs have it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    own: Owner,
+}
+
+/// What has become of a job's owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is this process, or another one that lives on this machine.
+    Lives,
+    /// It has ended, by itself or with the machine.
+    Ended,
+    /// It runs, or ran, where this process cannot see it.
+    Unseen,
+}
+
+impl Machine {
+    /// This one.
+    ///
+    /// # Errors
+    /// Where `/proc` cannot be read.
+    pub fn this() -> io::Result<Machine> {
+        let read = |path: &str| fs::read_to_string(path).map(|text| text.trim().to_owned());
+        // What identifies a machine is not for others' eyes; a part of its hash is enough here.
+        let folded = |text: &str| xxh3_64(text.as_bytes()) as u32;
+        let space = fs::read_link("/proc/self/ns/pid")?.to_string_lossy().into_owned();
+        let pid = std::process::id();
+        let start = start_of(pid).ok_or_else(|| io::Error::other("/proc tells nothing of this process"))?;
+        let own = Owner {
+            host: read("/proc/sys/kernel/hostname").unwrap_or_default(),
+            machine: read("/etc/machine-id")
+                .map(|id| if id.is_empty() { 0 } else { folded(&id) })
+                .unwrap_or(0),
+            boot: folded(&read("/proc/sys/kernel/random/boot_id")?),
+            space: space.chars().filter(char::is_ascii_digit).collect::<String>().parse().unwrap_or(0),
+            pid,
+            start,
+        };
+        Ok(Machine { own })
+    }
+
+    /// This process, as an owner of jobs.
+    #[must_use]
+    pub fn owner(&self) -> &Owner {
+        &self.own
+    }
+
+    /// Another process of this machine, as an owner of jobs; `None`: there is none of that number.
+    #[must_use]
+    pub fn process(&self, pid: u32) -> Option<Owner> {
+        Some(Owner { pid, start: start_of(pid)?, ..self.own.clone() })
+    }
+
+    /// What has become of an owner.
+    #[must_use]
+    pub fn fate(&self, owner: &Owner) -> Fate {
+        let own = &self.own;
+        if owner.boot == own.boot && owner.space == own.space {
+            return match start_of(owner.pid) == Some(owner.start) {
+                true => Fate::Lives,
+                false => Fate::Ended,
+            };
+        }
+        // Hosts may have the same name, and containers the number of their image; a machine has one of its own, and what ran before
+        // it started anew is no more.
+        let is_a_machine = own.machine != 0 && own.space == OUTERMOST;
+        match is_a_machine && (own.machine, own.space, &own.host) == (owner.machine, owner.space, &owner.host)
+        {
+            true => Fate::Ended,
+            false => Fate::Unseen,
+        }
+    }
+}
+
+/// When a process began, in the kernel's ticks since the machine did (`proc_pid_stat(5)`). A process that only waits to be noticed as
+/// dead is no more.
+fn start_of(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The program's name may hold anything, a parenthesis, too.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_ascii_whitespace();
+    let state = fields.next()?;
+    (!matches!(state, "Z" | "X")).then_some(())?;
+    fields.nth(18)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::name::JobName;
+
+    #[test]
+    fn who_cannot_be_seen_is_not_dead() {
+        let this = Machine::this().expect("proc");
+        let own = this.owner().clone();
+        let other = Owner { boot: !own.boot, ..own.clone() };
+        let as_machine = |owner: &Owner| Owner { machine: 7, space: OUTERMOST, ..owner.clone() };
+        let bare = Machine { own: as_machine(&own) };
+        let before = as_machine(&other);
+        let contained = Machine { own: Owner { space: 1, ..bare.own.clone() } };
+        let anonymous = Machine { own: Owner { machine: 0, ..bare.own.clone() } };
+        for (what, machine, owner, fate) in [
+            ("this process", &this, own.clone(), Fate::Lives),
+            ("init", &this, this.process(1).expect("init"), Fate::Lives),
+            ("its number was given again", &this, Owner { start: own.start + 1, ..own.clone() }, Fate::Ended),
+            ("no such process", &this, Owner { pid: u32::MAX, ..own.clone() }, Fate::Ended),
+            ("a container of this machine", &this, Owner { space: 1, ..own.clone() }, Fate::Unseen),
+            ("before the machine started anew", &bare, before.clone(), Fate::Ended),
+            ("another machine of that name", &bare, Owner { machine: 8, ..before.clone() }, Fate::Unseen),
+            ("another name", &bare, Owner { host: "other".into(), ..before.clone() }, Fate::Unseen),
+            ("containers of an image", &contained, Owner { space: 1, ..before.clone() }, Fate::Unseen),
+            ("no machine has a number", &anonymous, Owner { machine: 0, ..before }, Fate::Unseen),
+        ] {
+            assert_eq!(machine.fate(&owner), fate, "{what}");
+        }
+    }
+
+    #[test]
+    fn names_are_read_back() {
+        let owner = Machine::this().expect("proc").own;
+        for job in ["7", "a/b", ""] {
+            let name = JobName::new(&owner, job);
+            assert_eq!(JobName::parse(&name.to_string()), Some(name));
+        }
+        let odd = JobName::new(&Owner { host: "a/b 'ü".into(), ..owner }, "1");
+        assert_eq!(odd.owner.host, "a_b___");
+        assert_eq!(JobName::parse(&odd.to_string()), Some(odd));
+        for text in
+            ["", "netalytics", "netalytics/h/1/2/3", "other/h/1-1-1/1-1/j", "netalytics/h/1-1-1/x-1/j"]
+        {
+            assert_eq!(JobName::parse(text), None, "{text}");
+        }
+    }
+}

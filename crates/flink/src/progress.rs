@@ -1,0 +1,155 @@
+//! How far a job has come, by Flink's metrics. Flink gathers them every ten seconds, unless its configuration says otherwise
+//! (`metrics.fetcher.update-interval`), and only while somebody asks; the first answer is empty. After a TaskManager was lost they may
+//! stay away for long. So every figure may be missing.
+
+use serde_json::Value;
+
+use crate::cluster::Cluster;
+use crate::error::Error;
+
+/// Longest list of metrics in one request's address.
+const LIST_MAX: usize = 3000;
+/// Most vertices that are looked at.
+const VERTICES_MAX: usize = 256;
+
+/// See the module's text. Times are event time in milliseconds since 1970.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Progress {
+    /// Records that sources have read since they were started last.
+    pub records_read: Option<u64>,
+    /// Records that wait in the topics.
+    pub records_pending: Option<u64>,
+    /// What all sources promise.
+    pub source_watermark_ms: Option<i64>,
+    /// What has come through to the last of all operators: results up to here are done, but for their commit.
+    pub result_watermark_ms: Option<i64>,
+    /// The share of time that the busiest operator works.
+    pub busy: Option<f64>,
+    /// The share of time that an operator waits for the next one, at most.
+    pub back_pressure: Option<f64>,
+}
+
+pub(crate) fn of(cluster: &Cluster, job: &str) -> Result<Progress, Error> {
+    let mut metrics = Vec::new();
+    let Some(found) = cluster.of_job(job, "")? else { return Ok(Progress::default()) };
+    let vertices = found["vertices"].as_array();
+    for vertex in vertices.into_iter().flatten().take(VERTICES_MAX) {
+        let is_plain = |id: &&str| id.len() <= 64 && id.bytes().all(|b| b.is_ascii_hexdigit());
+        let Some(vertex) = vertex["id"].as_str().filter(is_plain) else { continue };
+        let path = format!("/vertices/{vertex}/metrics");
+        let Some(known) = cluster.of_job(job, &path)? else { continue };
+        let known = known.as_array().into_iter().flatten().filter_map(|metric| metric["id"].as_str());
+        for list in lists(known.filter(|name| is_wanted(name))) {
+            let Some(values) = cluster.of_job(job, &format!("{path}?get={list}"))? else { continue };
+            metrics.extend(values.as_array().into_iter().flatten().filter_map(metric));
+        }
+    }
+    Ok(Progress::sum(&metrics))
+}
+
+/// What follows the last dot of its name.
+fn last(name: &str) -> &str {
+    name.rsplit('.').next().unwrap_or(name)
+}
+
+fn is_wanted(name: &str) -> bool {
+    let is_own = |name: &str| name.bytes().filter(|byte| *byte == b'.').count() == 1;
+    match last(name) {
+        "pendingRecords" | "currentInputWatermark" => true,
+        "currentOutputWatermark" | "numRecordsIn" => name.contains("Source__"),
+        "busyTimeMsPerSecond" | "backPressuredTimeMsPerSecond" => is_own(name),
+        _ => false,
+    }
+}
+
+/// The names, encoded, in lists that are short enough for an address.
+fn lists<'m>(names: impl Iterator<Item = &'m str>) -> Vec<String> {
+    let mut lists: Vec<String> = Vec::new();
+    for name in names {
+        let safe = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        let one = |byte: u8| if safe(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+        let name: String = name.bytes().map(one).collect();
+        match lists.last_mut().filter(|list| list.len() + name.len() < LIST_MAX) {
+            Some(list) => {
+                list.push(',');
+                list.push_str(&name);
+            }
+            None => lists.push(name),
+        }
+    }
+    lists
+}
+
+fn metric(of: &Value) -> Option<(String, f64)> {
+    let value: f64 = of["value"].as_str()?.parse().ok()?;
+    value.is_finite().then(|| Some((of["id"].as_str()?.to_owned(), value)))?
+}
+
+impl Progress {
+    fn sum(metrics: &[(String, f64)]) -> Progress {
+        let all = |wanted: &'static str, of_source: bool| {
+            let is_it = move |name: &str| last(name) == wanted && name.contains("Source__") == of_source;
+            metrics.iter().filter(move |(name, _)| is_it(name)).map(|(_, value)| *value)
+        };
+        let total = |wanted| all(wanted, true).reduce(|a, b| a + b).map(|sum| sum as u64);
+        // Each operator's; one that has seen none yet says the least of all numbers.
+        let least = |values: &mut dyn Iterator<Item = f64>| {
+            values.reduce(f64::min).filter(|value| *value > i64::MIN as f64).map(|value| value as i64)
+        };
+        let share = |wanted| all(wanted, false).reduce(f64::max).map(|ms| (ms / 1000.0).clamp(0.0, 1.0));
+        Progress {
+            records_read: total("numRecordsIn"),
+            records_pending: total("pendingRecords"),
+            source_watermark_ms: least(&mut all("currentOutputWatermark", true)),
+            result_watermark_ms: least(&mut all("currentInputWatermark", false)),
+            busy: share("busyTimeMsPerSecond"),
+            back_pressure: share("backPressuredTimeMsPerSecond"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_of_all_operators_become_one() {
+        let of = |figures: &[(&str, f64)]| {
+            let metrics: Vec<_> = figures.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+            Progress::sum(&metrics)
+        };
+        assert_eq!(of(&[]), Progress::default());
+        let found = of(&[
+            ("0.Source__ks[64].pendingRecords", 5.0),
+            ("1.Source__ks[64].pendingRecords", 7.0),
+            ("0.Source__ks[64].numRecordsIn", 39_500.0),
+            ("0.Source__ks[64].currentOutputWatermark", 38_499.0),
+            ("1.Source__ks[64].currentOutputWatermark", 39_000.0),
+            ("0.currentInputWatermark", 38_499.0),
+            ("0.m[70]__Writer.currentInputWatermark", 38_000.0),
+            ("0.busyTimeMsPerSecond", 851.0),
+            ("1.busyTimeMsPerSecond", 2_000.0),
+            ("0.backPressuredTimeMsPerSecond", 0.0),
+        ]);
+        let wanted = Progress {
+            records_read: Some(39_500),
+            records_pending: Some(12),
+            source_watermark_ms: Some(38_499),
+            result_watermark_ms: Some(38_000),
+            busy: Some(1.0),
+            back_pressure: Some(0.0),
+        };
+        assert_eq!(found, wanted);
+        let begun = of(&[("0.currentInputWatermark", i64::MIN as f64), ("1.currentInputWatermark", 7.0)]);
+        assert_eq!(begun.result_watermark_ms, None);
+    }
+
+    #[test]
+    fn lists_of_names_fit_into_addresses() {
+        let name = "0.Source: a[1] -> b.numRecordsIn";
+        let found = lists(std::iter::repeat_n(name, 100));
+        assert!(found.len() > 1 && found.iter().all(|list| list.len() <= LIST_MAX));
+        assert_eq!(found.iter().map(|list| list.split(',').count()).sum::<usize>(), 100);
+        assert!(found[0].starts_with("0.Source%3A%20a%5B1%5D%20-%3E%20b.numRecordsIn,"), "{}", found[0]);
+    }
+}

@@ -1,0 +1,182 @@
+//! What Flink says is a Java stack of hundreds of lines, of which one matters: what the innermost cause says. It becomes a sentence
+//! here, with the place in the statement that it names, and with what to do where a jar is missing.
+
+use std::fmt;
+
+/// Longest sentence, in characters.
+const LONGEST: usize = 500;
+
+/// What Flink says, in short.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Said {
+    /// One sentence.
+    pub sentence: String,
+    /// Where in the statement.
+    pub place: Option<Place>,
+    /// What Flink was not given.
+    pub lacking: Option<Lacking>,
+}
+
+/// A place in a statement; both count from one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The line.
+    pub line: u32,
+    /// The column.
+    pub column: u32,
+}
+
+/// A part that Flink does not bring along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lacking {
+    /// The connector for Kafka.
+    Kafka,
+    /// The format Avro.
+    Avro,
+    /// A directory for savepoints, without which a job cannot be drained.
+    SavepointDirectory,
+}
+
+impl Lacking {
+    fn of(text: &str) -> Option<Lacking> {
+        let is_class = text.contains("ClassNotFoundException") || text.contains("NoClassDefFoundError");
+        let lacks = |factory: &str, package: &str| {
+            text.contains(&format!("any factory for identifier '{factory}'"))
+                || is_class && text.contains(package)
+        };
+        if lacks("kafka", "org.apache.flink.connector.kafka") {
+            Some(Lacking::Kafka)
+        } else if lacks("avro", "org.apache.flink.formats.avro") {
+            Some(Lacking::Avro)
+        } else if text.contains("savepoint-dir") || text.contains("state.savepoints.dir") {
+            Some(Lacking::SavepointDirectory)
+        } else {
+            None
+        }
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub fn remedy(self) -> &'static str {
+        match self {
+            Lacking::Kafka => {
+                "this Flink has no connector for Kafka: put flink-sql-connector-kafka-VERSION.jar (as 5.0.0-2.2 for Flink 2.2) into lib/ of the gateway, the JobManager and every TaskManager, and start them again"
+            }
+            Lacking::Avro => {
+                "this Flink cannot read Avro: put flink-sql-avro-VERSION.jar (Flink's own version) into lib/ of the gateway, the JobManager and every TaskManager, and start them again"
+            }
+            Lacking::SavepointDirectory => {
+                "this Flink has no directory for savepoints, without which no job can be drained: set execution.checkpointing.savepoint-dir (before Flink 1.20: state.savepoints.dir)"
+            }
+        }
+    }
+}
+
+impl fmt::Display for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.lacking {
+            Some(lacking) => write!(f, "{} ({})", lacking.remedy(), self.sentence),
+            None => f.write_str(&self.sentence),
+        }
+    }
+}
+
+impl Said {
+    /// Of a stack, or of any other text.
+    #[must_use]
+    pub fn of(text: &str) -> Said {
+        let causes = causes(text);
+        let last = causes.iter().rev().map(|cause| tidy(cause)).find(|cause| !cause.is_empty());
+        Said {
+            sentence: short(&last.unwrap_or_else(|| "it says nothing of the cause".into())),
+            place: causes.iter().rev().find_map(|cause| place(cause)),
+            lacking: Lacking::of(text),
+        }
+    }
+}
+
+/// What each exception of a stack says, the outermost first. Lines of frames are left out.
+fn causes(text: &str) -> Vec<String> {
+    let mut causes: Vec<String> = Vec::new();
+    for line in text.lines() {
+        let trimmed = line.trim();
+        let is_frame = trimmed.starts_with("at ") && line.starts_with(char::is_whitespace)
+            || trimmed.starts_with("... ") && trimmed.ends_with(" more");
+        let is_frame_of_ours = trimmed.starts_with("End of exception on server side")
+            || trimmed.starts_with("<Exception on server side")
+            || trimmed == "]";
+        if is_frame || is_frame_of_ours {
+            continue;
+        }
+        match (trimmed.strip_prefix("Caused by: "), causes.last_mut()) {
+            (Some(cause), _) => causes.push(cause.to_owned()),
+            (None, Some(open)) => {
+                open.push('\n');
+                open.push_str(trimmed);
+            }
+            (None, None) => causes.push(trimmed.to_owned()),
+        }
+    }
+    causes
+}
+
+/// A cause's own words: without the names of Java's classes in front, without what a parser would have liked to see, on one line.
+fn tidy(cause: &str) -> String {
+    let mut rest = cause.trim_start_matches('[').trim();
+    while let Some((class, behind)) = rest.split_once(':')
+        && is_class(class)
+    {
+        rest = behind.trim_start();
+    }
+    if is_class(rest) {
+        // It says nothing but its name, which is better than nothing where it is a name of Java's.
+        return rest
+            .rsplit('.')
+            .next()
+            .filter(|name| name.starts_with("OutOfMemory"))
+            .unwrap_or_default()
+            .into();
+    }
+    let rest = rest.split("Was expecting").next().unwrap_or_default();
+    // Repeated for each statement of a set.
+    let rest = rest.trim_start_matches("SQL validation failed. ").trim_start_matches("SQL parse failed. ");
+    rest.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// `org.apache.flink.table.api.ValidationException`.
+fn is_class(text: &str) -> bool {
+    let is_name = |part: &str| {
+        !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'$')
+    };
+    text.contains('.') && text.split('.').all(is_name)
+}
+
+fn place(cause: &str) -> Option<Place> {
+    let mut rest = cause;
+    while let Some((_, behind)) = rest.split_once("line ") {
+        let number = |text: &str| {
+            let end = text.bytes().position(|b| !b.is_ascii_digit()).unwrap_or(text.len());
+            text[..end].parse::<u32>().ok().map(|number| (number, end))
+        };
+        let found = number(behind).and_then(|(line, end)| {
+            let (column, _) = number(behind[end..].strip_prefix(", column ")?)?;
+            Some(Place { line, column })
+        });
+        if found.is_some() {
+            return found;
+        }
+        rest = behind;
+    }
+    None
+}
+
+fn short(text: &str) -> String {
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+#[path = "said/tests.rs"]
+mod tests;

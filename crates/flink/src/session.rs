@@ -1,0 +1,256 @@
+//! One session of a gateway: how statements are run in it. A session is gone when nobody has spoken in it for a while, or when the
+//! gateway was started anew; that is told apart from whatever else may be wrong.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::error::{Error, StatementError};
+use crate::http::{Answer, Http, Repeat};
+use crate::options::Options;
+use crate::rows::Rows;
+use crate::said::Said;
+
+/// Between two looks at a statement that runs.
+const LOOK_MAX: Duration = Duration::from_millis(500);
+/// A session that nobody speaks in lives so long, unless the gateway says otherwise.
+const IDLE: Duration = Duration::from_secs(600);
+/// It is spoken in at least this often.
+const BEAT_MAX: Duration = Duration::from_secs(60);
+
+/// Why a statement gave nothing.
+pub(crate) enum Trouble {
+    /// There was no such session, so that nothing was done.
+    Gone,
+    /// The session was there, and is gone now: what was done is not known.
+    Broken(String),
+    /// It takes longer than it may; what will be done is not known.
+    Late(String),
+    /// Anything else.
+    Error(Error),
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Trouble {
+        match error {
+            Error::Unclear(why) => Trouble::Broken(why),
+            error => Trouble::Error(error),
+        }
+    }
+}
+
+/// A session, by what the gateway calls it.
+pub(crate) struct Session<'g> {
+    pub(crate) http: &'g Http,
+    pub(crate) handle: &'g str,
+    pub(crate) options: &'g Options,
+}
+
+/// Makes a session, and gives its handle.
+pub(crate) fn open(http: &Http, options: &Options, patience: Duration) -> Result<String, Error> {
+    // A session too many dies by itself.
+    let own = [
+        // Times are UTC everywhere, and a statement that starts a job does not wait for its end.
+        ("table.local-time-zone", "UTC"),
+        ("table.dml-sync", "false"),
+        ("execution.runtime-mode", "streaming"),
+    ];
+    let mut properties: serde_json::Map<String, Value> =
+        own.into_iter().map(|(name, value)| (name.to_owned(), Value::from(value))).collect();
+    properties
+        .extend(options.properties.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str()))));
+    let body = json!({"sessionName": "netalytics", "properties": properties});
+    let answer = http.ask("POST", "/v1/sessions", Some(&body), Repeat::Harmless, patience)?;
+    match answer.body["sessionHandle"].as_str() {
+        Some(handle) if answer.is_fine() && is_handle(handle) => Ok(handle.to_owned()),
+        _ => Err(http.foreign(&answer)),
+    }
+}
+
+/// What comes back from a gateway goes into paths: nothing else may be in it than in a UUID.
+fn is_handle(text: &str) -> bool {
+    (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+}
+
+impl Session<'_> {
+    /// Runs a statement and waits for what it gives.
+    pub(crate) fn run(&self, statement: &str, config: &[(&str, &str)]) -> Result<Rows, Trouble> {
+        let end = Instant::now() + self.options.statement;
+        let operation = self.begin(statement, config)?;
+        let path = format!("/v1/sessions/{}/operations/{operation}", self.handle);
+        let done = self.wait(&path, statement, end).and_then(|()| self.rows(&path, statement, end));
+        // What is left of it takes the gateway's memory until the session ends.
+        self.http.farewell(&format!("{path}/close"));
+        done
+    }
+
+    fn begin(&self, statement: &str, config: &[(&str, &str)]) -> Result<String, Trouble> {
+        let config: serde_json::Map<String, Value> =
+            config.iter().map(|(name, value)| ((*name).to_owned(), Value::from(*value))).collect();
+        let body = json!({"statement": statement, "executionConfig": config});
+        let path = format!("/v1/sessions/{}/statements", self.handle);
+        let answer = self.http.ask("POST", &path, Some(&body), Repeat::Harmful, self.options.patience)?;
+        if self.is_gone(&answer) {
+            return Err(Trouble::Gone);
+        }
+        match answer.body["operationHandle"].as_str() {
+            Some(handle) if answer.is_fine() && is_handle(handle) => Ok(handle.to_owned()),
+            _ => Err(self.refused(&answer, statement).into()),
+        }
+    }
+
+    fn wait(&self, path: &str, statement: &str, end: Instant) -> Result<(), Trouble> {
+        let mut pause = Duration::from_millis(10);
+        loop {
+            let answer = self.look(&format!("{path}/status"), end)?;
+            match answer.body["status"].as_str() {
+                // What is wrong is told where the result would be.
+                Some("FINISHED" | "ERROR") => return Ok(()),
+                Some("INITIALIZED" | "PENDING" | "RUNNING") => {}
+                Some(other @ ("CANCELED" | "CLOSED" | "TIMEOUT")) => {
+                    return Err(Trouble::Broken(format!("the gateway has ended the statement: {other}")));
+                }
+                _ => return Err(self.refused(&answer, statement).into()),
+            }
+            if Instant::now() + pause > end {
+                let seconds = self.options.statement.as_secs();
+                return Err(Trouble::Broken(format!(
+                    "after {seconds} s Flink is not done with a statement yet"
+                )));
+            }
+            thread::sleep(pause);
+            pause = (pause * 2).min(LOOK_MAX);
+        }
+    }
+
+    /// Page after page, as long as there are rows.
+    fn rows(&self, path: &str, statement: &str, end: Instant) -> Result<Rows, Trouble> {
+        let mut rows = Rows::default();
+        let mut token = 0_u64;
+        loop {
+            let answer = self.look(&format!("{path}/result/{token}"), end)?;
+            if !answer.is_fine() || !answer.body["results"].is_object() {
+                return Err(self.refused(&answer, statement).into());
+            }
+            rows.take_in(&answer.body);
+            if rows.rows.len() > self.options.rows_max {
+                let most = self.options.rows_max;
+                return Err(Error::Foreign(format!(
+                    "{} has more than {most} rows to tell",
+                    self.http.whom()
+                ))
+                .into());
+            }
+            match answer.body["resultType"].as_str() {
+                Some("NOT_READY") => thread::sleep(Duration::from_millis(50)),
+                _ if answer.body["nextResultUri"].is_null() => return Ok(rows),
+                _ => token += 1,
+            }
+            if Instant::now() > end {
+                return Err(Trouble::Late("the gateway does not come to an end with its rows".into()));
+            }
+        }
+    }
+
+    fn look(&self, path: &str, end: Instant) -> Result<Answer, Trouble> {
+        let patience = end.saturating_duration_since(Instant::now()).min(self.options.patience);
+        let answer = self.http.ask("GET", path, None, Repeat::Harmless, patience)?;
+        match self.is_gone(&answer) {
+            true => Err(Trouble::Broken("the gateway was started anew, or has let go of the session".into())),
+            false => Ok(answer),
+        }
+    }
+
+    /// Whether the gateway says that it knows no such session, or no such operation.
+    fn is_gone(&self, answer: &Answer) -> bool {
+        let stack = answer.stack();
+        !answer.is_fine() && stack.contains(self.handle) && stack.contains("does not exist")
+            || stack.contains("Can not find the submitted operation")
+    }
+
+    fn refused(&self, answer: &Answer, statement: &str) -> Error {
+        let stack = answer.stack();
+        match stack.is_empty() {
+            true => self.http.foreign(answer),
+            false => {
+                let said = Said::of(&stack);
+                Error::Statement(Box::new(StatementError { statement: statement.to_owned(), said }))
+            }
+        }
+    }
+
+    /// Says that we are still here; whether the session is, too.
+    pub(crate) fn beat(&self) -> Result<bool, Error> {
+        let path = format!("/v1/sessions/{}/heartbeat", self.handle);
+        let answer = self.http.ask("POST", &path, Some(&json!({})), Repeat::Harmless, Duration::ZERO)?;
+        Ok(!self.is_gone(&answer))
+    }
+
+    /// Ends it; it would die by itself.
+    pub(crate) fn close(&self) {
+        self.http.farewell(&format!("/v1/sessions/{}", self.handle));
+    }
+
+    /// Flink's configuration, as the gateway knows it.
+    pub(crate) fn properties(&self) -> Result<Value, Error> {
+        let path = format!("/v1/sessions/{}", self.handle);
+        let answer = self.http.ask("GET", &path, None, Repeat::Harmless, Duration::ZERO)?;
+        match answer.is_fine() {
+            true => Ok(answer.body["properties"].clone()),
+            false => Err(self.http.foreign(&answer)),
+        }
+    }
+}
+
+/// How often a session has to be spoken in, by the gateway's configuration.
+pub(crate) fn beat_every(properties: &Value) -> Duration {
+    let said = properties["sql-gateway.session.idle-timeout"].as_str();
+    let idle = match said {
+        None => IDLE,
+        Some(text) => duration(text).unwrap_or(Duration::from_secs(6)),
+    };
+    match idle.is_zero() {
+        true => BEAT_MAX,
+        false => (idle / 3).clamp(Duration::from_millis(200), BEAT_MAX),
+    }
+}
+
+/// As Flink writes durations: `10 min`, `5s`, and without a unit milliseconds.
+fn duration(text: &str) -> Option<Duration> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 = text[..end].parse().ok()?;
+    let ms = match text[end..].trim() {
+        "" | "ms" | "milli" | "millis" | "millisecond" | "milliseconds" => 1,
+        "s" | "sec" | "secs" | "second" | "seconds" => 1_000,
+        "m" | "min" | "mins" | "minute" | "minutes" => 60_000,
+        "h" | "hour" | "hours" => 3_600_000,
+        "d" | "day" | "days" => 86_400_000,
+        _ => return None,
+    };
+    Some(Duration::from_millis(number.checked_mul(ms)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beats_come_three_times_while_a_session_would_live() {
+        for (idle, ms) in [
+            (json!("10 min"), 60_000),
+            (json!("3s"), 1_000),
+            (json!("900"), 300),
+            (json!("0"), 60_000),
+            (json!("0 ms"), 60_000),
+            (json!("1 ms"), 200),
+            (json!("soon"), 2_000),
+            (json!("99999999999999999999 d"), 2_000),
+            (json!(null), 60_000),
+        ] {
+            let properties = json!({"sql-gateway.session.idle-timeout": idle});
+            assert_eq!(beat_every(&properties).as_millis(), ms, "{properties}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! A server of HTTP that answers what a test wants, once a connection.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// What is answered to a method and path; besides there is the whole request.
+pub enum Reply {
+    /// JSON with a status.
+    Json(u16, String),
+    /// These bytes, and nothing else.
+    Raw(Vec<u8>),
+    /// A body without an end.
+    Endless,
+    /// A byte each 100 ms.
+    Slow,
+    /// Nothing, and no end either.
+    Silence,
+}
+
+pub struct Fake {
+    pub url: String,
+    is_over: Arc<AtomicBool>,
+}
+
+/// An answer with a status of 200.
+pub fn fine(json: &str) -> Reply {
+    Reply::Json(200, json.to_owned())
+}
+
+impl Fake {
+    pub fn start(answer: impl Fn(&str, &str) -> Reply + Send + Sync + 'static) -> Fake {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (answer, over) = (Arc::new(answer), Arc::clone(&is_over));
+        thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                if over.load(Ordering::Relaxed) {
+                    return;
+                }
+                let (answer, over) = (Arc::clone(&answer), Arc::clone(&over));
+                thread::spawn(move || serve(stream, &*answer, &over));
+            }
+        });
+        Fake { url, is_over }
+    }
+}
+
+impl Drop for Fake {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        // It waits for somebody to come.
+        let _ = TcpStream::connect(self.url.trim_start_matches("http://"));
+    }
+}
+
+fn serve(mut stream: TcpStream, answer: &dyn Fn(&str, &str) -> Reply, is_over: &AtomicBool) {
+    let _ = stream.set_read_timeout(Some(Duration::from_secs(10)));
+    let Some((asked, whole)) = request(&mut stream) else { return };
+    let mut write = |bytes: &[u8]| stream.write_all(bytes).is_ok() && !is_over.load(Ordering::Relaxed);
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n";
+    match answer(&asked, &whole) {
+        Reply::Json(status, json) => {
+            let head =
+                format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", json.len());
+            write(format!("{head}{json}").as_bytes());
+        }
+        Reply::Raw(bytes) => {
+            write(&bytes);
+        }
+        Reply::Endless => {
+            let mut goes_on = write(head.as_bytes());
+            while goes_on {
+                goes_on = write(&[b' '; 65536]);
+            }
+        }
+        Reply::Slow => {
+            let mut goes_on = write(head.as_bytes());
+            while goes_on {
+                thread::sleep(Duration::from_millis(100));
+                goes_on = write(b" ");
+            }
+        }
+        // Until the other end has gone.
+        Reply::Silence => while stream.read(&mut [0; 64]).is_ok_and(|n| n > 0) {},
+    }
+}
+
+/// `GET /path`, and the whole request.
+fn request(stream: &mut TcpStream) -> Option<(String, String)> {
+    let mut bytes = Vec::new();
+    loop {
+        let mut more = [0; 4096];
+        let n = stream.read(&mut more).ok().filter(|n| *n > 0)?;
+        bytes.extend_from_slice(&more[..n]);
+        let text = String::from_utf8_lossy(&bytes);
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let length = head.lines().find_map(|line| {
+            line.to_ascii_lowercase().strip_prefix("content-length:")?.trim().parse::<usize>().ok()
+        });
+        if body.len() >= length.unwrap_or(0) {
+            let first = head.lines().next()?.rsplit_once(' ')?.0;
+            return Some((first.to_owned(), text.clone().into_owned()));
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Flink, its gateway and a Kafka broker, and whom jobs belong to.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flink::{Gateway, JobName, Machine, Options};
+use testkit::cluster::{Cluster, Parts};
+
+/// Time for a state to come about; a busy machine starts Java slowly.
+pub const PATIENCE: Duration = Duration::from_secs(90);
+
+pub struct Real {
+    pub cluster: Cluster,
+    pub machine: Machine,
+}
+
+impl Real {
+    /// Starts all of it; `None`, loudly, where it cannot be installed.
+    pub fn start() -> Option<Real> {
+        let cluster = Cluster::start(Path::new(env!("CARGO_TARGET_TMPDIR")), "flink", Parts::KafkaAndFlink)?;
+        Some(Real { cluster, machine: Machine::this().expect("proc") })
+    }
+
+    pub fn url(&self) -> &str {
+        self.cluster.gateway.as_deref().expect("a gateway")
+    }
+
+    pub fn open(&self, options: Options) -> Arc<Gateway> {
+        Arc::new(Gateway::open(self.url(), options).expect("a session"))
+    }
+
+    /// A name for a job of this process.
+    pub fn name(&self, job: &str) -> JobName {
+        JobName::new(self.machine.owner(), job)
+    }
+
+    /// What Kafka's own consumer finds committed in a topic, a line for each record.
+    pub fn committed(&self, topic: &str, records: usize) -> Vec<String> {
+        let found = self
+            .cluster
+            .kafka_tool("org.apache.kafka.tools.consumer.ConsoleConsumer")
+            .args(["--topic", topic, "--from-beginning", "--isolation-level", "read_committed"])
+            .args(["--max-messages", &records.to_string(), "--timeout-ms", "20000"])
+            .output()
+            .expect("java");
+        String::from_utf8_lossy(&found.stdout).lines().map(str::to_owned).collect()
+    }
+
+    /// The last lines that each of them has said.
+    pub fn logs(&self) -> String {
+        let mut text = String::new();
+        for process in ["jobmanager", "taskmanager-1", "taskmanager-2", "gateway", "broker-1"] {
+            let said = std::fs::read_to_string(self.cluster.log(process)).unwrap_or_default();
+            let last: Vec<&str> = said.lines().rev().filter(|line| !line.starts_with('\t')).take(6).collect();
+            text += &format!("{process}:\n");
+            text.extend(last.iter().rev().map(|line| format!("  {line}\n")));
+        }
+        text
+    }
+}

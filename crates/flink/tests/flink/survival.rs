@@ -1,0 +1,100 @@
+//! What is killed, and what becomes of jobs and sessions.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use flink::{Error, Gateway, Job, Options, State};
+use testkit::programs::wait_for;
+
+use crate::jobs::{endless, run};
+use crate::real::{PATIENCE, Real};
+
+/// Its session is never spoken in unless something is asked.
+fn silent() -> Options {
+    Options { beat: Some(Duration::from_secs(3600)), ..Options::default() }
+}
+
+pub fn a_killed_taskmanager(real: &Real) {
+    let gateway = real.open(Options::default());
+    endless(&gateway);
+    let job = run(&gateway, &real.name("restarts"));
+    real.cluster.kill("taskmanager-1");
+    let told =
+        |state: &State| matches!(state, State::Restarting { why: Some(why) } if !why.sentence.is_empty());
+    let state = job.wait(PATIENCE, told).expect("watched");
+    let State::Restarting { why: Some(why) } = &state else { panic!("{state:?}") };
+    assert!(why.sentence.contains("TaskManager") || why.sentence.contains("task manager"), "{why}");
+    real.cluster.start_again("taskmanager-2");
+    let state = job.wait(PATIENCE, |state| *state == State::Running).expect("watched");
+    assert_eq!(state, State::Running);
+    assert_eq!(job.cancel().expect("it ends"), State::Cancelled);
+}
+
+pub fn a_killed_gateway(real: &Real) {
+    let gateway = real.open(Options { answer: Duration::from_secs(10), ..Options::default() });
+    endless(&gateway);
+    gateway.execute("CREATE TABLE once (x BIGINT) WITH ('connector'='blackhole')").expect("a table");
+    let job = run(&gateway, &real.name("goes on"));
+    real.cluster.configure("sql-gateway", "session: {idle-timeout: 3 s, check-interval: 1 s}");
+    real.cluster.kill("gateway");
+    assert_eq!(job.state().expect("the cluster tells"), State::Running);
+    // Its last threads may hold its port a moment longer.
+    let refused = wait_for("the end of its port", || match Gateway::open(real.url(), Options::default()) {
+        Err(Error::Unreachable(why)) if why.contains("nothing listens") => Ok(why),
+        other => Err(format!("{:?}", other.map(|_| ()))),
+    });
+    assert!(refused.contains(real.url()), "{refused}");
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(Duration::from_secs(1));
+            real.cluster.start_again("gateway");
+        });
+        // It is asked until somebody answers again, in a session that is made anew.
+        let begun = Instant::now();
+        let tables = gateway.execute("SHOW TABLES").expect("a new session");
+        let names: Vec<_> = tables.rows.iter().flatten().flatten().collect();
+        assert_eq!(names, ["nowhere", "numbers"], "prepared ones, in {:.1?}", begun.elapsed());
+    });
+    let other = run(&gateway, &real.name("begun later"));
+    for job in [job, other] {
+        assert_eq!(job.stop_with_drain().expect("it ends").state, State::Finished);
+    }
+}
+
+/// The gateway lets go of sessions in which nobody has spoken for three seconds.
+pub fn sessions_are_held(real: &Real) {
+    let (held, let_go) = (real.open(Options::default()), real.open(silent()));
+    for gateway in [&held, &let_go] {
+        endless(gateway);
+        gateway.execute("CREATE TABLE once (x BIGINT) WITH ('connector'='blackhole')").expect("a table");
+    }
+    // Until the gateway itself says that a session that nobody speaks in is gone; it cannot be asked without speaking in it.
+    thread::sleep(Duration::from_secs(8));
+    for (gateway, tables) in
+        [(&held, vec!["nowhere", "numbers", "once"]), (&let_go, vec!["nowhere", "numbers"])]
+    {
+        let found = gateway.execute("SHOW TABLES").expect("a session");
+        let mut found: Vec<_> = found.rows.iter().flatten().flatten().map(String::as_str).collect();
+        found.sort_unstable();
+        assert_eq!(found, tables);
+    }
+}
+
+pub fn a_jobmanager_started_anew(real: &Real) {
+    let gateway = real.open(Options::default());
+    endless(&gateway);
+    let job = run(&gateway, &real.name("is lost"));
+    real.cluster.kill("jobmanager");
+    real.cluster.start_again("jobmanager");
+    let begun = Instant::now();
+    let state = loop {
+        match job.wait(PATIENCE, |state| *state == State::Gone) {
+            Ok(state) => break state,
+            // While it starts, the gateway has nobody to ask.
+            Err(error) => assert!(begun.elapsed() < PATIENCE, "{error}"),
+        }
+        thread::sleep(Duration::from_millis(200));
+    };
+    assert_eq!(state, State::Gone);
+    assert_eq!(Job::cancel(&job), Ok(State::Gone), "what is gone needs no end");
+}

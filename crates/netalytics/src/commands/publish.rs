@@ -1,0 +1,194 @@
+//! `netalytics publish 'QUERY' -i IFACE --kafka HOST:PORT`: a monitor without an engine. Tuples of a query, or the cells of its groups, go
+//! to Kafka, where `query --kafka` and Flink find them.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::Context;
+use bus::lanes::log::Capture;
+use bus::lanes::{Lane, Lanes};
+use bus::{Kafka, NewTopic, Producer, ProducerConfig, Topics};
+use capture::live::Stop;
+use capture::seccomp::{Files, Network};
+use plan::{Plan, Sample};
+use runner::bus::{Publishing, What};
+use runner::{Memory, Writing};
+use tuple::{Origin, Redactor};
+
+use crate::commands::agent::machine_name;
+use crate::commands::work;
+use crate::failure::{Ended, wrong_flags};
+use crate::flags::bus::{Away, Compression, PublishFlags, Published};
+use crate::live::{self, Owner};
+use crate::redaction::secret;
+use crate::signals::Signals;
+use crate::summary_file::SummaryFile;
+use crate::{hosts, kafka, output, query_text, why};
+
+/// How long the last records may take to be acknowledged.
+const LAST: Duration = Duration::from_secs(30);
+
+/// Publishes until the input ends.
+pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
+    let create = |path| SummaryFile::create(path, Owner::of(&flags.live));
+    let mut summary_file = flags.summary_json.as_deref().map(create).transpose()?;
+    let (plan, published) = plan(flags)?;
+    if !quiet {
+        why::never(&plan).iter().for_each(|reason| output::complain(&format!("note: {reason}")));
+    }
+    let capturing = flags.live.is_live();
+    let kafka = kafka::of(&flags.kafka.kafka, &flags.kafka.client)?;
+    let limits = flags.limits.of_run();
+    let memory = Memory::divide(&limits, &plan, Writing::AtOnce);
+    let mut config = memory.config(&limits);
+    config.monitor.origin = Arc::new(Origin { agent: None, labels: flags.labels.iter().cloned().collect() });
+    // What leaves this process leaves the machine.
+    if !flags.no_redact {
+        config.stream.redactor = Some(Redactor::new(secret(flags.redact_key.as_deref())?));
+    }
+    let topics = topics(&plan, published, &config.stream);
+    make(flags, &kafka, &topics)?;
+
+    let stop = Stop::default();
+    let input = work::open(&flags.read, &flags.live, flags.workers, &plan.monitor, &stop)?;
+    let is_over = Arc::new(AtomicBool::new(false));
+    let mut producer = Producer::new(&kafka, producing(flags), is_over.clone())?;
+    let lane = claim(&kafka, &plan, published, &topics)?;
+    let mut targets: Vec<_> = topics.iter().map(|topic| producer.target(topic, lane.partition())).collect();
+    let what = match published {
+        Published::Tuples => What::Tuples(targets.remove(0)),
+        Published::Cells => What::Cells(targets),
+    };
+    if capturing {
+        live::give_up_privileges(&flags.live)?;
+    }
+    let signals = Signals::end(&stop).context("cannot handle signals")?;
+    if capturing {
+        live::restrict_system_calls(&flags.live, Files::ReadOnly, Network::Internet);
+    }
+    if !quiet {
+        output::complain(&format!(
+            "publishing to partition {} of {}; Ctrl-C ends it",
+            lane.partition(),
+            topics.join(", ")
+        ));
+    }
+    let mut publishing =
+        Publishing::start(&plan, &config, input, producer, what).context("cannot start the workers")?;
+    // Live sources heed it themselves: what has arrived before is still worked on.
+    let heeded = (!capturing).then_some(&stop);
+    let went = publishing.go(&lane, heeded);
+    let cut_short = signals
+        .name()
+        .filter(|_| !capturing)
+        .map(|signal| format!("{signal} ended it before the input's end; what was published is incomplete"));
+    let loss = publishing.capture_loss();
+    let (mut summary, flushed) = publishing.end(&plan, LAST, cut_short);
+    lane.end(Some(Capture { seen_bytes: loss.seen, unseen_bytes: loss.lost }), kafka::PATIENCE);
+    summary.memory = Some(memory);
+    summary
+        .output_errors
+        .extend([went.err(), flushed.err()].into_iter().flatten().map(|error| error.to_string()));
+    summary.complaints().for_each(|text| output::complain(&format!("error: {text}")));
+    if !quiet {
+        output::complain_lines(summary.text().trim_end());
+    }
+    summary_file.as_mut().map_or(Ok(()), |file| file.write(&summary.json()))?;
+    Ok(if summary.is_complete() { Ended::Done } else { Ended::Incomplete })
+}
+
+/// What is looked for, and what of it is published.
+fn plan(flags: &PublishFlags) -> anyhow::Result<(Plan, Published)> {
+    let text = query_text::read(&flags.text)?;
+    let mut names = hosts::read(flags.text.hosts.as_deref())?;
+    let mut plan = query_text::plan(&text, &mut names, &flags.read)?;
+    flags.limits.bound(&mut plan);
+    let has_processors = !plan.dataflow.pipelines.is_empty();
+    let published = match (flags.publish, has_processors) {
+        (None, true) | (Some(Published::Cells), true) => Published::Cells,
+        (None, false) | (Some(Published::Tuples), _) => Published::Tuples,
+        (Some(Published::Cells), false) => {
+            return Err(wrong_flags(
+                "cells are of groups, and the query has no PROCESS: leave --publish cells out",
+            ));
+        }
+    };
+    if published == Published::Tuples {
+        if plan.dataflow.inputs.len() > 1 {
+            return Err(wrong_flags(
+                "tuples of several parsers go to a topic each: publish each parser by a query of its own, or with PROCESS the \
+                 cells of their groups",
+            ));
+        }
+        planner::give_tuples(&mut plan);
+    }
+    Ok((plan, published))
+}
+
+fn topics(plan: &Plan, published: Published, config: &stream::Config) -> Vec<String> {
+    let dataflow = &plan.dataflow;
+    match published {
+        Published::Tuples => vec![runner::bus::tuples(&dataflow.inputs[0].schema)],
+        Published::Cells => {
+            let cells = |pipeline| runner::bus::cells(&plan.monitor, dataflow, pipeline, config);
+            (0..dataflow.pipelines.len()).map(cells).collect()
+        }
+    }
+}
+
+/// Makes the topics that are missing.
+fn make(flags: &PublishFlags, kafka: &Kafka, topics: &[String]) -> anyhow::Result<()> {
+    let there = Topics::connect(kafka, kafka::PATIENCE)?;
+    let wanted = NewTopic {
+        partitions: flags.partitions.cast_signed(),
+        replication: flags.replication.map(i32::from),
+        retention: Some(Duration::from_nanos(flags.retention.unsigned_abs())),
+        settings: Vec::new(),
+    };
+    for topic in topics {
+        there.create(topic, &wanted)?;
+    }
+    Ok(())
+}
+
+fn producing(flags: &PublishFlags) -> ProducerConfig {
+    ProducerConfig {
+        bytes_max: flags.unacknowledged_max as u64,
+        away: match flags.away {
+            Away::Block => bus::Away::Block,
+            Away::Drop => bus::Away::Drop,
+        },
+        compression: match flags.compression {
+            Compression::Lz4 => bus::Compression::Lz4,
+            Compression::Zstd => bus::Compression::Zstd,
+        },
+        ..ProducerConfig::default()
+    }
+}
+
+/// A partition of the topics for us alone, and what others may want to know of us.
+fn claim(kafka: &Kafka, plan: &Plan, published: Published, topics: &[String]) -> anyhow::Result<Lane> {
+    let sample = match plan.monitor.sample {
+        Sample::All => "all".to_owned(),
+        Sample::Auto => "auto".to_owned(),
+        Sample::Fraction(share) => share.to_string(),
+    };
+    let what = match published {
+        Published::Tuples => "tuples",
+        Published::Cells => "cells",
+    };
+    let host = machine_name().unwrap_or_else(|| "unnamed".into());
+    let about = [
+        ("sample", sample),
+        ("what", what.to_owned()),
+        ("host", host.clone()),
+        ("query", plan.query.clone()),
+    ];
+    let about: BTreeMap<String, String> =
+        about.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let name = format!("{host}/{}/{:016x}", std::process::id(), RandomState::new().hash_one(0));
+    Ok(Lanes::open(kafka, kafka::PATIENCE)?.claim(&name, topics, about, kafka::PATIENCE)?)
+}

@@ -1,0 +1,216 @@
+//! A query asked of what others have published to Kafka: which topics answer it, from where on, and who merges.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bus::lanes::Lanes;
+use bus::lanes::log::{Log, Standing};
+use bus::{Kafka, Part, Reader, Topics, Until, avro, tuples};
+use plan::{Bounds, Plan, Sample};
+use query::checked;
+use runner::Feed;
+use runner::bus::{self as crossing, BusFeed, Reach, Records};
+use stream::Engine;
+use stream::cells::Origin;
+
+use crate::commands::work::Telling;
+use crate::failure::wrong_flags;
+use crate::flags::WorkFlags;
+use crate::flags::bus::Published;
+use crate::{kafka, output};
+
+/// What a reader may fetch of each partition before it is asked for.
+const PREFETCH_BYTES: usize = 4 << 20;
+
+/// Where the answer is.
+pub struct Answering {
+    kafka: Kafka,
+    there: Topics,
+    lanes: Lanes,
+    topics: Vec<Topic>,
+    /// Where reading begins, in milliseconds since 1970 as brokers count them.
+    since_ms: Option<i64>,
+    /// How far it goes.
+    pub reach: Reach,
+}
+
+/// A topic, and what the query has of it.
+struct Topic {
+    name: String,
+    holds: Holds,
+}
+
+/// By their numbers in the dataflow.
+#[derive(Clone, Copy)]
+enum Holds {
+    /// Tuples of an input.
+    Tuples(usize),
+    /// Cells of a pipeline.
+    Cells(usize),
+}
+
+/// Finds what answers the query, and plans it over that.
+pub fn open(
+    mut query: checked::Query,
+    flags: &WorkFlags,
+    brokers: &str,
+    bounds: Bounds,
+    telling: Telling,
+) -> anyhow::Result<(Plan, Answering)> {
+    if query.limit.packets.is_some() || flags.count.is_some() {
+        return Err(wrong_flags(
+            "what is published has no packets to count: limit the time, as in LIMIT 90s",
+        ));
+    }
+    let kafka = kafka::of(brokers, &flags.bus.client)?;
+    let there = Topics::connect(&kafka, kafka::PATIENCE)?;
+    let mut lanes = Lanes::open(&kafka, kafka::PATIENCE)?;
+    let log = lanes.read(kafka::PATIENCE)?;
+    let plan = planner::lower(&query);
+    let topics = match flags.bus.published {
+        Some(Published::Tuples) => None,
+        asked => cells(&plan, &there, asked)?,
+    };
+    let is_tuples = topics.is_none();
+    let topics = match topics {
+        Some(topics) => topics,
+        None => of_tuples(&plan, &there)?,
+    };
+    let plan = if is_tuples {
+        query.sample = sample(&query.sample, log, &topics)?;
+        let now_ns = now_ns();
+        planner::recorded(
+            &planner::within(planner::lower(&query), bounds),
+            Some(bounds.since_ns.unwrap_or(now_ns)),
+        )
+    } else {
+        plan
+    };
+    let is_past = bounds.since_ns.is_some() && !flags.bus.follow;
+    let until_ns =
+        plan.monitor.limit.nanos.map(|nanos| bounds.since_ns.unwrap_or_else(now_ns).saturating_add(nanos));
+    let reach = if is_past { Reach::Past } else { Reach::Live(until_ns) };
+    if telling != Telling::Errors {
+        let names: Vec<&str> = topics.iter().map(|topic| topic.name.as_str()).collect();
+        let how = if is_past { "" } else { "; Ctrl-C ends it" };
+        output::complain(&format!("reading {}{how}", names.join(", ")));
+    }
+    let since_ms = bounds.since_ns.map(|ns| ns.div_euclid(1_000_000));
+    Ok((plan, Answering { kafka, there, lanes, topics, since_ms, reach }))
+}
+
+impl Answering {
+    /// What feeds an engine with it.
+    pub fn feed(mut self, plan: &Plan, config: &stream::Config) -> anyhow::Result<BusFeed> {
+        let engine = Engine::new(&plan.dataflow, crossing::configured(config, &plan.monitor));
+        let mut feed = BusFeed::new(engine, Reader::new(&self.kafka, PREFETCH_BYTES)?, self.reach);
+        let now_ms = self.lanes.now_ms();
+        let log = self.lanes.read(kafka::PATIENCE)?;
+        for Topic { name, holds } in &self.topics {
+            let ranges = self.there.offsets(name)?;
+            let froms = match (self.since_ms, self.reach) {
+                (Some(since_ms), _) => self.there.offsets_at(name, since_ms)?,
+                (None, _) => ranges.iter().map(|range| range.end).collect(),
+            };
+            let live: Vec<i32> = log
+                .of_topic(name, now_ms)
+                .filter(|(_, standing)| *standing == Standing::Live)
+                .map(|(known, _)| known.entry.partition)
+                .collect();
+            for ((partition, from), range) in (0..).zip(froms).zip(ranges) {
+                let until = match self.reach {
+                    Reach::Past => Until::Offset(range.end),
+                    Reach::Live(_) => Until::Forever,
+                };
+                let records = records(plan, feed.engine(), *holds)?;
+                let part = Part { topic: name.clone(), partition, from: from.max(range.start), until };
+                feed.add(part, records, live.contains(&partition))?;
+            }
+        }
+        Ok(feed)
+    }
+}
+
+/// What reads the records of a topic.
+fn records(plan: &Plan, engine: &Engine, holds: Holds) -> anyhow::Result<Records> {
+    Ok(match holds {
+        Holds::Tuples(input) => {
+            let of = &plan.dataflow.inputs[input];
+            let decoder = tuples::Decoder::new(&of.schema, |id| of.columns.contains(&id));
+            Records::Tuples(input, Box::new(decoder))
+        }
+        Holds::Cells(pipeline) => {
+            let schema = engine.cell_table(pipeline).arrow(Origin::Sent);
+            Records::Cells(pipeline, Box::new(avro::Decoder::new(&schema, |_| true)?))
+        }
+    })
+}
+
+/// The topics with the cells of all of the query's pipelines, where there are such.
+fn cells(plan: &Plan, there: &Topics, asked: Option<Published>) -> anyhow::Result<Option<Vec<Topic>>> {
+    let config = crossing::configured(&stream::Config::default(), &plan.monitor);
+    let mut topics = Vec::new();
+    for pipeline in 0..plan.dataflow.pipelines.len() {
+        let name = crossing::cells(&plan.monitor, &plan.dataflow, pipeline, &config);
+        match there.partitions(&name)? {
+            Some(_) => topics.push(Topic { name, holds: Holds::Cells(pipeline) }),
+            None if asked.is_some() => {
+                return Err(wrong_flags(format!(
+                    "nobody has published cells of this query: there is no topic {name}; netalytics publish with the same query \
+                     makes it"
+                )));
+            }
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(topics).filter(|topics| !topics.is_empty()))
+}
+
+/// The topics with the tuples of the query's parsers.
+fn of_tuples(plan: &Plan, there: &Topics) -> anyhow::Result<Vec<Topic>> {
+    let all = there.list()?;
+    let mut topics = Vec::new();
+    for (input, of) in plan.dataflow.inputs.iter().enumerate() {
+        let (name, parser) = (crossing::tuples(&of.schema), &of.schema.name);
+        if !all.contains_key(&name) {
+            let others = all.keys().filter(|topic| topic.starts_with(&format!("netalytics.{parser}.v")));
+            let others: Vec<&str> = others.map(String::as_str).collect();
+            return Err(wrong_flags(match others.is_empty() {
+                true => format!(
+                    "nobody has published {parser} here: there is no topic {name}; netalytics publish 'PARSE {parser}' makes it"
+                ),
+                false => format!(
+                    "there is no topic {name}; {} comes from another version of netalytics, which can read it",
+                    others.join(", ")
+                ),
+            }));
+        }
+        if let Some((_, family, key)) = of.schema.members().find(|(id, ..)| of.columns.contains(id)) {
+            return Err(wrong_flags(format!(
+                "published tuples of {parser} have no {family}.{key}: publish the cells of this query (netalytics publish with the same query)"
+            )));
+        }
+        topics.push(Topic { name, holds: Holds::Tuples(input) });
+    }
+    Ok(topics)
+}
+
+/// The sampling of what was published: each tuple says at what rate its flow was sampled.
+fn sample(asked: &Sample, log: &Log, topics: &[Topic]) -> anyhow::Result<Sample> {
+    let now_ms = log.last_ms();
+    let lanes = topics.iter().flat_map(|topic| log.of_topic(&topic.name, now_ms));
+    let is_sampled =
+        lanes.filter_map(|(known, _)| known.entry.about.get("sample")).any(|sample| sample != "all");
+    match (asked, is_sampled) {
+        (Sample::All, false) => Ok(Sample::All),
+        (Sample::All | Sample::Auto, true) => Ok(Sample::Auto),
+        _ => Err(wrong_flags(
+            "SAMPLE chooses flows by their packets: published tuples have the sampling that they were published with, and \
+             results are scaled by that",
+        )),
+    }
+}
+
+fn now_ns() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,9 @@
+//! Queries with Kafka between those who capture and those who ask.
+
+mod feed;
+mod publish;
+mod topics;
+
+pub use feed::{BusFeed, Reach, Records, SILENCE};
+pub use publish::{Publishing, SAMPLE_SEED, What};
+pub use topics::{RESULTS, cells, configured, merged, tuples};

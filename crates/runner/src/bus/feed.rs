@@ -1,0 +1,274 @@
+//! What others have published, to the engine: tuples, or cells of groups, of all lanes of some topics.
+//!
+//! A *lane* is a partition, and says with every record what no later one of its own is from before. What is there already is read
+//! in the order of these promises, the lane that is most behind first: so nothing is late that was not late where it was made. What comes
+//! live is taken as it comes; a lane from which nothing was heard for a while holds nobody back.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use ::bus::avro::{self, Malformed};
+use ::bus::{Error, Next, Part, Reader, tuples};
+use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use monitor::Step;
+use stream::{Engine, TakeOutput};
+
+use crate::feed::{Fed, Feed, Published};
+use crate::summary::InputError;
+
+/// How long something is waited for before somebody looks at other things.
+const PATIENCE: Duration = Duration::from_millis(50);
+/// Records of a lane that are taken at once.
+const RECORDS: usize = 4096;
+/// A lane that says nothing for so long holds nobody back: one that is alive says something every second.
+pub const SILENCE: Duration = Duration::from_secs(5);
+/// Places that are told where records cannot be read.
+const PROBLEMS_MAX: usize = 10;
+
+/// How far it is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// What is there.
+    Past,
+    /// What comes, until event time has come here, if that is said.
+    Live(Option<i64>),
+}
+
+/// What the records of a topic are.
+pub enum Records {
+    /// Tuples of this input.
+    Tuples(usize, Box<tuples::Decoder>),
+    /// Cells of this pipeline.
+    Cells(usize, Box<avro::Decoder>),
+}
+
+/// A partition, and what is known of it.
+struct Lane {
+    /// Its number in the reader.
+    part: usize,
+    /// For messages.
+    place: String,
+    records: Records,
+    /// What it has promised: of tuples a watermark, of cells what [`Engine::promise_ms`] says.
+    promise: i64,
+    /// When something came last, or is to be waited for since.
+    heard: Option<Instant>,
+    state: State,
+}
+
+/// Whether more may come of a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Going,
+    Over,
+}
+
+/// See the module's text.
+pub struct BusFeed {
+    engine: Engine,
+    reader: Reader,
+    lanes: Vec<Lane>,
+    reach: Reach,
+    counts: Published,
+    /// Where, and what.
+    problems: Vec<(String, String)>,
+}
+
+impl BusFeed {
+    /// Feeds `engine` what `reader` reads.
+    #[must_use]
+    pub fn new(engine: Engine, reader: Reader, reach: Reach) -> BusFeed {
+        let (counts, problems) = (Published::default(), Vec::new());
+        BusFeed { engine, reader, lanes: Vec::new(), reach, counts, problems }
+    }
+
+    /// Reads a partition, too; `is_live`: somebody publishes there.
+    ///
+    /// # Errors
+    /// The reader's.
+    pub fn add(&mut self, part: Part, records: Records, is_live: bool) -> Result<(), Error> {
+        let place = format!("topic {}, partition {}", part.topic, part.partition);
+        let part = self.reader.add(part)?;
+        let heard = is_live.then(Instant::now);
+        self.lanes.push(Lane { part, place, records, promise: i64::MIN, heard, state: State::Going });
+        Ok(())
+    }
+
+    /// Takes what a lane has; whether there was something. Waits a little for the first record of what is sure to come.
+    fn take(&mut self, number: usize, wait: Duration, out: &mut dyn TakeOutput) -> Result<bool, Error> {
+        let lane = &mut self.lanes[number];
+        let mut taken = 0;
+        while taken < RECORDS {
+            match self.reader.next(lane.part, if taken == 0 { wait } else { Duration::ZERO })? {
+                Next::Record(record) => {
+                    taken += 1;
+                    self.counts.records += 1;
+                    self.counts.bytes += record.payload().len() as u64;
+                    if let Err(why) = lane.records.push(record.payload()) {
+                        self.counts.malformed += 1;
+                        let place = format!("{}, offset {}", lane.place, record.offset());
+                        note(&mut self.problems, &place, &why.to_string());
+                    }
+                }
+                Next::Nothing | Next::CaughtUp => break,
+                Next::Over => {
+                    lane.state = State::Over;
+                    break;
+                }
+            }
+        }
+        if taken > 0 {
+            lane.heard = Some(Instant::now());
+            self.feed(number, out);
+        }
+        Ok(taken > 0)
+    }
+
+    /// Feeds the engine what was taken of a lane.
+    fn feed(&mut self, number: usize, out: &mut dyn TakeOutput) {
+        let lane = &mut self.lanes[number];
+        let promise = match &mut lane.records {
+            Records::Tuples(input, decoder) => {
+                let tuples = decoder.finish();
+                self.counts.rows += tuples.batch.rows() as u64;
+                if tuples.batch.rows() > 0 {
+                    self.engine.push(*input, &tuples.batch, out);
+                }
+                tuples.promise
+            }
+            Records::Cells(pipeline, decoder) => {
+                let cells = decoder.finish();
+                match self.engine.partial_of_cells(*pipeline, &cells) {
+                    Ok(partial) => {
+                        self.counts.rows += told(&cells, "pane").count() as u64;
+                        self.engine.attach(partial);
+                        self.engine.make_room(out);
+                    }
+                    Err(why) => {
+                        self.counts.malformed += cells.num_rows() as u64;
+                        note(&mut self.problems, &lane.place, &why.to_string());
+                    }
+                }
+                told(&cells, "wm_ms").max()
+            }
+        };
+        lane.promise = lane.promise.max(promise.unwrap_or(i64::MIN));
+    }
+
+    /// Lets event time come as far as all lanes have that are to be waited for; whether it has come to the end.
+    fn advance(&mut self, out: &mut dyn TakeOutput) -> bool {
+        let is_past = self.reach == Reach::Past;
+        let waited = |lane: &&Lane| {
+            lane.state == State::Going
+                && (is_past || lane.heard.is_some_and(|heard| heard.elapsed() < SILENCE))
+        };
+        let mut least: BTreeMap<Option<usize>, i64> = BTreeMap::new();
+        for lane in self.lanes.iter().filter(waited) {
+            let at = least.entry(lane.records.pipeline()).or_insert(i64::MAX);
+            *at = (*at).min(lane.promise);
+        }
+        for (pipeline, promise) in &least {
+            match pipeline {
+                Some(pipeline) => self.engine.keep_promise(*pipeline, *promise, out),
+                None => self.engine.advance(*promise, out),
+            }
+        }
+        let is_beyond = |promise: &i64, until_ns: i64, pipeline: &Option<usize>| match pipeline {
+            Some(_) => promise.saturating_mul(1_000_000) >= until_ns,
+            None => *promise >= until_ns,
+        };
+        match self.reach {
+            Reach::Live(Some(until_ns)) => {
+                !least.is_empty()
+                    && least.iter().all(|(pipeline, promise)| is_beyond(promise, until_ns, pipeline))
+            }
+            _ => false,
+        }
+    }
+
+    fn step(&mut self, out: &mut dyn TakeOutput) -> Result<Step, Error> {
+        let going = |lane: &(usize, &Lane)| lane.1.state == State::Going;
+        match self.reach {
+            Reach::Past => {
+                let behind = self.lanes.iter().enumerate().filter(going).min_by_key(|(_, lane)| lane.promise);
+                let Some((number, _)) = behind else { return Ok(Step::Done) };
+                self.take(number, PATIENCE, out)?;
+            }
+            Reach::Live(_) => {
+                let mut is_heard = false;
+                for number in 0..self.lanes.len() {
+                    is_heard |= self.take(number, Duration::ZERO, out)?;
+                }
+                if !is_heard {
+                    self.reader.wait(PATIENCE);
+                }
+            }
+        }
+        Ok(if self.advance(out) { Step::Done } else { Step::Going })
+    }
+}
+
+impl Feed for BusFeed {
+    fn next(&mut self, out: &mut dyn TakeOutput) -> Step {
+        let step = self.step(out).unwrap_or_else(|error| {
+            note(&mut self.problems, "Kafka", &error.to_string());
+            Step::Done
+        });
+        if step == Step::Done {
+            self.finish(out);
+        }
+        step
+    }
+
+    fn finish(&mut self, out: &mut dyn TakeOutput) {
+        self.engine.finish(out);
+    }
+
+    fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    fn fed(&self) -> Fed {
+        Fed::Published(self.counts)
+    }
+
+    fn problems(&self) -> Vec<InputError> {
+        let problem = |(place, why): &(String, String)| InputError {
+            path: place.clone(),
+            offset: None,
+            text: format!("{place}: {why}"),
+            after_packets: 0,
+        };
+        self.problems.iter().map(problem).collect()
+    }
+}
+
+impl Records {
+    fn push(&mut self, record: &[u8]) -> Result<(), Malformed> {
+        match self {
+            Records::Tuples(_, decoder) => decoder.push(record),
+            Records::Cells(_, decoder) => decoder.push(record),
+        }
+    }
+
+    fn pipeline(&self) -> Option<usize> {
+        match self {
+            Records::Tuples(..) => None,
+            Records::Cells(pipeline, _) => Some(*pipeline),
+        }
+    }
+}
+
+/// What a column of whole numbers says, where it says something.
+fn told<'a>(rows: &'a RecordBatch, column: &str) -> impl Iterator<Item = i64> + 'a {
+    rows[column].as_primitive::<Int64Type>().iter().flatten()
+}
+
+/// Keeps the first few of what goes wrong; how often it did is counted.
+fn note(problems: &mut Vec<(String, String)>, place: &str, why: &str) {
+    if problems.len() < PROBLEMS_MAX {
+        problems.push((place.to_owned(), why.to_owned()));
+    }
+}

@@ -1,0 +1,277 @@
+//! What another engine has merged, to the engine that finishes it: cells, and marks that say of how many a pane consists. Marks come in
+//! the order of panes; cells come in any. A pane is finished once all of it is there, and not before those that were marked earlier.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use ::bus::avro;
+use ::bus::{Error, Next, Part, Reader, Until};
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{Array, BooleanArray, RecordBatch};
+use arrow_select::filter::filter_record_batch;
+use monitor::Step;
+use stream::cells::Origin;
+use stream::{Engine, TakeOutput};
+
+use crate::feed::{Fed, Feed, Published};
+use crate::summary::InputError;
+
+/// How long something is waited for before somebody looks at other things.
+const PATIENCE: Duration = Duration::from_millis(50);
+/// Records that are taken at once.
+const RECORDS: usize = 4096;
+/// Where there are no windows cells are merged by panes of this length.
+const WHOLE_RUN_MS: i64 = 10_000;
+
+/// The job of the other engine.
+pub trait Merging {
+    /// How it does.
+    fn look(&mut self) -> Work;
+
+    /// Has it give all it has, and end.
+    fn drain(&mut self);
+}
+
+/// How a job does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// It goes on.
+    Going,
+    /// It has given all.
+    Done,
+    /// It has ended before that; why.
+    Failed(String),
+}
+
+/// See the module's text.
+pub struct MergedFeed {
+    engine: Engine,
+    reader: Reader,
+    topics: Vec<Topic>,
+    job: Box<dyn Merging>,
+    state: State,
+    /// Bytes that may wait for what is missing of their panes.
+    waiting_max: usize,
+    counts: Published,
+    problems: Vec<(String, String)>,
+}
+
+/// What there is of the cells of a pipeline.
+struct Topic {
+    pipeline: usize,
+    part: usize,
+    name: String,
+    decoder: avro::Decoder,
+    pane_ms: i64,
+    panes: BTreeMap<i64, Vec<RecordBatch>>,
+    waiting: usize,
+    /// Panes in their order, and how many cells they have.
+    marks: VecDeque<(i64, u64)>,
+    /// Whether all was read that is there.
+    is_caught_up: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Going,
+    /// The job has ended: what it has given is read to its end.
+    Last,
+}
+
+impl MergedFeed {
+    /// Finishes what `job` merges for `engine`, a topic for each of its pipelines.
+    ///
+    /// # Errors
+    /// The reader's.
+    ///
+    /// # Panics
+    /// Never: cells have types that have a form.
+    pub fn new(
+        engine: Engine,
+        mut reader: Reader,
+        topics: &[String],
+        origin: Origin,
+        job: Box<dyn Merging>,
+        waiting_max: usize,
+    ) -> Result<MergedFeed, Error> {
+        let mut read = Vec::new();
+        for (pipeline, name) in topics.iter().enumerate() {
+            let table = engine.cell_table(pipeline);
+            let decoder = avro::Decoder::new(&table.arrow(origin), |_| true).expect("cells have a form");
+            let part = Part { topic: name.clone(), partition: 0, from: 0, until: Until::Forever };
+            read.push(Topic {
+                pipeline,
+                part: reader.add(part)?,
+                name: name.clone(),
+                decoder,
+                pane_ms: table.pane_ns.map_or(WHOLE_RUN_MS, |ns| ns / 1_000_000),
+                panes: BTreeMap::new(),
+                waiting: 0,
+                marks: VecDeque::new(),
+                is_caught_up: false,
+            });
+        }
+        let (counts, problems) = (Published::default(), Vec::new());
+        Ok(MergedFeed { engine, reader, topics: read, job, state: State::Going, waiting_max, counts, problems })
+    }
+
+    /// Takes what there is of a topic; whether there was something.
+    fn take(&mut self, number: usize) -> Result<bool, Error> {
+        let topic = &mut self.topics[number];
+        let mut taken = 0;
+        while taken < RECORDS {
+            match self.reader.next(topic.part, Duration::ZERO)? {
+                Next::Record(record) => {
+                    taken += 1;
+                    self.counts.records += 1;
+                    self.counts.bytes += record.payload().len() as u64;
+                    topic.is_caught_up = false;
+                    if let Err(why) = topic.decoder.push(record.payload()) {
+                        self.counts.malformed += 1;
+                        self.problems.push((format!("topic {}, offset {}", topic.name, record.offset()), why.to_string()));
+                    }
+                }
+                Next::Nothing => break,
+                Next::CaughtUp | Next::Over => {
+                    topic.is_caught_up = true;
+                    break;
+                }
+            }
+        }
+        if taken > 0 {
+            let rows = topic.decoder.finish();
+            topic.sort(&rows);
+        }
+        Ok(taken > 0)
+    }
+
+    /// Finishes the panes that are there as a whole.
+    fn finish_panes(&mut self, number: usize, out: &mut dyn TakeOutput) {
+        let topic = &mut self.topics[number];
+        while let Some((et_ms, n)) = topic.marks.front().copied() {
+            let have: usize = topic.panes.get(&et_ms).map_or(0, |rows| rows.iter().map(RecordBatch::num_rows).sum());
+            if (have as u64) < n {
+                return;
+            }
+            topic.marks.pop_front();
+            for rows in topic.panes.remove(&et_ms).unwrap_or_default() {
+                topic.waiting -= rows.get_array_memory_size();
+                self.counts.rows += rows.num_rows() as u64;
+                match self.engine.partial_of_cells(topic.pipeline, &rows) {
+                    Ok(partial) => self.engine.attach(partial),
+                    Err(why) => self.problems.push((format!("topic {}", topic.name), why.to_string())),
+                }
+            }
+            self.engine.make_room(out);
+            self.engine.keep_promise(topic.pipeline, et_ms.saturating_add(topic.pane_ms - 1), out);
+        }
+    }
+
+    fn step(&mut self, out: &mut dyn TakeOutput) -> Result<Step, Error> {
+        if self.state == State::Going {
+            match self.job.look() {
+                Work::Going => {}
+                // What it has given stands in the topics by now.
+                Work::Done => self.state = State::Last,
+                Work::Failed(why) => {
+                    self.problems.push(("Flink".into(), why));
+                    return Ok(Step::Done);
+                }
+            }
+            self.topics.iter_mut().filter(|_| self.state == State::Last).for_each(|topic| topic.is_caught_up = false);
+        }
+        let mut is_heard = false;
+        for number in 0..self.topics.len() {
+            is_heard |= self.take(number)?;
+            self.finish_panes(number, out);
+        }
+        let waiting: usize = self.topics.iter().map(|topic| topic.waiting).sum();
+        if waiting > self.waiting_max {
+            let why = format!("more than {} bytes wait for the rest of their panes (--window-bytes-max)", self.waiting_max);
+            self.problems.push(("Flink".into(), why));
+            return Ok(Step::Done);
+        }
+        if !is_heard {
+            if self.state == State::Last && self.topics.iter().all(|topic| topic.is_caught_up) {
+                return Ok(Step::Done);
+            }
+            self.reader.wait(PATIENCE);
+        }
+        Ok(Step::Going)
+    }
+}
+
+impl Topic {
+    /// Sorts rows by their panes.
+    fn sort(&mut self, rows: &RecordBatch) {
+        let longs = |name: &str| rows[name].as_primitive::<Int64Type>();
+        let (times, marks) = (longs("et_ms"), longs("mark"));
+        let mut panes: Vec<i64> = Vec::new();
+        for row in 0..rows.num_rows() {
+            match (times.is_valid(row), marks.is_valid(row)) {
+                (true, true) => self.marks.push_back((times.value(row), marks.value(row).cast_unsigned())),
+                (true, false) if panes.last() != Some(&times.value(row)) => panes.push(times.value(row)),
+                _ => {}
+            }
+        }
+        panes.sort_unstable();
+        panes.dedup();
+        for pane in panes {
+            let is_of = |row| times.is_valid(row) && times.value(row) == pane && marks.is_null(row);
+            let chosen: BooleanArray = (0..rows.num_rows()).map(|row| Some(is_of(row))).collect();
+            let Ok(rows) = filter_record_batch(rows, &chosen) else { continue };
+            self.waiting += rows.get_array_memory_size();
+            self.panes.entry(pane).or_default().push(rows);
+        }
+    }
+}
+
+impl Feed for MergedFeed {
+    fn next(&mut self, out: &mut dyn TakeOutput) -> Step {
+        let step = self.step(out).unwrap_or_else(|error| {
+            self.problems.push(("Kafka".into(), error.to_string()));
+            Step::Done
+        });
+        if step == Step::Done {
+            self.close(out);
+        }
+        step
+    }
+
+    /// Has the job give what it has, takes that, and ends.
+    fn finish(&mut self, out: &mut dyn TakeOutput) {
+        if self.state == State::Going {
+            self.job.drain();
+        }
+        while self.next(out) == Step::Going {}
+    }
+
+    fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    fn fed(&self) -> Fed {
+        Fed::Published(self.counts)
+    }
+
+    fn problems(&self) -> Vec<InputError> {
+        let problem = |(place, why): &(String, String)| InputError {
+            path: place.clone(),
+            offset: None,
+            text: format!("{place}: {why}"),
+            after_packets: 0,
+        };
+        self.problems.iter().map(problem).collect()
+    }
+}
+
+impl MergedFeed {
+    fn close(&mut self, out: &mut dyn TakeOutput) {
+        let missing: usize = self.topics.iter().map(|topic| topic.marks.len().max(topic.panes.len())).sum();
+        if missing > 0 && self.problems.is_empty() {
+            self.problems.push(("Flink".into(), format!("{missing} panes did not come as a whole; the result lacks them")));
+        }
+        self.engine.finish(out);
+    }
+}

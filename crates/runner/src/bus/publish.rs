@@ -1,0 +1,205 @@
+//! A query at work whose tuples, or cells of groups, are published for others to merge: nothing is answered here.
+
+use std::time::{Duration, Instant};
+use std::{io, mem};
+
+use ::bus::avro::{self, Records};
+use ::bus::lanes::Lane;
+use ::bus::tuples::{self, Promise};
+use ::bus::{Error, Producer, Target};
+use arrow_array::{Int64Array, RecordBatch};
+use capture::live::Stop;
+use collect::{Lanes, TakeRows};
+use monitor::job::{Config, Windows};
+use monitor::{Input, Job, Step};
+use plan::{Plan, Sample};
+use stream::{Engine, Loss, Output, Partials, sampling};
+use tuple::{Batch, common};
+
+use crate::summary::Summary;
+
+/// Between two looks at whether to stop.
+const PATIENCE: Duration = Duration::from_millis(50);
+/// Who has nothing to say says so this often.
+const BEAT_EVERY: Duration = Duration::from_secs(1);
+/// How often, in event time, cells of windows that are still open are told: so much is lost with the process.
+const OPEN_EVERY_NS: i64 = 5_000_000_000;
+
+/// Of the dealing of sampled flows into replicates, which who reads tuples has to do as who published them.
+pub const SAMPLE_SEED: u64 = 0;
+
+/// What is published.
+pub enum What {
+    /// The tuples of the dataflow's only input.
+    Tuples(Target),
+    /// Cells of the pipelines, each to its own place.
+    Cells(Vec<Target>),
+}
+
+/// See the module's text.
+pub struct Publishing {
+    job: Box<Job>,
+    out: Outgoing,
+    started: Instant,
+}
+
+/// What is said, and how far it has come.
+struct Outgoing {
+    producer: Producer,
+    what: What,
+    /// Makes cells of windows, and knows what the tuples look like.
+    engine: Engine,
+    is_sampled: bool,
+    /// Event time as the job has said it last.
+    watermark_ns: i64,
+    /// When something was said last.
+    said: Instant,
+    /// Cells were said since the last promise.
+    is_handed_on: bool,
+    records: Records,
+    rows: u64,
+    failed: Option<Error>,
+}
+
+impl Publishing {
+    /// Starts the threads.
+    ///
+    /// # Errors
+    /// When the system gives no more threads.
+    pub fn start(
+        plan: &Plan,
+        config: &Config,
+        input: Input,
+        producer: Producer,
+        what: What,
+    ) -> io::Result<Publishing> {
+        let started = Instant::now();
+        let windows = Windows::HandedOn { open_every_ns: OPEN_EVERY_NS };
+        let config = Config { windows, ..config.clone() };
+        let job = Box::new(Job::start(plan, &config, input)?);
+        let out = Outgoing {
+            producer,
+            what,
+            engine: Engine::worker(&plan.dataflow, config.stream),
+            is_sampled: plan.monitor.sample != Sample::All,
+            watermark_ns: i64::MIN,
+            said: started,
+            is_handed_on: false,
+            records: Records::default(),
+            rows: 0,
+            failed: None,
+        };
+        Ok(Publishing { job, out, started })
+    }
+
+    /// Publishes to a partition that is ours until the input has ended, or `stop` is asked for where the source does not heed it itself.
+    ///
+    /// # Errors
+    /// Kafka's. While no broker answers it waits, or drops, as the producer does.
+    pub fn go(&mut self, lane: &Lane, stop: Option<&Stop>) -> Result<(), Error> {
+        loop {
+            lane.check()?;
+            if stop.is_some_and(Stop::is_asked) {
+                self.job.stop();
+            }
+            let step = self.job.next_parts(PATIENCE, &mut self.out);
+            self.out.watermark_ns = self.out.watermark_ns.max(self.job.watermark().0);
+            // What was handed on can be merged once it is known that it is all.
+            if step == Step::Done
+                || mem::take(&mut self.out.is_handed_on)
+                || self.out.said.elapsed() >= BEAT_EVERY
+            {
+                self.out.beat();
+            }
+            match self.out.failed.take() {
+                Some(error) => return Err(error),
+                None if step == Step::Done => return Ok(()),
+                None => {}
+            }
+        }
+    }
+
+    /// What the packets seem to lack.
+    #[must_use]
+    pub fn capture_loss(&self) -> Loss {
+        self.job.capture_loss()
+    }
+
+    /// Waits until all is acknowledged, at most so long, and says how it went.
+    pub fn end(
+        self,
+        plan: &Plan,
+        patience: Duration,
+        cut_short: Option<String>,
+    ) -> (Summary, Result<(), Error>) {
+        let flushed = self.out.producer.flush(patience);
+        let summary = Summary {
+            rows: self.out.rows,
+            sent: Some(self.out.producer.counters()),
+            cut_short,
+            ..Summary::of(plan, self.job.end(), self.started.elapsed())
+        };
+        (summary, flushed)
+    }
+}
+
+impl TakeRows for Outgoing {
+    fn take(&mut self, output: Output, _: &Lanes) {
+        let What::Tuples(target) = self.what else { return };
+        let rows = &output.batch;
+        let promise = Promise { before: self.watermark_ns, after: self.watermark_ns };
+        let replicates = self.is_sampled.then(|| replicates(rows));
+        let records = tuples::to_records(rows, promise, replicates.as_ref());
+        self.rows += rows.rows() as u64;
+        self.send(target, &records);
+    }
+
+    fn hand_on(&mut self, windows: Partials) {
+        let What::Cells(targets) = &self.what else { return };
+        let targets = targets.clone();
+        for partial in windows.each() {
+            let cells = self.engine.cells(partial, self.watermark_ns);
+            for (target, batches) in targets.iter().zip(cells) {
+                for cells in batches {
+                    self.rows += cells.num_rows() as u64;
+                    self.is_handed_on = true;
+                    self.send(*target, &cells);
+                }
+            }
+        }
+    }
+}
+
+impl Outgoing {
+    /// Says that nothing from before now follows.
+    fn beat(&mut self) {
+        match &self.what {
+            What::Tuples(target) => {
+                let (target, beat) = (*target, tuples::beat(self.engine.tuples().0, self.watermark_ns));
+                self.send(target, &beat);
+            }
+            What::Cells(targets) => {
+                for (pipeline, target) in targets.clone().into_iter().enumerate() {
+                    let beat = self.engine.promise(pipeline, self.watermark_ns);
+                    self.send(target, &beat);
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, target: Target, rows: &RecordBatch) {
+        if self.failed.is_some() {
+            return;
+        }
+        self.records.clear();
+        avro::encode(rows, &mut self.records).expect("tuples and cells have types that have a form");
+        self.said = Instant::now();
+        self.failed = self.producer.send_all(target, &self.records).err();
+    }
+}
+
+/// Into which replicates the tuples of a sample are dealt.
+fn replicates(tuples: &Batch) -> Int64Array {
+    let of = |id: &u64| i64::from(sampling::replicate(*id, SAMPLE_SEED));
+    tuples.u64(common::ID).values().iter().map(of).collect()
+}

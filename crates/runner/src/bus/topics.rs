@@ -1,0 +1,42 @@
+//! What topics are called.
+
+use plan::{Dataflow, MonitorSpec, Sample};
+use stream::Config;
+
+use super::SAMPLE_SEED;
+use tuple::Schema;
+
+/// Where results are told, as JSON lines, by whoever has finished them.
+pub const RESULTS: &str = "netalytics.results";
+
+/// An engine's configuration for what is published, so that publishers and readers deal flows alike.
+#[must_use]
+pub fn configured(config: &Config, monitor: &MonitorSpec) -> Config {
+    let sample = match monitor.sample {
+        Sample::Fraction(share) => share,
+        Sample::All | Sample::Auto => 1.0,
+    };
+    Config { sample, sample_seed: SAMPLE_SEED, ..config.clone() }
+}
+
+/// A parser's tuples.
+#[must_use]
+pub fn tuples(schema: &Schema) -> String {
+    format!("netalytics.{}.v{}", schema.name, schema.version)
+}
+
+/// Cells of a pipeline of a query: of all queries that count the same of the same packets.
+#[must_use]
+pub fn cells(monitor: &MonitorSpec, dataflow: &Dataflow, pipeline: usize, config: &Config) -> String {
+    let beside = format!("{:?} {:?} {:?}", monitor.clients, monitor.servers, monitor.sample);
+    format!(
+        "netalytics.cells.v1.{}",
+        stream::cells::fingerprint(dataflow, pipeline, config, beside.as_bytes())
+    )
+}
+
+/// What Flink has merged for a job.
+#[must_use]
+pub fn merged(job: &str) -> String {
+    format!("netalytics.merged.v1.{job}")
+}

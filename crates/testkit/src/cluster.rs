@@ -1,0 +1,192 @@
+//! Kafka and Flink for tests, as `deploy/kafka-flink.sh` starts them: on free ports, in a directory of their own, ended when
+//! dropped. Also the Python that asks Kafka independently of us.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+
+use crate::programs::are_there;
+
+/// What is started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parts {
+    /// Brokers alone, so many.
+    Kafka(u8),
+    /// A broker, a job manager, a task manager and a gateway.
+    KafkaAndFlink,
+}
+
+/// Brokers, and Flink with them.
+pub struct Cluster {
+    dir: PathBuf,
+    /// `HOST:PORT,…` of the brokers.
+    pub kafka: String,
+    /// Where Flink's job manager answers.
+    pub flink: Option<String>,
+    /// Where its SQL gateway answers.
+    pub gateway: Option<String>,
+}
+
+impl Cluster {
+    /// Starts one below `tmp`; `None` where the programs cannot be had, which is said. `name` is the test's own.
+    ///
+    /// # Panics
+    /// When what is installed does not start.
+    #[must_use]
+    pub fn start(tmp: &Path, name: &str, parts: Parts) -> Option<Cluster> {
+        let programs = programs()?;
+        let dir = tmp.join(format!("{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&dir);
+        // What they write goes beside what was installed.
+        fs::create_dir_all(dir.join("flink")).expect("a directory");
+        for part in ["kafka", "flink/lib", "flink/gateway", "flink/complete"] {
+            symlink(programs.join(part), dir.join(part)).expect("a link");
+        }
+        let (part, brokers) = match parts {
+            Parts::Kafka(brokers) => (Some("kafka"), brokers),
+            Parts::KafkaAndFlink => (None, 1),
+        };
+        let mut cluster = Cluster { dir, kafka: String::new(), flink: None, gateway: None };
+        let started = cluster
+            .script("start", part)
+            .env("BROKERS", brokers.to_string())
+            .env("SLOTS", "16")
+            .output()
+            .expect("bash");
+        let said = String::from_utf8_lossy(&started.stderr);
+        assert!(started.status.success(), "no cluster: {said}");
+        let addresses = fs::read_to_string(cluster.dir.join("addresses")).expect("addresses");
+        let address = |name: &str| {
+            let line = addresses.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+            line.map(str::to_owned)
+        };
+        cluster.kafka = address("KAFKA").expect("brokers");
+        cluster.flink = address("FLINK");
+        cluster.gateway = address("GATEWAY");
+        Some(cluster)
+    }
+
+    /// Kills a process at once: `broker-1`, `taskmanager-1`, `jobmanager`, `gateway`.
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn kill(&self, process: &str) {
+        let file = self.dir.join("run").join(format!("{process}.pid"));
+        let pid = fs::read_to_string(&file).expect("its number");
+        let killed = Command::new("kill").args(["-9", pid.trim()]).status().expect("kill");
+        assert!(killed.success(), "{process}");
+    }
+
+    /// Starts what was killed, over its data and on its port; it may take some seconds to answer.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub fn start_again(&self, process: &str) {
+        let started = self.script("start", Some(process)).status().expect("bash");
+        assert!(started.success(), "{process}");
+    }
+
+    /// Adds to a line of Flink's configuration, for what is started again from now on.
+    ///
+    /// # Panics
+    /// When there is no such line.
+    pub fn configure(&self, line: &str, more: &str) {
+        let file = self.dir.join("flink/conf/config.yaml");
+        let old = fs::read_to_string(&file).expect("a configuration");
+        let new = old.replace(&format!("{line}: {{"), &format!("{line}: {{{more}, "));
+        assert_ne!(old, new, "{line}");
+        fs::write(file, new).expect("a configuration");
+    }
+
+    /// A command of Kafka's own tools, by its class.
+    #[must_use]
+    pub fn kafka_tool(&self, class: &str) -> Command {
+        let mut command = Command::new("java");
+        command.arg("-cp").arg(self.dir.join("kafka/*")).arg(class).args(["--bootstrap-server", &self.kafka]);
+        command
+    }
+
+    /// Where what they said stands.
+    #[must_use]
+    pub fn log(&self, process: &str) -> PathBuf {
+        self.dir.join("log").join(process)
+    }
+
+    fn script(&self, what: &str, part: Option<&str>) -> Command {
+        let mut command = script();
+        command.arg(what).arg(&self.dir).args(part).stdin(Stdio::null()).stdout(Stdio::null());
+        command
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let _ = self.script("stop", None).status();
+        if !std::thread::panicking() {
+            let _ = fs::remove_dir_all(&self.dir);
+        }
+    }
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/testkit lies two below")
+}
+
+fn script() -> Command {
+    Command::new(root().join("deploy/kafka-flink.sh"))
+}
+
+/// One test at a time installs.
+static INSTALLING: Mutex<()> = Mutex::new(());
+
+/// The directory with the programs: `NETALYTICS_KAFKA_DIR`, or `target/kafka-flink`, where they are installed when missing.
+fn programs() -> Option<PathBuf> {
+    let _one = INSTALLING.lock().unwrap_or_else(|e| e.into_inner());
+    let given = std::env::var_os("NETALYTICS_KAFKA_DIR");
+    let dir = given.map_or_else(|| root().join("target/kafka-flink"), PathBuf::from);
+    let is_there = || dir.join("kafka/complete").exists() && dir.join("flink/complete").exists();
+    if !are_there(&["java", "curl", "python3"]) {
+        return None;
+    }
+    if !is_there() && are_there(&["mvn"]) {
+        let _ = script().arg("install").arg(&dir).stdin(Stdio::null()).status();
+    }
+    if !is_there() {
+        crate::loudly("KAFKA AND FLINK COULD NOT BE INSTALLED: this test has checked NOTHING");
+    }
+    is_there().then(|| dir.canonicalize().expect("it is there"))
+}
+
+/// Kafka's protocol and Avro, written by others, in Python.
+const WITNESSES: &str = "kafka-python==3.0.12 lz4==4.4.5 zstandard==0.25.0 fastavro==1.13.1";
+
+/// A Python with these witnesses (kafka-python, fastavro), made once below `tmp`; `None` where that is impossible, which is said.
+#[must_use]
+pub fn python(tmp: &Path) -> Option<PathBuf> {
+    let _one = INSTALLING.lock().unwrap_or_else(|e| e.into_inner());
+    let venv = tmp.join("kafka-witnesses");
+    let python = venv.join("bin/python");
+    let works = || {
+        let check = "import importlib.metadata as m, sys; assert all(m.version(n) == v for n, v in \
+                     (p.split('==') for p in sys.argv[1:]))";
+        let mut command = Command::new(&python);
+        command.args(["-c", check]).args(WITNESSES.split(' ')).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    if !works() {
+        let script = format!(
+            "python3 -m venv {venv} && {venv}/bin/pip install --quiet --disable-pip-version-check {WITNESSES}",
+            venv = venv.display()
+        );
+        let _ = Command::new("sh").args(["-c", &script]).status();
+    }
+    let works = works();
+    if !works {
+        crate::loudly(
+            "NO kafka-python AND fastavro, which could not be installed: this test has checked NOTHING",
+        );
+    }
+    works.then_some(python)
+}

@@ -1,0 +1,154 @@
+//! Dataflows of every kind of partial result, and tuples for them.
+
+use std::sync::Arc;
+
+use plan::{
+    Aggregate, Aggregated, Column, Compare, Dataflow, GroupBy, Input, Literal, Pipeline, Predicate, Profile,
+    Selection, TopK, Total, Value, Window,
+};
+use stream::{Config, Engine, Partial};
+use tuple::{Batch, FieldId, Schema, TupleWriter, common};
+
+tuple::fields! {
+    NAME: Text, None, "name", "";
+    N: U64, Bytes, "n", "";
+    TIME: I64, Nanoseconds, "time_ns", "";
+    RATIO: F64, None, "ratio", "";
+    OK: Bool, None, "ok", "";
+}
+
+const COLUMNS: [FieldId; 9] =
+    [common::ID, common::TS_END, common::CLIENT_IP, common::SAMPLE_RATE, NAME, N, TIME, RATIO, OK];
+
+fn of(field: FieldId) -> Column {
+    Column { input: 0, field }
+}
+
+fn pipeline(value: FieldId, group: &[FieldId], aggregates: Vec<Aggregate>) -> Pipeline {
+    let named = |(i, field): (usize, &FieldId)| GroupBy { column: of(*field), name: format!("g{i}") };
+    Pipeline {
+        name: "fuzz".into(),
+        values: vec![Value { column: of(value), unit: tuple::Unit::None }],
+        value_required: false,
+        group: group.iter().enumerate().map(named).collect(),
+        aggregates: aggregates.into_iter().map(Aggregated::from).collect(),
+        top_k: None,
+        window: None,
+        groups_max: 50,
+        selection: Selection::default(),
+        profile: None,
+    }
+}
+
+fn is(field: FieldId, text: &str) -> Predicate {
+    Predicate::Compare { column: of(field), op: Compare::Eq, literal: Literal::Text(text.into()) }
+}
+
+fn everything() -> Vec<Aggregate> {
+    vec![
+        Aggregate::Count,
+        Aggregate::Sum,
+        Aggregate::Avg,
+        Aggregate::Min,
+        Aggregate::Max,
+        Aggregate::Stddev,
+        Aggregate::Rate,
+        Aggregate::Distinct(of(N)),
+        Aggregate::Quantile(0.9),
+        Aggregate::Success(is(NAME, "name1")),
+        Aggregate::Hist,
+        Aggregate::Cdf,
+        Aggregate::Throughput,
+    ]
+}
+
+fn profile() -> Pipeline {
+    let profile = Profile {
+        operation: of(NAME),
+        reads: is(NAME, "name1"),
+        writes: is(NAME, "name2"),
+        success: Some(is(NAME, "name1")),
+        status: Some(of(OK)),
+        response_time: Some(of(TIME)),
+        read_bytes: Some(of(N)),
+        write_bytes: Some(of(N)),
+        size: None,
+        offset: Some(of(N)),
+        file: Some(of(NAME)),
+        aligned: Some(of(OK)),
+        checksums: None,
+        object: Some(of(RATIO)),
+        client: of(common::CLIENT_IP),
+        k: 5,
+        near: 1,
+    };
+    Pipeline { profile: Some(profile), ..pipeline(N, &[], Vec::new()) }
+}
+
+/// One after the other, each without and with rates of its tuples.
+#[must_use]
+pub fn dataflows() -> Vec<Dataflow> {
+    let sliding = Some(Window { size_ns: 50, slide_ns: 20, lateness_ns: 5 });
+    let tumbling = Some(Window { size_ns: 50, slide_ns: 50, lateness_ns: 0 });
+    let shares = vec![Aggregate::Count, Aggregate::Share(Total::Values), Aggregate::Share(Total::Tuples)];
+    let ranked = |by| Pipeline {
+        top_k: Some(TopK { k: 3, by }),
+        groups_max: 8,
+        window: tumbling,
+        ..pipeline(N, &[N], vec![Aggregate::Count, Aggregate::Sum, Aggregate::Quantile(0.5)])
+    };
+    let all = [
+        vec![pipeline(N, &[], everything())],
+        vec![pipeline(RATIO, &[NAME, common::CLIENT_IP, OK, RATIO, TIME], everything())],
+        vec![Pipeline { window: sliding, ..pipeline(TIME, &[common::CLIENT_IP], everything()) }],
+        vec![ranked(0), ranked(1), pipeline(N, &[NAME], shares)],
+        vec![Pipeline { window: tumbling, ..profile() }],
+        vec![profile()],
+    ];
+    let mut flows = Vec::new();
+    for pipelines in all {
+        for is_weighted in [false, true] {
+            let mut columns = COLUMNS.to_vec();
+            columns.retain(|field| is_weighted || *field != common::SAMPLE_RATE);
+            let schema = Arc::new(Schema::of_parser("t", 1, "fuzz", FIELDS, None, None));
+            let input = Input { schema, columns, filter: None };
+            flows.push(Dataflow { inputs: vec![input], pipelines: pipelines.clone(), ..Dataflow::default() });
+        }
+    }
+    flows
+}
+
+/// Little room.
+#[must_use]
+pub fn config() -> Config {
+    Config { distinct_exact_max: 8, window_bytes_max: 4 << 20, ..Config::default() }
+}
+
+fn batch(input: &Input) -> Batch {
+    let mut w = TupleWriter::new(input.schema.clone(), &input.columns);
+    for i in 0..60u64 {
+        w.u64(common::ID, i % 7);
+        w.i64(common::TS_END, i as i64 * 3);
+        if i % 4 > 0 {
+            w.ip(common::CLIENT_IP, &[i as u8 % 3; 16]);
+        }
+        w.text(NAME, format!("name{}", i % 5).as_bytes());
+        w.u64(N, i * i);
+        w.i64(TIME, 100 - i as i64);
+        w.f64(RATIO, i as f64 / 3.0);
+        w.bool(OK, i % 3 == 0);
+        if input.columns.contains(&common::SAMPLE_RATE) {
+            w.f64(common::SAMPLE_RATE, [1.0, 0.25][i as usize % 7 % 2]);
+        }
+        w.end_row();
+    }
+    w.finish()
+}
+
+/// What a worker makes of the tuples.
+#[must_use]
+pub fn detached(flow: &Dataflow) -> Partial {
+    let mut worker = Engine::worker(flow, config());
+    worker.push(0, &batch(&flow.inputs[0]), &mut Vec::new());
+    worker.detach_all()
+}
