@@ -55,12 +55,9 @@ pub fn all() -> Vec<(&'static str, Dataflow)> {
         ("top_by_count", dataflow(vec![top(1, &[PATH, OK])])),
         (
             "top_by_max",
-            dataflow(vec![
-                top(2, &[IP]),
-                top(0, &[N]),
-                pipeline(None, &[], vec![Count, Aggregate::Share(Total::Tuples)]),
-            ]),
+            dataflow(vec![top(2, &[IP]), pipeline(None, &[], vec![Count, Aggregate::Share(Total::Tuples)])]),
         ),
+        ("top_by_sum", dataflow(vec![top(0, &[N])])),
         ("computed", filtered),
         ("joined", joined),
         ("tuples", tuples_only()),

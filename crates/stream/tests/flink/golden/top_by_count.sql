@@ -118,7 +118,7 @@ SELECT
   SUM(`a0_sum`) AS `a0_sum`,
   SUM(`a1_n`) AS `a1_n`,
   MAX(`a2`) AS `a2`
-FROM TABLE(TUMBLE(TABLE `rows_0`, DESCRIPTOR(`_et`), INTERVAL '1.000' SECOND(10, 3)))
+FROM TABLE(TUMBLE(TABLE `rows_0`, DESCRIPTOR(`_et`), INTERVAL '0 00:00:01.000' DAY TO SECOND(3)))
 GROUP BY `window_start`, `window_end`, `window_time`, `et_ms`, `pane`, `k0`, `k1`, `rate`, `replicate`, `slot`, `at`, `bits`, `whole`;
 
 CREATE TEMPORARY VIEW `ranked_0` AS
@@ -131,7 +131,7 @@ SELECT * FROM (
 
 CREATE TEMPORARY VIEW `marks_0` AS
 SELECT MIN(`et_ms`) AS `et_ms`, COUNT(*) AS `mark`
-FROM TABLE(TUMBLE(TABLE `ranked_0`, DESCRIPTOR(`_time`), INTERVAL '1.000' SECOND(10, 3)))
+FROM TABLE(TUMBLE(TABLE `ranked_0`, DESCRIPTOR(`_time`), INTERVAL '0 00:00:01.000' DAY TO SECOND(3)))
 GROUP BY `window_start`, `window_end`;
 
 CREATE TEMPORARY TABLE `merged_0` (

@@ -116,7 +116,7 @@ SELECT
   SUM(`a0_sum`) AS `a0_sum`,
   SUM(`a1_n`) AS `a1_n`,
   MAX(`a2`) AS `a2`
-FROM TABLE(TUMBLE(TABLE `rows_0`, DESCRIPTOR(`_et`), INTERVAL '1.000' SECOND(10, 3)))
+FROM TABLE(TUMBLE(TABLE `rows_0`, DESCRIPTOR(`_et`), INTERVAL '0 00:00:01.000' DAY TO SECOND(3)))
 GROUP BY `window_start`, `window_end`, `window_time`, `et_ms`, `pane`, `k0`, `rate`, `replicate`, `slot`, `at`, `bits`, `whole`;
 
 CREATE TEMPORARY VIEW `ranked_0` AS
@@ -129,7 +129,7 @@ SELECT * FROM (
 
 CREATE TEMPORARY VIEW `marks_0` AS
 SELECT MIN(`et_ms`) AS `et_ms`, COUNT(*) AS `mark`
-FROM TABLE(TUMBLE(TABLE `ranked_0`, DESCRIPTOR(`_time`), INTERVAL '1.000' SECOND(10, 3)))
+FROM TABLE(TUMBLE(TABLE `ranked_0`, DESCRIPTOR(`_time`), INTERVAL '0 00:00:01.000' DAY TO SECOND(3)))
 GROUP BY `window_start`, `window_end`;
 
 CREATE TEMPORARY TABLE `merged_0` (
@@ -206,7 +206,7 @@ SELECT
   SUM(`a0_sum`) AS `a0_sum`,
   SUM(`a1_n`) AS `a1_n`,
   MAX(`a2`) AS `a2`
-FROM TABLE(TUMBLE(TABLE `rows_1`, DESCRIPTOR(`_et`), INTERVAL '1.000' SECOND(10, 3)))
+FROM TABLE(TUMBLE(TABLE `rows_1`, DESCRIPTOR(`_et`), INTERVAL '0 00:00:01.000' DAY TO SECOND(3)))
 GROUP BY `window_start`, `window_end`, `window_time`, `et_ms`, `pane`, `k0`, `rate`, `replicate`, `slot`, `at`, `bits`, `whole`;
 
 CREATE TEMPORARY VIEW `ranked_1` AS
@@ -219,7 +219,7 @@ SELECT * FROM (
 
 CREATE TEMPORARY VIEW `marks_1` AS
 SELECT MIN(`et_ms`) AS `et_ms`, COUNT(*) AS `mark`
-FROM TABLE(TUMBLE(TABLE `ranked_1`, DESCRIPTOR(`_time`), INTERVAL '1.000' SECOND(10, 3)))
+FROM TABLE(TUMBLE(TABLE `ranked_1`, DESCRIPTOR(`_time`), INTERVAL '0 00:00:01.000' DAY TO SECOND(3)))
 GROUP BY `window_start`, `window_end`;
 
 CREATE TEMPORARY TABLE `merged_1` (
@@ -288,12 +288,12 @@ SELECT
   MAX(`last_ns`) AS `last_ns`,
   SUM(`n`) AS `n`,
   SUM(`a0_n`) AS `a0_n`
-FROM TABLE(TUMBLE(TABLE `rows_2`, DESCRIPTOR(`_et`), INTERVAL '10.000' SECOND(10, 3)))
+FROM TABLE(TUMBLE(TABLE `rows_2`, DESCRIPTOR(`_et`), INTERVAL '0 00:00:10.000' DAY TO SECOND(3)))
 GROUP BY `window_start`, `window_end`, `window_time`, `et_ms`, `pane`, `rate`, `replicate`, `slot`, `at`, `bits`, `whole`;
 
 CREATE TEMPORARY VIEW `marks_2` AS
 SELECT MIN(`et_ms`) AS `et_ms`, COUNT(*) AS `mark`
-FROM TABLE(TUMBLE(TABLE `panes_2`, DESCRIPTOR(`_time`), INTERVAL '10.000' SECOND(10, 3)))
+FROM TABLE(TUMBLE(TABLE `panes_2`, DESCRIPTOR(`_time`), INTERVAL '0 00:00:10.000' DAY TO SECOND(3)))
 GROUP BY `window_start`, `window_end`;
 
 CREATE TEMPORARY TABLE `merged_2` (

@@ -86,7 +86,7 @@ FROM `computed_0`;
 
 CREATE TEMPORARY VIEW `marks_0` AS
 SELECT MIN(`_ms` - MOD(`_ms`, CAST(1000 AS BIGINT)) - CASE WHEN MOD(`_ms`, CAST(1000 AS BIGINT)) < 0 THEN CAST(1000 AS BIGINT) ELSE 0 END) AS `_second_ms`, COUNT(*) AS `_mark`
-FROM TABLE(TUMBLE(TABLE `computed_1`, DESCRIPTOR(`_et`), INTERVAL '1.000' SECOND(10, 3)))
+FROM TABLE(TUMBLE(TABLE `computed_1`, DESCRIPTOR(`_et`), INTERVAL '0 00:00:01.000' DAY TO SECOND(3)))
 GROUP BY `window_start`, `window_end`;
 
 CREATE TEMPORARY TABLE `merged_0` (
@@ -100,7 +100,7 @@ CREATE TEMPORARY TABLE `merged_0` (
   `ratio` DOUBLE,
   `ok` BOOLEAN,
   `sum` BIGINT,
-  `ratio#23` DOUBLE,
+  `_23_ratio_23` DOUBLE,
   `_mark` BIGINT
 ) WITH (
   'connector' = 'kafka',
