@@ -55,10 +55,12 @@ mod job;
 mod lexical;
 mod merge;
 mod predicate;
+mod printer;
 mod ranking;
 mod raw;
 mod text;
 mod tuples;
+mod value;
 
 use plan::{Column, Dataflow, Expr, Predicate};
 use tuple::DataType;
@@ -66,20 +68,11 @@ use tuple::DataType;
 use crate::cells::{CellTable, Origin};
 use crate::config::Config;
 
+use printer::Printer;
+
 pub use job::{End, From, Job, Source, Start};
+pub use printer::Unprintable;
 pub use raw::{TupleColumn, tuple_columns};
-
-/// Where there are no windows Flink merges by these all the same.
-const TEN_SECONDS_MS: i64 = 10_000;
-
-/// A part of a query that cannot be said in Flink SQL so that it means the same.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unprintable {
-    /// Which.
-    pub what: String,
-    /// What stands against it.
-    pub why: String,
-}
 
 /// The statements of a job that merges what a dataflow needs, in the order in which they are to be sent: settings, tables and views,
 /// then one that starts the job.
@@ -158,27 +151,4 @@ pub fn condition(
     let mut printer = Printer::new(scope);
     let sql = printer.predicate(predicate);
     if printer.refused.is_empty() { Ok(sql) } else { Err(printer.refused) }
-}
-
-/// Prints values and conditions.
-struct Printer<'a> {
-    scope: &'a dyn Fn(Column) -> (String, DataType),
-    refused: Vec<Unprintable>,
-}
-
-impl<'a> Printer<'a> {
-    fn new(scope: &'a dyn Fn(Column) -> (String, DataType)) -> Printer<'a> {
-        Printer { scope, refused: Vec::new() }
-    }
-
-    fn column(&self, column: Column) -> (String, DataType) {
-        (self.scope)(column)
-    }
-
-    fn refuse(&mut self, what: &str, why: &str) {
-        let one = Unprintable { what: what.into(), why: why.into() };
-        if !self.refused.contains(&one) {
-            self.refused.push(one);
-        }
-    }
 }

@@ -5,9 +5,9 @@ use std::fmt::Write;
 use plan::TextFunction;
 use tuple::DataType;
 
-use super::Printer;
-use super::expression::Value;
 use super::lexical::text;
+use super::printer::Printer;
+use super::value::Value;
 
 /// What a pattern of LIKE is made of.
 enum Token {
