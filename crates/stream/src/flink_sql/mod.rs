@@ -38,8 +38,8 @@
 //! - Texts compare by UTF-16 where both are Java's, else by bytes: their UTF-8 is compared. Equality is right.
 //! - LIKE's `_` is no line break; its `%` is. Patterns with `_` are printed as regular expressions, of which no part is tried twice.
 //! - SPLIT_INDEX says null of an empty text, and splits by blanks where the separator is empty.
-//! - CHAR_LENGTH, REVERSE and TRANSLATE count characters, beyond the 16-bit ones, too. LOWER and UPPER are Java's, by the TaskManager's locale, which must not be Turkish,
-//!   and by its version of Unicode.
+//! - CHAR_LENGTH, REVERSE and TRANSLATE count characters, beyond the 16-bit ones, too. LOWER and UPPER are Java's: the letters that came after Unicode 13 are translated
+//!   besides, and small sigmas are not its. The TaskManagers' locale must not be Turkish or Lithuanian.
 //! - A sum of decimals that leaves 38 digits is null, and begins anew with the next row: values too large to be squared go in
 //!   rows of their own that are refused by who reads them.
 //! - A bare text literal has a type of its own length, of which CASE makes the longer: among values it is a STRING.

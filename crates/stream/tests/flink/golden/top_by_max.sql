@@ -165,96 +165,6 @@ CREATE TEMPORARY TABLE `merged_0` (
 CREATE TEMPORARY VIEW `rows_1` AS
 SELECT
   `_et`,
-  `_ms` - MOD(`_ms`, CAST(1000 AS BIGINT)) - CASE WHEN MOD(`_ms`, CAST(1000 AS BIGINT)) < 0 THEN CAST(1000 AS BIGINT) ELSE 0 END AS `et_ms`,
-  (`_ms` - MOD(`_ms`, CAST(1000 AS BIGINT)) - CASE WHEN MOD(`_ms`, CAST(1000 AS BIGINT)) < 0 THEN CAST(1000 AS BIGINT) ELSE 0 END) / CAST(1000 AS BIGINT) AS `pane`,
-  `n_ns` AS `k0`,
-  CAST('1e0' AS DOUBLE) AS `rate`,
-  CAST(0 AS BIGINT) AS `replicate`,
-  CAST(NULL AS BIGINT) AS `slot`,
-  CAST(NULL AS BIGINT) AS `at`,
-  CAST(NULL AS BIGINT) AS `bits`,
-  CAST(NULL AS BYTES) AS `whole`,
-  CAST(1 AS BIGINT) AS `tuples`,
-  `_end_ns` AS `first_ns`,
-  `_end_ns` AS `last_ns`,
-  CAST(NULL AS BIGINT) AS `n`,
-  CASE WHEN `n_ns` IS NOT NULL THEN CAST(1 AS BIGINT) END AS `a0_n`,
-  CASE WHEN `n_ns` < 0 THEN CAST(`n_ns` AS DECIMAL(38, 0)) + CAST('18446744073709551616' AS DECIMAL(20, 0)) ELSE CAST(`n_ns` AS DECIMAL(38, 0)) END AS `a0_sum`,
-  CAST(1 AS BIGINT) AS `a1_n`,
-  `n_ns` + (-9223372036854775808) AS `a2`
-FROM `input_0`;
-
-CREATE TEMPORARY VIEW `panes_1` AS
-SELECT
-  `window_start` AS `_start`,
-  `window_end` AS `_end`,
-  `window_time` AS `_time`,
-  `et_ms`,
-  `pane`,
-  `k0`,
-  `rate`,
-  `replicate`,
-  `slot`,
-  `at`,
-  `bits`,
-  `whole`,
-  SUM(`tuples`) AS `tuples`,
-  MIN(`first_ns`) AS `first_ns`,
-  MAX(`last_ns`) AS `last_ns`,
-  SUM(`n`) AS `n`,
-  SUM(`a0_n`) AS `a0_n`,
-  SUM(`a0_sum`) AS `a0_sum`,
-  SUM(`a1_n`) AS `a1_n`,
-  MAX(`a2`) AS `a2`
-FROM TABLE(TUMBLE(TABLE `rows_1`, DESCRIPTOR(`_et`), INTERVAL '0 00:00:01.000' DAY TO SECOND(3)))
-GROUP BY `window_start`, `window_end`, `window_time`, `et_ms`, `pane`, `k0`, `rate`, `replicate`, `slot`, `at`, `bits`, `whole`;
-
-CREATE TEMPORARY VIEW `ranked_1` AS
-SELECT * FROM (
-  SELECT *, ROW_NUMBER() OVER (
-    PARTITION BY `_start`, `_end`, MOD(HASH_CODE(CONCAT_WS(',', CAST(`k0` AS STRING))), 8)
-    ORDER BY `a0_sum` DESC NULLS LAST, `k0` + (-9223372036854775808) ASC NULLS FIRST
-  ) AS `_rank` FROM `panes_1`
-) WHERE `_rank` <= 3;
-
-CREATE TEMPORARY VIEW `marks_1` AS
-SELECT MIN(`et_ms`) AS `et_ms`, COUNT(*) AS `mark`
-FROM TABLE(TUMBLE(TABLE `ranked_1`, DESCRIPTOR(`_time`), INTERVAL '0 00:00:01.000' DAY TO SECOND(3)))
-GROUP BY `window_start`, `window_end`;
-
-CREATE TEMPORARY TABLE `merged_1` (
-  `et_ms` BIGINT,
-  `pane` BIGINT,
-  `k0` BIGINT,
-  `rate` DOUBLE,
-  `replicate` BIGINT,
-  `slot` BIGINT,
-  `at` BIGINT,
-  `bits` BIGINT,
-  `whole` BYTES,
-  `tuples` BIGINT,
-  `first_ns` BIGINT,
-  `last_ns` BIGINT,
-  `n` BIGINT,
-  `a0_n` BIGINT,
-  `a0_sum` DECIMAL(38, 0),
-  `a1_n` BIGINT,
-  `a2` BIGINT,
-  `mark` BIGINT
-) WITH (
-  'connector' = 'kafka',
-  'topic' = 'netalytics.merged.v1.7-1',
-  'properties.bootstrap.servers' = 'kafka-1:9092,kafka-2:9092',
-  'format' = 'avro',
-  'properties.security.protocol' = 'SSL',
-  'sink.delivery-guarantee' = 'exactly-once',
-  'sink.transactional-id-prefix' = 'netalytics-7-1',
-  'properties.transaction.timeout.ms' = '60000'
-);
-
-CREATE TEMPORARY VIEW `rows_2` AS
-SELECT
-  `_et`,
   `_ms` - MOD(`_ms`, CAST(10000 AS BIGINT)) - CASE WHEN MOD(`_ms`, CAST(10000 AS BIGINT)) < 0 THEN CAST(10000 AS BIGINT) ELSE 0 END AS `et_ms`,
   CAST(0 AS BIGINT) AS `pane`,
   CAST('1e0' AS DOUBLE) AS `rate`,
@@ -270,7 +180,7 @@ SELECT
   CAST(1 AS BIGINT) AS `a0_n`
 FROM `input_0`;
 
-CREATE TEMPORARY VIEW `panes_2` AS
+CREATE TEMPORARY VIEW `panes_1` AS
 SELECT
   `window_start` AS `_start`,
   `window_end` AS `_end`,
@@ -288,15 +198,15 @@ SELECT
   MAX(`last_ns`) AS `last_ns`,
   SUM(`n`) AS `n`,
   SUM(`a0_n`) AS `a0_n`
-FROM TABLE(TUMBLE(TABLE `rows_2`, DESCRIPTOR(`_et`), INTERVAL '0 00:00:10.000' DAY TO SECOND(3)))
+FROM TABLE(TUMBLE(TABLE `rows_1`, DESCRIPTOR(`_et`), INTERVAL '0 00:00:10.000' DAY TO SECOND(3)))
 GROUP BY `window_start`, `window_end`, `window_time`, `et_ms`, `pane`, `rate`, `replicate`, `slot`, `at`, `bits`, `whole`;
 
-CREATE TEMPORARY VIEW `marks_2` AS
+CREATE TEMPORARY VIEW `marks_1` AS
 SELECT MIN(`et_ms`) AS `et_ms`, COUNT(*) AS `mark`
-FROM TABLE(TUMBLE(TABLE `panes_2`, DESCRIPTOR(`_time`), INTERVAL '0 00:00:10.000' DAY TO SECOND(3)))
+FROM TABLE(TUMBLE(TABLE `panes_1`, DESCRIPTOR(`_time`), INTERVAL '0 00:00:10.000' DAY TO SECOND(3)))
 GROUP BY `window_start`, `window_end`;
 
-CREATE TEMPORARY TABLE `merged_2` (
+CREATE TEMPORARY TABLE `merged_1` (
   `et_ms` BIGINT,
   `pane` BIGINT,
   `rate` DOUBLE,
@@ -313,12 +223,12 @@ CREATE TEMPORARY TABLE `merged_2` (
   `mark` BIGINT
 ) WITH (
   'connector' = 'kafka',
-  'topic' = '',
+  'topic' = 'netalytics.merged.v1.7-1',
   'properties.bootstrap.servers' = 'kafka-1:9092,kafka-2:9092',
   'format' = 'avro',
   'properties.security.protocol' = 'SSL',
   'sink.delivery-guarantee' = 'exactly-once',
-  'sink.transactional-id-prefix' = 'netalytics-7-2',
+  'sink.transactional-id-prefix' = 'netalytics-7-1',
   'properties.transaction.timeout.ms' = '60000'
 );
 
@@ -329,12 +239,8 @@ SELECT `et_ms`, `pane`, `k0`, `rate`, `replicate`, `slot`, `at`, `bits`, `whole`
 UNION ALL
 SELECT `et_ms`, CAST(NULL AS BIGINT), CAST(NULL AS BYTES), CAST(NULL AS DOUBLE), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BYTES), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS DECIMAL(38, 0)), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), `mark` FROM `marks_0`;
 INSERT INTO `merged_1`
-SELECT `et_ms`, `pane`, `k0`, `rate`, `replicate`, `slot`, `at`, `bits`, `whole`, `tuples`, `first_ns`, `last_ns`, `n`, `a0_n`, `a0_sum`, `a1_n`, `a2`, CAST(NULL AS BIGINT) FROM `ranked_1`
+SELECT `et_ms`, `pane`, `rate`, `replicate`, `slot`, `at`, `bits`, `whole`, `tuples`, `first_ns`, `last_ns`, `n`, `a0_n`, CAST(NULL AS BIGINT) FROM `panes_1`
 UNION ALL
-SELECT `et_ms`, CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS DOUBLE), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BYTES), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS DECIMAL(38, 0)), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), `mark` FROM `marks_1`;
-INSERT INTO `merged_2`
-SELECT `et_ms`, `pane`, `rate`, `replicate`, `slot`, `at`, `bits`, `whole`, `tuples`, `first_ns`, `last_ns`, `n`, `a0_n`, CAST(NULL AS BIGINT) FROM `panes_2`
-UNION ALL
-SELECT `et_ms`, CAST(NULL AS BIGINT), CAST(NULL AS DOUBLE), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BYTES), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), `mark` FROM `marks_2`;
+SELECT `et_ms`, CAST(NULL AS BIGINT), CAST(NULL AS DOUBLE), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BYTES), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), `mark` FROM `marks_1`;
 END;
 
