@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rdkafka::ClientContext;
@@ -127,6 +128,7 @@ impl fmt::Debug for Kafka {
 #[derive(Debug, Default)]
 pub(crate) struct Trouble {
     last: Mutex<Last>,
+    is_fatal: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -142,7 +144,10 @@ impl Trouble {
         match error.rdkafka_error_code() {
             // It says less than what came before.
             Some(RDKafkaErrorCode::AllBrokersDown) if last.reason.is_some() => {}
-            Some(RDKafkaErrorCode::Fatal) => last.fatal = Some(plain(reason).to_owned()),
+            Some(RDKafkaErrorCode::Fatal) => {
+                last.fatal = Some(plain(reason).to_owned());
+                self.is_fatal.store(true, Ordering::Relaxed);
+            }
             _ => last.reason = Some(plain(reason).to_owned()),
         }
     }
@@ -153,6 +158,9 @@ impl Trouble {
     }
 
     pub(crate) fn fatal(&self) -> Option<String> {
+        if !self.is_fatal.load(Ordering::Relaxed) {
+            return None;
+        }
         self.last.lock().unwrap_or_else(|e| e.into_inner()).fatal.clone()
     }
 }

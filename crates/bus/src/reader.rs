@@ -22,7 +22,7 @@ pub struct Part {
     pub topic: String,
     /// Its partition.
     pub partition: i32,
-    /// The offset of the first record; its log's first where a smaller one is kept no longer, is an error.
+    /// The offset of the first record. That it is kept no longer is an error.
     pub from: i64,
     /// Where it ends.
     pub until: Until,
@@ -191,15 +191,22 @@ impl Reader {
     /// When there is no such part: a bug of the caller.
     pub fn next(&mut self, part: usize, wait: Duration) -> Result<Next<'_>, Error> {
         self.polls = self.polls.wrapping_add(1);
-        if self.polls.is_multiple_of(64) || !wait.is_zero() {
-            self.tend();
+        if self.polls.is_multiple_of(64) {
+            tend(&self.consumer);
         }
         let Reader { lanes, consumer, kafka, .. } = self;
         let lane = &mut lanes[part];
         if lane.state == State::Over {
             return Ok(Next::Over);
         }
-        match lane.queue.poll(wait) {
+        let polled = match lane.queue.poll(Duration::ZERO) {
+            None if !wait.is_zero() => {
+                tend(consumer);
+                lane.queue.poll(wait)
+            }
+            polled => polled,
+        };
+        match polled {
             None => Ok(Next::Nothing),
             Some(Ok(message)) => {
                 lane.position = message.offset() + 1;
@@ -232,14 +239,14 @@ impl Reader {
     /// Waits until something has come of any part, at most so long. Whoever asked all parts and got nothing waits here
     /// without missing anything.
     pub fn wait(&mut self, wait: Duration) {
-        self.tend();
+        tend(&self.consumer);
         self.woken.wait(wait);
     }
+}
 
-    /// The client's own events, which come beside the partitions'.
-    fn tend(&self) {
-        while self.consumer.poll(Duration::ZERO).is_some() {}
-    }
+/// The client's own events, which come beside the partitions'.
+fn tend(consumer: &BaseConsumer<Context>) {
+    while consumer.poll(Duration::ZERO).is_some() {}
 }
 
 impl Woken {

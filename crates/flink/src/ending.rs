@@ -122,7 +122,7 @@ impl Job {
     }
 
     fn refused(&self, said: Said) -> Error {
-        Error::Statement(Box::new(StatementError { statement: format!("stop of job {}", self.id()), said }))
+        Error::Statement(Box::new(StatementError::new(&format!("stop of job {}", self.id()), said)))
     }
 
     /// Nobody will start from it.

@@ -36,13 +36,19 @@ pub enum Error {
 /// What Flink has against a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatementError {
-    /// The statement.
+    /// The statement; values of options (`'name'='value'`) are left out, as passwords are among them.
     pub statement: String,
     /// What is said of it.
     pub said: Said,
 }
 
 impl StatementError {
+    /// Of a statement, and what is said of it.
+    #[must_use]
+    pub fn new(statement: &str, said: Said) -> StatementError {
+        StatementError { statement: without_values(statement), said }
+    }
+
     /// The statement's line that is meant, if that is told.
     #[must_use]
     pub fn line(&self) -> Option<&str> {
@@ -76,5 +82,55 @@ impl Error {
     #[must_use]
     pub fn is_passing(&self) -> bool {
         matches!(self, Error::Unreachable(_) | Error::Unclear(_))
+    }
+}
+
+/// A statement in which each literal that follows a literal and `=` is `'…'`.
+fn without_values(statement: &str) -> String {
+    let (mut out, mut rest) = (String::new(), statement);
+    let mut is_value = false;
+    while let Some((before, behind)) = rest.split_once('\'') {
+        out.push_str(before);
+        // One without an end is hidden whole.
+        match literal(behind) {
+            Some(length) if !is_value => out.push_str(&rest[before.len()..=before.len() + length]),
+            _ => out.push_str("'…'"),
+        }
+        rest = &behind[literal(behind).unwrap_or(behind.len())..];
+        is_value = !is_value && rest.trim_start().starts_with('=');
+    }
+    out + rest
+}
+
+/// Where a literal ends whose first quote was before this text: behind a quote that is not doubled.
+fn literal(text: &str) -> Option<usize> {
+    let mut end = 0;
+    loop {
+        end += text[end..].find('\'')? + 1;
+        if !text[end..].starts_with('\'') {
+            return Some(end);
+        }
+        end += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_options_are_shown_to_nobody() {
+        for (statement, shown) in [
+            ("SELECT 1", "SELECT 1"),
+            ("WITH ('a'='b','c' = 'it''s' , 'd'='')", "WITH ('a'='…','c' = '…' , 'd'='…')"),
+            ("SELECT * FROM t WHERE x = 'y' AND 'a' = z", "SELECT * FROM t WHERE x = 'y' AND 'a' = z"),
+            ("SET 'password'='hunter2'", "SET 'password'='…'"),
+            ("SET 'password'='hunter2", "SET 'password'='…'"),
+            ("'a'='ü''' ü 'b'", "'a'='…' ü 'b'"),
+            ("'", "'…'"),
+            ("''''='x'", "''''='…'"),
+        ] {
+            assert_eq!(without_values(statement), shown, "{statement}");
+        }
     }
 }

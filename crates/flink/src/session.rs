@@ -175,7 +175,7 @@ impl Session<'_> {
             true => self.http.foreign(answer),
             false => {
                 let said = Said::of(&stack);
-                Error::Statement(Box::new(StatementError { statement: statement.to_owned(), said }))
+                Error::Statement(Box::new(StatementError::new(statement, said)))
             }
         }
     }

@@ -23,6 +23,7 @@ mod lease;
 mod live;
 mod logging;
 mod loss_notice;
+mod merging;
 mod output;
 mod overview;
 mod panics;

@@ -11,11 +11,13 @@ use runner::Feed;
 use runner::bus::{self as crossing, BusFeed, Reach, Records};
 use stream::Engine;
 use stream::cells::Origin;
+use stream::flink_sql::From;
 
 use crate::commands::work::Telling;
 use crate::failure::wrong_flags;
 use crate::flags::WorkFlags;
-use crate::flags::bus::Published;
+use crate::flags::bus::{BusFlags, Merging, Published};
+use crate::merging::{self, Wanted};
 use crate::{kafka, output};
 
 /// What a reader may fetch of each partition before it is asked for.
@@ -100,7 +102,39 @@ pub fn open(
 
 impl Answering {
     /// What feeds an engine with it.
-    pub fn feed(mut self, plan: &Plan, config: &stream::Config) -> anyhow::Result<BusFeed> {
+    pub fn feed(
+        self,
+        plan: &Plan,
+        config: &stream::Config,
+        flags: &BusFlags,
+    ) -> anyhow::Result<Box<dyn Feed>> {
+        Ok(match flags.engine {
+            Merging::Embedded => Box::new(self.embedded(plan, config)?),
+            Merging::Flink => {
+                let config = &crossing::configured(config, &plan.monitor);
+                let (since_ms, reach) = (self.since_ms, self.reach);
+                let wanted = Wanted { plan, config, from: self.from(plan), since_ms, reach };
+                Box::new(merging::start(&wanted, flags, &self.kafka, self.kafka.servers())?)
+            }
+        })
+    }
+
+    /// What Flink reads.
+    fn from(&self, plan: &Plan) -> From {
+        let lateness =
+            plan.dataflow.pipelines.iter().filter_map(|of| of.window).map(|window| window.lateness_ns);
+        let lateness_ns = lateness.max().unwrap_or(0);
+        let source = |late_ns: i64| {
+            self.topics.iter().map(move |topic| merging::source(&topic.name, late_ns)).collect()
+        };
+        match self.topics.first().map(|topic| topic.holds) {
+            // Who makes cells waits for what is late.
+            Some(Holds::Cells(_)) => From::Cells(source(0)),
+            _ => From::Tuples(source(lateness_ns)),
+        }
+    }
+
+    fn embedded(mut self, plan: &Plan, config: &stream::Config) -> anyhow::Result<BusFeed> {
         let engine = Engine::new(&plan.dataflow, crossing::configured(config, &plan.monitor));
         let mut feed = BusFeed::new(engine, Reader::new(&self.kafka, PREFETCH_BYTES)?, self.reach);
         let now_ms = self.lanes.now_ms();

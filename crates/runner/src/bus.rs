@@ -1,9 +1,11 @@
 //! Queries with Kafka between those who capture and those who ask.
 
 mod feed;
+mod merged;
 mod publish;
 mod topics;
 
 pub use feed::{BusFeed, Reach, Records, SILENCE};
+pub use merged::{MergedFeed, Merging, Work};
 pub use publish::{Publishing, SAMPLE_SEED, What};
 pub use topics::{RESULTS, cells, configured, merged, tuples};

@@ -108,6 +108,33 @@ impl Cluster {
         command
     }
 
+    /// What a broker's property says.
+    ///
+    /// # Panics
+    /// When there is no such broker, or no such property.
+    #[must_use]
+    pub fn property(&self, broker: &str, name: &str) -> String {
+        let file = self.dir.join("run").join(format!("{broker}.properties"));
+        let all = fs::read_to_string(&file).expect("its properties");
+        let found = all.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+        found.expect("the property").to_owned()
+    }
+
+    /// Changes a broker's properties, by lines of which each takes the place of what had its name. It heeds them when it is started
+    /// again.
+    ///
+    /// # Panics
+    /// When there is no such broker.
+    pub fn configure_broker(&self, broker: &str, lines: &[String]) {
+        let file = self.dir.join("run").join(format!("{broker}.properties"));
+        let before = fs::read_to_string(&file).expect("its properties");
+        let name = |line: &str| line.split('=').next().unwrap_or_default().to_owned();
+        let is_kept = |line: &&str| lines.iter().all(|new| name(new) != name(line));
+        let kept = before.lines().filter(is_kept).map(str::to_owned);
+        let all: Vec<String> = kept.chain(lines.iter().cloned()).collect();
+        fs::write(file, all.join("\n")).expect("its properties");
+    }
+
     /// Where what they said stands.
     #[must_use]
     pub fn log(&self, process: &str) -> PathBuf {

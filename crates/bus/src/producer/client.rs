@@ -1,7 +1,7 @@
 //! librdkafka's producer: how it is set up, and what it calls back with.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, OnceLock, RwLock};
 
 use rdkafka::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
@@ -9,8 +9,9 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{DeliveryResult, Message};
 use rdkafka::producer::{ProducerContext, ThreadedProducer};
 
+use super::config::{Compression, Counters, ProducerConfig};
 use super::in_flight::{Memory, Queue};
-use super::{Compression, Counters, ProducerConfig};
+
 use crate::kafka::Trouble;
 use crate::{Error, Kafka};
 
@@ -58,7 +59,7 @@ pub struct Told {
     wire_bytes: AtomicU64,
     queues: RwLock<Vec<Arc<Queue>>>,
     /// A topic that is there no more.
-    gone: Mutex<Option<String>>,
+    gone: OnceLock<String>,
 }
 
 /// What is read of librdkafka's statistics.
@@ -80,7 +81,7 @@ impl Told {
 
     /// Whether it still makes sense to go on.
     pub fn check(&self, kafka: &Kafka) -> Result<(), Error> {
-        if let Some(topic) = &*self.gone.lock().unwrap_or_else(|e| e.into_inner()) {
+        if let Some(topic) = self.gone.get() {
             return Err(Error::NoTopic(topic.clone()));
         }
         match self.trouble.fatal() {
@@ -113,7 +114,7 @@ impl Told {
         self.dropped_refused.fetch_add(1, Ordering::Relaxed);
         match error.rdkafka_error_code() {
             Some(Code::UnknownTopic | Code::UnknownTopicOrPartition | Code::UnknownPartition) => {
-                *self.gone.lock().unwrap_or_else(|e| e.into_inner()) = Some(topic.to_owned());
+                self.gone.get_or_init(|| topic.to_owned());
             }
             // The client is closed with records in it.
             Some(Code::PurgeQueue | Code::PurgeInflight) => {}

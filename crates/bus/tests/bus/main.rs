@@ -3,8 +3,10 @@
 mod away;
 mod lanes;
 mod reading;
+mod secured;
 mod witnesses;
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
@@ -85,8 +87,18 @@ fn texts(numbers: std::ops::Range<u64>) -> Vec<String> {
 
 /// What a Python script says.
 fn ask(python: &Path, script: &str, arguments: &[&str]) -> String {
+    ask_with(python, script, arguments, "")
+}
+
+/// What it says when it is given something to read.
+fn ask_with(python: &Path, script: &str, arguments: &[&str], input: &str) -> String {
     let mut command = Command::new(python);
-    let asked = command.args(["-c", script]).args(arguments).stdin(Stdio::null()).output().expect("it runs");
+    command.args(["-c", script]).args(arguments).stdin(Stdio::piped());
+    let mut running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    let mut pipe = running.stdin.take().expect("piped");
+    pipe.write_all(input.as_bytes()).expect("it reads");
+    drop(pipe);
+    let asked = running.wait_with_output().expect("it ends");
     let complaint = String::from_utf8_lossy(&asked.stderr);
     assert!(asked.status.success(), "{complaint}");
     String::from_utf8(asked.stdout).expect("UTF-8")

@@ -178,7 +178,8 @@ else: sys.stdout.flush(); import os; os._exit(0)
     let expected = ["a0", "a1", "a2", "c0", "c1", "c2"];
     assert_eq!(read(&kafka, &topic, 0, 0, Until::End), expected);
     let offsets = topics(&kafka).offsets(&topic).expect("offsets");
-    assert_eq!(offsets, [0..12], "three records and a mark each, the open transaction aside");
+    // Three records and a mark each, the open transaction aside.
+    assert_eq!((offsets.len(), offsets[0].clone()), (1, 0..12));
     assert_eq!(read(&kafka, &topic, 0, 0, Until::Offset(12)), expected);
 }
 

@@ -1,5 +1,6 @@
 //! Others' clients and Avro (kafka-python, fastavro) read what we write, and we read what they write.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -10,11 +11,13 @@ use arrow_array::{
 };
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use bus::avro::{DECIMAL_DIGITS, Decoder, Records, encode, schema_json};
+use bus::tuples::{Promise, beat, to_records};
 use bus::{Compression, Next, Part, Producer, ProducerConfig, Reader, Until};
 use testkit::cluster;
 use testkit::programs::{PATIENCE, wait_for};
+use tuple::Batch;
 
-use crate::{ask, broker, kafka, tmp, topic};
+use crate::{ask, ask_with, broker, kafka, producer, tmp, topic};
 
 fn schema() -> SchemaRef {
     let fields = [
@@ -146,4 +149,62 @@ producer.flush()
         other => Err(format!("{other:?}")),
     });
     assert_eq!(decoder.finish(), batch());
+}
+
+/// The consumer of docs/kafka.md, as it stands there.
+#[test]
+fn the_consumer_of_the_documentation_reads_tuples() {
+    let Some(broker) = broker() else { return };
+    let Some(python) = cluster::python(&tmp()) else { return };
+    let kafka = kafka(&broker);
+    let topic = topic(&kafka, "netalytics.pings.v1", 1);
+    let columns: Vec<Option<ArrayRef>> = pings()
+        .fields
+        .iter()
+        .map(|field| -> Option<ArrayRef> {
+            Some(match &*field.name {
+                "id" => Arc::new(UInt64Array::from(vec![u64::MAX, 1])),
+                "ts_end" => Arc::new(Int64Array::from(vec![5, 6])),
+                "server_ip" => {
+                    let mut ips = FixedSizeBinaryBuilder::new(16);
+                    let ip = Ipv4Addr::new(10, 0, 0, 1).to_ipv6_mapped();
+                    ips.append_value(ip.octets()).expect("16 bytes");
+                    ips.append_null();
+                    Arc::new(ips.finish())
+                }
+                "blocks" => Arc::new(BinaryArray::from(vec![None, Some(&[1; 8][..])])),
+                _ => return None,
+            })
+        })
+        .collect();
+    let tuples = Batch::new(pings(), 2, columns);
+    let mut records = Records::default();
+    let promise = Promise { before: 3, after: 4 };
+    for batch in [to_records(&tuples, promise, None), beat(&pings(), 9)] {
+        encode(&batch, &mut records).expect("every type has a form");
+    }
+    let mut producer = producer(&kafka);
+    let target = producer.target(&topic, 0);
+    assert_eq!(producer.send_all(target, &records).expect("room").taken, 3);
+    producer.flush(PATIENCE).expect("acknowledged");
+    // As `netalytics parsers` lists them.
+    let line = |field: &tuple::Field| {
+        let kind = format!("{:?}", field.data_type).to_lowercase();
+        format!("{{\"field\": \"{}\", \"type\": \"{kind}\"}}\n", field.name)
+    };
+    let listed: String = pings().fields.iter().map(line).collect();
+    let page = include_str!("../../../../docs/kafka.md");
+    let script =
+        page.split("```python\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a script");
+    let said = ask_with(&python, script, &[&broker.kafka, &topic], &listed);
+    let expected = [
+        r#"{"wm_ns": 3, "id": 18446744073709551615, "server_ip": "10.0.0.1", "ts_end": 5}"#,
+        r#"{"wm_ns": 4, "id": 1, "ts_end": 6, "blocks": "0101010101010101"}"#,
+    ];
+    assert_eq!(said.lines().collect::<Vec<_>>(), expected);
+}
+
+fn pings() -> Arc<tuple::Schema> {
+    let own = [tuple::Field::new("blocks", tuple::DataType::Hashes, tuple::Unit::None, "check-sums")];
+    Arc::new(tuple::Schema::of_parser("pings", 1, "pings", &own, None, None))
 }

@@ -234,8 +234,8 @@ fn answer<T: Target>(
     let mut run = match (input, from) {
         (_, Source::Recording(replaying)) => Run::replay(&plan, config.stream.clone(), *replaying),
         (_, Source::Published(answering)) => {
-            let feed = answering.feed(&plan, &config.stream)?;
-            Run::fed(&plan, config.stream.window_bytes_max, Box::new(feed))
+            let feed = answering.feed(&plan, &config.stream, &flags.bus)?;
+            Run::fed(&plan, config.stream.window_bytes_max, feed)
         }
         (Some(input), Source::Packets) => {
             Run::start(&plan, &config, input).context("cannot start the workers")?

@@ -75,6 +75,14 @@ pub struct BusFlags {
     #[arg(long = "flink-kafka-property", value_name = "NAME=VALUE", value_parser = property, requires = "flink_gateway")]
     pub flink_properties: Vec<(String, String)>,
 
+    /// A file (PEM) with the certificates of the authorities that have signed those of the gateway; for https://
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "flink_gateway")]
+    pub flink_ca: Option<PathBuf>,
+
+    /// Between two of Flink's checkpoints, with each of which it tells what it has merged
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration, requires = "flink_gateway")]
+    pub checkpoints: i64,
+
     /// Most workers of each of Flink's operators [default: Flink's]
     #[arg(long, value_name = "N", requires = "flink_gateway")]
     pub parallelism: Option<u32>,
@@ -150,7 +158,7 @@ pub struct PublishFlags {
     pub unacknowledged_max: usize,
 
     /// How records are packed
-    #[arg(long, value_enum, default_value_t = Compression::Zstd, value_name = "HOW", help_heading = "Kafka")]
+    #[arg(long, value_enum, default_value_t = Compression::Lz4, value_name = "HOW", help_heading = "Kafka")]
     pub compression: Compression,
 
     /// Partitions of topics that do not exist yet; who publishes has one alone, and where none is free there will be more

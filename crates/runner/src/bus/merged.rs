@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use ::bus::avro;
-use ::bus::{Error, Next, Part, Reader, Until};
+use ::bus::{Error, Kafka, Next, Part, Reader, Until};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, BooleanArray, RecordBatch};
@@ -19,6 +19,8 @@ use crate::summary::InputError;
 
 /// How long something is waited for before somebody looks at other things.
 const PATIENCE: Duration = Duration::from_millis(50);
+/// What is fetched of a topic before it is asked for.
+const PREFETCH_BYTES: usize = 16 << 20;
 /// Records that are taken at once.
 const RECORDS: usize = 4096;
 /// Where there are no windows cells are merged by panes of this length.
@@ -47,6 +49,7 @@ pub enum Work {
 /// See the module's text.
 pub struct MergedFeed {
     engine: Engine,
+    kafka: Kafka,
     reader: Reader,
     topics: Vec<Topic>,
     job: Box<dyn Merging>,
@@ -66,10 +69,10 @@ struct Topic {
     pane_ms: i64,
     panes: BTreeMap<i64, Vec<RecordBatch>>,
     waiting: usize,
+    /// Whether all was read that there will be.
+    is_over: bool,
     /// Panes in their order, and how many cells they have.
     marks: VecDeque<(i64, u64)>,
-    /// Whether all was read that is there.
-    is_caught_up: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,13 +92,13 @@ impl MergedFeed {
     /// Never: cells have types that have a form.
     pub fn new(
         engine: Engine,
-        mut reader: Reader,
+        kafka: &Kafka,
         topics: &[String],
         origin: Origin,
         job: Box<dyn Merging>,
         waiting_max: usize,
     ) -> Result<MergedFeed, Error> {
-        let mut read = Vec::new();
+        let (mut read, mut reader) = (Vec::new(), Reader::new(kafka, PREFETCH_BYTES)?);
         for (pipeline, name) in topics.iter().enumerate() {
             let table = engine.cell_table(pipeline);
             let decoder = avro::Decoder::new(&table.arrow(origin), |_| true).expect("cells have a form");
@@ -108,12 +111,23 @@ impl MergedFeed {
                 pane_ms: table.pane_ns.map_or(WHOLE_RUN_MS, |ns| ns / 1_000_000),
                 panes: BTreeMap::new(),
                 waiting: 0,
+                is_over: false,
                 marks: VecDeque::new(),
-                is_caught_up: false,
             });
         }
         let (counts, problems) = (Published::default(), Vec::new());
-        Ok(MergedFeed { engine, reader, topics: read, job, state: State::Going, waiting_max, counts, problems })
+        let kafka = kafka.clone();
+        Ok(MergedFeed {
+            engine,
+            kafka,
+            reader,
+            topics: read,
+            job,
+            state: State::Going,
+            waiting_max,
+            counts,
+            problems,
+        })
     }
 
     /// Takes what there is of a topic; whether there was something.
@@ -126,15 +140,17 @@ impl MergedFeed {
                     taken += 1;
                     self.counts.records += 1;
                     self.counts.bytes += record.payload().len() as u64;
-                    topic.is_caught_up = false;
                     if let Err(why) = topic.decoder.push(record.payload()) {
                         self.counts.malformed += 1;
-                        self.problems.push((format!("topic {}, offset {}", topic.name, record.offset()), why.to_string()));
+                        self.problems.push((
+                            format!("topic {}, offset {}", topic.name, record.offset()),
+                            why.to_string(),
+                        ));
                     }
                 }
-                Next::Nothing => break,
-                Next::CaughtUp | Next::Over => {
-                    topic.is_caught_up = true;
+                Next::Nothing | Next::CaughtUp => break,
+                Next::Over => {
+                    topic.is_over = true;
                     break;
                 }
             }
@@ -150,7 +166,8 @@ impl MergedFeed {
     fn finish_panes(&mut self, number: usize, out: &mut dyn TakeOutput) {
         let topic = &mut self.topics[number];
         while let Some((et_ms, n)) = topic.marks.front().copied() {
-            let have: usize = topic.panes.get(&et_ms).map_or(0, |rows| rows.iter().map(RecordBatch::num_rows).sum());
+            let have: usize =
+                topic.panes.get(&et_ms).map_or(0, |rows| rows.iter().map(RecordBatch::num_rows).sum());
             if (have as u64) < n {
                 return;
             }
@@ -173,13 +190,12 @@ impl MergedFeed {
             match self.job.look() {
                 Work::Going => {}
                 // What it has given stands in the topics by now.
-                Work::Done => self.state = State::Last,
+                Work::Done => self.read_to_the_end()?,
                 Work::Failed(why) => {
                     self.problems.push(("Flink".into(), why));
                     return Ok(Step::Done);
                 }
             }
-            self.topics.iter_mut().filter(|_| self.state == State::Last).for_each(|topic| topic.is_caught_up = false);
         }
         let mut is_heard = false;
         for number in 0..self.topics.len() {
@@ -188,17 +204,34 @@ impl MergedFeed {
         }
         let waiting: usize = self.topics.iter().map(|topic| topic.waiting).sum();
         if waiting > self.waiting_max {
-            let why = format!("more than {} bytes wait for the rest of their panes (--window-bytes-max)", self.waiting_max);
+            let why = format!(
+                "more than {} bytes wait for the rest of their panes (--window-bytes-max)",
+                self.waiting_max
+            );
             self.problems.push(("Flink".into(), why));
             return Ok(Step::Done);
         }
         if !is_heard {
-            if self.state == State::Last && self.topics.iter().all(|topic| topic.is_caught_up) {
+            if self.topics.iter().all(|topic| topic.is_over) {
                 return Ok(Step::Done);
             }
             self.reader.wait(PATIENCE);
         }
         Ok(Step::Going)
+    }
+}
+
+impl MergedFeed {
+    /// The job has ended, and what it has given is there.
+    fn read_to_the_end(&mut self) -> Result<(), Error> {
+        let mut reader = Reader::new(&self.kafka, PREFETCH_BYTES)?;
+        for topic in &mut self.topics {
+            let from = self.reader.position(topic.part);
+            let part = Part { topic: topic.name.clone(), partition: 0, from, until: Until::End };
+            topic.part = reader.add(part)?;
+        }
+        (self.reader, self.state) = (reader, State::Last);
+        Ok(())
     }
 }
 
@@ -270,7 +303,10 @@ impl MergedFeed {
     fn close(&mut self, out: &mut dyn TakeOutput) {
         let missing: usize = self.topics.iter().map(|topic| topic.marks.len().max(topic.panes.len())).sum();
         if missing > 0 && self.problems.is_empty() {
-            self.problems.push(("Flink".into(), format!("{missing} panes did not come as a whole; the result lacks them")));
+            self.problems.push((
+                "Flink".into(),
+                format!("{missing} panes did not come as a whole; the result lacks them"),
+            ));
         }
         self.engine.finish(out);
     }

@@ -67,8 +67,7 @@ mod table;
 mod times;
 mod write;
 
-pub use crate::ops::accumulated::{Accumulated, Measured};
-pub use crate::ops::min_max::End;
+pub use crate::ops::accumulated::{Accumulated, End, Measured};
 pub(crate) use column::Building;
 pub use column::CellType;
 pub use fingerprint::fingerprint;

@@ -4,8 +4,16 @@
 use plan::{Aggregate, Aggregated, Column, Pipeline, Predicate, Total};
 use tuple::DataType;
 
-use crate::ops::min_max::End;
 use crate::sketch::log_histogram::{BITS, FINE_BITS};
+
+/// Which end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The least.
+    Min,
+    /// The largest.
+    Max,
+}
 
 /// A column, and what it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

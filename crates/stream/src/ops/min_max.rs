@@ -2,18 +2,10 @@
 
 use crate::cells::{Building, PartsOf};
 use crate::column::{ColumnView, Values};
+use crate::ops::accumulated::End;
 use crate::ops::aggregate::Accumulator;
 use crate::partial::bytes::{Malformed, Reader, put, put_bits, put_real, put_signed};
 use crate::rows::{Cells, Rows, each_valid};
-
-/// Which end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// The least.
-    Min,
-    /// The largest.
-    Max,
-}
 
 /// The extreme value by cell.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,0 +1,68 @@
+//! How a producer works, and what it counts.
+
+use std::time::Duration;
+
+/// What becomes of a record for which there is no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Away {
+    /// Whoever hands it over waits.
+    Block,
+    /// It is dropped and counted.
+    Drop,
+}
+
+/// How batches are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    /// Fast.
+    Lz4,
+    /// Small.
+    Zstd,
+}
+
+/// How a producer works.
+#[derive(Clone, Debug)]
+pub struct ProducerConfig {
+    /// What records may take that are not acknowledged yet, at 256 bytes beside its own for each.
+    pub bytes_max: u64,
+    /// What becomes of those for which there is no room.
+    pub away: Away,
+    /// How batches are compressed.
+    pub compression: Compression,
+    /// How long a batch may wait for more.
+    pub linger: Duration,
+}
+
+impl Default for ProducerConfig {
+    fn default() -> ProducerConfig {
+        let linger = Duration::from_millis(20);
+        ProducerConfig { bytes_max: 256 << 20, away: Away::Block, compression: Compression::Lz4, linger }
+    }
+}
+
+/// What a producer did so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Records taken over.
+    pub records: u64,
+    /// Their bytes, keys included.
+    pub bytes: u64,
+    /// Records acknowledged.
+    pub acknowledged: u64,
+    /// Their bytes.
+    pub acknowledged_bytes: u64,
+    /// All bytes sent to brokers, compressed and with everything around them; told once a second.
+    pub wire_bytes: u64,
+    /// Records dropped because there was no room.
+    pub dropped_full: u64,
+    /// Records dropped because they are larger than brokers take.
+    pub dropped_too_large: u64,
+    /// Records that brokers refused.
+    pub dropped_refused: u64,
+    /// Records taken over and not acknowledged yet.
+    pub in_flight: u64,
+    /// The memory that they take.
+    pub in_flight_bytes: u64,
+    /// How long the oldest of them has waited.
+    pub oldest: Option<Duration>,
+}

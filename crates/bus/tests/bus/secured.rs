@@ -1,0 +1,80 @@
+//! TLS and passwords, as properties that are handed through.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use bus::{Kafka, Topics, Until};
+use testkit::cluster::{Cluster, Parts};
+use testkit::programs::{are_there, wait_for};
+
+use crate::{TMP, read, texts, topic, write};
+
+#[test]
+fn brokers_with_certificates_and_passwords() {
+    if !are_there(&["openssl"]) {
+        return;
+    }
+    let Some(cluster) = Cluster::start(Path::new(TMP), "bus-secured", Parts::Kafka(1)) else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let (key, certificate, both) = (file("key.pem"), file("certificate.pem"), file("both.pem"));
+    let script = format!(
+        "openssl req -x509 -newkey rsa:2048 -nodes -keyout {key} -out {certificate} -days 2 -subj /CN=broker \
+         -addext subjectAltName=IP:127.0.0.1 2>/dev/null && cat {key} {certificate} >{both}"
+    );
+    assert!(Command::new("sh").args(["-c", &script]).status().expect("a shell").success());
+    cluster.kill("broker-1");
+    let module = "org.apache.kafka.common.security.plain.PlainLoginModule required";
+    let controller =
+        cluster.property("broker-1", "listeners").split(',').next_back().expect("two").to_owned();
+    cluster.configure_broker("broker-1", &[
+        format!("listeners=SASL_SSL://{},{controller}", cluster.kafka),
+        format!("advertised.listeners=SASL_SSL://{}", cluster.kafka),
+        "listener.security.protocol.map=SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT".into(),
+        "inter.broker.listener.name=SASL_SSL".into(),
+        "sasl.enabled.mechanisms=PLAIN".into(),
+        "sasl.mechanism.inter.broker.protocol=PLAIN".into(),
+        format!(
+            "listener.name.sasl_ssl.plain.sasl.jaas.config={module} username=\"b\" password=\"b\" user_b=\"b\" user_net=\"secret\";"
+        ),
+        "ssl.keystore.type=PEM".into(),
+        format!("ssl.keystore.location={both}"),
+        "ssl.truststore.type=PEM".into(),
+        format!("ssl.truststore.location={certificate}"),
+    ]);
+    cluster.start_again("broker-1");
+    let with = |authority: &str, password: &str| {
+        let properties = [
+            "security.protocol=SASL_SSL".to_owned(),
+            "sasl.mechanism=PLAIN".to_owned(),
+            "sasl.username=net".to_owned(),
+            format!("sasl.password={password}"),
+            format!("ssl.ca.location={authority}"),
+        ];
+        Kafka::new(&cluster.kafka, properties.iter().map(String::as_str)).expect("properties")
+    };
+    let kafka = with(&certificate, "secret");
+    wait_for("the broker", || {
+        Topics::connect(&kafka, Duration::from_secs(5)).map(drop).map_err(|error| error.to_string())
+    });
+    let topic = topic(&kafka, "secured", 1);
+    write(&kafka, &topic, 0, 0..100);
+    assert_eq!(read(&kafka, &topic, 0, 0, Until::End), texts(0..100));
+
+    let refused = |kafka: &Kafka, reason: &str| {
+        let error = Topics::connect(kafka, Duration::from_secs(3)).err().expect("it is refused").to_string();
+        let begin = format!("no broker answers at {}: ", cluster.kafka);
+        assert!(error.starts_with(&begin) && error.contains(reason), "{error}");
+        assert!(!error.contains("guessed"), "{error}");
+    };
+    refused(&with(&certificate, "guessed"), "Authentication failed");
+    // Another's authority: a certificate that nobody has signed with.
+    let other = file("other.pem");
+    let script = format!(
+        "openssl req -x509 -newkey rsa:2048 -nodes -keyout {key} -out {other} -days 2 -subj /CN=other 2>/dev/null"
+    );
+    assert!(Command::new("sh").args(["-c", &script]).status().expect("a shell").success());
+    refused(&with(&other, "secret"), "certificate");
+    refused(&Kafka::new(&cluster.kafka, []).expect("an address"), "");
+}
