@@ -165,7 +165,7 @@ pub enum Arithmetic {
 /// Of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TextFunction {
-    /// In small letters.
+    /// In small letters, each character by itself.
     Lower,
     /// In capitals.
     Upper,

@@ -4,8 +4,8 @@
 use plan::Arithmetic;
 use tuple::DataType;
 
-use super::expression::{Ends, Value, least};
 use super::lexical::{floor_to, whole};
+use super::value::{Ends, Value, least};
 
 /// A sum, difference or product of whole numbers: by way of decimals, which hold them all, and a text, since decimals wrap
 /// when they become whole numbers.

@@ -3,9 +3,12 @@
 use tuple::{DataType, common};
 
 use super::lexical::{cell_type, floor_to, name, real, whole};
+use super::printer::Unprintable;
 use super::tuples::Tuples;
-use super::{TEN_SECONDS_MS, Unprintable};
 use crate::cells::{Accumulated, CellTable, Measured, Origin};
+
+/// Where there are no windows Flink merges by these all the same.
+const TEN_SECONDS_MS: i64 = 10_000;
 
 /// Values whose squares and their sums surely fit into 38 digits: ten thousand million of them.
 const SQUARED_MAX: i64 = 100_000_000_000_000;

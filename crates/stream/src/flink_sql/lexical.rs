@@ -43,9 +43,22 @@ pub fn address(bits: u128) -> String {
     }) + "'"
 }
 
-/// So many milliseconds.
+/// So many milliseconds. Sums take no more than two digits of days, windows do.
 pub fn interval(ms: i64) -> String {
-    format!("INTERVAL '{}.{:03}' SECOND(10, 3)", ms / 1000, ms % 1000)
+    let (seconds, rest) = (ms / 1000, ms % 1000);
+    let (days, hours) = (seconds / 86_400, seconds / 3600 % 24);
+    let (minutes, seconds) = (seconds / 60 % 60, seconds % 60);
+    let digits = if days < 100 { "" } else { "(6)" };
+    format!("INTERVAL '{days} {hours:02}:{minutes:02}:{seconds:02}.{rest:03}' DAY{digits} TO SECOND(3)")
+}
+
+/// A name that Avro takes; `place` keeps those apart that would be equal.
+pub fn avro_name(name: &str, place: usize) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    match name.chars().all(is_plain) && !name.starts_with(|c: char| c.is_ascii_digit() || c == '_') {
+        true => name.into(),
+        false => format!("_{place}_{}", name.replace(|c: char| !is_plain(c), "_")),
+    }
 }
 
 /// The type of a column of cells.

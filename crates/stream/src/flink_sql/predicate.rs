@@ -5,10 +5,11 @@ use std::net::IpAddr;
 use plan::{Case, Column, Compare, Literal, Predicate};
 use tuple::DataType;
 
-use super::Printer;
-use super::expression::{bytes_of, sign};
 use super::lexical::{LEAST, address, real, text};
+use super::printer::Printer;
 use super::text::{like, lowered};
+use super::value::{bytes_of, sign};
+use crate::ops;
 
 /// The addresses that are IPv4's.
 const V4: (u128, u128) = (0xffff_0000_0000, 0xffff_ffff_ffff);
@@ -40,7 +41,7 @@ impl Printer<'_> {
                 }
                 match case {
                     Case::Sensitive => like(&of, pattern),
-                    Case::Ignored => like(&lowered(&of), &pattern.to_lowercase()),
+                    Case::Ignored => like(&lowered(&of), &ops::text::lowered(pattern)),
                 }
             }
             Predicate::Matches { regex, .. } => {

@@ -9,8 +9,8 @@
 use plan::{Aggregate, Column, Pipeline};
 use tuple::DataType;
 
-use super::expression::bytes_of;
 use super::lexical::{LEAST, name};
+use super::value::bytes_of;
 use crate::cells::{Accumulated, CellTable, End};
 
 /// Parts that groups are dealt into.

@@ -4,7 +4,7 @@ use plan::Dataflow;
 use tuple::FieldId;
 
 use super::job::Job;
-use super::lexical::{cell_type, floor_to, interval, name};
+use super::lexical::{avro_name, cell_type, floor_to, interval, name};
 use super::tuples::Tuples;
 use crate::cells::CellType;
 use crate::ops::join::SAME_IN_ALL;
@@ -34,7 +34,7 @@ pub fn tuple_columns(dataflow: &Dataflow) -> Vec<TupleColumn> {
 fn columns(tuples: &Tuples) -> Vec<TupleColumn> {
     let own = |name: &str| TupleColumn { name: name.into(), data: CellType::Long, field: None };
     let field = |id: &FieldId| TupleColumn {
-        name: tuples.names[usize::from(id.0)].clone(),
+        name: avro_name(&tuples.names[usize::from(id.0)], id.0.into()),
         data: CellType::of(tuples.schema.field(*id).data_type),
         field: Some(*id),
     };
@@ -64,7 +64,7 @@ pub fn written(tuples: &Tuples, job: &Job) -> (Vec<String>, String) {
         all.join(", ")
     };
     let rows = list(&|c| match (c.field, &*c.name) {
-        (Some(_), column) => Some(name(column)),
+        (Some(id), _) => Some(name(&tuples.names[usize::from(id.0)])),
         (None, "_mark") => None,
         (None, _) => Some(second.clone()),
     });

@@ -5,9 +5,9 @@ use std::fmt::Write;
 use plan::TextFunction;
 use tuple::DataType;
 
-use super::Printer;
-use super::expression::Value;
 use super::lexical::text;
+use super::printer::Printer;
+use super::value::Value;
 
 /// What a pattern of LIKE is made of.
 enum Token {
@@ -65,14 +65,45 @@ impl Printer<'_> {
     }
 }
 
-/// In small letters.
+/// Capitals that Java 17 does not know yet, from the first to the last.
+const NEWER: [(u32, u32); 18] = [
+    (0x1c89, 0x1c89),
+    (0x2c2f, 0x2c2f),
+    (0xa7c0, 0xa7c0),
+    (0xa7cb, 0xa7cc),
+    (0xa7ce, 0xa7ce),
+    (0xa7d0, 0xa7d0),
+    (0xa7d2, 0xa7d2),
+    (0xa7d4, 0xa7d4),
+    (0xa7d6, 0xa7d6),
+    (0xa7d8, 0xa7d8),
+    (0xa7da, 0xa7da),
+    (0xa7dc, 0xa7dc),
+    (0x10570, 0x1057a),
+    (0x1057c, 0x1058a),
+    (0x1058c, 0x10592),
+    (0x10594, 0x10595),
+    (0x10d50, 0x10d65),
+    (0x16ea0, 0x16eb8),
+];
+
+/// Those capitals as a literal, and their small letters.
+fn newer() -> (String, String) {
+    let capitals: String =
+        NEWER.iter().flat_map(|(first, last)| *first..=*last).filter_map(char::from_u32).collect();
+    (text(&capitals), text(&capitals.to_lowercase()))
+}
+
+/// In small letters, each character by itself: Java looks for the ends of words.
 pub fn lowered(of: &str) -> String {
-    format!("LOWER({of})")
+    let (capitals, small) = newer();
+    format!("TRANSLATE(LOWER(TRANSLATE({of}, 'Σ', 'σ')), {capitals}, {small})")
 }
 
 /// In capitals.
-pub fn uppered(of: &str) -> String {
-    format!("UPPER({of})")
+fn uppered(of: &str) -> String {
+    let (capitals, small) = newer();
+    format!("TRANSLATE(UPPER({of}), {small}, {capitals})")
 }
 
 /// SQL LIKE, whose `_` is no end of a line in Flink: patterns with it are regular expressions there, made of pieces that are

@@ -15,7 +15,7 @@ use tuple::{DataType, FieldId, Schema, common};
 
 use super::job::{Job, Source};
 use super::lexical::{column_type, floor_ms, interval, name};
-use super::{Printer, Unprintable};
+use super::printer::{Printer, Unprintable};
 use crate::ops::join::joined_schema;
 
 /// The view, and what its columns are.

@@ -3,6 +3,8 @@
 
 use plan::Case;
 
+use crate::ops::text::lowered;
+
 /// A pattern, taken apart once.
 ///
 /// ```
@@ -25,7 +27,7 @@ impl Like {
     /// Takes a pattern apart. Every text is a pattern.
     #[must_use]
     pub fn new(pattern: &str, case: Case) -> Like {
-        let lowered = pattern.to_lowercase();
+        let lowered = lowered(pattern);
         let pattern = if case == Case::Ignored { &lowered } else { pattern };
         let mut pieces = vec![Piece(vec![String::new()])];
         let mut chars = pattern.chars();
@@ -46,7 +48,7 @@ impl Like {
     pub fn matches(&self, text: &str) -> bool {
         match self.case {
             Case::Sensitive => self.fits(text),
-            Case::Ignored => self.fits(&text.to_lowercase()),
+            Case::Ignored => self.fits(&lowered(text)),
         }
     }
 

@@ -12,10 +12,10 @@ use stream::flink_sql;
 use stream::ops::expr::Computer;
 use tuple::{Batch, DataType, Field, Redact, Schema, Unit};
 
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, values};
 use crate::random::{Random, TYPES};
 
-const ROWS: usize = 40;
+const ROWS: usize = 80;
 const EXPRESSIONS: usize = 12;
 
 fn field(name: String, data_type: DataType) -> Field {
@@ -39,46 +39,46 @@ fn schema() -> Arc<Schema> {
 
 /// Random rows, and how Flink is told of them.
 fn rows(random: &mut Random) -> (Batch, String) {
-    let mut texts = vec![Vec::new(); ROWS];
+    let mut texts: Vec<Vec<Option<String>>> = (0..ROWS).map(|row| vec![Some(row.to_string())]).collect();
     let mut columns = Vec::new();
     for data_type in TYPES {
-        let mut is_null = || random.chance(12);
-        let null: Vec<bool> = (0..ROWS).map(|_| is_null()).collect();
-        let mut say = |row: usize, said: String, sql_type: &str| {
-            let said = if null[row] { "NULL".to_owned() } else { said };
-            texts[row].push(format!("CAST({said} AS {sql_type})"));
-        };
+        let null: Vec<bool> = (0..ROWS).map(|_| random.chance(12)).collect();
+        let mut say = |row: usize, said: String| texts[row].push((!null[row]).then_some(said));
         macro_rules! column {
-            ($array:ty, $make:ident, $sql_type:literal, $say:expr) => {{
+            ($array:ty, $make:ident, $say:expr) => {{
                 let values: Vec<_> = (0..ROWS).map(|_| random.$make()).collect();
-                values.iter().enumerate().for_each(|(row, value)| say(row, $say(value), $sql_type));
+                values.iter().enumerate().for_each(|(row, value)| say(row, $say(value)));
                 let some = values.into_iter().enumerate().map(|(row, v)| (!null[row]).then_some(v));
                 Arc::new(some.collect::<$array>()) as ArrayRef
             }};
         }
         columns.push(Some(match data_type {
-            DataType::Bool => column!(BooleanArray, bool, "BOOLEAN", |v: &bool| v.to_string()),
-            DataType::U64 => column!(UInt64Array, u64, "BIGINT", |v: &u64| (*v as i64).to_string()),
-            DataType::I64 => column!(Int64Array, i64, "BIGINT", |v: &i64| v.to_string()),
-            DataType::F64 => column!(Float64Array, f64, "DOUBLE", |v: &f64| format!("'{v:e}'")),
+            DataType::Bool => column!(BooleanArray, bool, |v: &bool| v.to_string()),
+            DataType::U64 => column!(UInt64Array, u64, |v: &u64| (*v as i64).to_string()),
+            DataType::I64 => column!(Int64Array, i64, |v: &i64| v.to_string()),
+            DataType::F64 => column!(Float64Array, f64, |v: &f64| format!("{v:e}")),
             DataType::Ip => {
                 let mut builder = FixedSizeBinaryBuilder::new(16);
                 for (row, is_null) in null.iter().enumerate() {
                     let ip = random.ip().octets();
-                    let hex: String = ip.iter().map(|b| format!("{b:02x}")).collect();
-                    say(row, format!("x'{hex}'"), "BYTES");
+                    say(row, ip.iter().map(|b| format!("{b:02x}")).collect());
                     if *is_null { builder.append_null() } else { builder.append_value(ip).expect("16 bytes") }
                 }
                 Arc::new(builder.finish()) as ArrayRef
             }
-            _ => column!(StringArray, text, "STRING", |v: &String| format!("'{}'", v.replace('\'', "''"))),
+            _ => column!(StringArray, text, String::clone),
         }));
     }
-    let names: Vec<String> = (0..TYPES.len()).map(|i| format!("`c{i}`")).collect();
-    let tuples = texts.iter().enumerate().map(|(row, texts)| format!("({row}, {})", texts.join(", ")));
-    let list: Vec<String> = tuples.collect();
-    let table = format!("(VALUES\n{}\n) AS cases(row_id, {})", list.join(",\n"), names.join(", "));
-    (Batch::new(schema(), ROWS, columns), table)
+    let sql_type = |data_type| match data_type {
+        DataType::Bool => "BOOLEAN",
+        DataType::U64 | DataType::I64 => "BIGINT",
+        DataType::F64 => "DOUBLE",
+        DataType::Ip => "BYTES",
+        _ => "STRING",
+    };
+    let mut typed = vec![("row_id".to_owned(), "BIGINT")];
+    typed.extend(TYPES.iter().enumerate().map(|(i, t)| (format!("c{i}"), sql_type(*t))));
+    (Batch::new(schema(), ROWS, columns), format!("({})", values(&typed, &texts)))
 }
 
 /// What is there as here, in one form for both.

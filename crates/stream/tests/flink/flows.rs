@@ -1,8 +1,8 @@
 //! Dataflows that together use all that is printed.
 
 use plan::{
-    Aggregate, Aggregated, Arithmetic, Column, Compare, Computed, Dataflow, Direction, Expr, Literal,
-    Pipeline, Predicate, SortKey, TopK, Total, Window,
+    Aggregate, Aggregated, Arithmetic, Column, Compare, Computed, Dataflow, Expr, Literal, Pipeline,
+    Predicate, TopK, Total, Window,
 };
 use tuple::{DataType, Field, Redact, Unit};
 
@@ -55,12 +55,9 @@ pub fn all() -> Vec<(&'static str, Dataflow)> {
         ("top_by_count", dataflow(vec![top(1, &[PATH, OK])])),
         (
             "top_by_max",
-            dataflow(vec![
-                top(2, &[IP]),
-                top(0, &[N]),
-                pipeline(None, &[], vec![Count, Aggregate::Share(Total::Tuples)]),
-            ]),
+            dataflow(vec![top(2, &[IP]), pipeline(None, &[], vec![Count, Aggregate::Share(Total::Tuples)])]),
         ),
+        ("top_by_sum", dataflow(vec![top(0, &[N])])),
         ("computed", filtered),
         ("joined", joined),
         ("tuples", tuples_only()),
@@ -92,8 +89,6 @@ fn computed_pipeline() -> Pipeline {
     let mut of = pipeline(Some(N), &[OK], vec![Count, Sum, Max]);
     of.values[0].column = Column::computed(0);
     of.aggregates.push(Aggregated { aggregate: Sum, value: 0, name: Some("again".into()) });
-    of.selection.order_by = vec![SortKey { column: column(OK), direction: Direction::Ascending }];
-    of.selection.order_by.clear();
     of
 }
 

@@ -69,3 +69,27 @@ impl Gateway {
 fn parsed(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
 }
+
+/// A query of rows, each value given as a text: a list of values that are cast one by one would be a source for each row.
+pub fn values(columns: &[(String, &str)], rows: &[Vec<Option<String>>]) -> String {
+    let quoted = |value: &Option<String>| match value {
+        Some(text) => format!("'{}'", text.replace('\'', "''")),
+        None => "'<null>'".into(),
+    };
+    let rows: Vec<String> = rows
+        .iter()
+        .map(|row| format!("({})", row.iter().map(quoted).collect::<Vec<_>>().join(", ")))
+        .collect();
+    let typed = |(i, (name, sql_type)): (usize, &(String, &str))| match *sql_type {
+        "BYTES" => format!("UNHEX(NULLIF(v{i}, '<null>')) AS `{name}`"),
+        other => format!("CAST(NULLIF(v{i}, '<null>') AS {other}) AS `{name}`"),
+    };
+    let typed: Vec<String> = columns.iter().enumerate().map(typed).collect();
+    let names: Vec<String> = (0..columns.len()).map(|i| format!("v{i}")).collect();
+    format!(
+        "SELECT {} FROM (VALUES\n{}\n) AS texts({})",
+        typed.join(", "),
+        rows.join(",\n"),
+        names.join(", ")
+    )
+}

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use plan::Dataflow;
-use serde_json::Value as Json;
 use stream::cells::{CellTable, CellType, Origin};
 use stream::flink_sql::{End, From, Job, Source, Start, print, tuple_columns};
 use stream::{Config, Engine};
@@ -14,6 +13,7 @@ use tuple::{DataType, Schema};
 use crate::flows;
 use crate::gateway::Gateway;
 use crate::random::Random;
+use crate::topic::Topic;
 use crate::tuples::cells::{self, Value};
 use crate::tuples::{Plain, Row, are_alike, batch_with, bring_rows, cell, rows_of};
 
@@ -37,108 +37,6 @@ fn random_rows(random: &mut Random, n: usize) -> Vec<Row> {
             rate: random.chance(85).then(|| random.one(&[1.0, 0.5, 0.1])),
         })
         .collect()
-}
-
-fn literal(value: &Value) -> String {
-    match value {
-        Value::Null => "NULL".into(),
-        Value::Bool(v) => v.to_string(),
-        Value::Long(v) => v.to_string(),
-        Value::Double(v) => format!("'{v:e}'"),
-        Value::Text(v) => format!("'{}'", v.replace('\'', "''")),
-        Value::Bytes(v) => format!("x'{}'", v.iter().map(|b| format!("{b:02x}")).collect::<String>()),
-        Value::Decimal(v) => format!("'{v}'"),
-    }
-}
-
-fn sql_type(of: CellType) -> &'static str {
-    match of {
-        CellType::Bool => "BOOLEAN",
-        CellType::Long => "BIGINT",
-        CellType::Double => "DOUBLE",
-        CellType::Text => "STRING",
-        CellType::Bytes => "BYTES",
-        CellType::Decimal => "DECIMAL(38, 0)",
-    }
-}
-
-/// The columns of a topic, and rows for it.
-struct Topic {
-    name: String,
-    columns: Vec<(String, CellType)>,
-}
-
-impl Topic {
-    fn create(&self, gateway: &Gateway, kafka: &str) {
-        let columns: Vec<String> =
-            self.columns.iter().map(|(name, of)| format!("`{name}` {}", sql_type(*of))).collect();
-        let options = format!(
-            "'connector' = 'kafka', 'topic' = '{}', 'properties.bootstrap.servers' = '{kafka}', 'format' = 'avro',
-             'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset',
-             'properties.isolation.level' = 'read_committed', 'properties.group.id' = 'tests'",
-            self.name
-        );
-        let create =
-            format!("CREATE TEMPORARY TABLE `{}` ({}) WITH ({options})", self.name, columns.join(", "));
-        gateway.rows(&create).expect("a table");
-    }
-
-    fn fill(&self, gateway: &Gateway, rows: &[Vec<Value>]) {
-        let one = |row: &Vec<Value>| -> String {
-            let values = row.iter().zip(&self.columns);
-            let values: Vec<String> =
-                values.map(|(v, (_, of))| format!("CAST({} AS {})", literal(v), sql_type(*of))).collect();
-            format!("({})", values.join(", "))
-        };
-        let rows: Vec<String> = rows.iter().map(one).collect();
-        gateway.rows(&format!("INSERT INTO `{}` VALUES {}", self.name, rows.join(",\n"))).expect("rows");
-    }
-
-    fn read(&self, gateway: &Gateway) -> Vec<Vec<Value>> {
-        let columns: Vec<String> = self
-            .columns
-            .iter()
-            .map(|(name, of)| match of {
-                CellType::Bytes => format!("`{name}`"),
-                _ => format!("CAST(`{name}` AS STRING)"),
-            })
-            .collect();
-        let rows =
-            gateway.rows(&format!("SELECT {} FROM `{}`", columns.join(", "), self.name)).expect("rows");
-        let row =
-            |row: &Vec<Json>| row.iter().zip(&self.columns).map(|(v, (_, of))| parsed(v, *of)).collect();
-        rows.iter().map(row).collect()
-    }
-}
-
-fn parsed(json: &Json, of: CellType) -> Value {
-    let Some(text) = json.as_str() else { return Value::Null };
-    match of {
-        CellType::Bool => Value::Bool(text.eq_ignore_ascii_case("true")),
-        CellType::Long => Value::Long(text.parse().expect("a number")),
-        CellType::Double => Value::Double(text.parse().expect("a number")),
-        CellType::Text => Value::Text(text.into()),
-        CellType::Bytes => Value::Bytes(bytes_of(text)),
-        CellType::Decimal => Value::Decimal(text.parse().expect("a number")),
-    }
-}
-
-fn bytes_of(base64: &str) -> Vec<u8> {
-    let digit = |c: u8| match c {
-        b'A'..=b'Z' => Some(c - b'A'),
-        b'a'..=b'z' => Some(c - b'a' + 26),
-        b'0'..=b'9' => Some(c - b'0' + 52),
-        b'+' => Some(62),
-        b'/' => Some(63),
-        _ => None,
-    };
-    let digits: Vec<u8> = base64.bytes().filter_map(digit).collect();
-    let mut bytes = Vec::new();
-    for chunk in digits.chunks(4) {
-        let bits = chunk.iter().fold(0u32, |bits, d| bits << 6 | u32::from(*d)) << (6 * (4 - chunk.len()));
-        bytes.extend_from_slice(&bits.to_be_bytes()[1..chunk.len()]);
-    }
-    bytes
 }
 
 /// The records of tuples, in the order of a parser's schema.
@@ -260,7 +158,15 @@ fn check_marks(table: &CellTable, marks: &[Vec<Value>], rows: &[Vec<Value>]) {
     assert!(counted.is_empty(), "without a mark: {counted:?}");
 }
 
-fn check(gateway: &Gateway, kafka: &str, name: &str, flow: &Dataflow, seed: u64) {
+/// A session for a job: its tables are called alike in each.
+fn session(url: &str) -> Gateway {
+    let gateway = Gateway::new(url);
+    gateway.rows("SET 'table.dml-sync' = 'true'").expect("a setting");
+    gateway
+}
+
+fn check(url: &str, kafka: &str, name: &str, flow: &Dataflow, seed: u64) {
+    let gateway = &session(url);
     let mut random = Random(seed);
     let mut inputs: Vec<Vec<Row>> = flow.inputs.iter().map(|_| random_rows(&mut random, 120)).collect();
     if name.starts_with("large") {
@@ -286,6 +192,7 @@ fn check(gateway: &Gateway, kafka: &str, name: &str, flow: &Dataflow, seed: u64)
     there.finish(&mut out);
     compare(name, flow, &out, &expected);
     if flow.inputs.len() == 1 {
+        let gateway = &session(url);
         let mut there = Engine::new(flow, Config::default());
         through_flink(
             gateway,
@@ -343,7 +250,8 @@ fn check_tuples(
             ours.push(format!("{row:?}"));
         }
     }
-    (ours.sort(), theirs.sort());
+    ours.sort();
+    theirs.sort();
     assert!(
         !ours.is_empty() && ours == theirs,
         "{name}: {:#?}",
@@ -407,12 +315,11 @@ fn jobs_give_what_one_engine_gives() {
     let url = std::env::var("NETALYTICS_FLINK_GATEWAY").expect("it was there");
     let only = std::env::var("ONLY").ok();
     let seed = std::env::var("SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
-    for (name, flow) in
-        flows::all().into_iter().filter(|(name, _)| only.as_ref().is_none_or(|only| only == name))
+    for (name, flow) in flows::all()
+        .into_iter()
+        .filter(|(name, _)| only.as_ref().is_none_or(|only| only.split(',').any(|one| one == *name)))
     {
-        let gateway = Gateway::new(&url);
-        gateway.rows("SET 'table.dml-sync' = 'true'").expect("a setting");
-        check(&gateway, &kafka, name, &flow, seed);
+        check(&url, &kafka, name, &flow, seed);
     }
 }
 

@@ -7,6 +7,7 @@ mod gateway;
 mod jobs;
 mod printed;
 mod random;
+mod topic;
 #[path = "../tuples/mod.rs"]
 mod tuples;
 

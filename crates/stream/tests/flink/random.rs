@@ -78,7 +78,8 @@ impl Random {
     }
 
     pub fn text(&mut self) -> String {
-        let whole = ["", "a", "A", "abc", "a/b/c", "/a//b/", "ÄÖß", "İı", "ΑΣ", "a%b_c\\d", "'", "x y "];
+        let whole =
+            ["", "a", "A", "abc", "a/b/c", "/a//b/", "ÄÖß", "Ꟁꟁ𐕰Σ", "İı", "ΑΣ", "a%b_c\\d", "'", "x y "];
         let pieces = [
             "a", "b", "/", "%", "_", "\\", "é", "😀", "\u{fffd}", "\n", "\u{2028}", "'", "Σ", "::", ".", "(",
         ];

@@ -112,6 +112,8 @@ FROM `kept`;
 
 CREATE TEMPORARY VIEW `panes_0` AS
 SELECT
+  `window_start` AS `_start`,
+  `window_end` AS `_end`,
   `window_time` AS `_time`,
   `et_ms`,
   `pane`,
@@ -130,12 +132,12 @@ SELECT
   SUM(`a1_n`) AS `a1_n`,
   SUM(`a1_sum`) AS `a1_sum`,
   MAX(`a2`) AS `a2`
-FROM TABLE(TUMBLE(TABLE `rows_0`, DESCRIPTOR(`_et`), INTERVAL '10.000' SECOND(10, 3)))
+FROM TABLE(TUMBLE(TABLE `rows_0`, DESCRIPTOR(`_et`), INTERVAL '0 00:00:10.000' DAY TO SECOND(3)))
 GROUP BY `window_start`, `window_end`, `window_time`, `et_ms`, `pane`, `k0`, `rate`, `replicate`, `slot`, `at`, `bits`, `whole`;
 
 CREATE TEMPORARY VIEW `marks_0` AS
 SELECT MIN(`et_ms`) AS `et_ms`, COUNT(*) AS `mark`
-FROM TABLE(TUMBLE(TABLE `panes_0`, DESCRIPTOR(`_time`), INTERVAL '10.000' SECOND(10, 3)))
+FROM TABLE(TUMBLE(TABLE `panes_0`, DESCRIPTOR(`_time`), INTERVAL '0 00:00:10.000' DAY TO SECOND(3)))
 GROUP BY `window_start`, `window_end`;
 
 CREATE TEMPORARY TABLE `merged_0` (

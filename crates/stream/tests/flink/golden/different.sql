@@ -166,6 +166,8 @@ WHERE `n_ns` IS NOT NULL;
 
 CREATE TEMPORARY VIEW `panes_0` AS
 SELECT
+  `window_start` AS `_start`,
+  `window_end` AS `_end`,
   `window_time` AS `_time`,
   `et_ms`,
   `pane`,
@@ -185,12 +187,12 @@ SELECT
   SUM(`a3_known`) AS `a3_known`,
   SUM(`a3_yes`) AS `a3_yes`,
   SUM(`a4_n`) AS `a4_n`
-FROM TABLE(TUMBLE(TABLE `rows_0`, DESCRIPTOR(`_et`), INTERVAL '0.500' SECOND(10, 3)))
+FROM TABLE(TUMBLE(TABLE `rows_0`, DESCRIPTOR(`_et`), INTERVAL '0 00:00:00.500' DAY TO SECOND(3)))
 GROUP BY `window_start`, `window_end`, `window_time`, `et_ms`, `pane`, `rate`, `replicate`, `slot`, `at`, `bits`, `d0`, `d1`, `d2`, `whole`;
 
 CREATE TEMPORARY VIEW `marks_0` AS
 SELECT MIN(`et_ms`) AS `et_ms`, COUNT(*) AS `mark`
-FROM TABLE(TUMBLE(TABLE `panes_0`, DESCRIPTOR(`_time`), INTERVAL '0.500' SECOND(10, 3)))
+FROM TABLE(TUMBLE(TABLE `panes_0`, DESCRIPTOR(`_time`), INTERVAL '0 00:00:00.500' DAY TO SECOND(3)))
 GROUP BY `window_start`, `window_end`;
 
 CREATE TEMPORARY TABLE `merged_0` (

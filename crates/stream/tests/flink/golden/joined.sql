@@ -151,7 +151,7 @@ SELECT
   a.`_replicate`,
   a.`_et`
 FROM `input_0` a JOIN `input_1` b ON a.`id` = b.`other.id`
-  AND b.`_et` BETWEEN a.`_et` - INTERVAL '300.000' SECOND(10, 3) AND a.`_et`
+  AND b.`_et` BETWEEN a.`_et` - INTERVAL '0 00:05:00.000' DAY TO SECOND(3) AND a.`_et`
 UNION ALL
 SELECT
   a.`id`,
@@ -175,7 +175,7 @@ SELECT
   a.`_replicate`,
   b.`_et`
 FROM `input_0` a JOIN `input_1` b ON a.`id` = b.`other.id`
-  AND a.`_et` BETWEEN b.`_et` - INTERVAL '300.000' SECOND(10, 3) AND b.`_et` - INTERVAL '0.001' SECOND(10, 3);
+  AND a.`_et` BETWEEN b.`_et` - INTERVAL '0 00:05:00.000' DAY TO SECOND(3) AND b.`_et` - INTERVAL '0 00:00:00.001' DAY TO SECOND(3);
 
 CREATE TEMPORARY VIEW `rows_0` AS
 SELECT
@@ -223,6 +223,8 @@ WHERE `other.path` IS NOT NULL;
 
 CREATE TEMPORARY VIEW `panes_0` AS
 SELECT
+  `window_start` AS `_start`,
+  `window_end` AS `_end`,
   `window_time` AS `_time`,
   `et_ms`,
   `pane`,
@@ -241,12 +243,12 @@ SELECT
   SUM(`a0_n`) AS `a0_n`,
   SUM(`a1_n`) AS `a1_n`,
   SUM(`a1_sum`) AS `a1_sum`
-FROM TABLE(TUMBLE(TABLE `rows_0`, DESCRIPTOR(`_et`), INTERVAL '1.000' SECOND(10, 3)))
+FROM TABLE(TUMBLE(TABLE `rows_0`, DESCRIPTOR(`_et`), INTERVAL '0 00:00:01.000' DAY TO SECOND(3)))
 GROUP BY `window_start`, `window_end`, `window_time`, `et_ms`, `pane`, `k0`, `rate`, `replicate`, `slot`, `at`, `bits`, `d2`, `whole`;
 
 CREATE TEMPORARY VIEW `marks_0` AS
 SELECT MIN(`et_ms`) AS `et_ms`, COUNT(*) AS `mark`
-FROM TABLE(TUMBLE(TABLE `panes_0`, DESCRIPTOR(`_time`), INTERVAL '1.000' SECOND(10, 3)))
+FROM TABLE(TUMBLE(TABLE `panes_0`, DESCRIPTOR(`_time`), INTERVAL '0 00:00:01.000' DAY TO SECOND(3)))
 GROUP BY `window_start`, `window_end`;
 
 CREATE TEMPORARY TABLE `merged_0` (

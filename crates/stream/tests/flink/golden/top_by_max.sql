@@ -91,40 +91,13 @@ SELECT
   CASE WHEN `n_ns` IS NOT NULL THEN CAST(1 AS BIGINT) END AS `a0_n`,
   CASE WHEN `n_ns` < 0 THEN CAST(`n_ns` AS DECIMAL(38, 0)) + CAST('18446744073709551616' AS DECIMAL(20, 0)) ELSE CAST(`n_ns` AS DECIMAL(38, 0)) END AS `a0_sum`,
   CAST(1 AS BIGINT) AS `a1_n`,
-  `n_ns` + (-9223372036854775808) AS `a2`,
-  CAST(NULL AS DOUBLE) AS `a3_min`,
-  CAST(NULL AS DOUBLE) AS `a3_max`
-FROM `input_0`
-UNION ALL
-SELECT
-  `_et`,
-  `_ms` - MOD(`_ms`, CAST(1000 AS BIGINT)) - CASE WHEN MOD(`_ms`, CAST(1000 AS BIGINT)) < 0 THEN CAST(1000 AS BIGINT) ELSE 0 END AS `et_ms`,
-  (`_ms` - MOD(`_ms`, CAST(1000 AS BIGINT)) - CASE WHEN MOD(`_ms`, CAST(1000 AS BIGINT)) < 0 THEN CAST(1000 AS BIGINT) ELSE 0 END) / CAST(1000 AS BIGINT) AS `pane`,
-  `client_ip` AS `k0`,
-  CAST('1e0' AS DOUBLE) AS `rate`,
-  CAST(0 AS BIGINT) AS `replicate`,
-  CAST(3 AS BIGINT) AS `slot`,
-  CASE WHEN `_m` < 0 THEN CAST(3648 AS BIGINT) + (`_m` - (-9223372036854775808)) / CAST(144115188075855872 AS BIGINT) + CAST(64 AS BIGINT) WHEN `_m` < CAST(128 AS BIGINT) THEN `_m` ELSE (`_e` - 6) * CAST(64 AS BIGINT) + `_m` / CAST(POWER(2, `_e` - 6) AS BIGINT) END AS `at`,
-  CAST(6 AS BIGINT) AS `bits`,
-  CAST(NULL AS BYTES) AS `whole`,
-  CAST(NULL AS BIGINT) AS `tuples`,
-  CAST(NULL AS BIGINT) AS `first_ns`,
-  CAST(NULL AS BIGINT) AS `last_ns`,
-  CAST(1 AS BIGINT) AS `n`,
-  CAST(NULL AS BIGINT) AS `a0_n`,
-  CAST(NULL AS DECIMAL(38, 0)) AS `a0_sum`,
-  CAST(NULL AS BIGINT) AS `a1_n`,
-  CAST(NULL AS BIGINT) AS `a2`,
-  CAST(CASE WHEN `n_ns` < 0 THEN CAST(`n_ns` AS DECIMAL(38, 0)) + CAST('18446744073709551616' AS DECIMAL(20, 0)) ELSE CAST(`n_ns` AS DECIMAL(38, 0)) END AS DOUBLE) AS `a3_min`,
-  CAST(CASE WHEN `n_ns` < 0 THEN CAST(`n_ns` AS DECIMAL(38, 0)) + CAST('18446744073709551616' AS DECIMAL(20, 0)) ELSE CAST(`n_ns` AS DECIMAL(38, 0)) END AS DOUBLE) AS `a3_max`
-FROM (
-  SELECT *, CHAR_LENGTH(BIN(`_m`)) - 1 AS `_e` FROM (
-    SELECT *, `n_ns` AS `_m` FROM `input_0` WHERE `n_ns` IS NOT NULL
-  )
-);
+  `n_ns` + (-9223372036854775808) AS `a2`
+FROM `input_0`;
 
 CREATE TEMPORARY VIEW `panes_0` AS
 SELECT
+  `window_start` AS `_start`,
+  `window_end` AS `_end`,
   `window_time` AS `_time`,
   `et_ms`,
   `pane`,
@@ -142,15 +115,21 @@ SELECT
   SUM(`a0_n`) AS `a0_n`,
   SUM(`a0_sum`) AS `a0_sum`,
   SUM(`a1_n`) AS `a1_n`,
-  MAX(`a2`) AS `a2`,
-  MIN(`a3_min`) AS `a3_min`,
-  MAX(`a3_max`) AS `a3_max`
-FROM TABLE(TUMBLE(TABLE `rows_0`, DESCRIPTOR(`_et`), INTERVAL '1.000' SECOND(10, 3)))
+  MAX(`a2`) AS `a2`
+FROM TABLE(TUMBLE(TABLE `rows_0`, DESCRIPTOR(`_et`), INTERVAL '0 00:00:01.000' DAY TO SECOND(3)))
 GROUP BY `window_start`, `window_end`, `window_time`, `et_ms`, `pane`, `k0`, `rate`, `replicate`, `slot`, `at`, `bits`, `whole`;
+
+CREATE TEMPORARY VIEW `ranked_0` AS
+SELECT * FROM (
+  SELECT *, ROW_NUMBER() OVER (
+    PARTITION BY `_start`, `_end`, MOD(HASH_CODE(CONCAT_WS(',', CAST(`k0` AS STRING))), 8)
+    ORDER BY `a2` DESC NULLS LAST, `k0` ASC NULLS FIRST
+  ) AS `_rank` FROM `panes_0`
+) WHERE `_rank` <= 3;
 
 CREATE TEMPORARY VIEW `marks_0` AS
 SELECT MIN(`et_ms`) AS `et_ms`, COUNT(*) AS `mark`
-FROM TABLE(TUMBLE(TABLE `panes_0`, DESCRIPTOR(`_time`), INTERVAL '1.000' SECOND(10, 3)))
+FROM TABLE(TUMBLE(TABLE `ranked_0`, DESCRIPTOR(`_time`), INTERVAL '0 00:00:01.000' DAY TO SECOND(3)))
 GROUP BY `window_start`, `window_end`;
 
 CREATE TEMPORARY TABLE `merged_0` (
@@ -171,8 +150,6 @@ CREATE TEMPORARY TABLE `merged_0` (
   `a0_sum` DECIMAL(38, 0),
   `a1_n` BIGINT,
   `a2` BIGINT,
-  `a3_min` DOUBLE,
-  `a3_max` DOUBLE,
   `mark` BIGINT
 ) WITH (
   'connector' = 'kafka',
@@ -205,6 +182,8 @@ FROM `input_0`;
 
 CREATE TEMPORARY VIEW `panes_1` AS
 SELECT
+  `window_start` AS `_start`,
+  `window_end` AS `_end`,
   `window_time` AS `_time`,
   `et_ms`,
   `pane`,
@@ -219,12 +198,12 @@ SELECT
   MAX(`last_ns`) AS `last_ns`,
   SUM(`n`) AS `n`,
   SUM(`a0_n`) AS `a0_n`
-FROM TABLE(TUMBLE(TABLE `rows_1`, DESCRIPTOR(`_et`), INTERVAL '10.000' SECOND(10, 3)))
+FROM TABLE(TUMBLE(TABLE `rows_1`, DESCRIPTOR(`_et`), INTERVAL '0 00:00:10.000' DAY TO SECOND(3)))
 GROUP BY `window_start`, `window_end`, `window_time`, `et_ms`, `pane`, `rate`, `replicate`, `slot`, `at`, `bits`, `whole`;
 
 CREATE TEMPORARY VIEW `marks_1` AS
 SELECT MIN(`et_ms`) AS `et_ms`, COUNT(*) AS `mark`
-FROM TABLE(TUMBLE(TABLE `panes_1`, DESCRIPTOR(`_time`), INTERVAL '10.000' SECOND(10, 3)))
+FROM TABLE(TUMBLE(TABLE `panes_1`, DESCRIPTOR(`_time`), INTERVAL '0 00:00:10.000' DAY TO SECOND(3)))
 GROUP BY `window_start`, `window_end`;
 
 CREATE TEMPORARY TABLE `merged_1` (
@@ -256,9 +235,9 @@ CREATE TEMPORARY TABLE `merged_1` (
 EXECUTE STATEMENT SET
 BEGIN
 INSERT INTO `merged_0`
-SELECT `et_ms`, `pane`, `k0`, `rate`, `replicate`, `slot`, `at`, `bits`, `whole`, `tuples`, `first_ns`, `last_ns`, `n`, `a0_n`, `a0_sum`, `a1_n`, `a2`, `a3_min`, `a3_max`, CAST(NULL AS BIGINT) FROM `panes_0`
+SELECT `et_ms`, `pane`, `k0`, `rate`, `replicate`, `slot`, `at`, `bits`, `whole`, `tuples`, `first_ns`, `last_ns`, `n`, `a0_n`, `a0_sum`, `a1_n`, `a2`, CAST(NULL AS BIGINT) FROM `ranked_0`
 UNION ALL
-SELECT `et_ms`, CAST(NULL AS BIGINT), CAST(NULL AS BYTES), CAST(NULL AS DOUBLE), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BYTES), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS DECIMAL(38, 0)), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS DOUBLE), CAST(NULL AS DOUBLE), `mark` FROM `marks_0`;
+SELECT `et_ms`, CAST(NULL AS BIGINT), CAST(NULL AS BYTES), CAST(NULL AS DOUBLE), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BYTES), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS DECIMAL(38, 0)), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), `mark` FROM `marks_0`;
 INSERT INTO `merged_1`
 SELECT `et_ms`, `pane`, `rate`, `replicate`, `slot`, `at`, `bits`, `whole`, `tuples`, `first_ns`, `last_ns`, `n`, `a0_n`, CAST(NULL AS BIGINT) FROM `panes_1`
 UNION ALL

@@ -84,7 +84,40 @@ SELECT
   CASE WHEN ABS((CAST(`sum` AS DOUBLE) / NULLIF(CAST(`delta` AS DOUBLE), CAST(0 AS DOUBLE)))) <= CAST('1.7976931348623157e308' AS DOUBLE) THEN (CAST(`sum` AS DOUBLE) / NULLIF(CAST(`delta` AS DOUBLE), CAST(0 AS DOUBLE))) END AS `ratio#23`
 FROM `computed_0`;
 
+CREATE TEMPORARY VIEW `marks_0` AS
+SELECT MIN(`_ms` - MOD(`_ms`, CAST(1000 AS BIGINT)) - CASE WHEN MOD(`_ms`, CAST(1000 AS BIGINT)) < 0 THEN CAST(1000 AS BIGINT) ELSE 0 END) AS `_second_ms`, COUNT(*) AS `_mark`
+FROM TABLE(TUMBLE(TABLE `computed_1`, DESCRIPTOR(`_et`), INTERVAL '0 00:00:01.000' DAY TO SECOND(3)))
+GROUP BY `window_start`, `window_end`;
+
+CREATE TEMPORARY TABLE `merged_0` (
+  `_second_ms` BIGINT,
+  `id` BIGINT,
+  `ts_end` BIGINT,
+  `client_ip` BYTES,
+  `path` STRING,
+  `n_ns` BIGINT,
+  `delta` BIGINT,
+  `ratio` DOUBLE,
+  `ok` BOOLEAN,
+  `sum` BIGINT,
+  `_23_ratio_23` DOUBLE,
+  `_mark` BIGINT
+) WITH (
+  'connector' = 'kafka',
+  'topic' = 'netalytics.merged.v1.7',
+  'properties.bootstrap.servers' = 'kafka-1:9092,kafka-2:9092',
+  'format' = 'avro',
+  'properties.security.protocol' = 'SSL',
+  'sink.delivery-guarantee' = 'exactly-once',
+  'sink.transactional-id-prefix' = 'netalytics-7-0',
+  'properties.transaction.timeout.ms' = '60000'
+);
+
 EXECUTE STATEMENT SET
 BEGIN
+INSERT INTO `merged_0`
+SELECT `_ms` - MOD(`_ms`, CAST(1000 AS BIGINT)) - CASE WHEN MOD(`_ms`, CAST(1000 AS BIGINT)) < 0 THEN CAST(1000 AS BIGINT) ELSE 0 END, `id`, `ts_end`, `client_ip`, `path`, `n_ns`, `delta`, `ratio`, `ok`, `sum`, `ratio#23`, CAST(NULL AS BIGINT) FROM `computed_1`
+UNION ALL
+SELECT `_second_ms`, CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BYTES), CAST(NULL AS STRING), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS DOUBLE), CAST(NULL AS BOOLEAN), CAST(NULL AS BIGINT), CAST(NULL AS DOUBLE), `_mark` FROM `marks_0`;
 END;
 
