@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use bus::avro::{Decoder, Records, encode};
+use avro::{Decoder, Records, encode};
 use bus::tuples;
 use libfuzzer_sys::fuzz_target;
 use tuple::{Schema, common};

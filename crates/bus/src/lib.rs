@@ -7,7 +7,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod avro;
 mod error;
 mod group;
 mod kafka;

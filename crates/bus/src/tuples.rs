@@ -16,7 +16,7 @@ use arrow_select::filter::filter_record_batch;
 use tuple::batch::arrow_type;
 use tuple::{Batch, FieldId, common};
 
-use crate::avro::{Decoder as Datums, Malformed};
+use avro::{Decoder as Datums, Malformed};
 
 /// The column of the lane's promise.
 pub const WATERMARK: &str = "wm_ns";
@@ -25,7 +25,7 @@ pub const REPLICATE: &str = "replicate";
 /// Columns in front of the tuple's own.
 const OWN: usize = 2;
 
-/// What the records of a parser's topic are, as [`crate::avro`] writes them.
+/// What the records of a parser's topic are, as [`avro`] writes them.
 #[must_use]
 pub fn record_schema(schema: &tuple::Schema) -> SchemaRef {
     let own = [WATERMARK, REPLICATE].map(|name| Field::new(name, DataType::Int64, true));
@@ -174,7 +174,7 @@ mod tests {
     use tuple::{DataType as Kind, Unit};
 
     use super::*;
-    use crate::avro::{Records, encode};
+    use avro::{Records, encode};
 
     const OWN_FIELDS: &[tuple::Field] = &[
         tuple::Field::new("status", Kind::U64, Unit::None, "its outcome"),

@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bus::lanes::Lanes;
 use bus::lanes::log::{Log, Standing};
-use bus::{Kafka, Part, Reader, Topics, Until, avro, tuples};
+use bus::{Kafka, Part, Reader, Topics, Until, tuples};
 use plan::{Bounds, Plan, Sample};
 use query::checked;
 use runner::Feed;

@@ -2,6 +2,8 @@
 
 #[path = "cli/alerts.rs"]
 mod alerts;
+#[path = "cli/bus.rs"]
+mod bus;
 #[path = "cli/labels.rs"]
 mod labels;
 #[path = "cli/mistakes.rs"]

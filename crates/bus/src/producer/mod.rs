@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::producer::{BaseRecord, Producer as _, ThreadedProducer};
 
-use crate::avro::Records;
 use crate::{Error, Kafka};
+use avro::Records;
 pub use config::{Away, Compression, Counters, ProducerConfig};
 
 use client::Told;

@@ -10,7 +10,7 @@ use arrow_array::{
     UInt64Array,
 };
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use bus::avro::{DECIMAL_DIGITS, Decoder, Records, encode, schema_json};
+use avro::{DECIMAL_DIGITS, Decoder, Records, encode, schema_json};
 use bus::tuples::{Promise, beat, to_records};
 use bus::{Compression, Next, Part, Producer, ProducerConfig, Reader, Until};
 use testkit::cluster;

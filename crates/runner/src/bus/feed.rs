@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use ::bus::avro::{self, Malformed};
 use ::bus::{Error, Next, Part, Reader, tuples};
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
+use avro::Malformed;
 use monitor::Step;
 use stream::{Engine, TakeOutput};
 

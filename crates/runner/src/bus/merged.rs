@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use ::bus::avro;
 use ::bus::{Error, Kafka, Next, Part, Reader, Until};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;

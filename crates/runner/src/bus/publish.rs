@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 use std::{io, mem};
 
-use ::bus::avro::{self, Records};
 use ::bus::lanes::Lane;
 use ::bus::tuples::{self, Promise};
 use ::bus::{Error, Producer, Target};
 use arrow_array::{Int64Array, RecordBatch};
+use avro::Records;
 use capture::live::Stop;
 use collect::{Lanes, TakeRows};
 use monitor::job::{Config, Windows};

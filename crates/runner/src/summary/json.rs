@@ -68,6 +68,10 @@ impl Summary {
             "published": self.published().map(|p| json!({
                 "records": p.records, "bytes": p.bytes, "rows": p.rows, "malformed": p.malformed,
             })),
+            "sent": self.sent.as_ref().map(|s| json!({
+                "records": s.records, "bytes": s.bytes, "acknowledged": s.acknowledged, "wire_bytes": s.wire_bytes,
+                "dropped_full": s.dropped_full, "dropped_too_large": s.dropped_too_large, "dropped_refused": s.dropped_refused,
+            })),
             "recorded": self.kept.map(|k| json!({
                 "files": k.files, "rows": k.rows, "bytes": k.bytes, "rows_lost": k.rows_lost,
                 "files_unfinished": k.files_unfinished, "rows_unfinished": k.rows_unfinished,

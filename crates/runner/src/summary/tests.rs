@@ -47,6 +47,7 @@ fn summary() -> Summary {
         delivered: Vec::new(),
         packets_kept: None,
         taps: None,
+        sent: None,
         elapsed: Duration::from_millis(50),
     }
 }

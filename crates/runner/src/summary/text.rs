@@ -96,6 +96,13 @@ impl Summary {
     fn keeping(&self) -> Vec<(&'static str, Option<u64>, String)> {
         let size = |files: u64, bytes: u64| format!("{files} files, {}", units::bytes(bytes as f64));
         let mut lines = Vec::new();
+        if let Some(sent) = &self.sent {
+            let dropped = sent.dropped_full + sent.dropped_too_large + sent.dropped_refused;
+            lines.push(("sent to Kafka", Some(sent.acknowledged), units::bytes(sent.bytes as f64)));
+            if dropped > 0 {
+                lines.push(("  dropped", Some(dropped), "no room, too large or refused".to_owned()));
+            }
+        }
         if let Some(kept) = &self.kept {
             lines.push(("recorded", Some(kept.rows), size(kept.files, kept.bytes)));
             if kept.rows_unfinished > 0 {

@@ -116,6 +116,8 @@ impl Job {
         let mut options = self.connector(self.merged.get(place).map_or("", String::as_str));
         options.push(("sink.delivery-guarantee".into(), "exactly-once".into()));
         options.push(("sink.transactional-id-prefix".into(), format!("{}-{place}", self.transactions)));
+        // Marks have to come in their order.
+        options.push(("sink.parallelism".into(), "1".into()));
         options.push(("properties.transaction.timeout.ms".into(), self.transaction_ms.to_string()));
         with(&options)
     }

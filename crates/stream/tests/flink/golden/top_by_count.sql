@@ -162,6 +162,7 @@ CREATE TEMPORARY TABLE `merged_0` (
   'properties.security.protocol' = 'SSL',
   'sink.delivery-guarantee' = 'exactly-once',
   'sink.transactional-id-prefix' = 'netalytics-7-0',
+  'sink.parallelism' = '1',
   'properties.transaction.timeout.ms' = '60000'
 );
 

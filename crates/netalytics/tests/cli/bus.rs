@@ -1,0 +1,89 @@
+//! Queries with Kafka between those who capture and those who ask: the rows are those over the packets, whoever merges.
+
+use std::path::Path;
+
+use testkit::cluster::{Cluster, Parts};
+
+use crate::{ROOT, run};
+
+/// What is asked of the shop's capture. Flink merges cells and tuples of each.
+const QUERIES: &[&str] = &[
+    "PARSE http PROCESS (diff-group: group=url_template, w=200ms)",
+    "PARSE http PROCESS (top-k: k=3, key=url_template, w=500ms)",
+    "PARSE http PROCESS (group-count: group=status, w=400ms, slide=200ms)",
+    "PARSE http PROCESS (group-sum-avg-min-max: value=response_bytes, group=server_port)",
+    "PARSE http WHERE status >= 400 PROCESS (group-count-success: group=url_template)",
+    "PARSE mysql_query PROCESS (group-quantile: group=statement, q=0.5,0.95, w=1s)",
+];
+
+fn publish(kafka: &str, query: &str, capture: &str, what: &str) {
+    let flags =
+        ["--kafka", kafka, "--publish", what, "--no-redact", "--partitions", "3", "--retention", "24h"];
+    let ran = run(&[&["publish", query, "-r", capture][..], &flags].concat());
+    assert_eq!(ran.code, 0, "{query}: {}", ran.err);
+}
+
+fn over_packets(query: &str, capture: &str) -> String {
+    let ran = run(&["query", query, "-r", capture, "--format", "jsonl"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    ran.out
+}
+
+fn published(kafka: &str, query: &str, what: &str, more: &[&str]) -> String {
+    let query = format!("{query} SINCE 2001-01-01");
+    let flags = ["--kafka", kafka, "--published", what, "--format", "jsonl"];
+    let ran = run(&[&["query", &query][..], &flags, more].concat());
+    assert_eq!(ran.code, 0, "{query}: {}", ran.err);
+    ran.out
+}
+
+#[test]
+fn what_is_published_gives_the_rows_of_the_packets() {
+    let Some(cluster) =
+        Cluster::start(Path::new(env!("CARGO_TARGET_TMPDIR")), "query-bus", Parts::KafkaAndFlink)
+    else {
+        return;
+    };
+    let (kafka, capture) = (cluster.kafka.as_str(), format!("{ROOT}/captures/shop/in.pcap"));
+    let nobody = run(&["query", QUERIES[0], "--kafka", kafka]);
+    assert!(nobody.code == 2 && nobody.err.contains("netalytics publish 'PARSE http'"), "{}", nobody.err);
+    publish(kafka, "PARSE http", &capture, "tuples");
+    publish(kafka, "PARSE mysql_query", &capture, "tuples");
+    for query in QUERIES {
+        publish(kafka, query, &capture, "cells");
+        let expected = over_packets(query, &capture);
+        for what in ["tuples", "cells"] {
+            assert_eq!(published(kafka, query, what, &[]), expected, "{query}: {what}");
+        }
+    }
+    let (gateway, jobs) =
+        (cluster.gateway.as_deref().expect("a gateway"), cluster.flink.as_deref().expect("Flink"));
+    let flink = ["--engine", "flink", "--flink-gateway", gateway, "--flink", jobs];
+    for (query, what) in [(QUERIES[0], "tuples"), (QUERIES[2], "cells")] {
+        assert_eq!(published(kafka, query, what, &flink), over_packets(query, &capture), "{query}: {what}");
+    }
+    // Nothing is left behind.
+    let topics =
+        cluster.kafka_tool("org.apache.kafka.tools.TopicCommand").arg("--list").output().expect("topics");
+    let topics = String::from_utf8_lossy(&topics.stdout).into_owned();
+    assert!(topics.contains("netalytics.http.v1") && !topics.contains("netalytics.merged"), "{topics}");
+    // What Flink cannot say is told before anything starts.
+    let wrong = run(&[
+        &["query", "PARSE http WHERE url ~ 'a+b' PROCESS (count) SINCE 2001-01-01", "--kafka", kafka][..],
+        &flink,
+    ]
+    .concat());
+    assert!(wrong.code == 2 && wrong.err.contains("regular expression"), "{}", wrong.err);
+}
+
+#[test]
+fn brokers_that_are_away_are_told() {
+    for verb in ["query", "publish"] {
+        let capture = format!("{ROOT}/captures/shop/in.pcap");
+        let input: &[&str] = if verb == "publish" { &["-r", &capture] } else { &[] };
+        let ran = run(&[&[verb, "PARSE http", "--kafka", "127.0.0.1:1"][..], input].concat());
+        assert!(ran.code == 1 && ran.err.contains("no broker answers at 127.0.0.1:1: "), "{}", ran.err);
+    }
+    let ran = run(&["query", "PARSE http", "--kafka", "h:1", "--kafka-property", "sasl.pasword=secret"]);
+    assert!(ran.code == 2 && ran.err.contains("sasl.pasword") && !ran.err.contains("secret"), "{}", ran.err);
+}
