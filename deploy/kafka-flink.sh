@@ -150,7 +150,7 @@ taskmanager:
   memory:
     framework: {heap: {size: 96m}, off-heap: {size: 64m}}
     task: {heap: {size: 256m}, off-heap: {size: 0m}}
-    managed: {size: 64m}
+    managed: {size: $((24 * ${SLOTS:-4}))m}
     network: {min: 32m, max: 32m}
     jvm-metaspace: {size: 256m}
     jvm-overhead: {min: 64m, max: 64m}

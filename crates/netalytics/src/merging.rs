@@ -216,6 +216,12 @@ impl Merge {
     fn begins_again(&mut self, why: String) -> Work {
         if self.again.0 != why {
             output::complain(&format!("note: Flink starts the job again: {why}"));
+            if why.contains("minBucketMemorySize") {
+                output::complain(
+                    "note: a slot of Flink has too little managed memory for this query: taskmanager.memory.managed.size gives more, \
+                     taskmanager.numberOfTaskSlots makes fewer of them",
+                );
+            }
             self.again = (why, 0);
         }
         self.again.1 += 1;

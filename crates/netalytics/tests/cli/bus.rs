@@ -13,7 +13,7 @@ const QUERIES: &[&str] = &[
     "PARSE http PROCESS (group-count: group=status, w=400ms, slide=200ms)",
     "PARSE http PROCESS (group-sum-avg-min-max: value=response_bytes, group=server_port)",
     "PARSE http WHERE status >= 400 PROCESS (group-count-success: group=url_template)",
-    "PARSE mysql_query PROCESS (group-quantile: group=statement, q=0.5,0.95, w=1s)",
+    "PARSE mysql_query PROCESS (group-quantile: group=command, q=0.5,0.95, w=1s)",
 ];
 
 fn publish(kafka: &str, query: &str, capture: &str, what: &str) {
