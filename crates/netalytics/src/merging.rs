@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use bus::{Kafka, NewTopic, Topics};
 use flink::{Authorization, Gateway, JobName, Machine, Options, State};
-use plan::Plan;
-use runner::bus::{MergedFeed, Merging, Reach, SILENCE, Work, merged};
+use plan::{Bounds, Plan};
+use runner::bus::{MergedFeed, Merging, Reach, SILENCE, Until, Work, merged};
 use stream::cells::Origin;
 use stream::flink_sql::{self, End, From, Job, Source, Start, Unprintable};
 use stream::{Config, Engine};
@@ -41,6 +41,8 @@ pub struct Wanted<'a> {
     pub from: From,
     /// From where on, in milliseconds since 1970.
     pub since_ms: Option<i64>,
+    /// Cells of panes that begin within them are taken.
+    pub bounds: Bounds,
     /// How far.
     pub reach: Reach,
 }
@@ -143,11 +145,27 @@ pub fn start(
         again: (String::new(), 0),
     };
     let engine = Engine::new(&wanted.plan.dataflow, wanted.config.clone());
+    // What is live has the time of this clock, about.
+    let time = match (wanted.reach, wanted.plan.monitor.limit.nanos) {
+        (Reach::Live(_), Some(ns)) => {
+            Some(Instant::now() + Duration::from_nanos(ns.unsigned_abs()) + SILENCE)
+        }
+        _ => None,
+    };
+    let until = Until { reach: wanted.reach, bounds: wanted.bounds, time };
     let origin = match wanted.from {
         From::Tuples(_) => Origin::OfTuples,
         From::Cells(_) => Origin::Merged,
     };
-    Ok(MergedFeed::new(engine, kafka, &job.merged, origin, Box::new(merge), wanted.config.window_bytes_max)?)
+    Ok(MergedFeed::new(
+        engine,
+        kafka,
+        &job.merged,
+        origin,
+        Box::new(merge),
+        until,
+        wanted.config.window_bytes_max,
+    )?)
 }
 
 /// The topic of a parser or of cells, as Flink reads it.

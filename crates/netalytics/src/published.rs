@@ -31,6 +31,8 @@ pub struct Answering {
     topics: Vec<Topic>,
     /// Where reading begins, in milliseconds since 1970 as brokers count them.
     since_ms: Option<i64>,
+    /// Cells of panes that begin within them are taken; tuples the plan chooses.
+    bounds: Bounds,
     /// How far it goes.
     pub reach: Reach,
 }
@@ -97,7 +99,8 @@ pub fn open(
         output::complain(&format!("reading {}{how}", names.join(", ")));
     }
     let since_ms = bounds.since_ns.map(|ns| ns.div_euclid(1_000_000));
-    Ok((plan, Answering { kafka, there, lanes, topics, since_ms, reach }))
+    let bounds = if is_tuples { Bounds::default() } else { bounds };
+    Ok((plan, Answering { kafka, there, lanes, topics, since_ms, bounds, reach }))
 }
 
 impl Answering {
@@ -112,8 +115,8 @@ impl Answering {
             Merging::Embedded => Box::new(self.embedded(plan, config)?),
             Merging::Flink => {
                 let config = &crossing::configured(config, &plan.monitor);
-                let (since_ms, reach) = (self.since_ms, self.reach);
-                let wanted = Wanted { plan, config, from: self.from(plan), since_ms, reach };
+                let (since_ms, bounds, reach) = (self.since_ms, self.bounds, self.reach);
+                let wanted = Wanted { plan, config, from: self.from(plan), since_ms, bounds, reach };
                 Box::new(merging::start(&wanted, flags, &self.kafka, self.kafka.servers())?)
             }
         })
@@ -136,7 +139,8 @@ impl Answering {
 
     fn embedded(mut self, plan: &Plan, config: &stream::Config) -> anyhow::Result<BusFeed> {
         let engine = Engine::new(&plan.dataflow, crossing::configured(config, &plan.monitor));
-        let mut feed = BusFeed::new(engine, Reader::new(&self.kafka, PREFETCH_BYTES)?, self.reach);
+        let mut feed =
+            BusFeed::new(engine, Reader::new(&self.kafka, PREFETCH_BYTES)?, self.reach, self.bounds);
         let now_ms = self.lanes.now_ms();
         let log = self.lanes.read(kafka::PATIENCE)?;
         for Topic { name, holds } in &self.topics {

@@ -16,6 +16,12 @@ impl Bounds {
         self.since_ns.zip(self.until_ns).is_some_and(|(since, until)| since >= until)
     }
 
+    /// Whether a time is inside.
+    #[must_use]
+    pub fn contains(&self, ns: i64) -> bool {
+        self.since_ns.is_none_or(|since| since <= ns) && self.until_ns.is_none_or(|until| ns < until)
+    }
+
     /// How long it is, if it has both ends.
     #[must_use]
     pub fn nanos(&self) -> Option<i64> {

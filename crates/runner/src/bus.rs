@@ -2,10 +2,11 @@
 
 mod feed;
 mod merged;
+mod problems;
 mod publish;
 mod topics;
 
 pub use feed::{BusFeed, Reach, Records, SILENCE};
-pub use merged::{MergedFeed, Merging, Work};
+pub use merged::{MergedFeed, Merging, Until, Work};
 pub use publish::{Publishing, SAMPLE_SEED, What};
 pub use topics::{RESULTS, cells, configured, merged, tuples};

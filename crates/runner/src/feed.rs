@@ -13,6 +13,11 @@ pub trait Feed {
     /// Ends it here: what is known by now goes to `out`.
     fn finish(&mut self, out: &mut dyn TakeOutput);
 
+    /// Whether it has no end of its own, so that nothing is missing where somebody ends it.
+    fn is_endless(&self) -> bool {
+        false
+    }
+
     /// The engine.
     fn engine(&self) -> &Engine;
 

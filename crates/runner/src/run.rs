@@ -273,7 +273,7 @@ impl Run {
                     (step == Step::Done, Some(job.watermark().0))
                 }
                 Work::Fed(feed) if is_stopped || is_full => {
-                    self.reach = if is_full { self.reach } else { Reach::Cut };
+                    self.reach = if is_full || feed.is_endless() { self.reach } else { Reach::Cut };
                     feed.finish(&mut delivery);
                     (true, None)
                 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -28,6 +28,10 @@ use crate::signals::Signals;
 use crate::summary_file::SummaryFile;
 use crate::{hosts, kafka, output, query_text, why};
 
+/// Between two looks at whether to stop.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How long records wait for room once a signal has asked for the end: brokers may be away for good.
+const ROOM: Duration = Duration::from_secs(10);
 /// How long the last records may take to be acknowledged.
 const LAST: Duration = Duration::from_secs(30);
 
@@ -54,8 +58,7 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
 
     let stop = Stop::default();
     let input = work::open(&flags.read, &flags.live, flags.workers, &plan.monitor, &stop)?;
-    let is_over = Arc::new(AtomicBool::new(false));
-    let mut producer = Producer::new(&kafka, producing(flags), is_over.clone())?;
+    let mut producer = Producer::new(&kafka, producing(flags), giving_up(&stop)?)?;
     let lane = claim(&kafka, &plan, published, &topics)?;
     let mut targets: Vec<_> = topics.iter().map(|topic| producer.target(topic, lane.partition())).collect();
     let what = match published {
@@ -92,12 +95,38 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
     summary
         .output_errors
         .extend([went.err(), flushed.err()].into_iter().flatten().map(|error| error.to_string()));
+    let dropped =
+        summary.sent.as_ref().map_or(0, |s| s.dropped_full + s.dropped_too_large + s.dropped_refused);
+    if dropped > 0 {
+        summary
+            .output_errors
+            .push(format!("{dropped} records were dropped; what was published is incomplete"));
+    }
     summary.complaints().for_each(|text| output::complain(&format!("error: {text}")));
     if !quiet {
         output::complain_lines(summary.text().trim_end());
     }
     summary_file.as_mut().map_or(Ok(()), |file| file.write(&summary.json()))?;
     Ok(if summary.is_complete() { Ended::Done } else { Ended::Incomplete })
+}
+
+/// A flag that goes up some time after `stop` was asked for: nobody waits for room then.
+fn giving_up(stop: &Stop) -> anyhow::Result<Arc<AtomicBool>> {
+    let flag = Arc::new(AtomicBool::new(false));
+    let (stop, its) = (stop.clone(), Arc::downgrade(&flag));
+    let wait = move || {
+        let mut left = ROOM;
+        // Once nobody else has the flag the producer is gone.
+        while let (false, Some(_)) = (left.is_zero(), its.upgrade()) {
+            std::thread::sleep(LOOK_EVERY);
+            if stop.is_asked() {
+                left = left.saturating_sub(LOOK_EVERY);
+            }
+        }
+        its.upgrade().into_iter().for_each(|flag| flag.store(true, Ordering::Relaxed));
+    };
+    std::thread::Builder::new().name("giving up".into()).spawn(wait).context("no more threads")?;
+    Ok(flag)
 }
 
 /// What is looked for, and what of it is published.

@@ -8,13 +8,16 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use ::bus::{Error, Next, Part, Reader, tuples};
-use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
+use arrow_array::{BooleanArray, RecordBatch};
+use arrow_select::filter::filter_record_batch;
 use avro::Malformed;
 use monitor::Step;
+use plan::Bounds;
 use stream::{Engine, TakeOutput};
 
+use super::problems::Problems;
 use crate::feed::Feed;
 use crate::summary::{Fed, InputError, Published};
 
@@ -24,8 +27,6 @@ const PATIENCE: Duration = Duration::from_millis(50);
 const RECORDS: usize = 4096;
 /// A lane that says nothing for so long holds nobody back: one that is alive says something every second.
 pub const SILENCE: Duration = Duration::from_secs(5);
-/// Places that are told where records cannot be read.
-const PROBLEMS_MAX: usize = 10;
 
 /// How far it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,16 +73,17 @@ pub struct BusFeed {
     lanes: Vec<Lane>,
     reach: Reach,
     counts: Published,
-    /// Where, and what.
-    problems: Vec<(String, String)>,
+    problems: Problems,
+    /// Of cells those of panes that begin within them are taken.
+    bounds: Bounds,
 }
 
 impl BusFeed {
     /// Feeds `engine` what `reader` reads.
     #[must_use]
-    pub fn new(engine: Engine, reader: Reader, reach: Reach) -> BusFeed {
-        let (counts, problems) = (Published::default(), Vec::new());
-        BusFeed { engine, reader, lanes: Vec::new(), reach, counts, problems }
+    pub fn new(engine: Engine, reader: Reader, reach: Reach, bounds: Bounds) -> BusFeed {
+        let (counts, problems) = (Published::default(), Problems::default());
+        BusFeed { engine, reader, lanes: Vec::new(), reach, counts, problems, bounds }
     }
 
     /// Reads a partition, too; `is_live`: somebody publishes there.
@@ -109,7 +111,7 @@ impl BusFeed {
                     if let Err(why) = lane.records.push(record.payload()) {
                         self.counts.malformed += 1;
                         let place = format!("{}, offset {}", lane.place, record.offset());
-                        note(&mut self.problems, &place, &why.to_string());
+                        self.problems.note(place, why);
                     }
                 }
                 Next::Nothing | Next::CaughtUp => break,
@@ -139,7 +141,8 @@ impl BusFeed {
                 tuples.promise
             }
             Records::Cells(pipeline, decoder) => {
-                let cells = decoder.finish();
+                let all = decoder.finish();
+                let cells = within(&all, self.bounds);
                 match self.engine.partial_of_cells(*pipeline, &cells) {
                     Ok(partial) => {
                         self.counts.rows += told(&cells, "pane").count() as u64;
@@ -148,10 +151,10 @@ impl BusFeed {
                     }
                     Err(why) => {
                         self.counts.malformed += cells.num_rows() as u64;
-                        note(&mut self.problems, &lane.place, &why.to_string());
+                        self.problems.note(lane.place.as_str(), why);
                     }
                 }
-                told(&cells, "wm_ms").max()
+                told(&all, "wm_ms").max()
             }
         };
         lane.promise = lane.promise.max(promise.unwrap_or(i64::MIN));
@@ -213,7 +216,7 @@ impl BusFeed {
 impl Feed for BusFeed {
     fn next(&mut self, out: &mut dyn TakeOutput) -> Step {
         let step = self.step(out).unwrap_or_else(|error| {
-            note(&mut self.problems, "Kafka", &error.to_string());
+            self.problems.note("Kafka", error);
             Step::Done
         });
         if step == Step::Done {
@@ -226,6 +229,10 @@ impl Feed for BusFeed {
         self.engine.finish(out);
     }
 
+    fn is_endless(&self) -> bool {
+        self.reach != Reach::Past
+    }
+
     fn engine(&self) -> &Engine {
         &self.engine
     }
@@ -235,13 +242,7 @@ impl Feed for BusFeed {
     }
 
     fn problems(&self) -> Vec<InputError> {
-        let problem = |(place, why): &(String, String)| InputError {
-            path: place.clone(),
-            offset: None,
-            text: format!("{place}: {why}"),
-            after_packets: 0,
-        };
-        self.problems.iter().map(problem).collect()
+        self.problems.told()
     }
 }
 
@@ -261,14 +262,18 @@ impl Records {
     }
 }
 
+/// The cells of panes that begin within `bounds`.
+fn within(cells: &RecordBatch, bounds: Bounds) -> RecordBatch {
+    if bounds == Bounds::default() {
+        return cells.clone();
+    }
+    let times = cells["et_ms"].as_primitive::<Int64Type>();
+    let is_within = |time: Option<i64>| time.is_some_and(|ms| bounds.contains(ms.saturating_mul(1_000_000)));
+    let chosen: BooleanArray = times.iter().map(|time| Some(is_within(time))).collect();
+    filter_record_batch(cells, &chosen).expect("a word for each row")
+}
+
 /// What a column of whole numbers says, where it says something.
 fn told<'a>(rows: &'a RecordBatch, column: &str) -> impl Iterator<Item = i64> + 'a {
     rows[column].as_primitive::<Int64Type>().iter().flatten()
-}
-
-/// Keeps the first few of what goes wrong; how often it did is counted.
-fn note(problems: &mut Vec<(String, String)>, place: &str, why: &str) {
-    if problems.len() < PROBLEMS_MAX {
-        problems.push((place.to_owned(), why.to_owned()));
-    }
 }

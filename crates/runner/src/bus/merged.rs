@@ -2,17 +2,20 @@
 //! the order of panes; cells come in any. A pane is finished once all of it is there, and not before those that were marked earlier.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use ::bus::{Error, Kafka, Next, Part, Reader, Until};
+use ::bus::{self, Error, Kafka, Next, Part, Reader};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, BooleanArray, RecordBatch};
 use arrow_select::filter::filter_record_batch;
 use monitor::Step;
+use plan::Bounds;
 use stream::cells::Origin;
 use stream::{Engine, TakeOutput};
 
+use super::Reach;
+use super::problems::Problems;
 use crate::feed::Feed;
 use crate::summary::{Fed, InputError, Published};
 
@@ -34,6 +37,17 @@ pub trait Merging {
     fn drain(&mut self);
 }
 
+/// What is taken of what a job merges.
+#[derive(Clone, Copy, Debug)]
+pub struct Until {
+    /// How far it reads.
+    pub reach: Reach,
+    /// Cells of panes that begin within them.
+    pub bounds: Bounds,
+    /// What it has merged by then, if it does not end by itself.
+    pub time: Option<Instant>,
+}
+
 /// How a job does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Work {
@@ -53,10 +67,11 @@ pub struct MergedFeed {
     topics: Vec<Topic>,
     job: Box<dyn Merging>,
     state: State,
+    until: Until,
     /// Bytes that may wait for what is missing of their panes.
     waiting_max: usize,
     counts: Published,
-    problems: Vec<(String, String)>,
+    problems: Problems,
 }
 
 /// What there is of the cells of a pipeline.
@@ -95,13 +110,14 @@ impl MergedFeed {
         topics: &[String],
         origin: Origin,
         job: Box<dyn Merging>,
+        until: Until,
         waiting_max: usize,
     ) -> Result<MergedFeed, Error> {
         let (mut read, mut reader) = (Vec::new(), Reader::new(kafka, PREFETCH_BYTES)?);
         for (pipeline, name) in topics.iter().enumerate() {
             let table = engine.cell_table(pipeline);
             let decoder = avro::Decoder::new(&table.arrow(origin), |_| true).expect("cells have a form");
-            let part = Part { topic: name.clone(), partition: 0, from: 0, until: Until::Forever };
+            let part = Part { topic: name.clone(), partition: 0, from: 0, until: bus::Until::Forever };
             read.push(Topic {
                 pipeline,
                 part: reader.add(part)?,
@@ -114,7 +130,7 @@ impl MergedFeed {
                 marks: VecDeque::new(),
             });
         }
-        let (counts, problems) = (Published::default(), Vec::new());
+        let (counts, problems) = (Published::default(), Problems::default());
         let kafka = kafka.clone();
         Ok(MergedFeed {
             engine,
@@ -123,6 +139,7 @@ impl MergedFeed {
             topics: read,
             job,
             state: State::Going,
+            until,
             waiting_max,
             counts,
             problems,
@@ -141,10 +158,7 @@ impl MergedFeed {
                     self.counts.bytes += record.payload().len() as u64;
                     if let Err(why) = topic.decoder.push(record.payload()) {
                         self.counts.malformed += 1;
-                        self.problems.push((
-                            format!("topic {}, offset {}", topic.name, record.offset()),
-                            why.to_string(),
-                        ));
+                        self.problems.note(format!("topic {}, offset {}", topic.name, record.offset()), why);
                     }
                 }
                 Next::Nothing | Next::CaughtUp => break,
@@ -173,10 +187,13 @@ impl MergedFeed {
             topic.marks.pop_front();
             for rows in topic.panes.remove(&et_ms).unwrap_or_default() {
                 topic.waiting -= rows.get_array_memory_size();
+                if !self.until.bounds.contains(et_ms.saturating_mul(1_000_000)) {
+                    continue;
+                }
                 self.counts.rows += rows.num_rows() as u64;
                 match self.engine.partial_of_cells(topic.pipeline, &rows) {
                     Ok(partial) => self.engine.attach(partial),
-                    Err(why) => self.problems.push((format!("topic {}", topic.name), why.to_string())),
+                    Err(why) => self.problems.note(format!("topic {}", topic.name), why),
                 }
             }
             self.engine.make_room(out);
@@ -186,12 +203,16 @@ impl MergedFeed {
 
     fn step(&mut self, out: &mut dyn TakeOutput) -> Result<Step, Error> {
         if self.state == State::Going {
+            if self.until.time.is_some_and(|time| Instant::now() >= time) {
+                self.until.time = None;
+                self.job.drain();
+            }
             match self.job.look() {
                 Work::Going => {}
                 // What it has given stands in the topics by now.
                 Work::Done => self.read_to_the_end()?,
                 Work::Failed(why) => {
-                    self.problems.push(("Flink".into(), why));
+                    self.problems.note("Flink", why);
                     return Ok(Step::Done);
                 }
             }
@@ -207,7 +228,7 @@ impl MergedFeed {
                 "more than {} bytes wait for the rest of their panes (--window-bytes-max)",
                 self.waiting_max
             );
-            self.problems.push(("Flink".into(), why));
+            self.problems.note("Flink", why);
             return Ok(Step::Done);
         }
         if !is_heard {
@@ -226,7 +247,7 @@ impl MergedFeed {
         let mut reader = Reader::new(&self.kafka, PREFETCH_BYTES)?;
         for topic in &mut self.topics {
             let from = self.reader.position(topic.part);
-            let part = Part { topic: topic.name.clone(), partition: 0, from, until: Until::End };
+            let part = Part { topic: topic.name.clone(), partition: 0, from, until: bus::Until::End };
             topic.part = reader.add(part)?;
         }
         (self.reader, self.state) = (reader, State::Last);
@@ -262,7 +283,7 @@ impl Topic {
 impl Feed for MergedFeed {
     fn next(&mut self, out: &mut dyn TakeOutput) -> Step {
         let step = self.step(out).unwrap_or_else(|error| {
-            self.problems.push(("Kafka".into(), error.to_string()));
+            self.problems.note("Kafka", error);
             Step::Done
         });
         if step == Step::Done {
@@ -279,6 +300,10 @@ impl Feed for MergedFeed {
         while self.next(out) == Step::Going {}
     }
 
+    fn is_endless(&self) -> bool {
+        self.until.reach != Reach::Past
+    }
+
     fn engine(&self) -> &Engine {
         &self.engine
     }
@@ -288,13 +313,7 @@ impl Feed for MergedFeed {
     }
 
     fn problems(&self) -> Vec<InputError> {
-        let problem = |(place, why): &(String, String)| InputError {
-            path: place.clone(),
-            offset: None,
-            text: format!("{place}: {why}"),
-            after_packets: 0,
-        };
-        self.problems.iter().map(problem).collect()
+        self.problems.told()
     }
 }
 
@@ -302,10 +321,8 @@ impl MergedFeed {
     fn close(&mut self, out: &mut dyn TakeOutput) {
         let missing: usize = self.topics.iter().map(|topic| topic.marks.len().max(topic.panes.len())).sum();
         if missing > 0 && self.problems.is_empty() {
-            self.problems.push((
-                "Flink".into(),
-                format!("{missing} panes did not come as a whole; the result lacks them"),
-            ));
+            self.problems
+                .note("Flink", format!("{missing} panes did not come as a whole; the result lacks them"));
         }
         self.engine.finish(out);
     }
