@@ -1,11 +1,13 @@
 //! When cells are told: their event time, and what that promises of cells to come.
 //!
-//! Once a worker has detached at a watermark W, [`Windows::first_open`] of W less the lateness is its first window that is not over, and
-//! a pane is late, whatever comes to it, exactly if the last window that it is part of is before that one (`Running::is_late`; a
-//! worker that had to close windows early takes even fewer). Tuples and parts of late panes are dropped, and what there was of such panes left with this detach, or
-//! before. So each pane of which anything follows is part of a window that is open, and begins no earlier than the first of
-//! these: `last_of(pane) ≥ open` says pane start ≥ open · slide. That start in whole milliseconds, less one, is what no later cell's `et_ms` is at or
-//! below; rounding down keeps the order.
+//! Once a worker has detached at a watermark W, [`Windows::first_open`] of W less the lateness is its first window that is not over. All
+//! panes that are part of a window that is over have left with this detach, or before: what came of them. Where the last of those
+//! windows ends, there the first pane begins of which nothing has left yet. That end in whole milliseconds, less one, is what is promised; rounding down
+//! keeps the order.
+//!
+//! Parts of a pane may follow all the same where windows slide: a tuple that comes later than the lateness still counts in windows of its pane that
+//! are open. Who merges by event time may drop them, as tumbling windows drop such tuples; to wait for them would hold
+//! back each window by as long as its panes may be part of others.
 //!
 //! Without windows cells are told at the watermark itself, which does not go back: none follows from before it.
 //!
@@ -41,12 +43,14 @@ impl Times {
         start_ns.clamp(i64::MIN.into(), i64::MAX.into()).div_euclid(MILLISECOND.into()) as i64
     }
 
-    /// No cell that is told later has this event time or an earlier one, in milliseconds.
+    /// No cell that is told later has this event time or an earlier one, in milliseconds; but for those of tuples that come later than
+    /// the lateness, of windows that slide.
     #[must_use]
     pub fn promise(&self) -> i64 {
         let first_ns = match self.windows {
             Some(windows) => {
-                windows.bounds(windows.first_open(self.watermark_ns.saturating_sub(self.lateness_ns))).0
+                let open = windows.first_open(self.watermark_ns.saturating_sub(self.lateness_ns));
+                windows.bounds(open - 1).1
             }
             None => self.watermark_ns,
         };
