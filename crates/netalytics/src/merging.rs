@@ -105,11 +105,6 @@ pub fn start(
     kafka: &Kafka,
     brokers: &str,
 ) -> anyhow::Result<MergedFeed> {
-    if wanted.plan.dataflow.pipelines.is_empty() {
-        return Err(wrong_flags(
-            "without PROCESS there is nothing for Flink to merge: --engine embedded gives tuples as they are",
-        ));
-    }
     let url = flags.flink_gateway.as_deref().unwrap_or_default();
     let machine = Machine::this().context("cannot read /proc")?;
     let name = JobName::new(machine.owner(), format!("{:016x}", RandomState::new().hash_one(0)));
@@ -158,6 +153,7 @@ pub fn start(
         From::Cells(_) => Origin::Merged,
     };
     Ok(MergedFeed::new(
+        &wanted.plan.dataflow,
         engine,
         kafka,
         &job.merged,

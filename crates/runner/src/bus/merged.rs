@@ -2,17 +2,22 @@
 //! the order of panes; cells come in any. A pane is finished once all of it is there, and not before those that were marked earlier.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ::bus::{self, Error, Kafka, Next, Part, Reader};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, BooleanArray, RecordBatch};
+use arrow_schema::{DataType, Field, SchemaRef};
 use arrow_select::filter::filter_record_batch;
 use monitor::Step;
-use plan::Bounds;
-use stream::cells::Origin;
-use stream::{Engine, TakeOutput};
+use plan::{Bounds, Dataflow};
+use stream::cells::{CellTable, Origin};
+use stream::flink_sql::{self, TupleColumn};
+use stream::{Engine, Output, TakeOutput, in_time_order};
+use tuple::batch::arrow_type;
+use tuple::{Batch, FieldId, Schema};
 
 use super::Reach;
 use super::problems::Problems;
@@ -74,19 +79,30 @@ pub struct MergedFeed {
     problems: Problems,
 }
 
-/// What there is of the cells of a pipeline.
+/// What there is of a topic.
 struct Topic {
-    pipeline: usize,
+    holds: Holds,
     part: usize,
     name: String,
     decoder: avro::Decoder,
+    /// Length of a pane, or of what has marks like one.
     pane_ms: i64,
+    /// The columns that say where a pane begins, and of how many rows it is.
+    says: (&'static str, &'static str),
     panes: BTreeMap<i64, Vec<RecordBatch>>,
     waiting: usize,
     /// Whether all was read that there will be.
     is_over: bool,
     /// Panes in their order, and how many cells they have.
     marks: VecDeque<(i64, u64)>,
+}
+
+/// What is merged.
+enum Holds {
+    /// Cells of this pipeline.
+    Cells(usize),
+    /// Tuples of this schema, where the result is tuples; of which fields its columns are.
+    Tuples(Arc<Schema>, Vec<Option<FieldId>>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,14 +113,15 @@ enum State {
 }
 
 impl MergedFeed {
-    /// Finishes what `job` merges for `engine`, a topic for each of its pipelines.
+    /// Finishes what `job` merges for `engine`, which runs `dataflow`: a topic for each of its pipelines, or one of tuples.
     ///
     /// # Errors
     /// The reader's.
     ///
     /// # Panics
-    /// Never: cells have types that have a form.
+    /// Never: cells and tuples have types that have a form.
     pub fn new(
+        dataflow: &Dataflow,
         engine: Engine,
         kafka: &Kafka,
         topics: &[String],
@@ -115,19 +132,11 @@ impl MergedFeed {
     ) -> Result<MergedFeed, Error> {
         let (mut read, mut reader) = (Vec::new(), Reader::new(kafka, PREFETCH_BYTES)?);
         for (pipeline, name) in topics.iter().enumerate() {
-            let table = engine.cell_table(pipeline);
-            let decoder = avro::Decoder::new(&table.arrow(origin), |_| true).expect("cells have a form");
             let part = Part { topic: name.clone(), partition: 0, from: 0, until: bus::Until::Forever };
-            read.push(Topic {
-                pipeline,
-                part: reader.add(part)?,
-                name: name.clone(),
-                decoder,
-                pane_ms: table.pane_ns.map_or(WHOLE_RUN_MS, |ns| ns / 1_000_000),
-                panes: BTreeMap::new(),
-                waiting: 0,
-                is_over: false,
-                marks: VecDeque::new(),
+            let part = reader.add(part)?;
+            read.push(match engine.gives_tuples() {
+                true => Topic::of_tuples(dataflow, &engine, name, part),
+                false => Topic::of_cells(engine.cell_table(pipeline), origin, pipeline, name, part),
             });
         }
         let (counts, problems) = (Published::default(), Problems::default());
@@ -185,19 +194,30 @@ impl MergedFeed {
                 return;
             }
             topic.marks.pop_front();
-            for rows in topic.panes.remove(&et_ms).unwrap_or_default() {
-                topic.waiting -= rows.get_array_memory_size();
-                if !self.until.bounds.contains(et_ms.saturating_mul(1_000_000)) {
-                    continue;
+            let rows = topic.panes.remove(&et_ms).unwrap_or_default();
+            topic.waiting -= rows.iter().map(RecordBatch::get_array_memory_size).sum::<usize>();
+            let end_ms = et_ms.saturating_add(topic.pane_ms);
+            match &topic.holds {
+                Holds::Cells(pipeline) => {
+                    let is_wanted = self.until.bounds.contains(et_ms.saturating_mul(1_000_000));
+                    for rows in rows.iter().filter(|_| is_wanted) {
+                        self.counts.rows += rows.num_rows() as u64;
+                        match self.engine.partial_of_cells(*pipeline, rows) {
+                            Ok(partial) => self.engine.attach(partial),
+                            Err(why) => self.problems.note(format!("topic {}", topic.name), why),
+                        }
+                    }
+                    self.engine.make_room(out);
+                    self.engine.keep_promise(*pipeline, end_ms - 1, out);
                 }
-                self.counts.rows += rows.num_rows() as u64;
-                match self.engine.partial_of_cells(topic.pipeline, &rows) {
-                    Ok(partial) => self.engine.attach(partial),
-                    Err(why) => self.problems.note(format!("topic {}", topic.name), why),
+                Holds::Tuples(schema, fields) => {
+                    let tuples: Vec<Batch> = rows.iter().map(|rows| tuples(rows, schema, fields)).collect();
+                    self.counts.rows += tuples.iter().map(Batch::rows).sum::<usize>() as u64;
+                    let watermark_ns = end_ms.saturating_mul(1_000_000);
+                    let mut give = |batch| out.take(Output { pipeline: None, batch, watermark_ns });
+                    in_time_order(tuples, &mut give);
                 }
             }
-            self.engine.make_room(out);
-            self.engine.keep_promise(topic.pipeline, et_ms.saturating_add(topic.pane_ms - 1), out);
         }
     }
 
@@ -256,10 +276,47 @@ impl MergedFeed {
 }
 
 impl Topic {
+    fn of_cells(table: &CellTable, origin: Origin, pipeline: usize, name: &str, part: usize) -> Topic {
+        let pane_ms = table.pane_ns.map_or(WHOLE_RUN_MS, |ns| ns / 1_000_000);
+        Topic::new(Holds::Cells(pipeline), name, part, (&table.arrow(origin), pane_ms, ("et_ms", "mark")))
+    }
+
+    fn of_tuples(dataflow: &Dataflow, engine: &Engine, name: &str, part: usize) -> Topic {
+        let (columns, schema) = (flink_sql::tuple_columns(dataflow), engine.tuples().0.clone());
+        let arrow = |column: &TupleColumn| {
+            let data = column.field.map_or(DataType::Int64, |id| arrow_type(schema.field(id).data_type));
+            Field::new(&column.name, data, true)
+        };
+        let arrow = Arc::new(arrow_schema::Schema::new(columns.iter().map(arrow).collect::<Vec<_>>()));
+        let fields = columns.iter().map(|column| column.field).collect();
+        let says = ("_second_ms", "_mark");
+        Topic::new(Holds::Tuples(schema, fields), name, part, (&arrow, flink_sql::MARKED_MS, says))
+    }
+
+    fn new(
+        holds: Holds,
+        name: &str,
+        part: usize,
+        (schema, pane_ms, says): (&SchemaRef, i64, (&'static str, &'static str)),
+    ) -> Topic {
+        Topic {
+            holds,
+            part,
+            name: name.to_owned(),
+            decoder: avro::Decoder::new(schema, |_| true).expect("cells and tuples have a form"),
+            pane_ms,
+            says,
+            panes: BTreeMap::new(),
+            waiting: 0,
+            is_over: false,
+            marks: VecDeque::new(),
+        }
+    }
+
     /// Sorts rows by their panes.
     fn sort(&mut self, rows: &RecordBatch) {
         let longs = |name: &str| rows[name].as_primitive::<Int64Type>();
-        let (times, marks) = (longs("et_ms"), longs("mark"));
+        let (times, marks) = (longs(self.says.0), longs(self.says.1));
         let mut panes: Vec<i64> = Vec::new();
         for row in 0..rows.num_rows() {
             match (times.is_valid(row), marks.is_valid(row)) {
@@ -278,6 +335,17 @@ impl Topic {
             self.panes.entry(pane).or_default().push(rows);
         }
     }
+}
+
+/// The tuples that rows are.
+fn tuples(rows: &RecordBatch, schema: &Arc<Schema>, fields: &[Option<FieldId>]) -> Batch {
+    let mut columns = vec![None; schema.fields.len()];
+    for (field, column) in fields.iter().zip(rows.columns()) {
+        if let Some(field) = field {
+            columns[usize::from(field.0)] = Some(column.clone());
+        }
+    }
+    Batch::new(schema.clone(), rows.num_rows(), columns)
 }
 
 impl Feed for MergedFeed {

@@ -72,7 +72,7 @@ use printer::Printer;
 
 pub use job::{End, From, Job, Source, Start};
 pub use printer::Unprintable;
-pub use raw::{TupleColumn, tuple_columns};
+pub use raw::{MARKED_MS, TupleColumn, tuple_columns};
 
 /// The statements of a job that merges what a dataflow needs, in the order in which they are to be sent: settings, tables and views,
 /// then one that starts the job.

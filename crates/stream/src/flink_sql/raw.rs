@@ -10,7 +10,7 @@ use crate::cells::CellType;
 use crate::ops::join::SAME_IN_ALL;
 
 /// Between two marks.
-const MARKED_MS: i64 = 1000;
+pub const MARKED_MS: i64 = 1000;
 
 /// A column of the topic of tuples.
 #[derive(Clone, Debug, PartialEq, Eq)]
