@@ -185,10 +185,9 @@ fn records(plan: &Plan, engine: &Engine, holds: Holds) -> anyhow::Result<Records
 
 /// The topics with the cells of all of the query's pipelines, where there are such.
 fn cells(plan: &Plan, there: &Topics, asked: Option<Published>) -> anyhow::Result<Option<Vec<Topic>>> {
-    let config = crossing::configured(&stream::Config::default(), &plan.monitor);
     let mut topics = Vec::new();
     for pipeline in 0..plan.dataflow.pipelines.len() {
-        let name = crossing::cells(&plan.monitor, &plan.dataflow, pipeline, &config);
+        let name = crossing::cells(&plan.monitor, &plan.dataflow, pipeline);
         match there.partitions(&name)? {
             Some(_) => topics.push(Topic { name, holds: Holds::Cells(pipeline) }),
             None if asked.is_some() => {

@@ -53,7 +53,7 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
     if !flags.no_redact {
         config.stream.redactor = Some(Redactor::new(secret(flags.redact_key.as_deref())?));
     }
-    let topics = topics(&plan, published, &config.stream);
+    let topics = topics(&plan, published);
     make(flags, &kafka, &topics)?;
 
     let stop = Stop::default();
@@ -157,12 +157,12 @@ fn plan(flags: &PublishFlags) -> anyhow::Result<(Plan, Published)> {
     Ok((plan, published))
 }
 
-fn topics(plan: &Plan, published: Published, config: &stream::Config) -> Vec<String> {
+fn topics(plan: &Plan, published: Published) -> Vec<String> {
     let dataflow = &plan.dataflow;
     match published {
         Published::Tuples => vec![runner::bus::tuples(&dataflow.inputs[0].schema)],
         Published::Cells => {
-            let cells = |pipeline| runner::bus::cells(&plan.monitor, dataflow, pipeline, config);
+            let cells = |pipeline| runner::bus::cells(&plan.monitor, dataflow, pipeline);
             (0..dataflow.pipelines.len()).map(cells).collect()
         }
     }

@@ -16,6 +16,7 @@ use plan::{Plan, Sample};
 use stream::{Engine, Loss, Output, Partials, sampling};
 use tuple::{Batch, common};
 
+use super::configured;
 use crate::summary::Summary;
 
 /// Between two looks at whether to stop.
@@ -80,7 +81,7 @@ impl Publishing {
         let out = Outgoing {
             producer,
             what,
-            engine: Engine::worker(&plan.dataflow, config.stream),
+            engine: Engine::worker(&plan.dataflow, configured(&config.stream, &plan.monitor)),
             is_sampled: plan.monitor.sample != Sample::All,
             watermark_ns: i64::MIN,
             said: started,

@@ -27,7 +27,8 @@ pub fn tuples(schema: &Schema) -> String {
 
 /// Cells of a pipeline of a query: of all queries that count the same of the same packets.
 #[must_use]
-pub fn cells(monitor: &MonitorSpec, dataflow: &Dataflow, pipeline: usize, config: &Config) -> String {
+pub fn cells(monitor: &MonitorSpec, dataflow: &Dataflow, pipeline: usize) -> String {
+    let config = &configured(&Config::default(), monitor);
     let beside = format!("{:?} {:?} {:?}", monitor.clients, monitor.servers, monitor.sample);
     format!(
         "netalytics.cells.v1.{}",
