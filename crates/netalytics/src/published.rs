@@ -27,7 +27,6 @@ const PREFETCH_BYTES: usize = 4 << 20;
 pub struct Answering {
     kafka: Kafka,
     there: Topics,
-    lanes: Lanes,
     topics: Vec<Topic>,
     /// Where reading begins, in milliseconds since 1970 as brokers count them.
     since_ms: Option<i64>,
@@ -41,6 +40,8 @@ pub struct Answering {
 struct Topic {
     name: String,
     holds: Holds,
+    /// Partitions to which somebody publishes.
+    live: Vec<i32>,
 }
 
 /// By their numbers in the dataflow.
@@ -68,6 +69,7 @@ pub fn open(
     let kafka = kafka::of(brokers, &flags.bus.client)?;
     let there = Topics::connect(&kafka, kafka::PATIENCE)?;
     let mut lanes = Lanes::open(&kafka, kafka::PATIENCE)?;
+    let now_ms = now_ns().div_euclid(1_000_000);
     let log = lanes.read(kafka::PATIENCE)?;
     let plan = planner::lower(&query);
     let topics = match flags.bus.published {
@@ -75,10 +77,14 @@ pub fn open(
         asked => cells(&plan, &there, asked)?,
     };
     let is_tuples = topics.is_none();
-    let topics = match topics {
+    let mut topics = match topics {
         Some(topics) => topics,
         None => of_tuples(&plan, &there)?,
     };
+    for topic in &mut topics {
+        let lanes = log.of_topic(&topic.name, now_ms).filter(|(_, standing)| *standing == Standing::Live);
+        topic.live = lanes.map(|(known, _)| known.entry.partition).collect();
+    }
     let plan = if is_tuples {
         query.sample = sample(&query.sample, log, &topics)?;
         let now_ns = now_ns();
@@ -100,7 +106,7 @@ pub fn open(
     }
     let since_ms = bounds.since_ns.map(|ns| ns.div_euclid(1_000_000));
     let bounds = if is_tuples { Bounds::default() } else { bounds };
-    Ok((plan, Answering { kafka, there, lanes, topics, since_ms, bounds, reach }))
+    Ok((plan, Answering { kafka, there, topics, since_ms, bounds, reach }))
 }
 
 impl Answering {
@@ -137,23 +143,16 @@ impl Answering {
         }
     }
 
-    fn embedded(mut self, plan: &Plan, config: &stream::Config) -> anyhow::Result<BusFeed> {
+    fn embedded(self, plan: &Plan, config: &stream::Config) -> anyhow::Result<BusFeed> {
         let engine = Engine::new(&plan.dataflow, crossing::configured(config, &plan.monitor));
         let mut feed =
             BusFeed::new(engine, Reader::new(&self.kafka, PREFETCH_BYTES)?, self.reach, self.bounds);
-        let now_ms = self.lanes.now_ms();
-        let log = self.lanes.read(kafka::PATIENCE)?;
-        for Topic { name, holds } in &self.topics {
+        for Topic { name, holds, live } in &self.topics {
             let ranges = self.there.offsets(name)?;
             let froms = match (self.since_ms, self.reach) {
                 (Some(since_ms), _) => self.there.offsets_at(name, since_ms)?,
                 (None, _) => ranges.iter().map(|range| range.end).collect(),
             };
-            let live: Vec<i32> = log
-                .of_topic(name, now_ms)
-                .filter(|(_, standing)| *standing == Standing::Live)
-                .map(|(known, _)| known.entry.partition)
-                .collect();
             for ((partition, from), range) in (0..).zip(froms).zip(ranges) {
                 let until = match self.reach {
                     Reach::Past => Until::Offset(range.end),
@@ -189,7 +188,7 @@ fn cells(plan: &Plan, there: &Topics, asked: Option<Published>) -> anyhow::Resul
     for pipeline in 0..plan.dataflow.pipelines.len() {
         let name = crossing::cells(&plan.monitor, &plan.dataflow, pipeline);
         match there.partitions(&name)? {
-            Some(_) => topics.push(Topic { name, holds: Holds::Cells(pipeline) }),
+            Some(_) => topics.push(Topic { name, holds: Holds::Cells(pipeline), live: Vec::new() }),
             None if asked.is_some() => {
                 return Err(wrong_flags(format!(
                     "nobody has published cells of this query: there is no topic {name}; netalytics publish with the same query \
@@ -226,7 +225,7 @@ fn of_tuples(plan: &Plan, there: &Topics) -> anyhow::Result<Vec<Topic>> {
                 "published tuples of {parser} have no {family}.{key}: publish the cells of this query (netalytics publish with the same query)"
             )));
         }
-        topics.push(Topic { name, holds: Holds::Tuples(input) });
+        topics.push(Topic { name, holds: Holds::Tuples(input), live: Vec::new() });
     }
     Ok(topics)
 }

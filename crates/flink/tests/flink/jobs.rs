@@ -102,7 +102,15 @@ pub fn a_job_is_drained(real: &Real) {
     assert_eq!((progress.records_read, progress.records_pending), (Some(1000), Some(0)), "{progress:?}");
     assert_eq!(progress.source_watermark_ms, Some(1000), "the last record's time: {progress:?}");
     assert!(progress.result_watermark_ms <= Some(1000) && progress.busy.is_some(), "{progress:?}");
-    let checkpoints = gateway.cluster().expect("it").checkpoints(job.id()).expect("asked").expect("known");
+    // Those fail that are begun before all tasks run.
+    let checkpoints = loop {
+        let checkpoints =
+            gateway.cluster().expect("it").checkpoints(job.id()).expect("asked").expect("known");
+        if checkpoints.completed > 0 || begun.elapsed() > PATIENCE {
+            break checkpoints;
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    };
     assert!(checkpoints.completed > 0 && checkpoints.completed_ms.is_some(), "{checkpoints:?}");
 
     let drained = job.stop_with_drain().expect("it is drained");

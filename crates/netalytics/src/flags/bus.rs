@@ -40,7 +40,7 @@ pub struct KafkaClientFlags {
 pub struct BusFlags {
     /// Answer from what netalytics publish has sent to this Kafka, in place of packets: brokers to ask first, several with commas
     /// between. Without SINCE from now on; with it what there is by now
-    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["read", "interface", "listen", "server"])]
+    #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["read", "interface", "listen"])]
     pub kafka: Option<String>,
 
     #[command(flatten)]

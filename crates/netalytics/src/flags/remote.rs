@@ -24,7 +24,7 @@ pub struct AskFlags {
 pub struct KeptFlags {
     /// Have this server answer, named by scheme, host and port: from what its jobs have kept, where the query says since when (SINCE,
     /// BASELINE); else, with `query`, by its agents, with -i from these interfaces of their hosts, * for any run of characters
-    #[arg(long, value_name = "URL", conflicts_with_all = ["read", "listen", "labels"])]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["read", "listen", "labels", "kafka"])]
     pub server: Option<String>,
 
     /// Only agents with this label, or jobs for such; may be given several times
