@@ -8,5 +8,5 @@ mod topics;
 
 pub use feed::{BusFeed, Reach, Records, SILENCE};
 pub use merged::{MergedFeed, Merging, Until, Work};
-pub use publish::{Publishing, SAMPLE_SEED, What};
-pub use topics::{RESULTS, cells, configured, merged, tuples};
+pub use publish::{Publishing, What};
+pub use topics::{RESULTS, SAMPLE_SEED, cells, configured, merged, tuples};

@@ -16,7 +16,7 @@ use plan::{Plan, Sample};
 use stream::{Engine, Loss, Output, Partials, sampling};
 use tuple::{Batch, common};
 
-use super::configured;
+use super::topics::{SAMPLE_SEED, configured};
 use crate::summary::Summary;
 
 /// Between two looks at whether to stop.
@@ -25,9 +25,6 @@ const PATIENCE: Duration = Duration::from_millis(50);
 const BEAT_EVERY: Duration = Duration::from_secs(1);
 /// How often, in event time, cells of windows that are still open are told: so much is lost with the process.
 const OPEN_EVERY_NS: i64 = 5_000_000_000;
-
-/// Of the dealing of sampled flows into replicates, which who reads tuples has to do as who published them.
-pub const SAMPLE_SEED: u64 = 0;
 
 /// What is published.
 pub enum What {

@@ -6,6 +6,9 @@ use stream::Config;
 use super::SAMPLE_SEED;
 use tuple::Schema;
 
+/// Of the dealing of sampled flows into replicates, which who reads tuples has to do as who published them.
+pub const SAMPLE_SEED: u64 = 0;
+
 /// Where results are told, as JSON lines, by whoever has finished them.
 pub const RESULTS: &str = "netalytics.results";
 
