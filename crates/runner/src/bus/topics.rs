@@ -3,7 +3,6 @@
 use plan::{Dataflow, MonitorSpec, Sample};
 use stream::Config;
 
-use super::SAMPLE_SEED;
 use tuple::Schema;
 
 /// Of the dealing of sampled flows into replicates, which who reads tuples has to do as who published them.
