@@ -6,27 +6,12 @@ use std::sync::{Arc, LazyLock};
 
 use agent::policy::Policy;
 use libfuzzer_sys::fuzz_target;
-use serde_json::{Value, json};
+use serde_json::Value;
 use server::ColumnHead;
 use tuple::{Batch, Schema};
 
 /// A column of every type.
-static SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(|| {
-    let columns = [
-        ("window_start", "i64", "epoch_ns"),
-        ("client_ip", "ip", ""),
-        ("count", "u64", ""),
-        ("id", "u64", "id"),
-        ("p99", "f64", "ns"),
-        ("path", "text", ""),
-        ("hist", "json", ""),
-        ("ok", "bool", ""),
-    ];
-    let heads = columns.map(|(name, of, unit)| json!({"name": name, "type": of, "unit": unit, "doc": ""}));
-    let heads: Vec<ColumnHead> =
-        serde_json::from_value(Value::from(heads.to_vec())).expect("heads of columns");
-    server::schema("t", &heads).expect("a schema")
-});
+static SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(server::fuzzing::every_type);
 
 fn fits(batch: &Batch) {
     for id in batch.present() {

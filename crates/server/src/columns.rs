@@ -12,7 +12,7 @@ use arrow_array::{
 use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
 use serde::{Deserialize, Serialize, Serializer};
-use serde_json::Value;
+use serde_json::{Value, json};
 use sinks::cells::{Cells, Values, ip};
 use tuple::{Batch, DataType, Field, FieldId, Schema, Unit};
 use utoipa::ToSchema;
@@ -270,31 +270,33 @@ pub fn maybe_text<S: Serializer>(value: &Option<i64>, serializer: S) -> Result<S
     }
 }
 
+/// A column of every type that rows have, for tests and fuzz targets.
+///
+/// # Panics
+/// Never: these are heads of columns.
+#[must_use]
+pub fn every_type() -> Arc<Schema> {
+    let columns = [
+        ("window_start", "i64", "epoch_ns"),
+        ("client_ip", "ip", ""),
+        ("count", "u64", ""),
+        ("id", "u64", "id"),
+        ("p99", "f64", "ns"),
+        ("path", "text", ""),
+        ("hist", "json", ""),
+        ("ok", "bool", ""),
+    ];
+    let heads = columns.map(|(name, of, unit)| json!({"name": name, "type": of, "unit": unit, "doc": ""}));
+    let heads: Vec<ColumnHead> =
+        serde_json::from_value(Value::from(heads.to_vec())).expect("heads of columns");
+    schema("t", &heads).expect("a schema")
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::json;
 
     use super::*;
-
-    /// A column of every type that rows have.
-    fn every_type() -> Arc<Schema> {
-        let columns = [
-            ("window_start", "i64", "epoch_ns"),
-            ("client_ip", "ip", ""),
-            ("count", "u64", ""),
-            ("id", "u64", "id"),
-            ("p99", "f64", "ns"),
-            ("path", "text", ""),
-            ("hist", "json", ""),
-            ("ok", "bool", ""),
-        ];
-        let heads =
-            columns.map(|(name, of, unit)| json!({"name": name, "type": of, "unit": unit, "doc": ""}));
-        let heads: Vec<ColumnHead> =
-            serde_json::from_value(Value::from(heads.to_vec())).expect("heads of columns");
-        schema("t", &heads).expect("a schema")
-    }
 
     fn told(batch: &Batch) -> Vec<Vec<Value>> {
         (0..batch.rows()).map(|at| row(batch, at)).collect()

@@ -5,6 +5,8 @@ use bytes::Bytes;
 use crate::alerts::Silence;
 use crate::{delivery, gateway, http};
 
+pub use crate::columns::every_type;
+
 /// What the store has of jobs, lanes and silences.
 pub fn saved(text: &str) {
     if let Some(job) = gateway::saved::read(1, text, Bytes::new()) {
