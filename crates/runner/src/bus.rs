@@ -7,6 +7,6 @@ mod publish;
 mod topics;
 
 pub use feed::{BusFeed, Reach, Records, SILENCE};
-pub use merged::{MergedFeed, Merging, Until, Work};
+pub use merged::{MergedFeed, Merges, Merging, Until, Work};
 pub use publish::{Publishing, What};
 pub use topics::{RESULTS, SAMPLE_SEED, cells, configured, merged, tuples};
