@@ -16,6 +16,8 @@ pub enum Parts {
     Kafka(u8),
     /// A broker, a job manager, a task manager and a gateway.
     KafkaAndFlink,
+    /// Three brokers that keep three copies of everything, and the same of Flink.
+    ThreeBrokersAndFlink,
 }
 
 /// Brokers, and Flink with them.
@@ -47,6 +49,7 @@ impl Cluster {
         let (part, brokers) = match parts {
             Parts::Kafka(brokers) => (Some("kafka"), brokers),
             Parts::KafkaAndFlink => (None, 1),
+            Parts::ThreeBrokersAndFlink => (None, 3),
         };
         let mut cluster = Cluster { dir, kafka: String::new(), flink: None, gateway: None };
         let started = cluster

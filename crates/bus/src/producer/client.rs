@@ -9,7 +9,7 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{DeliveryResult, Message};
 use rdkafka::producer::{ProducerContext, ThreadedProducer};
 
-use super::config::{Compression, Counters, ProducerConfig};
+use super::config::{Compression, Counters, ProducerConfig, RECORD_BYTES_MAX};
 use super::in_flight::{Memory, Queue};
 
 use crate::kafka::Trouble;
@@ -22,6 +22,8 @@ pub fn start(kafka: &Kafka, config: &ProducerConfig) -> Result<ThreadedProducer<
     for (name, value) in [
         ("linger.ms", config.linger.as_millis().to_string()),
         ("batch.num.messages", "100000".to_owned()),
+        // What is around a record takes less than the rest.
+        ("message.max.bytes", (RECORD_BYTES_MAX - RECORD_BYTES_MAX / 64).to_string()),
         ("retry.backoff.ms", "100".to_owned()),
         ("statistics.interval.ms", "1000".to_owned()),
     ] {

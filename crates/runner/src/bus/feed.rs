@@ -17,6 +17,8 @@ use monitor::Step;
 use plan::Bounds;
 use stream::{Engine, TakeOutput};
 
+use super::attach::attach;
+use super::contact::Contact;
 use super::problems::Problems;
 use crate::feed::Feed;
 use crate::summary::{Fed, InputError, Published};
@@ -74,6 +76,10 @@ pub struct BusFeed {
     reach: Reach,
     counts: Published,
     problems: Problems,
+    contact: Contact,
+    /// Columns that publishers of earlier versions do not know, as that was told last.
+    lacking: String,
+    notes: Vec<String>,
     /// Of cells those of panes that begin within them are taken.
     bounds: Bounds,
 }
@@ -82,8 +88,19 @@ impl BusFeed {
     /// Feeds `engine` what `reader` reads.
     #[must_use]
     pub fn new(engine: Engine, reader: Reader, reach: Reach, bounds: Bounds) -> BusFeed {
-        let (counts, problems) = (Published::default(), Problems::default());
-        BusFeed { engine, reader, lanes: Vec::new(), reach, counts, problems, bounds }
+        let (counts, problems, contact) = (Published::default(), Problems::default(), Contact::new());
+        BusFeed {
+            engine,
+            reader,
+            lanes: Vec::new(),
+            reach,
+            counts,
+            problems,
+            contact,
+            lacking: String::new(),
+            notes: Vec::new(),
+            bounds,
+        }
     }
 
     /// Reads a partition, too; `is_live`: somebody publishes there.
@@ -134,6 +151,14 @@ impl BusFeed {
         let promise = match &mut lane.records {
             Records::Tuples(input, decoder) => {
                 let tuples = decoder.finish();
+                let lacking = decoder.lacking().collect::<Vec<_>>().join(", ");
+                if self.lacking.len() < lacking.len() {
+                    let topic = lane.place.split(',').next().unwrap_or_default();
+                    self.notes.push(format!(
+                        "{topic}: a publisher of an earlier version does not know {lacking}, which is null in its tuples"
+                    ));
+                    self.lacking = lacking;
+                }
                 self.counts.rows += tuples.batch.rows() as u64;
                 if tuples.batch.rows() > 0 {
                     self.engine.push(*input, &tuples.batch, out);
@@ -143,17 +168,11 @@ impl BusFeed {
             Records::Cells(pipeline, decoder) => {
                 let all = decoder.finish();
                 let cells = within(&all, self.bounds);
-                match self.engine.partial_of_cells(*pipeline, &cells) {
-                    Ok(partial) => {
-                        self.counts.rows += told(&cells, "pane").count() as u64;
-                        self.engine.attach(partial);
-                        self.engine.make_room(out);
-                    }
-                    Err(why) => {
-                        self.counts.malformed += cells.num_rows() as u64;
-                        self.problems.note(lane.place.as_str(), why);
-                    }
-                }
+                let refused = attach(&mut self.engine, *pipeline, &cells);
+                self.counts.rows += told(&cells, "pane").count() as u64 - refused.len() as u64;
+                self.counts.malformed += refused.len() as u64;
+                refused.into_iter().for_each(|why| self.problems.note(lane.place.as_str(), why));
+                self.engine.make_room(out);
                 told(&all, "wm_ms").max()
             }
         };
@@ -197,15 +216,23 @@ impl BusFeed {
             Reach::Past => {
                 let behind = self.lanes.iter().enumerate().filter(going).min_by_key(|(_, lane)| lane.promise);
                 let Some((number, _)) = behind else { return Ok(Step::Done) };
-                self.take(number, PATIENCE, out)?;
+                match self.take(number, PATIENCE, out)? {
+                    true => self.contact.heard(),
+                    false => self.contact.miss(&self.reader)?,
+                }
             }
             Reach::Live(_) => {
                 let mut is_heard = false;
                 for number in 0..self.lanes.len() {
                     is_heard |= self.take(number, Duration::ZERO, out)?;
                 }
-                if !is_heard {
-                    self.reader.wait(PATIENCE);
+                match is_heard {
+                    true => self.contact.heard(),
+                    false => {
+                        // Who follows waits for as long as it takes.
+                        let _ = self.contact.miss(&self.reader);
+                        self.reader.wait(PATIENCE);
+                    }
                 }
             }
         }
@@ -226,6 +253,9 @@ impl Feed for BusFeed {
     }
 
     fn finish(&mut self, out: &mut dyn TakeOutput) {
+        if let (Some(error), true) = (self.contact.away(), self.problems.is_empty()) {
+            self.problems.note("Kafka", error);
+        }
         self.engine.finish(out);
     }
 
@@ -239,6 +269,12 @@ impl Feed for BusFeed {
 
     fn fed(&self) -> Fed {
         Fed::Published(self.counts)
+    }
+
+    fn notes(&mut self) -> Vec<String> {
+        let mut notes = std::mem::take(&mut self.notes);
+        notes.append(&mut self.contact.notes());
+        notes
     }
 
     fn problems(&self) -> Vec<InputError> {
