@@ -158,6 +158,10 @@ impl ProducerContext for Told {
         }
         self.memory.release(bytes);
         if let Some(queue) = self.queues.read().unwrap_or_else(|e| e.into_inner()).get(target) {
+            // Brokers that make topics by themselves make one anew that was deleted.
+            if result.is_ok() && !queue.goes_on(message.offset()) {
+                self.gone.get_or_init(|| message.topic().to_owned());
+            }
             queue.settle();
         }
     }

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// What a record takes beside its bytes while it waits.
@@ -47,6 +47,8 @@ impl Memory {
 #[derive(Debug, Default)]
 pub struct Queue {
     settled: AtomicU64,
+    /// Behind the last record that was acknowledged, in the partition.
+    offset: AtomicI64,
     handed: Mutex<Handed>,
 }
 
@@ -75,6 +77,11 @@ impl Queue {
     /// The next record is acknowledged, or given up.
     pub fn settle(&self) {
         self.settled.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The next record is at this offset; whether it stands behind those before. If not, the topic was made anew in between.
+    pub fn goes_on(&self, offset: i64) -> bool {
+        self.offset.swap(offset + 1, Ordering::Relaxed) <= offset
     }
 
     /// The last record that was handed over was refused on the spot.
@@ -130,6 +137,8 @@ mod tests {
         assert_eq!(queue.waiting(), (1, Some(at(40))));
         queue.settle();
         assert_eq!(queue.waiting(), (0, None));
+        assert!(queue.goes_on(0) && queue.goes_on(1) && queue.goes_on(7));
+        assert!(!queue.goes_on(0));
         queue.hand_over(at(100));
         assert_eq!(queue.waiting(), (1, Some(at(100))));
         queue.take_back();

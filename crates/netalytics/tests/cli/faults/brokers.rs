@@ -125,7 +125,7 @@ pub fn an_end_while_they_are_away(cluster: &Cluster) {
     let (mut publisher, _) = publisher(&folder, cluster, "block");
     let asker = Started::new(&folder, "asker", &["query", "PARSE packet", "--kafka", &cluster.kafka]);
     asker.says("Ctrl-C ends it");
-    publisher.feed(traffic.part(0.0, 0.2), Duration::ZERO);
+    publisher.feed(traffic.part(0.0, 0.2), Duration::from_secs(2));
     wait_for("rows", || if asker.rows() > 0 { Ok(()) } else { Err(asker.said()) });
     cluster.kill("broker-1");
     // Less than a pipe holds: whoever waits for room reads no more.
