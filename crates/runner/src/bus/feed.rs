@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use ::bus::progress::Teller;
 use ::bus::{Error, Next, Part, Reader, tuples};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
@@ -76,6 +77,8 @@ pub struct BusFeed {
     problems: Problems,
     /// Of cells those of panes that begin within them are taken.
     bounds: Bounds,
+    /// Tells publishers how far it has come.
+    progress: Option<Teller>,
 }
 
 impl BusFeed {
@@ -83,7 +86,7 @@ impl BusFeed {
     #[must_use]
     pub fn new(engine: Engine, reader: Reader, reach: Reach, bounds: Bounds) -> BusFeed {
         let (counts, problems) = (Published::default(), Problems::default());
-        BusFeed { engine, reader, lanes: Vec::new(), reach, counts, problems, bounds }
+        BusFeed { engine, reader, lanes: Vec::new(), reach, counts, problems, bounds, progress: None }
     }
 
     /// Reads a partition, too; `is_live`: somebody publishes there.
@@ -96,6 +99,25 @@ impl BusFeed {
         let heard = is_live.then(Instant::now);
         self.lanes.push(Lane { part, place, records, promise: i64::MIN, heard, state: State::Going });
         Ok(())
+    }
+
+    /// Tells publishers from now on how far it has come.
+    pub fn tell(&mut self, progress: Teller) {
+        self.progress = Some(progress);
+    }
+
+    fn tell_progress(&mut self) {
+        let Some(progress) = self.progress.as_mut().filter(|progress| progress.is_due()) else { return };
+        let mut positions: BTreeMap<&str, Vec<Option<i64>>> = BTreeMap::new();
+        for (number, part) in self.reader.parts().enumerate() {
+            let at = positions.entry(&part.topic).or_default();
+            let partition = usize::try_from(part.partition).unwrap_or_default();
+            at.resize(at.len().max(partition + 1), None);
+            at[partition] = Some(self.reader.position(number));
+        }
+        for (topic, at) in positions {
+            progress.tell(topic, at);
+        }
     }
 
     /// Takes what a lane has; whether there was something. Waits a little for the first record of what is sure to come.
@@ -192,6 +214,7 @@ impl BusFeed {
     }
 
     fn step(&mut self, out: &mut dyn TakeOutput) -> Result<Step, Error> {
+        self.tell_progress();
         let going = |lane: &(usize, &Lane)| lane.1.state == State::Going;
         match self.reach {
             Reach::Past => {
