@@ -10,7 +10,7 @@ use bus::progress::{GroupTeller, Teller};
 use bus::{Kafka, NewTopic, Topics};
 use flink::{Authorization, Gateway, JobName, Machine, Options, State};
 use plan::{Bounds, Plan};
-use runner::bus::{MergedFeed, Merging, Reach, SILENCE, Until, Work, merged};
+use runner::bus::{MergedFeed, Merges, Merging, Reach, SILENCE, Until, Work, merged};
 use stream::cells::Origin;
 use stream::flink_sql::{self, End, From, Job, Source, Start, Unprintable};
 use stream::{Config, Engine};
@@ -163,8 +163,7 @@ pub fn start(
         &wanted.plan.dataflow,
         engine,
         kafka,
-        &job.merged,
-        origin,
+        Merges { origin, topics: &job.merged },
         Box::new(merge),
         until,
         wanted.config.window_bytes_max,

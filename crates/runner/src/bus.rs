@@ -9,6 +9,6 @@ mod topics;
 
 pub use feed::{BusFeed, Reach, Records, SILENCE};
 pub use feedback::{Changed, Feedback, Who};
-pub use merged::{MergedFeed, Merging, Until, Work};
+pub use merged::{MergedFeed, Merges, Merging, Until, Work};
 pub use publish::{Publishing, What};
 pub use topics::{RESULTS, SAMPLE_SEED, cells, configured, merged, tuples};
