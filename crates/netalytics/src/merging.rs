@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use bus::progress::{GroupTeller, Teller};
 use bus::{Error, Kafka, NewTopic, Topics, tuples};
 use flink::{Authorization, Gateway, JobName, Machine, Options, State};
 use plan::{Bounds, Plan};
@@ -52,9 +53,11 @@ pub struct Wanted<'a> {
 
 /// A job on the cluster that is ours.
 struct Merge {
+    /// Tells publishers how far Flink has come.
+    _progress: Option<GroupTeller>,
     kafka: Kafka,
     job: flink::Job,
-    there: Topics,
+    there: Arc<Topics>,
     /// What it merges to.
     topics: Vec<String>,
     /// What it reads.
@@ -123,6 +126,7 @@ pub fn start(
     flags: &BusFlags,
     kafka: &Kafka,
     brokers: &str,
+    progress: Option<Teller>,
 ) -> anyhow::Result<MergedFeed> {
     let url = flags.flink_gateway.as_deref().unwrap_or_default();
     let machine = Machine::this().context("cannot read /proc")?;
@@ -138,8 +142,10 @@ pub fn start(
         ..Options::default()
     };
     let gateway = Arc::new(Gateway::open(url, options)?);
-    let there = Topics::connect(kafka, kafka::PATIENCE)?;
+    let there = Arc::new(Topics::connect(kafka, kafka::PATIENCE)?);
     end_left_over(&gateway, &machine, &there)?;
+    let tell = |teller| GroupTeller::start(kafka, &job.group, wanted.from.topics(), teller, kafka::PATIENCE);
+    let progress = progress.map(tell).transpose()?;
     let new = NewTopic { partitions: 1, replication: None, retention: Some(KEPT), settings: settings() };
     for topic in &job.merged {
         there.create(topic, &new)?;
@@ -150,13 +156,16 @@ pub fn start(
     let started = started.inspect_err(|_| delete(&there, &job.merged))?;
     let topics = job.merged.clone();
     let engine = Engine::new(&wanted.plan.dataflow, wanted.config.clone());
-    let watch = Watch::start(&started).context("no more threads")?;
+    let sources = sources(wanted, &engine);
+    let read = sources.iter().map(|source| source.topic.clone()).collect();
+    let watch = Watch::start(&started, &there, read).context("no more threads")?;
     let merge = Merge {
+        _progress: progress,
         kafka: kafka.clone(),
         job: started,
         there,
         topics,
-        sources: sources(wanted, &engine),
+        sources,
         work: Work::Going,
         watch,
         restarts: Restarts::default(),
@@ -309,6 +318,10 @@ impl Merge {
             Seen::State(state) => state,
             Seen::Late(late) => {
                 self.late = self.late.max(late);
+                return;
+            }
+            Seen::Deleted(topic) => {
+                self.work = Work::Failed(Error::NoTopic(topic).to_string());
                 return;
             }
             // While nobody can be asked the job goes on.

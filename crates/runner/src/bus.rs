@@ -3,6 +3,7 @@
 mod attach;
 mod contact;
 mod feed;
+mod feedback;
 mod merged;
 mod problems;
 mod publish;
@@ -10,6 +11,7 @@ mod topics;
 mod waking;
 
 pub use feed::{BusFeed, Reach, Records, SILENCE};
+pub use feedback::{Changed, Feedback, Who};
 pub use merged::{MergedFeed, Merges, Merging, Until, Work};
 pub use publish::{Publishing, What};
 pub use topics::{RESULTS, SAMPLE_SEED, cells, configured, merged, settings, tuples};

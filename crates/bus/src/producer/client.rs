@@ -149,20 +149,19 @@ impl ProducerContext for Told {
             Ok(message) | Err((_, message)) => message,
         };
         let bytes = message.payload_len() + message.key_len();
+        let queue = self.queues.read().unwrap_or_else(|e| e.into_inner()).get(target).cloned();
         match result {
-            Ok(_) => {
+            Ok(message) => {
+                // Brokers that make topics by themselves make one anew that was deleted.
+                if queue.as_ref().is_some_and(|queue| !queue.written(message.offset())) {
+                    self.gone.get_or_init(|| message.topic().to_owned());
+                }
                 self.acknowledged.fetch_add(1, Ordering::Relaxed);
                 self.acknowledged_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
             }
             Err((error, message)) => self.refuse(error, message.topic()),
         }
         self.memory.release(bytes);
-        if let Some(queue) = self.queues.read().unwrap_or_else(|e| e.into_inner()).get(target) {
-            // Brokers that make topics by themselves make one anew that was deleted.
-            if result.is_ok() && !queue.goes_on(message.offset()) {
-                self.gone.get_or_init(|| message.topic().to_owned());
-            }
-            queue.settle();
-        }
+        queue.iter().for_each(|queue| queue.settle());
     }
 }

@@ -1,5 +1,5 @@
-//! What was handed over and is not acknowledged yet: how much memory it takes, and since when the oldest of it waits. Pure:
-//! times are arguments.
+//! What was handed over and is not acknowledged yet: how much memory it takes, and since when the oldest of it waits; and where in
+//! the partition the acknowledged ends. Pure: times are arguments.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -47,8 +47,8 @@ impl Memory {
 #[derive(Debug, Default)]
 pub struct Queue {
     settled: AtomicU64,
-    /// Behind the last record that was acknowledged, in the partition.
-    offset: AtomicI64,
+    /// The offset behind the last record that was acknowledged; 0: none was.
+    end: AtomicI64,
     handed: Mutex<Handed>,
 }
 
@@ -79,9 +79,14 @@ impl Queue {
         self.settled.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The next record is at this offset; whether it stands behind those before. If not, the topic was made anew in between.
-    pub fn goes_on(&self, offset: i64) -> bool {
-        self.offset.swap(offset + 1, Ordering::Relaxed) <= offset
+    /// A record is acknowledged, with this offset; whether it stands behind those before. If not, the topic was made anew in between.
+    pub fn written(&self, offset: i64) -> bool {
+        self.end.fetch_max(offset.saturating_add(1), Ordering::Relaxed) <= offset
+    }
+
+    /// The offset behind the last record that was acknowledged.
+    pub fn end(&self) -> Option<i64> {
+        Some(self.end.load(Ordering::Relaxed)).filter(|end| *end > 0)
     }
 
     /// The last record that was handed over was refused on the spot.
@@ -137,12 +142,20 @@ mod tests {
         assert_eq!(queue.waiting(), (1, Some(at(40))));
         queue.settle();
         assert_eq!(queue.waiting(), (0, None));
-        assert!(queue.goes_on(0) && queue.goes_on(1) && queue.goes_on(7));
-        assert!(!queue.goes_on(0));
         queue.hand_over(at(100));
         assert_eq!(queue.waiting(), (1, Some(at(100))));
         queue.take_back();
         assert_eq!(queue.waiting(), (0, None));
+    }
+
+    #[test]
+    fn the_end_is_that_of_the_last_acknowledged() {
+        let queue = Queue::default();
+        assert_eq!(queue.end(), None);
+        for (offset, expected) in [(0, 1), (7, 8), (6, 8)] {
+            assert_eq!(queue.written(offset), offset != 6);
+            assert_eq!(queue.end(), Some(expected));
+        }
     }
 
     #[test]

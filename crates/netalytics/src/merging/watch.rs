@@ -1,8 +1,11 @@
 //! How a job does, asked aside: whoever answers may take a minute, and results come meanwhile.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
+use bus::Topics;
 use flink::{Error, Job, State};
 
 /// So often a job is looked at.
@@ -23,20 +26,24 @@ pub enum Seen {
     Late(u64),
     /// Nobody could be asked.
     Nobody(Error),
+    /// What it reads was deleted, which Flink does not notice.
+    Deleted(String),
 }
 
 impl Watch {
     /// Looks until this is dropped.
-    pub fn start(job: &Job) -> std::io::Result<Watch> {
+    pub fn start(job: &Job, there: &Arc<Topics>, topics: Vec<String>) -> std::io::Result<Watch> {
         let (tell, seen) = channel();
-        let job = job.clone();
+        let (job, there, mut ends) = (job.clone(), there.clone(), BTreeMap::new());
         let mut figures = Instant::now();
         let watch = move || {
             loop {
                 if figures.elapsed() >= FIGURES_EVERY {
                     figures = Instant::now();
                     let late = job.progress().ok().and_then(|progress| progress.rows_late);
-                    if late.is_some_and(|late| tell.send(Seen::Late(late)).is_err()) {
+                    let gone = topics.iter().find(|topic| is_gone(&there, topic, &mut ends));
+                    let seen = late.map(Seen::Late).into_iter().chain(gone.cloned().map(Seen::Deleted));
+                    if seen.map(|seen| tell.send(seen)).any(|sent| sent.is_err()) {
                         return;
                     }
                 }
@@ -57,5 +64,17 @@ impl Watch {
             Ok(seen) => Some(seen),
             Err(TryRecvError::Empty | TryRecvError::Disconnected) => None,
         }
+    }
+}
+
+/// Whether a topic was deleted since it was asked for last. One that brokers have made anew by themselves is shorter than it was.
+fn is_gone(there: &Topics, topic: &str, ends: &mut BTreeMap<String, Vec<i64>>) -> bool {
+    match there.offsets(topic) {
+        Ok(ranges) => {
+            let now: Vec<i64> = ranges.iter().map(|range| range.end).collect();
+            let before = ends.insert(topic.to_owned(), now.clone()).unwrap_or_default();
+            before.len() > now.len() || before.iter().zip(&now).any(|(before, now)| before > now)
+        }
+        Err(error) => matches!(error, bus::Error::NoTopic(_)),
     }
 }

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use ::bus::progress::Teller;
 use ::bus::{Error, Next, Part, Reader, tuples};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
@@ -43,8 +44,8 @@ pub enum Reach {
 pub enum Records {
     /// Tuples of this input.
     Tuples(usize, Box<tuples::Decoder>),
-    /// Cells of this pipeline.
-    Cells(usize, Box<avro::Decoder>),
+    /// Cells of these pipelines, which count the same.
+    Cells(Vec<usize>, Box<avro::Decoder>),
 }
 
 /// A partition, and what is known of it.
@@ -82,6 +83,8 @@ pub struct BusFeed {
     notes: Vec<String>,
     /// Of cells those of panes that begin within them are taken.
     bounds: Bounds,
+    /// Tells publishers how far it has come.
+    progress: Option<Teller>,
 }
 
 impl BusFeed {
@@ -100,6 +103,7 @@ impl BusFeed {
             lacking: String::new(),
             notes: Vec::new(),
             bounds,
+            progress: None,
         }
     }
 
@@ -113,6 +117,25 @@ impl BusFeed {
         let heard = is_live.then(Instant::now);
         self.lanes.push(Lane { part, place, records, promise: i64::MIN, heard, state: State::Going });
         Ok(())
+    }
+
+    /// Tells publishers from now on how far it has come.
+    pub fn tell(&mut self, progress: Teller) {
+        self.progress = Some(progress);
+    }
+
+    fn tell_progress(&mut self) {
+        let Some(progress) = self.progress.as_mut().filter(|progress| progress.is_due()) else { return };
+        let mut positions: BTreeMap<&str, Vec<Option<i64>>> = BTreeMap::new();
+        for (number, part) in self.reader.parts().enumerate() {
+            let at = positions.entry(&part.topic).or_default();
+            let partition = usize::try_from(part.partition).unwrap_or_default();
+            at.resize(at.len().max(partition + 1), None);
+            at[partition] = Some(self.reader.position(number));
+        }
+        for (topic, at) in positions {
+            progress.tell(topic, at);
+        }
     }
 
     /// Takes what a lane has; whether there was something. Waits a little for the first record of what is sure to come.
@@ -165,14 +188,20 @@ impl BusFeed {
                 }
                 tuples.promise
             }
-            Records::Cells(pipeline, decoder) => {
+            Records::Cells(pipelines, decoder) => {
                 let all = decoder.finish();
                 let cells = within(&all, self.bounds);
-                let refused = attach(&mut self.engine, *pipeline, &cells);
-                self.counts.rows += told(&cells, "pane").count() as u64 - refused.len() as u64;
-                self.counts.malformed += refused.len() as u64;
-                refused.into_iter().for_each(|why| self.problems.note(lane.place.as_str(), why));
-                self.engine.make_room(out);
+                self.counts.rows += told(&cells, "pane").count() as u64;
+                for (place, pipeline) in pipelines.iter().enumerate() {
+                    let refused = attach(&mut self.engine, *pipeline, &cells);
+                    // All of them see the same records.
+                    if place == 0 {
+                        self.counts.rows -= refused.len() as u64;
+                        self.counts.malformed += refused.len() as u64;
+                        refused.into_iter().for_each(|why| self.problems.note(lane.place.as_str(), why));
+                    }
+                    self.engine.make_room(out);
+                }
                 told(&all, "wm_ms").max()
             }
         };
@@ -188,8 +217,10 @@ impl BusFeed {
         };
         let mut least: BTreeMap<Option<usize>, i64> = BTreeMap::new();
         for lane in self.lanes.iter().filter(waited) {
-            let at = least.entry(lane.records.pipeline()).or_insert(i64::MAX);
-            *at = (*at).min(lane.promise);
+            for of in lane.records.pipelines() {
+                let at = least.entry(of).or_insert(i64::MAX);
+                *at = (*at).min(lane.promise);
+            }
         }
         for (pipeline, promise) in &least {
             match pipeline {
@@ -211,6 +242,7 @@ impl BusFeed {
     }
 
     fn step(&mut self, out: &mut dyn TakeOutput) -> Result<Step, Error> {
+        self.tell_progress();
         let going = |lane: &(usize, &Lane)| lane.1.state == State::Going;
         match self.reach {
             Reach::Past => {
@@ -290,10 +322,11 @@ impl Records {
         }
     }
 
-    fn pipeline(&self) -> Option<usize> {
+    /// Whose event time they tell; `None`: that of all.
+    fn pipelines(&self) -> Vec<Option<usize>> {
         match self {
-            Records::Tuples(..) => None,
-            Records::Cells(pipeline, _) => Some(*pipeline),
+            Records::Tuples(..) => vec![None],
+            Records::Cells(pipelines, _) => pipelines.iter().map(|pipeline| Some(*pipeline)).collect(),
         }
     }
 }
