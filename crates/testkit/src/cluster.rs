@@ -68,14 +68,22 @@ impl Cluster {
         Some(cluster)
     }
 
+    /// The number of a process.
+    ///
+    /// # Panics
+    /// When it was never started.
+    #[must_use]
+    pub fn pid(&self, process: &str) -> String {
+        let file = self.dir.join("run").join(format!("{process}.pid"));
+        fs::read_to_string(&file).expect("its number").trim().to_owned()
+    }
+
     /// Kills a process at once: `broker-1`, `taskmanager-1`, `jobmanager`, `gateway`.
     ///
     /// # Panics
     /// When it does not run.
     pub fn kill(&self, process: &str) {
-        let file = self.dir.join("run").join(format!("{process}.pid"));
-        let pid = fs::read_to_string(&file).expect("its number");
-        let killed = Command::new("kill").args(["-9", pid.trim()]).status().expect("kill");
+        let killed = Command::new("kill").args(["-9", &self.pid(process)]).status().expect("kill");
         assert!(killed.success(), "{process}");
     }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use testkit::cluster::{Cluster, Parts};
 
-use crate::{ROOT, run};
+use crate::{ROOT, feedback, run};
 
 /// What is asked of the shop's capture. Flink merges cells and tuples of each.
 const QUERIES: &[&str] = &[
@@ -74,6 +74,8 @@ fn what_is_published_gives_the_rows_of_the_packets() {
     ]
     .concat());
     assert!(wrong.code == 2 && wrong.err.contains("regular expression"), "{}", wrong.err);
+    let tmp = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("feedback-{}", std::process::id()));
+    feedback::follows_a_slow_flink(&cluster, &tmp);
 }
 
 #[test]
