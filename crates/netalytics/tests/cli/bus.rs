@@ -74,8 +74,7 @@ fn what_is_published_gives_the_rows_of_the_packets() {
     ]
     .concat());
     assert!(wrong.code == 2 && wrong.err.contains("regular expression"), "{}", wrong.err);
-    let tmp = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("feedback-{}", std::process::id()));
-    feedback::follows_a_slow_flink(&cluster, &tmp);
+    feedback::follows_a_slow_flink(&cluster, tempfile::tempdir().expect("a directory").path());
 }
 
 #[test]
