@@ -59,10 +59,16 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
     let input = work::open(&flags.read, &flags.live, flags.workers, &plan.monitor, &stop)?;
     let mut producer = Producer::new(&kafka, producing(flags), giving_up(&stop)?)?;
     let lane = claim(&kafka, &plan, published, &topics)?;
-    let mut targets: Vec<_> = topics.iter().map(|topic| producer.target(topic, lane.partition())).collect();
+    let mut target = |topic: &String| producer.target(topic, lane.partition());
     let what = match published {
-        Published::Tuples => What::Tuples(targets.remove(0)),
-        Published::Cells => What::Cells(targets),
+        Published::Tuples => What::Tuples(target(&topics[0])),
+        Published::Cells => {
+            // Processors that count the same, as a table of groups and its ranking do, share their cells.
+            let is_new = |place: usize| !topics[..place].contains(&topics[place]);
+            What::Cells(
+                (0..topics.len()).map(|place| is_new(place).then(|| target(&topics[place]))).collect(),
+            )
+        }
     };
     let feedback = match what {
         What::Tuples(target) if capturing && plan.monitor.sample == Sample::Auto => {

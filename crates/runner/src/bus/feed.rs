@@ -42,8 +42,8 @@ pub enum Reach {
 pub enum Records {
     /// Tuples of this input.
     Tuples(usize, Box<tuples::Decoder>),
-    /// Cells of this pipeline.
-    Cells(usize, Box<avro::Decoder>),
+    /// Cells of these pipelines, which count the same.
+    Cells(Vec<usize>, Box<avro::Decoder>),
 }
 
 /// A partition, and what is known of it.
@@ -162,18 +162,20 @@ impl BusFeed {
                 }
                 tuples.promise
             }
-            Records::Cells(pipeline, decoder) => {
+            Records::Cells(pipelines, decoder) => {
                 let all = decoder.finish();
                 let cells = within(&all, self.bounds);
-                match self.engine.partial_of_cells(*pipeline, &cells) {
-                    Ok(partial) => {
-                        self.counts.rows += told(&cells, "pane").count() as u64;
-                        self.engine.attach(partial);
-                        self.engine.make_room(out);
-                    }
-                    Err(why) => {
-                        self.counts.malformed += cells.num_rows() as u64;
-                        self.problems.note(lane.place.as_str(), why);
+                self.counts.rows += told(&cells, "pane").count() as u64;
+                for pipeline in pipelines.iter() {
+                    match self.engine.partial_of_cells(*pipeline, &cells) {
+                        Ok(partial) => {
+                            self.engine.attach(partial);
+                            self.engine.make_room(out);
+                        }
+                        Err(why) => {
+                            self.counts.malformed += cells.num_rows() as u64;
+                            self.problems.note(lane.place.as_str(), why);
+                        }
                     }
                 }
                 told(&all, "wm_ms").max()
@@ -191,8 +193,10 @@ impl BusFeed {
         };
         let mut least: BTreeMap<Option<usize>, i64> = BTreeMap::new();
         for lane in self.lanes.iter().filter(waited) {
-            let at = least.entry(lane.records.pipeline()).or_insert(i64::MAX);
-            *at = (*at).min(lane.promise);
+            for of in lane.records.pipelines() {
+                let at = least.entry(of).or_insert(i64::MAX);
+                *at = (*at).min(lane.promise);
+            }
         }
         for (pipeline, promise) in &least {
             match pipeline {
@@ -277,10 +281,11 @@ impl Records {
         }
     }
 
-    fn pipeline(&self) -> Option<usize> {
+    /// Whose event time they tell; `None`: that of all.
+    fn pipelines(&self) -> Vec<Option<usize>> {
         match self {
-            Records::Tuples(..) => None,
-            Records::Cells(pipeline, _) => Some(*pipeline),
+            Records::Tuples(..) => vec![None],
+            Records::Cells(pipelines, _) => pipelines.iter().map(|pipeline| Some(*pipeline)).collect(),
         }
     }
 }

@@ -32,8 +32,8 @@ const OPEN_EVERY_NS: i64 = 5_000_000_000;
 pub enum What {
     /// The tuples of the dataflow's only input.
     Tuples(Target),
-    /// Cells of the pipelines, each to its own place.
-    Cells(Vec<Target>),
+    /// Cells of the pipelines, each to its own place; not of those that count what an earlier one does.
+    Cells(Vec<Option<Target>>),
 }
 
 /// See the module's text.
@@ -57,6 +57,8 @@ struct Outgoing {
     said: Instant,
     /// Cells were said since the last promise.
     is_handed_on: bool,
+    /// What was handed on before event time was known, which cells are told at.
+    early: Vec<Partials>,
     records: Records,
     rows: u64,
     failed: Option<Error>,
@@ -87,6 +89,7 @@ impl Publishing {
             watermark_ns: i64::MIN,
             said: started,
             is_handed_on: false,
+            early: Vec::new(),
             records: Records::default(),
             rows: 0,
             failed: None,
@@ -117,6 +120,9 @@ impl Publishing {
             }
             let step = self.job.next_parts(PATIENCE, &mut self.out);
             self.out.watermark_ns = self.out.watermark_ns.max(self.job.watermark().0);
+            if step == Step::Done || self.out.watermark_ns > i64::MIN {
+                self.out.tell_early();
+            }
             // What was handed on can be merged once it is known that it is all.
             if step == Step::Done
                 || mem::take(&mut self.out.is_handed_on)
@@ -168,11 +174,28 @@ impl TakeRows for Outgoing {
     }
 
     fn hand_on(&mut self, windows: Partials) {
+        match self.watermark_ns {
+            i64::MIN => self.early.push(windows),
+            _ => self.tell(&windows),
+        }
+    }
+}
+
+impl Outgoing {
+    fn tell_early(&mut self) {
+        for windows in mem::take(&mut self.early) {
+            self.tell(&windows);
+        }
+    }
+
+    /// Sends the cells of parts of windows.
+    fn tell(&mut self, windows: &Partials) {
         let What::Cells(targets) = &self.what else { return };
         let targets = targets.clone();
         for partial in windows.each() {
             let cells = self.engine.cells(partial, self.watermark_ns);
             for (target, batches) in targets.iter().zip(cells) {
+                let Some(target) = target else { continue };
                 for cells in batches {
                     self.rows += cells.num_rows() as u64;
                     self.is_handed_on = true;
@@ -181,9 +204,7 @@ impl TakeRows for Outgoing {
             }
         }
     }
-}
 
-impl Outgoing {
     /// Says that nothing from before now follows.
     fn beat(&mut self) {
         match &self.what {
@@ -193,6 +214,7 @@ impl Outgoing {
             }
             What::Cells(targets) => {
                 for (pipeline, target) in targets.clone().into_iter().enumerate() {
+                    let Some(target) = target else { continue };
                     let beat = self.engine.promise(pipeline, self.watermark_ns);
                     self.send(target, &beat);
                 }
