@@ -92,7 +92,7 @@ fn gives_the_rows_of_the_packets(cluster: &Cluster) {
     ]
     .concat());
     assert!(wrong.code == 2 && wrong.err.contains("regular expression"), "{}", wrong.err);
-    feedback::follows_a_slow_flink(&cluster, tempfile::tempdir().expect("a directory").path());
+    feedback::follows_a_slow_flink(cluster, tempfile::tempdir().expect("a directory").path());
 }
 
 #[test]

@@ -207,7 +207,7 @@ impl Lag {
     fn next(&mut self) -> i64 {
         let at = wait_for("progress", || {
             let mut last = self.at;
-            while let Some(note) = self.watch.next().expect("the topic") {
+            while let Some(note) = self.watch.take().expect("the topic") {
                 if note.says == Says::Reads {
                     last = note.at.get(self.partition).copied().flatten().or(last);
                 }
