@@ -6,6 +6,8 @@ mod engines;
 mod equality;
 #[path = "bus/hosts.rs"]
 mod hosts;
+#[path = "bus/opinion.rs"]
+mod opinion;
 #[path = "bus/questions.rs"]
 mod questions;
 #[path = "bus/terms.rs"]
