@@ -1,6 +1,7 @@
 //! Queries with Kafka between those who capture and those who ask.
 
 mod feed;
+mod in_order;
 mod merged;
 mod problems;
 mod publish;

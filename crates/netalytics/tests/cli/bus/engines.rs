@@ -100,7 +100,8 @@ impl Engines {
 
     /// Keeps a parser's tuples for DuckDB.
     fn record(&self, parser: &str, file: &str) {
-        let (query, recordings) = (format!("PARSE {parser}"), self.folder.path(&format!("recordings/{parser}")));
+        let (query, recordings) =
+            (format!("PARSE {parser}"), self.folder.path(&format!("recordings/{parser}")));
         let ran = run(&["record", &query, "-r", file, "-o", &recordings, "--no-redact", "-q"]);
         assert_eq!(ran.code, 0, "{}", ran.err);
     }
@@ -202,7 +203,13 @@ impl Engines {
         if matches!(way, Way::FlinkTuples | Way::FlinkCells) {
             arguments.extend(self.flink.iter().map(String::as_str));
         }
-        let ran = run(&arguments);
+        let mut ran = run(&arguments);
+        // A cluster on a machine that is busy with other tests may lose sight of its own parts. That is told, and no answer.
+        for _ in 0..2 {
+            if ran.code == 1 && ran.err.contains("timed out") {
+                ran = run(&arguments);
+            }
+        }
         match ran.code {
             0 => different(expected, &rows(&ran)).map_or(Found::Equal(expected.len()), Found::Different),
             2 if ran.err.contains("Flink cannot merge") => Found::Refused,

@@ -93,8 +93,7 @@ impl Opinion {
             Some(_) => return None,
         };
         let conditions: Vec<String> = filter.iter().map(|one| format!("({one})")).collect();
-        let conditions =
-            if conditions.is_empty() { "true".into() } else { conditions.join(" AND ") };
+        let conditions = if conditions.is_empty() { "true".into() } else { conditions.join(" AND ") };
         let path = self.recordings.join(&question.parse).join("*/*.parquet");
         let (start, more) = match of.window {
             Some((size, slide)) => (
@@ -163,9 +162,11 @@ fn values(of: &Processor, row: &Row) -> Vec<Value> {
     names.extend(of.rank.map(|_| "rank".to_owned()));
     for aggregate in &of.aggregates {
         match *aggregate {
-            "quantile" => names.extend(of.quantiles.iter().map(|q| {
-                format!("p{}", (q.parse::<f64>().expect("a number") * 100.0).round())
-            })),
+            "quantile" => names.extend(
+                of.quantiles
+                    .iter()
+                    .map(|q| format!("p{}", (q.parse::<f64>().expect("a number") * 100.0).round())),
+            ),
             other => names.push(other.into()),
         }
     }
@@ -174,7 +175,9 @@ fn values(of: &Processor, row: &Row) -> Vec<Value> {
         let mut others = row.iter().filter(|(column, _)| !groups.contains(column));
         match row.get(name) {
             Some(value) if place < groups.len() || !groups.contains(name) => value.clone(),
-            _ => others.find(|(column, _)| column.starts_with(&with_unit)).map_or(Value::Null, |(_, v)| v.clone()),
+            _ => others
+                .find(|(column, _)| column.starts_with(&with_unit))
+                .map_or(Value::Null, |(_, v)| v.clone()),
         }
     };
     let start = row.get("window_start").cloned().unwrap_or(Value::from(0));
@@ -185,8 +188,7 @@ fn values(of: &Processor, row: &Row) -> Vec<Value> {
 fn agree(of: &Processor, ours: &[&Row], theirs: &[Vec<Value>]) -> Result<usize, String> {
     let keys = 1 + of.group.len();
     let key = |values: &[Value]| values[..keys].iter().map(Value::to_string).collect::<Vec<_>>().join(" ");
-    let mut table: BTreeMap<String, &[Value]> =
-        theirs.iter().map(|row| (key(row), &row[keys..])).collect();
+    let mut table: BTreeMap<String, &[Value]> = theirs.iter().map(|row| (key(row), &row[keys..])).collect();
     let mut n = 0;
     for row in ours {
         let values = values(of, row);
