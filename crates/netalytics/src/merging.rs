@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use bus::progress::{GroupTeller, Teller};
 use bus::{Kafka, NewTopic, Topics};
 use flink::{Authorization, Gateway, JobName, Machine, Options, State};
 use plan::{Bounds, Plan};
@@ -51,6 +52,8 @@ pub struct Wanted<'a> {
 
 /// A job on the cluster that is ours.
 struct Merge {
+    /// Tells publishers how far Flink has come.
+    _progress: Option<GroupTeller>,
     gateway: Arc<Gateway>,
     job: flink::Job,
     there: Topics,
@@ -106,6 +109,7 @@ pub fn start(
     flags: &BusFlags,
     kafka: &Kafka,
     brokers: &str,
+    progress: Option<Teller>,
 ) -> anyhow::Result<MergedFeed> {
     let url = flags.flink_gateway.as_deref().unwrap_or_default();
     let machine = Machine::this().context("cannot read /proc")?;
@@ -123,6 +127,8 @@ pub fn start(
     let gateway = Arc::new(Gateway::open(url, options)?);
     let there = Topics::connect(kafka, kafka::PATIENCE)?;
     end_left_over(&gateway, &machine, &there)?;
+    let tell = |teller| GroupTeller::start(kafka, &job.group, wanted.from.topics(), teller, kafka::PATIENCE);
+    let progress = progress.map(tell).transpose()?;
     let new = NewTopic { partitions: 1, replication: None, retention: Some(KEPT), settings: Vec::new() };
     for topic in &job.merged {
         there.create(topic, &new)?;
@@ -133,6 +139,7 @@ pub fn start(
     let started = started.inspect_err(|_| delete(&there, &job.merged))?;
     let topics = job.merged.clone();
     let merge = Merge {
+        _progress: progress,
         gateway,
         job: started,
         there,

@@ -1,10 +1,11 @@
 //! A query asked of what others have published to Kafka: which topics answer it, from where on, and who merges.
 
 use std::collections::BTreeMap;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bus::lanes::Lanes;
 use bus::lanes::log::{Capture, Log, Standing};
+use bus::progress::{TOLD_EVERY, Teller};
 use bus::{Kafka, Part, Reader, Topics, Until, tuples};
 use plan::{Bounds, Plan, Sample};
 use query::checked;
@@ -179,8 +180,9 @@ impl Answering {
             Merging::Flink => {
                 let config = &crossing::configured(config, &plan.monitor);
                 let Answering { since_ms, bounds, reach, lost, .. } = self;
+                let progress = self.progress(Duration::from_nanos(flags.checkpoints.unsigned_abs()));
                 let wanted = Wanted { plan, config, from: self.from(plan), since_ms, bounds, reach, lost };
-                Box::new(merging::start(&wanted, flags, &self.kafka, self.kafka.servers())?)
+                Box::new(merging::start(&wanted, flags, &self.kafka, self.kafka.servers(), progress)?)
             }
         })
     }
@@ -218,7 +220,23 @@ impl Answering {
                 feed.add(part, records, live.contains(&partition))?;
             }
         }
+        if let Some(progress) = self.progress(TOLD_EVERY) {
+            feed.tell(progress);
+        }
         Ok(feed)
+    }
+
+    /// What tells publishers how far a live query of tuples has come, in steps as long as this. Without it they do not heed the query.
+    fn progress(&self, every: Duration) -> Option<Teller> {
+        let is_of_tuples = self.topics.iter().any(|topic| matches!(topic.holds, Holds::Tuples(_)));
+        if self.reach == Reach::Past || !is_of_tuples {
+            return None;
+        }
+        let teller = Teller::open(&self.kafka, &kafka::name_of_run(), every, kafka::PATIENCE);
+        let complain = |why: &bus::Error| {
+            output::complain(&format!("note: publishers do not hear how far this query has come: {why}"));
+        };
+        teller.inspect_err(complain).ok()
     }
 }
 

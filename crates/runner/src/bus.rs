@@ -1,6 +1,7 @@
 //! Queries with Kafka between those who capture and those who ask.
 
 mod feed;
+mod feedback;
 mod in_order;
 mod merged;
 mod problems;
@@ -8,6 +9,7 @@ mod publish;
 mod topics;
 
 pub use feed::{BusFeed, Reach, Records, SILENCE};
+pub use feedback::{Changed, Feedback, Who};
 pub use merged::{MergedFeed, Merges, Merging, Until, Work};
 pub use publish::{Publishing, What};
 pub use topics::{RESULTS, SAMPLE_SEED, cells, configured, merged, tuples};

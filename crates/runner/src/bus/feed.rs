@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use ::bus::progress::Teller;
 use ::bus::{Error, Next, Part, Reader, tuples};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
@@ -87,6 +88,8 @@ pub struct BusFeed {
     in_order: Option<InOrder>,
     /// Of cells those of panes that begin within them are taken.
     bounds: Bounds,
+    /// Tells publishers how far it has come.
+    progress: Option<Teller>,
 }
 
 impl BusFeed {
@@ -95,7 +98,8 @@ impl BusFeed {
     pub fn new(engine: Engine, reader: Reader, reach: Reach, bounds: Bounds) -> BusFeed {
         let (counts, problems) = (Published::default(), Problems::default());
         let in_order = engine.gives_tuples().then(InOrder::default);
-        BusFeed { engine, reader, lanes: Vec::new(), reach, counts, problems, in_order, bounds }
+        let lanes = Vec::new();
+        BusFeed { engine, reader, lanes, reach, counts, problems, in_order, bounds, progress: None }
     }
 
     /// Reads a partition, too; `is_live`: somebody publishes there.
@@ -109,6 +113,25 @@ impl BusFeed {
         let read = Instant::now();
         self.lanes.push(Lane { part, place, records, promise: i64::MIN, heard, read, state: State::Behind });
         Ok(())
+    }
+
+    /// Tells publishers from now on how far it has come.
+    pub fn tell(&mut self, progress: Teller) {
+        self.progress = Some(progress);
+    }
+
+    fn tell_progress(&mut self) {
+        let Some(progress) = self.progress.as_mut().filter(|progress| progress.is_due()) else { return };
+        let mut positions: BTreeMap<&str, Vec<Option<i64>>> = BTreeMap::new();
+        for (number, part) in self.reader.parts().enumerate() {
+            let at = positions.entry(&part.topic).or_default();
+            let partition = usize::try_from(part.partition).unwrap_or_default();
+            at.resize(at.len().max(partition + 1), None);
+            at[partition] = Some(self.reader.position(number));
+        }
+        for (topic, at) in positions {
+            progress.tell(topic, at);
+        }
     }
 
     /// Takes what a lane has; whether there was something. Waits a little for the first record of what is sure to come.
@@ -222,6 +245,7 @@ impl BusFeed {
     }
 
     fn step(&mut self, out: &mut dyn TakeOutput) -> Result<Step, Error> {
+        self.tell_progress();
         let is_past = self.reach == Reach::Past;
         let first = |lane: &(usize, &Lane)| match lane.1.state {
             State::Behind => true,

@@ -11,11 +11,13 @@ use avro::Records;
 use capture::live::Stop;
 use collect::{Lanes, TakeRows};
 use monitor::job::{Config, Windows};
+use monitor::pressure::Ceiling;
 use monitor::{Input, Job, Step};
 use plan::{Plan, Sample};
 use stream::{Engine, Loss, Output, Partials, sampling};
 use tuple::{Batch, common};
 
+use super::feedback::{Changed, Feedback};
 use super::topics::{SAMPLE_SEED, configured};
 use crate::summary::Summary;
 
@@ -38,6 +40,7 @@ pub enum What {
 pub struct Publishing {
     job: Box<Job>,
     out: Outgoing,
+    feedback: Option<Feedback>,
     started: Instant,
 }
 
@@ -62,7 +65,7 @@ struct Outgoing {
 }
 
 impl Publishing {
-    /// Starts the threads.
+    /// Starts the threads. Where the rate of SAMPLE auto is to follow those who take what is published, there is feedback.
     ///
     /// # Errors
     /// When the system gives no more threads.
@@ -70,12 +73,13 @@ impl Publishing {
         plan: &Plan,
         config: &Config,
         input: Input,
-        producer: Producer,
-        what: What,
+        (producer, what): (Producer, What),
+        feedback: Option<Feedback>,
     ) -> io::Result<Publishing> {
         let started = Instant::now();
         let windows = Windows::HandedOn { open_every_ns: OPEN_EVERY_NS };
-        let config = Config { windows, ..config.clone() };
+        let ceiling = feedback.as_ref().map_or_else(Ceiling::default, Feedback::ceiling);
+        let config = Config { windows, ceiling, ..config.clone() };
         let job = Box::new(Job::start(plan, &config, input)?);
         let out = Outgoing {
             producer,
@@ -90,16 +94,27 @@ impl Publishing {
             rows: 0,
             failed: None,
         };
-        Ok(Publishing { job, out, started })
+        Ok(Publishing { job, out, feedback, started })
     }
 
     /// Publishes to a partition that is ours until the input has ended, or `stop` is asked for where the source does not heed it itself.
+    /// What feedback changes is told to `changed`.
     ///
     /// # Errors
     /// Kafka's. While no broker answers it waits, or drops, as the producer does.
-    pub fn go(&mut self, lane: &Lane, stop: Option<&Stop>) -> Result<(), Error> {
+    pub fn go(
+        &mut self,
+        lane: &Lane,
+        stop: Option<&Stop>,
+        changed: &mut dyn FnMut(Changed),
+    ) -> Result<(), Error> {
         loop {
             lane.check()?;
+            if let Some(feedback) = &mut self.feedback {
+                let job = &self.job;
+                let rates = || job.readings().iter().map(|reading| reading.sample_rate).fold(0.0, f64::max);
+                feedback.look(&self.out.producer, rates).into_iter().for_each(&mut *changed);
+            }
             if stop.is_some_and(Stop::is_asked) {
                 self.job.stop();
             }

@@ -47,6 +47,15 @@ pub enum From {
     Cells(Vec<Source>),
 }
 
+impl From {
+    /// The topics' names.
+    #[must_use]
+    pub fn topics(&self) -> Vec<String> {
+        let (From::Tuples(sources) | From::Cells(sources)) = self;
+        sources.iter().map(|source| source.topic.clone()).collect()
+    }
+}
+
 /// A topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {

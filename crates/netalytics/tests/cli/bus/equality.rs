@@ -60,7 +60,7 @@ pub fn holds(cluster: &Cluster) {
     let first = number("NETALYTICS_QUERIES_SEED").unwrap_or(now % 1_000_000_000);
     let seeds: Vec<u64> = match number("NETALYTICS_QUERIES") {
         Some(n) => (0..n).map(|i| first + i).collect(),
-        None => vec![first, SEED],
+        None => vec![first, SEED, SEED + 1, SEED + 2],
     };
     eprintln!("seeds {seeds:?}");
     let opinion = engines.opinion();
@@ -75,12 +75,15 @@ pub fn holds(cluster: &Cluster) {
     for processors in [PAGE, OF_CELLS] {
         one(&engines, opinion, &questions::given("http", processors), ways(0), 0, &mut figures);
     }
+    // A job takes Flink seconds: in every run one query that nobody has asked before.
+    let is_short = number("NETALYTICS_QUERIES").is_none();
     for seed in seeds {
         let mut random = Rng::new(seed);
         let table = &engines.tables[random.below(engines.tables.len() as u64) as usize];
         let mut is_valid = |question: &Question| engines.is_valid(question);
         let question = questions::draw(&mut random, table, PROCESSORS, &mut is_valid);
-        one(&engines, opinion, &question, ways(seed.abs_diff(first)), seed, &mut figures);
+        let ways = if is_short && seed != first { &Way::ALL[..2] } else { ways(seed - first) };
+        one(&engines, opinion, &question, ways, seed, &mut figures);
     }
     let Figures { queries, processors, rows, third, aside, refused, differences } = figures;
     eprintln!(
@@ -123,9 +126,9 @@ fn one(
         match found {
             Found::Equal(rows) => figures.rows += rows,
             Found::Refused => figures.refused += 1,
-            Found::Different(_) => {
+            Found::Different(how) => {
                 engines.forget_cells();
-                let (small, why) = shrunk(engines, question.clone(), way);
+                let (small, why) = shrunk(engines, question.clone(), way, how);
                 let text = small.text("");
                 let told = format!("seed {seed}, {way:?}: {text}\n{why}");
                 eprintln!("{told}");
@@ -138,8 +141,7 @@ fn one(
 }
 
 /// The simplest query found that still differs, and how.
-fn shrunk(engines: &Engines, mut question: Question, way: Way) -> (Question, String) {
-    let mut why = "it differs".to_owned();
+fn shrunk(engines: &Engines, mut question: Question, way: Way, mut why: String) -> (Question, String) {
     let mut tried = 0;
     'simpler: loop {
         for simpler in question.simpler().into_iter().filter(|simpler| engines.is_valid(simpler)) {
