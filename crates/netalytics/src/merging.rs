@@ -46,6 +46,8 @@ pub struct Wanted<'a> {
     pub bounds: Bounds,
     /// How far.
     pub reach: Reach,
+    /// The share of their traffic that the captures lack.
+    pub lost: f64,
 }
 
 /// A job on the cluster that is ours.
@@ -146,7 +148,8 @@ pub fn start(
         work: Work::Going,
         again: (String::new(), 0),
     };
-    let engine = Engine::new(&wanted.plan.dataflow, wanted.config.clone());
+    let mut engine = Engine::new(&wanted.plan.dataflow, wanted.config.clone());
+    engine.set_capture_loss(wanted.lost);
     // What is live has the time of this clock, about.
     let time = match (wanted.reach, wanted.plan.monitor.limit.nanos) {
         (Reach::Live(_), Some(ns)) => {

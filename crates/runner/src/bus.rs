@@ -2,6 +2,7 @@
 
 mod feed;
 mod feedback;
+mod in_order;
 mod merged;
 mod problems;
 mod publish;
