@@ -16,6 +16,8 @@ pub enum Parts {
     Kafka(u8),
     /// A broker, a job manager, a task manager and a gateway.
     KafkaAndFlink,
+    /// Three brokers that keep three copies of everything, and the same of Flink.
+    ThreeBrokersAndFlink,
 }
 
 /// Who ends a cluster.
@@ -58,6 +60,7 @@ impl Cluster {
         let (part, brokers) = match parts {
             Parts::Kafka(brokers) => (Some("kafka"), brokers),
             Parts::KafkaAndFlink => (None, 1),
+            Parts::ThreeBrokersAndFlink => (None, 3),
         };
         let started = script_in(&dir, "start", part)
             .env("BROKERS", brokers.to_string())

@@ -19,6 +19,8 @@ use monitor::Step;
 use plan::Bounds;
 use stream::{Engine, TakeOutput};
 
+use super::attach::attach;
+use super::contact::Contact;
 use super::in_order::InOrder;
 use super::problems::Problems;
 use crate::feed::Feed;
@@ -86,6 +88,10 @@ pub struct BusFeed {
     problems: Problems,
     /// What waits for tuples of other lanes that are older, where tuples are the result.
     in_order: Option<InOrder>,
+    contact: Contact,
+    /// Columns that publishers of earlier versions do not know, as that was told last.
+    lacking: String,
+    notes: Vec<String>,
     /// Of cells those of panes that begin within them are taken.
     bounds: Bounds,
     /// Tells publishers how far it has come.
@@ -96,10 +102,22 @@ impl BusFeed {
     /// Feeds `engine` what `reader` reads.
     #[must_use]
     pub fn new(engine: Engine, reader: Reader, reach: Reach, bounds: Bounds) -> BusFeed {
-        let (counts, problems) = (Published::default(), Problems::default());
+        let (counts, problems, contact) = (Published::default(), Problems::default(), Contact::new());
         let in_order = engine.gives_tuples().then(InOrder::default);
-        let lanes = Vec::new();
-        BusFeed { engine, reader, lanes, reach, counts, problems, in_order, bounds, progress: None }
+        BusFeed {
+            engine,
+            reader,
+            lanes: Vec::new(),
+            reach,
+            counts,
+            problems,
+            in_order,
+            contact,
+            lacking: String::new(),
+            notes: Vec::new(),
+            bounds,
+            progress: None,
+        }
     }
 
     /// Reads a partition, too; `is_live`: somebody publishes there.
@@ -177,6 +195,14 @@ impl BusFeed {
         let promise = match &mut lane.records {
             Records::Tuples(input, decoder) => {
                 let tuples = decoder.finish();
+                let lacking = decoder.lacking().collect::<Vec<_>>().join(", ");
+                if self.lacking.len() < lacking.len() {
+                    let topic = lane.place.split(',').next().unwrap_or_default();
+                    self.notes.push(format!(
+                        "{topic}: a publisher of an earlier version does not know {lacking}, which is null in its tuples"
+                    ));
+                    self.lacking = lacking;
+                }
                 self.counts.rows += tuples.batch.rows() as u64;
                 if tuples.batch.rows() > 0 {
                     match &mut self.in_order {
@@ -190,17 +216,15 @@ impl BusFeed {
                 let all = decoder.finish();
                 let cells = within(&all, self.bounds);
                 self.counts.rows += told(&cells, "pane").count() as u64;
-                for pipeline in pipelines.iter() {
-                    match self.engine.partial_of_cells(*pipeline, &cells) {
-                        Ok(partial) => {
-                            self.engine.attach(partial);
-                            self.engine.make_room(out);
-                        }
-                        Err(why) => {
-                            self.counts.malformed += cells.num_rows() as u64;
-                            self.problems.note(lane.place.as_str(), why);
-                        }
+                for (place, pipeline) in pipelines.iter().enumerate() {
+                    let refused = attach(&mut self.engine, *pipeline, &cells);
+                    // All of them see the same records.
+                    if place == 0 {
+                        self.counts.rows -= refused.len() as u64;
+                        self.counts.malformed += refused.len() as u64;
+                        refused.into_iter().for_each(|why| self.problems.note(lane.place.as_str(), why));
                     }
+                    self.engine.make_room(out);
                 }
                 told(&all, "wm_ms").max()
             }
@@ -254,17 +278,24 @@ impl BusFeed {
         };
         let behind = self.lanes.iter().enumerate().filter(first).min_by_key(|(_, lane)| lane.promise);
         match (behind, self.reach) {
-            (Some((number, _)), _) => {
-                self.take(number, PATIENCE, out)?;
-            }
+            (Some((number, _)), _) => match self.take(number, PATIENCE, out)? {
+                true => self.contact.heard(),
+                false if is_past => self.contact.miss(&self.reader)?,
+                // Who follows waits for as long as it takes.
+                false => drop(self.contact.miss(&self.reader)),
+            },
             (None, Reach::Past) => return Ok(Step::Done),
             (None, Reach::Live(_)) => {
                 let mut is_heard = false;
                 for number in 0..self.lanes.len() {
                     is_heard |= self.take(number, Duration::ZERO, out)?;
                 }
-                if !is_heard {
-                    self.reader.wait(PATIENCE);
+                match is_heard {
+                    true => self.contact.heard(),
+                    false => {
+                        drop(self.contact.miss(&self.reader));
+                        self.reader.wait(PATIENCE);
+                    }
                 }
             }
         }
@@ -285,6 +316,9 @@ impl Feed for BusFeed {
     }
 
     fn finish(&mut self, out: &mut dyn TakeOutput) {
+        if let (Some(error), true) = (self.contact.away(), self.problems.is_empty()) {
+            self.problems.note("Kafka", error);
+        }
         match &mut self.in_order {
             Some(held) => {
                 self.engine.finish(held);
@@ -304,6 +338,12 @@ impl Feed for BusFeed {
 
     fn fed(&self) -> Fed {
         Fed::Published(self.counts)
+    }
+
+    fn notes(&mut self) -> Vec<String> {
+        let mut notes = std::mem::take(&mut self.notes);
+        notes.append(&mut self.contact.notes());
+        notes
     }
 
     fn problems(&self) -> Vec<InputError> {
