@@ -49,6 +49,8 @@ pub struct Wanted<'a> {
     pub bounds: Bounds,
     /// How far.
     pub reach: Reach,
+    /// The share of their traffic that the captures lack.
+    pub lost: f64,
 }
 
 /// A job on the cluster that is ours.
@@ -155,7 +157,8 @@ pub fn start(
     let started = started.and_then(|()| flink::Job::start(&gateway, &name, insert));
     let started = started.inspect_err(|_| delete(&there, &job.merged))?;
     let topics = job.merged.clone();
-    let engine = Engine::new(&wanted.plan.dataflow, wanted.config.clone());
+    let mut engine = Engine::new(&wanted.plan.dataflow, wanted.config.clone());
+    engine.set_capture_loss(wanted.lost);
     let sources = sources(wanted, &engine);
     let read = sources.iter().map(|source| source.topic.clone()).collect();
     let watch = Watch::start(&started, &there, read).context("no more threads")?;

@@ -6,6 +6,8 @@ mod alerts;
 mod bus;
 #[path = "cli/faults/mod.rs"]
 mod faults;
+#[path = "cli/feedback.rs"]
+mod feedback;
 #[path = "cli/labels.rs"]
 mod labels;
 #[path = "cli/mistakes.rs"]

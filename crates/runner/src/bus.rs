@@ -4,6 +4,7 @@ mod attach;
 mod contact;
 mod feed;
 mod feedback;
+mod in_order;
 mod merged;
 mod problems;
 mod publish;
