@@ -69,7 +69,7 @@ pub fn holds(cluster: &Cluster) {
     let flink_every = number("NETALYTICS_QUERIES_FLINK").unwrap_or(1);
     let ways = |query: u64| match flink_every {
         0 => &Way::ALL[..2],
-        every if query % every > 0 => &Way::ALL[..2],
+        every if !query.is_multiple_of(every) => &Way::ALL[..2],
         _ => &Way::ALL[..],
     };
     for processors in [PAGE, OF_CELLS] {
@@ -120,7 +120,7 @@ fn one(
     for way in ways.iter().copied() {
         let started = Instant::now();
         let found = engines.compare(question, way, &expected);
-        if figures.queries % 20 == 0 {
+        if figures.queries.is_multiple_of(20) {
             eprintln!("query {}: {way:?} took {:?}", figures.queries, started.elapsed());
         }
         match found {
