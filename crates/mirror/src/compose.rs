@@ -41,6 +41,37 @@ pub enum Layout {
     },
 }
 
+impl Layout {
+    /// How copies stand beside these rules of others: where table 0 sends all to another table it is ours.
+    #[must_use]
+    pub fn of(others: &[Rule]) -> Layout {
+        let table: Vec<&Rule> = others.iter().filter(|rule| rule.table == 0).collect();
+        match table.as_slice() {
+            [only] if only.matched == Match::default() => match only.actions.as_slice() {
+                [Action::Resubmit { port: None, table: Some(next) } | Action::Goto(next)] if *next > 0 => {
+                    Layout::FirstTable { next: *next }
+                }
+                _ => Layout::Beside { rules: vec![(*only).clone()] },
+            },
+            rules => Layout::Beside { rules: rules.iter().map(|rule| (*rule).clone()).collect() },
+        }
+    }
+}
+
+impl Copy {
+    /// Which packets, at the ports at which they are copied.
+    #[must_use]
+    pub fn asked_at(&self) -> Vec<Cube> {
+        let at = |port: &u32| {
+            self.asked.iter().map(|cube| cube.with(Field::InPort, (*port).into())).collect::<Vec<Cube>>()
+        };
+        match self.ports.as_slice() {
+            [] => self.asked.clone(),
+            ports => ports.iter().flat_map(at).collect(),
+        }
+    }
+}
+
 /// Where and for how long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
@@ -148,7 +179,7 @@ pub fn compose(copies: &[Copy], terms: &Terms) -> Result<Vec<Rule>, Refused> {
 fn classes(copies: &[Copy], max: usize) -> Result<BTreeMap<Cube, Class>, Refused> {
     let mut classes: BTreeMap<Cube, Class> = BTreeMap::new();
     for copy in copies {
-        for cube in asked_at(copy) {
+        for cube in copy.asked_at() {
             let class = Class::of(copy);
             let common = classes
                 .iter()
@@ -170,17 +201,6 @@ fn classes(copies: &[Copy], max: usize) -> Result<BTreeMap<Cube, Class>, Refused
         around.peek().is_none() || around.any(|(_, other)| other.targets != class.targets)
     });
     Ok(classes)
-}
-
-fn asked_at(copy: &Copy) -> Vec<Cube> {
-    // What comes from a monitor's port is no traffic.
-    let at = |port: &u32| {
-        copy.asked.iter().map(|cube| cube.with(Field::InPort, (*port).into())).collect::<Vec<_>>()
-    };
-    match copy.ports.as_slice() {
-        [] => copy.asked.clone(),
-        ports => ports.iter().flat_map(at).collect(),
-    }
 }
 
 /// How deep each class lies within others.

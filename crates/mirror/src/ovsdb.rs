@@ -55,10 +55,9 @@ impl PortMirror {
     }
 }
 
-/// The arguments that take a mirror away. It may be gone already.
+/// The arguments that take a mirror away which is there.
 #[must_use]
 pub fn remove(bridge: &str, name: &str) -> Vec<String> {
-    let words =
-        format!("-- --if-exists --id=@m get mirror {name} -- --if-exists remove bridge {bridge} mirrors @m");
+    let words = format!("-- --id=@m get mirror {name} -- remove bridge {bridge} mirrors @m");
     words.split(' ').map(str::to_owned).collect()
 }

@@ -11,8 +11,7 @@ use crate::mode::Part;
 use crate::model::network::{At, numbers};
 use crate::model::{Behaviour, Class, Effect, Leads, Network, State, Switch, Terms};
 use crate::openflow::Rule;
-use crate::packets::cube::without_all;
-use crate::packets::{Cube, Field, Packet, well_formed};
+use crate::packets::{Cube, Field, Packet, Region, well_formed};
 
 /// What else may reach a monitor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -120,7 +119,7 @@ pub fn prove(
     proof.copies();
     if proof.terms.are_too_many() {
         let what = "the rules have more than 128 conditions that are not modelled".to_owned();
-        proof.tell(Fault::Doubt, (0, 0), &[Cube::ALL], what);
+        proof.tell(Fault::Doubt, (0, 0), &Region::default(), what);
     }
     if proof.found.is_empty() { Ok(proof.proved) } else { Err(proof.found) }
 }
@@ -136,17 +135,12 @@ struct Proof<'a> {
 }
 
 impl Proof<'_> {
-    /// The packets of a box that there can be: some of them.
-    fn real(&self, cube: &Cube) -> Option<Cube> {
-        self.packets.iter().find_map(|all| all.and(cube))
-    }
-
-    /// Tells of one packet of these boxes, if there can be one.
-    fn tell<'c>(&mut self, fault: Fault, at: At, cubes: impl IntoIterator<Item = &'c Cube>, what: String) {
+    /// Tells of one packet of these, if there can be one.
+    fn tell(&mut self, fault: Fault, at: At, region: &Region, what: String) {
         if self.found.iter().filter(|found| found.fault == fault).count() >= TOLD_MAX {
             return;
         }
-        let Some(cube) = cubes.into_iter().find_map(|cube| self.real(cube)) else { return };
+        let Some(cube) = region.find(&self.packets) else { return };
         let packet = Packet::of(&cube).with(Field::InPort, at.1.into());
         let way = self.after.narrate(at, packet.cube(), &mut self.terms);
         let conditions = self.terms.holding(packet.get(Field::Other)).map(str::to_owned).collect();
@@ -170,7 +164,9 @@ impl Proof<'_> {
                     switch.rules.iter().filter(is_above).map(|rule| rule.matched.cube).collect();
                 let port = both.get(Field::InPort).value as u32;
                 let what = format!("either of two rules decides: {one}; {other}");
-                self.tell(Fault::Overlap, (place, port), &without_all(vec![both], &above), what);
+                if let Some(either) = Region::from(both).without_all(&above) {
+                    self.tell(Fault::Overlap, (place, port), &either, what);
+                }
             }
         }
     }
@@ -182,11 +178,12 @@ impl Proof<'_> {
         }
         let mut ways = BTreeSet::new();
         for port in new.entrances() {
-            let entered = Class::new(Cube::ALL.with(Field::InPort, port.number.into()), State::default());
+            let entered = Region::from(Cube::ALL.with(Field::InPort, port.number.into()));
+            let entered = Class::new(entered, State::default());
             for class in new.run(entered, &mut self.terms) {
                 self.proved.classes += 1;
                 let is_known = ways.contains(&(port.number, class.steps.clone()));
-                if let Some(cube) = self.real(&class.cube).filter(|_| !is_known) {
+                if let Some(cube) = (!is_known).then(|| class.region.find(&self.packets)).flatten() {
                     ways.insert((port.number, class.steps.clone()));
                     self.proved.witnesses.push(Witness { switch: place, packet: Packet::of(&cube) });
                 }
@@ -197,11 +194,11 @@ impl Proof<'_> {
 
     fn compare(&mut self, at: At, old: &Switch, new: &Switch, class: &Class) {
         let left = effects(new, &class.effects);
-        for earlier in old.run(Class::new(class.cube, State::default()), &mut self.terms) {
+        for earlier in old.run(Class::new(class.region.clone(), State::default()), &mut self.terms) {
             let before = effects(new, &earlier.effects);
             if before != left {
                 let what = format!("it did {} and does now {}", words(&before), words(&left));
-                self.tell(Fault::Changed, at, &[earlier.cube], what);
+                self.tell(Fault::Changed, at, &earlier.region, what);
             }
         }
     }
@@ -221,14 +218,14 @@ impl Proof<'_> {
         self.others(at);
         for wanted in self.wanted {
             for part in wanted.asked.iter().flat_map(|part| between_hosts(network, at, *part)) {
-                self.arrive(at, part, wanted);
+                self.arrive(at, &part, wanted);
             }
         }
     }
 
     /// Nothing arrives that is not asked for.
     fn others(&mut self, at: At) {
-        for behaviour in self.after.behaviours(at, Cube::ALL, &mut self.terms) {
+        for behaviour in self.after.behaviours(at, &Region::default(), &mut self.terms) {
             self.proved.classes += 1;
             self.doubts(at, &behaviour);
             let mut monitors: Vec<&String> = behaviour.copies.iter().map(|(monitor, _)| monitor).collect();
@@ -240,17 +237,18 @@ impl Proof<'_> {
                     continue;
                 }
                 let asked = for_it.iter().flat_map(|wanted| &wanted.asked);
-                let strangers = without_all(vec![behaviour.cube], asked);
-                let what = format!("monitor {monitor} gets it and did not ask for it");
-                self.tell(Fault::Stranger, at, &strangers, what);
+                if let Some(strangers) = behaviour.region.without_all(asked) {
+                    let what = format!("monitor {monitor} gets it and did not ask for it");
+                    self.tell(Fault::Stranger, at, &strangers, what);
+                }
             }
         }
     }
 
     /// What is asked for arrives once.
-    fn arrive(&mut self, at: At, cube: Cube, wanted: &Wanted) {
+    fn arrive(&mut self, at: At, region: &Region, wanted: &Wanted) {
         let name = &wanted.monitor;
-        for behaviour in self.after.behaviours(at, cube, &mut self.terms) {
+        for behaviour in self.after.behaviours(at, region, &mut self.terms) {
             self.proved.classes += 1;
             self.doubts(at, &behaviour);
             let mut arrived = behaviour.copies.iter().filter(|(monitor, _)| monitor == name);
@@ -264,19 +262,19 @@ impl Proof<'_> {
                 }
                 (Some(_), 0) => continue,
             };
-            self.tell(fault, at, &[behaviour.cube], what);
+            self.tell(fault, at, &behaviour.region, what);
         }
     }
 
     fn doubts(&mut self, at: At, behaviour: &Behaviour) {
         if let Some(doubt) = behaviour.doubts.first() {
-            self.tell(Fault::Doubt, at, &[behaviour.cube], doubt.clone());
+            self.tell(Fault::Doubt, at, &behaviour.region, doubt.clone());
         }
     }
 }
 
 /// Packets from hosts that are elsewhere are left out, those to each host whose place is known are apart.
-fn between_hosts(network: &Network, at: At, cube: Cube) -> Vec<Cube> {
+fn between_hosts(network: &Network, at: At, cube: Cube) -> Vec<Region> {
     let with = |field, address| {
         let (number, version) = numbers(address);
         Cube::ALL.with(Field::EthType, version).with(field, number)
@@ -284,12 +282,10 @@ fn between_hosts(network: &Network, at: At, cube: Cube) -> Vec<Cube> {
     let hosts = &network.hosts;
     let elsewhere: Vec<Cube> =
         hosts.iter().filter(|host| host.at != at).map(|host| with(Field::Source, host.address)).collect();
-    let here = without_all(vec![cube], &elsewhere);
+    let Some(here) = Region::from(cube).without_all(&elsewhere) else { return Vec::new() };
     let known: Vec<Cube> = hosts.iter().map(|host| with(Field::Destination, host.address)).collect();
-    let mut parts: Vec<Cube> =
-        known.iter().flat_map(|host| here.iter().filter_map(|part| part.and(host))).collect();
-    parts.extend(without_all(here, &known));
-    parts
+    let rest = here.without_all(&known);
+    known.iter().filter_map(|host| here.and(host)).chain(rest).collect()
 }
 
 fn is_short(len: Option<u32>, part: Part) -> bool {

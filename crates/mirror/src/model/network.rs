@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use super::run::{Class, Effect, State, Terms};
 use super::switch::{Leads, Switch};
 use crate::packets::field::{IPV4, IPV6};
-use crate::packets::{Bits, Cube, Field};
+use crate::packets::{Bits, Cube, Field, Packet, Region};
 
 /// A packet that passes more switches goes round.
 const HOPS_MAX: usize = 16;
@@ -48,7 +48,7 @@ pub type Counts = Vec<(String, Option<u32>)>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Behaviour {
     /// Which packets, as they entered.
-    pub cube: Cube,
+    pub region: Region,
     /// Which copies arrive.
     pub copies: Counts,
     /// What is not known of their way.
@@ -124,23 +124,24 @@ impl Network {
             .filter(is_there)
     }
 
-    /// Everything that may happen to a box of packets that enters at a port.
+    /// Everything that may happen to packets that enter at a port.
     #[must_use]
-    pub fn behaviours(&self, (switch, port): At, cube: Cube, terms: &mut Terms) -> Vec<Behaviour> {
-        let cube = cube.with(Field::InPort, port.into());
-        self.follow(switch, Class::new(cube, State::default()), 0, terms)
+    pub fn behaviours(&self, (switch, port): At, region: &Region, terms: &mut Terms) -> Vec<Behaviour> {
+        let entered = region.and(&Cube::ALL.with(Field::InPort, port.into()));
+        let follow = |entered| self.follow(switch, Class::new(entered, State::default()), 0, terms);
+        entered.map(follow).unwrap_or_default()
     }
 
     fn follow(&self, at: usize, class: Class, hops: usize, terms: &mut Terms) -> Vec<Behaviour> {
-        let nothing = |cube, doubts| Behaviour { cube, copies: Vec::new(), doubts };
+        let nothing = |region, doubts| Behaviour { region, copies: Vec::new(), doubts };
         let Some(switch) = self.switches.get(at).filter(|_| hops < HOPS_MAX) else {
-            return vec![nothing(class.cube, vec!["it goes round and round".to_owned()])];
+            return vec![nothing(class.region, vec!["it goes round and round".to_owned()])];
         };
         let mut all = Vec::new();
         for class in switch.run(class, terms) {
             let (ways, doubts) = self.ways(at, &class);
             for way in ways {
-                let mut so_far = vec![nothing(class.cube, doubts.clone())];
+                let mut so_far = vec![nothing(class.region.clone(), doubts.clone())];
                 for (port, max_len, state) in self.mirrored(at, &class, way) {
                     so_far = so_far
                         .into_iter()
@@ -150,7 +151,7 @@ impl Network {
                 all.extend(so_far);
             }
             if all.len() > BEHAVIOURS_MAX {
-                return vec![nothing(class.cube, vec!["too much may happen to it to look at".to_owned()])];
+                return vec![nothing(class.region, vec!["too much may happen to it to look at".to_owned()])];
             }
         }
         all
@@ -165,7 +166,7 @@ impl Network {
                 Effect::Normal(state) => {
                     let out =
                         |ports: Vec<u32>| ports.into_iter().map(|port| (port, None, state.clone())).collect();
-                    self.normal(at, &class.cube, state).into_iter().map(out).collect()
+                    self.normal(at, &class.region.cube, state).into_iter().map(out).collect()
                 }
                 Effect::Controller(..) => continue,
                 Effect::Unknown(text) => {
@@ -183,7 +184,7 @@ impl Network {
 
     /// With what the switch's mirrors add: each once, however often it is met.
     fn mirrored(&self, at: usize, class: &Class, mut way: Vec<Out>) -> Vec<Out> {
-        let entered = class.state.get(&class.cube, Field::InPort).value as u32;
+        let entered = class.get(Field::InPort).value as u32;
         for mirror in &self.switches[at].mirrors {
             let leaves = way.iter().any(|(port, ..)| mirror.leaving.contains(port));
             if (mirror.entering.contains(&entered) || leaves) && entered != mirror.output {
@@ -212,7 +213,7 @@ impl Network {
         let Some((switch, entrance)) = self.peer(at) else { return vec![begun] };
         let mut state = state.clone();
         state.set.insert(Field::InPort, entrance.into());
-        let further = self.follow(switch, Class::new(begun.cube, state), hops + 1, terms);
+        let further = self.follow(switch, Class::new(begun.region.clone(), state), hops + 1, terms);
         let both = |mut there: Behaviour| {
             there.copies.extend(begun.copies.iter().cloned());
             there.copies.sort();
@@ -222,11 +223,33 @@ impl Network {
         further.into_iter().map(both).collect()
     }
 
+    /// The sets of ports by which one packet may leave the switch that it enters, each with how much of it; sorted.
+    #[must_use]
+    pub fn outputs(
+        &self,
+        (switch, port): At,
+        packet: &Packet,
+        terms: &mut Terms,
+    ) -> Vec<Vec<(u32, Option<u32>)>> {
+        let Some(entered) = self.switches.get(switch) else { return Vec::new() };
+        let cube = packet.with(Field::InPort, port.into()).cube();
+        let mut all = Vec::new();
+        for class in entered.run(Class::new(cube.into(), State::default()), terms) {
+            for way in self.ways(switch, &class).0 {
+                let way = self.mirrored(switch, &class, way).into_iter();
+                let mut ports: Vec<_> = way.map(|(port, max_len, _)| (port, max_len)).collect();
+                ports.sort_unstable();
+                all.push(ports);
+            }
+        }
+        all
+    }
+
     /// The way of one packet, a line for each rule that it meets.
     #[must_use]
     pub fn narrate(&self, (switch, port): At, packet: Cube, terms: &mut Terms) -> String {
         let mut out = String::new();
-        let class = Class::new(packet.with(Field::InPort, port.into()), State::default());
+        let class = Class::new(packet.with(Field::InPort, port.into()).into(), State::default());
         self.tell(switch, class, 0, terms, &mut out);
         out
     }
@@ -235,7 +258,7 @@ impl Network {
         use std::fmt::Write;
         let Some(switch) = self.switches.get(at).filter(|_| hops < 4) else { return };
         let indent = "  ".repeat(hops + 1);
-        let entered = class.state.get(&class.cube, Field::InPort).value;
+        let entered = class.get(Field::InPort).value;
         let _ = writeln!(out, "{indent}{}, in at port {entered}", switch.name);
         for class in switch.run(class, terms) {
             for step in &class.steps {
@@ -253,7 +276,7 @@ impl Network {
                 let _ = writeln!(out, "{indent}  out at port {port}{to}");
                 if let Some((next, entrance)) = self.peer((at, port)) {
                     state.set.insert(Field::InPort, entrance.into());
-                    self.tell(next, Class::new(class.cube, state), hops + 1, terms, out);
+                    self.tell(next, Class::new(class.region.clone(), state), hops + 1, terms, out);
                 }
             }
         }

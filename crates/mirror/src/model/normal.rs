@@ -13,7 +13,7 @@ impl Switch {
         let mut learns = Vec::new();
         for port in self.ports.iter().filter(|port| !self.is_mirror_output(port.number)) {
             let entered = Cube::ALL.with(Field::InPort, port.number.into());
-            let classes = self.run(Class::new(entered, State::default()), terms);
+            let classes = self.run(Class::new(entered.into(), State::default()), terms);
             let is_normal = |effect: &Effect| matches!(effect, Effect::Normal(_));
             if classes.iter().any(|class| class.effects.iter().any(is_normal)) {
                 learns.push(port.number);
@@ -50,7 +50,9 @@ impl Network {
                 Some(host) => self.toward(at, host.at),
                 None => self.learned.get(at).cloned().unwrap_or_default(),
             };
-        let learned = learned.into_iter().filter(|number| may_leave(*number)).map(|number| vec![number]);
+        // What was learned to be where the packet comes from goes nowhere.
+        let learned =
+            learned.into_iter().map(|number| if may_leave(number) { vec![number] } else { Vec::new() });
         let refused = matches!(vlan, Entered::InOrRefused(_)).then(Vec::new);
         std::iter::once(flooded).chain(learned).chain(refused).collect()
     }

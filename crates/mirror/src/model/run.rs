@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::switch::{Flooded, Switch};
 use crate::openflow::{Action, Match, Rule};
-use crate::packets::{Bits, Cube, Field};
+use crate::packets::{Bits, Cube, Field, Region};
 
 /// Tables that send to tables: no deeper, as in Open vSwitch.
 const DEPTH_MAX: usize = 64;
@@ -89,7 +89,7 @@ pub struct Step {
 #[derive(Clone, Debug)]
 pub struct Class {
     /// Which packets, as they entered.
-    pub cube: Cube,
+    pub region: Region,
     /// What they have become.
     pub state: State,
     /// What happens to them, in this order.
@@ -101,8 +101,14 @@ pub struct Class {
 impl Class {
     /// Nothing has happened yet.
     #[must_use]
-    pub fn new(cube: Cube, state: State) -> Class {
-        Class { cube, state, effects: Vec::new(), steps: Vec::new() }
+    pub fn new(region: Region, state: State) -> Class {
+        Class { region, state, effects: Vec::new(), steps: Vec::new() }
+    }
+
+    /// What is known of a field of its packets.
+    #[must_use]
+    pub fn get(&self, field: Field) -> Bits {
+        self.state.get(&self.region.cube, field)
     }
 
     fn to(&mut self, port: u32, max_len: Option<u32>) {
@@ -122,32 +128,23 @@ impl Switch {
             class.effects.push(Effect::Unknown("tables that send to each other without end".to_owned()));
             return vec![class];
         }
-        let mut rest = vec![class.cube];
+        let mut rest = Some(class.region.clone());
         let mut found = Vec::new();
         for (place, rule) in self.rules.iter().enumerate().filter(|(_, rule)| rule.table == table) {
-            if rest.is_empty() {
-                break;
-            }
+            let Some(left) = &rest else { break };
             let Some(condition) = self.condition(&rule.matched, &class.state, terms) else { continue };
-            let mut left = Vec::new();
-            for cube in rest {
-                let Some(both) = cube.and(&condition) else {
-                    left.push(cube);
-                    continue;
-                };
-                left.extend(cube.without(&condition));
-                let mut part = Class { cube: both, ..class.clone() };
+            if let Some(region) = left.and(&condition) {
+                let mut part = Class { region, ..class.clone() };
                 part.steps.push(Step { table, rule: Some(place) });
                 found.extend(self.act(part, rule, &rule.actions, terms, depth));
             }
-            rest = left;
+            rest = left.without(&condition);
         }
-        let miss = rest.into_iter().map(|cube| {
-            let mut part = Class { cube, ..class.clone() };
-            part.steps.push(Step { table, rule: None });
-            part
-        });
-        found.extend(miss);
+        found.extend(rest.map(|region| {
+            class.region = region;
+            class.steps.push(Step { table, rule: None });
+            class
+        }));
         found
     }
 
@@ -223,7 +220,7 @@ impl Switch {
     }
 
     fn apply(&self, class: &mut Class, action: &Action) {
-        let entered = class.state.get(&class.cube, Field::InPort);
+        let entered = class.get(Field::InPort);
         let is_entrance =
             |port: u32| entered.mask == Field::InPort.full() && entered.value == u128::from(port);
         match action {

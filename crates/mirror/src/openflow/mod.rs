@@ -9,6 +9,7 @@ pub mod rule;
 
 pub use action::Action;
 pub use cookie::{Cookie, Owner};
+pub use print::flow;
 pub use read::{ReadError, read_actions, read_dump, read_match, read_rule};
 pub use rule::{Match, Rule};
 

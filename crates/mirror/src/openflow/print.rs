@@ -8,7 +8,7 @@ use super::fields::{KINDS, exact};
 use super::rule::Match;
 use crate::packets::field::{ARP, ICMP, ICMPV6, IPV4, IPV6, SCTP, TAGGED, TCP, UDP};
 use crate::packets::packet::FLAGS;
-use crate::packets::{Bits, Cube, Field};
+use crate::packets::{Bits, Cube, FIELDS, Field, Packet};
 
 impl Match {
     /// Why OpenFlow has no match for the box, if so. What it printed would match more or be refused.
@@ -71,6 +71,38 @@ impl fmt::Display for Match {
         terms.extend(self.other.iter().cloned());
         f.write_str(&terms.join(","))
     }
+}
+
+/// One packet, as `ofproto/trace` reads it.
+#[must_use]
+pub fn flow(packet: &Packet) -> String {
+    let flags = packet.get(Field::TcpFlags);
+    let cube =
+        packet.cube().with_bits(Field::TcpFlags, Bits::default()).with_bits(Field::Other, Bits::default());
+    let is_tcp = packet.get(Field::Protocol) == TCP && [IPV4, IPV6].contains(&packet.get(Field::EthType));
+    let has_ports = [TCP, UDP, SCTP].contains(&packet.get(Field::Protocol));
+    // Fields that a packet does not have cannot be given.
+    let has = |field: Field| match field {
+        Field::Source | Field::Destination => [IPV4, IPV6, ARP].contains(&packet.get(Field::EthType)),
+        Field::SourcePort | Field::DestinationPort => {
+            has_ports && [IPV4, IPV6].contains(&packet.get(Field::EthType))
+        }
+        Field::Protocol => [IPV4, IPV6, ARP].contains(&packet.get(Field::EthType)),
+        Field::Vlan => packet.get(Field::Vlan) != 0,
+        _ => true,
+    };
+    let cube = FIELDS
+        .iter()
+        .filter(|field| !has(**field))
+        .fold(cube, |cube, field| cube.with_bits(*field, Bits::default()));
+    // Here a port has the name of its protocol.
+    let name = match packet.get(Field::Protocol) {
+        UDP => "udp_",
+        SCTP => "sctp_",
+        _ => "tcp_",
+    };
+    let text = Match::from(cube).to_string().replace("tp_", name);
+    if is_tcp { format!("{text},tcp_flags=0x{flags:03x}") } else { text }
 }
 
 fn kind(terms: &mut Vec<String>, cube: &Cube) {

@@ -192,6 +192,9 @@ fn action(text: &str) -> Action {
             _ => other(),
         },
         "strip_vlan" | "pop_vlan" => set(Field::Vlan, 0, text),
+        "mod_dl_src" => mac(after).map_or_else(other, |mac| set(Field::MacSource, mac, text)),
+        "mod_dl_dst" => mac(after).map_or_else(other, |mac| set(Field::MacDestination, mac, text)),
+        "push_vlan" if after == "0x8100" => set(Field::Vlan, TAGGED, text),
         "set_field" => set_field(after, text).unwrap_or_else(other),
         "load" if after.contains("NXM_NX_REG") || after.contains("METADATA") || after.contains("XXREG") => {
             Action::Change(text.to_owned())

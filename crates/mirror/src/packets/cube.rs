@@ -31,7 +31,7 @@ impl Bits {
     #[must_use]
     pub fn and(self, other: Bits) -> Option<Bits> {
         let agree = (self.value ^ other.value) & self.mask & other.mask == 0;
-        agree.then(|| Bits { value: self.value | other.value, mask: self.mask | other.mask })
+        agree.then_some(Bits { value: self.value | other.value, mask: self.mask | other.mask })
     }
 }
 

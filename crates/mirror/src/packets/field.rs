@@ -54,6 +54,8 @@ pub const IPV4: u128 = 0x0800;
 pub const IPV6: u128 = 0x86dd;
 /// See [`IPV4`].
 pub const ARP: u128 = 0x0806;
+/// What a switch says of frames that have a length in this place.
+pub const WITHOUT_TYPE: u128 = 0x05ff;
 /// IP protocols.
 pub const TCP: u128 = 6;
 /// See [`TCP`].

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::cube::{Cube, without_all};
-use super::field::{ARP, FIELDS, Field, ICMP, ICMPV6, IPV4, IPV6, SCTP, TAGGED, TCP, UDP};
+use super::cube::{Bits, Cube, without_all};
+use super::field::{ARP, FIELDS, Field, ICMP, ICMPV6, IPV4, IPV6, SCTP, TAGGED, TCP, UDP, WITHOUT_TYPE};
 
 /// A value for every field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -86,13 +86,16 @@ pub fn well_formed() -> Vec<Cube> {
     }
     all.push(none(v4(Cube::ALL.with(Field::EthType, ARP)), &[ports[0], ports[1], Field::TcpFlags]));
     let known = [IPV4, IPV6, ARP].map(|kind| Cube::ALL.with(Field::EthType, kind));
-    let rest = without_all(vec![Cube::ALL], &known);
+    // Below 0x600 the number is a length; the switch then sees one number for all of them.
+    let lengths = [(0x0000, 0xfc00), (0x0400, 0xfe00)];
+    let lengths = lengths.map(|(value, mask)| Cube::ALL.with_bits(Field::EthType, Bits::new(value, mask)));
+    let mut rest = without_all(vec![Cube::ALL], known.iter().chain(&lengths));
+    rest.push(Cube::ALL.with(Field::EthType, WITHOUT_TYPE));
     let above = [Field::Source, Field::Destination, Field::Protocol, ports[0], ports[1], Field::TcpFlags];
     all.extend(rest.into_iter().map(|cube| none(cube, &above)));
     // Without a tag there is no number.
-    let tagged = |cube: &Cube| {
-        [cube.with(Field::Vlan, 0), cube.with_bits(Field::Vlan, super::Bits::new(TAGGED, TAGGED))]
-    };
+    let tagged =
+        |cube: &Cube| [cube.with(Field::Vlan, 0), cube.with_bits(Field::Vlan, Bits::new(TAGGED, TAGGED))];
     all.iter().flat_map(tagged).collect()
 }
 
