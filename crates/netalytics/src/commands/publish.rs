@@ -2,7 +2,6 @@
 //! to Kafka, where `query --kafka` and Flink find them.
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -10,15 +9,15 @@ use std::time::Duration;
 use anyhow::Context;
 use bus::lanes::log::Capture;
 use bus::lanes::{Lane, Lanes};
+use bus::progress::Watch;
 use bus::{Kafka, NewTopic, Producer, ProducerConfig, Topics};
 use capture::live::Stop;
 use capture::seccomp::{Files, Network};
 use plan::{Plan, Sample};
-use runner::bus::{Publishing, What};
+use runner::bus::{Changed, Feedback, Publishing, What};
 use runner::{Memory, Writing};
 use tuple::{Origin, Redactor};
 
-use crate::commands::agent::machine_name;
 use crate::commands::work;
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::bus::{Away, Compression, PublishFlags, Published};
@@ -60,10 +59,23 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
     let input = work::open(&flags.read, &flags.live, flags.workers, &plan.monitor, &stop)?;
     let mut producer = Producer::new(&kafka, producing(flags), giving_up(&stop)?)?;
     let lane = claim(&kafka, &plan, published, &topics)?;
-    let mut targets: Vec<_> = topics.iter().map(|topic| producer.target(topic, lane.partition())).collect();
+    let mut target = |topic: &String| producer.target(topic, lane.partition());
     let what = match published {
-        Published::Tuples => What::Tuples(targets.remove(0)),
-        Published::Cells => What::Cells(targets),
+        Published::Tuples => What::Tuples(target(&topics[0])),
+        Published::Cells => {
+            // Processors that count the same, as a table of groups and its ranking do, share their cells.
+            let is_new = |place: usize| !topics[..place].contains(&topics[place]);
+            What::Cells(
+                (0..topics.len()).map(|place| is_new(place).then(|| target(&topics[place]))).collect(),
+            )
+        }
+    };
+    let feedback = match what {
+        What::Tuples(target) if capturing && plan.monitor.sample == Sample::Auto => {
+            let watch = Watch::open(&kafka, kafka::PATIENCE)?;
+            Some(Feedback::new(&kafka, watch, target, &topics[0], lane.partition()))
+        }
+        _ => None,
     };
     if capturing {
         live::give_up_privileges(&flags.live)?;
@@ -79,11 +91,11 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
             topics.join(", ")
         ));
     }
-    let mut publishing =
-        Publishing::start(&plan, &config, input, producer, what).context("cannot start the workers")?;
+    let mut publishing = Publishing::start(&plan, &config, input, (producer, what), feedback)
+        .context("cannot start the workers")?;
     // Live sources heed it themselves: what has arrived before is still worked on.
     let heeded = (!capturing).then_some(&stop);
-    let went = publishing.go(&lane, heeded);
+    let went = publishing.go(&lane, heeded, &mut notes(quiet));
     let cut_short = signals
         .name()
         .filter(|_| !capturing)
@@ -108,6 +120,28 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
     }
     summary_file.as_mut().map_or(Ok(()), |file| file.write(&summary.json()))?;
     Ok(if summary.is_complete() { Ended::Done } else { Ended::Incomplete })
+}
+
+/// Says that less is looked at, when that begins and when it ends.
+fn notes(quiet: bool) -> impl FnMut(Changed) {
+    let mut lowest = 1.0;
+    move |Changed { ceiling, who }| {
+        let text = match (lowest < 1.0, ceiling < 1.0) {
+            (false, true) => format!(
+                "note: {who} is behind: SAMPLE auto looks at {:.3} % of the flows, and at more once it keeps up",
+                ceiling * 100.0
+            ),
+            (true, false) => format!(
+                "note: SAMPLE auto looks at all flows again, after {:.3} % at the lowest",
+                lowest * 100.0
+            ),
+            _ => String::new(),
+        };
+        lowest = if ceiling < 1.0 { ceiling.min(lowest) } else { 1.0 };
+        if !quiet && !text.is_empty() {
+            output::complain(&text);
+        }
+    }
 }
 
 /// A flag that goes up some time after `stop` was asked for: nobody waits for room then.
@@ -209,15 +243,13 @@ fn claim(kafka: &Kafka, plan: &Plan, published: Published, topics: &[String]) ->
         Published::Tuples => "tuples",
         Published::Cells => "cells",
     };
-    let host = machine_name().unwrap_or_else(|| "unnamed".into());
     let about = [
         ("sample", sample),
         ("what", what.to_owned()),
-        ("host", host.clone()),
+        ("host", kafka::host_name()),
         ("query", plan.query.clone()),
     ];
     let about: BTreeMap<String, String> =
         about.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-    let name = format!("{host}/{}/{:016x}", std::process::id(), RandomState::new().hash_one(0));
-    Ok(Lanes::open(kafka, kafka::PATIENCE)?.claim(&name, topics, about, kafka::PATIENCE)?)
+    Ok(Lanes::open(kafka, kafka::PATIENCE)?.claim(&kafka::name_of_run(), topics, about, kafka::PATIENCE)?)
 }
