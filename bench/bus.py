@@ -86,9 +86,10 @@ def cluster(args, **named):
         yield one
 
 
-def build():
-    """The program, and librdkafka's own performance tool over the same library."""
-    subprocess.run(["cargo", "build", "--release", "--locked", "-p", "netalytics"], cwd=ROOT, check=True)
+def build(program):
+    """The program, unless there is one, and librdkafka's own performance tool over the same library."""
+    if not program:
+        subprocess.run(["cargo", "build", "--release", "--locked", "-p", "netalytics"], cwd=ROOT, check=True)
     told = json.loads(subprocess.run(["cargo", "metadata", "--format-version", "1", "--locked"], cwd=ROOT, check=True, capture_output=True).stdout)
     [manifest] = [p["manifest_path"] for p in told["packages"] if p["name"] == "rdkafka-sys"]
     source = pathlib.Path(manifest).parent / "librdkafka"
@@ -97,7 +98,7 @@ def build():
     packers = [next((ROOT / "target/release/build").glob(f"*/out/**/{name}.a")) for name in ("libz", "libzstd")]
     subprocess.run(["cc", "-O2", "-w", f"-I{library.parent}", "-o", tool, source / "examples/rdkafka_performance.c", library, *packers,
                     "-lssl", "-lcrypto", "-lm", "-lpthread", "-ldl"], check=True)
-    return ROOT / "target/release/netalytics", tool
+    return program or ROOT / "target/release/netalytics", tool
 
 
 def middle(runs, name):
@@ -219,9 +220,39 @@ def job(bus, run):
 
 
 def count(program, bus):
-    """`INSERT INTO … SELECT COUNT(*)` over the table that our own plan reads."""
-    plan = subprocess.run([program, "explain", f"{GROUPS} {ASK}", "--engine", "flink"], check=True, capture_output=True, text=True).stdout
-    raise SystemExit(plan)
+    """`INSERT INTO … SELECT COUNT(*)` over the table that our own plan reads, until the job has ended."""
+    plan = [program, "explain", f"{GROUPS} {ASK}", "--kafka", bus.kafka, *bus.flags(), "--published", "tuples"]
+    plan = subprocess.run(plan, check=True, capture_output=True, text=True).stdout
+    statements = [one.strip() for one in plan.split(";\n") if one.strip()]
+    settings = [one for one in statements if one.startswith("SET")]
+    source = next(one for one in statements if one.startswith("CREATE"))
+    table = re.search(r"TABLE (?:IF NOT EXISTS )?(\S+)", source)[1]
+    sink = "CREATE TEMPORARY TABLE counted (n BIGINT) WITH ('connector' = 'blackhole')"
+    gateway = Gateway(bus.addresses["GATEWAY"])
+    for statement in (*settings, source, sink, f"INSERT INTO counted SELECT COUNT(*) FROM {table}"):
+        gateway.execute(statement)
+    while any(j["state"] not in ("FINISHED", "FAILED", "CANCELED") for j in bus.ask_flink("/jobs/overview")["jobs"]):
+        time.sleep(0.1)
+
+
+class Gateway:
+    """As much of Flink's SQL Gateway as is needed."""
+
+    def __init__(self, url):
+        self.url = url + "/v1/sessions"
+        self.url += "/" + self.ask("", {})["sessionHandle"]
+
+    def ask(self, path, body=None):
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request) as answer:
+            return json.load(answer)
+
+    def execute(self, statement):
+        operation = f"/operations/{self.ask('/statements', {'statement': statement})['operationHandle']}"
+        while (status := self.ask(operation + "/status")["status"]) in ("PENDING", "RUNNING", "INITIALIZED"):
+            time.sleep(0.05)
+        assert status == "FINISHED", self.ask(operation + "/result/0")
 
 
 LIVE_LATENESS_S, LIVE_CHECKPOINTS_S = 0.5, 1.0
@@ -279,6 +310,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--captures", type=pathlib.Path, required=True)
     parser.add_argument("--programs", type=pathlib.Path, required=True)
+    parser.add_argument("--program", type=pathlib.Path, help="netalytics, already built")
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--copies", type=int, default=6, help="publishers of Flink's topic")
@@ -289,7 +321,7 @@ def main():
     out.mkdir(parents=True, exist_ok=True)
     results = out / "results.json"
     told = json.loads(results.read_text()) if results.exists() else {}
-    program, tool = build()
+    program, tool = build(args.program)
     for part in args.part.split(","):
         told.pop(part, None)
         told.update(date=str(datetime.date.today()), cores=CORES, repeat=args.repeat, query=TOP)
