@@ -3,21 +3,22 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Context;
 use bus::lanes::log::Capture;
 use bus::lanes::{Lane, Lanes};
 use bus::progress::Watch;
-use bus::{Kafka, NewTopic, Producer, ProducerConfig, Topics};
+use bus::{Counters, Error, Kafka, NewTopic, Producer, ProducerConfig, Topics};
 use capture::live::Stop;
 use capture::seccomp::{Files, Network};
 use plan::{Plan, Sample};
-use runner::bus::{Changed, Feedback, Publishing, What};
+use runner::bus::{self as crossing, Changed, Feedback, Publishing, What};
 use runner::{Memory, Writing};
 use tuple::{Origin, Redactor};
 
+use crate::away_notice::{self, ROOM};
 use crate::commands::work;
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::bus::{Away, Compression, PublishFlags, Published};
@@ -27,12 +28,10 @@ use crate::signals::Signals;
 use crate::summary_file::SummaryFile;
 use crate::{hosts, kafka, output, query_text, why};
 
-/// Between two looks at whether to stop.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// How long records wait for room once a signal has asked for the end: brokers may be away for good.
-const ROOM: Duration = Duration::from_secs(10);
-/// How long the last records may take to be acknowledged.
+/// How long the last records may take to be acknowledged, unless a signal has asked for the end.
 const LAST: Duration = Duration::from_secs(30);
+/// The same where others were not acknowledged in their time.
+const NO_MORE: Duration = Duration::from_secs(1);
 
 /// Publishes until the input ends.
 pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
@@ -57,7 +56,9 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
 
     let stop = Stop::default();
     let input = work::open(&flags.read, &flags.live, flags.workers, &plan.monitor, &stop)?;
-    let mut producer = Producer::new(&kafka, producing(flags), giving_up(&stop)?)?;
+    let (producing, giving_up) = (producing(flags), Arc::new(AtomicBool::new(false)));
+    let away = producing.away;
+    let mut producer = Producer::new(&kafka, producing, giving_up.clone())?;
     let lane = claim(&kafka, &plan, published, &topics)?;
     let mut target = |topic: &String| producer.target(topic, lane.partition());
     let what = match published {
@@ -77,6 +78,8 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
         }
         _ => None,
     };
+    let producer = Arc::new(producer);
+    away_notice::attend(&producer, away, &stop, &giving_up, quiet)?;
     if capturing {
         live::give_up_privileges(&flags.live)?;
     }
@@ -91,7 +94,7 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
             topics.join(", ")
         ));
     }
-    let mut publishing = Publishing::start(&plan, &config, input, (producer, what), feedback)
+    let mut publishing = Publishing::start(&plan, &config, input, (producer.clone(), what), feedback)
         .context("cannot start the workers")?;
     // Live sources heed it themselves: what has arrived before is still worked on.
     let heeded = (!capturing).then_some(&stop);
@@ -101,25 +104,42 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
         .filter(|_| !capturing)
         .map(|signal| format!("{signal} ended it before the input's end; what was published is incomplete"));
     let loss = publishing.capture_loss();
-    let (mut summary, flushed) = publishing.end(&plan, LAST, cut_short);
-    lane.end(Some(Capture { seen_bytes: loss.seen, unseen_bytes: loss.lost }), kafka::PATIENCE);
+    let patience = match &went {
+        // It has waited by now.
+        Err(Error::Stopped(_)) => NO_MORE,
+        _ if signals.name().is_some() => ROOM,
+        _ => LAST,
+    };
+    let (mut summary, flushed) = publishing.end(&plan, patience, cut_short);
+    let patience = if flushed.is_ok() { kafka::PATIENCE } else { NO_MORE };
+    lane.end(Some(Capture { seen_bytes: loss.seen, unseen_bytes: loss.lost }), patience);
     summary.memory = Some(memory);
-    summary
-        .output_errors
-        .extend([went.err(), flushed.err()].into_iter().flatten().map(|error| error.to_string()));
-    let dropped =
-        summary.sent.as_ref().map_or(0, |s| s.dropped_full + s.dropped_too_large + s.dropped_refused);
-    if dropped > 0 {
-        summary
-            .output_errors
-            .push(format!("{dropped} records were dropped; what was published is incomplete"));
-    }
+    let mut wrong: Vec<String> =
+        [went.err(), flushed.err()].into_iter().flatten().map(|error| error.to_string()).collect();
+    wrong.dedup();
+    wrong.extend(summary.sent.iter().flat_map(|sent| dropped(sent, &producer.trouble())));
+    summary.output_errors.append(&mut wrong);
     summary.complaints().for_each(|text| output::complain(&format!("error: {text}")));
     if !quiet {
         output::complain_lines(summary.text().trim_end());
     }
     summary_file.as_mut().map_or(Ok(()), |file| file.write(&summary.json()))?;
     Ok(if summary.is_complete() { Ended::Done } else { Ended::Incomplete })
+}
+
+/// Records that were dropped, a sentence for each cause.
+fn dropped(sent: &Counters, trouble: &str) -> Vec<String> {
+    let causes = [
+        (
+            sent.dropped_full,
+            "there was no room for them (--unacknowledged-max) while no broker took any".to_owned(),
+        ),
+        (sent.dropped_too_large, "they are larger than Kafka's property message.max.bytes".to_owned()),
+        (sent.dropped_refused, format!("brokers refused them ({trouble})")),
+    ];
+    let some = causes.into_iter().filter(|(n, _)| *n > 0);
+    some.map(|(n, why)| format!("{n} records were dropped, as {why}; what was published is incomplete"))
+        .collect()
 }
 
 /// Says that less is looked at, when that begins and when it ends.
@@ -142,25 +162,6 @@ fn notes(quiet: bool) -> impl FnMut(Changed) {
             output::complain(&text);
         }
     }
-}
-
-/// A flag that goes up some time after `stop` was asked for: nobody waits for room then.
-fn giving_up(stop: &Stop) -> anyhow::Result<Arc<AtomicBool>> {
-    let flag = Arc::new(AtomicBool::new(false));
-    let (stop, its) = (stop.clone(), Arc::downgrade(&flag));
-    let wait = move || {
-        let mut left = ROOM;
-        // Once nobody else has the flag the producer is gone.
-        while let (false, Some(_)) = (left.is_zero(), its.upgrade()) {
-            std::thread::sleep(LOOK_EVERY);
-            if stop.is_asked() {
-                left = left.saturating_sub(LOOK_EVERY);
-            }
-        }
-        its.upgrade().into_iter().for_each(|flag| flag.store(true, Ordering::Relaxed));
-    };
-    std::thread::Builder::new().name("giving up".into()).spawn(wait).context("no more threads")?;
-    Ok(flag)
 }
 
 /// What is looked for, and what of it is published.
@@ -209,7 +210,7 @@ fn make(flags: &PublishFlags, kafka: &Kafka, topics: &[String]) -> anyhow::Resul
         partitions: flags.partitions.cast_signed(),
         replication: flags.replication.map(i32::from),
         retention: Some(Duration::from_nanos(flags.retention.unsigned_abs())),
-        settings: Vec::new(),
+        settings: crossing::settings(),
     };
     for topic in topics {
         there.create(topic, &wanted)?;

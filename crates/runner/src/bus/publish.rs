@@ -1,5 +1,6 @@
 //! A query at work whose tuples, or cells of groups, are published for others to merge: nothing is answered here.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{io, mem};
 
@@ -46,7 +47,7 @@ pub struct Publishing {
 
 /// What is said, and how far it has come.
 struct Outgoing {
-    producer: Producer,
+    producer: Arc<Producer>,
     what: What,
     /// Makes cells of windows, and knows what the tuples look like.
     engine: Engine,
@@ -73,7 +74,7 @@ impl Publishing {
         plan: &Plan,
         config: &Config,
         input: Input,
-        (producer, what): (Producer, What),
+        (producer, what): (Arc<Producer>, What),
         feedback: Option<Feedback>,
     ) -> io::Result<Publishing> {
         let started = Instant::now();

@@ -52,6 +52,7 @@ CREATE TEMPORARY TABLE `tuples_0` (
   'properties.group.id' = 'netalytics-7',
   'scan.startup.mode' = 'timestamp',
   'scan.startup.timestamp-millis' = '1700000000000',
+  'scan.topic-partition-discovery.interval' = '2000 ms',
   'scan.watermark.idle-timeout' = '5000 ms'
 );
 
@@ -111,6 +112,7 @@ CREATE TEMPORARY TABLE `merged_0` (
   'sink.delivery-guarantee' = 'exactly-once',
   'sink.transactional-id-prefix' = 'netalytics-7-0',
   'sink.parallelism' = '1',
+  'properties.max.request.size' = '8388608',
   'properties.transaction.timeout.ms' = '60000'
 );
 
