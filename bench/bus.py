@@ -221,7 +221,7 @@ def job(bus, run):
 
 def count(program, bus):
     """`INSERT INTO … SELECT COUNT(*)` over the table that our own plan reads, until the job has ended."""
-    plan = [program, "explain", f"{GROUPS} {ASK}", "--kafka", bus.kafka, *bus.flags(), "--published", "tuples"]
+    plan = [program, "explain", f"{GROUPS} {ASK}", "--kafka", bus.kafka, "--engine", "flink", "--published", "tuples"]
     plan = subprocess.run(plan, check=True, capture_output=True, text=True).stdout
     statements = [one.strip() for one in plan.split(";\n") if one.strip()]
     settings = [one for one in statements if one.startswith("SET")]
@@ -255,7 +255,7 @@ class Gateway:
         assert status == "FINISHED", self.ask(operation + "/result/0")
 
 
-LIVE_LATENESS_S, LIVE_CHECKPOINTS_S = 0.5, 1.0
+LIVE_LATENESS_S, LIVE_CHECKPOINTS_S = 0.5, 1
 
 
 def latency(args, program, _, told):
@@ -270,7 +270,7 @@ def latency(args, program, _, told):
         for engine in ("embedded", "flink"):
             flags = [*bus.flags(), "--checkpoints", f"{LIVE_CHECKPOINTS_S}s"] if engine == "flink" else []
             asker = subprocess.Popen([program, "query", f"{query} LIMIT {args.seconds}s", "--kafka", bus.kafka, "--published", "cells", "--format", "jsonl", *flags],
-                                     stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+                                     stdout=subprocess.PIPE, text=True)
             load = subprocess.Popen([sys.executable, "-c", LOAD, str(port)])
             waited = []
             for line in asker.stdout:
