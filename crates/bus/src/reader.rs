@@ -162,6 +162,18 @@ impl Reader {
         Ok(self.lanes.len() - 1)
     }
 
+    /// A reader of the same parts from where this one is, each up to its end.
+    ///
+    /// # Errors
+    /// As [`Reader::new`] and [`Reader::add`].
+    pub fn of_the_rest(&self, prefetch_bytes: usize) -> Result<Reader, Error> {
+        let mut rest = Reader::new(&self.kafka, prefetch_bytes)?;
+        for Lane { part, position, .. } in &self.lanes {
+            rest.add(Part { from: *position, until: Until::End, ..part.clone() })?;
+        }
+        Ok(rest)
+    }
+
     /// The parts in the order in which they were added.
     pub fn parts(&self) -> impl Iterator<Item = &Part> {
         self.lanes.iter().map(|lane| &lane.part)

@@ -2,11 +2,12 @@
 //! ended with us, and what a crash of ours left is ended by the next start.
 
 use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use bus::{Kafka, NewTopic, Topics};
+use bus::{Group, Kafka, NewTopic, Topics};
 use flink::{Authorization, Gateway, JobName, Machine, Options, State};
 use plan::{Bounds, Plan};
 use runner::bus::{MergedFeed, Merging, Reach, SILENCE, Until, Work, merged};
@@ -15,7 +16,7 @@ use stream::flink_sql::{self, End, From, Job, Source, Start, Unprintable};
 use stream::{Config, Engine};
 
 use crate::failure::wrong_flags;
-use crate::flags::bus::BusFlags;
+use crate::flags::bus::FlinkFlags;
 use crate::{kafka, output};
 
 /// Where the header is that Flink, or who stands before it, lets us in by: a password has no place among flags.
@@ -53,7 +54,12 @@ struct Merge {
     job: flink::Job,
     there: Topics,
     topics: Vec<String>,
+    /// What it reads, and the group by which it tells how far.
+    read: Vec<String>,
+    group: Group,
     looked: Option<Instant>,
+    /// When it was asked last how far it has read.
+    asked: Option<Instant>,
     work: Work,
     /// Why it started again, and how often for that reason.
     again: (String, usize),
@@ -72,7 +78,7 @@ pub fn statements(plan: &Plan, config: &Config, job: &Job) -> anyhow::Result<Vec
 }
 
 /// What the job is told beside the dataflow.
-pub fn job(wanted: &Wanted<'_>, flags: &BusFlags, brokers: &str, name: &str) -> Job {
+pub fn job(wanted: &Wanted<'_>, flags: &FlinkFlags, brokers: &str, name: &str) -> Job {
     let Wanted { plan, from, since_ms, reach, .. } = wanted;
     let topics = plan.dataflow.pipelines.len().max(1);
     Job {
@@ -101,7 +107,7 @@ fn short(name: &str) -> &str {
 /// Starts the job, and gives what finishes its results.
 pub fn start(
     wanted: &Wanted<'_>,
-    flags: &BusFlags,
+    flags: &FlinkFlags,
     kafka: &Kafka,
     brokers: &str,
 ) -> anyhow::Result<MergedFeed> {
@@ -130,12 +136,18 @@ pub fn start(
     let started = started.and_then(|()| flink::Job::start(&gateway, &name, insert));
     let started = started.inspect_err(|_| delete(&there, &job.merged))?;
     let topics = job.merged.clone();
+    let (From::Tuples(read) | From::Cells(read)) = &wanted.from;
+    let read = read.iter().map(|source| source.topic.clone()).collect();
+    let group = Group::new(kafka, &job.group, kafka::PATIENCE)?;
     let merge = Merge {
         gateway,
         job: started,
         there,
         topics,
+        read,
+        group,
         looked: None,
+        asked: None,
         work: Work::Going,
         again: (String::new(), 0),
     };
@@ -214,6 +226,14 @@ impl Merging for Merge {
         self.work.clone()
     }
 
+    fn has_read_all(&mut self) -> bool {
+        if self.asked.is_some_and(|at| at.elapsed() < LOOK_EVERY) {
+            return false;
+        }
+        self.asked = Some(Instant::now());
+        self.read.iter().all(|topic| self.has_read(topic).unwrap_or(false))
+    }
+
     fn drain(&mut self) {
         if self.work != Work::Going {
             return;
@@ -226,6 +246,13 @@ impl Merging for Merge {
 }
 
 impl Merge {
+    fn has_read(&self, topic: &str) -> Result<bool, bus::Error> {
+        let ranges = self.there.offsets(topic)?;
+        let told = self.group.committed(topic, ranges.len() as i32)?;
+        let is_read = |(range, told): (&Range<i64>, Option<i64>)| range.is_empty() || told >= Some(range.end);
+        Ok(ranges.iter().zip(told).all(is_read))
+    }
+
     /// It fails and starts again by itself: told once, and given up where the reason stays.
     fn begins_again(&mut self, why: String) -> Work {
         if self.again.0 != why {

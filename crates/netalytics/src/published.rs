@@ -1,27 +1,29 @@
 //! A query asked of what others have published to Kafka: which topics answer it, from where on, and who merges.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bus::lanes::Lanes;
 use bus::lanes::log::{Log, Standing};
 use bus::{Kafka, Part, Reader, Topics, Until, tuples};
+use monitor::Step;
 use plan::{Bounds, Plan, Sample};
 use query::checked;
-use runner::Feed;
-use runner::bus::{self as crossing, BusFeed, Reach, Records};
-use stream::Engine;
+use runner::bus::{self as crossing, BusFeed, PREFETCH_BYTES, Reach, Records};
+use runner::{Fed, Feed, InputError};
 use stream::cells::Origin;
 use stream::flink_sql::From;
+use stream::{Engine, TakeOutput};
 
 use crate::commands::work::Telling;
 use crate::failure::wrong_flags;
 use crate::flags::WorkFlags;
-use crate::flags::bus::{BusFlags, Merging, Published};
+use crate::flags::bus::{FlinkFlags, Merging, Published};
 use crate::merging::{self, Wanted};
 use crate::{kafka, output};
 
-/// What a reader may fetch of each partition before it is asked for.
-const PREFETCH_BYTES: usize = 4 << 20;
+/// So often it is looked whether topics have more partitions, and a broker may take so long to answer.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Where the answer is.
 pub struct Answering {
@@ -81,10 +83,7 @@ pub fn open(
         Some(topics) => topics,
         None => of_tuples(&plan, &there)?,
     };
-    for topic in &mut topics {
-        let lanes = log.of_topic(&topic.name, now_ms).filter(|(_, standing)| *standing == Standing::Live);
-        topic.live = lanes.map(|(known, _)| known.entry.partition).collect();
-    }
+    find_live(&mut topics, log, now_ms);
     let plan = if is_tuples {
         query.sample = sample(&query.sample, log, &topics)?;
         let now_ns = now_ns();
@@ -110,20 +109,50 @@ pub fn open(
 }
 
 impl Answering {
+    /// What agents publish for a job of a server: cells, in topics of its own, from its beginning on or of panes within `bounds`.
+    pub fn of_job(
+        kafka: &Kafka,
+        there: Topics,
+        topics: &[String],
+        bounds: Bounds,
+    ) -> anyhow::Result<Answering> {
+        let of = |(pipeline, name): (usize, &String)| {
+            let holds = Holds::Cells(pipeline);
+            Topic { name: name.clone(), holds, live: Vec::new() }
+        };
+        let mut topics: Vec<Topic> = topics.iter().enumerate().map(of).collect();
+        let now_ms = now_ns().div_euclid(1_000_000);
+        find_live(&mut topics, Lanes::open(kafka, kafka::PATIENCE)?.read(kafka::PATIENCE)?, now_ms);
+        let since_ms = Some(bounds.since_ns.map_or(0, |ns| ns.div_euclid(1_000_000)));
+        Ok(Answering { kafka: kafka.clone(), there, topics, since_ms, bounds, reach: Reach::Live(None) })
+    }
+
     /// What feeds an engine with it.
     pub fn feed(
         self,
         plan: &Plan,
         config: &stream::Config,
-        flags: &BusFlags,
+        (engine, flink): (Merging, &FlinkFlags),
     ) -> anyhow::Result<Box<dyn Feed>> {
-        Ok(match flags.engine {
-            Merging::Embedded => Box::new(self.embedded(plan, config)?),
+        Ok(match engine {
+            Merging::Embedded if self.reach == Reach::Past => Box::new(self.embedded(plan, config)?.0),
+            Merging::Embedded => {
+                let looking = Topics::connect(&self.kafka, LOOK)?;
+                let (feed, known) = self.embedded(plan, config)?;
+                Box::new(Growing {
+                    feed,
+                    of: self,
+                    plan: plan.clone(),
+                    known,
+                    looking,
+                    looked: Instant::now(),
+                })
+            }
             Merging::Flink => {
                 let config = &crossing::configured(config, &plan.monitor);
                 let (since_ms, bounds, reach) = (self.since_ms, self.bounds, self.reach);
                 let wanted = Wanted { plan, config, from: self.from(plan), since_ms, bounds, reach };
-                Box::new(merging::start(&wanted, flags, &self.kafka, self.kafka.servers())?)
+                Box::new(merging::start(&wanted, flink, &self.kafka, self.kafka.servers())?)
             }
         })
     }
@@ -143,15 +172,18 @@ impl Answering {
         }
     }
 
-    fn embedded(self, plan: &Plan, config: &stream::Config) -> anyhow::Result<BusFeed> {
+    /// Also how many partitions each topic has.
+    fn embedded(&self, plan: &Plan, config: &stream::Config) -> anyhow::Result<(BusFeed, Vec<i32>)> {
         let engine = Engine::new(&plan.dataflow, crossing::configured(config, &plan.monitor));
         let mut feed =
             BusFeed::new(engine, Reader::new(&self.kafka, PREFETCH_BYTES)?, self.reach, self.bounds);
+        let mut known = Vec::new();
         for Topic { name, holds, live } in &self.topics {
             let ranges = self.there.offsets(name)?;
-            let froms = match (self.since_ms, self.reach) {
-                (Some(since_ms), _) => self.there.offsets_at(name, since_ms)?,
-                (None, _) => ranges.iter().map(|range| range.end).collect(),
+            known.push(ranges.len() as i32);
+            let froms = match self.since_ms {
+                Some(since_ms) => self.there.offsets_at(name, since_ms)?,
+                None => ranges.iter().map(|range| range.end).collect(),
             };
             for ((partition, from), range) in (0..).zip(froms).zip(ranges) {
                 let until = match self.reach {
@@ -163,8 +195,98 @@ impl Answering {
                 feed.add(part, records, live.contains(&partition))?;
             }
         }
-        Ok(feed)
+        Ok((feed, known))
     }
+}
+
+/// What is live, of topics that may get more partitions.
+struct Growing {
+    feed: BusFeed,
+    of: Answering,
+    plan: Plan,
+    /// Partitions of each topic that are read.
+    known: Vec<i32>,
+    looking: Topics,
+    looked: Instant,
+}
+
+impl Growing {
+    fn look(&mut self) -> anyhow::Result<()> {
+        for (topic, known) in self.of.topics.iter().zip(&mut self.known) {
+            let there = self.looking.partitions(&topic.name)?.unwrap_or(0);
+            for partition in *known..there {
+                let records = records(&self.plan, self.feed.engine(), topic.holds)?;
+                let part = Part { topic: topic.name.clone(), partition, from: 0, until: Until::Forever };
+                self.feed.add(part, records, true)?;
+                *known = partition + 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Feed for Growing {
+    fn next(&mut self, out: &mut dyn TakeOutput) -> Step {
+        if self.feed.is_endless() && self.looked.elapsed() >= LOOK_EVERY {
+            // While no broker answers there is nothing to be read, either.
+            let _ = self.look();
+            self.looked = Instant::now();
+        }
+        self.feed.next(out)
+    }
+
+    fn finish(&mut self, out: &mut dyn TakeOutput) {
+        self.feed.finish(out);
+    }
+
+    fn begin_at(&mut self, watermark_ns: i64, latest_ns: &[Option<i64>]) {
+        self.feed.begin_at(watermark_ns, latest_ns);
+    }
+
+    fn come_to_the_end(&mut self) {
+        let _ = self.look();
+        self.feed.come_to_the_end();
+    }
+
+    fn is_endless(&self) -> bool {
+        self.feed.is_endless()
+    }
+
+    fn engine(&self) -> &Engine {
+        self.feed.engine()
+    }
+
+    fn fed(&self) -> Fed {
+        self.feed.fed()
+    }
+
+    fn problems(&self) -> Vec<InputError> {
+        self.feed.problems()
+    }
+}
+
+/// To which partitions somebody publishes.
+fn find_live(topics: &mut [Topic], log: &Log, now_ms: i64) {
+    for topic in topics {
+        let lanes = log.of_topic(&topic.name, now_ms).filter(|(_, standing)| *standing == Standing::Live);
+        topic.live = lanes.map(|(known, _)| known.entry.partition).collect();
+    }
+}
+
+/// Whether Flink can merge the cells in these topics.
+///
+/// # Errors
+/// What cannot be said in Flink SQL, all of it.
+pub fn printable(
+    plan: &Plan,
+    config: &stream::Config,
+    topics: &[String],
+    flink: &FlinkFlags,
+) -> anyhow::Result<()> {
+    let from = From::Cells(topics.iter().map(|topic| merging::source(topic, 0)).collect());
+    let (bounds, reach) = (Bounds::default(), Reach::Live(None));
+    let wanted = Wanted { plan, config, from, since_ms: None, bounds, reach };
+    merging::statements(plan, config, &merging::job(&wanted, flink, "", "job")).map(drop)
 }
 
 /// What reads the records of a topic.

@@ -63,6 +63,8 @@ pub enum Fault {
     Passing(String),
     /// None will.
     Final(String),
+    /// None will for so many of its rows; the others were taken.
+    Some(u64, String),
 }
 
 /// Takes messages to the other side. No call takes much longer than `patience`.
@@ -138,6 +140,11 @@ impl Worker {
                 Err(Fault::Final(why)) => {
                     self.tally.problem(&why);
                     return self.tally.lost(Loss::Refused, message.rows);
+                }
+                Err(Fault::Some(rows, why)) => {
+                    self.tally.problem(&why);
+                    self.tally.sent(message.rows);
+                    return self.tally.take_back(Loss::Refused, rows);
                 }
                 Err(Fault::Passing(why)) => self.tally.problem(&why),
             }

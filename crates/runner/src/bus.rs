@@ -6,7 +6,7 @@ mod problems;
 mod publish;
 mod topics;
 
-pub use feed::{BusFeed, Reach, Records, SILENCE};
+pub use feed::{BusFeed, PREFETCH_BYTES, Reach, Records, SILENCE};
 pub use merged::{MergedFeed, Merging, Until, Work};
 pub use publish::{Publishing, What};
-pub use topics::{RESULTS, SAMPLE_SEED, cells, configured, merged, tuples};
+pub use topics::{SAMPLE_SEED, cells, configured, merged, of_job, tuples};

@@ -1,5 +1,6 @@
 //! `netalytics monitor -i IFACE` or `-r FILE…`: what an agent starts for a job. It reads an order from standard input (a length
-//! of four bytes, the lowest first, and a [`JobOrder`]), finds what that asks for, and says it in frames on standard output. The plan
+//! of four bytes, the lowest first, and a [`JobOrder`]), finds what that asks for, and says it in frames on standard output, or publishes it, where
+//! the order names topics, and says only how far it is. The plan
 //! says what is asked; what may be read and taken the flags say, and so whoever starts it.
 
 use std::io::{self, BufWriter, Read};
@@ -7,20 +8,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use bus::lanes::log::Capture;
+use bus::{NewTopic, ProducerConfig};
 use capture::live::Stop;
 use capture::seccomp::{Files, Network};
 use monitor::allowance::Allowance;
 use monitor::{Input, SharedTaps};
+use plan::Plan;
 use plan::message::{self, JobOrder};
-use runner::{Memory, Relay, Writing};
-use tuple::{Redactor, Schema, Secret};
+use runner::bus::Publishing;
+use runner::{Frames, Memory, Relay, Writing};
+use tuple::{Origin, Redactor, Schema, Secret};
 
 use crate::commands::work;
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::MonitorFlags;
 use crate::flags::live::LiveFlags;
+use crate::kafka;
 use crate::lease::{End, Lease};
 use crate::live;
+use crate::publishing::{KEPT, LAST, PARTITIONS, Publication, Publisher, UNACKNOWLEDGED_BYTES};
 use crate::signals::Signals;
 
 /// Does what is ordered.
@@ -28,6 +35,10 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
     let order = order(&mut io::stdin().lock())?;
     let mut plan = order.plan;
     flags.limits.bound(&mut plan);
+    let dataflows = match order.topics.is_empty() || !plan.dataflow.pipelines.is_empty() {
+        true => vec![plan.dataflow.clone()],
+        false => planner::give_tuples_of_each(&mut plan),
+    };
     let capturing = flags.live.is_live();
     let stop = Stop::default();
     let input = match &flags.demo {
@@ -40,12 +51,17 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
         }
         None => work::open(&flags.read, &flags.live, flags.workers, &plan.monitor, &stop)?,
     };
+    let publisher = match order.topics.as_slice() {
+        [] => None,
+        topics => Some(publisher(flags, &plan, (topics, order.job, &order.origin), &stop)?),
+    };
     if capturing {
         live::give_up_privileges(&flags.live)?;
     }
     let signals = Signals::end(&stop).context("cannot handle signals")?;
     if capturing {
-        live::restrict_system_calls(&flags.live, Files::ReadOnly, Network::Closed);
+        let network = if publisher.is_some() { Network::Internet } else { Network::Closed };
+        live::restrict_system_calls(&flags.live, Files::ReadOnly, network);
     }
     let taps = SharedTaps::new(order.taps.clone());
     let lasts = flags.lease.map(|ns| Duration::from_nanos(ns.unsigned_abs()));
@@ -60,14 +76,59 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
     // What leaves this process leaves the machine.
     config.stream.redactor = order.redaction.map(|key| Redactor::new(Secret::new(&key.0)));
     let mut out = BufWriter::new(io::stdout().lock());
-    let mut relay = Relay::start(&plan, &config, input, &mut out).context("cannot start the workers")?;
     // Live sources heed it themselves: what has arrived before is still worked on.
-    let heeds = capturing || flags.demo.is_some();
-    let said = relay.go((!heeds).then_some(&stop));
-    let why = lease.ended().and_then(End::why).or(signals.name()).map(str::to_owned);
-    let summary = relay.end(&plan, why.filter(|_| stop.is_asked()));
-    let summary = said.and(summary).context("nobody listens")?;
+    let heeded = (!capturing && flags.demo.is_none()).then_some(&stop);
+    let why = || {
+        let why = lease.ended().and_then(End::why).or(signals.name()).map(str::to_owned);
+        why.filter(|_| stop.is_asked())
+    };
+    let summary = match publisher {
+        None => {
+            let relay = Relay::start(&plan, &config, input, &mut out);
+            let mut relay = relay.context("cannot start the workers")?;
+            relay.go(heeded);
+            relay.end(&plan, why()).context("nobody listens")?
+        }
+        Some(Publisher { producer, lane, what }) => {
+            let publishing = Publishing::start((&plan, &dataflows), &config, input, producer, what);
+            let mut publishing = publishing.context("cannot start the workers")?;
+            let mut frames = Frames::new(&mut out, config.allowance.clone());
+            let went = publishing.go(&lane, heeded, Some(&mut frames));
+            let loss = publishing.capture_loss();
+            let (summary, flushed) = publishing.end(&plan, LAST, why());
+            lane.end(Some(Capture { seen_bytes: loss.seen, unseen_bytes: loss.lost }), kafka::PATIENCE);
+            // What is not there is lost with this process, and that is to be seen.
+            went.and(flushed)?;
+            frames.close(&summary).context("nobody listens")?;
+            summary
+        }
+    };
     Ok(if summary.is_complete() { Ended::Done } else { Ended::Incomplete })
+}
+
+/// Where what is found goes, if that is not back to who has started us.
+fn publisher(
+    flags: &MonitorFlags,
+    plan: &Plan,
+    (topics, job, origin): (&[String], u64, &Origin),
+    stop: &Stop,
+) -> anyhow::Result<Publisher> {
+    let brokers = flags.kafka.as_deref().ok_or_else(|| wrong_flags("--kafka says where topics are"))?;
+    let kafka = kafka::of(brokers, &flags.client)?;
+    let agent = origin.agent.clone().unwrap_or_default();
+    let publication = Publication {
+        plan,
+        topics,
+        new: NewTopic {
+            partitions: PARTITIONS.cast_signed(),
+            replication: None,
+            retention: Some(KEPT),
+            settings: Vec::new(),
+        },
+        config: ProducerConfig { bytes_max: UNACKNOWLEDGED_BYTES, ..ProducerConfig::default() },
+        about: vec![("job", job.to_string()), ("agent", agent)],
+    };
+    publication.open_patiently(&kafka, stop)
 }
 
 /// What is ordered.

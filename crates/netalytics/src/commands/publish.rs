@@ -1,45 +1,34 @@
 //! `netalytics publish 'QUERY' -i IFACE --kafka HOST:PORT`: a monitor without an engine. Tuples of a query, or the cells of its groups, go
 //! to Kafka, where `query --kafka` and Flink find them.
 
-use std::collections::BTreeMap;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
 use bus::lanes::log::Capture;
-use bus::lanes::{Lane, Lanes};
-use bus::{Kafka, NewTopic, Producer, ProducerConfig, Topics};
+use bus::{NewTopic, ProducerConfig};
 use capture::live::Stop;
 use capture::seccomp::{Files, Network};
-use plan::{Plan, Sample};
-use runner::bus::{Publishing, What};
+use plan::{Dataflow, Plan};
+use runner::bus::Publishing;
 use runner::{Memory, Writing};
 use tuple::{Origin, Redactor};
 
-use crate::commands::agent::machine_name;
 use crate::commands::work;
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::bus::{Away, Compression, PublishFlags, Published};
 use crate::live::{self, Owner};
+use crate::publishing::{LAST, Publication, Publisher};
 use crate::redaction::secret;
 use crate::signals::Signals;
 use crate::summary_file::SummaryFile;
 use crate::{hosts, kafka, output, query_text, why};
 
-/// Between two looks at whether to stop.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// How long records wait for room once a signal has asked for the end: brokers may be away for good.
-const ROOM: Duration = Duration::from_secs(10);
-/// How long the last records may take to be acknowledged.
-const LAST: Duration = Duration::from_secs(30);
-
 /// Publishes until the input ends.
 pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
     let create = |path| SummaryFile::create(path, Owner::of(&flags.live));
     let mut summary_file = flags.summary_json.as_deref().map(create).transpose()?;
-    let (plan, published) = plan(flags)?;
+    let (plan, dataflows) = plan(flags)?;
     if !quiet {
         why::never(&plan).iter().for_each(|reason| output::complain(&format!("note: {reason}")));
     }
@@ -53,18 +42,23 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
     if !flags.no_redact {
         config.stream.redactor = Some(Redactor::new(secret(flags.redact_key.as_deref())?));
     }
-    let topics = topics(&plan, published);
-    make(flags, &kafka, &topics)?;
+    let topics = topics(&plan);
 
     let stop = Stop::default();
     let input = work::open(&flags.read, &flags.live, flags.workers, &plan.monitor, &stop)?;
-    let mut producer = Producer::new(&kafka, producing(flags), giving_up(&stop)?)?;
-    let lane = claim(&kafka, &plan, published, &topics)?;
-    let mut targets: Vec<_> = topics.iter().map(|topic| producer.target(topic, lane.partition())).collect();
-    let what = match published {
-        Published::Tuples => What::Tuples(targets.remove(0)),
-        Published::Cells => What::Cells(targets),
+    let publication = Publication {
+        plan: &plan,
+        topics: &topics,
+        new: NewTopic {
+            partitions: flags.partitions.cast_signed(),
+            replication: flags.replication.map(i32::from),
+            retention: Some(Duration::from_nanos(flags.retention.unsigned_abs())),
+            settings: Vec::new(),
+        },
+        config: producing(flags),
+        about: Vec::new(),
     };
+    let Publisher { producer, lane, what } = publication.open(&kafka, &stop)?;
     if capturing {
         live::give_up_privileges(&flags.live)?;
     }
@@ -79,11 +73,11 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
             topics.join(", ")
         ));
     }
-    let mut publishing =
-        Publishing::start(&plan, &config, input, producer, what).context("cannot start the workers")?;
+    let mut publishing = Publishing::start((&plan, &dataflows), &config, input, producer, what)
+        .context("cannot start the workers")?;
     // Live sources heed it themselves: what has arrived before is still worked on.
     let heeded = (!capturing).then_some(&stop);
-    let went = publishing.go(&lane, heeded);
+    let went = publishing.go(&lane, heeded, None);
     let cut_short = signals
         .name()
         .filter(|_| !capturing)
@@ -110,27 +104,8 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
     Ok(if summary.is_complete() { Ended::Done } else { Ended::Incomplete })
 }
 
-/// A flag that goes up some time after `stop` was asked for: nobody waits for room then.
-fn giving_up(stop: &Stop) -> anyhow::Result<Arc<AtomicBool>> {
-    let flag = Arc::new(AtomicBool::new(false));
-    let (stop, its) = (stop.clone(), Arc::downgrade(&flag));
-    let wait = move || {
-        let mut left = ROOM;
-        // Once nobody else has the flag the producer is gone.
-        while let (false, Some(_)) = (left.is_zero(), its.upgrade()) {
-            std::thread::sleep(LOOK_EVERY);
-            if stop.is_asked() {
-                left = left.saturating_sub(LOOK_EVERY);
-            }
-        }
-        its.upgrade().into_iter().for_each(|flag| flag.store(true, Ordering::Relaxed));
-    };
-    std::thread::Builder::new().name("giving up".into()).spawn(wait).context("no more threads")?;
-    Ok(flag)
-}
-
 /// What is looked for, and what of it is published.
-fn plan(flags: &PublishFlags) -> anyhow::Result<(Plan, Published)> {
+fn plan(flags: &PublishFlags) -> anyhow::Result<(Plan, Vec<Dataflow>)> {
     let text = query_text::read(&flags.text)?;
     let mut names = hosts::read(flags.text.hosts.as_deref())?;
     let mut plan = query_text::plan(&text, &mut names, &flags.read)?;
@@ -145,42 +120,21 @@ fn plan(flags: &PublishFlags) -> anyhow::Result<(Plan, Published)> {
             ));
         }
     };
-    if published == Published::Tuples {
-        if plan.dataflow.inputs.len() > 1 {
-            return Err(wrong_flags(
-                "tuples of several parsers go to a topic each: publish each parser by a query of its own, or with PROCESS the \
-                 cells of their groups",
-            ));
-        }
-        planner::give_tuples(&mut plan);
-    }
-    Ok((plan, published))
-}
-
-fn topics(plan: &Plan, published: Published) -> Vec<String> {
-    let dataflow = &plan.dataflow;
-    match published {
-        Published::Tuples => vec![runner::bus::tuples(&dataflow.inputs[0].schema)],
-        Published::Cells => {
-            let cells = |pipeline| runner::bus::cells(&plan.monitor, dataflow, pipeline);
-            (0..dataflow.pipelines.len()).map(cells).collect()
-        }
-    }
-}
-
-/// Makes the topics that are missing.
-fn make(flags: &PublishFlags, kafka: &Kafka, topics: &[String]) -> anyhow::Result<()> {
-    let there = Topics::connect(kafka, kafka::PATIENCE)?;
-    let wanted = NewTopic {
-        partitions: flags.partitions.cast_signed(),
-        replication: flags.replication.map(i32::from),
-        retention: Some(Duration::from_nanos(flags.retention.unsigned_abs())),
-        settings: Vec::new(),
+    let dataflows = match published {
+        Published::Tuples => planner::give_tuples_of_each(&mut plan),
+        Published::Cells => vec![plan.dataflow.clone()],
     };
-    for topic in topics {
-        there.create(topic, &wanted)?;
+    Ok((plan, dataflows))
+}
+
+fn topics(plan: &Plan) -> Vec<String> {
+    let dataflow = &plan.dataflow;
+    match dataflow.pipelines.len() {
+        0 => dataflow.inputs.iter().map(|input| runner::bus::tuples(&input.schema)).collect(),
+        pipelines => {
+            (0..pipelines).map(|pipeline| runner::bus::cells(&plan.monitor, dataflow, pipeline)).collect()
+        }
     }
-    Ok(())
 }
 
 fn producing(flags: &PublishFlags) -> ProducerConfig {
@@ -196,28 +150,4 @@ fn producing(flags: &PublishFlags) -> ProducerConfig {
         },
         ..ProducerConfig::default()
     }
-}
-
-/// A partition of the topics for us alone, and what others may want to know of us.
-fn claim(kafka: &Kafka, plan: &Plan, published: Published, topics: &[String]) -> anyhow::Result<Lane> {
-    let sample = match plan.monitor.sample {
-        Sample::All => "all".to_owned(),
-        Sample::Auto => "auto".to_owned(),
-        Sample::Fraction(share) => share.to_string(),
-    };
-    let what = match published {
-        Published::Tuples => "tuples",
-        Published::Cells => "cells",
-    };
-    let host = machine_name().unwrap_or_else(|| "unnamed".into());
-    let about = [
-        ("sample", sample),
-        ("what", what.to_owned()),
-        ("host", host.clone()),
-        ("query", plan.query.clone()),
-    ];
-    let about: BTreeMap<String, String> =
-        about.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-    let name = format!("{host}/{}/{:016x}", std::process::id(), RandomState::new().hash_one(0));
-    Ok(Lanes::open(kafka, kafka::PATIENCE)?.claim(&name, topics, about, kafka::PATIENCE)?)
 }

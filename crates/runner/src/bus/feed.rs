@@ -23,6 +23,8 @@ use crate::summary::{Fed, InputError, Published};
 
 /// How long something is waited for before somebody looks at other things.
 const PATIENCE: Duration = Duration::from_millis(50);
+/// What is fetched of a partition before it is asked for.
+pub const PREFETCH_BYTES: usize = 4 << 20;
 /// Records of a lane that are taken at once.
 const RECORDS: usize = 4096;
 /// A lane that says nothing for so long holds nobody back: one that is alive says something every second.
@@ -227,6 +229,17 @@ impl Feed for BusFeed {
 
     fn finish(&mut self, out: &mut dyn TakeOutput) {
         self.engine.finish(out);
+    }
+
+    fn begin_at(&mut self, watermark_ns: i64, latest_ns: &[Option<i64>]) {
+        self.engine.begin_at(watermark_ns, latest_ns);
+    }
+
+    fn come_to_the_end(&mut self) {
+        match self.reader.of_the_rest(PREFETCH_BYTES) {
+            Ok(rest) => (self.reader, self.reach) = (rest, Reach::Past),
+            Err(why) => self.problems.note("Kafka", why),
+        }
     }
 
     fn is_endless(&self) -> bool {

@@ -40,6 +40,9 @@ pub trait Merging {
 
     /// Has it give all it has, and end.
     fn drain(&mut self);
+
+    /// Whether it has read all that was published by now.
+    fn has_read_all(&mut self) -> bool;
 }
 
 /// What is taken of what a job merges.
@@ -108,6 +111,8 @@ enum Holds {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Going,
+    /// All has been published, and the job ends once it has read that.
+    Published,
     /// The job has ended: what it has given is read to its end.
     Last,
 }
@@ -222,9 +227,10 @@ impl MergedFeed {
     }
 
     fn step(&mut self, out: &mut dyn TakeOutput) -> Result<Step, Error> {
-        if self.state == State::Going {
-            if self.until.time.is_some_and(|time| Instant::now() >= time) {
-                self.until.time = None;
+        if self.state != State::Last {
+            let is_read = self.state == State::Published && self.job.has_read_all();
+            if is_read || self.until.time.is_some_and(|time| Instant::now() >= time) {
+                (self.until.time, self.state) = (None, State::Going);
                 self.job.drain();
             }
             match self.job.look() {
@@ -362,10 +368,20 @@ impl Feed for MergedFeed {
 
     /// Has the job give what it has, takes that, and ends.
     fn finish(&mut self, out: &mut dyn TakeOutput) {
-        if self.state == State::Going {
+        if self.state != State::Last {
             self.job.drain();
         }
         while self.next(out) == Step::Going {}
+    }
+
+    fn begin_at(&mut self, watermark_ns: i64, latest_ns: &[Option<i64>]) {
+        self.engine.begin_at(watermark_ns, latest_ns);
+    }
+
+    fn come_to_the_end(&mut self) {
+        if self.state == State::Going {
+            self.state = State::Published;
+        }
     }
 
     fn is_endless(&self) -> bool {

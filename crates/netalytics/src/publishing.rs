@@ -1,0 +1,134 @@
+//! A publisher's side of Kafka: topics that are missing are made, a partition of them is claimed, and records go there.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::Context;
+use bus::lanes::{Lane, Lanes};
+use bus::{Kafka, NewTopic, Producer, ProducerConfig, Topics};
+use capture::live::Stop;
+use plan::{Plan, Sample};
+use runner::bus::What;
+
+use crate::commands::agent::machine_name;
+use crate::{kafka, output};
+
+/// Between two looks at whether to stop.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How long records wait for room once the end has been asked for: brokers may be away for good.
+const ROOM: Duration = Duration::from_secs(10);
+/// Between two tries to find a broker.
+const AGAIN: Duration = Duration::from_secs(1);
+/// How long the last records may take to be acknowledged.
+pub const LAST: Duration = Duration::from_secs(30);
+/// How long topics keep what they have, unless somebody says so.
+pub const KEPT: Duration = Duration::from_secs(86_400);
+/// Partitions of new topics, unless somebody says so.
+pub const PARTITIONS: u32 = 8;
+/// Memory for records that are not acknowledged, unless somebody says so.
+pub const UNACKNOWLEDGED_BYTES: u64 = 64 << 20;
+
+/// Where what is found goes.
+pub struct Publisher {
+    /// Takes records.
+    pub producer: Producer,
+    /// A partition for us alone.
+    pub lane: Lane,
+    /// What goes to which place.
+    pub what: What,
+}
+
+/// What is published to which topics, and how.
+pub struct Publication<'a> {
+    /// What is looked for.
+    pub plan: &'a Plan,
+    /// A topic for the cells of each pipeline, or for the tuples of each input of a plan without any.
+    pub topics: &'a [String],
+    /// Those that are missing.
+    pub new: NewTopic,
+    /// How records are handed over.
+    pub config: ProducerConfig,
+    /// What others may want to know of us, beside what the plan says.
+    pub about: Vec<(&'static str, String)>,
+}
+
+impl Publication<'_> {
+    /// Opens it; when `stop` is asked for records wait for room only a little longer.
+    pub fn open(&self, kafka: &Kafka, stop: &Stop) -> anyhow::Result<Publisher> {
+        let there = Topics::connect(kafka, kafka::PATIENCE)?;
+        for topic in self.topics {
+            there.create(topic, &self.new)?;
+        }
+        let mut producer = Producer::new(kafka, self.config.clone(), giving_up(stop)?)?;
+        let lane = self.claim(kafka)?;
+        let targets = self.topics.iter().map(|topic| producer.target(topic, lane.partition())).collect();
+        let what = match self.plan.dataflow.pipelines.is_empty() {
+            true => What::Tuples(targets),
+            false => What::Cells(targets),
+        };
+        Ok(Publisher { producer, lane, what })
+    }
+
+    /// The same; while no broker answers it is tried again, until `stop` is asked for.
+    pub fn open_patiently(&self, kafka: &Kafka, stop: &Stop) -> anyhow::Result<Publisher> {
+        loop {
+            match self.open(kafka, stop) {
+                Err(error) if is_away(&error) && !stop.is_asked() => {
+                    output::complain(&format!("{error}: it is tried again"));
+                    std::thread::sleep(AGAIN);
+                }
+                opened => return opened,
+            }
+        }
+    }
+
+    /// A partition of the topics for us alone, and what others may want to know of us.
+    fn claim(&self, kafka: &Kafka) -> anyhow::Result<Lane> {
+        let sample = match self.plan.monitor.sample {
+            Sample::All => "all".to_owned(),
+            Sample::Auto => "auto".to_owned(),
+            Sample::Fraction(share) => share.to_string(),
+        };
+        let what = if self.plan.dataflow.pipelines.is_empty() { "tuples" } else { "cells" };
+        let host = machine_name().unwrap_or_else(|| "unnamed".into());
+        let about = [
+            ("sample", sample),
+            ("what", what.to_owned()),
+            ("host", host.clone()),
+            ("query", self.plan.query.clone()),
+        ];
+        let about: BTreeMap<String, String> = about
+            .into_iter()
+            .chain(self.about.iter().cloned())
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect();
+        let name = format!("{host}/{}/{:016x}", std::process::id(), RandomState::new().hash_one(0));
+        Ok(Lanes::open(kafka, kafka::PATIENCE)?.claim(&name, self.topics, about, kafka::PATIENCE)?)
+    }
+}
+
+fn is_away(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(bus::Error::Unreachable { .. }))
+}
+
+/// A flag that goes up some time after `stop` was asked for: nobody waits for room then.
+fn giving_up(stop: &Stop) -> anyhow::Result<Arc<AtomicBool>> {
+    let flag = Arc::new(AtomicBool::new(false));
+    let (stop, its) = (stop.clone(), Arc::downgrade(&flag));
+    let wait = move || {
+        let mut left = ROOM;
+        // Once nobody else has the flag the producer is gone.
+        while let (false, Some(_)) = (left.is_zero(), its.upgrade()) {
+            std::thread::sleep(LOOK_EVERY);
+            if stop.is_asked() {
+                left = left.saturating_sub(LOOK_EVERY);
+            }
+        }
+        its.upgrade().into_iter().for_each(|flag| flag.store(true, Ordering::Relaxed));
+    };
+    std::thread::Builder::new().name("giving up".into()).spawn(wait).context("no more threads")?;
+    Ok(flag)
+}
