@@ -2,8 +2,8 @@
 //!
 //! [`Kafka`] says where the brokers are. A [`Producer`] hands records over, bounded in memory; a [`Reader`] takes them from
 //! partitions in the order that its caller wants; [`Topics`] makes topics and knows their offsets. [`avro`] is the form of
-//! the records, [`tuples`] what a parser's tuples are in it; by [`lanes`] publishers agree who writes where. What queries are,
-//! and what is read for them, stands elsewhere.
+//! the records, [`tuples`] what a parser's tuples are in it; by [`lanes`] publishers agree who writes where, and by
+//! [`progress`] they learn how far readers have come. What queries are, and what is read for them, stands elsewhere.
 
 #![forbid(unsafe_code)]
 
@@ -12,6 +12,7 @@ mod group;
 mod kafka;
 pub mod lanes;
 mod producer;
+pub mod progress;
 mod reader;
 mod topics;
 pub mod tuples;

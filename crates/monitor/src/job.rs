@@ -23,7 +23,7 @@ use crate::gate::{Gate, Keep};
 use crate::in_flight::InFlight;
 use crate::limiter::Limiter;
 use crate::outputs::Outputs;
-use crate::pressure::History;
+use crate::pressure::{Ceiling, History};
 use crate::threads::{Message, Thread};
 use crate::vitals::{Reading, Vitals};
 use crate::worker::{Closing, Worker};
@@ -66,6 +66,8 @@ pub struct Config {
     pub windows: Windows,
     /// This process's part of a limit of packets of several.
     pub allowance: Option<Allowance>,
+    /// The highest rate of SAMPLE auto that those bear who take what is found.
+    pub ceiling: Ceiling,
     /// Cores for the workers, in turn; none: wherever the system puts them.
     pub cores: Vec<usize>,
 }
@@ -92,6 +94,7 @@ impl Default for Config {
             peek_bytes_max: None,
             windows: Windows::Closed,
             allowance: None,
+            ceiling: Ceiling::default(),
             cores: Vec::new(),
         }
     }
@@ -236,6 +239,7 @@ impl Job {
             in_flight: in_flight.clone(),
             stop: job.stop.clone(),
             vitals: job.vitals.clone(),
+            ceiling: config.ceiling.clone(),
             core: worker.and_then(|n| config.cores.get(n % config.cores.len().max(1)).copied()),
         };
         let mut threads = Vec::new();

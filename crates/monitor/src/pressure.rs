@@ -1,8 +1,10 @@
 //! SAMPLE auto, what decides: how a worker's sampling rate follows the pressure on it. Takes what was seen of the
 //! source and when, returns the new rate; knows no clock, no flows and no packets. What a rate means for flows is said
-//! in [`crate::sample`].
+//! in [`crate::sample`]. Whoever takes what the workers find may bear less than they do: its [`Ceiling`] bounds their rates.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use wire::Timestamp;
 
@@ -29,6 +31,33 @@ pub struct Look {
     pub backlog: f32,
     /// Packets lost before us since the capture began.
     pub lost: u64,
+    /// The [`Ceiling`].
+    pub ceiling: f64,
+}
+
+/// The highest rate that those bear who take what the workers of a job find. All its workers share it; whoever watches the
+/// takers sets it.
+#[derive(Clone, Debug)]
+pub struct Ceiling(Arc<AtomicU64>);
+
+impl Default for Ceiling {
+    /// Everything is borne.
+    fn default() -> Ceiling {
+        Ceiling(Arc::new(AtomicU64::new(1.0f64.to_bits())))
+    }
+}
+
+impl Ceiling {
+    /// From now on rates are no higher than this.
+    pub fn set(&self, rate: f64) {
+        self.0.store(rate.clamp(RATE_MIN, 1.0).to_bits(), Ordering::Relaxed);
+    }
+
+    /// The highest rate.
+    #[must_use]
+    pub fn get(&self) -> f64 {
+        f64::from_bits(self.0.load(Ordering::Relaxed))
+    }
 }
 
 /// A change of a worker's sampling rate.
@@ -44,11 +73,17 @@ pub struct Change {
     pub backlog: f32,
     /// Packets lost before us since the change before.
     pub lost: u64,
+    /// The highest rate that those bear who take what is found.
+    pub ceiling: f64,
 }
 
-/// The controller of one worker: halves the rate under pressure, raises it step by step when it is calm.
+/// The controller of one worker: halves the rate under pressure, raises it step by step when it is calm, and keeps it below the
+/// ceiling.
 #[derive(Clone, Copy, Debug)]
 pub struct Governor {
+    /// What the worker bears.
+    bears: f64,
+    /// What is in force: that, or the ceiling.
     rate: f64,
     fell: Option<Timestamp>,
     calm_since: Option<Timestamp>,
@@ -60,7 +95,7 @@ pub struct Governor {
 impl Default for Governor {
     /// Everything is looked at.
     fn default() -> Governor {
-        Governor { rate: 1.0, fell: None, calm_since: None, lost: 0, told: 0 }
+        Governor { bears: 1.0, rate: 1.0, fell: None, calm_since: None, lost: 0, told: 0 }
     }
 }
 
@@ -77,12 +112,14 @@ impl Governor {
         } else {
             self.calm_since = None;
         }
+        self.rate = self.bears.min(look.ceiling);
         (self.rate != before).then(|| Change {
             ts: look.now,
             worker,
             rate: self.rate,
             backlog: look.backlog,
             lost: self.lost - std::mem::replace(&mut self.told, self.lost),
+            ceiling: look.ceiling,
         })
     }
 
@@ -90,7 +127,7 @@ impl Governor {
         self.calm_since = None;
         if self.fell.is_none_or(|fell| now.since(fell) >= HOLD_NS) {
             self.fell = Some(now);
-            self.rate = (self.rate / 2.0).max(RATE_MIN);
+            self.bears = (self.rate / 2.0).max(RATE_MIN);
         }
     }
 
@@ -98,7 +135,7 @@ impl Governor {
         let since = *self.calm_since.get_or_insert(now);
         if now.since(since) >= CALM_NS {
             self.calm_since = Some(now);
-            self.rate = (self.rate + STEP).min(self.rate * 2.0).min(1.0);
+            self.bears = (self.bears + STEP).min(self.bears * 2.0).min(1.0);
         }
     }
 }
@@ -139,7 +176,7 @@ mod tests {
         let start = governor.fell.max(governor.calm_since).map_or(0, |ts| ts.0 + EPOCH);
         let look = |(i, (backlog, lost))| {
             let now = Timestamp(start + i as i64 * EPOCH);
-            governor.look(Look { now, backlog, lost }, 0);
+            governor.look(Look { now, backlog, lost, ceiling: 1.0 }, 0);
             governor.rate
         };
         looks.into_iter().enumerate().map(look).collect()
@@ -172,11 +209,34 @@ mod tests {
     }
 
     #[test]
+    fn stays_below_the_ceiling_and_falls_from_there() {
+        let ceiling = Ceiling::default();
+        let mut governor = Governor::default();
+        let mut check = |at_s: i64, backlog: f32, set: f64, expected: f64| {
+            ceiling.set(set);
+            let now = Timestamp(at_s * 1_000_000_000);
+            let change = governor.look(Look { now, backlog, lost: 0, ceiling: ceiling.get() }, 0);
+            assert_eq!(governor.rate, expected, "at {at_s} s");
+            assert!(change.is_none_or(|change| (change.rate, change.ceiling) == (expected, ceiling.get())));
+        };
+        check(0, 0.0, 1.0, 1.0);
+        check(1, 0.0, 0.25, 0.25);
+        check(2, 0.9, 0.25, 0.125);
+        check(3, 0.3, 1.0, 0.125);
+        // It has borne nothing more since.
+        check(4, 0.0, 1.0, 0.125);
+        check(6, 0.0, 1.0, 0.175);
+        check(8, 0.0, 0.0, RATE_MIN);
+        // What it bears has gone on rising.
+        check(9, 0.0, 1.0, 0.225);
+    }
+
+    #[test]
     fn changes_say_what_was_lost_since_the_one_before() {
         let mut governor = Governor::default();
         let mut history = History::default();
         for i in 0..3000i64 {
-            let look = Look { now: Timestamp(i * HOLD_NS / 2), backlog: 0.0, lost: i as u64 };
+            let look = Look { now: Timestamp(i * HOLD_NS / 2), backlog: 0.0, lost: i as u64, ceiling: 1.0 };
             governor.look(look, 3).into_iter().for_each(|change| history.add(change));
         }
         assert!(history.changes.iter().all(|change| change.worker == 3 && change.lost <= 2));

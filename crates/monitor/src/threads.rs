@@ -19,7 +19,7 @@ use crate::epochs::{EPOCH_NS, Epochs};
 use crate::in_flight::{InFlight, Weight};
 use crate::job::PacketFacts;
 use crate::losses::{LossMeter, lost};
-use crate::pressure::{Change, Governor, Look};
+use crate::pressure::{Ceiling, Change, Governor, Look};
 use crate::ring::Receiver;
 use crate::vitals::{Reading, Vitals};
 use crate::worker::{Closing, Worker};
@@ -46,6 +46,7 @@ pub(crate) struct Thread {
     pub in_flight: InFlight,
     pub stop: Arc<AtomicBool>,
     pub vitals: Arc<[Vitals]>,
+    pub ceiling: Ceiling,
     pub core: Option<usize>,
 }
 
@@ -185,7 +186,8 @@ impl Thread {
     /// SAMPLE auto: has the sampling rate follow the pressure.
     fn adapt(&self, worker: &mut Worker, source: &dyn Source, governor: &mut Governor) {
         let lost = source.counters().lost_before_us.unwrap_or(0);
-        let look = Look { now: worker.monitor().clock(), backlog: source.backlog(), lost };
+        let (now, ceiling) = (worker.monitor().clock(), self.ceiling.get());
+        let look = Look { now, backlog: source.backlog(), lost, ceiling };
         if let Some(change) = governor.look(look, self.worker.unwrap_or(0)) {
             worker.set_sample_rate(change.rate);
             self.tell(Message::Rate(change));

@@ -1,11 +1,13 @@
 //! Kafka as the flags name it.
 
+use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
 use bus::{Error, Kafka};
 
+use crate::commands::agent::machine_name;
 use crate::failure::wrong_flags;
 use crate::flags::bus::KafkaClientFlags;
 
@@ -23,6 +25,16 @@ pub fn of(brokers: &str, client: &KafkaClientFlags) -> anyhow::Result<Kafka> {
         Error::Property { .. } => wrong_flags(why.to_string()),
         other => other.into(),
     })
+}
+
+/// The host, as others are told of it.
+pub fn host_name() -> String {
+    machine_name().unwrap_or_else(|| "unnamed".into())
+}
+
+/// A name for this run, and for no other.
+pub fn name_of_run() -> String {
+    format!("{}/{}/{:016x}", host_name(), std::process::id(), RandomState::new().hash_one(0))
 }
 
 fn in_file(path: &Path) -> anyhow::Result<Vec<String>> {

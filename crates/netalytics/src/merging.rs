@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use bus::progress::{GroupTeller, Teller};
 use bus::{Group, Kafka, NewTopic, Topics};
 use flink::{Authorization, Gateway, JobName, Machine, Options, State};
 use plan::{Bounds, Plan};
-use runner::bus::{MergedFeed, Merging, Reach, SILENCE, Until, Work, merged};
+use runner::bus::{MergedFeed, Merges, Merging, Reach, SILENCE, Until, Work, merged};
 use stream::cells::Origin;
 use stream::flink_sql::{self, End, From, Job, Source, Start, Unprintable};
 use stream::{Config, Engine};
@@ -50,6 +51,8 @@ pub struct Wanted<'a> {
 
 /// A job on the cluster that is ours.
 struct Merge {
+    /// Tells publishers how far Flink has come.
+    _progress: Option<GroupTeller>,
     gateway: Arc<Gateway>,
     job: flink::Job,
     there: Topics,
@@ -110,6 +113,7 @@ pub fn start(
     flags: &FlinkFlags,
     kafka: &Kafka,
     brokers: &str,
+    progress: Option<Teller>,
 ) -> anyhow::Result<MergedFeed> {
     let url = flags.flink_gateway.as_deref().unwrap_or_default();
     let machine = Machine::this().context("cannot read /proc")?;
@@ -127,6 +131,8 @@ pub fn start(
     let gateway = Arc::new(Gateway::open(url, options)?);
     let there = Topics::connect(kafka, kafka::PATIENCE)?;
     end_left_over(&gateway, &machine, &there)?;
+    let tell = |teller| GroupTeller::start(kafka, &job.group, wanted.from.topics(), teller, kafka::PATIENCE);
+    let progress = progress.map(tell).transpose()?;
     let new = NewTopic { partitions: 1, replication: None, retention: Some(KEPT), settings: Vec::new() };
     for topic in &job.merged {
         there.create(topic, &new)?;
@@ -140,6 +146,7 @@ pub fn start(
     let read = read.iter().map(|source| source.topic.clone()).collect();
     let group = Group::new(kafka, &job.group, kafka::PATIENCE)?;
     let merge = Merge {
+        _progress: progress,
         gateway,
         job: started,
         there,
@@ -168,8 +175,7 @@ pub fn start(
         &wanted.plan.dataflow,
         engine,
         kafka,
-        &job.merged,
-        origin,
+        Merges { origin, topics: &job.merged },
         Box::new(merge),
         until,
         wanted.config.window_bytes_max,

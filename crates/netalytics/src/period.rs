@@ -109,7 +109,7 @@ fn end(read: &[PathBuf]) -> anyhow::Result<i64> {
 }
 
 /// What is published goes on: relative times count back from now.
-fn published(query: &Query) -> anyhow::Result<Periods> {
+pub fn published(query: &Query) -> anyhow::Result<Periods> {
     if query.baseline.is_some() {
         return Err(wrong_flags(
             "BASELINE reads two periods at once: record what was published (netalytics record --kafka), and compare that",

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bus::lanes::Lanes;
 use bus::lanes::log::{Log, Standing};
+use bus::progress::{TOLD_EVERY, Teller};
 use bus::{Kafka, Part, Reader, Topics, Until, tuples};
 use monitor::Step;
 use plan::{Bounds, Plan, Sample};
@@ -17,9 +18,9 @@ use stream::{Engine, TakeOutput};
 use crate::commands::work::Telling;
 use crate::failure::wrong_flags;
 use crate::flags::WorkFlags;
-use crate::flags::bus::{FlinkFlags, Merging, Published};
+use crate::flags::bus::{BusFlags, FlinkFlags, Merging, Published};
 use crate::merging::{self, Wanted};
-use crate::{kafka, output};
+use crate::{kafka, output, period};
 
 /// So often it is looked whether topics have more partitions, and a broker may take so long to answer.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -86,11 +87,7 @@ pub fn open(
     find_live(&mut topics, log, now_ms);
     let plan = if is_tuples {
         query.sample = sample(&query.sample, log, &topics)?;
-        let now_ns = now_ns();
-        planner::recorded(
-            &planner::within(planner::lower(&query), bounds),
-            Some(bounds.since_ns.unwrap_or(now_ns)),
-        )
+        over_tuples(&query, bounds)
     } else {
         plan
     };
@@ -106,6 +103,51 @@ pub fn open(
     let since_ms = bounds.since_ns.map(|ns| ns.div_euclid(1_000_000));
     let bounds = if is_tuples { Bounds::default() } else { bounds };
     Ok((plan, Answering { kafka, there, topics, since_ms, bounds, reach }))
+}
+
+/// The plan of a query of tuples that were published.
+fn over_tuples(query: &checked::Query, bounds: Bounds) -> Plan {
+    let plan = planner::within(planner::lower(query), bounds);
+    planner::recorded(&plan, Some(bounds.since_ns.unwrap_or_else(now_ns)))
+}
+
+/// What Flink would be told of a query, were there topics of the names that publishers give them. Nobody is asked.
+pub fn statements(query: &checked::Query, flags: &BusFlags) -> anyhow::Result<Vec<String>> {
+    let bounds = period::published(query)?.only()?;
+    let plan = planner::lower(query);
+    let pipelines = plan.dataflow.pipelines.len();
+    let is_cells = pipelines > 0 && flags.published != Some(Published::Tuples);
+    let (plan, topics): (Plan, Vec<(String, Holds)>) = if is_cells {
+        let name = |place| (crossing::cells(&plan.monitor, &plan.dataflow, place), Holds::Cells(place));
+        let topics = (0..pipelines).map(name).collect();
+        (plan, topics)
+    } else {
+        let plan = over_tuples(query, bounds);
+        let inputs = plan.dataflow.inputs.iter().enumerate();
+        let topics = inputs.map(|(place, of)| (crossing::tuples(&of.schema), Holds::Tuples(place))).collect();
+        (plan, topics)
+    };
+    let names: Vec<&str> = topics.iter().map(|(name, _)| name.as_str()).collect();
+    let from = from(&plan, &names, topics.first().map(|(_, holds)| *holds));
+    let config = &crossing::configured(&stream::Config::default(), &plan.monitor);
+    let is_past = bounds.since_ns.is_some();
+    let reach = if is_past { Reach::Past } else { Reach::Live(None) };
+    let since_ms = bounds.since_ns.map(|ns| ns.div_euclid(1_000_000));
+    let wanted = Wanted { plan: &plan, config, from, since_ms, bounds, reach };
+    let job = merging::job(&wanted, &flags.flink, flags.kafka.as_deref().unwrap_or_default(), "JOB");
+    merging::statements(&plan, config, &job)
+}
+
+/// What Flink reads.
+fn from(plan: &Plan, topics: &[&str], hold: Option<Holds>) -> From {
+    let lateness = plan.dataflow.pipelines.iter().filter_map(|of| of.window).map(|window| window.lateness_ns);
+    let lateness_ns = lateness.max().unwrap_or(0);
+    let source = |late_ns: i64| topics.iter().map(move |topic| merging::source(topic, late_ns)).collect();
+    match hold {
+        // Who makes cells waits for what is late.
+        Some(Holds::Cells(_)) => From::Cells(source(0)),
+        _ => From::Tuples(source(lateness_ns)),
+    }
 }
 
 impl Answering {
@@ -138,49 +180,39 @@ impl Answering {
             Merging::Embedded if self.reach == Reach::Past => Box::new(self.embedded(plan, config)?.0),
             Merging::Embedded => {
                 let looking = Topics::connect(&self.kafka, LOOK)?;
-                let (feed, known) = self.embedded(plan, config)?;
-                Box::new(Growing {
-                    feed,
-                    of: self,
-                    plan: plan.clone(),
-                    known,
-                    looking,
-                    looked: Instant::now(),
-                })
+                let (feed, read) = self.embedded(plan, config)?;
+                Box::new(Growing { feed, plan: plan.clone(), read, looking, looked: Instant::now() })
             }
             Merging::Flink => {
                 let config = &crossing::configured(config, &plan.monitor);
                 let (since_ms, bounds, reach) = (self.since_ms, self.bounds, self.reach);
+                let progress = self.progress(Duration::from_nanos(flink.checkpoints.unsigned_abs()));
                 let wanted = Wanted { plan, config, from: self.from(plan), since_ms, bounds, reach };
-                Box::new(merging::start(&wanted, flink, &self.kafka, self.kafka.servers())?)
+                Box::new(merging::start(&wanted, flink, &self.kafka, self.kafka.servers(), progress)?)
             }
         })
     }
 
     /// What Flink reads.
     fn from(&self, plan: &Plan) -> From {
-        let lateness =
-            plan.dataflow.pipelines.iter().filter_map(|of| of.window).map(|window| window.lateness_ns);
-        let lateness_ns = lateness.max().unwrap_or(0);
-        let source = |late_ns: i64| {
-            self.topics.iter().map(move |topic| merging::source(&topic.name, late_ns)).collect()
-        };
-        match self.topics.first().map(|topic| topic.holds) {
-            // Who makes cells waits for what is late.
-            Some(Holds::Cells(_)) => From::Cells(source(0)),
-            _ => From::Tuples(source(lateness_ns)),
-        }
+        let names: Vec<&str> = self.topics.iter().map(|topic| topic.name.as_str()).collect();
+        from(plan, &names, self.topics.first().map(|topic| topic.holds))
     }
 
-    /// Also how many partitions each topic has.
-    fn embedded(&self, plan: &Plan, config: &stream::Config) -> anyhow::Result<(BusFeed, Vec<i32>)> {
+    /// Also which topics are read.
+    fn embedded(&self, plan: &Plan, config: &stream::Config) -> anyhow::Result<(BusFeed, Vec<Read>)> {
         let engine = Engine::new(&plan.dataflow, crossing::configured(config, &plan.monitor));
         let mut feed =
             BusFeed::new(engine, Reader::new(&self.kafka, PREFETCH_BYTES)?, self.reach, self.bounds);
-        let mut known = Vec::new();
-        for Topic { name, holds, live } in &self.topics {
+        let mut read = Vec::new();
+        for (place, Topic { name, holds, live }) in self.topics.iter().enumerate() {
+            // Processors that count the same share their cells.
+            if self.topics[..place].iter().any(|before| before.name == *name) {
+                continue;
+            }
+            let sharing: Vec<Holds> =
+                self.topics.iter().filter(|of| of.name == *name).map(|of| of.holds).collect();
             let ranges = self.there.offsets(name)?;
-            known.push(ranges.len() as i32);
             let froms = match self.since_ms {
                 Some(since_ms) => self.there.offsets_at(name, since_ms)?,
                 None => ranges.iter().map(|range| range.end).collect(),
@@ -190,35 +222,60 @@ impl Answering {
                     Reach::Past => Until::Offset(range.end),
                     Reach::Live(_) => Until::Forever,
                 };
-                let records = records(plan, feed.engine(), *holds)?;
+                let records = records(plan, feed.engine(), *holds, &sharing)?;
                 let part = Part { topic: name.clone(), partition, from: from.max(range.start), until };
                 feed.add(part, records, live.contains(&partition))?;
             }
+            let partitions = self.there.partitions(name)?.unwrap_or(0);
+            read.push(Read { name: name.clone(), holds: *holds, sharing, partitions });
         }
-        Ok((feed, known))
+        if let Some(progress) = self.progress(TOLD_EVERY) {
+            feed.tell(progress);
+        }
+        Ok((feed, read))
+    }
+
+    /// What tells publishers how far a live query of tuples has come, in steps as long as this. Without it they do not heed the query.
+    fn progress(&self, every: Duration) -> Option<Teller> {
+        let is_of_tuples = self.topics.iter().any(|topic| matches!(topic.holds, Holds::Tuples(_)));
+        if self.reach == Reach::Past || !is_of_tuples {
+            return None;
+        }
+        let teller = Teller::open(&self.kafka, &kafka::name_of_run(), every, kafka::PATIENCE);
+        let complain = |why: &bus::Error| {
+            output::complain(&format!("note: publishers do not hear how far this query has come: {why}"));
+        };
+        teller.inspect_err(complain).ok()
     }
 }
 
 /// What is live, of topics that may get more partitions.
 struct Growing {
     feed: BusFeed,
-    of: Answering,
     plan: Plan,
-    /// Partitions of each topic that are read.
-    known: Vec<i32>,
+    read: Vec<Read>,
     looking: Topics,
     looked: Instant,
 }
 
+/// A topic that is read.
+struct Read {
+    name: String,
+    holds: Holds,
+    sharing: Vec<Holds>,
+    /// How many of its partitions are.
+    partitions: i32,
+}
+
 impl Growing {
     fn look(&mut self) -> anyhow::Result<()> {
-        for (topic, known) in self.of.topics.iter().zip(&mut self.known) {
-            let there = self.looking.partitions(&topic.name)?.unwrap_or(0);
-            for partition in *known..there {
-                let records = records(&self.plan, self.feed.engine(), topic.holds)?;
-                let part = Part { topic: topic.name.clone(), partition, from: 0, until: Until::Forever };
+        for Read { name, holds, sharing, partitions } in &mut self.read {
+            let there = self.looking.partitions(name)?.unwrap_or(0);
+            for partition in *partitions..there {
+                let records = records(&self.plan, self.feed.engine(), *holds, sharing)?;
+                let part = Part { topic: name.clone(), partition, from: 0, until: Until::Forever };
                 self.feed.add(part, records, true)?;
-                *known = partition + 1;
+                *partitions = partition + 1;
             }
         }
         Ok(())
@@ -289,8 +346,8 @@ pub fn printable(
     merging::statements(plan, config, &merging::job(&wanted, flink, "", "job")).map(drop)
 }
 
-/// What reads the records of a topic.
-fn records(plan: &Plan, engine: &Engine, holds: Holds) -> anyhow::Result<Records> {
+/// What reads the records of a topic, which all of `sharing` are of.
+fn records(plan: &Plan, engine: &Engine, holds: Holds, sharing: &[Holds]) -> anyhow::Result<Records> {
     Ok(match holds {
         Holds::Tuples(input) => {
             let of = &plan.dataflow.inputs[input];
@@ -299,7 +356,11 @@ fn records(plan: &Plan, engine: &Engine, holds: Holds) -> anyhow::Result<Records
         }
         Holds::Cells(pipeline) => {
             let schema = engine.cell_table(pipeline).arrow(Origin::Sent);
-            Records::Cells(pipeline, Box::new(avro::Decoder::new(&schema, |_| true)?))
+            let pipelines = sharing.iter().filter_map(|of| match of {
+                Holds::Cells(pipeline) => Some(*pipeline),
+                Holds::Tuples(_) => None,
+            });
+            Records::Cells(pipelines.collect(), Box::new(avro::Decoder::new(&schema, |_| true)?))
         }
     })
 }

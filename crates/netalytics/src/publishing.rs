@@ -1,19 +1,18 @@
 //! A publisher's side of Kafka: topics that are missing are made, a partition of them is claimed, and records go there.
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
 use bus::lanes::{Lane, Lanes};
+use bus::progress::Watch;
 use bus::{Kafka, NewTopic, Producer, ProducerConfig, Topics};
 use capture::live::Stop;
 use plan::{Plan, Sample};
-use runner::bus::What;
+use runner::bus::{Feedback, What};
 
-use crate::commands::agent::machine_name;
 use crate::{kafka, output};
 
 /// Between two looks at whether to stop.
@@ -39,6 +38,8 @@ pub struct Publisher {
     pub lane: Lane,
     /// What goes to which place.
     pub what: What,
+    /// What SAMPLE auto of tuples heeds.
+    pub feedback: Option<Feedback>,
 }
 
 /// What is published to which topics, and how.
@@ -53,6 +54,8 @@ pub struct Publication<'a> {
     pub config: ProducerConfig,
     /// What others may want to know of us, beside what the plan says.
     pub about: Vec<(&'static str, String)>,
+    /// Whether packets are lost that are not looked at in time.
+    pub capturing: bool,
 }
 
 impl Publication<'_> {
@@ -64,12 +67,23 @@ impl Publication<'_> {
         }
         let mut producer = Producer::new(kafka, self.config.clone(), giving_up(stop)?)?;
         let lane = self.claim(kafka)?;
-        let targets = self.topics.iter().map(|topic| producer.target(topic, lane.partition())).collect();
-        let what = match self.plan.dataflow.pipelines.is_empty() {
-            true => What::Tuples(targets),
-            false => What::Cells(targets),
+        let mut target = |topic: &String| producer.target(topic, lane.partition());
+        let what = if self.plan.dataflow.pipelines.is_empty() {
+            What::Tuples(self.topics.iter().map(target).collect())
+        } else {
+            // Processors that count the same, as a table of groups and its ranking do, share their cells.
+            let is_new = |(place, topic): &(usize, &String)| !self.topics[..*place].contains(*topic);
+            let each = self.topics.iter().enumerate();
+            What::Cells(each.map(|of| is_new(&of).then(|| target(of.1))).collect())
         };
-        Ok(Publisher { producer, lane, what })
+        let feedback = match &what {
+            What::Tuples(targets) if self.capturing && self.plan.monitor.sample == Sample::Auto => {
+                let watch = Watch::open(kafka, kafka::PATIENCE)?;
+                Some(Feedback::new(kafka, watch, targets[0], &self.topics[0], lane.partition()))
+            }
+            _ => None,
+        };
+        Ok(Publisher { producer, lane, what, feedback })
     }
 
     /// The same; while no broker answers it is tried again, until `stop` is asked for.
@@ -93,11 +107,10 @@ impl Publication<'_> {
             Sample::Fraction(share) => share.to_string(),
         };
         let what = if self.plan.dataflow.pipelines.is_empty() { "tuples" } else { "cells" };
-        let host = machine_name().unwrap_or_else(|| "unnamed".into());
         let about = [
             ("sample", sample),
             ("what", what.to_owned()),
-            ("host", host.clone()),
+            ("host", kafka::host_name()),
             ("query", self.plan.query.clone()),
         ];
         let about: BTreeMap<String, String> = about
@@ -105,8 +118,12 @@ impl Publication<'_> {
             .chain(self.about.iter().cloned())
             .map(|(name, value)| (name.to_owned(), value))
             .collect();
-        let name = format!("{host}/{}/{:016x}", std::process::id(), RandomState::new().hash_one(0));
-        Ok(Lanes::open(kafka, kafka::PATIENCE)?.claim(&name, self.topics, about, kafka::PATIENCE)?)
+        Ok(Lanes::open(kafka, kafka::PATIENCE)?.claim(
+            &kafka::name_of_run(),
+            self.topics,
+            about,
+            kafka::PATIENCE,
+        )?)
     }
 }
 

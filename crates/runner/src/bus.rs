@@ -1,12 +1,14 @@
 //! Queries with Kafka between those who capture and those who ask.
 
 mod feed;
+mod feedback;
 mod merged;
 mod problems;
 mod publish;
 mod topics;
 
 pub use feed::{BusFeed, PREFETCH_BYTES, Reach, Records, SILENCE};
-pub use merged::{MergedFeed, Merging, Until, Work};
+pub use feedback::{Changed, Feedback, Who};
+pub use merged::{MergedFeed, Merges, Merging, Until, Work};
 pub use publish::{Publishing, What};
 pub use topics::{SAMPLE_SEED, cells, configured, merged, of_job, tuples};

@@ -18,9 +18,17 @@ pub enum Parts {
     KafkaAndFlink,
 }
 
+/// Who ends a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    WithUs,
+    Elsewhere,
+}
+
 /// Brokers, and Flink with them.
 pub struct Cluster {
     dir: PathBuf,
+    end: End,
     /// `HOST:PORT,…` of the brokers.
     pub kafka: String,
     /// Where Flink's job manager answers.
@@ -30,12 +38,15 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts one below `tmp`; `None` where the programs cannot be had, which is said. `name` is the test's own.
+    /// Starts one below `tmp`, or takes the one that runs in `NETALYTICS_CLUSTER_DIR`; `None` where the programs cannot be had, which is said. `name` is the test's own.
     ///
     /// # Panics
     /// When what is installed does not start.
     #[must_use]
     pub fn start(tmp: &Path, name: &str, parts: Parts) -> Option<Cluster> {
+        if let Some(dir) = std::env::var_os("NETALYTICS_CLUSTER_DIR") {
+            return Some(Cluster::at(PathBuf::from(dir), End::Elsewhere));
+        }
         let programs = programs()?;
         let dir = tmp.join(format!("{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&dir);
@@ -48,24 +59,26 @@ impl Cluster {
             Parts::Kafka(brokers) => (Some("kafka"), brokers),
             Parts::KafkaAndFlink => (None, 1),
         };
-        let mut cluster = Cluster { dir, kafka: String::new(), flink: None, gateway: None };
-        let started = cluster
-            .script("start", part)
+        let started = script_in(&dir, "start", part)
             .env("BROKERS", brokers.to_string())
             .env("SLOTS", "16")
+            .env("SLOT_MEMORY", "64")
             .output()
             .expect("bash");
         let said = String::from_utf8_lossy(&started.stderr);
         assert!(started.status.success(), "no cluster: {said}");
-        let addresses = fs::read_to_string(cluster.dir.join("addresses")).expect("addresses");
+        Some(Cluster::at(dir, End::WithUs))
+    }
+
+    /// One that runs, by the directory where it was started.
+    fn at(dir: PathBuf, end: End) -> Cluster {
+        let addresses = fs::read_to_string(dir.join("addresses")).expect("addresses");
         let address = |name: &str| {
             let line = addresses.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
             line.map(str::to_owned)
         };
-        cluster.kafka = address("KAFKA").expect("brokers");
-        cluster.flink = address("FLINK");
-        cluster.gateway = address("GATEWAY");
-        Some(cluster)
+        let kafka = address("KAFKA").expect("brokers");
+        Cluster { kafka, flink: address("FLINK"), gateway: address("GATEWAY"), dir, end }
     }
 
     /// Kills a process at once: `broker-1`, `taskmanager-1`, `jobmanager`, `gateway`.
@@ -142,14 +155,15 @@ impl Cluster {
     }
 
     fn script(&self, what: &str, part: Option<&str>) -> Command {
-        let mut command = script();
-        command.arg(what).arg(&self.dir).args(part).stdin(Stdio::null()).stdout(Stdio::null());
-        command
+        script_in(&self.dir, what, part)
     }
 }
 
 impl Drop for Cluster {
     fn drop(&mut self) {
+        if self.end == End::Elsewhere {
+            return;
+        }
         let _ = self.script("stop", None).status();
         if !std::thread::panicking() {
             let _ = fs::remove_dir_all(&self.dir);
@@ -159,6 +173,12 @@ impl Drop for Cluster {
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/testkit lies two below")
+}
+
+fn script_in(dir: &Path, what: &str, part: Option<&str>) -> Command {
+    let mut command = script();
+    command.arg(what).arg(dir).args(part).stdin(Stdio::null()).stdout(Stdio::null());
+    command
 }
 
 fn script() -> Command {

@@ -147,16 +147,16 @@ impl ProducerContext for Told {
             Ok(message) | Err((_, message)) => message,
         };
         let bytes = message.payload_len() + message.key_len();
+        let queue = self.queues.read().unwrap_or_else(|e| e.into_inner()).get(target).cloned();
         match result {
-            Ok(_) => {
+            Ok(message) => {
+                queue.iter().for_each(|queue| queue.written(message.offset()));
                 self.acknowledged.fetch_add(1, Ordering::Relaxed);
                 self.acknowledged_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
             }
             Err((error, message)) => self.refuse(error, message.topic()),
         }
         self.memory.release(bytes);
-        if let Some(queue) = self.queues.read().unwrap_or_else(|e| e.into_inner()).get(target) {
-            queue.settle();
-        }
+        queue.iter().for_each(|queue| queue.settle());
     }
 }

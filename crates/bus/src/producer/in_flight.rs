@@ -1,9 +1,9 @@
-//! What was handed over and is not acknowledged yet: how much memory it takes, and since when the oldest of it waits. Pure:
-//! times are arguments.
+//! What was handed over and is not acknowledged yet: how much memory it takes, and since when the oldest of it waits; and where in
+//! the partition the acknowledged ends. Pure: times are arguments.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// What a record takes beside its bytes while it waits.
@@ -47,6 +47,8 @@ impl Memory {
 #[derive(Debug, Default)]
 pub struct Queue {
     settled: AtomicU64,
+    /// The offset behind the last record that was acknowledged; 0: none was.
+    end: AtomicI64,
     handed: Mutex<Handed>,
 }
 
@@ -75,6 +77,16 @@ impl Queue {
     /// The next record is acknowledged, or given up.
     pub fn settle(&self) {
         self.settled.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A record is acknowledged, with this offset.
+    pub fn written(&self, offset: i64) {
+        self.end.fetch_max(offset.saturating_add(1), Ordering::Relaxed);
+    }
+
+    /// The offset behind the last record that was acknowledged.
+    pub fn end(&self) -> Option<i64> {
+        Some(self.end.load(Ordering::Relaxed)).filter(|end| *end > 0)
     }
 
     /// The last record that was handed over was refused on the spot.
@@ -134,6 +146,16 @@ mod tests {
         assert_eq!(queue.waiting(), (1, Some(at(100))));
         queue.take_back();
         assert_eq!(queue.waiting(), (0, None));
+    }
+
+    #[test]
+    fn the_end_is_that_of_the_last_acknowledged() {
+        let queue = Queue::default();
+        assert_eq!(queue.end(), None);
+        for (offset, expected) in [(0, 1), (7, 8), (6, 8)] {
+            queue.written(offset);
+            assert_eq!(queue.end(), Some(expected));
+        }
     }
 
     #[test]

@@ -192,6 +192,21 @@ impl Producer {
         counters
     }
 
+    /// The offset behind the last record of a target that was acknowledged; `None`: none was.
+    ///
+    /// # Panics
+    /// When the target is another producer's: a bug of the caller.
+    #[must_use]
+    pub fn end(&self, target: Target) -> Option<i64> {
+        self.targets[target.0].queue.end()
+    }
+
+    /// What records may take that are not acknowledged yet.
+    #[must_use]
+    pub fn bytes_max(&self) -> u64 {
+        self.config.bytes_max
+    }
+
     /// What the client last told of its connections, or brokers of records that they refused.
     #[must_use]
     pub fn trouble(&self) -> String {

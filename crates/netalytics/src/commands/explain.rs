@@ -1,4 +1,4 @@
-//! `netalytics explain QUERY`: the plan, without reading a packet.
+//! `netalytics explain QUERY`: the plan, without reading a packet; with `--engine flink` what Flink would be told.
 
 use serde_json::{Value, json};
 use sinks::units;
@@ -6,13 +6,19 @@ use sinks::units;
 use crate::commands::remote::Remote;
 use crate::failure::Ended;
 use crate::flags::ExplainFlags;
-use crate::{hosts, output, period, query_text, why};
+use crate::flags::bus::Merging;
+use crate::{hosts, output, period, published, query_text, why};
 
 /// Prints the plan.
 pub fn explain(flags: &ExplainFlags) -> anyhow::Result<Ended> {
     let text = query_text::read(&flags.text)?;
     let mut names = hosts::read(flags.text.hosts.as_deref())?;
     let checked = query_text::check(&text, &mut names, &[])?;
+    if flags.bus.engine == Merging::Flink {
+        let told = published::statements(&checked, &flags.bus.asked())?;
+        let said: String = told.iter().map(|statement| format!("{statement};\n\n")).collect();
+        return output::print(output::visible_lines(said.trim_end()).as_bytes());
+    }
     let plan = period::as_far_as_known(&checked, planner::lower(&checked));
     why::never(&plan).iter().for_each(|reason| output::complain(&format!("note: {reason}")));
     let mut said = planner::explain(&plan) + &planner::explain_period(&checked);

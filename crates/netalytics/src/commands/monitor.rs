@@ -89,11 +89,12 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
             relay.go(heeded);
             relay.end(&plan, why()).context("nobody listens")?
         }
-        Some(Publisher { producer, lane, what }) => {
-            let publishing = Publishing::start((&plan, &dataflows), &config, input, producer, what);
+        Some(Publisher { producer, lane, what, feedback }) => {
+            let publishing =
+                Publishing::start((&plan, &dataflows), &config, input, (producer, what), feedback);
             let mut publishing = publishing.context("cannot start the workers")?;
             let mut frames = Frames::new(&mut out, config.allowance.clone());
-            let went = publishing.go(&lane, heeded, Some(&mut frames));
+            let went = publishing.go(&lane, heeded, &mut |_| {}, Some(&mut frames));
             let loss = publishing.capture_loss();
             let (summary, flushed) = publishing.end(&plan, LAST, why());
             lane.end(Some(Capture { seen_bytes: loss.seen, unseen_bytes: loss.lost }), kafka::PATIENCE);
@@ -127,6 +128,7 @@ fn publisher(
         },
         config: ProducerConfig { bytes_max: UNACKNOWLEDGED_BYTES, ..ProducerConfig::default() },
         about: vec![("job", job.to_string()), ("agent", agent)],
+        capturing: flags.read.is_empty(),
     };
     publication.open_patiently(&kafka, stop)
 }

@@ -10,7 +10,7 @@ use bus::{NewTopic, ProducerConfig};
 use capture::live::Stop;
 use capture::seccomp::{Files, Network};
 use plan::{Dataflow, Plan};
-use runner::bus::Publishing;
+use runner::bus::{Changed, Publishing};
 use runner::{Memory, Writing};
 use tuple::{Origin, Redactor};
 
@@ -57,8 +57,9 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
         },
         config: producing(flags),
         about: Vec::new(),
+        capturing,
     };
-    let Publisher { producer, lane, what } = publication.open(&kafka, &stop)?;
+    let Publisher { producer, lane, what, feedback } = publication.open(&kafka, &stop)?;
     if capturing {
         live::give_up_privileges(&flags.live)?;
     }
@@ -73,11 +74,11 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
             topics.join(", ")
         ));
     }
-    let mut publishing = Publishing::start((&plan, &dataflows), &config, input, producer, what)
+    let mut publishing = Publishing::start((&plan, &dataflows), &config, input, (producer, what), feedback)
         .context("cannot start the workers")?;
     // Live sources heed it themselves: what has arrived before is still worked on.
     let heeded = (!capturing).then_some(&stop);
-    let went = publishing.go(&lane, heeded, None);
+    let went = publishing.go(&lane, heeded, &mut notes(quiet), None);
     let cut_short = signals
         .name()
         .filter(|_| !capturing)
@@ -102,6 +103,28 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
     }
     summary_file.as_mut().map_or(Ok(()), |file| file.write(&summary.json()))?;
     Ok(if summary.is_complete() { Ended::Done } else { Ended::Incomplete })
+}
+
+/// Says that less is looked at, when that begins and when it ends.
+fn notes(quiet: bool) -> impl FnMut(Changed) {
+    let mut lowest = 1.0;
+    move |Changed { ceiling, who }| {
+        let text = match (lowest < 1.0, ceiling < 1.0) {
+            (false, true) => format!(
+                "note: {who} is behind: SAMPLE auto looks at {:.3} % of the flows, and at more once it keeps up",
+                ceiling * 100.0
+            ),
+            (true, false) => format!(
+                "note: SAMPLE auto looks at all flows again, after {:.3} % at the lowest",
+                lowest * 100.0
+            ),
+            _ => String::new(),
+        };
+        lowest = if ceiling < 1.0 { ceiling.min(lowest) } else { 1.0 };
+        if !quiet && !text.is_empty() {
+            output::complain(&text);
+        }
+    }
 }
 
 /// What is looked for, and what of it is published.

@@ -97,6 +97,45 @@ pub struct FlinkFlags {
     pub parallelism: Option<u32>,
 }
 
+/// What is explained of a query of what was published.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Kafka")]
+pub struct ExplainBusFlags {
+    /// Of whom it is said: of flink the SQL that it would be told
+    #[arg(long, value_enum, default_value_t = Merging::Embedded, value_name = "WHO")]
+    pub engine: Merging,
+
+    /// Which of what was published is read [default: cells of a query with PROCESS, else tuples]
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub published: Option<Published>,
+
+    /// Brokers that stand in the SQL
+    #[arg(long, value_name = "HOST:PORT", default_value = "localhost:9092")]
+    pub kafka: String,
+}
+
+impl ExplainBusFlags {
+    /// The flags of a query that would be asked so, all others left out.
+    pub fn asked(&self) -> BusFlags {
+        BusFlags {
+            kafka: Some(self.kafka.clone()),
+            client: KafkaClientFlags { properties: Vec::new(), kafka_properties: None },
+            follow: false,
+            published: self.published,
+            engine: self.engine,
+            flink: FlinkFlags {
+                flink_gateway: None,
+                flink: None,
+                flink_kafka: None,
+                flink_properties: Vec::new(),
+                flink_ca: None,
+                checkpoints: 1_000_000_000,
+                parallelism: None,
+            },
+        }
+    }
+}
+
 /// Who merges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Merging {

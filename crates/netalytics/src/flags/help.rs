@@ -100,8 +100,9 @@ Examples:
 
 /// Below the help of `explain`.
 pub const EXPLAIN_EXAMPLES: &str = "\
-Example:
-  netalytics explain \"PARSE http TO *:80 PROCESS (diff-group: group=url)\"";
+Examples:
+  netalytics explain \"PARSE http TO *:80 PROCESS (diff-group: group=url)\"
+  netalytics explain \"PARSE http PROCESS (diff-group: group=url, w=10s)\" --engine flink";
 
 /// Below the help of `parsers`.
 pub const PARSERS_EXAMPLES: &str = "\

@@ -8,7 +8,7 @@ use sinks::Zone;
 use tuple::{Family, Origin};
 
 use super::Limits;
-use super::bus::BusFlags;
+use super::bus::{BusFlags, ExplainBusFlags};
 use super::limits::{bytes, duration};
 use super::live::LiveFlags;
 use super::outlets::{OutletFlags, RedactFlags};
@@ -167,6 +167,9 @@ pub struct WorkFlags {
 pub struct ExplainFlags {
     #[command(flatten)]
     pub text: QueryText,
+
+    #[command(flatten)]
+    pub bus: ExplainBusFlags,
 
     /// Also say what the query would take of the hosts of this server's agents, about
     #[arg(long, value_name = "URL", help_heading = "By a server")]

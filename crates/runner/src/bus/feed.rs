@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use ::bus::progress::Teller;
 use ::bus::{Error, Next, Part, Reader, tuples};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
@@ -43,8 +44,8 @@ pub enum Reach {
 pub enum Records {
     /// Tuples of this input.
     Tuples(usize, Box<tuples::Decoder>),
-    /// Cells of this pipeline.
-    Cells(usize, Box<avro::Decoder>),
+    /// Cells of these pipelines, which count the same.
+    Cells(Vec<usize>, Box<avro::Decoder>),
 }
 
 /// A partition, and what is known of it.
@@ -78,6 +79,8 @@ pub struct BusFeed {
     problems: Problems,
     /// Of cells those of panes that begin within them are taken.
     bounds: Bounds,
+    /// Tells publishers how far it has come.
+    progress: Option<Teller>,
 }
 
 impl BusFeed {
@@ -85,7 +88,7 @@ impl BusFeed {
     #[must_use]
     pub fn new(engine: Engine, reader: Reader, reach: Reach, bounds: Bounds) -> BusFeed {
         let (counts, problems) = (Published::default(), Problems::default());
-        BusFeed { engine, reader, lanes: Vec::new(), reach, counts, problems, bounds }
+        BusFeed { engine, reader, lanes: Vec::new(), reach, counts, problems, bounds, progress: None }
     }
 
     /// Reads a partition, too; `is_live`: somebody publishes there.
@@ -98,6 +101,25 @@ impl BusFeed {
         let heard = is_live.then(Instant::now);
         self.lanes.push(Lane { part, place, records, promise: i64::MIN, heard, state: State::Going });
         Ok(())
+    }
+
+    /// Tells publishers from now on how far it has come.
+    pub fn tell(&mut self, progress: Teller) {
+        self.progress = Some(progress);
+    }
+
+    fn tell_progress(&mut self) {
+        let Some(progress) = self.progress.as_mut().filter(|progress| progress.is_due()) else { return };
+        let mut positions: BTreeMap<&str, Vec<Option<i64>>> = BTreeMap::new();
+        for (number, part) in self.reader.parts().enumerate() {
+            let at = positions.entry(&part.topic).or_default();
+            let partition = usize::try_from(part.partition).unwrap_or_default();
+            at.resize(at.len().max(partition + 1), None);
+            at[partition] = Some(self.reader.position(number));
+        }
+        for (topic, at) in positions {
+            progress.tell(topic, at);
+        }
     }
 
     /// Takes what a lane has; whether there was something. Waits a little for the first record of what is sure to come.
@@ -142,18 +164,20 @@ impl BusFeed {
                 }
                 tuples.promise
             }
-            Records::Cells(pipeline, decoder) => {
+            Records::Cells(pipelines, decoder) => {
                 let all = decoder.finish();
                 let cells = within(&all, self.bounds);
-                match self.engine.partial_of_cells(*pipeline, &cells) {
-                    Ok(partial) => {
-                        self.counts.rows += told(&cells, "pane").count() as u64;
-                        self.engine.attach(partial);
-                        self.engine.make_room(out);
-                    }
-                    Err(why) => {
-                        self.counts.malformed += cells.num_rows() as u64;
-                        self.problems.note(lane.place.as_str(), why);
+                self.counts.rows += told(&cells, "pane").count() as u64;
+                for pipeline in pipelines.iter() {
+                    match self.engine.partial_of_cells(*pipeline, &cells) {
+                        Ok(partial) => {
+                            self.engine.attach(partial);
+                            self.engine.make_room(out);
+                        }
+                        Err(why) => {
+                            self.counts.malformed += cells.num_rows() as u64;
+                            self.problems.note(lane.place.as_str(), why);
+                        }
                     }
                 }
                 told(&all, "wm_ms").max()
@@ -171,8 +195,10 @@ impl BusFeed {
         };
         let mut least: BTreeMap<Option<usize>, i64> = BTreeMap::new();
         for lane in self.lanes.iter().filter(waited) {
-            let at = least.entry(lane.records.pipeline()).or_insert(i64::MAX);
-            *at = (*at).min(lane.promise);
+            for of in lane.records.pipelines() {
+                let at = least.entry(of).or_insert(i64::MAX);
+                *at = (*at).min(lane.promise);
+            }
         }
         for (pipeline, promise) in &least {
             match pipeline {
@@ -194,6 +220,7 @@ impl BusFeed {
     }
 
     fn step(&mut self, out: &mut dyn TakeOutput) -> Result<Step, Error> {
+        self.tell_progress();
         let going = |lane: &(usize, &Lane)| lane.1.state == State::Going;
         match self.reach {
             Reach::Past => {
@@ -267,10 +294,11 @@ impl Records {
         }
     }
 
-    fn pipeline(&self) -> Option<usize> {
+    /// Whose event time they tell; `None`: that of all.
+    fn pipelines(&self) -> Vec<Option<usize>> {
         match self {
-            Records::Tuples(..) => None,
-            Records::Cells(pipeline, _) => Some(*pipeline),
+            Records::Tuples(..) => vec![None],
+            Records::Cells(pipelines, _) => pipelines.iter().map(|pipeline| Some(*pipeline)).collect(),
         }
     }
 }

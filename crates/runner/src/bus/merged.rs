@@ -45,6 +45,15 @@ pub trait Merging {
     fn has_read_all(&mut self) -> bool;
 }
 
+/// What a job merges.
+#[derive(Clone, Copy, Debug)]
+pub struct Merges<'a> {
+    /// Of what.
+    pub origin: Origin,
+    /// Where to: a topic for each pipeline, or one of tuples.
+    pub topics: &'a [String],
+}
+
 /// What is taken of what a job merges.
 #[derive(Clone, Copy, Debug)]
 pub struct Until {
@@ -118,7 +127,7 @@ enum State {
 }
 
 impl MergedFeed {
-    /// Finishes what `job` merges for `engine`, which runs `dataflow`: a topic for each of its pipelines, or one of tuples.
+    /// Finishes what `job` merges for `engine`, which runs `dataflow`.
     ///
     /// # Errors
     /// The reader's.
@@ -129,19 +138,18 @@ impl MergedFeed {
         dataflow: &Dataflow,
         engine: Engine,
         kafka: &Kafka,
-        topics: &[String],
-        origin: Origin,
+        merges: Merges<'_>,
         job: Box<dyn Merging>,
         until: Until,
         waiting_max: usize,
     ) -> Result<MergedFeed, Error> {
         let (mut read, mut reader) = (Vec::new(), Reader::new(kafka, PREFETCH_BYTES)?);
-        for (pipeline, name) in topics.iter().enumerate() {
+        for (pipeline, name) in merges.topics.iter().enumerate() {
             let part = Part { topic: name.clone(), partition: 0, from: 0, until: bus::Until::Forever };
             let part = reader.add(part)?;
             read.push(match engine.gives_tuples() {
                 true => Topic::of_tuples(dataflow, &engine, name, part),
-                false => Topic::of_cells(engine.cell_table(pipeline), origin, pipeline, name, part),
+                false => Topic::of_cells(engine.cell_table(pipeline), merges.origin, pipeline, name, part),
             });
         }
         let (counts, problems) = (Published::default(), Problems::default());

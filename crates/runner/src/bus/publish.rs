@@ -11,12 +11,14 @@ use avro::Records;
 use capture::live::Stop;
 use collect::{Lanes, Part, TakeRows};
 use monitor::job::{Config, Windows};
+use monitor::pressure::Ceiling;
 use monitor::{Input, Job, Step};
 use plan::{Dataflow, Plan, Sample};
 use stream::{Engine, Loss, Output, Partials, sampling};
 use tuple::{Batch, common};
 use wire::Timestamp;
 
+use super::feedback::{Changed, Feedback};
 use super::topics::{SAMPLE_SEED, configured};
 use crate::frames::Frames;
 use crate::summary::Summary;
@@ -32,14 +34,15 @@ const OPEN_EVERY_NS: i64 = 5_000_000_000;
 pub enum What {
     /// The tuples of the dataflow's inputs, each to its own place.
     Tuples(Vec<Target>),
-    /// Cells of the pipelines, each to its own place.
-    Cells(Vec<Target>),
+    /// Cells of the pipelines, each to its own place; not of those that count what an earlier one does.
+    Cells(Vec<Option<Target>>),
 }
 
 /// See the module's text.
 pub struct Publishing {
     job: Box<Job>,
     out: Outgoing,
+    feedback: Option<Feedback>,
     started: Instant,
 }
 
@@ -56,13 +59,16 @@ struct Outgoing {
     said: Instant,
     /// Cells were said since the last promise.
     is_handed_on: bool,
+    /// What was handed on before event time was known, which cells are told at.
+    early: Vec<Partials>,
     records: Records,
     rows: u64,
     failed: Option<Error>,
 }
 
 impl Publishing {
-    /// Starts the threads. `dataflows`: the plan's, or of tuples one for each of its inputs.
+    /// Starts the threads. `dataflows`: the plan's, or of tuples one for each of its inputs. Where the rate of SAMPLE auto is to follow
+    /// those who take what is published, there is feedback.
     ///
     /// # Errors
     /// When the system gives no more threads.
@@ -70,12 +76,13 @@ impl Publishing {
         (plan, dataflows): (&Plan, &[Dataflow]),
         config: &Config,
         input: Input,
-        producer: Producer,
-        what: What,
+        (producer, what): (Producer, What),
+        feedback: Option<Feedback>,
     ) -> io::Result<Publishing> {
         let started = Instant::now();
         let windows = Windows::HandedOn { open_every_ns: OPEN_EVERY_NS };
-        let config = Config { windows, ..config.clone() };
+        let ceiling = feedback.as_ref().map_or_else(Ceiling::default, Feedback::ceiling);
+        let config = Config { windows, ceiling, ..config.clone() };
         let job = Box::new(Job::start_several(&plan.monitor, dataflows, &config, input)?);
         let out = Outgoing {
             producer,
@@ -88,15 +95,16 @@ impl Publishing {
             watermark_ns: i64::MIN,
             said: started,
             is_handed_on: false,
+            early: Vec::new(),
             records: Records::default(),
             rows: 0,
             failed: None,
         };
-        Ok(Publishing { job, out, started })
+        Ok(Publishing { job, out, feedback, started })
     }
 
     /// Publishes to a partition that is ours until the input has ended, or `stop` is asked for where the source does not heed it itself.
-    /// `told`: hears how it goes.
+    /// What feedback changes is told to `changed`, and how it goes to `told`.
     ///
     /// # Errors
     /// Kafka's. While no broker answers it waits, or drops, as the producer does.
@@ -104,15 +112,24 @@ impl Publishing {
         &mut self,
         lane: &Lane,
         stop: Option<&Stop>,
+        changed: &mut dyn FnMut(Changed),
         mut told: Option<&mut Frames<'_>>,
     ) -> Result<(), Error> {
         loop {
             lane.check()?;
+            if let Some(feedback) = &mut self.feedback {
+                let job = &self.job;
+                let rates = || job.readings().iter().map(|reading| reading.sample_rate).fold(0.0, f64::max);
+                feedback.look(&self.out.producer, rates).into_iter().for_each(&mut *changed);
+            }
             if stop.is_some_and(Stop::is_asked) {
                 self.job.stop();
             }
             let step = self.job.next_parts(PATIENCE, &mut self.out);
             self.out.watermark_ns = self.out.watermark_ns.max(self.job.watermark().0);
+            if step == Step::Done || self.out.watermark_ns > i64::MIN {
+                self.out.tell_early();
+            }
             // What was handed on can be merged once it is known that it is all.
             if step == Step::Done
                 || mem::take(&mut self.out.is_handed_on)
@@ -176,11 +193,28 @@ impl TakeRows for Outgoing {
     }
 
     fn hand_on(&mut self, windows: Partials) {
+        match self.watermark_ns {
+            i64::MIN => self.early.push(windows),
+            _ => self.tell(&windows),
+        }
+    }
+}
+
+impl Outgoing {
+    fn tell_early(&mut self) {
+        for windows in mem::take(&mut self.early) {
+            self.tell(&windows);
+        }
+    }
+
+    /// Sends the cells of parts of windows.
+    fn tell(&mut self, windows: &Partials) {
         let What::Cells(targets) = &self.what else { return };
         let targets = targets.clone();
         for partial in windows.each() {
             let cells = self.engines[0].cells(partial, self.watermark_ns);
             for (target, batches) in targets.iter().zip(cells) {
+                let Some(target) = target else { continue };
                 for cells in batches {
                     self.rows += cells.num_rows() as u64;
                     self.is_handed_on = true;
@@ -189,9 +223,7 @@ impl TakeRows for Outgoing {
             }
         }
     }
-}
 
-impl Outgoing {
     /// Says that nothing from before now follows.
     fn beat(&mut self) {
         match &self.what {
@@ -203,6 +235,7 @@ impl Outgoing {
             }
             What::Cells(targets) => {
                 for (pipeline, target) in targets.clone().into_iter().enumerate() {
+                    let Some(target) = target else { continue };
                     let beat = self.engines[0].promise(pipeline, self.watermark_ns);
                     self.send(target, &beat);
                 }

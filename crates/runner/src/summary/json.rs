@@ -96,8 +96,10 @@ impl Summary {
 }
 
 fn change(change: &Change) -> Value {
-    let &Change { ts, worker, rate, backlog, lost } = change;
-    json!({"ts": ts.0, "worker": worker, "rate": rate, "backlog": f64::from(backlog), "lost": lost})
+    let &Change { ts, worker, rate, backlog, lost, ceiling } = change;
+    json!({
+        "ts": ts.0, "worker": worker, "rate": rate, "backlog": f64::from(backlog), "lost": lost, "ceiling": ceiling,
+    })
 }
 
 fn object(counts: &Counts) -> Map<String, Value> {

@@ -2,6 +2,9 @@
 
 use super::lexical::text;
 
+/// So often a job looks for new partitions. What is in them is late where others have come further by then.
+const DISCOVERY_MS: u64 = 2000;
+
 /// A job: where its records come from and go to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
@@ -42,6 +45,15 @@ pub enum From {
     Tuples(Vec<Source>),
     /// Cells, by pipeline.
     Cells(Vec<Source>),
+}
+
+impl From {
+    /// The topics' names.
+    #[must_use]
+    pub fn topics(&self) -> Vec<String> {
+        let (From::Tuples(sources) | From::Cells(sources)) = self;
+        sources.iter().map(|source| source.topic.clone()).collect()
+    }
 }
 
 /// A topic.
@@ -104,8 +116,12 @@ impl Job {
         if let Start::At(ms) = self.start {
             options.push(("scan.startup.timestamp-millis".into(), ms.to_string()));
         }
-        if self.end == End::Bounded {
-            options.push(("scan.bounded.mode".into(), "latest-offset".into()));
+        match self.end {
+            End::Bounded => options.push(("scan.bounded.mode".into(), "latest-offset".into())),
+            // Who begins to publish while the job runs may do so to a partition that is new.
+            End::Never => {
+                options.push(("scan.topic-partition-discovery.interval".into(), format!("{DISCOVERY_MS} ms")))
+            }
         }
         options.push(("scan.watermark.idle-timeout".into(), format!("{} ms", self.idle_ms)));
         with(&options)

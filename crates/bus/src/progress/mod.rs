@@ -1,0 +1,152 @@
+//! How far those who read have come, told to those who publish: brokers acknowledge records however far readers lag behind. Each
+//! reader tells in [`TOPIC`] which records of each partition it is done with, again and again; [`Teller`] writes that, a
+//! [`GroupTeller`] for a consumer group such as Flink's, and [`Watch`] reads it.
+
+mod group;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Kafka, NewTopic, Next, Part, Producer, ProducerConfig, Reader, Target, Topics, Until};
+pub use group::GroupTeller;
+
+/// The topic: one partition of JSON, kept for minutes.
+pub const TOPIC: &str = "netalytics.progress";
+/// Readers tell so often, also that nothing has changed.
+pub const TOLD_EVERY: Duration = Duration::from_secs(1);
+
+/// How long it is kept, and how much of it is in a file.
+const KEPT: Duration = Duration::from_secs(600);
+/// What records take of memory at most, each way.
+const BYTES_MAX: usize = 4 << 20;
+
+/// What a reader tells of a topic.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// The reader's name, of its own for each run.
+    pub reader: String,
+    /// What it reads.
+    pub topic: String,
+    /// Whether it goes on.
+    pub says: Says,
+    /// Of each partition the offset behind the last record that it is done with, where that is known.
+    #[serde(default)]
+    pub at: Vec<Option<i64>>,
+    /// How often these move, in milliseconds.
+    #[serde(default)]
+    pub every_ms: u64,
+}
+
+/// What a reader may say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Says {
+    /// It reads.
+    Reads,
+    /// It reads no more.
+    Ended,
+}
+
+/// Tells how far a reader has come.
+pub struct Teller {
+    producer: Producer,
+    target: Target,
+    reader: String,
+    every: Duration,
+    topics: Vec<String>,
+    told: Option<Instant>,
+}
+
+impl Teller {
+    /// Tells of the reader of that name, whose positions move so often.
+    ///
+    /// # Errors
+    /// When the brokers do not answer in time, or refuse.
+    pub fn open(kafka: &Kafka, reader: &str, every: Duration, timeout: Duration) -> Result<Teller, Error> {
+        make(&Topics::connect(kafka, timeout)?)?;
+        let config = ProducerConfig {
+            bytes_max: BYTES_MAX as u64,
+            away: crate::Away::Drop,
+            linger: Duration::ZERO,
+            ..ProducerConfig::default()
+        };
+        let mut producer = Producer::new(kafka, config, Arc::new(AtomicBool::new(false)))?;
+        let target = producer.target(TOPIC, 0);
+        Ok(Teller { producer, target, reader: reader.to_owned(), every, topics: Vec::new(), told: None })
+    }
+
+    /// Whether it is time to tell something again.
+    #[must_use]
+    pub fn is_due(&self) -> bool {
+        self.told.is_none_or(|at| at.elapsed() >= TOLD_EVERY)
+    }
+
+    /// Tells how far it has come in a topic. Where brokers are away nobody hears it.
+    pub fn tell(&mut self, topic: &str, at: Vec<Option<i64>>) {
+        self.told = Some(Instant::now());
+        if !self.topics.iter().any(|known| known == topic) {
+            self.topics.push(topic.to_owned());
+        }
+        self.write(topic, Says::Reads, at);
+    }
+
+    fn write(&self, topic: &str, says: Says, at: Vec<Option<i64>>) {
+        let (reader, topic) = (self.reader.clone(), topic.to_owned());
+        let note = Note { reader, topic, says, at, every_ms: self.every.as_millis() as u64 };
+        let text = serde_json::to_vec(&note).expect("a note is JSON");
+        // What fails is told again a second later.
+        let _ = self.producer.send(self.target, Some(self.reader.as_bytes()), &text);
+    }
+}
+
+impl Drop for Teller {
+    fn drop(&mut self) {
+        self.topics.iter().for_each(|topic| self.write(topic, Says::Ended, Vec::new()));
+        let _ = self.producer.flush(Duration::from_secs(2));
+    }
+}
+
+/// Reads what readers tell.
+pub struct Watch {
+    reader: Reader,
+}
+
+impl Watch {
+    /// What is told from now on.
+    ///
+    /// # Errors
+    /// When the brokers do not answer in time, or refuse.
+    pub fn open(kafka: &Kafka, timeout: Duration) -> Result<Watch, Error> {
+        let topics = Topics::connect(kafka, timeout)?;
+        make(&topics)?;
+        let from = topics.offsets(TOPIC)?.first().map_or(0, |range| range.end);
+        let mut reader = Reader::new(kafka, BYTES_MAX)?;
+        reader.add(Part { topic: TOPIC.to_owned(), partition: 0, from, until: Until::Forever })?;
+        Ok(Watch { reader })
+    }
+
+    /// The next note, if there is one; whoever wrote something else there is not heard.
+    ///
+    /// # Errors
+    /// When the topic was deleted.
+    pub fn next(&mut self) -> Result<Option<Note>, Error> {
+        loop {
+            match self.reader.next(0, Duration::ZERO)? {
+                Next::Record(record) => {
+                    if let Ok(note) = serde_json::from_slice(record.payload()) {
+                        return Ok(Some(note));
+                    }
+                }
+                Next::Nothing | Next::CaughtUp | Next::Over => return Ok(None),
+            }
+        }
+    }
+}
+
+fn make(topics: &Topics) -> Result<bool, Error> {
+    let settings = vec![("segment.ms", KEPT.as_millis().to_string())];
+    topics.create(TOPIC, &NewTopic { partitions: 1, replication: None, retention: Some(KEPT), settings })
+}

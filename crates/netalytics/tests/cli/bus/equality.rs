@@ -1,0 +1,133 @@
+//! Nobody shall notice which engine ran: random queries over captures give the same rows over the packets, from tuples and from cells that
+//! several hosts have published, by this program and by Flink.
+//!
+//! `NETALYTICS_QUERIES=500` draws so many queries from new seeds, `NETALYTICS_QUERIES_SEED=7` begins with that seed. What differs is
+//! made as small as it can be before it is told.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use testkit::cluster::Cluster;
+use testkit::rng::Rng;
+
+use super::engines::{Engines, Found, Way};
+use super::questions::{self, Question};
+
+/// What the page of processors has, for Flink to merge of tuples and of cells.
+const PAGE: &[&str] = &[
+    "(diff-group: group=url_template)",
+    "(group-count-sum-avg-min-max-rate: group=status, value=response_bytes, w=200ms)",
+    "(group-stddev-distinct: group=method, value=response_bytes, w=400ms, slide=100ms)",
+    "(group-hist-cdf: group=server_port, w=1s)",
+    "(group-success-ratio: group=url_template, of=(status >= 500) AS failed)",
+    "(count-throughput-rate: value=response_bytes, w=100ms)",
+    "(group-share-count: group=client_ip)",
+    "(group-sum-top-k: group=url_template, value=response_bytes, k=3, w=200ms)",
+    "(group-max-top-k: group=url_template, value=response_time, k=3, w=200ms)",
+    "(group-quantile-top-k: group=url_template, q=0.5,0.9, k=2, w=400ms)",
+    "(group-count-top-k: group=path, k=4) HAVING count > 2 ORDER BY path LIMIT 3 ROWS",
+    "(group-count: group=path)",
+];
+/// What is no sum: Flink passes it on, where it was counted by those who publish.
+const OF_CELLS: &[&str] =
+    &["(workload-profile: w=1s)", "(group-stddev: group=method, value=response_time / 1ms AS ms)"];
+
+/// Processors of a query: one job of Flink's merges them all.
+const PROCESSORS: usize = 6;
+/// A seed whose queries are the same in every run.
+const SEED: u64 = 17;
+/// So many simpler queries are tried where one differs.
+const SIMPLER_MAX: usize = 80;
+
+/// What was compared.
+#[derive(Default)]
+struct Figures {
+    queries: usize,
+    processors: usize,
+    rows: usize,
+    aside: usize,
+    refused: usize,
+    differences: Vec<String>,
+}
+
+pub fn holds(cluster: &Cluster) {
+    let engines = Engines::start(cluster);
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_nanos() as u64;
+    let first = number("NETALYTICS_QUERIES_SEED").unwrap_or(now % 1_000_000_000);
+    let seeds: Vec<u64> = match number("NETALYTICS_QUERIES") {
+        Some(n) => (0..n).map(|i| first + i).collect(),
+        None => vec![SEED, first],
+    };
+    eprintln!("seeds {seeds:?}");
+    let mut figures = Figures::default();
+    one(&engines, &questions::given("http", PAGE), 0, &mut figures);
+    one(&engines, &questions::given("http", OF_CELLS), 0, &mut figures);
+    for seed in seeds {
+        let mut random = Rng::new(seed);
+        let table = &engines.tables[random.below(engines.tables.len() as u64) as usize];
+        let mut is_valid = |question: &Question| engines.is_valid(question);
+        let question = questions::draw(&mut random, table, PROCESSORS, &mut is_valid);
+        one(&engines, &question, seed, &mut figures);
+    }
+    let Figures { queries, processors, rows, aside, refused, differences } = figures;
+    eprintln!(
+        "{queries} queries with {processors} processors: {rows} rows compared, {aside} queries aside, {refused} refused by Flink, {} differences",
+        differences.len()
+    );
+    assert!(differences.is_empty(), "{}", differences.join("\n\n"));
+}
+
+/// Asks one of all engines.
+fn one(engines: &Engines, question: &Question, seed: u64, figures: &mut Figures) {
+    figures.queries += 1;
+    figures.processors += question.processors.len();
+    let Some(expected) = engines.over_packets(question) else {
+        figures.aside += 1;
+        return;
+    };
+    engines.publish_cells(question);
+    for way in Way::ALL {
+        let started = Instant::now();
+        let found = engines.compare(question, way, &expected);
+        eprintln!("{seed} {way:?}: {found:?} in {:?}", started.elapsed());
+        match found {
+            Found::Equal(rows) => figures.rows += rows,
+            Found::Refused => figures.refused += 1,
+            Found::Different(_) => {
+                engines.forget_cells();
+                let (small, why) = shrunk(engines, question.clone(), way);
+                let text = small.text("");
+                let told = format!("seed {seed}, {way:?}: {text}\n{why}");
+                eprintln!("{told}");
+                figures.differences.push(told);
+                return;
+            }
+        }
+    }
+    engines.forget_cells();
+}
+
+/// The simplest query found that still differs, and how.
+fn shrunk(engines: &Engines, mut question: Question, way: Way) -> (Question, String) {
+    let mut why = "it differs".to_owned();
+    let mut tried = 0;
+    'simpler: loop {
+        for simpler in question.simpler().into_iter().filter(|simpler| engines.is_valid(simpler)) {
+            tried += 1;
+            if tried > SIMPLER_MAX {
+                return (question, why);
+            }
+            let Some(expected) = engines.over_packets(&simpler) else { continue };
+            if way.reads_cells() {
+                engines.publish_cells(&simpler);
+            }
+            let found = engines.compare(&simpler, way, &expected);
+            engines.forget_cells();
+            if let Found::Different(how) = found {
+                (question, why) = (simpler, how);
+                continue 'simpler;
+            }
+        }
+        return (question, why);
+    }
+}

@@ -1,0 +1,277 @@
+//! Random expressions and conditions over the columns of a table, in our language and, where it has them, in DuckDB's.
+
+use serde_json::Value;
+use testkit::rng::Rng;
+
+use super::questions::literal;
+
+/// Something said in our language; `sql`: the same in DuckDB's.
+#[derive(Clone, Debug)]
+pub struct Said {
+    pub ours: String,
+    pub sql: Option<String>,
+}
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Whole,
+    Duration,
+    Bytes,
+    Time,
+    Text,
+    Bool,
+    Ip,
+}
+
+/// A column of which some tuple has a value.
+pub struct Column {
+    pub name: String,
+    pub kind: Kind,
+    /// Different ones, some of them.
+    pub values: Vec<Value>,
+}
+
+/// What a parser has found in a capture.
+pub struct Table {
+    pub parse: String,
+    pub columns: Vec<Column>,
+}
+
+/// Draws terms.
+pub struct Terms<'a> {
+    pub random: &'a mut Rng,
+    pub table: &'a Table,
+}
+
+const NUMBERS: &[Kind] = &[Kind::Whole, Kind::Duration, Kind::Bytes];
+
+impl Terms<'_> {
+    pub fn below(&mut self, n: usize) -> usize {
+        self.random.below(n as u64) as usize
+    }
+
+    pub fn chance(&mut self, percent: usize) -> bool {
+        self.below(100) < percent
+    }
+
+    pub fn one<T: Clone>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len())].clone()
+    }
+
+    fn column(&mut self, kinds: &[Kind]) -> Option<usize> {
+        let of_kind = |(_, column): &(usize, &Column)| kinds.contains(&column.kind);
+        let places = self.table.columns.iter().enumerate().filter(of_kind).map(|(place, _)| place);
+        let places: Vec<usize> = places.collect();
+        (!places.is_empty()).then(|| self.one(&places))
+    }
+
+    /// A column and one of its values.
+    fn valued(&mut self, kinds: &[Kind]) -> Option<(String, Kind, Value)> {
+        let place = self.column(kinds)?;
+        let column = &self.table.columns[place];
+        let value = column.values[self.random.below(column.values.len() as u64) as usize].clone();
+        Some((column.name.clone(), column.kind, value))
+    }
+
+    /// FROM or TO.
+    pub fn ends(&mut self) -> String {
+        let side = self.one(&["client", "server"]);
+        let word = if side == "client" { "FROM" } else { "TO" };
+        let values = |name: String| {
+            let column = self.table.columns.iter().find(|column| column.name == name);
+            column.map(|column| column.values.clone()).unwrap_or_default()
+        };
+        let (ips, ports) = (values(format!("{side}_ip")), values(format!("{side}_port")));
+        match (ips.is_empty(), ports.is_empty(), self.below(3)) {
+            (false, _, 0) => format!("{word} {}", text_of(&self.one(&ips))),
+            (_, false, 1) => format!("{word} *:{}", self.one(&ports)),
+            _ => format!("{word} 10.0.0.0/8"),
+        }
+    }
+
+    /// A whole number that is computed, and what kind of number it is.
+    fn number(&mut self) -> (Said, Kind) {
+        let Some((name, kind, value)) = self.valued(NUMBERS) else {
+            return (said("client_port", "CAST(client_port AS HUGEINT)"), Kind::Whole);
+        };
+        let sql = format!("CAST({name} AS HUGEINT)");
+        let plain = said(&name, &sql);
+        let n = 1 + self.below(9);
+        let computed = match self.below(12) {
+            0 => said(format!("{name} * {n}"), format!("{sql} * {n}")),
+            1 => said(format!("{name} / {n}"), format!("{sql} // {n}")),
+            2 => said(format!("coalesce({name}, {value})"), format!("coalesce({sql}, {value})")),
+            3 => {
+                let (condition, sql_of) = (self.condition(0), sql.clone());
+                let in_sql = condition.sql.map(|of| format!("CASE WHEN {of} THEN {sql_of} ELSE {value} END"));
+                Said { ours: format!("if({}, {name}, {value})", condition.ours), sql: in_sql }
+            }
+            4 | 5 => match self.valued(&[kind]) {
+                Some((other, ..)) => {
+                    let sign = self.one(&["+", "-"]);
+                    let other_sql = format!("CAST({other} AS HUGEINT)");
+                    said(format!("{name} {sign} {other}"), format!("{sql} {sign} {other_sql}"))
+                }
+                None => plain,
+            },
+            6 if kind == Kind::Whole => said(format!("{name} % {n}"), format!("{sql} % {n}")),
+            7 if kind == Kind::Whole => said(format!("trunc({name}, {n})"), format!("{sql} // {n} * {n}")),
+            8 => match self.valued(&[Kind::Text]) {
+                Some((text, ..)) => {
+                    return (said(format!("length({text})"), format!("length({text})")), Kind::Whole);
+                }
+                None => plain,
+            },
+            _ => plain,
+        };
+        (computed, kind)
+    }
+
+    /// Something to aggregate.
+    pub fn value(&mut self, place: usize) -> Said {
+        let (number, kind) = self.number();
+        let real = match self.below(12) {
+            0 if kind == Kind::Duration => Some((format!("({}) / 1ms", number.ours), "/ 1e6")),
+            0 | 1 if kind == Kind::Whole => Some((format!("({}) * 0.5", number.ours), "* 0.5::DOUBLE")),
+            _ => None,
+        };
+        let Said { ours, sql } = match real {
+            Some((ours, by)) => {
+                Said { ours, sql: number.sql.map(|sql| format!("CAST({sql} AS DOUBLE) {by}")) }
+            }
+            None => number,
+        };
+        let is_plain = ours.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        Said { ours: if is_plain { ours } else { format!("{ours} AS v{place}") }, sql }
+    }
+
+    /// Something to group by.
+    pub fn group(&mut self, place: usize) -> Said {
+        let computed = match self.below(10) {
+            0 => self.valued(&[Kind::Whole]).map(|(name, ..)| {
+                let n = 1 + self.below(5);
+                said(format!("{name} % {n}"), format!("CAST({name} AS HUGEINT) % {n}"))
+            }),
+            1 => self.valued(&[Kind::Text]).map(|(name, ..)| {
+                let (n, separator) = (self.one(&[1, 2, -1]), self.one(&["/", ".", " ", ":"]));
+                Said { ours: format!("split({name}, '{separator}', {n})"), sql: None }
+            }),
+            2 => self.valued(&[Kind::Text]).map(|(name, ..)| {
+                let function = self.one(&["lower", "upper"]);
+                said(format!("{function}({name})"), format!("{function}({name})"))
+            }),
+            3 => Some(said("trunc(ts_end, 250ms)", "epoch_ns(ts_end) // 250000000 * 250000000")),
+            4 => {
+                let condition = self.condition(0);
+                let sql = condition.sql.map(|sql| format!("CASE WHEN {sql} THEN 'yes' ELSE 'no' END"));
+                Some(Said { ours: format!("if({}, 'yes', 'no')", condition.ours), sql })
+            }
+            _ => None,
+        };
+        match computed {
+            Some(Said { ours, sql }) => Said { ours: format!("{ours} AS g{place}"), sql },
+            None => {
+                let kinds = [Kind::Text, Kind::Text, Kind::Ip, Kind::Bool, Kind::Whole, Kind::Bytes];
+                let name = self.valued(&kinds).map_or_else(|| "client_ip".into(), |(name, ..)| name);
+                said(&name, &name)
+            }
+        }
+    }
+
+    /// A condition.
+    pub fn condition(&mut self, depth: usize) -> Said {
+        if depth > 0 && self.chance(40) {
+            let (a, b) = (self.condition(depth - 1), self.condition(depth - 1));
+            return match self.below(3) {
+                0 => Said { ours: format!("not ({})", a.ours), sql: a.sql.map(|sql| format!("NOT ({sql})")) },
+                way => {
+                    let word = if way == 1 { "and" } else { "or" };
+                    let sql = a.sql.zip(b.sql).map(|(a, b)| format!("({a}) {word} ({b})"));
+                    Said { ours: format!("(({}) {word} ({}))", a.ours, b.ours), sql }
+                }
+            };
+        }
+        self.test()
+    }
+
+    fn test(&mut self) -> Said {
+        let kinds = [
+            Kind::Text,
+            Kind::Text,
+            Kind::Whole,
+            Kind::Duration,
+            Kind::Bytes,
+            Kind::Time,
+            Kind::Bool,
+            Kind::Ip,
+        ];
+        let kind = self.one(&kinds);
+        let Some((name, kind, value)) = self.valued(&[kind]) else { return said("id is not null", "true") };
+        if self.chance(8) {
+            let what = self.one(&["is null", "is not null"]);
+            return said(format!("{name} {what}"), format!("{name} {what}"));
+        }
+        let sign = self.one(&["=", "!=", "<", "<=", ">", ">="]);
+        match kind {
+            Kind::Text => self.text_test(&name, &value, sign),
+            Kind::Bool => said(format!("{name} = {value}"), format!("{name} = {value}")),
+            Kind::Ip => {
+                let sign = self.one(&["=", "!="]);
+                match self.one(&["", "/24", "/8"]) {
+                    "" => {
+                        let value = text_of(&value);
+                        said(format!("{name} {sign} {value}"), format!("{name} {sign} '{value}'"))
+                    }
+                    prefix if value.to_string().contains('.') => {
+                        Said { ours: format!("{name} {sign} {}{prefix}", text_of(&value)), sql: None }
+                    }
+                    _ => Said { ours: format!("{name} {sign} 2000::/3"), sql: None },
+                }
+            }
+            Kind::Time => said(format!("{name} {sign} {value}"), format!("epoch_ns({name}) {sign} {value}")),
+            Kind::Whole | Kind::Duration | Kind::Bytes if self.chance(40) => {
+                let (number, kind) = self.number();
+                match self.valued(&[kind]) {
+                    Some((other, ..)) => Said {
+                        ours: format!("{} {sign} {other}", number.ours),
+                        sql: number.sql.map(|sql| format!("{sql} {sign} CAST({other} AS HUGEINT)")),
+                    },
+                    None => said(format!("{name} {sign} {value}"), format!("{name} {sign} {value}")),
+                }
+            }
+            _ => said(format!("{name} {sign} {value}"), format!("{name} {sign} {value}")),
+        }
+    }
+
+    fn text_test(&mut self, name: &str, value: &Value, sign: &str) -> Said {
+        let (whole, text) = (literal(value), text_of(value));
+        let piece: String = text.chars().skip(self.below(3)).take(1 + self.below(4)).collect();
+        let piece = piece.replace('\'', "''");
+        let is_plain = !piece.contains(['%', '_', '\\']);
+        match self.below(6) {
+            0 if is_plain => {
+                let pattern =
+                    self.one(&[format!("%{piece}%"), format!("{piece}%"), format!("_{piece}%"), piece]);
+                let word = self.one(&["like", "ilike", "not like"]);
+                said(format!("{name} {word} '{pattern}'"), format!("{name} {word} '{pattern}'"))
+            }
+            1 => {
+                let other =
+                    self.valued(&[Kind::Text]).map_or_else(|| "'x'".into(), |(_, _, of)| literal(&of));
+                said(format!("{name} in ({whole}, {other})"), format!("{name} in ({whole}, {other})"))
+            }
+            2 => said(format!("length({name}) {sign} 5"), format!("length({name}) {sign} 5")),
+            _ => said(format!("{name} {sign} {whole}"), format!("{name} {sign} {whole}")),
+        }
+    }
+}
+
+fn said(ours: impl Into<String>, sql: impl Into<String>) -> Said {
+    Said { ours: ours.into(), sql: Some(sql.into()) }
+}
+
+/// What stands in a JSON text.
+fn text_of(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}

@@ -1,0 +1,174 @@
+//! Feedback: those who take what is published bound the rate of SAMPLE auto. They are the brokers, by what they have not acknowledged, and
+//! the readers, by what they tell in [`bus::progress`], since brokers acknowledge however far readers lag.
+
+mod control;
+mod taker;
+#[cfg(test)]
+mod tests;
+mod trail;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use ::bus::progress::{Note, Says, Watch};
+use ::bus::{Kafka, Producer, Target};
+use monitor::pressure::Ceiling;
+
+use control::Control;
+use taker::{Pace, Seen};
+use trail::Trail;
+
+/// So often it is looked.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// A reader that has told nothing for so long is gone.
+const GONE: Duration = Duration::from_secs(10);
+/// More readers are not heeded.
+const READERS_MAX: usize = 256;
+/// After this the topic of progress is looked for again, where it was lost; and so long it may take.
+const AGAIN: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(2));
+
+/// Who takes what is published.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Who {
+    /// The brokers.
+    Brokers,
+    /// A reader, by its name.
+    Reader(String),
+}
+
+/// That the ceiling has changed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Changed {
+    /// The highest rate from now on.
+    pub ceiling: f64,
+    /// Because of whom.
+    pub who: Who,
+}
+
+/// See the module's text.
+pub struct Feedback {
+    kafka: Kafka,
+    watch: Result<Watch, Duration>,
+    place: (Target, String, usize),
+    trail: Trail,
+    readers: BTreeMap<String, Reading>,
+    control: Control<Who>,
+    ceiling: Ceiling,
+    begun: Instant,
+    looked: Option<Duration>,
+}
+
+/// What a reader has told.
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    /// Where the partition ended when it was heard of first. Before it has come here, it reads what was before its time.
+    from: u64,
+    at: Option<u64>,
+    every: Duration,
+    heard: Duration,
+}
+
+impl Feedback {
+    /// Of who takes the records of a target, which is this partition of the topic.
+    #[must_use]
+    pub fn new(kafka: &Kafka, watch: Watch, target: Target, topic: &str, partition: i32) -> Feedback {
+        let place = (target, topic.to_owned(), usize::try_from(partition).unwrap_or(usize::MAX));
+        Feedback {
+            kafka: kafka.clone(),
+            watch: Ok(watch),
+            place,
+            trail: Trail::default(),
+            readers: BTreeMap::new(),
+            control: Control::new(Duration::ZERO),
+            ceiling: Ceiling::default(),
+            begun: Instant::now(),
+            looked: None,
+        }
+    }
+
+    /// What it bounds.
+    #[must_use]
+    pub fn ceiling(&self) -> Ceiling {
+        self.ceiling.clone()
+    }
+
+    /// Looks at all of them, if it is time to; `rate` is the rate in force.
+    pub fn look(&mut self, producer: &Producer, rate: impl FnOnce() -> f64) -> Option<Changed> {
+        let now = self.begun.elapsed();
+        if self.looked.is_some_and(|looked| now < looked + LOOK_EVERY) {
+            return None;
+        }
+        self.looked = Some(now);
+        if let Some(end) = producer.end(self.place.0) {
+            self.trail.note(now, end.cast_unsigned());
+        }
+        self.hear(now);
+        let mut all = vec![(Who::Brokers, Pace::Brokers, brokers(producer, now))];
+        all.extend(self.readers.iter().filter_map(|(name, reading)| {
+            let taken = reading.at.filter(|at| *at >= reading.from)?;
+            let (given, age) = (self.trail.end()?, self.trail.age(now, taken));
+            let seen = Seen { now, given, taken: taken.min(given), age, fill: 0.0 };
+            Some((Who::Reader(name.clone()), Pace::Reader(reading.every), seen))
+        }));
+        let who = self.control.look(now, rate(), &all)?;
+        let ceiling = self.control.ceiling();
+        self.ceiling.set(ceiling);
+        Some(Changed { ceiling, who })
+    }
+
+    /// Takes what readers have told.
+    fn hear(&mut self, now: Duration) {
+        if self.watch.as_ref().is_err_and(|lost| now >= *lost + AGAIN.0) {
+            self.watch = Watch::open(&self.kafka, AGAIN.1).map_err(|_| now);
+        }
+        while let Ok(watch) = &mut self.watch {
+            match watch.next() {
+                Ok(Some(note)) => self.note(now, &note),
+                Ok(None) => break,
+                Err(_) => self.watch = Err(now),
+            }
+        }
+        self.readers.retain(|_, reading| now < reading.heard + GONE);
+    }
+
+    fn note(&mut self, now: Duration, note: &Note) {
+        if note.topic != self.place.1 {
+            return;
+        }
+        if note.says == Says::Ended {
+            self.readers.remove(&note.reader);
+            return;
+        }
+        let is_known = self.readers.contains_key(&note.reader);
+        if !is_known && self.readers.len() == READERS_MAX {
+            return;
+        }
+        let at = note.at.get(self.place.2).copied().flatten().and_then(|at| u64::try_from(at).ok());
+        let (every, from) = (Duration::from_millis(note.every_ms), self.trail.end().unwrap_or(0));
+        let new = Reading { from, at, every, heard: now };
+        let reading = self.readers.entry(note.reader.clone()).or_insert(new);
+        *reading = Reading { from: reading.from, ..new };
+    }
+}
+
+/// What the brokers have acknowledged.
+fn brokers(producer: &Producer, now: Duration) -> Seen {
+    let counters = producer.counters();
+    Seen {
+        now,
+        given: counters.records,
+        taken: counters.records.saturating_sub(counters.in_flight),
+        age: counters.oldest.unwrap_or_default(),
+        fill: counters.in_flight_bytes as f64 / producer.bytes_max().max(1) as f64,
+    }
+}
+
+impl fmt::Display for Who {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Who::Brokers => f.write_str("Kafka"),
+            Who::Reader(name) => write!(f, "the query of {name}"),
+        }
+    }
+}
