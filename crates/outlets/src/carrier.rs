@@ -9,9 +9,9 @@ use sinks::ResultHead;
 use tuple::Batch;
 
 use crate::address::{Address, Scheme};
-use crate::outlets::{Limits, Refused, Rows, parts};
+use crate::outlets::{Limits, Refused, parts};
 use crate::queue::Item;
-use crate::worker::{Fault, Mapping, Message, Transport};
+use crate::worker::{Fault, Mapping, Message, Rows, Transport};
 
 /// See the module's text.
 pub struct Carrier {

@@ -8,8 +8,7 @@ use std::time::Duration;
 use bus::{BY_KEY, Error, Kafka, NewTopic, Producer, ProducerConfig, Target, Topics};
 
 use crate::address::Address;
-use crate::outlets::Rows;
-use crate::worker::{Fault, Message, Transport};
+use crate::worker::{Fault, Message, Rows, Transport};
 
 /// The topic, where the address names none.
 pub const TOPIC: &str = "netalytics.results";

@@ -20,7 +20,7 @@ use crate::redis::{Commands, Keys, Server};
 use crate::tally::{Loss, Tally};
 use crate::tcp::Tcp;
 use crate::webhook::{self, Batches};
-use crate::worker::{Mapping, Transport, Worker};
+use crate::worker::{Mapping, Rows, Transport, Worker};
 
 /// What bounds an outlet.
 #[derive(Clone, Copy, Debug)]
@@ -49,15 +49,6 @@ impl Default for Limits {
 /// An address that cannot be used, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused(pub String);
-
-/// Whose rows they are.
-#[derive(Clone, Debug)]
-pub struct Rows {
-    /// What people call the query or job.
-    pub of: String,
-    /// Begins the identifiers of messages: another run's are others.
-    pub run: u64,
-}
 
 /// See the module's text.
 pub struct Outlets {

@@ -10,6 +10,15 @@ use crate::backoff::Backoff;
 use crate::queue::{Item, Next, Queue};
 use crate::tally::{Loss, Tally};
 
+/// Whose rows they are.
+#[derive(Clone, Debug)]
+pub struct Rows {
+    /// What people call the query or job.
+    pub of: String,
+    /// Begins the identifiers of messages: another run's are others.
+    pub run: u64,
+}
+
 /// A message on its way.
 #[derive(Clone)]
 pub struct Message {
