@@ -321,14 +321,14 @@ impl Running {
 
     /// Sets the panes aside that windows before `open` hold; says how many windows that closes early at most.
     fn set_aside(&mut self, open: i128) -> i128 {
+        let Some(windows) = self.windows else { return 0 };
         let next = self.next.unwrap_or(i128::MIN);
-        let (Some(windows), true) = (self.windows, open > next) else { return 0 };
         let first = self.panes.first_key_value().map_or(open, |(pane, _)| windows.first_of(*pane).max(next));
         while let Some(entry) = self.panes.first_entry().filter(|e| windows.first_of(*e.key()) < open) {
             let (at, pane) = entry.remove_entry();
             self.put_aside(at, pane);
         }
-        self.next = Some(open);
+        self.next = Some(open.max(next));
         (open - first).max(0)
     }
 

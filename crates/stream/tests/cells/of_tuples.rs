@@ -228,7 +228,9 @@ proptest! {
     ) {
         use plan::Aggregate::{Cdf, Distinct, Hist, Max, Min, Quantile, Sum};
         let quantiles = [0.0, 0.1, 0.5, 0.9, 1.0].map(Quantile);
-        let mut all = vec![Min, Max, Sum, Distinct(crate::tuples::column(value))];
+        let mut all = vec![Min, Max, Distinct(crate::tuples::column(value))];
+        // What is left of real numbers of all sizes that cancel out depends on their order.
+        all.extend((value != RATIO).then_some(Sum));
         all.extend(quantiles);
         all.extend(if fine { vec![] } else { vec![Hist, Cdf] });
         let p = crate::tuples::pipeline(Some(value), &[], all);

@@ -125,3 +125,28 @@ fn windows_that_slide_wait_for_their_own_end_only() {
         assert_eq!(worker.promise_ms(0, watermark_s * second), promise, "{watermark_s}");
     }
 }
+
+/// Where panes had no room and left early, tuples of their later windows make such a pane anew: it leaves with its windows, too.
+#[test]
+fn what_comes_for_a_pane_that_has_left_early_leaves_before_it_is_promised() {
+    let ms = 1_000_000;
+    let window = Window { size_ns: 6 * ms, slide_ns: 2 * ms, lateness_ns: 0 };
+    let flow =
+        dataflow(vec![Pipeline { window: Some(window), ..pipeline(None, &[], vec![Aggregate::Count]) }]);
+    let mut worker = Engine::worker(&flow, Config { panes_max: 2, ..Config::default() });
+    for time in [20, 24, 28, 18, 26, 22, 21] {
+        let tuples = [Row { ts_end: time * ms, ..Row::default() }];
+        worker.push(0, &batch_of(&flow.inputs[0].schema, &tuples), &mut Vec::new());
+    }
+    assert_eq!(worker.counters().windows_forced, 3);
+    let table = worker.cell_table(0).clone();
+    let part = worker.detach(23 * ms).expect("panes that are over");
+    let told = rows(&table, &worker.cells(&part, 23 * ms).remove(0));
+    let sum: i64 =
+        told.iter().map(|row| if let Value::Long(n) = row[place(&table, "tuples")] { n } else { 0 }).sum();
+    assert_eq!(
+        (worker.promise_ms(0, 23 * ms), sum),
+        (21, 4),
+        "18, 20, 22 and the one that came for 20 again"
+    );
+}
