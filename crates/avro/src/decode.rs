@@ -32,6 +32,8 @@ pub struct Decoder {
     columns: Vec<Column>,
     names: Vec<String>,
     rows: usize,
+    /// How many columns every datum had so far at least.
+    told: usize,
 }
 
 impl Decoder {
@@ -51,6 +53,7 @@ impl Decoder {
             names: schema.fields().iter().map(|field| field.name().clone()).collect(),
             schema: Arc::new(schema.project(&places).expect("places of the schema")),
             rows: 0,
+            told: kinds.len(),
         })
     }
 
@@ -66,7 +69,14 @@ impl Decoder {
         self.rows
     }
 
-    /// Takes a datum. Bytes behind its last field are of fields that a later version has.
+    /// Columns that are wanted, and that some datum did not have, since it is of an earlier version.
+    pub fn lacking(&self) -> impl Iterator<Item = &str> {
+        let named = self.columns.iter().zip(&self.names).skip(self.told);
+        named.filter(|(column, _)| !matches!(column.values, Values::Passed)).map(|(_, name)| name.as_str())
+    }
+
+    /// Takes a datum. Bytes behind its last field are of fields that a later version has; one that ends behind some field is of an
+    /// earlier one, and says nothing of the others.
     ///
     /// # Errors
     /// When it is malformed: it is passed over as a whole.
@@ -74,6 +84,11 @@ impl Decoder {
         let mut input = Input::new(datum);
         for place in 0..self.columns.len() {
             let at = input.at;
+            if at == datum.len() && place > 0 {
+                self.columns[place..].iter_mut().for_each(Column::pass);
+                self.told = self.told.min(place);
+                break;
+            }
             if let Err(fault) = self.columns[place].take(&mut input) {
                 self.columns.iter_mut().for_each(|column| column.truncate(self.rows));
                 return Err(Malformed { field: self.names[place].clone(), at, fault });
@@ -142,14 +157,22 @@ impl Column {
             other => return Err(Fault::Branch(other)),
         };
         if !is_value {
-            self.null();
-        } else {
-            self.value(input)?;
+            self.pass();
+            return Ok(());
         }
+        self.value(input)?;
         if !matches!(self.values, Values::Passed) {
-            self.valid.append(is_value);
+            self.valid.append(true);
         }
         Ok(())
+    }
+
+    /// The datum says nothing of it.
+    fn pass(&mut self) {
+        self.null();
+        if !matches!(self.values, Values::Passed) {
+            self.valid.append(false);
+        }
     }
 
     fn null(&mut self) {

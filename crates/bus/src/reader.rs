@@ -194,6 +194,16 @@ impl Reader {
         self.consumer.context().trouble.reason()
     }
 
+    /// Asks the brokers whether they are there.
+    ///
+    /// # Errors
+    /// When none of them answers in time.
+    pub fn is_answered(&self, limit: Duration) -> Result<(), Error> {
+        let topic = self.lanes.first().map(|lane| lane.part.topic.as_str());
+        let answer = self.consumer.fetch_metadata(topic, limit);
+        answer.map(drop).map_err(|_| self.kafka.unreachable(&self.consumer.context().trouble))
+    }
+
     /// What comes next of a part; waits for it at most so long.
     ///
     /// # Errors

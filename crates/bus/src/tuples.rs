@@ -130,6 +130,11 @@ impl Decoder {
         self.records.rows()
     }
 
+    /// Columns that are wanted, and that some publisher of an earlier version does not know.
+    pub fn lacking(&self) -> impl Iterator<Item = &str> {
+        self.records.lacking()
+    }
+
     /// The tuples of what was taken; begins again with none.
     ///
     /// # Panics

@@ -106,12 +106,13 @@ impl Cluster {
         };
         let tasks = sum(|_| true);
         let at_work = sum(|name| matches!(name, "RUNNING" | "FINISHED"));
-        let was_restarted = found["timestamps"]["RESTARTING"].as_u64().is_some_and(|ms| ms > 0);
+        let since_ms = found["timestamps"]["RESTARTING"].as_u64().filter(|ms| *ms > 0);
+        let restarting = || State::Restarting { why: self.why(job), since_ms };
         Ok(Some(match State::of(word) {
             // A job "runs" also while its tasks wait for somebody to run them.
-            State::Running if at_work < tasks && was_restarted => State::Restarting { why: self.why(job) },
+            State::Running if at_work < tasks && since_ms.is_some() => restarting(),
             State::Running if at_work < tasks => State::Starting { at_work, tasks },
-            State::Restarting { .. } => State::Restarting { why: self.why(job) },
+            State::Restarting { .. } => restarting(),
             State::Failed { .. } => State::Failed { why: self.why(job) },
             state => state,
         }))

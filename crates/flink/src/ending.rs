@@ -8,7 +8,7 @@ use crate::cluster::{Cluster, Stop};
 use crate::error::{Error, StatementError};
 use crate::gateway::Again;
 use crate::job::Job;
-use crate::said::{Lacking, Said};
+use crate::said::{Cause, Said};
 use crate::state::State;
 
 /// So long it takes effect to be asked to end, before it is asked again.
@@ -90,7 +90,7 @@ impl Job {
             };
             match asked {
                 Ok(path) => savepoint = path.or(savepoint),
-                Err(Error::Statement(error)) if error.said.lacking == Some(Lacking::SavepointDirectory) => {
+                Err(Error::Statement(error)) if error.said.cause == Some(Cause::NoSavepointDirectory) => {
                     return Err(Error::Statement(error));
                 }
                 Err(error) => why = Some(error),

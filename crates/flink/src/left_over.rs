@@ -26,6 +26,8 @@ pub struct Ended {
 pub struct LeftOver {
     /// Jobs whose process has ended: they were ended, too.
     pub ended: Vec<Ended>,
+    /// Jobs of processes that have ended, which had ended before, too.
+    pub over: Vec<JobName>,
     /// Jobs of processes that cannot be seen from here: nothing was done about them.
     pub elsewhere: Vec<(String, JobName)>,
 }
@@ -38,10 +40,11 @@ impl Gateway {
     pub fn end_left_over(self: &Arc<Gateway>, machine: &Machine) -> Result<LeftOver, Error> {
         let mut found = LeftOver::default();
         for shown in self.jobs()? {
-            let name = JobName::parse(&shown.name).filter(|_| !shown.state.is_over());
-            let Some(name) = name else { continue };
+            let Some(name) = JobName::parse(&shown.name) else { continue };
             match machine.fate(&name.owner) {
                 Fate::Lives => {}
+                Fate::Ended if shown.state.is_over() => found.over.push(name),
+                Fate::Unseen if shown.state.is_over() => {}
                 Fate::Unseen => found.elsewhere.push((shown.id, name)),
                 Fate::Ended => {
                     let outcome = Job::known(self, &shown.id, &shown.name).and_then(|job| job.cancel());

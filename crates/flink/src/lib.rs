@@ -40,6 +40,6 @@ pub use options::{Authorization, Options};
 pub use process::{Fate, Machine};
 pub use progress::Progress;
 pub use rows::Rows;
-pub use said::{Lacking, Place, Said};
+pub use said::{Cause, Place, Said};
 pub use state::State;
 pub use version::{OLDEST, Version};

@@ -23,6 +23,8 @@ pub struct Progress {
     pub source_watermark_ms: Option<i64>,
     /// What has come through to the last of all operators: results up to here are done, but for their commit.
     pub result_watermark_ms: Option<i64>,
+    /// Rows that came behind the watermark of a window and were dropped, since the job was started last.
+    pub rows_late: Option<u64>,
     /// The share of time that the busiest operator works.
     pub busy: Option<f64>,
     /// The share of time that an operator waits for the next one, at most.
@@ -55,7 +57,7 @@ fn last(name: &str) -> &str {
 fn is_wanted(name: &str) -> bool {
     let is_own = |name: &str| name.bytes().filter(|byte| *byte == b'.').count() == 1;
     match last(name) {
-        "pendingRecords" | "currentInputWatermark" => true,
+        "pendingRecords" | "currentInputWatermark" | "numLateRecordsDropped" => true,
         "currentOutputWatermark" | "numRecordsIn" => name.contains("Source__"),
         "busyTimeMsPerSecond" | "backPressuredTimeMsPerSecond" => is_own(name),
         _ => false,
@@ -91,7 +93,8 @@ impl Progress {
             let is_it = move |name: &str| last(name) == wanted && name.contains("Source__") == of_source;
             metrics.iter().filter(move |(name, _)| is_it(name)).map(|(_, value)| *value)
         };
-        let total = |wanted| all(wanted, true).reduce(|a, b| a + b).map(|sum| sum as u64);
+        let sum = |wanted, of_source| all(wanted, of_source).reduce(|a, b| a + b).map(|sum| sum as u64);
+        let total = |wanted| sum(wanted, true);
         // Each operator's; one that has seen none yet says the least of all numbers.
         let least = |values: &mut dyn Iterator<Item = f64>| {
             values.reduce(f64::min).filter(|value| *value > i64::MIN as f64).map(|value| value as i64)
@@ -102,6 +105,7 @@ impl Progress {
             records_pending: total("pendingRecords"),
             source_watermark_ms: least(&mut all("currentOutputWatermark", true)),
             result_watermark_ms: least(&mut all("currentInputWatermark", false)),
+            rows_late: sum("numLateRecordsDropped", false),
             busy: share("busyTimeMsPerSecond"),
             back_pressure: share("backPressuredTimeMsPerSecond"),
         }
@@ -127,6 +131,8 @@ mod tests {
             ("1.Source__ks[64].currentOutputWatermark", 39_000.0),
             ("0.currentInputWatermark", 38_499.0),
             ("0.m[70]__Writer.currentInputWatermark", 38_000.0),
+            ("0.GlobalWindowAggregate[72].numLateRecordsDropped", 2.0),
+            ("0.GlobalWindowAggregate[76].numLateRecordsDropped", 1.0),
             ("0.busyTimeMsPerSecond", 851.0),
             ("1.busyTimeMsPerSecond", 2_000.0),
             ("0.backPressuredTimeMsPerSecond", 0.0),
@@ -136,6 +142,7 @@ mod tests {
             records_pending: Some(12),
             source_watermark_ms: Some(38_499),
             result_watermark_ms: Some(38_000),
+            rows_late: Some(3),
             busy: Some(1.0),
             back_pressure: Some(0.0),
         };

@@ -1,7 +1,11 @@
 //! What Flink says is a Java stack of hundreds of lines, of which one matters: what the innermost cause says. It becomes a sentence
-//! here, with the place in the statement that it names, and with what to do where a jar is missing.
+//! here, with the place in the statement that it names, and with what to do where that is known.
+
+mod cause;
 
 use std::fmt;
+
+pub use cause::Cause;
 
 /// Longest sentence, in characters.
 const LONGEST: usize = 500;
@@ -13,8 +17,8 @@ pub struct Said {
     pub sentence: String,
     /// Where in the statement.
     pub place: Option<Place>,
-    /// What Flink was not given.
-    pub lacking: Option<Lacking>,
+    /// What is behind it, where that is known.
+    pub cause: Option<Cause>,
 }
 
 /// A place in a statement; both count from one.
@@ -26,56 +30,10 @@ pub struct Place {
     pub column: u32,
 }
 
-/// A part that Flink does not bring along.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lacking {
-    /// The connector for Kafka.
-    Kafka,
-    /// The format Avro.
-    Avro,
-    /// A directory for savepoints, without which a job cannot be drained.
-    SavepointDirectory,
-}
-
-impl Lacking {
-    fn of(text: &str) -> Option<Lacking> {
-        let is_class = text.contains("ClassNotFoundException") || text.contains("NoClassDefFoundError");
-        let lacks = |factory: &str, package: &str| {
-            text.contains(&format!("any factory for identifier '{factory}'"))
-                || is_class && text.contains(package)
-        };
-        if lacks("kafka", "org.apache.flink.connector.kafka") {
-            Some(Lacking::Kafka)
-        } else if lacks("avro", "org.apache.flink.formats.avro") {
-            Some(Lacking::Avro)
-        } else if text.contains("savepoint-dir") || text.contains("state.savepoints.dir") {
-            Some(Lacking::SavepointDirectory)
-        } else {
-            None
-        }
-    }
-
-    /// What to do about it.
-    #[must_use]
-    pub fn remedy(self) -> &'static str {
-        match self {
-            Lacking::Kafka => {
-                "this Flink has no connector for Kafka: put flink-sql-connector-kafka-VERSION.jar (as 5.0.0-2.2 for Flink 2.2) into lib/ of the gateway, the JobManager and every TaskManager, and start them again"
-            }
-            Lacking::Avro => {
-                "this Flink cannot read Avro: put flink-sql-avro-VERSION.jar (Flink's own version) into lib/ of the gateway, the JobManager and every TaskManager, and start them again"
-            }
-            Lacking::SavepointDirectory => {
-                "this Flink has no directory for savepoints, without which no job can be drained: set execution.checkpointing.savepoint-dir (before Flink 1.20: state.savepoints.dir)"
-            }
-        }
-    }
-}
-
 impl fmt::Display for Said {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.lacking {
-            Some(lacking) => write!(f, "{} ({})", lacking.remedy(), self.sentence),
+        match self.cause {
+            Some(cause) => write!(f, "{} ({})", cause.remedy(), self.sentence),
             None => f.write_str(&self.sentence),
         }
     }
@@ -90,7 +48,7 @@ impl Said {
         Said {
             sentence: short(&last.unwrap_or_else(|| "it says nothing of the cause".into())),
             place: causes.iter().rev().find_map(|cause| place(cause)),
-            lacking: Lacking::of(text),
+            cause: Cause::of(text),
         }
     }
 }

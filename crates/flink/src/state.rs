@@ -18,6 +18,8 @@ pub enum State {
     Restarting {
         /// What failed, where Flink's REST API can be asked.
         why: Option<Said>,
+        /// When it began to, in milliseconds since 1970, by the cluster's clock; likewise.
+        since_ms: Option<u64>,
     },
     /// It is being ended.
     Ending,
@@ -39,7 +41,7 @@ impl State {
     pub(crate) fn of(word: &str) -> State {
         match word {
             "RUNNING" => State::Running,
-            "RESTARTING" | "SUSPENDED" => State::Restarting { why: None },
+            "RESTARTING" | "SUSPENDED" => State::Restarting { why: None, since_ms: None },
             "FAILING" | "CANCELLING" => State::Ending,
             "FINISHED" => State::Finished,
             "FAILED" => State::Failed { why: None },

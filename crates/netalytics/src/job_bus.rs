@@ -34,7 +34,7 @@ impl JobBus {
             partitions: PARTITIONS,
             replication: None,
             retention: Some(KEPT),
-            settings: Vec::new(),
+            settings: crossing::settings(),
         };
         for topic in &wanted.topics {
             there.create(topic, &new)?;
@@ -122,6 +122,10 @@ impl Merge for Merges {
                 Merged::Failed(problem.unwrap_or_else(|| "it ended by itself".into()))
             }
         }
+    }
+
+    fn note(&mut self) -> Option<String> {
+        self.feed.notes().pop()
     }
 
     fn come_to_the_end(&mut self) {

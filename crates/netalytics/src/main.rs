@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod asserting;
+mod away_notice;
 mod color;
 mod commands;
 mod comparing;

@@ -1,6 +1,9 @@
 //! Flink merges what was published: a job of its SQL Gateway, looked after from here until it has ended. Nothing of it is left behind: it is
 //! ended with us, and what a crash of ours left is ended by the next start.
 
+mod restarts;
+mod watch;
+
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use bus::progress::{GroupTeller, Teller};
-use bus::{Group, Kafka, NewTopic, Topics};
+use bus::{Error, Group, Kafka, NewTopic, Topics, tuples};
 use flink::{Authorization, Gateway, JobName, Machine, Options, State};
 use plan::{Bounds, Plan};
-use runner::bus::{MergedFeed, Merges, Merging, Reach, SILENCE, Until, Work, merged};
+use runner::bus::{MergedFeed, Merges, Merging, Reach, Read, SILENCE, Until, Waking, Work, merged, settings};
 use stream::cells::Origin;
 use stream::flink_sql::{self, End, From, Job, Source, Start, Unprintable};
 use stream::{Config, Engine};
@@ -19,13 +22,15 @@ use stream::{Config, Engine};
 use crate::failure::wrong_flags;
 use crate::flags::bus::FlinkFlags;
 use crate::{kafka, output};
+use restarts::{Restarts, Verdict};
+use watch::{Seen, Watch};
 
 /// Where the header is that Flink, or who stands before it, lets us in by: a password has no place among flags.
 const AUTHORIZATION: &str = "NETALYTICS_FLINK_AUTHORIZATION";
-/// So often a job is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(300);
-/// So often in a row a job may start again for one reason before it is given up.
-const AGAIN_MAX: usize = 5;
+/// So long nobody may tell how the job does before that is said.
+const UNHEARD: Duration = Duration::from_secs(10);
+/// So often it is asked how far a job has read.
+const ASK_EVERY: Duration = Duration::from_millis(300);
 /// How long what was merged is kept, should nobody delete it.
 const KEPT: Duration = Duration::from_secs(3600);
 /// How long transactions may be open that nobody ends; brokers allow 15 minutes unless they are told otherwise.
@@ -47,25 +52,41 @@ pub struct Wanted<'a> {
     pub bounds: Bounds,
     /// How far.
     pub reach: Reach,
+    /// The share of their traffic that the captures lack.
+    pub lost: f64,
 }
 
 /// A job on the cluster that is ours.
 struct Merge {
     /// Tells publishers how far Flink has come.
     _progress: Option<GroupTeller>,
-    gateway: Arc<Gateway>,
+    kafka: Kafka,
     job: flink::Job,
-    there: Topics,
+    there: Arc<Topics>,
+    /// What it merges to.
     topics: Vec<String>,
     /// What it reads, and the group by which it tells how far.
-    read: Vec<String>,
+    sources: Vec<Read>,
     group: Group,
-    looked: Option<Instant>,
     /// When it was asked last how far it has read.
     asked: Option<Instant>,
     work: Work,
-    /// Why it started again, and how often for that reason.
-    again: (String, usize),
+    watch: Watch,
+    restarts: Restarts,
+    late: u64,
+    heard: Instant,
+    hearing: Hearing,
+    notes: Vec<String>,
+}
+
+/// Whether somebody tells how the job does.
+#[derive(Clone, PartialEq, Eq)]
+enum Hearing {
+    Told,
+    /// Nobody did when we looked last; why.
+    Missed(String),
+    /// That was told.
+    Untold,
 }
 
 /// Prints the job's statements.
@@ -129,11 +150,11 @@ pub fn start(
         ..Options::default()
     };
     let gateway = Arc::new(Gateway::open(url, options)?);
-    let there = Topics::connect(kafka, kafka::PATIENCE)?;
+    let there = Arc::new(Topics::connect(kafka, kafka::PATIENCE)?);
     end_left_over(&gateway, &machine, &there)?;
     let tell = |teller| GroupTeller::start(kafka, &job.group, wanted.from.topics(), teller, kafka::PATIENCE);
     let progress = progress.map(tell).transpose()?;
-    let new = NewTopic { partitions: 1, replication: None, retention: Some(KEPT), settings: Vec::new() };
+    let new = NewTopic { partitions: 1, replication: None, retention: Some(KEPT), settings: settings() };
     for topic in &job.merged {
         there.create(topic, &new)?;
     }
@@ -142,23 +163,29 @@ pub fn start(
     let started = started.and_then(|()| flink::Job::start(&gateway, &name, insert));
     let started = started.inspect_err(|_| delete(&there, &job.merged))?;
     let topics = job.merged.clone();
-    let (From::Tuples(read) | From::Cells(read)) = &wanted.from;
-    let read = read.iter().map(|source| source.topic.clone()).collect();
     let group = Group::new(kafka, &job.group, kafka::PATIENCE)?;
+    let mut engine = Engine::new(&wanted.plan.dataflow, wanted.config.clone());
+    engine.set_capture_loss(wanted.lost);
+    let sources = sources(wanted, &engine);
+    let read = sources.iter().map(|source| source.topic.clone()).collect();
+    let watch = Watch::start(&started, &there, read).context("no more threads")?;
     let merge = Merge {
         _progress: progress,
-        gateway,
+        kafka: kafka.clone(),
         job: started,
         there,
         topics,
-        read,
+        sources,
         group,
-        looked: None,
         asked: None,
         work: Work::Going,
-        again: (String::new(), 0),
+        watch,
+        restarts: Restarts::default(),
+        late: 0,
+        heard: Instant::now(),
+        hearing: Hearing::Told,
+        notes: Vec::new(),
     };
-    let engine = Engine::new(&wanted.plan.dataflow, wanted.config.clone());
     // What is live has the time of this clock, about.
     let time = match (wanted.reach, wanted.plan.monitor.limit.nanos) {
         (Reach::Live(_), Some(ns)) => {
@@ -187,6 +214,22 @@ pub fn source(topic: &str, lateness_ns: i64) -> Source {
     Source { topic: topic.to_owned(), lateness_ms: lateness_ns.div_euclid(1_000_000) }
 }
 
+/// The topics that a job reads.
+fn sources(wanted: &Wanted<'_>, engine: &Engine) -> Vec<Read> {
+    let read =
+        |source: &Source, schema, millisecond| Read { topic: source.topic.clone(), schema, millisecond };
+    match &wanted.from {
+        From::Cells(all) => {
+            let schema = |pipeline| engine.cell_table(pipeline).arrow(Origin::Sent);
+            all.iter().enumerate().map(|(pipeline, of)| read(of, schema(pipeline), 1)).collect()
+        }
+        From::Tuples(all) => {
+            let both = all.iter().zip(&wanted.plan.dataflow.inputs);
+            both.map(|(of, input)| read(of, tuples::record_schema(&input.schema), 1_000_000)).collect()
+        }
+    }
+}
+
 /// Ends the jobs that a crash of ours has left, and deletes what they merged.
 fn end_left_over(gateway: &Arc<Gateway>, machine: &Machine, there: &Topics) -> anyhow::Result<()> {
     let found = gateway.end_left_over(machine)?;
@@ -195,86 +238,155 @@ fn end_left_over(gateway: &Arc<Gateway>, machine: &Machine, there: &Topics) -> a
             "note: ended Flink's job {}, which a netalytics that is gone had left",
             ended.name
         ));
-        let topics: Vec<String> = there.list()?.into_keys().collect();
-        let prefix = merged(&ended.name.job);
-        delete(there, topics.iter().filter(|topic| topic.starts_with(&prefix)));
+    }
+    // A job may have ended by itself behind whom it was for.
+    let gone = found.ended.iter().map(|ended| &ended.name).chain(&found.over);
+    let prefixes: Vec<String> = gone.map(|name| merged(&name.job)).collect();
+    if !prefixes.is_empty() {
+        let topics = there.list()?.into_keys();
+        let left: Vec<String> =
+            topics.filter(|topic| prefixes.iter().any(|prefix| topic.starts_with(prefix))).collect();
+        delete(there, &left);
     }
     Ok(())
 }
 
 fn delete<'t>(there: &Topics, topics: impl IntoIterator<Item = &'t String>) {
     for topic in topics {
-        if let Err(why) = there.delete(topic) {
-            output::complain(&format!("note: topic {topic} is left: {why}"));
+        let Err(why) = there.delete(topic) else { continue };
+        output::complain(&format!("note: topic {topic} is left: {why}"));
+        if matches!(why, Error::Unreachable { .. }) {
+            // The others, too.
+            return;
         }
     }
 }
 
 impl Merging for Merge {
     fn look(&mut self) -> Work {
-        if self.work != Work::Going || self.looked.is_some_and(|at| at.elapsed() < LOOK_EVERY) {
-            return self.work.clone();
+        while self.work == Work::Going
+            && let Some(seen) = self.watch.next()
+        {
+            self.see(seen);
         }
-        self.looked = Some(Instant::now());
-        self.work = match self.job.state() {
-            Ok(State::Finished) => Work::Done,
-            Ok(State::Failed { why }) => {
-                Work::Failed(why.map_or_else(|| "the job has failed".into(), |why| why.to_string()))
-            }
-            Ok(State::Cancelled) => Work::Failed("somebody has cancelled the job".into()),
-            Ok(State::Gone) => Work::Failed("the cluster knows the job no more".into()),
-            Ok(State::Restarting { why }) => {
-                self.begins_again(why.map(|why| why.to_string()).unwrap_or_default())
-            }
-            // While the gateway is away the job goes on.
-            Ok(State::Starting { .. } | State::Running | State::Ending) | Err(_) => Work::Going,
-        };
+        if let Hearing::Missed(why) = &self.hearing
+            && self.heard.elapsed() > UNHEARD
+        {
+            self.notes
+                .push(format!("nobody tells how Flink's job does ({why}); what it merges is still taken"));
+            self.hearing = Hearing::Untold;
+        }
         self.work.clone()
     }
 
     fn has_read_all(&mut self) -> bool {
-        if self.asked.is_some_and(|at| at.elapsed() < LOOK_EVERY) {
+        if self.asked.is_some_and(|at| at.elapsed() < ASK_EVERY) {
             return false;
         }
         self.asked = Some(Instant::now());
-        self.read.iter().all(|topic| self.has_read(topic).unwrap_or(false))
+        self.sources.iter().all(|of| self.has_read(&of.topic).unwrap_or(false))
     }
 
     fn drain(&mut self) {
         if self.work != Work::Going {
             return;
         }
-        self.work = match self.job.stop_with_drain() {
-            Ok(_) => Work::Done,
+        let awake = Waking::start(&self.kafka, &self.there, &self.sources);
+        if let Err(why @ (Error::Unreachable { .. } | Error::NotFlushed { .. })) = &awake {
+            // Without brokers Flink has nobody to give it to.
+            self.work = Work::Failed(format!("the last windows are missing: {why}"));
+            return;
+        }
+        if let Err(why) = &awake {
+            self.notes.push(format!(
+                "where publishers have been silent for {} s the last windows are missing: {why}",
+                SILENCE.as_secs()
+            ));
+        }
+        self.work = match self.job.stop_with_drain().map(|drained| drained.state) {
+            Ok(State::Finished) => Work::Done,
+            Ok(state) => over(state).unwrap_or(Work::Done),
             Err(why) => Work::Failed(why.to_string()),
         };
     }
+
+    fn late(&self) -> u64 {
+        self.late
+    }
+
+    fn notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
+    }
+}
+
+/// What is to be said of a job that is over; `None`: it is not.
+fn over(state: State) -> Option<Work> {
+    Some(match state {
+        State::Finished => Work::Done,
+        State::Failed { why } => {
+            Work::Failed(why.map_or_else(|| "the job has failed".into(), |why| why.to_string()))
+        }
+        State::Cancelled => Work::Failed("somebody has cancelled the job".into()),
+        State::Gone => Work::Failed("the cluster knows the job no more".into()),
+        _ => return None,
+    })
 }
 
 impl Merge {
-    fn has_read(&self, topic: &str) -> Result<bool, bus::Error> {
+    fn has_read(&self, topic: &str) -> Result<bool, Error> {
         let ranges = self.there.offsets(topic)?;
         let told = self.group.committed(topic, ranges.len() as i32)?;
         let is_read = |(range, told): (&Range<i64>, Option<i64>)| range.is_empty() || told >= Some(range.end);
         Ok(ranges.iter().zip(told).all(is_read))
     }
 
-    /// It fails and starts again by itself: told once, and given up where the reason stays.
-    fn begins_again(&mut self, why: String) -> Work {
-        if self.again.0 != why {
-            output::complain(&format!("note: Flink starts the job again: {why}"));
-            if why.contains("minBucketMemorySize") {
-                output::complain(
-                    "note: a slot of Flink has too little managed memory for this query: taskmanager.memory.managed.size gives more, \
-                     taskmanager.numberOfTaskSlots makes fewer of them",
-                );
+    fn see(&mut self, seen: Seen) {
+        let state = match seen {
+            Seen::State(state) => state,
+            Seen::Late(late) => {
+                self.late = self.late.max(late);
+                return;
             }
-            self.again = (why, 0);
+            Seen::Deleted(topic) => {
+                self.work = Work::Failed(Error::NoTopic(topic).to_string());
+                return;
+            }
+            // While nobody can be asked the job goes on.
+            Seen::Nobody(why) => {
+                if self.hearing != Hearing::Untold {
+                    self.hearing = Hearing::Missed(why.to_string());
+                }
+                return;
+            }
+        };
+        self.heard = Instant::now();
+        if std::mem::replace(&mut self.hearing, Hearing::Told) == Hearing::Untold {
+            self.notes.push("Flink tells again how its job does".into());
         }
-        self.again.1 += 1;
-        match self.again.1 {
-            AGAIN_MAX.. => Work::Failed(self.again.0.clone()),
-            _ => Work::Going,
+        let verdict = match state {
+            State::Restarting { why, since_ms } => {
+                let why = why.map(|why| why.to_string()).unwrap_or_default();
+                self.restarts.down(why, since_ms, Instant::now())
+            }
+            State::Running => self.restarts.up(Instant::now()),
+            State::Starting { .. } | State::Ending => Verdict::Nothing,
+            state => {
+                self.work = over(state).unwrap_or(Work::Going);
+                Verdict::Nothing
+            }
+        };
+        match verdict {
+            Verdict::Nothing => {}
+            Verdict::Tell(note) => {
+                let lacks_memory = note.contains("minBucketMemorySize");
+                self.notes.push(note);
+                self.notes.extend(lacks_memory.then(|| {
+                    "a slot of Flink has too little managed memory for this query: taskmanager.memory.managed.size gives more, \
+                     taskmanager.numberOfTaskSlots makes fewer of them"
+                        .into()
+                }));
+            }
+            Verdict::GiveUp(why) => self.work = Work::Failed(why),
         }
     }
 }
@@ -287,6 +399,5 @@ impl Drop for Merge {
             output::complain(&format!("note: Flink's job {} may still run: {why}", self.job.id()));
         }
         delete(&self.there, &self.topics);
-        let _ = &self.gateway;
     }
 }

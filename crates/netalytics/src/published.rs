@@ -1,9 +1,10 @@
 //! A query asked of what others have published to Kafka: which topics answer it, from where on, and who merges.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bus::lanes::Lanes;
-use bus::lanes::log::{Log, Standing};
+use bus::lanes::log::{Capture, Log, Standing};
 use bus::progress::{TOLD_EVERY, Teller};
 use bus::{Kafka, Part, Reader, Topics, Until, tuples};
 use monitor::Step;
@@ -37,6 +38,8 @@ pub struct Answering {
     bounds: Bounds,
     /// How far it goes.
     pub reach: Reach,
+    /// The share of their traffic that the captures lack of those who have published it and are done.
+    lost: f64,
 }
 
 /// A topic, and what the query has of it.
@@ -85,6 +88,8 @@ pub fn open(
         None => of_tuples(&plan, &there)?,
     };
     find_live(&mut topics, log, now_ms);
+    let since_ms = bounds.since_ns.map(|ns| ns.div_euclid(1_000_000));
+    let lost = since_ms.map_or(0.0, |since_ms| lost(log, &topics, since_ms));
     let plan = if is_tuples {
         query.sample = sample(&query.sample, log, &topics)?;
         over_tuples(&query, bounds)
@@ -100,9 +105,20 @@ pub fn open(
         let how = if is_past { "" } else { "; Ctrl-C ends it" };
         output::complain(&format!("reading {}{how}", names.join(", ")));
     }
-    let since_ms = bounds.since_ns.map(|ns| ns.div_euclid(1_000_000));
     let bounds = if is_tuples { Bounds::default() } else { bounds };
-    Ok((plan, Answering { kafka, there, topics, since_ms, bounds, reach }))
+    Ok((plan, Answering { kafka, there, topics, since_ms, bounds, reach, lost }))
+}
+
+/// What the captures lack of the lanes that have ended since: who still publishes has not said it yet.
+fn lost(log: &Log, topics: &[Topic], since_ms: i64) -> f64 {
+    let lanes = topics.iter().flat_map(|topic| log.of_topic(&topic.name, log.last_ms()));
+    let captures: BTreeMap<&str, Capture> = lanes
+        .filter(|(known, _)| known.at_ms >= since_ms)
+        .filter_map(|(known, _)| Some((known.entry.lane.as_str(), known.entry.capture?)))
+        .collect();
+    let unseen: u64 = captures.values().map(|capture| capture.unseen_bytes).sum();
+    let seen: u64 = captures.values().map(|capture| capture.seen_bytes).sum();
+    if unseen == 0 { 0.0 } else { unseen as f64 / (seen + unseen) as f64 }
 }
 
 /// The plan of a query of tuples that were published.
@@ -133,7 +149,7 @@ pub fn statements(query: &checked::Query, flags: &BusFlags) -> anyhow::Result<Ve
     let is_past = bounds.since_ns.is_some();
     let reach = if is_past { Reach::Past } else { Reach::Live(None) };
     let since_ms = bounds.since_ns.map(|ns| ns.div_euclid(1_000_000));
-    let wanted = Wanted { plan: &plan, config, from, since_ms, bounds, reach };
+    let wanted = Wanted { plan: &plan, config, from, since_ms, bounds, reach, lost: 0.0 };
     let job = merging::job(&wanted, &flags.flink, flags.kafka.as_deref().unwrap_or_default(), "JOB");
     merging::statements(&plan, config, &job)
 }
@@ -166,7 +182,15 @@ impl Answering {
         let now_ms = now_ns().div_euclid(1_000_000);
         find_live(&mut topics, Lanes::open(kafka, kafka::PATIENCE)?.read(kafka::PATIENCE)?, now_ms);
         let since_ms = Some(bounds.since_ns.map_or(0, |ns| ns.div_euclid(1_000_000)));
-        Ok(Answering { kafka: kafka.clone(), there, topics, since_ms, bounds, reach: Reach::Live(None) })
+        Ok(Answering {
+            kafka: kafka.clone(),
+            there,
+            topics,
+            since_ms,
+            bounds,
+            reach: Reach::Live(None),
+            lost: 0.0,
+        })
     }
 
     /// What feeds an engine with it.
@@ -185,9 +209,9 @@ impl Answering {
             }
             Merging::Flink => {
                 let config = &crossing::configured(config, &plan.monitor);
-                let (since_ms, bounds, reach) = (self.since_ms, self.bounds, self.reach);
+                let Answering { since_ms, bounds, reach, lost, .. } = self;
                 let progress = self.progress(Duration::from_nanos(flink.checkpoints.unsigned_abs()));
-                let wanted = Wanted { plan, config, from: self.from(plan), since_ms, bounds, reach };
+                let wanted = Wanted { plan, config, from: self.from(plan), since_ms, bounds, reach, lost };
                 Box::new(merging::start(&wanted, flink, &self.kafka, self.kafka.servers(), progress)?)
             }
         })
@@ -201,7 +225,8 @@ impl Answering {
 
     /// Also which topics are read.
     fn embedded(&self, plan: &Plan, config: &stream::Config) -> anyhow::Result<(BusFeed, Vec<Read>)> {
-        let engine = Engine::new(&plan.dataflow, crossing::configured(config, &plan.monitor));
+        let mut engine = Engine::new(&plan.dataflow, crossing::configured(config, &plan.monitor));
+        engine.set_capture_loss(self.lost);
         let mut feed =
             BusFeed::new(engine, Reader::new(&self.kafka, PREFETCH_BYTES)?, self.reach, self.bounds);
         let mut read = Vec::new();
@@ -317,6 +342,10 @@ impl Feed for Growing {
         self.feed.fed()
     }
 
+    fn notes(&mut self) -> Vec<String> {
+        self.feed.notes()
+    }
+
     fn problems(&self) -> Vec<InputError> {
         self.feed.problems()
     }
@@ -342,7 +371,7 @@ pub fn printable(
 ) -> anyhow::Result<()> {
     let from = From::Cells(topics.iter().map(|topic| merging::source(topic, 0)).collect());
     let (bounds, reach) = (Bounds::default(), Reach::Live(None));
-    let wanted = Wanted { plan, config, from, since_ms: None, bounds, reach };
+    let wanted = Wanted { plan, config, from, since_ms: None, bounds, reach, lost: 0.0 };
     merging::statements(plan, config, &merging::job(&wanted, flink, "", "job")).map(drop)
 }
 

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use anyhow::Context;
 use bus::lanes::{Lane, Lanes};
 use bus::progress::Watch;
 use bus::{Kafka, NewTopic, Producer, ProducerConfig, Topics};
@@ -13,15 +12,11 @@ use capture::live::Stop;
 use plan::{Plan, Sample};
 use runner::bus::{Feedback, What};
 
-use crate::{kafka, output};
+use crate::{away_notice, kafka, output};
 
-/// Between two looks at whether to stop.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// How long records wait for room once the end has been asked for: brokers may be away for good.
-const ROOM: Duration = Duration::from_secs(10);
 /// Between two tries to find a broker.
 const AGAIN: Duration = Duration::from_secs(1);
-/// How long the last records may take to be acknowledged.
+/// How long the last records may take to be acknowledged, unless a signal has asked for the end.
 pub const LAST: Duration = Duration::from_secs(30);
 /// How long topics keep what they have, unless somebody says so.
 pub const KEPT: Duration = Duration::from_secs(86_400);
@@ -33,7 +28,7 @@ pub const UNACKNOWLEDGED_BYTES: u64 = 64 << 20;
 /// Where what is found goes.
 pub struct Publisher {
     /// Takes records.
-    pub producer: Producer,
+    pub producer: Arc<Producer>,
     /// A partition for us alone.
     pub lane: Lane,
     /// What goes to which place.
@@ -56,6 +51,8 @@ pub struct Publication<'a> {
     pub about: Vec<(&'static str, String)>,
     /// Whether packets are lost that are not looked at in time.
     pub capturing: bool,
+    /// Whether nothing is said while brokers are away.
+    pub quiet: bool,
 }
 
 impl Publication<'_> {
@@ -65,7 +62,8 @@ impl Publication<'_> {
         for topic in self.topics {
             there.create(topic, &self.new)?;
         }
-        let mut producer = Producer::new(kafka, self.config.clone(), giving_up(stop)?)?;
+        let giving_up = Arc::new(AtomicBool::new(false));
+        let mut producer = Producer::new(kafka, self.config.clone(), giving_up.clone())?;
         let lane = self.claim(kafka)?;
         let mut target = |topic: &String| producer.target(topic, lane.partition());
         let what = if self.plan.dataflow.pipelines.is_empty() {
@@ -83,6 +81,8 @@ impl Publication<'_> {
             }
             _ => None,
         };
+        let producer = Arc::new(producer);
+        away_notice::attend(&producer, self.config.away, stop, &giving_up, self.quiet)?;
         Ok(Publisher { producer, lane, what, feedback })
     }
 
@@ -129,23 +129,4 @@ impl Publication<'_> {
 
 fn is_away(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(bus::Error::Unreachable { .. }))
-}
-
-/// A flag that goes up some time after `stop` was asked for: nobody waits for room then.
-fn giving_up(stop: &Stop) -> anyhow::Result<Arc<AtomicBool>> {
-    let flag = Arc::new(AtomicBool::new(false));
-    let (stop, its) = (stop.clone(), Arc::downgrade(&flag));
-    let wait = move || {
-        let mut left = ROOM;
-        // Once nobody else has the flag the producer is gone.
-        while let (false, Some(_)) = (left.is_zero(), its.upgrade()) {
-            std::thread::sleep(LOOK_EVERY);
-            if stop.is_asked() {
-                left = left.saturating_sub(LOOK_EVERY);
-            }
-        }
-        its.upgrade().into_iter().for_each(|flag| flag.store(true, Ordering::Relaxed));
-    };
-    std::thread::Builder::new().name("giving up".into()).spawn(wait).context("no more threads")?;
-    Ok(flag)
 }

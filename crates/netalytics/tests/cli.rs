@@ -4,6 +4,10 @@
 mod alerts;
 #[path = "cli/bus.rs"]
 mod bus;
+#[path = "cli/faults/mod.rs"]
+mod faults;
+#[path = "cli/feedback.rs"]
+mod feedback;
 #[path = "cli/labels.rs"]
 mod labels;
 #[path = "cli/mistakes.rs"]

@@ -1,14 +1,19 @@
 //! Queries with Kafka between those who capture and those who ask.
 
+mod attach;
+mod contact;
 mod feed;
 mod feedback;
+mod in_order;
 mod merged;
 mod problems;
 mod publish;
 mod topics;
+mod waking;
 
 pub use feed::{BusFeed, PREFETCH_BYTES, Reach, Records, SILENCE};
 pub use feedback::{Changed, Feedback, Who};
 pub use merged::{MergedFeed, Merges, Merging, Until, Work};
 pub use publish::{Publishing, What};
-pub use topics::{SAMPLE_SEED, cells, configured, merged, of_job, tuples};
+pub use topics::{SAMPLE_SEED, cells, configured, merged, of_job, settings, tuples};
+pub use waking::{Read, Waking};

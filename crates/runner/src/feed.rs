@@ -31,6 +31,11 @@ pub trait Feed {
     /// What it was fed so far.
     fn fed(&self) -> Fed;
 
+    /// What is to be told now, a sentence each.
+    fn notes(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// What went wrong with what it reads.
     fn problems(&self) -> Vec<InputError>;
 }

@@ -277,7 +277,11 @@ impl Run {
                     feed.finish(&mut delivery);
                     (true, None)
                 }
-                Work::Fed(feed) => (feed.next(&mut delivery) == Step::Done, None),
+                Work::Fed(feed) => {
+                    let is_over = feed.next(&mut delivery) == Step::Done;
+                    feed.notes().iter().for_each(|note| observer.note(note));
+                    (is_over, None)
+                }
             };
             if is_over {
                 delivery.finish();

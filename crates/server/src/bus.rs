@@ -58,6 +58,9 @@ pub trait Merge {
 
     /// Nothing more will be published: it is over once all has been read.
     fn come_to_the_end(&mut self);
+
+    /// What is to be told of it now, in a sentence.
+    fn note(&mut self) -> Option<String>;
 }
 
 /// How merging goes.

@@ -16,6 +16,8 @@ pub enum Parts {
     Kafka(u8),
     /// A broker, a job manager, a task manager and a gateway.
     KafkaAndFlink,
+    /// Three brokers that keep three copies of everything, and the same of Flink.
+    ThreeBrokersAndFlink,
 }
 
 /// Who ends a cluster.
@@ -58,6 +60,7 @@ impl Cluster {
         let (part, brokers) = match parts {
             Parts::Kafka(brokers) => (Some("kafka"), brokers),
             Parts::KafkaAndFlink => (None, 1),
+            Parts::ThreeBrokersAndFlink => (None, 3),
         };
         let started = script_in(&dir, "start", part)
             .env("BROKERS", brokers.to_string())
@@ -81,14 +84,22 @@ impl Cluster {
         Cluster { kafka, flink: address("FLINK"), gateway: address("GATEWAY"), dir, end }
     }
 
+    /// The number of a process.
+    ///
+    /// # Panics
+    /// When it was never started.
+    #[must_use]
+    pub fn pid(&self, process: &str) -> String {
+        let file = self.dir.join("run").join(format!("{process}.pid"));
+        fs::read_to_string(&file).expect("its number").trim().to_owned()
+    }
+
     /// Kills a process at once: `broker-1`, `taskmanager-1`, `jobmanager`, `gateway`.
     ///
     /// # Panics
     /// When it does not run.
     pub fn kill(&self, process: &str) {
-        let file = self.dir.join("run").join(format!("{process}.pid"));
-        let pid = fs::read_to_string(&file).expect("its number");
-        let killed = Command::new("kill").args(["-9", pid.trim()]).status().expect("kill");
+        let killed = Command::new("kill").args(["-9", &self.pid(process)]).status().expect("kill");
         assert!(killed.success(), "{process}");
     }
 
@@ -212,28 +223,5 @@ const WITNESSES: &str = "kafka-python==3.0.12 lz4==4.4.5 zstandard==0.25.0 fasta
 /// A Python with these witnesses (kafka-python, fastavro), made once below `tmp`; `None` where that is impossible, which is said.
 #[must_use]
 pub fn python(tmp: &Path) -> Option<PathBuf> {
-    let _one = INSTALLING.lock().unwrap_or_else(|e| e.into_inner());
-    let venv = tmp.join("kafka-witnesses");
-    let python = venv.join("bin/python");
-    let works = || {
-        let check = "import importlib.metadata as m, sys; assert all(m.version(n) == v for n, v in \
-                     (p.split('==') for p in sys.argv[1:]))";
-        let mut command = Command::new(&python);
-        command.args(["-c", check]).args(WITNESSES.split(' ')).stderr(Stdio::null());
-        command.status().is_ok_and(|status| status.success())
-    };
-    if !works() {
-        let script = format!(
-            "python3 -m venv {venv} && {venv}/bin/pip install --quiet --disable-pip-version-check {WITNESSES}",
-            venv = venv.display()
-        );
-        let _ = Command::new("sh").args(["-c", &script]).status();
-    }
-    let works = works();
-    if !works {
-        crate::loudly(
-            "NO kafka-python AND fastavro, which could not be installed: this test has checked NOTHING",
-        );
-    }
-    works.then_some(python)
+    crate::programs::python(tmp, "kafka-witnesses", WITNESSES)
 }

@@ -2,7 +2,9 @@
 
 use std::io::Write;
 use std::net::TcpListener;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// Nothing here takes longer, unless it hangs.
@@ -18,6 +20,35 @@ pub fn are_there(programs: &[&str]) -> bool {
         crate::loudly(&format!("NO {program} (see setup.sh): this test has checked NOTHING"));
     }
     missing.is_none()
+}
+
+/// A Python with these packages (`NAME==VERSION`, blanks between), made once in the folder `name` below `tmp`; `None` where that is impossible,
+/// which is said.
+#[must_use]
+pub fn python(tmp: &Path, name: &str, packages: &str) -> Option<PathBuf> {
+    static MAKING: Mutex<()> = Mutex::new(());
+    let _one = MAKING.lock().unwrap_or_else(|e| e.into_inner());
+    let venv = tmp.join(name);
+    let python = venv.join("bin/python");
+    let works = || {
+        let check = "import importlib.metadata as m, sys; assert all(m.version(n) == v for n, v in \
+                     (p.split('==') for p in sys.argv[1:]))";
+        let mut command = Command::new(&python);
+        command.args(["-c", check]).args(packages.split(' ')).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    if !works() {
+        let script = format!(
+            "python3 -m venv {venv} && {venv}/bin/pip install --quiet --disable-pip-version-check {packages}",
+            venv = venv.display()
+        );
+        let _ = Command::new("sh").args(["-c", &script]).status();
+    }
+    let works = works();
+    if !works {
+        crate::loudly(&format!("NO {packages}, which could not be installed: this test has checked NOTHING"));
+    }
+    works.then_some(python)
 }
 
 /// A program that is ended when dropped.

@@ -9,7 +9,7 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{DeliveryResult, Message};
 use rdkafka::producer::{ProducerContext, ThreadedProducer};
 
-use super::config::{Compression, Counters, ProducerConfig};
+use super::config::{Compression, Counters, ProducerConfig, RECORD_BYTES_MAX};
 use super::in_flight::{Memory, Queue};
 
 use crate::kafka::Trouble;
@@ -22,6 +22,8 @@ pub fn start(kafka: &Kafka, config: &ProducerConfig) -> Result<ThreadedProducer<
     for (name, value) in [
         ("linger.ms", config.linger.as_millis().to_string()),
         ("batch.num.messages", "100000".to_owned()),
+        // What is around a record takes less than the rest.
+        ("message.max.bytes", (RECORD_BYTES_MAX - RECORD_BYTES_MAX / 64).to_string()),
         ("retry.backoff.ms", "100".to_owned()),
         ("statistics.interval.ms", "1000".to_owned()),
     ] {
@@ -150,7 +152,10 @@ impl ProducerContext for Told {
         let queue = self.queues.read().unwrap_or_else(|e| e.into_inner()).get(target).cloned();
         match result {
             Ok(message) => {
-                queue.iter().for_each(|queue| queue.written(message.offset()));
+                // Brokers that make topics by themselves make one anew that was deleted.
+                if queue.as_ref().is_some_and(|queue| !queue.written(message.offset())) {
+                    self.gone.get_or_init(|| message.topic().to_owned());
+                }
                 self.acknowledged.fetch_add(1, Ordering::Relaxed);
                 self.acknowledged_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
             }

@@ -11,6 +11,9 @@ pub enum Away {
     Drop,
 }
 
+/// Largest record that topics of ours take, with what is around it.
+pub const RECORD_BYTES_MAX: usize = 8 << 20;
+
 /// How batches are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {

@@ -79,9 +79,9 @@ impl Queue {
         self.settled.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A record is acknowledged, with this offset.
-    pub fn written(&self, offset: i64) {
-        self.end.fetch_max(offset.saturating_add(1), Ordering::Relaxed);
+    /// A record is acknowledged, with this offset; whether it stands behind those before. If not, the topic was made anew in between.
+    pub fn written(&self, offset: i64) -> bool {
+        self.end.fetch_max(offset.saturating_add(1), Ordering::Relaxed) <= offset
     }
 
     /// The offset behind the last record that was acknowledged.
@@ -153,7 +153,7 @@ mod tests {
         let queue = Queue::default();
         assert_eq!(queue.end(), None);
         for (offset, expected) in [(0, 1), (7, 8), (6, 8)] {
-            queue.written(offset);
+            assert_eq!(queue.written(offset), offset != 6);
             assert_eq!(queue.end(), Some(expected));
         }
     }

@@ -16,7 +16,7 @@ use rdkafka::producer::{BaseRecord, Producer as _, ThreadedProducer};
 
 use crate::{Error, Kafka};
 use avro::Records;
-pub use config::{Away, Compression, Counters, ProducerConfig};
+pub use config::{Away, Compression, Counters, ProducerConfig, RECORD_BYTES_MAX};
 
 use client::Told;
 use in_flight::Queue;

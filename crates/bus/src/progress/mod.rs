@@ -128,11 +128,11 @@ impl Watch {
         Ok(Watch { reader })
     }
 
-    /// The next note, if there is one; whoever wrote something else there is not heard.
+    /// Takes the next note, if there is one; whoever wrote something else there is not heard.
     ///
     /// # Errors
     /// When the topic was deleted.
-    pub fn next(&mut self) -> Result<Option<Note>, Error> {
+    pub fn take(&mut self) -> Result<Option<Note>, Error> {
         loop {
             match self.reader.next(0, Duration::ZERO)? {
                 Next::Record(record) => {

@@ -6,10 +6,10 @@ const HEAD: &str = "Internal server error.\n<Exception on server side:\norg.apac
 const TAIL: &str = "\n\t... 7 more\n\nEnd of exception on server side>";
 
 #[track_caller]
-fn check(causes: &str, sentence: &str, place: Option<(u32, u32)>, lacking: Option<Lacking>) {
+fn check(causes: &str, sentence: &str, place: Option<(u32, u32)>, cause: Option<Cause>) {
     let said = Said::of(&format!("{HEAD}{causes}{TAIL}"));
     let place = place.map(|(line, column)| Place { line, column });
-    assert_eq!(said, Said { sentence: sentence.into(), place, lacking });
+    assert_eq!(said, Said { sentence: sentence.into(), place, cause });
 }
 
 #[test]
@@ -58,17 +58,24 @@ fn what_is_missing_is_known() {
             "Could not find any factory for identifier '{name}' that implements 'org.apache.flink.table.factories.{which}' in the classpath. Available factory identifiers are: blackhole datagen"
         )
     };
-    for (name, which, lacking) in [
-        ("kafka", "DynamicTableFactory", Some(Lacking::Kafka)),
-        ("avro", "SerializationFormatFactory", Some(Lacking::Avro)),
+    for (name, which, cause) in [
+        ("kafka", "DynamicTableFactory", Some(Cause::NoKafka)),
+        ("avro", "SerializationFormatFactory", Some(Cause::NoAvro)),
         ("avrox", "DeserializationFormatFactory", None),
     ] {
-        check(&factory(name, which), &sentence(name, which), None, lacking);
+        check(&factory(name, which), &sentence(name, which), None, cause);
     }
     let job = "org.apache.flink.runtime.taskmanager.AsynchronousException: Cannot load user class: org.apache.flink.connector.kafka.sink.KafkaSink\nCaused by: java.lang.ClassNotFoundException: org.apache.flink.connector.kafka.sink.KafkaSink\n\tat x.y(Z.java:1)";
     let said = Said::of(job);
-    assert_eq!(said.lacking, Some(Lacking::Kafka), "{said:?}");
+    assert_eq!(said.cause, Some(Cause::NoKafka), "{said:?}");
     assert!(said.to_string().contains("flink-sql-connector-kafka"), "{said}");
+    // Classes of the connector are at work when it finds that it cannot unpack.
+    let zstd = "java.lang.RuntimeException: One or more fetchers have encountered exception\nCaused by: java.lang.NoClassDefFoundError: com/github/luben/zstd/ZstdOutputStreamNoFinalizer\n\tat org.apache.flink.connector.kafka.source.reader.KafkaPartitionSplitReader.fetch(K.java:1)";
+    let said = Said::of(zstd);
+    assert_eq!(said.cause, Some(Cause::NoZstd), "{said:?}");
+    assert!(said.to_string().contains("zstd-jni"), "{said}");
+    let poison = "java.io.IOException: Failed to deserialize consumer record due to\n\tat x.y(Z.java:1)\nCaused by: java.io.IOException: Failed to deserialize Avro record.\nCaused by: java.lang.ArrayIndexOutOfBoundsException: Index 2945 out of bounds for length 2";
+    assert_eq!(Said::of(poison).cause, Some(Cause::Unreadable));
 }
 
 #[test]

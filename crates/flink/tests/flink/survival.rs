@@ -20,9 +20,9 @@ pub fn a_killed_taskmanager(real: &Real) {
     let job = run(&gateway, &real.name("restarts"));
     real.cluster.kill("taskmanager-1");
     let told =
-        |state: &State| matches!(state, State::Restarting { why: Some(why) } if !why.sentence.is_empty());
+        |state: &State| matches!(state, State::Restarting { why: Some(why), .. } if !why.sentence.is_empty());
     let state = job.wait(PATIENCE, told).expect("watched");
-    let State::Restarting { why: Some(why) } = &state else { panic!("{state:?}") };
+    let State::Restarting { why: Some(why), .. } = &state else { panic!("{state:?}") };
     assert!(why.sentence.contains("TaskManager") || why.sentence.contains("task manager"), "{why}");
     real.cluster.start_again("taskmanager-2");
     let state = job.wait(PATIENCE, |state| *state == State::Running).expect("watched");

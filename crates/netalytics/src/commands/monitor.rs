@@ -124,11 +124,12 @@ fn publisher(
             partitions: PARTITIONS.cast_signed(),
             replication: None,
             retention: Some(KEPT),
-            settings: Vec::new(),
+            settings: runner::bus::settings(),
         },
         config: ProducerConfig { bytes_max: UNACKNOWLEDGED_BYTES, ..ProducerConfig::default() },
         about: vec![("job", job.to_string()), ("agent", agent)],
         capturing: flags.read.is_empty(),
+        quiet: false,
     };
     publication.open_patiently(&kafka, stop)
 }

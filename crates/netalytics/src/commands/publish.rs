@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use anyhow::Context;
 use bus::lanes::log::Capture;
-use bus::{NewTopic, ProducerConfig};
+use bus::{Counters, Error, NewTopic, ProducerConfig};
 use capture::live::Stop;
 use capture::seccomp::{Files, Network};
 use plan::{Dataflow, Plan};
-use runner::bus::{Changed, Publishing};
+use runner::bus::{self as crossing, Changed, Publishing};
 use runner::{Memory, Writing};
 use tuple::{Origin, Redactor};
 
+use crate::away_notice::ROOM;
 use crate::commands::work;
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::bus::{Away, Compression, PublishFlags, Published};
@@ -23,6 +24,9 @@ use crate::redaction::secret;
 use crate::signals::Signals;
 use crate::summary_file::SummaryFile;
 use crate::{hosts, kafka, output, query_text, why};
+
+/// The same where others were not acknowledged in their time.
+const NO_MORE: Duration = Duration::from_secs(1);
 
 /// Publishes until the input ends.
 pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
@@ -53,11 +57,12 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
             partitions: flags.partitions.cast_signed(),
             replication: flags.replication.map(i32::from),
             retention: Some(Duration::from_nanos(flags.retention.unsigned_abs())),
-            settings: Vec::new(),
+            settings: crossing::settings(),
         },
         config: producing(flags),
         about: Vec::new(),
         capturing,
+        quiet,
     };
     let Publisher { producer, lane, what, feedback } = publication.open(&kafka, &stop)?;
     if capturing {
@@ -74,8 +79,9 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
             topics.join(", ")
         ));
     }
-    let mut publishing = Publishing::start((&plan, &dataflows), &config, input, (producer, what), feedback)
-        .context("cannot start the workers")?;
+    let mut publishing =
+        Publishing::start((&plan, &dataflows), &config, input, (producer.clone(), what), feedback)
+            .context("cannot start the workers")?;
     // Live sources heed it themselves: what has arrived before is still worked on.
     let heeded = (!capturing).then_some(&stop);
     let went = publishing.go(&lane, heeded, &mut notes(quiet), None);
@@ -84,25 +90,42 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
         .filter(|_| !capturing)
         .map(|signal| format!("{signal} ended it before the input's end; what was published is incomplete"));
     let loss = publishing.capture_loss();
-    let (mut summary, flushed) = publishing.end(&plan, LAST, cut_short);
-    lane.end(Some(Capture { seen_bytes: loss.seen, unseen_bytes: loss.lost }), kafka::PATIENCE);
+    let patience = match &went {
+        // It has waited by now.
+        Err(Error::Stopped(_)) => NO_MORE,
+        _ if signals.name().is_some() => ROOM,
+        _ => LAST,
+    };
+    let (mut summary, flushed) = publishing.end(&plan, patience, cut_short);
+    let patience = if flushed.is_ok() { kafka::PATIENCE } else { NO_MORE };
+    lane.end(Some(Capture { seen_bytes: loss.seen, unseen_bytes: loss.lost }), patience);
     summary.memory = Some(memory);
-    summary
-        .output_errors
-        .extend([went.err(), flushed.err()].into_iter().flatten().map(|error| error.to_string()));
-    let dropped =
-        summary.sent.as_ref().map_or(0, |s| s.dropped_full + s.dropped_too_large + s.dropped_refused);
-    if dropped > 0 {
-        summary
-            .output_errors
-            .push(format!("{dropped} records were dropped; what was published is incomplete"));
-    }
+    let mut wrong: Vec<String> =
+        [went.err(), flushed.err()].into_iter().flatten().map(|error| error.to_string()).collect();
+    wrong.dedup();
+    wrong.extend(summary.sent.iter().flat_map(|sent| dropped(sent, &producer.trouble())));
+    summary.output_errors.append(&mut wrong);
     summary.complaints().for_each(|text| output::complain(&format!("error: {text}")));
     if !quiet {
         output::complain_lines(summary.text().trim_end());
     }
     summary_file.as_mut().map_or(Ok(()), |file| file.write(&summary.json()))?;
     Ok(if summary.is_complete() { Ended::Done } else { Ended::Incomplete })
+}
+
+/// Records that were dropped, a sentence for each cause.
+fn dropped(sent: &Counters, trouble: &str) -> Vec<String> {
+    let causes = [
+        (
+            sent.dropped_full,
+            "there was no room for them (--unacknowledged-max) while no broker took any".to_owned(),
+        ),
+        (sent.dropped_too_large, "they are larger than Kafka's property message.max.bytes".to_owned()),
+        (sent.dropped_refused, format!("brokers refused them ({trouble})")),
+    ];
+    let some = causes.into_iter().filter(|(n, _)| *n > 0);
+    some.map(|(n, why)| format!("{n} records were dropped, as {why}; what was published is incomplete"))
+        .collect()
 }
 
 /// Says that less is looked at, when that begins and when it ends.

@@ -80,6 +80,8 @@ pub const PUBLISH_EXAMPLES: &str = "\
 Examples:
   Send every HTTP request that a host sees to Kafka, for any query to come
       netalytics publish 'PARSE http' -i eth0 --kafka kafka:9092
+  The same, of fewer flows while the brokers, or the queries that read it, are too slow
+      netalytics publish 'PARSE http SAMPLE auto' -i eth0 --kafka kafka:9092
   Send counted groups only, a fraction of that; ask for them with the same query
       netalytics publish 'PARSE http PROCESS (top-k: k=10, key=url, w=10s)' -i eth0 --kafka kafka:9092
       netalytics query   'PARSE http PROCESS (top-k: k=10, key=url, w=10s)' --kafka kafka:9092";

@@ -10,6 +10,8 @@ mod hosts;
 mod jobs;
 #[path = "bus/kept.rs"]
 mod kept;
+#[path = "bus/opinion.rs"]
+mod opinion;
 #[path = "bus/questions.rs"]
 mod questions;
 #[path = "bus/results.rs"]
@@ -21,7 +23,7 @@ use std::path::Path;
 
 use testkit::cluster::{Cluster, Parts};
 
-use crate::{ROOT, run};
+use crate::{Folder, ROOT, feedback, run};
 
 /// What is asked of the shop's capture. Flink merges cells and tuples of each.
 const QUERIES: &[&str] = &[
@@ -63,8 +65,13 @@ fn what_is_published_gives_the_rows_of_the_packets() {
     };
     if std::env::var_os("NETALYTICS_QUERIES").is_none() {
         gives_the_rows_of_the_packets(&cluster);
+        losses_are_told(&cluster);
     }
     equality::holds(&cluster);
+    // Last, since what it publishes is a sample.
+    if std::env::var_os("NETALYTICS_QUERIES").is_none() {
+        feedback::follows_a_slow_flink(&cluster, tempfile::tempdir().expect("a directory").path());
+    }
 }
 
 fn gives_the_rows_of_the_packets(cluster: &Cluster) {
@@ -102,6 +109,46 @@ fn gives_the_rows_of_the_packets(cluster: &Cluster) {
     ]
     .concat());
     assert!(wrong.code == 2 && wrong.err.contains("regular expression"), "{}", wrong.err);
+}
+
+/// Rows say what the capture lacked, as they do over a recording of it.
+fn losses_are_told(cluster: &Cluster) {
+    let folder = Folder::new();
+    let capture = hosts::lossy(&format!("{ROOT}/captures/shop/in.pcap"), 40, &folder);
+    let recording = folder.path("recording");
+    let recorded = run(&["record", "PARSE http_get", "-r", &capture, "-o", &recording, "--no-redact"]);
+    assert_eq!(recorded.code, 0, "{}", recorded.err);
+    let query = "PARSE http_get PROCESS (group-count: group=status)";
+    let expected = over_packets(query, &recording);
+    assert!(!expected.contains("\"lost\":null"), "{expected}");
+    for what in ["tuples", "cells"] {
+        publish(&cluster.kafka, query, &capture, what);
+        assert_eq!(published(&cluster.kafka, query, what, &[]), expected, "{what}");
+    }
+    // Tuples of several hosts come in the order of time.
+    let raw = published(&cluster.kafka, "PARSE http_get", "tuples", &[]);
+    assert_eq!(raw, over_packets("PARSE http_get", &recording));
+}
+
+#[test]
+fn what_flink_would_be_told_is_explained() {
+    let query = "PARSE http PROCESS (group-count: group=status, w=1s)";
+    for (flags, words) in [
+        (&[][..], &["'netalytics.cells.v1.", "TUMBLE", "SUM(", "'localhost:9092'"][..]),
+        (
+            &["--published", "tuples", "--kafka", "k:1"],
+            &["'netalytics.http.v1'", "TUMBLE", "`status`", "'k:1'"],
+        ),
+    ] {
+        let ran = run(&[&["explain", query, "--engine", "flink"][..], flags].concat());
+        assert!(ran.code == 0 && ran.out.contains("EXECUTE STATEMENT SET"), "{}{}", ran.out, ran.err);
+        words.iter().for_each(|word| assert!(ran.out.contains(word), "no {word} in {}", ran.out));
+    }
+    let since = run(&["explain", &format!("{query} SINCE 2026-01-01"), "--engine", "flink"]);
+    assert!(since.out.contains("'scan.startup.timestamp-millis' = '1767225600000'"), "{}", since.out);
+    let wrong = ["explain", "PARSE http WHERE url ~ 'a+b' PROCESS (count)", "--engine", "flink"];
+    let wrong = run(&[&wrong[..], &["--published", "tuples"]].concat());
+    assert!(wrong.code == 2 && wrong.err.contains("Flink cannot merge this query"), "{}", wrong.err);
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //!
 //! A *lane* is a partition, and says with every record what no later one of its own is from before. What is there already is read
 //! in the order of these promises, the lane that is most behind first: so nothing is late that was not late where it was made. What comes
-//! live is taken as it comes; a lane from which nothing was heard for a while holds nobody back.
+//! live, once all have caught up, is taken as it comes; a lane from which nothing was heard for a while holds nobody back. Where tuples are
+//! the result, those of all lanes come in the order of time.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -18,6 +19,9 @@ use monitor::Step;
 use plan::Bounds;
 use stream::{Engine, TakeOutput};
 
+use super::attach::attach;
+use super::contact::Contact;
+use super::in_order::InOrder;
 use super::problems::Problems;
 use crate::feed::Feed;
 use crate::summary::{Fed, InputError, Published};
@@ -28,6 +32,8 @@ const PATIENCE: Duration = Duration::from_millis(50);
 pub const PREFETCH_BYTES: usize = 4 << 20;
 /// Records of a lane that are taken at once.
 const RECORDS: usize = 4096;
+/// A lane that is to be caught up with, and gives nothing for so long, is left to itself: its broker may be away.
+const CATCHING_UP: Duration = Duration::from_secs(30);
 /// A lane that says nothing for so long holds nobody back: one that is alive says something every second.
 pub const SILENCE: Duration = Duration::from_secs(5);
 
@@ -59,12 +65,17 @@ struct Lane {
     promise: i64,
     /// When something came last, or is to be waited for since.
     heard: Option<Instant>,
+    /// When something came last, or was asked for first.
+    read: Instant,
     state: State,
 }
 
 /// Whether more may come of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
+    /// There is more that was there when reading began.
+    Behind,
+    /// What comes is new.
     Going,
     Over,
 }
@@ -77,6 +88,12 @@ pub struct BusFeed {
     reach: Reach,
     counts: Published,
     problems: Problems,
+    /// What waits for tuples of other lanes that are older, where tuples are the result.
+    in_order: Option<InOrder>,
+    contact: Contact,
+    /// Columns that publishers of earlier versions do not know, as that was told last.
+    lacking: String,
+    notes: Vec<String>,
     /// Of cells those of panes that begin within them are taken.
     bounds: Bounds,
     /// Tells publishers how far it has come.
@@ -87,8 +104,22 @@ impl BusFeed {
     /// Feeds `engine` what `reader` reads.
     #[must_use]
     pub fn new(engine: Engine, reader: Reader, reach: Reach, bounds: Bounds) -> BusFeed {
-        let (counts, problems) = (Published::default(), Problems::default());
-        BusFeed { engine, reader, lanes: Vec::new(), reach, counts, problems, bounds, progress: None }
+        let (counts, problems, contact) = (Published::default(), Problems::default(), Contact::new());
+        let in_order = engine.gives_tuples().then(InOrder::default);
+        BusFeed {
+            engine,
+            reader,
+            lanes: Vec::new(),
+            reach,
+            counts,
+            problems,
+            in_order,
+            contact,
+            lacking: String::new(),
+            notes: Vec::new(),
+            bounds,
+            progress: None,
+        }
     }
 
     /// Reads a partition, too; `is_live`: somebody publishes there.
@@ -99,7 +130,8 @@ impl BusFeed {
         let place = format!("topic {}, partition {}", part.topic, part.partition);
         let part = self.reader.add(part)?;
         let heard = is_live.then(Instant::now);
-        self.lanes.push(Lane { part, place, records, promise: i64::MIN, heard, state: State::Going });
+        let read = Instant::now();
+        self.lanes.push(Lane { part, place, records, promise: i64::MIN, heard, read, state: State::Behind });
         Ok(())
     }
 
@@ -138,7 +170,11 @@ impl BusFeed {
                         self.problems.note(place, why);
                     }
                 }
-                Next::Nothing | Next::CaughtUp => break,
+                Next::Nothing => break,
+                Next::CaughtUp => {
+                    lane.state = State::Going;
+                    break;
+                }
                 Next::Over => {
                     lane.state = State::Over;
                     break;
@@ -146,8 +182,11 @@ impl BusFeed {
             }
         }
         if taken > 0 {
-            lane.heard = Some(Instant::now());
+            (lane.heard, lane.read) = (Some(Instant::now()), Instant::now());
             self.feed(number, out);
+        }
+        if self.lanes[number].read.elapsed() > CATCHING_UP && self.reach != Reach::Past {
+            self.lanes[number].state = State::Going;
         }
         Ok(taken > 0)
     }
@@ -158,9 +197,20 @@ impl BusFeed {
         let promise = match &mut lane.records {
             Records::Tuples(input, decoder) => {
                 let tuples = decoder.finish();
+                let lacking = decoder.lacking().collect::<Vec<_>>().join(", ");
+                if self.lacking.len() < lacking.len() {
+                    let topic = lane.place.split(',').next().unwrap_or_default();
+                    self.notes.push(format!(
+                        "{topic}: a publisher of an earlier version does not know {lacking}, which is null in its tuples"
+                    ));
+                    self.lacking = lacking;
+                }
                 self.counts.rows += tuples.batch.rows() as u64;
                 if tuples.batch.rows() > 0 {
-                    self.engine.push(*input, &tuples.batch, out);
+                    match &mut self.in_order {
+                        Some(held) => self.engine.push(*input, &tuples.batch, held),
+                        None => self.engine.push(*input, &tuples.batch, out),
+                    }
                 }
                 tuples.promise
             }
@@ -168,17 +218,15 @@ impl BusFeed {
                 let all = decoder.finish();
                 let cells = within(&all, self.bounds);
                 self.counts.rows += told(&cells, "pane").count() as u64;
-                for pipeline in pipelines.iter() {
-                    match self.engine.partial_of_cells(*pipeline, &cells) {
-                        Ok(partial) => {
-                            self.engine.attach(partial);
-                            self.engine.make_room(out);
-                        }
-                        Err(why) => {
-                            self.counts.malformed += cells.num_rows() as u64;
-                            self.problems.note(lane.place.as_str(), why);
-                        }
+                for (place, pipeline) in pipelines.iter().enumerate() {
+                    let refused = attach(&mut self.engine, *pipeline, &cells);
+                    // All of them see the same records.
+                    if place == 0 {
+                        self.counts.rows -= refused.len() as u64;
+                        self.counts.malformed += refused.len() as u64;
+                        refused.into_iter().for_each(|why| self.problems.note(lane.place.as_str(), why));
                     }
+                    self.engine.make_room(out);
                 }
                 told(&all, "wm_ms").max()
             }
@@ -190,8 +238,8 @@ impl BusFeed {
     fn advance(&mut self, out: &mut dyn TakeOutput) -> bool {
         let is_past = self.reach == Reach::Past;
         let waited = |lane: &&Lane| {
-            lane.state == State::Going
-                && (is_past || lane.heard.is_some_and(|heard| heard.elapsed() < SILENCE))
+            let is_alive = lane.heard.is_some_and(|heard| heard.elapsed() < SILENCE);
+            lane.state == State::Behind || (lane.state == State::Going && (is_past || is_alive))
         };
         let mut least: BTreeMap<Option<usize>, i64> = BTreeMap::new();
         for lane in self.lanes.iter().filter(waited) {
@@ -203,7 +251,10 @@ impl BusFeed {
         for (pipeline, promise) in &least {
             match pipeline {
                 Some(pipeline) => self.engine.keep_promise(*pipeline, *promise, out),
-                None => self.engine.advance(*promise, out),
+                None => {
+                    self.engine.advance(*promise, out);
+                    self.in_order.iter_mut().for_each(|held| held.release(*promise, out));
+                }
             }
         }
         let is_beyond = |promise: &i64, until_ns: i64, pipeline: &Option<usize>| match pipeline {
@@ -221,20 +272,32 @@ impl BusFeed {
 
     fn step(&mut self, out: &mut dyn TakeOutput) -> Result<Step, Error> {
         self.tell_progress();
-        let going = |lane: &(usize, &Lane)| lane.1.state == State::Going;
-        match self.reach {
-            Reach::Past => {
-                let behind = self.lanes.iter().enumerate().filter(going).min_by_key(|(_, lane)| lane.promise);
-                let Some((number, _)) = behind else { return Ok(Step::Done) };
-                self.take(number, PATIENCE, out)?;
-            }
-            Reach::Live(_) => {
+        let is_past = self.reach == Reach::Past;
+        let first = |lane: &(usize, &Lane)| match lane.1.state {
+            State::Behind => true,
+            State::Going => is_past,
+            State::Over => false,
+        };
+        let behind = self.lanes.iter().enumerate().filter(first).min_by_key(|(_, lane)| lane.promise);
+        match (behind, self.reach) {
+            (Some((number, _)), _) => match self.take(number, PATIENCE, out)? {
+                true => self.contact.heard(),
+                false if is_past => self.contact.miss(&self.reader)?,
+                // Who follows waits for as long as it takes.
+                false => drop(self.contact.miss(&self.reader)),
+            },
+            (None, Reach::Past) => return Ok(Step::Done),
+            (None, Reach::Live(_)) => {
                 let mut is_heard = false;
                 for number in 0..self.lanes.len() {
                     is_heard |= self.take(number, Duration::ZERO, out)?;
                 }
-                if !is_heard {
-                    self.reader.wait(PATIENCE);
+                match is_heard {
+                    true => self.contact.heard(),
+                    false => {
+                        drop(self.contact.miss(&self.reader));
+                        self.reader.wait(PATIENCE);
+                    }
                 }
             }
         }
@@ -255,7 +318,16 @@ impl Feed for BusFeed {
     }
 
     fn finish(&mut self, out: &mut dyn TakeOutput) {
-        self.engine.finish(out);
+        if let (Some(error), true) = (self.contact.away(), self.problems.is_empty()) {
+            self.problems.note("Kafka", error);
+        }
+        match &mut self.in_order {
+            Some(held) => {
+                self.engine.finish(held);
+                held.release(i64::MAX, out);
+            }
+            None => self.engine.finish(out),
+        }
     }
 
     fn begin_at(&mut self, watermark_ns: i64, latest_ns: &[Option<i64>]) {
@@ -279,6 +351,12 @@ impl Feed for BusFeed {
 
     fn fed(&self) -> Fed {
         Fed::Published(self.counts)
+    }
+
+    fn notes(&mut self) -> Vec<String> {
+        let mut notes = std::mem::take(&mut self.notes);
+        notes.append(&mut self.contact.notes());
+        notes
     }
 
     fn problems(&self) -> Vec<InputError> {

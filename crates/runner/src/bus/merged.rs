@@ -20,6 +20,8 @@ use tuple::batch::arrow_type;
 use tuple::{Batch, FieldId, Schema};
 
 use super::Reach;
+use super::attach::attach;
+use super::contact::Contact;
 use super::problems::Problems;
 use crate::feed::Feed;
 use crate::summary::{Fed, InputError, Published};
@@ -43,6 +45,11 @@ pub trait Merging {
 
     /// Whether it has read all that was published by now.
     fn has_read_all(&mut self) -> bool;
+    /// Rows that it has dropped by now as they came too late, as far as that is known.
+    fn late(&self) -> u64;
+
+    /// What is to be told now, a sentence each.
+    fn notes(&mut self) -> Vec<String>;
 }
 
 /// What a job merges.
@@ -89,6 +96,7 @@ pub struct MergedFeed {
     waiting_max: usize,
     counts: Published,
     problems: Problems,
+    contact: Contact,
 }
 
 /// What there is of a topic.
@@ -165,6 +173,7 @@ impl MergedFeed {
             waiting_max,
             counts,
             problems,
+            contact: Contact::new(),
         })
     }
 
@@ -214,11 +223,11 @@ impl MergedFeed {
                 Holds::Cells(pipeline) => {
                     let is_wanted = self.until.bounds.contains(et_ms.saturating_mul(1_000_000));
                     for rows in rows.iter().filter(|_| is_wanted) {
-                        self.counts.rows += rows.num_rows() as u64;
-                        match self.engine.partial_of_cells(*pipeline, rows) {
-                            Ok(partial) => self.engine.attach(partial),
-                            Err(why) => self.problems.note(format!("topic {}", topic.name), why),
-                        }
+                        let refused = attach(&mut self.engine, *pipeline, rows);
+                        self.counts.rows += (rows.num_rows() - refused.len()) as u64;
+                        self.counts.malformed += refused.len() as u64;
+                        let place = format!("topic {}", topic.name);
+                        refused.into_iter().for_each(|why| self.problems.note(place.as_str(), why));
                     }
                     self.engine.make_room(out);
                     self.engine.keep_promise(*pipeline, end_ms - 1, out);
@@ -265,11 +274,17 @@ impl MergedFeed {
             self.problems.note("Flink", why);
             return Ok(Step::Done);
         }
-        if !is_heard {
+        if is_heard {
+            self.contact.heard();
+        } else {
             if self.topics.iter().all(|topic| topic.is_over) {
                 return Ok(Step::Done);
             }
-            self.reader.wait(PATIENCE);
+            match (self.contact.miss(&self.reader), self.state) {
+                (Err(error), State::Last) => return Err(error),
+                // The job goes on as soon as it can.
+                _ => self.reader.wait(PATIENCE),
+            }
         }
         Ok(Step::Going)
     }
@@ -401,7 +416,13 @@ impl Feed for MergedFeed {
     }
 
     fn fed(&self) -> Fed {
-        Fed::Published(self.counts)
+        Fed::Published(Published { late: self.job.late(), ..self.counts })
+    }
+
+    fn notes(&mut self) -> Vec<String> {
+        let mut notes = self.job.notes();
+        notes.append(&mut self.contact.notes());
+        notes
     }
 
     fn problems(&self) -> Vec<InputError> {

@@ -1,5 +1,6 @@
 //! A query at work whose tuples, or cells of groups, are published for others to merge: nothing is answered here.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{io, mem};
 
@@ -48,7 +49,7 @@ pub struct Publishing {
 
 /// What is said, and how far it has come.
 struct Outgoing {
-    producer: Producer,
+    producer: Arc<Producer>,
     what: What,
     /// Make cells of windows, and know what the tuples look like: of each dataflow.
     engines: Vec<Engine>,
@@ -76,7 +77,7 @@ impl Publishing {
         (plan, dataflows): (&Plan, &[Dataflow]),
         config: &Config,
         input: Input,
-        (producer, what): (Producer, What),
+        (producer, what): (Arc<Producer>, What),
         feedback: Option<Feedback>,
     ) -> io::Result<Publishing> {
         let started = Instant::now();

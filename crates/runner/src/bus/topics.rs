@@ -18,6 +18,12 @@ pub fn configured(config: &Config, monitor: &MonitorSpec) -> Config {
     Config { sample, sample_seed: SAMPLE_SEED, ..config.clone() }
 }
 
+/// Settings of the topics that are made: panes that are told as one record may take more than brokers let through by themselves.
+#[must_use]
+pub fn settings() -> Vec<(&'static str, String)> {
+    vec![("max.message.bytes", ::bus::RECORD_BYTES_MAX.to_string())]
+}
+
 /// A parser's tuples.
 #[must_use]
 pub fn tuples(schema: &Schema) -> String {

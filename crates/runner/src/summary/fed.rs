@@ -20,6 +20,8 @@ pub struct Published {
     pub rows: u64,
     /// Records that could not be read.
     pub malformed: u64,
+    /// Rows that Flink has dropped, since they came behind its watermark. The embedded engine counts such tuples itself.
+    pub late: u64,
 }
 
 impl Fed {

@@ -66,7 +66,7 @@ impl Summary {
                 "files": r.files, "bytes": r.bytes, "rows": r.rows, "rows_skipped": r.rows_skipped,
             })),
             "published": self.published().map(|p| json!({
-                "records": p.records, "bytes": p.bytes, "rows": p.rows, "malformed": p.malformed,
+                "records": p.records, "bytes": p.bytes, "rows": p.rows, "malformed": p.malformed, "late": p.late,
             })),
             "sent": self.sent.as_ref().map(|s| json!({
                 "records": s.records, "bytes": s.bytes, "acknowledged": s.acknowledged, "wire_bytes": s.wire_bytes,

@@ -80,6 +80,9 @@ impl Summary {
                 if published.malformed > 0 {
                     lines.push(("  malformed", Some(published.malformed), String::new()));
                 }
+                if published.late > 0 {
+                    lines.push(("  too late", Some(published.late), "dropped by Flink".to_owned()));
+                }
                 lines
             }
         };

@@ -141,7 +141,7 @@ impl Work {
 
     /// Until it is over; else why it cannot go on.
     fn merge(&mut self, mut merge: Box<dyn Merge>) -> Result<Option<String>, Left> {
-        let mut is_ending = false;
+        let (mut is_ending, mut is_troubled) = (false, false);
         loop {
             if self.wish()? == Wish::ComeToTheEnd && !is_ending {
                 is_ending = true;
@@ -152,8 +152,16 @@ impl Work {
             if let Merged::Failed(why) = merged {
                 return Ok(Some(why));
             }
+            if let Some(note) = merge.note() {
+                is_troubled = true;
+                self.say(Said::Trouble(Some(note)))?;
+            }
             if !rows.is_empty() {
                 self.hand_over(rows)?;
+                // What was amiss is over.
+                if std::mem::take(&mut is_troubled) {
+                    self.say(Said::Trouble(None))?;
+                }
             }
             match merged {
                 Merged::Over => return Ok(None),

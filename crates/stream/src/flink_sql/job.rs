@@ -2,6 +2,8 @@
 
 use super::lexical::text;
 
+/// Largest record: a pane that is told as one may take more than Kafka's clients let through by themselves.
+const RECORD_BYTES_MAX: u32 = 8 << 20;
 /// So often a job looks for new partitions. What is in them is late where others have come further by then.
 const DISCOVERY_MS: u64 = 2000;
 
@@ -134,6 +136,10 @@ impl Job {
         options.push(("sink.transactional-id-prefix".into(), format!("{}-{place}", self.transactions)));
         // Marks have to come in their order.
         options.push(("sink.parallelism".into(), "1".into()));
+        let request = "properties.max.request.size";
+        if options.iter().all(|(name, _)| name != request) {
+            options.push((request.into(), RECORD_BYTES_MAX.to_string()));
+        }
         options.push(("properties.transaction.timeout.ms".into(), self.transaction_ms.to_string()));
         with(&options)
     }

@@ -89,6 +89,13 @@ impl Processor {
         blocks.collect::<Vec<_>>().join("-")
     }
 
+    /// Which of its aggregates that is.
+    pub fn place(&self, aggregate: &str) -> Option<usize> {
+        let several = |one: &&str| if *one == "quantile" { self.quantiles.len() } else { 1 };
+        let before = self.aggregates.iter().position(|one| *one == aggregate)?;
+        Some(self.aggregates[..before].iter().map(|one| several(&one)).sum())
+    }
+
     fn text(&self) -> String {
         if let Some(text) = self.given {
             return text.to_owned();

@@ -93,9 +93,9 @@ impl Terms<'_> {
     /// A whole number that is computed, and what kind of number it is.
     fn number(&mut self) -> (Said, Kind) {
         let Some((name, kind, value)) = self.valued(NUMBERS) else {
-            return (said("client_port", "CAST(client_port AS HUGEINT)"), Kind::Whole);
+            return (said("client_port", whole("client_port")), Kind::Whole);
         };
-        let sql = format!("CAST({name} AS HUGEINT)");
+        let sql = whole(&name);
         let plain = said(&name, &sql);
         let n = 1 + self.below(9);
         let computed = match self.below(12) {
@@ -110,8 +110,7 @@ impl Terms<'_> {
             4 | 5 => match self.valued(&[kind]) {
                 Some((other, ..)) => {
                     let sign = self.one(&["+", "-"]);
-                    let other_sql = format!("CAST({other} AS HUGEINT)");
-                    said(format!("{name} {sign} {other}"), format!("{sql} {sign} {other_sql}"))
+                    said(format!("{name} {sign} {other}"), format!("{sql} {sign} {}", whole(&other)))
                 }
                 None => plain,
             },
@@ -119,7 +118,7 @@ impl Terms<'_> {
             7 if kind == Kind::Whole => said(format!("trunc({name}, {n})"), format!("{sql} // {n} * {n}")),
             8 => match self.valued(&[Kind::Text]) {
                 Some((text, ..)) => {
-                    return (said(format!("length({text})"), format!("length({text})")), Kind::Whole);
+                    return (said(format!("length({text})"), format!("length(\"{text}\")")), Kind::Whole);
                 }
                 None => plain,
             },
@@ -151,7 +150,7 @@ impl Terms<'_> {
         let computed = match self.below(10) {
             0 => self.valued(&[Kind::Whole]).map(|(name, ..)| {
                 let n = 1 + self.below(5);
-                said(format!("{name} % {n}"), format!("CAST({name} AS HUGEINT) % {n}"))
+                said(format!("{name} % {n}"), format!("{} % {n}", whole(&name)))
             }),
             1 => self.valued(&[Kind::Text]).map(|(name, ..)| {
                 let (n, separator) = (self.one(&[1, 2, -1]), self.one(&["/", ".", " ", ":"]));
@@ -159,7 +158,7 @@ impl Terms<'_> {
             }),
             2 => self.valued(&[Kind::Text]).map(|(name, ..)| {
                 let function = self.one(&["lower", "upper"]);
-                said(format!("{function}({name})"), format!("{function}({name})"))
+                said(format!("{function}({name})"), format!("{function}(\"{name}\")"))
             }),
             3 => Some(said("trunc(ts_end, 250ms)", "epoch_ns(ts_end) // 250000000 * 250000000")),
             4 => {
@@ -174,7 +173,7 @@ impl Terms<'_> {
             None => {
                 let kinds = [Kind::Text, Kind::Text, Kind::Ip, Kind::Bool, Kind::Whole, Kind::Bytes];
                 let name = self.valued(&kinds).map_or_else(|| "client_ip".into(), |(name, ..)| name);
-                said(&name, &name)
+                said(&name, format!("\"{name}\""))
             }
         }
     }
@@ -210,18 +209,18 @@ impl Terms<'_> {
         let Some((name, kind, value)) = self.valued(&[kind]) else { return said("id is not null", "true") };
         if self.chance(8) {
             let what = self.one(&["is null", "is not null"]);
-            return said(format!("{name} {what}"), format!("{name} {what}"));
+            return same(&name, what);
         }
         let sign = self.one(&["=", "!=", "<", "<=", ">", ">="]);
         match kind {
             Kind::Text => self.text_test(&name, &value, sign),
-            Kind::Bool => said(format!("{name} = {value}"), format!("{name} = {value}")),
+            Kind::Bool => same(&name, format!("= {value}")),
             Kind::Ip => {
                 let sign = self.one(&["=", "!="]);
                 match self.one(&["", "/24", "/8"]) {
                     "" => {
                         let value = text_of(&value);
-                        said(format!("{name} {sign} {value}"), format!("{name} {sign} '{value}'"))
+                        said(format!("{name} {sign} {value}"), format!("\"{name}\" {sign} '{value}'"))
                     }
                     prefix if value.to_string().contains('.') => {
                         Said { ours: format!("{name} {sign} {}{prefix}", text_of(&value)), sql: None }
@@ -235,12 +234,12 @@ impl Terms<'_> {
                 match self.valued(&[kind]) {
                     Some((other, ..)) => Said {
                         ours: format!("{} {sign} {other}", number.ours),
-                        sql: number.sql.map(|sql| format!("{sql} {sign} CAST({other} AS HUGEINT)")),
+                        sql: number.sql.map(|sql| format!("{sql} {sign} {}", whole(&other))),
                     },
-                    None => said(format!("{name} {sign} {value}"), format!("{name} {sign} {value}")),
+                    None => same(&name, format!("{sign} {value}")),
                 }
             }
-            _ => said(format!("{name} {sign} {value}"), format!("{name} {sign} {value}")),
+            _ => same(&name, format!("{sign} {value}")),
         }
     }
 
@@ -254,21 +253,31 @@ impl Terms<'_> {
                 let pattern =
                     self.one(&[format!("%{piece}%"), format!("{piece}%"), format!("_{piece}%"), piece]);
                 let word = self.one(&["like", "ilike", "not like"]);
-                said(format!("{name} {word} '{pattern}'"), format!("{name} {word} '{pattern}'"))
+                same(name, format!("{word} '{pattern}'"))
             }
             1 => {
                 let other =
                     self.valued(&[Kind::Text]).map_or_else(|| "'x'".into(), |(_, _, of)| literal(&of));
-                said(format!("{name} in ({whole}, {other})"), format!("{name} in ({whole}, {other})"))
+                same(name, format!("in ({whole}, {other})"))
             }
-            2 => said(format!("length({name}) {sign} 5"), format!("length({name}) {sign} 5")),
-            _ => said(format!("{name} {sign} {whole}"), format!("{name} {sign} {whole}")),
+            2 => said(format!("length({name}) {sign} 5"), format!("length(\"{name}\") {sign} 5")),
+            _ => same(name, format!("{sign} {whole}")),
         }
     }
 }
 
 fn said(ours: impl Into<String>, sql: impl Into<String>) -> Said {
     Said { ours: ours.into(), sql: Some(sql.into()) }
+}
+
+/// A test of a column that both say alike.
+fn same(name: &str, test: impl std::fmt::Display) -> Said {
+    said(format!("{name} {test}"), format!("\"{name}\" {test}"))
+}
+
+/// A column of whole numbers in DuckDB's SQL, where there is room for what is computed of it.
+fn whole(name: &str) -> String {
+    format!("CAST(\"{name}\" AS HUGEINT)")
 }
 
 /// What stands in a JSON text.

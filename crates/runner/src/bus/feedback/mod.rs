@@ -123,7 +123,7 @@ impl Feedback {
             self.watch = Watch::open(&self.kafka, AGAIN.1).map_err(|_| now);
         }
         while let Ok(watch) = &mut self.watch {
-            match watch.next() {
+            match watch.take() {
                 Ok(Some(note)) => self.note(now, &note),
                 Ok(None) => break,
                 Err(_) => self.watch = Err(now),

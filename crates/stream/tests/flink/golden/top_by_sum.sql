@@ -52,6 +52,7 @@ CREATE TEMPORARY TABLE `tuples_0` (
   'properties.group.id' = 'netalytics-7',
   'scan.startup.mode' = 'timestamp',
   'scan.startup.timestamp-millis' = '1700000000000',
+  'scan.topic-partition-discovery.interval' = '2000 ms',
   'scan.watermark.idle-timeout' = '5000 ms'
 );
 

@@ -1,0 +1,69 @@
+//! Causes that are known, and what to do about each.
+
+/// See the module's text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Flink lacks the connector for Kafka.
+    NoKafka,
+    /// It lacks the format Avro.
+    NoAvro,
+    /// It cannot unpack zstd.
+    NoZstd,
+    /// It has no directory for savepoints, without which a job cannot be drained.
+    NoSavepointDirectory,
+    /// A record is not what the topic's others are.
+    Unreadable,
+}
+
+impl Cause {
+    pub(super) fn of(text: &str) -> Option<Cause> {
+        let lacks = |factory: &str, package: &str| {
+            text.contains(&format!("any factory for identifier '{factory}'")) || is_missing(text, package)
+        };
+        if is_missing(text, "com.github.luben.zstd") {
+            Some(Cause::NoZstd)
+        } else if lacks("kafka", "org.apache.flink.connector.kafka") {
+            Some(Cause::NoKafka)
+        } else if lacks("avro", "org.apache.flink.formats.avro") {
+            Some(Cause::NoAvro)
+        } else if text.contains("savepoint-dir") || text.contains("state.savepoints.dir") {
+            Some(Cause::NoSavepointDirectory)
+        } else if text.contains("Failed to deserialize") {
+            Some(Cause::Unreadable)
+        } else {
+            None
+        }
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub fn remedy(self) -> &'static str {
+        match self {
+            Cause::NoKafka => {
+                "this Flink has no connector for Kafka: put flink-sql-connector-kafka-VERSION.jar (as 5.0.0-2.2 for Flink 2.2) into lib/ of the gateway, the JobManager and every TaskManager, and start them again"
+            }
+            Cause::NoAvro => {
+                "this Flink cannot read Avro: put flink-sql-avro-VERSION.jar (Flink's own version) into lib/ of the gateway, the JobManager and every TaskManager, and start them again"
+            }
+            Cause::NoZstd => {
+                "records are packed with zstd, which this Flink cannot unpack: put zstd-jni-VERSION.jar into lib/ of every TaskManager and start them again, or publish with --compression lz4"
+            }
+            Cause::NoSavepointDirectory => {
+                "this Flink has no directory for savepoints, without which no job can be drained: set execution.checkpointing.savepoint-dir (before Flink 1.20: state.savepoints.dir)"
+            }
+            Cause::Unreadable => {
+                "a record in the topic is none of netalytics, or of a version with fewer columns; Flink passes over no record: --engine embedded does, and says where it is; SINCE begins behind it"
+            }
+        }
+    }
+}
+
+/// Whether a class of the package is what Java did not find. That a class is merely at work in a stack says nothing.
+fn is_missing(text: &str, package: &str) -> bool {
+    let behind = |words: &'static str| text.split(words).skip(1);
+    let mut classes = behind("ClassNotFoundException: ").chain(behind("NoClassDefFoundError: "));
+    classes.any(|class| {
+        let name = class.split_whitespace().next().unwrap_or_default();
+        name.replace('/', ".").starts_with(package)
+    })
+}

@@ -1,0 +1,115 @@
+//! What a publisher says while no broker takes its records, and how long it waits for them once it is to end.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use anyhow::Context;
+use bus::{Away, Counters, Producer};
+use capture::live::Stop;
+
+use crate::output;
+
+/// How long records wait for room once a signal has asked for the end: brokers may be away for good.
+pub const ROOM: Duration = Duration::from_secs(10);
+/// So long the oldest record may wait before that is said.
+const QUIET: Duration = Duration::from_secs(5);
+/// Between two looks.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Whether records arrive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Seen {
+    #[default]
+    Arriving,
+    /// They do not; so many were dropped until then.
+    Waiting(u64),
+}
+
+/// What a person was told last.
+#[derive(Debug, Default)]
+struct Notice(Seen);
+
+impl Notice {
+    /// What is to be said of these figures, if that is news; `trouble` asks what is wrong.
+    fn look(&mut self, counters: &Counters, away: Away, trouble: impl FnOnce() -> String) -> Option<String> {
+        let is_waiting = counters.oldest.is_some_and(|oldest| oldest >= QUIET);
+        let dropped = counters.dropped_full;
+        match (self.0, is_waiting) {
+            (Seen::Arriving, true) => {
+                self.0 = Seen::Waiting(dropped);
+                let then = match away {
+                    Away::Block => {
+                        "more records wait; where there is no room for them what is captured is lost, and counted"
+                    }
+                    Away::Drop => "where there is no room for more records they are dropped, and counted",
+                };
+                let seconds = QUIET.as_secs();
+                Some(format!("no broker has taken a record for {seconds} s ({}): {then}", trouble()))
+            }
+            (Seen::Waiting(before), false) => {
+                self.0 = Seen::Arriving;
+                let lost = match dropped - before {
+                    0 => "nothing was dropped".to_owned(),
+                    n => format!("{n} records were dropped"),
+                };
+                Some(format!("brokers take records again; {lost}"))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Looks after a producer as long as `stop` has others: says when brokers are away, and puts `stop` up some time after `asked`, so that
+/// nobody waits for room.
+pub fn attend(
+    producer: &Arc<Producer>,
+    away: Away,
+    asked: &Stop,
+    stop: &Arc<AtomicBool>,
+    quiet: bool,
+) -> anyhow::Result<()> {
+    let (producer, stop, asked) = (Arc::downgrade(producer), Arc::downgrade(stop), asked.clone());
+    let attend = move || {
+        let (mut notice, mut left) = (Notice::default(), ROOM);
+        while let (false, Some(producer)) = (left.is_zero(), Weak::upgrade(&producer)) {
+            let note = notice.look(&producer.counters(), away, || producer.trouble());
+            if let (Some(note), false) = (note, quiet) {
+                output::complain(&format!("note: {note}"));
+            }
+            drop(producer);
+            std::thread::sleep(LOOK_EVERY);
+            if asked.is_asked() {
+                left = left.saturating_sub(LOOK_EVERY);
+            }
+        }
+        stop.upgrade().into_iter().for_each(|stop| stop.store(true, Ordering::Relaxed));
+    };
+    std::thread::Builder::new().name("attending".into()).spawn(attend).context("no more threads")?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outage_is_told_at_its_beginning_and_its_end() {
+        let of = |seconds: Option<u64>, dropped_full: u64| Counters {
+            oldest: seconds.map(Duration::from_secs),
+            dropped_full,
+            ..Counters::default()
+        };
+        let mut notice = Notice::default();
+        let mut look = |seconds, dropped| {
+            notice.look(&of(seconds, dropped), Away::Drop, || "refused".into()).unwrap_or_default()
+        };
+        assert_eq!([look(None, 0), look(Some(4), 0)], ["", ""]);
+        assert!(look(Some(5), 1).starts_with("no broker has taken a record for 5 s (refused): where "));
+        assert_eq!(look(Some(60), 9), "");
+        assert_eq!(look(Some(1), 9), "brokers take records again; 8 records were dropped");
+        assert_eq!(look(None, 9), "");
+        assert!(look(Some(5), 9).starts_with("no broker"));
+        assert_eq!(look(None, 9), "brokers take records again; nothing was dropped");
+    }
+}

@@ -1,0 +1,146 @@
+//! Publishers and brokers that go.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use testkit::cluster::Cluster;
+use testkit::programs::{PATIENCE, wait_for};
+
+use super::{Started, Traffic, as_set, counted, offsets, undisturbed};
+use crate::{Folder, Ran, run};
+
+/// Event time that a publisher of cells may take with it: what it has not told of open windows, a window, and how long that waits for late
+/// tuples.
+const LOST_NS: i64 = 5_000_000_000 + 1_000_000_000 + 250_000_000;
+
+pub fn a_killed_publisher(cluster: &Cluster) {
+    let (folder, traffic) = (Folder::new(), Traffic::stretched(20));
+    let query = "PARSE http PROCESS (diff-group: group=url_template, w=1s)";
+    let mut publisher = Started::publisher(&folder, "publisher", cluster, query, &[]);
+    publisher.says("publishing to partition 0");
+    let part = traffic.part(0.0, 0.8);
+    publisher.feed(part, Duration::from_secs(2));
+    std::thread::sleep(Duration::from_secs(1));
+    publisher.signal("-KILL");
+    publisher.ends(PATIENCE);
+    // Its partition is held for it until it is known to be dead.
+    let ran = run(&["publish", query, "-r", crate::SHOP, "--kafka", &cluster.kafka, "--no-redact"]);
+    assert!(ran.code == 0 && ran.err.contains("publishing to partition 1"), "{}", ran.err);
+    let since = format!("{query} SINCE 2001-01-01");
+    let ran = run(&["query", &since, "--kafka", &cluster.kafka, "--published", "cells", "--format", "jsonl"]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    // The other's windows are the first two.
+    let of = |row: &str, key: &str| -> i64 {
+        let row: Value = serde_json::from_str(row).expect("JSON");
+        row[key].as_i64().expect("a time")
+    };
+    let time = |packet: &[u8]| {
+        let word =
+            |at: usize| i64::from(u32::from_le_bytes(*packet[at..].first_chunk().expect("four bytes")));
+        word(0) * 1_000_000_000 + word(4) * 1000
+    };
+    let first = time(&traffic.packets[0]).div_euclid(1_000_000_000) * 1_000_000_000 + 2_000_000_000;
+    let until = time(part.last().expect("some")) - LOST_NS;
+    assert!(until - first > 5_000_000_000);
+    let is_sure = |row: &&String| of(row, "window_start") >= first && of(row, "window_end") <= until;
+    let expected = undisturbed(query, &traffic.file(&folder));
+    let (found, expected) = (as_set(&ran.out), expected);
+    let (found, expected): (Vec<_>, Vec<_>) =
+        (found.iter().filter(is_sure).collect(), expected.iter().filter(is_sure).collect());
+    assert!(!expected.is_empty());
+    assert_eq!(found, expected);
+}
+
+/// A publisher of all packets with so much memory.
+fn publisher(folder: &Folder, cluster: &Cluster, away: &str) -> (Started, u64) {
+    let flags = ["--away", away, "--unacknowledged-max", "100KiB"];
+    let publisher = Started::publisher(folder, away, cluster, "PARSE packet", &flags);
+    publisher.says("publishing to partition ");
+    let said = publisher.said();
+    let number =
+        said.split("publishing to partition ").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok());
+    (publisher, number.expect("its number"))
+}
+
+fn start_broker_again(cluster: &Cluster) {
+    cluster.start_again("broker-1");
+}
+
+/// While the broker is away one publisher waits and another drops; a third program follows. Nothing of the first is lost, what the other
+/// has dropped is counted, and Kafka counts the same.
+pub fn away(cluster: &Cluster) {
+    let (folder, traffic) = (Folder::new(), Traffic::stretched(20));
+    let (mut waits, its) = publisher(&folder, cluster, "block");
+    let (mut drops, other) = publisher(&folder, cluster, "drop");
+    let asker = Started::new(
+        &folder,
+        "asker",
+        &["query", "PARSE packet", "--kafka", &cluster.kafka, "--format", "jsonl"],
+    );
+    asker.says("Ctrl-C ends it");
+    for one in [&mut waits, &mut drops] {
+        one.feed(traffic.part(0.0, 0.2), Duration::from_secs(1));
+    }
+    wait_for("rows", || if asker.rows() > 100 { Ok(()) } else { Err(asker.said()) });
+    cluster.kill("broker-1");
+    // Nobody reads the end of what they are given while the first waits: its pipe is wide enough.
+    drops.feed(traffic.part(0.2, 0.9), Duration::ZERO);
+    waits.feed(traffic.part(0.2, 0.4), Duration::ZERO);
+    drops.says("no broker has taken a record for 5 s (");
+    waits.says("no broker has taken a record for 5 s (");
+    asker.says("no broker answers at ");
+    start_broker_again(cluster);
+    waits.says("brokers take records again; nothing was dropped");
+    drops.says("brokers take records again; ");
+    asker.says("brokers answer again");
+    waits.feed(traffic.part(0.4, 1.0), Duration::ZERO);
+    drops.feed(traffic.part(0.9, 1.0), Duration::ZERO);
+    let (waited, dropped) = (waits.ends(PATIENCE), drops.ends(PATIENCE));
+    assert_eq!(waited.code, 0, "{}", waited.err);
+    let number = counted(&dropped, "dropped");
+    assert!(dropped.code == 1 && number > 100, "{}", dropped.err);
+    let line =
+        format!("error: {number} records were dropped, as there was no room for them (--unacknowledged-max)");
+    assert!(dropped.err.contains(&line), "{}", dropped.err);
+    for (ran, partition) in [(&waited, its), (&dropped, other)] {
+        let there = offsets(cluster, "netalytics.packet.v1", partition);
+        assert_eq!(there, counted(ran, "sent to Kafka"), "{}", ran.err);
+    }
+    // Of all packets those that are not there, but for beats, which are dropped, too.
+    let all = traffic.packets.len() as u64;
+    let rows = |ran: &Ran| counted(ran, "rows");
+    assert_eq!((rows(&waited), rows(&dropped)), (all, all));
+    let expected = 2 * all as usize - number as usize;
+    wait_for("all rows", || match asker.rows() {
+        rows if (expected..expected + 100).contains(&rows) => Ok(()),
+        rows => Err(format!("{rows} of {expected}")),
+    });
+    let asked = asker.interrupted(PATIENCE);
+    assert_eq!(asked.code, 0, "{}", asked.err);
+}
+
+/// With the broker gone for good, who is asked to end does, within a bound, and says what is missing.
+pub fn an_end_while_they_are_away(cluster: &Cluster) {
+    let (folder, traffic) = (Folder::new(), Traffic::stretched(20));
+    let (mut publisher, _) = publisher(&folder, cluster, "block");
+    let asker = Started::new(&folder, "asker", &["query", "PARSE packet", "--kafka", &cluster.kafka]);
+    asker.says("Ctrl-C ends it");
+    publisher.feed(traffic.part(0.0, 0.2), Duration::from_secs(2));
+    wait_for("rows", || if asker.rows() > 0 { Ok(()) } else { Err(asker.said()) });
+    cluster.kill("broker-1");
+    // Less than a pipe holds: whoever waits for room reads no more.
+    publisher.feed(traffic.part(0.2, 0.4), Duration::ZERO);
+    asker.says("no broker answers at ");
+    let begun = Instant::now();
+    publisher.signal("-INT");
+    let asked = asker.interrupted(Duration::from_secs(5));
+    assert!(asked.code == 1 && asked.err.contains("error: Kafka: no broker answers at "), "{}", asked.err);
+    let published = publisher.ends(Duration::from_secs(25));
+    eprintln!("  a publisher ended {:.1?} after it was asked to", begun.elapsed());
+    assert!(
+        published.code == 1 && published.err.contains("records are not acknowledged yet"),
+        "{}",
+        published.err
+    );
+    start_broker_again(cluster);
+}

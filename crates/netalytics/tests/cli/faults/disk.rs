@@ -1,0 +1,74 @@
+//! A broker whose disk is full.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use testkit::cluster::Parts;
+use testkit::programs::PATIENCE;
+
+use super::{Started, Traffic, assert_rows, cluster, undisturbed};
+use crate::{Folder, run};
+
+/// A file system of its own for a directory that is moved to it.
+struct Disk(String);
+
+impl Disk {
+    fn below(dir: &str) -> Option<Disk> {
+        let aside = format!("{dir}.aside");
+        let shell = format!(
+            "mv {dir} {aside} && mkdir {dir} && mount -t tmpfs -o size=32m netalytics-faults {dir} && cp -a {aside}/. {dir}/"
+        );
+        let mounted = Command::new("sh").args(["-c", &shell]).status().expect("a shell").success();
+        if !mounted {
+            testkit::loudly("NO RIGHT TO MOUNT: a full disk was NOT tried");
+        }
+        mounted.then(|| Disk(dir.to_owned()))
+    }
+
+    fn fill(&self) {
+        let shell = format!("cat /dev/zero >{}/filler", self.0);
+        assert!(!Command::new("sh").args(["-c", &shell]).status().expect("a shell").success());
+    }
+
+    fn empty(&self) {
+        fs::remove_file(Path::new(&self.0).join("filler")).expect("it is there");
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").args(["-l", &self.0]).status();
+    }
+}
+
+pub fn a_full_disk() {
+    let Some(cluster) = cluster("faults-disk", Parts::Kafka(1)) else { return };
+    cluster.kill("broker-1");
+    let Some(disk) = Disk::below(&cluster.property("broker-1", "log.dirs")) else { return };
+    cluster.start_again("broker-1");
+    let (folder, traffic) = (Folder::new(), Traffic::stretched(20));
+    let query = "PARSE http PROCESS (diff-group: group=url_template, w=1s)";
+    // The broker is killed and has to come first.
+    std::thread::sleep(Duration::from_secs(8));
+    let tuples = ["--publish", "tuples"];
+    let mut publisher = Started::publisher(&folder, "publisher", &cluster, query, &tuples);
+    publisher.says("publishing to partition");
+    publisher.feed(traffic.part(0.0, 0.4), Duration::from_secs(2));
+    disk.fill();
+    publisher.feed(traffic.part(0.4, 0.8), Duration::from_secs(2));
+    publisher.says("no broker has taken a record for 5 s (");
+    disk.empty();
+    // It has ended by itself, as brokers do whose only disk fails.
+    cluster.start_again("broker-1");
+    publisher.says("brokers take records again; nothing was dropped");
+    publisher.feed(traffic.part(0.8, 1.0), Duration::ZERO);
+    let ran = publisher.ends(PATIENCE);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let since = format!("{query} SINCE 2001-01-01");
+    let asked =
+        run(&["query", &since, "--kafka", &cluster.kafka, "--published", "tuples", "--format", "jsonl"]);
+    assert_eq!(asked.code, 0, "{}", asked.err);
+    assert_rows(&asked.out, &undisturbed(query, &traffic.file(&folder)), "after a full disk");
+}

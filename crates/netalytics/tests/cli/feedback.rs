@@ -1,0 +1,333 @@
+//! SAMPLE auto of a publisher follows a Flink that is held: real packets, whose number is known from who sends them.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use bus::progress::{Says, Watch};
+use bus::{Kafka, Topics};
+use serde_json::Value;
+use testkit::cluster::Cluster;
+use testkit::programs::{PATIENCE, wait_for};
+
+use crate::{BINARY, run};
+
+const TOPIC: &str = "netalytics.http.v1";
+const QUERY: &str = "PARSE http PROCESS (group-count: group=path, sample_rate, w=1s)";
+/// Connections a second, of so many packets.
+const PACE: &str = "1500";
+const PACKETS: u64 = 7;
+
+/// A program of ours in the background, and what it says.
+struct Running {
+    child: Child,
+    folder: PathBuf,
+}
+
+impl Running {
+    fn start(folder: &Path, args: &[&str]) -> Running {
+        fs::create_dir_all(folder).expect("a folder");
+        let file = |name: &str| File::create(folder.join(name)).expect("a file");
+        let mut command = Command::new(BINARY);
+        command.args(args).arg("--summary-json").arg(folder.join("summary"));
+        command.stdin(Stdio::null()).stdout(file("out")).stderr(file("err"));
+        Running { child: command.spawn().expect("it starts"), folder: folder.to_owned() }
+    }
+
+    fn said(&self, name: &str) -> String {
+        fs::read_to_string(self.folder.join(name)).unwrap_or_default()
+    }
+
+    /// Waits until it has said that.
+    fn wait_for(&mut self, name: &str, words: &str) -> String {
+        wait_for(words, || {
+            let said = self.said(name);
+            let code = self.child.try_wait().expect("it can be waited for");
+            assert!(code.is_none(), "{code:?}: {}", self.said("err"));
+            if said.contains(words) { Ok(said) } else { Err(self.said("err")) }
+        })
+    }
+
+    /// Ends it as Ctrl-C does; what it counted.
+    fn end(mut self) -> Value {
+        let killed = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
+        assert!(killed.is_ok_and(|status| status.success()));
+        let code = self.child.wait().expect("it ends");
+        assert!(code.success(), "{code}: {}", self.said("err"));
+        serde_json::from_str(&self.said("summary")).expect("JSON")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A pair of interfaces, and who sends conversations through it.
+struct Load {
+    child: Child,
+    input: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+    name: String,
+}
+
+impl Load {
+    /// `None`, said loudly, where this machine can not.
+    fn start() -> Option<Load> {
+        let name = format!("nf{}", std::process::id());
+        let words = format!(
+            "ip link add {name}a type veth peer name {name}b && for i in {name}a {name}b; do \
+             echo 1 >/proc/sys/net/ipv6/conf/$i/disable_ipv6; ip link set $i up; done"
+        );
+        if !Command::new("sh").args(["-c", &words]).status().is_ok_and(|status| status.success()) {
+            testkit::loudly("NO INTERFACES CAN BE MADE: this test has checked NOTHING");
+            return None;
+        }
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/conversations.py");
+        let mut child = Command::new("python3")
+            .args([script, &format!("{name}a"), PACE])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("python runs");
+        let answers = BufReader::new(child.stdout.take().expect("piped"));
+        Some(Load { input: child.stdin.take(), child, answers, name })
+    }
+
+    fn phase(&mut self, name: &str) {
+        let input = self.input.as_mut().expect("it goes on");
+        writeln!(input, "phase {name}").and_then(|()| input.flush()).expect("it hears");
+        assert_eq!(self.answer(), "ok\n");
+    }
+
+    fn answer(&mut self) -> String {
+        let mut answer = String::new();
+        self.answers.read_line(&mut answer).expect("text");
+        answer
+    }
+
+    /// How often each path was asked for.
+    fn end(&mut self) -> BTreeMap<String, u64> {
+        self.input = None;
+        serde_json::from_str(&self.answer()).expect("JSON")
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = Command::new("ip").args(["link", "del", &format!("{}a", self.name)]).status();
+    }
+}
+
+/// A control group that holds a process to a share of a core; lets it go when dropped.
+struct Held {
+    folder: PathBuf,
+    version: u8,
+}
+
+impl Held {
+    /// `None`, said loudly, where there are no such groups.
+    fn of(pid: &str) -> Option<Held> {
+        let name = format!("netalytics-{}", std::process::id());
+        let of = |(version, root): (u8, &str)| Held { folder: Path::new(root).join(&name), version };
+        for held in [(1, "/sys/fs/cgroup/cpu"), (2, "/sys/fs/cgroup")].map(of) {
+            let is_there = fs::create_dir(&held.folder).is_ok() && held.limit_file().exists();
+            if is_there && fs::write(held.folder.join("cgroup.procs"), pid).is_ok() {
+                return Some(held);
+            }
+        }
+        testkit::loudly("NO CONTROL GROUP FOR CPU TIME: this test has checked NOTHING");
+        None
+    }
+
+    fn limit_file(&self) -> PathBuf {
+        self.folder.join(if self.version == 1 { "cpu.cfs_quota_us" } else { "cpu.max" })
+    }
+
+    /// To so many milliseconds of each second.
+    fn to(&self, milliseconds: u64) {
+        let quota = milliseconds * 1000;
+        let text = if self.version == 1 {
+            fs::write(self.folder.join("cpu.cfs_period_us"), "1000000").expect("a period");
+            quota.to_string()
+        } else {
+            format!("{quota} 1000000")
+        };
+        fs::write(self.limit_file(), text).expect("a limit");
+    }
+
+    fn let_go(&self) {
+        let text = if self.version == 1 { "-1" } else { "max" };
+        let _ = fs::write(self.limit_file(), text);
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.let_go();
+        let root = self.folder.parent().expect("a root");
+        for pid in fs::read_to_string(self.folder.join("cgroup.procs")).unwrap_or_default().lines() {
+            let _ = fs::write(root.join("cgroup.procs"), pid);
+        }
+        let _ = fs::remove_dir(&self.folder);
+    }
+}
+
+/// Milliseconds of CPU time that the process has taken.
+fn cpu_ms(pid: &str) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("a process");
+    let behind = stat.rsplit(") ").next().expect("its numbers");
+    // Ticks of 10 ms, by far everywhere.
+    behind.split(' ').skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>() * 10
+}
+
+/// Records of a partition that the reader has not taken, as both tell.
+struct Lag {
+    topics: Topics,
+    watch: Watch,
+    partition: usize,
+    at: Option<i64>,
+}
+
+impl Lag {
+    fn open(brokers: &str, partition: usize) -> Lag {
+        let kafka = Kafka::new(brokers, []).expect("brokers");
+        let topics = Topics::connect(&kafka, PATIENCE).expect("brokers");
+        Lag { topics, watch: Watch::open(&kafka, PATIENCE).expect("the topic"), partition, at: None }
+    }
+
+    /// When the reader moves next.
+    fn next(&mut self) -> i64 {
+        let at = wait_for("progress", || {
+            let mut last = self.at;
+            while let Some(note) = self.watch.take().expect("the topic") {
+                if note.says == Says::Reads {
+                    last = note.at.get(self.partition).copied().flatten().or(last);
+                }
+            }
+            last.filter(|_| last != self.at).ok_or_else(|| format!("it stands at {last:?}"))
+        });
+        self.at = Some(at);
+        self.topics.offsets(TOPIC).expect("offsets")[self.partition].end - at
+    }
+
+    /// Waits until it has not grown for a while.
+    fn settle(&mut self) {
+        let mut low = (self.next(), Instant::now());
+        wait_for("a lag that stops growing", || {
+            let lag = self.next();
+            if lag <= low.0 && low.1.elapsed() > Duration::from_secs(4) {
+                return Ok(());
+            }
+            if lag > low.0 {
+                low = (lag, Instant::now());
+            }
+            Err(format!("{lag} records"))
+        });
+    }
+}
+
+/// Rows of [`QUERY`], put together by path: tuples, their weighted number, and the variance of that.
+fn by_path(rows: &str) -> BTreeMap<String, (f64, f64, f64)> {
+    let mut paths: BTreeMap<String, (f64, f64, f64)> = BTreeMap::new();
+    for row in rows.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON")) {
+        let number = |name: &str| row[name].as_f64().unwrap_or_else(|| panic!("{name}: {row}"));
+        let (count, low, rate) = (number("count"), number("count_low"), number("sample_rate"));
+        let tuples = (count * rate).round();
+        let sums = paths.entry(row["path"].as_str().expect("a path").to_owned()).or_default();
+        sums.0 += tuples;
+        sums.1 += count;
+        // The upper end of a few flows is open: what a second leaves in the next window. Each tuple is a flow of its own.
+        sums.2 += match row["count_high"].as_f64() {
+            Some(high) => ((high - low) / 2.0 / 1.96).powi(2),
+            None => tuples * (1.0 - rate) / rate.powi(2),
+        };
+    }
+    paths
+}
+
+pub fn follows_a_slow_flink(cluster: &Cluster, tmp: &Path) {
+    let Some(mut load) = Load::start() else { return };
+    let kafka = cluster.kafka.as_str();
+    let (gateway, jobs) =
+        (cluster.gateway.as_deref().expect("a gateway"), cluster.flink.as_deref().expect("Flink"));
+    let interface = format!("{}b", load.name);
+    let mut publisher = Running::start(
+        &tmp.join("publisher"),
+        &["publish", "PARSE http SAMPLE auto", "-i", &interface, "--kafka", kafka, "--no-redact"],
+    );
+    let said = publisher.wait_for("err", "publishing to partition");
+    let partition = said.split("partition ").nth(1).and_then(|rest| rest.split(' ').next());
+    let mut asker = Running::start(
+        &tmp.join("asker"),
+        &[
+            &["query", QUERY, "--kafka", kafka, "--published", "tuples", "--format", "jsonl"][..],
+            &["--engine", "flink", "--flink-gateway", gateway, "--flink", jobs],
+        ]
+        .concat(),
+    );
+    load.phase("before");
+    asker.wait_for("out", "/before/");
+    load.phase("fast");
+    asker.wait_for("out", "/fast/");
+    let pid = cluster.pid("taskmanager-1");
+    let (used, span) = (cpu_ms(&pid), Duration::from_secs(2));
+    std::thread::sleep(span);
+    let used = (cpu_ms(&pid) - used) / span.as_secs();
+    let Some(held) = Held::of(&pid) else { return };
+    let mut lag = Lag::open(kafka, partition.and_then(|n| n.parse().ok()).expect("a partition"));
+    load.phase("slow");
+    held.to((used / 5).max(5));
+    publisher.wait_for("err", "is behind: SAMPLE auto looks at");
+    lag.settle();
+    load.phase("again");
+    held.let_go();
+    publisher.wait_for("err", "looks at all flows again");
+    // Windows of what was before are over once those of what is behind are.
+    load.phase("last");
+    asker.wait_for("out", "/last/");
+    let sent = load.end();
+    let rows = by_path(&asker.said("out"));
+    let counted = publisher.end();
+    let asked = asker.end();
+
+    // Every packet, and every tuple.
+    let number = |of: &Value, pointer: &str| of.pointer(pointer).and_then(Value::as_u64).unwrap_or(0);
+    let (received, lost) =
+        (number(&counted, "/packets/received"), number(&counted, "/source/lost_before_us"));
+    assert_eq!(received + lost, PACKETS * sent.values().sum::<u64>());
+    assert_eq!(counted.pointer("/packets/adds_up"), Some(&Value::Bool(true)));
+    assert!(number(&counted, "/packets/sampled_out") > 0 && asked["complete"] == Value::Bool(true));
+    let published = number(&counted, "/rows");
+    assert!(published > 0 && published <= number(&counted, "/sent/acknowledged"), "{counted}");
+    // What Flink has read is what is there for anybody.
+    let chosen = "PARSE http WHERE path LIKE '/fast/%' OR path LIKE '/slow/%' OR path LIKE '/again/%'";
+    let past = QUERY.replace("PARSE http", chosen) + " SINCE 2001-01-01";
+    let past = run(&["query", &past, "--kafka", kafka, "--published", "tuples", "--format", "jsonl"]);
+    assert_eq!(past.code, 0, "{}", past.err);
+    let is_whole = |path: &str| ["/fast/", "/slow/", "/again/"].iter().any(|phase| path.starts_with(phase));
+    let there = by_path(&past.out);
+    let read: BTreeMap<_, _> = rows.into_iter().filter(|(path, _)| is_whole(path)).collect();
+    assert!(read.keys().eq(there.keys()) && there.len() > 10);
+    for (path, (tuples, ..)) in &read {
+        assert_eq!(*tuples, there[path].0, "{path}");
+    }
+    // The answers: every second, and each phase as a whole, within four standard errors. What the kernel lost nobody knows.
+    let mut phases: BTreeMap<&str, (f64, f64, f64)> = BTreeMap::new();
+    for (path, (_, count, variance)) in read.iter().filter(|_| lost == 0) {
+        let truth = sent[path] as f64;
+        assert!((count - truth).abs() <= 4.0 * variance.sqrt() + 1e-6, "{path}: {count} of {truth}");
+        let phase = phases.entry(path.split('/').nth(1).expect("a phase")).or_default();
+        *phase = (phase.0 + truth, phase.1 + count, phase.2 + variance);
+    }
+    for (phase, (truth, count, variance)) in phases {
+        assert!((count - truth).abs() <= 4.0 * variance.sqrt() + 1e-6, "{phase}: {count} of {truth}");
+    }
+}

@@ -1,0 +1,21 @@
+//! Cells that anybody may have made, to the engine.
+
+use arrow_array::RecordBatch;
+use stream::{Engine, Malformed};
+
+/// Attaches the cells of a pipeline but for those that say what cannot be: of each of these it is said why.
+pub fn attach(engine: &mut Engine, pipeline: usize, cells: &RecordBatch) -> Vec<Malformed> {
+    let rows = cells.num_rows();
+    match engine.partial_of_cells(pipeline, cells) {
+        Ok(partial) => {
+            engine.attach(partial);
+            Vec::new()
+        }
+        Err(why) if rows <= 1 => vec![why],
+        // Which of them it is, is found by halves: the others count.
+        Err(_) => {
+            let halves = [cells.slice(0, rows / 2), cells.slice(rows / 2, rows - rows / 2)];
+            halves.iter().flat_map(|half| attach(engine, pipeline, half)).collect()
+        }
+    }
+}

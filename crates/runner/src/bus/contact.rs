@@ -1,0 +1,81 @@
+//! Whether the brokers answer whom we read from: they are asked only where nothing has come for a while.
+
+use std::time::{Duration, Instant};
+
+use ::bus::{Error, Reader};
+
+/// So long nothing may come before brokers are asked: publishers say something every second.
+const QUIET: Duration = Duration::from_secs(3);
+/// Time for their answer.
+const ANSWER: Duration = Duration::from_secs(1);
+/// Who reads to an end gives up when no broker has answered for so long.
+const AWAY_MAX: Duration = Duration::from_secs(60);
+
+/// See the module's text.
+pub struct Contact {
+    /// When something came, or was answered, last.
+    heard: Instant,
+    asked: Instant,
+    state: State,
+    notes: Vec<String>,
+}
+
+enum State {
+    Near,
+    /// Why nobody answers.
+    Away(Error),
+}
+
+impl Contact {
+    /// All is well.
+    pub fn new() -> Contact {
+        let now = Instant::now();
+        Contact { heard: now, asked: now, state: State::Near, notes: Vec::new() }
+    }
+
+    /// Something has come.
+    pub fn heard(&mut self) {
+        self.heard = Instant::now();
+        if let State::Away(_) = std::mem::replace(&mut self.state, State::Near) {
+            self.notes.push("brokers answer again".into());
+        }
+    }
+
+    /// Nothing has come: asks, where it is time to.
+    ///
+    /// # Errors
+    /// When nobody has answered for so long that who reads to an end gives up.
+    pub fn miss(&mut self, reader: &Reader) -> Result<(), Error> {
+        if self.heard.elapsed() < QUIET || self.asked.elapsed() < QUIET {
+            return Ok(());
+        }
+        let answer = reader.is_answered(ANSWER);
+        self.asked = Instant::now();
+        match answer {
+            Ok(()) => self.heard(),
+            Err(error) => {
+                if let State::Near = self.state {
+                    self.notes.push(format!("{error}; waiting for them"));
+                }
+                self.state = State::Away(error);
+            }
+        }
+        match self.away() {
+            Some(error) if self.heard.elapsed() > AWAY_MAX => Err(error.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Why nobody answers, if nobody does.
+    pub fn away(&self) -> Option<&Error> {
+        match &self.state {
+            State::Near => None,
+            State::Away(error) => Some(error),
+        }
+    }
+
+    /// What is to be told.
+    pub fn notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
+    }
+}
