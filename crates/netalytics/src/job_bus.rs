@@ -45,7 +45,7 @@ impl JobBus {
             watermark_ns.saturating_sub(reach_ns)
         });
         let bounds = Bounds { since_ns, ..Bounds::default() };
-        let answering = Answering::of_job(&self.kafka, there, &wanted.topics, bounds)?;
+        let answering = Answering::of_job(&self.kafka, there, (&wanted.name, &wanted.topics), bounds)?;
         let engine = match wanted.by {
             Merger::Embedded => Merging::Embedded,
             Merger::Flink => Merging::Flink,

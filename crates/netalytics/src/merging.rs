@@ -52,6 +52,8 @@ pub struct Wanted<'a> {
     pub bounds: Bounds,
     /// How far.
     pub reach: Reach,
+    /// Whoever asks by this name again deletes what was merged for it before; empty: nobody does.
+    pub name: &'a str,
     /// The share of their traffic that the captures lack.
     pub lost: f64,
 }
@@ -138,7 +140,9 @@ pub fn start(
 ) -> anyhow::Result<MergedFeed> {
     let url = flags.flink_gateway.as_deref().unwrap_or_default();
     let machine = Machine::this().context("cannot read /proc")?;
-    let name = JobName::new(machine.owner(), format!("{:016x}", RandomState::new().hash_one(0)));
+    let run = format!("{:016x}", RandomState::new().hash_one(0));
+    let own = if wanted.name.is_empty() { run } else { format!("{}.{run}", wanted.name) };
+    let name = JobName::new(machine.owner(), own);
     // What cannot be printed is told before anything starts.
     let job = job(wanted, flags, brokers, &name.to_string());
     let statements = statements(wanted.plan, wanted.config, &job)?;
@@ -152,6 +156,12 @@ pub fn start(
     let gateway = Arc::new(Gateway::open(url, options)?);
     let there = Arc::new(Topics::connect(kafka, kafka::PATIENCE)?);
     end_left_over(&gateway, &machine, &there)?;
+    if !wanted.name.is_empty() {
+        // One that was killed before its job began has left topics that no job names.
+        let left: Vec<String> = there.list()?.into_keys().collect();
+        let prefix = merged(&format!("{}.", wanted.name));
+        delete(&there, left.iter().filter(|topic| topic.starts_with(&prefix)));
+    }
     let tell = |teller| GroupTeller::start(kafka, &job.group, wanted.from.topics(), teller, kafka::PATIENCE);
     let progress = progress.map(tell).transpose()?;
     let new = NewTopic { partitions: 1, replication: None, retention: Some(KEPT), settings: settings() };

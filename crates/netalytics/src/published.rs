@@ -40,6 +40,8 @@ pub struct Answering {
     pub reach: Reach,
     /// The share of their traffic that the captures lack of those who have published it and are done.
     lost: f64,
+    /// Of a server's job what it goes by there; else empty.
+    name: String,
 }
 
 /// A topic, and what the query has of it.
@@ -106,7 +108,7 @@ pub fn open(
         output::complain(&format!("reading {}{how}", names.join(", ")));
     }
     let bounds = if is_tuples { Bounds::default() } else { bounds };
-    Ok((plan, Answering { kafka, there, topics, since_ms, bounds, reach, lost }))
+    Ok((plan, Answering { kafka, there, topics, since_ms, bounds, reach, lost, name: String::new() }))
 }
 
 /// What the captures lack of the lanes that have ended since: who still publishes has not said it yet.
@@ -149,7 +151,7 @@ pub fn statements(query: &checked::Query, flags: &BusFlags) -> anyhow::Result<Ve
     let is_past = bounds.since_ns.is_some();
     let reach = if is_past { Reach::Past } else { Reach::Live(None) };
     let since_ms = bounds.since_ns.map(|ns| ns.div_euclid(1_000_000));
-    let wanted = Wanted { plan: &plan, config, from, since_ms, bounds, reach, lost: 0.0 };
+    let wanted = Wanted { plan: &plan, config, from, since_ms, bounds, reach, lost: 0.0, name: "" };
     let job = merging::job(&wanted, &flags.flink, flags.kafka.as_deref().unwrap_or_default(), "JOB");
     merging::statements(&plan, config, &job)
 }
@@ -171,7 +173,7 @@ impl Answering {
     pub fn of_job(
         kafka: &Kafka,
         there: Topics,
-        topics: &[String],
+        (name, topics): (&str, &[String]),
         bounds: Bounds,
     ) -> anyhow::Result<Answering> {
         let of = |(pipeline, name): (usize, &String)| {
@@ -209,9 +211,11 @@ impl Answering {
             }
             Merging::Flink => {
                 let config = &crossing::configured(config, &plan.monitor);
+                let (from, progress) =
+                    (self.from(plan), self.progress(Duration::from_nanos(flink.checkpoints.unsigned_abs())));
                 let Answering { since_ms, bounds, reach, lost, .. } = self;
-                let progress = self.progress(Duration::from_nanos(flink.checkpoints.unsigned_abs()));
-                let wanted = Wanted { plan, config, from: self.from(plan), since_ms, bounds, reach, lost };
+                let name = &self.name;
+                let wanted = Wanted { plan, config, from, since_ms, bounds, reach, lost, name };
                 Box::new(merging::start(&wanted, flink, &self.kafka, self.kafka.servers(), progress)?)
             }
         })
@@ -371,7 +375,7 @@ pub fn printable(
 ) -> anyhow::Result<()> {
     let from = From::Cells(topics.iter().map(|topic| merging::source(topic, 0)).collect());
     let (bounds, reach) = (Bounds::default(), Reach::Live(None));
-    let wanted = Wanted { plan, config, from, since_ms: None, bounds, reach, lost: 0.0 };
+    let wanted = Wanted { plan, config, from, since_ms: None, bounds, reach, lost: 0.0, name: "" };
     merging::statements(plan, config, &merging::job(&wanted, flink, "", "job")).map(drop)
 }
 

@@ -39,6 +39,8 @@ pub trait Bus: Send + Sync {
 /// What is to be merged.
 #[derive(Clone, Debug)]
 pub struct Wanted {
+    /// What the job goes by there.
+    pub name: String,
     /// The job's plan.
     pub plan: Arc<Plan>,
     /// Where its agents publish.

@@ -34,6 +34,7 @@ impl Core {
         let name = format!("{:016x}-{}", self.identity, order.id);
         let wanted = Wanted {
             topics: bus.topics(&order.plan, &name),
+            name,
             plan: order.plan.clone(),
             by,
             from,
