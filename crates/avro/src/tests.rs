@@ -174,7 +174,8 @@ fn what_an_earlier_version_lacks_is_null_and_told() {
     decoder.push(&[0, 0, 0, 0, 0, 0]).expect("a few more");
     let lacking: Vec<&str> = decoder.lacking().collect();
     assert_eq!(lacking, ["share", "request_header.host", "hashes", "ip", "sum"]);
-    let yes = Row { 0: Some(true), ..NOTHING };
+    let mut yes = NOTHING;
+    yes.0 = Some(true);
     assert_eq!(decoder.finish(), batch(&[yes, NOTHING]));
     // Of those that nobody wants nothing is told.
     let mut some = Decoder::new(&schema(), |place| place < 4).expect("types");

@@ -170,9 +170,17 @@ impl Topics {
         for partition in 0..partitions {
             list.add_partition_offset(topic, partition, time).map_err(|e| self.explain(&e, doing))?;
         }
-        let answer =
-            self.consumer.offsets_for_times(list, self.timeout).map_err(|e| self.explain(&e, doing))?;
-        offsets(&answer).map_err(|e| self.explain(&e, doing))
+        let begun = Instant::now();
+        loop {
+            let answer = self.consumer.offsets_for_times(list.clone(), self.timeout);
+            match answer.and_then(|answer| offsets(&answer)) {
+                // Another broker leads soon.
+                Err(error) if is_passing(&error) && begun.elapsed() < self.timeout => {
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+                answer => return answer.map_err(|e| self.explain(&e, doing)),
+            }
+        }
     }
 
     fn metadata(&self, topic: Option<&str>) -> Result<Metadata, Error> {
@@ -224,6 +232,22 @@ impl Topics {
     fn refused(&self, doing: String, code: &RDKafkaErrorCode) -> Error {
         Error::Refused { doing, reason: code.to_string() }
     }
+}
+
+/// What the end of a broker brings about until others have taken its place.
+fn is_passing(error: &KafkaError) -> bool {
+    use RDKafkaErrorCode as Code;
+    matches!(
+        error.rdkafka_error_code(),
+        Some(
+            Code::BrokerDestroy
+                | Code::DestroyBroker
+                | Code::BrokerTransportFailure
+                | Code::LeaderNotAvailable
+                | Code::NotLeaderForPartition
+                | Code::ReplicaNotAvailable
+        )
+    )
 }
 
 /// In the order of partitions.

@@ -301,6 +301,9 @@ impl Merging for Merge {
         if self.work != Work::Going {
             return;
         }
+        // Figures are not to be had of a job that is over.
+        let late = self.job.progress().ok().and_then(|progress| progress.rows_late);
+        self.late = self.late.max(late.unwrap_or(0));
         let awake = Waking::start(&self.kafka, &self.there, &self.sources);
         if let Err(why @ (Error::Unreachable { .. } | Error::NotFlushed { .. })) = &awake {
             // Without brokers Flink has nobody to give it to.

@@ -65,7 +65,7 @@ impl Cluster {
         let started = script_in(&dir, "start", part)
             .env("BROKERS", brokers.to_string())
             .env("SLOTS", "16")
-            .env("SLOT_MEMORY", "64")
+            .env("SLOT_MEMORY", "128")
             .output()
             .expect("bash");
         let said = String::from_utf8_lossy(&started.stderr);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use bus::Topics;
@@ -60,10 +60,7 @@ impl Watch {
 
     /// What was seen since, the oldest first.
     pub fn next(&self) -> Option<Seen> {
-        match self.seen.try_recv() {
-            Ok(seen) => Some(seen),
-            Err(TryRecvError::Empty | TryRecvError::Disconnected) => None,
-        }
+        self.seen.try_recv().ok()
     }
 }
 

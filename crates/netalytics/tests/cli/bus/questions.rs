@@ -93,7 +93,7 @@ impl Processor {
     pub fn place(&self, aggregate: &str) -> Option<usize> {
         let several = |one: &&str| if *one == "quantile" { self.quantiles.len() } else { 1 };
         let before = self.aggregates.iter().position(|one| *one == aggregate)?;
-        Some(self.aggregates[..before].iter().map(|one| several(&one)).sum())
+        Some(self.aggregates[..before].iter().map(several).sum())
     }
 
     fn text(&self) -> String {
