@@ -192,6 +192,7 @@ impl Answering {
             bounds,
             reach: Reach::Live(None),
             lost: 0.0,
+            name: name.to_owned(),
         })
     }
 
