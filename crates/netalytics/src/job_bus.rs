@@ -3,8 +3,8 @@
 use bus::{Kafka, NewTopic, Topics};
 use monitor::Step;
 use plan::{Bounds, Plan};
-use runner::Feed;
 use runner::bus as crossing;
+use runner::{Fed, Feed};
 use server::{Merge, Merged, Merger, Wanted};
 use stream::Output;
 
@@ -126,6 +126,15 @@ impl Merge for Merges {
 
     fn note(&mut self) -> Option<String> {
         self.feed.notes().pop()
+    }
+
+    fn left_out(&self) -> Option<String> {
+        let Fed::Published(counts) = self.feed.fed() else { return None };
+        let late =
+            (counts.late > 0).then(|| format!("{} parts of groups came too late for Flink", counts.late));
+        let malformed =
+            (counts.malformed > 0).then(|| format!("{} records cannot be read", counts.malformed));
+        late.into_iter().chain(malformed).reduce(|one, other| format!("{one}; {other}"))
     }
 
     fn come_to_the_end(&mut self) {

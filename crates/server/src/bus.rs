@@ -63,6 +63,9 @@ pub trait Merge {
 
     /// What is to be told of it now, in a sentence.
     fn note(&mut self) -> Option<String>;
+
+    /// What of it is in no row, if there is such by now, in words.
+    fn left_out(&self) -> Option<String>;
 }
 
 /// How merging goes.

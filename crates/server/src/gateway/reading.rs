@@ -160,11 +160,14 @@ impl Work {
                 self.hand_over(rows)?;
                 // What was amiss is over.
                 if std::mem::take(&mut is_troubled) {
-                    self.say(Said::Trouble(None))?;
+                    self.say(Said::Trouble(merge.left_out()))?;
                 }
             }
             match merged {
-                Merged::Over => return Ok(None),
+                Merged::Over => {
+                    self.say(Said::Trouble(merge.left_out()))?;
+                    return Ok(None);
+                }
                 _ if self.is_late() => {
                     return Ok(Some("what was published last could not be merged in time".into()));
                 }
