@@ -100,10 +100,11 @@ pub fn silent_topics(cluster: &Cluster) {
 
 pub fn a_killed_broker(cluster: &Cluster) {
     let (scene, folder) = (Scene::begin(cluster, "2s"), Folder::new());
-    cluster.kill("broker-2");
-    let _again = Again(cluster);
     let fixed = ["query", &scene.since, "--follow", "--kafka", &cluster.kafka, "--format", "jsonl"];
     let embedded = Started::new(&folder, "embedded", &fixed);
+    wait_for("rows", || if embedded.rows() > 0 { Ok(()) } else { Err(embedded.said()) });
+    cluster.kill("broker-2");
+    let _again = Again(cluster);
     let expected = undisturbed(&scene.query, &scene.traffic.file(&scene.folder));
     let rest = scene.traffic.part(0.5, 1.0).to_vec();
     scene.end(cluster, &rest, Duration::from_secs(5));

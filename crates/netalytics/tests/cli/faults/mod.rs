@@ -193,9 +193,6 @@ type Scenario = fn(&Cluster);
 fn play(cluster: &Cluster, scenarios: &[(&str, Scenario)]) {
     let mut failed: Vec<&str> = Vec::new();
     for (what, scenario) in scenarios {
-        if std::env::var("ONLY").is_ok_and(|only| !only.split(',').any(|only| what.contains(only))) {
-            continue;
-        }
         let begun = Instant::now();
         let outcome = catch_unwind(AssertUnwindSafe(|| scenario(cluster)));
         eprintln!("{}: {what}: {:.1?}", if outcome.is_ok() { "fine" } else { "FAILED" }, begun.elapsed());
