@@ -206,6 +206,7 @@ CREATE TEMPORARY TABLE `merged_0` (
   'sink.delivery-guarantee' = 'exactly-once',
   'sink.transactional-id-prefix' = 'netalytics-7-0',
   'sink.parallelism' = '1',
+  'properties.max.request.size' = '8388608',
   'properties.transaction.timeout.ms' = '60000'
 );
 
