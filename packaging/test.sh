@@ -45,7 +45,7 @@ deb() {
   local root=$work/debian
   if [ ! -e "$root/etc/debian_version" ]; then
     fresh debian
-    debootstrap --variant=minbase --include=libpcap0.8 "$(sed -n "s/^VERSION_CODENAME=//p" /etc/os-release)" "$root" \
+    debootstrap --variant=minbase --include=libpcap0.8,libssl3 "$(sed -n "s/^VERSION_CODENAME=//p" /etc/os-release)" "$root" \
       >"$work/debootstrap.log" 2>&1 || {
       tail -n 3 "$work/debootstrap.log" >&2
       rm -rf "$root"
