@@ -2,6 +2,7 @@
 
 use bus::{Kafka, NewTopic, Topics};
 use monitor::Step;
+use monitor::job::Config;
 use plan::{Bounds, Plan};
 use runner::bus as crossing;
 use runner::{Fed, Feed};
@@ -53,6 +54,7 @@ impl JobBus {
         // A limit the agents keep to, and then it is said that all was published.
         let mut plan = (*wanted.plan).clone();
         plan.monitor.limit = plan::Limit::default();
+        let config = Config { stream: config, ..Config::default() };
         let mut feed = answering.feed(&plan, &config, (engine, &self.flink))?;
         if let Some((watermark_ns, latest_ns)) = &wanted.from {
             feed.begin_at(*watermark_ns, latest_ns);
@@ -114,18 +116,17 @@ enum Course {
 
 impl Merge for Merges {
     fn next(&mut self, out: &mut Vec<Output>) -> Merged {
-        match (self.feed.next(out), self.course) {
-            (Step::Going, _) => Merged::Going,
-            (Step::Done, Course::ToTheEnd) => Merged::Over,
-            (Step::Done, Course::Whole) => {
-                let problem = self.feed.problems().pop().map(|problem| problem.text);
-                Merged::Failed(problem.unwrap_or_else(|| "it ended by itself".into()))
-            }
+        match (self.feed.next(out), self.feed.cut_short(), self.course) {
+            (Step::Going, ..) => Merged::Going,
+            (Step::Done, Some(why), _) => Merged::Failed(why),
+            (Step::Done, None, Course::ToTheEnd) => Merged::Over,
+            (Step::Done, None, Course::Whole) => Merged::Failed("merging ended by itself".into()),
         }
     }
 
     fn note(&mut self) -> Option<String> {
-        self.feed.notes().pop()
+        let notes = self.feed.notes();
+        (!notes.is_empty()).then(|| notes.join("; "))
     }
 
     fn left_out(&self) -> Option<String> {
@@ -137,8 +138,9 @@ impl Merge for Merges {
         late.into_iter().chain(malformed).reduce(|one, other| format!("{one}; {other}"))
     }
 
-    fn come_to_the_end(&mut self) {
+    fn come_to_the_end(&mut self) -> Result<(), String> {
+        self.feed.come_to_the_end()?;
         self.course = Course::ToTheEnd;
-        self.feed.come_to_the_end();
+        Ok(())
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bus::lanes::{Lane, Lanes};
 use bus::progress::Watch;
-use bus::{Kafka, NewTopic, Producer, ProducerConfig, Topics};
+use bus::{Counters, Kafka, NewTopic, Producer, ProducerConfig, Topics};
 use capture::live::Stop;
 use plan::{Plan, Sample};
 use runner::bus::{Feedback, What};
@@ -77,7 +77,7 @@ impl Publication<'_> {
         let feedback = match &what {
             What::Tuples(targets) if self.capturing && self.plan.monitor.sample == Sample::Auto => {
                 let watch = Watch::open(kafka, kafka::PATIENCE)?;
-                Some(Feedback::new(kafka, watch, targets[0], &self.topics[0], lane.partition()))
+                Some(Feedback::new(kafka, watch, targets, self.topics, lane.partition()))
             }
             _ => None,
         };
@@ -129,4 +129,19 @@ impl Publication<'_> {
 
 fn is_away(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(bus::Error::Unreachable { .. }))
+}
+
+/// Records that were dropped, a sentence for each cause.
+pub fn dropped(sent: &Counters, trouble: &str) -> Vec<String> {
+    let causes = [
+        (
+            sent.dropped_full,
+            "there was no room for them (--unacknowledged-max) while no broker took any".to_owned(),
+        ),
+        (sent.dropped_too_large, "they are larger than Kafka's property message.max.bytes".to_owned()),
+        (sent.dropped_refused, format!("brokers refused them ({trouble})")),
+    ];
+    let some = causes.into_iter().filter(|(n, _)| *n > 0);
+    some.map(|(n, why)| format!("{n} records were dropped, as {why}; what was published is incomplete"))
+        .collect()
 }

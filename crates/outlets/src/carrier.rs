@@ -78,7 +78,7 @@ impl Carrier {
         match self.transport.send(&parcel.0, self.patience) {
             Ok(()) => Attempt::Taken,
             Err(Fault::Final(why)) => Attempt::Refused(parcel.rows(), why),
-            Err(Fault::Some(rows, why)) => Attempt::Refused(rows, why),
+            Err(Fault::Partly(rows, why)) => Attempt::Refused(rows, why),
             Err(Fault::Passing(why)) => Attempt::Failed(why),
         }
     }

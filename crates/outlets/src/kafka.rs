@@ -104,7 +104,7 @@ impl Brokers {
         let before = match client.sent {
             Some(Sent { number, refused_before }) if number == message.number => refused_before,
             _ => {
-                let refused_before = client.refused();
+                let refused_before = client.producer.counters().dropped();
                 self.hand_over(&client, message)?;
                 client.sent = Some(Sent { number: message.number, refused_before });
                 refused_before
@@ -117,7 +117,7 @@ impl Brokers {
             return flushed.map(|()| 0);
         }
         flushed?;
-        let refused = client.refused() - before;
+        let refused = client.producer.counters().dropped() - before;
         client.sent = None;
         self.client = Some(client);
         Ok(refused)
@@ -134,14 +134,6 @@ impl Brokers {
     }
 }
 
-impl Client {
-    /// Records that are not there and will not be.
-    fn refused(&self) -> u64 {
-        let counters = self.producer.counters();
-        counters.dropped_full + counters.dropped_too_large + counters.dropped_refused
-    }
-}
-
 impl Transport for Brokers {
     fn send(&mut self, message: &Message, patience: Duration) -> Result<(), Fault> {
         match self.try_send(message, patience) {
@@ -149,7 +141,7 @@ impl Transport for Brokers {
             Ok(refused) => {
                 let trouble = self.client.as_ref().map(|client| client.producer.trouble());
                 let why = trouble.unwrap_or_default();
-                Err(Fault::Some(refused, format!("the brokers refused records: {why}")))
+                Err(Fault::Partly(refused, format!("the brokers refused records: {why}")))
             }
             Err(error) => Err(Fault::Passing(error.to_string())),
         }

@@ -73,7 +73,7 @@ pub enum Fault {
     /// None will.
     Final(String),
     /// None will for so many of its rows; the others were taken.
-    Some(u64, String),
+    Partly(u64, String),
 }
 
 /// Takes messages to the other side. No call takes much longer than `patience`.
@@ -150,7 +150,7 @@ impl Worker {
                     self.tally.problem(&why);
                     return self.tally.lost(Loss::Refused, message.rows);
                 }
-                Err(Fault::Some(rows, why)) => {
+                Err(Fault::Partly(rows, why)) => {
                     self.tally.problem(&why);
                     self.tally.sent(message.rows);
                     return self.tally.take_back(Loss::Refused, rows);

@@ -67,14 +67,15 @@ impl<'w> Frames<'w> {
         self.say(&Frame::Report(report.encode()));
     }
 
-    /// Says how much was counted, when it is time.
-    pub fn account(&mut self, job: &Job, step: Step) {
+    /// Says how much was counted, when it is time; `dropped`: records that went nowhere.
+    pub fn account(&mut self, job: &Job, step: Step, dropped: u64) {
         let taken = self.allowance.as_ref().map(|of| (of.taken(), of.is_waited_for()));
         let every = if taken.is_some_and(|taken| taken != self.taken) { TAKEN_EVERY } else { ACCOUNT_EVERY };
         if self.counted.elapsed() >= every || step == Step::Done {
             self.counted = Instant::now();
             self.taken = taken.unwrap_or_default();
             let mut counts = counts(&job.readings());
+            counts.extend((dropped > 0).then(|| ("dropped".to_owned(), dropped)));
             let said = taken.map(|(n, waits)| [(TAKEN.to_owned(), n), (WAITING.to_owned(), waits.into())]);
             counts.extend(said.into_iter().flatten());
             self.say(&Frame::Account(counts));

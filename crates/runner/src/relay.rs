@@ -62,7 +62,7 @@ impl<'w> Relay<'w> {
             }
             let step = self.job.next_parts(PATIENCE, &mut self.out);
             self.report(step);
-            self.out.frames.account(&self.job, step);
+            self.out.frames.account(&self.job, step, 0);
             if step == Step::Done || self.out.frames.is_unheard() {
                 return;
             }

@@ -59,7 +59,10 @@ pub trait Merge {
     fn next(&mut self, out: &mut Vec<Output>) -> Merged;
 
     /// Nothing more will be published: it is over once all has been read.
-    fn come_to_the_end(&mut self);
+    ///
+    /// # Errors
+    /// Why it does not know yet what there is; it may be told again.
+    fn come_to_the_end(&mut self) -> Result<(), String>;
 
     /// What is to be told of it now, in a sentence.
     fn note(&mut self) -> Option<String>;

@@ -3,7 +3,7 @@
 //! the order names topics, and says only how far it is. The plan
 //! says what is asked; what may be read and taken the flags say, and so whoever starts it.
 
-use std::io::{self, BufWriter, Read};
+use std::io::{self, BufWriter, Read, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,22 +13,23 @@ use bus::{NewTopic, ProducerConfig};
 use capture::live::Stop;
 use capture::seccomp::{Files, Network};
 use monitor::allowance::Allowance;
+use monitor::job::Config;
 use monitor::{Input, SharedTaps};
-use plan::Plan;
 use plan::message::{self, JobOrder};
+use plan::{Dataflow, Plan};
 use runner::bus::Publishing;
-use runner::{Frames, Memory, Relay, Writing};
+use runner::{Frames, Memory, Relay, Summary, Writing};
 use tuple::{Origin, Redactor, Schema, Secret};
 
 use crate::commands::work;
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::MonitorFlags;
 use crate::flags::live::LiveFlags;
-use crate::kafka;
 use crate::lease::{End, Lease};
 use crate::live;
-use crate::publishing::{KEPT, LAST, PARTITIONS, Publication, Publisher, UNACKNOWLEDGED_BYTES};
+use crate::publishing::{KEPT, LAST, PARTITIONS, Publication, Publisher, UNACKNOWLEDGED_BYTES, dropped};
 use crate::signals::Signals;
+use crate::{kafka, output};
 
 /// Does what is ordered.
 pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
@@ -51,10 +52,19 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
         }
         None => work::open(&flags.read, &flags.live, flags.workers, &plan.monitor, &stop)?,
     };
-    let publisher = match order.topics.as_slice() {
-        [] => None,
-        topics => Some(publisher(flags, &plan, (topics, order.job, &order.origin), &stop)?),
+    let taps = SharedTaps::new(order.taps.clone());
+    let lasts = flags.lease.map(|ns| Duration::from_nanos(ns.unsigned_abs()));
+    let allowance = order.packets_max.map(|packets| Allowance::new(packets, &stop));
+    let keep = || {
+        let told = (taps.clone(), allowance.clone());
+        Lease::keep(lasts, &stop, told).context("cannot keep the lease")
     };
+    let (mut publisher, mut kept) = (None, None);
+    if !order.topics.is_empty() {
+        // It may wait for brokers, and is to end where it is asked to meanwhile.
+        kept = Some(keep()?);
+        publisher = Some(open_publisher(flags, &plan, (&order.topics, order.job, &order.origin), &stop)?);
+    }
     if capturing {
         live::give_up_privileges(&flags.live)?;
     }
@@ -63,11 +73,7 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
         let network = if publisher.is_some() { Network::Internet } else { Network::Closed };
         live::restrict_system_calls(&flags.live, Files::ReadOnly, network);
     }
-    let taps = SharedTaps::new(order.taps.clone());
-    let lasts = flags.lease.map(|ns| Duration::from_nanos(ns.unsigned_abs()));
-    let allowance = order.packets_max.map(|packets| Allowance::new(packets, &stop));
-    let lease =
-        Lease::keep(lasts, &stop, (taps.clone(), allowance.clone())).context("cannot keep the lease")?;
+    let lease = kept.map_or_else(keep, Ok)?;
     let limits = flags.limits.of_run();
     let mut config = Memory::divide(&limits, &plan, Writing::AtOnce).config(&limits);
     config.allowance = allowance;
@@ -89,26 +95,41 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
             relay.go(heeded);
             relay.end(&plan, why()).context("nobody listens")?
         }
-        Some(Publisher { producer, lane, what, feedback }) => {
-            let publishing =
-                Publishing::start((&plan, &dataflows), &config, input, (producer, what), feedback);
-            let mut publishing = publishing.context("cannot start the workers")?;
-            let mut frames = Frames::new(&mut out, config.allowance.clone());
-            let went = publishing.go(&lane, heeded, &mut |_| {}, Some(&mut frames));
-            let loss = publishing.capture_loss();
-            let (summary, flushed) = publishing.end(&plan, LAST, why());
-            lane.end(Some(Capture { seen_bytes: loss.seen, unseen_bytes: loss.lost }), kafka::PATIENCE);
-            // What is not there is lost with this process, and that is to be seen.
-            went.and(flushed)?;
-            frames.close(&summary).context("nobody listens")?;
-            summary
+        Some(publisher) => {
+            let input = (input, heeded);
+            publish(publisher, (&plan, &dataflows), &config, input, why, &mut out)?
         }
     };
     Ok(if summary.is_complete() { Ended::Done } else { Ended::Incomplete })
 }
 
-/// Where what is found goes, if that is not back to who has started us.
-fn publisher(
+/// Publishes what is found, and says how far it is.
+fn publish(
+    Publisher { producer, lane, what, feedback }: Publisher,
+    (plan, dataflows): (&Plan, &[Dataflow]),
+    config: &Config,
+    (input, heeded): (Input, Option<&Stop>),
+    why: impl Fn() -> Option<String>,
+    out: &mut dyn Write,
+) -> anyhow::Result<Summary> {
+    let to = (producer.clone(), what);
+    let mut publishing = Publishing::start((plan, dataflows), config, input, to, feedback)
+        .context("cannot start the workers")?;
+    let mut frames = Frames::new(out, config.allowance.clone());
+    let went = publishing.go(&lane, heeded, &mut |_| {}, Some(&mut frames));
+    let loss = publishing.capture_loss();
+    let (mut summary, flushed) = publishing.end(plan, LAST, why());
+    lane.end(Some(Capture { seen_bytes: loss.seen, unseen_bytes: loss.lost }), kafka::PATIENCE);
+    // What is not there is lost with this process, and that is to be seen.
+    went.and(flushed)?;
+    summary.output_errors.extend(summary.sent.iter().flat_map(|sent| dropped(sent, &producer.trouble())));
+    summary.complaints().for_each(|text| output::complain(&format!("error: {text}")));
+    frames.close(&summary).context("nobody listens")?;
+    Ok(summary)
+}
+
+/// Opens where what is found goes, if that is not back to who has started us.
+fn open_publisher(
     flags: &MonitorFlags,
     plan: &Plan,
     (topics, job, origin): (&[String], u64, &Origin),

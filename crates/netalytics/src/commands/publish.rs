@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use bus::lanes::log::Capture;
-use bus::{Counters, Error, NewTopic, ProducerConfig};
+use bus::{Error, NewTopic, ProducerConfig};
 use capture::live::Stop;
 use capture::seccomp::{Files, Network};
 use plan::{Dataflow, Plan};
@@ -19,7 +19,7 @@ use crate::commands::work;
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::bus::{Away, Compression, PublishFlags, Published};
 use crate::live::{self, Owner};
-use crate::publishing::{LAST, Publication, Publisher};
+use crate::publishing::{LAST, Publication, Publisher, dropped};
 use crate::redaction::secret;
 use crate::signals::Signals;
 use crate::summary_file::SummaryFile;
@@ -111,21 +111,6 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
     }
     summary_file.as_mut().map_or(Ok(()), |file| file.write(&summary.json()))?;
     Ok(if summary.is_complete() { Ended::Done } else { Ended::Incomplete })
-}
-
-/// Records that were dropped, a sentence for each cause.
-fn dropped(sent: &Counters, trouble: &str) -> Vec<String> {
-    let causes = [
-        (
-            sent.dropped_full,
-            "there was no room for them (--unacknowledged-max) while no broker took any".to_owned(),
-        ),
-        (sent.dropped_too_large, "they are larger than Kafka's property message.max.bytes".to_owned()),
-        (sent.dropped_refused, format!("brokers refused them ({trouble})")),
-    ];
-    let some = causes.into_iter().filter(|(n, _)| *n > 0);
-    some.map(|(n, why)| format!("{n} records were dropped, as {why}; what was published is incomplete"))
-        .collect()
 }
 
 /// Says that less is looked at, when that begins and when it ends.

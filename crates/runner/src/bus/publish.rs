@@ -143,7 +143,7 @@ impl Publishing {
                 }
             }
             if let Some(frames) = &mut told {
-                frames.account(&self.job, step);
+                frames.account(&self.job, step, self.out.producer.counters().dropped());
                 if frames.is_unheard() {
                     self.job.stop();
                 }

@@ -52,10 +52,7 @@ impl Core {
         else {
             return;
         };
-        match Reading::begin(job, bus.clone(), wanted, events.clone()) {
-            Ok(reading) => work.reading = Some(reading),
-            Err(error) => tracing::error!("what the agents of job {job} publish is not read: {error}"),
-        }
+        work.reading = Some(Reading::begin(job, bus.clone(), wanted, events.clone()));
     }
 
     /// Whoever reads has something to say.

@@ -44,7 +44,7 @@ pub struct Handed {
 pub enum Said {
     /// Rows of windows that are over.
     Rows(Handed),
-    /// It does not go on; why. `None`: it does again.
+    /// What is amiss; `None`: nothing any more.
     Trouble(Option<String>),
     /// That was all.
     Over,
@@ -60,20 +60,14 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Begins. What the thread says comes as events.
-    ///
-    /// # Errors
-    /// When the system gives no more threads.
-    pub fn begin(
-        job: JobId,
-        bus: Arc<dyn Bus>,
-        wanted: Wanted,
-        events: Sender<Event>,
-    ) -> std::io::Result<Reading> {
+    /// Begins. What the thread says comes as events. Where the system gives no more threads it is over at once.
+    pub fn begin(job: JobId, bus: Arc<dyn Bus>, wanted: Wanted, events: Sender<Event>) -> Reading {
         let wish = Arc::new(AtomicU8::new(Wish::GoOn as u8));
-        let mut work = Work { job, bus, wanted, events, wish: wish.clone(), last: None };
-        std::thread::Builder::new().name(format!("job {job}")).spawn(move || work.run().unwrap_or(()))?;
-        Ok(Reading { wish, handed: None, trouble: None, is_over: false })
+        let mut work = Work { job, bus, wanted, events, wish: wish.clone(), last: None, told: None };
+        let work = move || work.run().unwrap_or(());
+        let thread = std::thread::Builder::new().name(format!("job {job}")).spawn(work);
+        let trouble = thread.err().map(|why| format!("what its agents publish is not merged: {why}"));
+        Reading { wish, handed: None, is_over: trouble.is_some(), trouble }
     }
 
     /// All agents have published what they had.
@@ -111,6 +105,8 @@ struct Work {
     wish: Arc<AtomicU8>,
     /// Until when the last may come.
     last: Option<Instant>,
+    /// What is amiss, as that was told last.
+    told: Option<String>,
 }
 
 /// Nobody wants it any more.
@@ -121,13 +117,13 @@ impl Work {
         loop {
             let why = match self.bus.merge(&self.wanted) {
                 Ok(merge) => {
-                    self.say(Said::Trouble(None))?;
+                    self.tell(None)?;
                     self.merge(merge)?
                 }
                 Err(why) => Some(why),
             };
             let Some(why) = why else { break };
-            self.say(Said::Trouble(Some(why)))?;
+            self.tell(Some(why))?;
             if self.is_late() {
                 break;
             }
@@ -141,11 +137,13 @@ impl Work {
 
     /// Until it is over; else why it cannot go on.
     fn merge(&mut self, mut merge: Box<dyn Merge>) -> Result<Option<String>, Left> {
-        let (mut is_ending, mut is_troubled) = (false, false);
+        let mut is_ending = false;
         loop {
             if self.wish()? == Wish::ComeToTheEnd && !is_ending {
-                is_ending = true;
-                merge.come_to_the_end();
+                match merge.come_to_the_end() {
+                    Ok(()) => is_ending = true,
+                    Err(why) => self.tell(Some(why))?,
+                }
             }
             let mut rows = Vec::new();
             let merged = merge.next(&mut rows);
@@ -153,19 +151,16 @@ impl Work {
                 return Ok(Some(why));
             }
             if let Some(note) = merge.note() {
-                is_troubled = true;
-                self.say(Said::Trouble(Some(note)))?;
+                self.tell(Some(note))?;
             }
             if !rows.is_empty() {
                 self.hand_over(rows)?;
                 // What was amiss is over.
-                if std::mem::take(&mut is_troubled) {
-                    self.say(Said::Trouble(merge.left_out()))?;
-                }
+                self.tell(merge.left_out())?;
             }
             match merged {
                 Merged::Over => {
-                    self.say(Said::Trouble(merge.left_out()))?;
+                    self.tell(merge.left_out())?;
                     return Ok(None);
                 }
                 _ if self.is_late() => {
@@ -191,6 +186,15 @@ impl Work {
             self.last = Some(Instant::now() + LAST);
         }
         self.last.is_some_and(|last| Instant::now() >= last)
+    }
+
+    /// Says what is amiss, if that is news.
+    fn tell(&mut self, trouble: Option<String>) -> Result<(), Left> {
+        if self.told == trouble {
+            return Ok(());
+        }
+        self.told.clone_from(&trouble);
+        self.say(Said::Trouble(trouble))
     }
 
     fn say(&self, said: Said) -> Result<(), Left> {

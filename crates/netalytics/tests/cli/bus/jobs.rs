@@ -1,12 +1,13 @@
 //! Jobs of a server whose agents publish to Kafka: their rows are those of one process over the same packets, whoever merges, and each
 //! window's come once, also when the server was killed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use testkit::cluster::Cluster;
 
+use super::results::consumed;
 use crate::service::{Process, Server, wait};
 use crate::{Folder, check};
 
@@ -24,7 +25,14 @@ fn agents(cluster: &Cluster, server: &Server, folder: &Folder) -> (Vec<Process>,
         let query = format!("PARSE packet FROM {client} PROCESS (count)");
         check(&["query", &query, "-r", "captures/shop/in.pcap", "-w", &part], 0, &[]);
         let role = if *name == "busy" { "busy" } else { "web" };
-        let policy = format!("labels = {{ role = '{role}' }}\n[kafka]\nbrokers = '{}'", cluster.kafka);
+        let properties = folder.file(
+            &format!("{name}.properties"),
+            format!("# for the brokers' logs\nclient.id = {name}\n").as_bytes(),
+        );
+        let policy = format!(
+            "labels = {{ role = '{role}' }}\n[kafka]\nbrokers = '{}'\nproperties_file = '{properties}'",
+            cluster.kafka
+        );
         let policy = folder.file(&format!("{name}.toml"), policy.as_bytes());
         let (token, own) = (server.token(folder, name), folder.path(name));
         let agent =
@@ -72,6 +80,11 @@ fn count(row: &Value) -> u64 {
     row["count"].as_u64().or_else(|| row["count"].as_str()?.parse().ok()).expect("a count")
 }
 
+/// What tells rows apart, and what they say.
+fn said(row: &Value) -> [String; 3] {
+    ["window_start", "path", "count"].map(|name| row[name].to_string().trim_matches('"').to_owned())
+}
+
 /// Rows without what only a server says of them, in an order of their own.
 fn sorted(rows: impl IntoIterator<Item = Value>) -> Vec<String> {
     let text = |mut row: Value| {
@@ -92,9 +105,9 @@ pub fn rows_come_over_kafka(cluster: &Cluster) {
     let (agents, parts) = agents(cluster, &server, &folder);
     let [embedded, flink] =
         ["embedded", "flink"].map(|engine| start(&server, ONCE, "web", &["--engine", engine]));
-    let again = start(&server, AGAIN, "busy", &[]);
     let to = format!("kafka://{}/netalytics.jobs#name=again", cluster.kafka);
-    let published = start(&server, "PARSE http, tcp_conn_time", "busy", &["--raw", "--to", &to]);
+    let again = start(&server, AGAIN, "busy", &["--to", &to]);
+    let published = start(&server, "PARSE http, tcp_conn_time", "busy", &["--raw"]);
 
     // Rows of windows come while the server is killed, twice.
     for _ in 0..2 {
@@ -124,6 +137,18 @@ pub fn rows_come_over_kafka(cluster: &Cluster) {
     assert_eq!(windows.len(), rows.len(), "each group of each window is told once");
     assert_eq!(rows.iter().map(count).sum::<u64>(), tuples(&server, &again), "what was found was told");
     assert!(end(&server, &published).is_empty());
+    wait("all rows are delivered", || {
+        let outlet = &server.rows(&["jobs", "show", &again])[0]["outlets"][0];
+        if outlet["delivered"] == rows.len() { Ok(()) } else { Err(outlet.to_string()) }
+    });
+    // Those that were on their way when the server was killed may be there twice, by one identifier.
+    let told = consumed(cluster, "netalytics.jobs").into_iter();
+    let told: BTreeMap<String, [String; 3]> = told
+        .map(|told| (told.headers["id"].clone(), said(&serde_json::from_str(&told.row).expect("a row"))))
+        .collect();
+    assert_eq!(told.len(), rows.len());
+    let told: BTreeSet<[String; 3]> = told.into_values().collect();
+    assert_eq!(told, rows.iter().map(said).collect());
 
     let topics =
         cluster.kafka_tool("org.apache.kafka.tools.TopicCommand").arg("--list").output().expect("Java");
@@ -140,6 +165,10 @@ fn a_server_without_kafka_has_no_bus() {
     let server = Server::start(&folder);
     let why = server.refuses(&["jobs", "start", ONCE, "--standing", "--bus", "kafka"]);
     assert!(why.contains("serve --kafka HOST:PORT names one"), "{why}");
+    let tuples =
+        ["jobs", "start", "PARSE http", "--standing", "--bus", "kafka", "--to", "kafka://127.0.0.1:1"];
+    let why = server.refuses(&tuples);
+    assert!(why.contains("leave out outlets"), "{why}");
     let folder = Folder::new();
     let server = Server::with(&folder, &["--kafka", "127.0.0.1:1"]);
     let why = server.refuses(&["jobs", "start", ONCE, "--standing", "--bus", "kafka", "--engine", "flink"]);

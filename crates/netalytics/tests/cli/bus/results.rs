@@ -12,10 +12,10 @@ use crate::{BINARY, ROOT, run};
 const TEXT: &str = include_str!("../../../../../docs/outlets.md");
 
 /// A record as the consumer prints it.
-struct Told {
-    headers: BTreeMap<String, String>,
-    key: String,
-    row: String,
+pub struct Told {
+    pub headers: BTreeMap<String, String>,
+    pub key: String,
+    pub row: String,
 }
 
 /// The line of the documentation that begins so.
@@ -24,9 +24,10 @@ fn documented(start: &str) -> &'static str {
     line.unwrap_or_else(|| panic!("no {start}")).trim()
 }
 
-/// All that is in the topic, by the command of the documentation.
-fn consumed(cluster: &Cluster) -> Vec<Told> {
+/// All that is in a topic, by the command of the documentation.
+pub fn consumed(cluster: &Cluster, topic: &str) -> Vec<Told> {
     let words = documented("kafka-console-consumer.sh").split(' ').skip(3);
+    let words = words.map(|word| if word == "netalytics.results" { topic } else { word });
     let consumer = cluster
         .kafka_tool("org.apache.kafka.tools.consumer.ConsoleConsumer")
         .args(words)
@@ -69,7 +70,7 @@ pub fn rows_are_told(cluster: &Cluster, merged: &[&str]) {
     assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
     let shown = String::from_utf8(shown.stdout).expect("text");
 
-    let all = consumed(cluster);
+    let all = consumed(cluster, "netalytics.results");
     for (name, printed) in [("merged", &ran.out), (tuples, &plain.out), ("pages", &shown)] {
         let of: Vec<&Told> = all.iter().filter(|told| told.key == name).collect();
         let rows: Vec<&str> = of.iter().map(|told| told.row.as_str()).collect();
