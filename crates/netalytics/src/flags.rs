@@ -122,7 +122,7 @@ pub enum Verb {
 
     /// Serve an API: jobs that agents carry out, their live results and their history
     #[command(after_help = help::SERVE_EXAMPLES)]
-    Serve(service::ServeFlags),
+    Serve(Box<service::ServeFlags>),
 
     /// List the jobs of a server; start, show and stop one, print its rows
     #[command(after_help = help::JOBS_EXAMPLES)]

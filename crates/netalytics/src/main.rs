@@ -18,6 +18,7 @@ mod failure;
 mod flags;
 mod folder;
 mod hosts;
+mod job_bus;
 mod kafka;
 mod keeping;
 mod lease;
@@ -32,6 +33,7 @@ mod passing;
 mod period;
 mod progress;
 mod published;
+mod publishing;
 mod query_text;
 mod redaction;
 mod replaying;
@@ -68,7 +70,7 @@ fn run(cli: Cli) -> ExitCode {
         Some(Verb::Overview(flags)) => commands::overview::overview(&flags, cli.quiet, cli.verbose > 0),
         Some(Verb::Check(mut flags)) => commands::check::check(&mut flags, cli.quiet, cli.verbose > 0),
         Some(Verb::Compare(flags)) => commands::compare::compare(&flags, cli.quiet, cli.verbose > 0),
-        Some(Verb::Record(flags)) => commands::record::record(&flags, cli.quiet, cli.verbose > 0),
+        Some(Verb::Record(mut flags)) => commands::record::record(&mut flags, cli.quiet, cli.verbose > 0),
         Some(Verb::Publish(flags)) => commands::publish::publish(&flags, cli.quiet),
         Some(Verb::Follow(flags)) => commands::follow::follow(&flags, cli.quiet),
         Some(Verb::Explain(flags)) => commands::explain::explain(&flags),

@@ -18,6 +18,6 @@ pub use both_taps::{BothTaps, both_taps};
 pub use cost::cost;
 pub use explain::explain;
 pub use folded::compared_folded;
-pub use lower::{add_columns, add_origin, give_tuples, leave_out, lower};
+pub use lower::{add_columns, add_origin, give_tuples, give_tuples_of_each, leave_out, lower};
 pub use period::{explain_period, within};
 pub use recorded::recorded;

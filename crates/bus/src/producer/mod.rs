@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseRecord, Producer as _, ThreadedProducer};
 
 use crate::{Error, Kafka};
@@ -32,6 +33,9 @@ pub struct Handed {
     /// Dropped and counted.
     pub dropped: u64,
 }
+
+/// In place of a partition's number: the one that a record's key says.
+pub const BY_KEY: i32 = -1;
 
 /// Hands records over.
 pub struct Producer {
@@ -65,7 +69,7 @@ impl Producer {
         Ok(Producer { kafka, config, stop, begun, client, told, targets: Vec::new() })
     }
 
-    /// Names a partition to write to; it should exist.
+    /// Names a partition to write to, or [`BY_KEY`]; it should exist.
     pub fn target(&mut self, topic: &str, partition: i32) -> Target {
         let queue = Arc::new(Queue::default());
         self.told.add(queue.clone());
@@ -96,6 +100,23 @@ impl Producer {
     /// # Panics
     /// When the target is another producer's: a bug of the caller.
     pub fn send(&self, target: Target, key: Option<&[u8]>, payload: &[u8]) -> Result<Handed, Error> {
+        self.send_with(target, key, &[], payload)
+    }
+
+    /// Hands over a record with headers.
+    ///
+    /// # Errors
+    /// When the topic was deleted, the client can do nothing more, or it was stopped while it waited.
+    ///
+    /// # Panics
+    /// When the target is another producer's: a bug of the caller.
+    pub fn send_with(
+        &self,
+        target: Target,
+        key: Option<&[u8]>,
+        headers: &[(&str, &str)],
+        payload: &[u8],
+    ) -> Result<Handed, Error> {
         let to = &self.targets[target.0];
         let bytes = payload.len() + key.map_or(0, <[u8]>::len);
         if !self.room(bytes)? {
@@ -107,6 +128,12 @@ impl Producer {
             .partition(to.partition)
             .payload(payload);
         record.key = key;
+        record.headers = (!headers.is_empty()).then(|| {
+            let add = |all: OwnedHeaders, (key, value): &(&str, &str)| {
+                all.insert(Header { key, value: Some(*value) })
+            };
+            headers.iter().fold(OwnedHeaders::new_with_capacity(headers.len()), add)
+        });
         loop {
             let Err((error, again)) = self.client.send(record) else {
                 self.told.taken(bytes);

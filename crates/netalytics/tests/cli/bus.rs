@@ -6,10 +6,16 @@ mod engines;
 mod equality;
 #[path = "bus/hosts.rs"]
 mod hosts;
+#[path = "bus/jobs.rs"]
+mod jobs;
+#[path = "bus/kept.rs"]
+mod kept;
 #[path = "bus/opinion.rs"]
 mod opinion;
 #[path = "bus/questions.rs"]
 mod questions;
+#[path = "bus/results.rs"]
+mod results;
 #[path = "bus/terms.rs"]
 mod terms;
 
@@ -81,17 +87,21 @@ fn gives_the_rows_of_the_packets(cluster: &Cluster) {
             assert_eq!(published(kafka, query, what, &[]), expected, "{query}: {what}");
         }
     }
+    kept::what_is_published_is_kept_and_checked(kafka);
+    kept::parsers_are_published_together(kafka);
     let (gateway, jobs) =
         (cluster.gateway.as_deref().expect("a gateway"), cluster.flink.as_deref().expect("Flink"));
     let flink = ["--engine", "flink", "--flink-gateway", gateway, "--flink", jobs];
     for (query, what) in [(QUERIES[0], "tuples"), (QUERIES[2], "cells")] {
         assert_eq!(published(kafka, query, what, &flink), over_packets(query, &capture), "{query}: {what}");
     }
+    results::rows_are_told(cluster, &[&["--published", "cells"], &flink[..]].concat());
     // Nothing is left behind.
     let topics =
         cluster.kafka_tool("org.apache.kafka.tools.TopicCommand").arg("--list").output().expect("topics");
     let topics = String::from_utf8_lossy(&topics.stdout).into_owned();
     assert!(topics.contains("netalytics.http.v1") && !topics.contains("netalytics.merged"), "{topics}");
+    jobs::rows_come_over_kafka(cluster);
     // What Flink cannot say is told before anything starts.
     let wrong = run(&[
         &["query", "PARSE http WHERE url ~ 'a+b' PROCESS (count) SINCE 2001-01-01", "--kafka", kafka][..],
