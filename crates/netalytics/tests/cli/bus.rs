@@ -49,9 +49,12 @@ fn over_packets(query: &str, capture: &str) -> String {
 }
 
 fn published(kafka: &str, query: &str, what: &str, more: &[&str]) -> String {
-    let query = format!("{query} SINCE 2001-01-01");
+    asked(kafka, &format!("{query} SINCE 2001-01-01"), what, more)
+}
+
+fn asked(kafka: &str, query: &str, what: &str, more: &[&str]) -> String {
     let flags = ["--kafka", kafka, "--published", what, "--format", "jsonl"];
-    let ran = run(&[&["query", &query][..], &flags, more].concat());
+    let ran = run(&[&["query", query][..], &flags, more].concat());
     assert_eq!(ran.code, 0, "{query}: {}", ran.err);
     ran.out
 }
@@ -85,6 +88,15 @@ fn gives_the_rows_of_the_packets(cluster: &Cluster) {
         let expected = over_packets(query, &capture);
         for what in ["tuples", "cells"] {
             assert_eq!(published(kafka, query, what, &[]), expected, "{query}: {what}");
+        }
+    }
+    // Three windows of these, and what SINCE and UNTIL leave of those that slide.
+    for query in [QUERIES[0], QUERIES[2]] {
+        let within = format!("{query} SINCE '2026-11-21T22:03:58.4Z' UNTIL '2026-11-21T22:03:59Z'");
+        let expected = over_packets(&within, &capture);
+        assert!(expected.lines().count() > 3 && expected != over_packets(query, &capture));
+        for what in ["tuples", "cells"] {
+            assert_eq!(asked(kafka, &within, what, &[]), expected, "{within}: {what}");
         }
     }
     kept::what_is_published_is_kept_and_checked(kafka);
