@@ -10,8 +10,8 @@
 #   testbed.sh down DIR                 takes everything away, also what a killed `up` has left
 #
 # MISCONFIGURED=app1 has that server ask the database always, never the cache. SERVERS=none builds the network alone.
-# FORWARDING=normal (switches learn: one spine), rules (two spines; SPINES=N), none (left to CONTROLLER, where OpenFlow is spoken to:
-# "unix:/run/of.sock"). Beds side by side need a DIR each. Needs root. docs/testbed.md has the map.
+# FORWARDING=normal (switches learn: one spine), rules (two spines; SPINES=N), none (left to a controller). CONTROLLER says where switches
+# find one ("unix:/run/of.sock"), NORTHBOUND its HTTP interface. Beds side by side need a DIR each. Needs root. docs/testbed.md has the map.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 
@@ -177,9 +177,13 @@ write_network() {
   local name host n
   echo "# Written by testbed.sh: what is where on this bed."
   for name in "${switches[@]}"; do
-    printf '\n[[switch]]\nname = "%s"\ntier = "%s"\nbridge = "br0"\novsdb = "unix:%s"\ndatapath = "%s"\n' \
-      "$name" "$(case $name in leaf*) echo edge ;; *) echo core ;; esac)" "$dir/run/$name/db.sock" "$(datapath "$name")"
-    printf 'forwarding = "%s"\n' "$(case $forwarding in none) echo controller ;; *) echo "$forwarding" ;; esac)"
+    printf '\n[[switch]]\nname = "%s"\ntier = "%s"\nbridge = "br0"\n' "$name" "$(case $name in leaf*) echo edge ;; *) echo core ;; esac)"
+    if [ -n "${NORTHBOUND:-}" ]; then
+      printf 'controller = "%s"\ndatapath = "%s"\n' "$NORTHBOUND" "$(datapath "$name")"
+    else
+      printf 'ovsdb = "unix:%s"\n' "$dir/run/$name/db.sock"
+    fi
+    printf 'forwarding = "%s"\n' "$(case $forwarding in normal) echo normal ;; *) echo controller ;; esac)"
   done
   for host in "${names[@]}"; do
     printf '\n[[host]]\nname = "%s"\naddresses = ["%s"]\nat = "leaf%s:%s"\ncores = 1\nmemory = "1GiB"\nused = %s\nmbps = 1000\n' \

@@ -106,6 +106,7 @@ NAMES = {
     "dl_dst": ("eth_dst", "mac"),
     "dl_type": ("eth_type", "ether"),
     "dl_vlan": ("vlan_vid", "vlan"),
+    "vlan_tci": ("vlan_vid", "tag"),
     "nw_proto": ("ip_proto", 8),
     "nw_src": ("ipv4_src", "ipv4"),
     "nw_dst": ("ipv4_dst", "ipv4"),
@@ -115,6 +116,9 @@ NAMES = {
     "tp_dst": ("dst", "transport"),
     "tcp_flags": ("tcp_flags", "flags"),
     "tun_id": ("tunnel_id", 64),
+    "arp_op": ("arp_op", 16),
+    "arp_spa": ("arp_spa", "ipv4"),
+    "arp_tpa": ("arp_tpa", "ipv4"),
 }
 FLAGS = ["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr"]
 PORTS = {"IN_PORT": 0xFFFFFFF8, "TABLE": 0xFFFFFFF9, "NORMAL": 0xFFFFFFFA, "FLOOD": 0xFFFFFFFB, "ALL": 0xFFFFFFFC, "CONTROLLER": 0xFFFFFFFD, "LOCAL": 0xFFFFFFFE}
@@ -154,7 +158,7 @@ def parse_match(text):
         if of is None:
             raise BadRule("ports need tcp, udp or sctp before them")
         fields |= {f"{of}_{side}": value for side, value in transport.items()}
-    needs = {"ipv4_src": 0x0800, "ipv4_dst": 0x0800, "ipv6_src": 0x86DD, "ipv6_dst": 0x86DD}
+    needs = {"ipv4_src": 0x0800, "ipv4_dst": 0x0800, "ipv6_src": 0x86DD, "ipv6_dst": 0x86DD, "arp_op": 0x0806, "arp_spa": 0x0806, "arp_tpa": 0x0806}
     for field, ether in needs.items():
         if field in fields and fields.get("eth_type") != ether:
             raise BadRule(f"{field} needs dl_type={ether:#06x} before it")
@@ -189,11 +193,23 @@ def parse_value(kind, text, what):
         if vlan > 4095:
             raise BadRule(f"{what}: {text} does not fit")
         return VLAN_PRESENT | vlan
+    if kind == "tag":
+        return parse_tag(text, what)
     if kind == "flags":
         return parse_flags(text, what)
     if kind == "mac":
         return parse_mac(text, what)
     return parse_network(text, 4 if kind == "ipv4" else 6, what)
+
+
+def parse_tag(text, what):
+    """A tag and which of its bits count: the lower 12 are the VLAN, the next one says that there is a tag."""
+    value, slash, mask = text.partition("/")
+    value, mask = number(value, 16, what), number(mask, 16, what) if slash else 0xFFFF
+    if mask & 0xE000 and slash:
+        raise BadRule(f"{what}: priorities of VLANs are not looked at here")
+    mask &= 0x1FFF
+    return (value & mask, mask) if mask not in (0, 0x1FFF) else value & mask if mask else None
 
 
 def parse_flags(text, what):
@@ -250,6 +266,8 @@ def print_match(match):
                 del fields[field]
             break
     back = {field: (name, kind) for name, (field, kind) in NAMES.items()}
+    vlan = fields.get("vlan_vid")
+    back["vlan_vid"] = ("vlan_tci", "tag") if isinstance(vlan, tuple) or not vlan else ("dl_vlan", "vlan")
     back |= {f"{of}_{side}": (f"tp_{side}", 16) for of in ("tcp", "udp", "sctp") for side in ("src", "dst")}
     items += [f"{back[field][0]}={print_value(back[field][1], value)}" if field in back else f"{field}={value}" for field, value in fields.items()]
     return ",".join(items)
@@ -260,8 +278,11 @@ def print_value(kind, value):
         return PORT_NAMES.get(value, str(value))
     if kind == "ether":
         return f"{value:#06x}"
-    if kind == "vlan" and not isinstance(value, tuple):
-        return str(value & 0xFFF) if value else "0xffff"
+    if kind == "vlan":
+        return str(value & 0xFFF)
+    if kind == "tag":
+        value, mask = value if isinstance(value, tuple) else (value, 0x1FFF)
+        return f"{value:#06x}/{mask:#06x}"
     if kind == "flags" and isinstance(value, tuple) and value[1] < 1 << len(FLAGS):
         return "".join(f"{'+' if value[0] >> bit & 1 else '-'}{name}" for bit, name in enumerate(FLAGS) if value[1] >> bit & 1)
     if not isinstance(value, tuple):

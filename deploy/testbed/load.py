@@ -45,7 +45,7 @@ def main():
     parser.add_argument("--requests", type=int, default=400, help="how many (%(default)s)")
     parser.add_argument("--clients", type=int, default=4, help="that ask at the same time (%(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="settles what is asked for (%(default)s)")
-    parser.add_argument("--keys", type=int, default=100, help="products that are asked for, 1000 at most (%(default)s)")
+    parser.add_argument("--keys", type=int, default=60, help="products that are asked for, 1000 at most (%(default)s)")
     parser.add_argument("--exponent", type=float, default=0.99, help="of the Zipf distribution: how much more often the first ones are (%(default)s)")
     parser.add_argument("--think", type=float, default=0.03, help="seconds that a client waits before it asks again (%(default)s)")
     parser.add_argument("--log", help="a line for each request: product, status, microseconds")

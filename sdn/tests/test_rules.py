@@ -22,6 +22,9 @@ MATCHES = [
     "tcp6,ipv6_dst=2001:db8::1,tp_dst=443",
     "dl_vlan=7,tcp,tp_dst=80",
     "dl_vlan=0xffff",
+    "vlan_tci=0x0000/0x1000",
+    "vlan_tci=0x1007/0x1fff,ip",
+    "arp,arp_tpa=10.0.0.1,arp_op=2",
     "dl_src=02:00:00:00:00:01,dl_dst=01:00:00:00:00:00/01:00:00:00:00:00",
     "dl_type=0x88cc",
     "in_port=LOCAL,sctp,tp_dst=5000",
@@ -74,7 +77,7 @@ class Texts(unittest.TestCase):
 
 def understood(match, actions):
     flow = f"{match},actions={actions}".removeprefix(",")
-    return subprocess.run(["ovs-ofctl", "-O", "OpenFlow13", "parse-flow", flow], capture_output=True, text=True, check=True).stdout
+    return subprocess.run(["ovs-ofctl", "-O", "OpenFlow13", "parse-flow", flow], capture_output=True, text=True, check=True).stdout.splitlines()[-1]
 
 
 if __name__ == "__main__":
