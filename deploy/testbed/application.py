@@ -11,7 +11,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from backends import Cache, Database
 
-PAGE = "SELECT p.name, p.price, COUNT(r.stars), AVG(r.stars) FROM product p LEFT JOIN review r ON r.product = p.id WHERE p.id = {} GROUP BY p.id"
+# The database's data fits into memory: what a disk would take is slept.
+PAGE = "SELECT p.name, p.price, COUNT(r.stars), AVG(r.stars), SLEEP(0.02) FROM product p LEFT JOIN review r ON r.product = p.id WHERE p.id = {} GROUP BY p.id"
 
 
 class Shop:
@@ -41,7 +42,7 @@ class Shop:
             rows = database.query(PAGE.format(product))
         if not rows:
             return None
-        name, price, reviews, stars = rows[0]
+        name, price, reviews, stars, _ = rows[0]
         return json.dumps({"product": product, "name": name, "price": price, "reviews": int(reviews), "stars": stars}).encode()
 
 
