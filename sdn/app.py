@@ -10,8 +10,9 @@ from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from northbound import Northbound
 from openflow import settings
-from rules import PORTS, Add, Match, Remove, RemoveAll, Renew, Rule, Send
+from rules import Add, Match, Remove, RemoveAll, Renew, Rule, Send
 from switch import Refused, Switch, Unreachable
+from texts import PORTS
 
 PATIENCE = 5.0  # seconds that a switch has to answer
 

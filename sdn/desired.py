@@ -7,7 +7,9 @@ is behind cannot undo a newer one, and a lease: rules end by themselves unless i
 import dataclasses
 
 from flows import five_tuple
-from rules import Add, BadRule, Match, Remove, RemoveAll, Renew, Rule, Send, cookie, only, parse_actions, parse_match, parse_rule, text, whole
+from forms import cookie, only, parse_rule, text, whole
+from rules import Add, BadRule, Match, Remove, RemoveAll, Renew, Rule, Send
+from texts import parse_actions, parse_match
 
 MOST_RULES = 10_000  # of a set
 MOST_FLOWS = 10_000  # of a reactive rule

@@ -5,8 +5,9 @@ import ipaddress
 import struct
 
 from flows import five_tuple
-from rules import PORTS, Add, Remove, RemoveAll, Renew, Send
+from rules import Add, Remove, RemoveAll, Renew, Send
 from switch import Switch, Unreachable
+from texts import PORTS
 
 
 @dataclasses.dataclass

@@ -8,7 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
 from desired import MOST_FLOWS, MOST_RULES, Conflict, parse_set
-from rules import BadRule, cookie, only, print_rule
+from forms import cookie, only, print_rule
+from rules import BadRule
 from switch import Refused, Unreachable
 
 MOST_BYTES = 4 << 20  # of a body

@@ -4,7 +4,8 @@ import unittest
 
 from desired import Conflict, parse_set
 from fake_network import FakeSwitch, tcp
-from rules import BadRule, Rule, parse_actions, parse_match, print_match
+from rules import BadRule, Rule
+from texts import parse_actions, parse_match, print_match
 
 OURS = {"cookie": "0x4e41000000000000", "mask": "0xffff000000000000"}
 MIRROR = {"priority": 200, "cookie": "0x4e41000000000001", "match": "tcp,tp_dst=80", "actions": "output:3,resubmit(,10)"}

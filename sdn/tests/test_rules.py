@@ -4,7 +4,8 @@ import shutil
 import subprocess
 import unittest
 
-from rules import BadRule, parse_actions, parse_match, print_actions, print_match
+from rules import BadRule
+from texts import parse_actions, parse_match, print_actions, print_match
 
 MATCHES = [
     "",
