@@ -263,6 +263,7 @@ up() {
   mkdir -p "$dir/run" "$dir/log" "$dir/data"
   touch "$dir/.testbed"
   echo $$ >"$dir/run/up.pid"
+  export TESTBED=$prefix
   # What fails leaves its logs, and nothing else.
   trap '[ $? = 0 ] || take_away' EXIT
   trap 'exit 130' INT TERM
@@ -277,17 +278,22 @@ up() {
   cat "$dir/addresses"
 }
 
-# Ends what runs in the bed's namespaces, by name, and removes them: nothing else is needed to know what was there.
+# Ends whoever builds the bed, and what has been started for it or runs in its namespaces, and removes these. Names are all that it needs.
 take_away() {
   local up all one _
   up=$(cat "$dir/run/up.pid" 2>/dev/null || true)
-  if [ -n "$up" ] && [ "$up" != $$ ] && grep -qs testbed "/proc/$up/cmdline"; then kill -9 "$up" 2>/dev/null || true; fi
+  if [ -n "$up" ] && [ "$up" != $$ ] && grep -qs testbed "/proc/$up/cmdline"; then end "$up"; fi
+  # shellcheck disable=SC2046
+  end $(grep -lzxs "TESTBED=$prefix" /proc/[0-9]*/environ | cut -d/ -f3)
   all=$(ip netns list | cut -d' ' -f1 | grep "^$prefix-" || true)
   for _ in 1 2; do
-    for one in $all; do ip netns pids "$one" 2>/dev/null; done | xargs -r kill -9 2>/dev/null || true
+    # shellcheck disable=SC2046
+    for one in $all; do end $(ip netns pids "$one" 2>/dev/null); done
   done
   for one in $all; do echo "netns del $one"; done | ip -batch - || true
 }
+
+end() { [ $# = 0 ] || kill -9 "$@" 2>/dev/null || true; }
 
 down() {
   take_away
