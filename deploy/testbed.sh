@@ -124,7 +124,8 @@ start_switch() {
   local words=(add-br br0 -- set bridge br0 datapath_type=netdev fail_mode=secure "protocols=OpenFlow10,OpenFlow13,OpenFlow14,OpenFlow15"
     other_config:disable-in-band=true "other_config:datapath-id=$(datapath "$name")" "other_config:hwaddr=\"$(mac "${address_of[$name]}")\"")
   for port in $(ports "$name"); do
-    ip link set "${port%:*}" up
+    # Ports are the switch's: the kernel would answer for its addresses there, too.
+    ip link set "${port%:*}" arp off up
     words+=(-- add-port br0 "${port%:*}" -- set interface "${port%:*}" "ofport_request=${port#*:}")
   done
   for to in ${CONTROLLER:-}; do
@@ -142,7 +143,7 @@ start_switch() {
 }
 
 # What a switch does with packets when nothing is mirrored. With rules, table 0 is left to whoever mirrors, and the way to a host
-# is over the spine of its port's number; what is for all goes by the first one, so nothing goes round.
+# is over the spine of its port's number; what is for all goes along a tree, so nothing goes round.
 forwarding() {
   local where port all="" up
   case $forwarding in
@@ -151,10 +152,11 @@ forwarding() {
     rules)
       echo "table=0,priority=0,actions=resubmit(,10)"
       for where in "${names[@]}" "${switches[@]}"; do echo "table=10,priority=100,dl_dst=$(mac "${address_of[$where]}"),actions=output:$(towards "$1" "$where")"; done
+      # Of the wires between switches those of the first spine, and those of the first leaf: a tree.
       for port in $(ports "$1"); do
-        case $port in spine1:* | [!s]* | spare*) all+="output:${port#*:}," ;; esac
+        case $1-$port in leaf1-* | spine1-* | *-spine1:* | *-leaf1:*) all+="output:${port#*:}," ;; *-spine* | *-leaf*) ;; *) all+="output:${port#*:}," ;; esac
       done
-      case $1 in leaf* | spine1) echo "table=10,priority=50,dl_dst=01:00:00:00:00:00/01:00:00:00:00:00,actions=${all}LOCAL" ;; esac
+      echo "table=10,priority=50,dl_dst=01:00:00:00:00:00/01:00:00:00:00:00,actions=${all}LOCAL"
       ;;
   esac
 }
