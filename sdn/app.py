@@ -15,6 +15,7 @@ from switch import Refused, Switch, Unreachable
 from texts import PORTS
 
 PATIENCE = 5.0  # seconds that a switch has to answer
+MOST_SWITCHES = 1000
 
 
 class Connected(Switch):
@@ -187,7 +188,12 @@ class Application(app_manager.OSKenApp):
         datapath = event.datapath
         if datapath.id is None:
             return
-        switch = self.switches.setdefault(datapath.id, Connected())
+        switch = self.switches.get(datapath.id)
+        if switch is None:
+            if len(self.switches) >= MOST_SWITCHES:
+                self.logger.warning("sdn: switch %016x is one too many", datapath.id)
+                return
+            switch = self.switches[datapath.id] = Connected()
         if event.state == handler.MAIN_DISPATCHER:
             # Its answers come by this thread, which must not wait for them.
             threading.Thread(target=self.reconcile, args=(switch, datapath), daemon=True).start()

@@ -20,7 +20,7 @@ SDN = Path(__file__).parents[1]
 TESTBED = SDN.parent / "deploy" / "testbed.sh"
 PATIENCE = 15
 SWITCHES = ["leaf1", "leaf2", "leaf3", "spine1"]
-LEAF2 = "0000000000000002"
+LEAF1, LEAF2 = "0000000000000001", "0000000000000002"
 SERVER, MONITOR = "10.60.2.1", 3  # app1, and the port of spare2: both at leaf2
 OURS = {"cookie": "0x4e41000000000000", "mask": "0xffff000000000000"}
 
@@ -110,7 +110,8 @@ class Network(unittest.TestCase):
 
     def clear(self):
         wait_for("four switches", lambda: self.controller.is_connected(4))
-        self.controller.ask("DELETE", f"switches/{LEAF2}/rules?cookie={OURS['cookie']}&mask={OURS['mask']}")
+        for switch in (LEAF1, LEAF2):
+            self.controller.ask("DELETE", f"switches/{switch}/rules?cookie={OURS['cookie']}&mask={OURS['mask']}")
         self.assertEqual(self.dump("leaf2"), self.flows_before, "everything is as before")
 
     @classmethod
@@ -152,8 +153,8 @@ class Network(unittest.TestCase):
         already (docs/sdn.md)."""
         subprocess.run(["ovs-appctl", "-t", f"{self.bed}/run/leaf2/vswitchd.ctl", "dpctl/del-flows"], check=True)
 
-    def put(self, generation=1, lease=30, **rules):
-        return self.controller.ask("PUT", f"switches/{LEAF2}/rules", OURS | {"generation": generation, "lease": lease} | rules)
+    def put(self, generation=1, lease=30, switch=LEAF2, **rules):
+        return self.controller.ask("PUT", f"switches/{switch}/rules", OURS | {"generation": generation, "lease": lease} | rules)
 
     def capture(self, where):
         path = f"{self.folder.name}/{where}-{time.monotonic_ns()}.pcap"
@@ -166,18 +167,19 @@ class Network(unittest.TestCase):
             self.assertIsNone(process.poll())
         return path
 
-    def check_copies(self, shorten=lambda frame: frame, times=20):
-        """Every packet of the server's host comes to the monitor, once; nothing else does."""
-        copies, seen, differs = self.capture("spare2"), self.capture("app1"), {}
+    def check_copies(self, shorten=lambda frame: frame, times=20, monitors=("spare2",)):
+        """Every packet of the server's host comes to each monitor, once; nothing else does."""
+        copies, seen, differs = [self.capture(monitor) for monitor in monitors], self.capture("app1"), {}
         self.assertEqual(self.get(times), "200")
 
         def same():
             wanted = collections.Counter()
             for frame, count in frames(seen).items():
                 wanted[shorten(frame)] += count
-            found = frames(copies)
-            differs.update(missing=[frame[:66].hex() for frame in wanted - found][:3], more=[frame[:66].hex() for frame in found - wanted][:3], of=wanted.total())
-            return wanted.total() >= 8 * times and wanted == found
+            founds = [frames(one) for one in copies]
+            for where, found in zip(monitors, founds):
+                differs[where] = [[frame[:66].hex() for frame in some][:3] for some in (wanted - found, found - wanted)]
+            return wanted.total() >= 8 * times and all(found == wanted for found in founds)
 
         wait_for("equal copies", same, differs)
 
@@ -188,6 +190,12 @@ class Network(unittest.TestCase):
         counted = self.controller.ask("GET", f"switches/{LEAF2}/rules?cookie={OURS['cookie']}&mask={OURS['mask']}")
         dumped = [line.split("n_packets=")[1].split(",")[0] for line in self.ofctl("dump-flows", "leaf2").splitlines() if "cookie=0x4e41" in line]
         self.assertEqual(sorted(rule["packets"] for rule in counted), sorted(map(int, dumped)))
+
+    def test_two_switches(self):
+        self.put(rules=both_ways(f"output:{MONITOR}", "NORMAL"))
+        self.put(rules=both_ways("output:4", "NORMAL"), switch=LEAF1)
+        self.check_copies(monitors=("spare1", "spare2"))
+        self.assertEqual([len(switch["sets"]) for switch in self.controller.ask("GET", "switches")], [1, 1, 0, 0])
 
     def test_copies_cut_short(self):
         self.put(rules=both_ways(f"output(port={MONITOR},max_len=66)", "NORMAL"))
