@@ -26,7 +26,7 @@ ENOUGH=2000 # bytes of a packet on links between switches: a full one in a tunne
 
 declare -A leaf_of port_of address_of
 map() {
-  local entry host leaf
+  local entry host leaf n
   local -A used=()
   names=()
   for entry in "${HOSTS[@]}"; do
@@ -145,7 +145,7 @@ start_switch() {
 # What a switch does with packets when nothing is mirrored. With rules, table 0 is left to whoever mirrors, and the way to a host
 # is over the spine of its port's number; what is for all goes along a tree, so nothing goes round.
 forwarding() {
-  local where port all="" up
+  local where port all=""
   case $forwarding in
     normal) echo "priority=0,actions=NORMAL" ;;
     none) ;;
@@ -176,7 +176,7 @@ towards() {
 }
 
 write_network() {
-  local name host n
+  local name host leaf n
   echo "# Written by testbed.sh: what is where on this bed."
   for name in "${switches[@]}"; do
     printf '\n[[switch]]\nname = "%s"\ntier = "%s"\nbridge = "br0"\n' "$name" "$(case $name in leaf*) echo edge ;; *) echo core ;; esac)"
@@ -260,6 +260,7 @@ up() {
   for tool in ip nsenter ethtool ovs-vsctl ovs-vswitchd ovsdb-server ovs-ofctl; do command -v "$tool" >/dev/null || fail "$tool is missing: testbed.sh install"; done
   [ "$servers" = none ] || for tool in nginx mariadbd mariadb-install-db memcached python3; do command -v "$tool" >/dev/null || fail "$tool is missing: testbed.sh install"; done
   [ "${#dir}" -le 70 ] || fail "$dir is too long a name: sockets in it could not be made"
+  mkdir -p "$dir"
   [ -e "$dir/.testbed" ] || [ -z "$(ls -A "$dir")" ] || fail "$dir is not empty, and no bed's"
   down
   mkdir -p "$dir/run" "$dir/log" "$dir/data"
@@ -316,13 +317,12 @@ what=${1:-}
 case $what in
   install) exec "$here/../setup.sh" bed ;;
   up | down | status | exec | load | switch | database) [ $# -ge 2 ] || fail "$what needs a directory" ;;
-  *) sed -n '2,16s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,15s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
 forwarding=${FORWARDING:-normal}
 case $forwarding in normal | none) spines=${SPINES:-1} ;; rules) spines=${SPINES:-2} ;; *) fail "there is no FORWARDING=$forwarding" ;; esac
 servers=${SERVERS:-all}
-mkdir -p "$2"
-dir=$(cd "$2" && pwd)
+dir=$(realpath -m "$2")
 prefix=tb$(printf '%s' "$dir" | cksum | cut -d' ' -f1)
 map
 case $what in
