@@ -8,8 +8,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use super::assignment::{Assignment, is_too_big};
 use super::by_rack::ByRack;
-use super::coverage::{Coverage, is_too_big};
 use super::demand::Demand;
 use crate::random::Random;
 use crate::topology::{Load, RackId};
@@ -64,9 +64,9 @@ pub(super) fn cover(
     by_rack: &ByRack,
     mut pick: Pick<'_>,
     load: &mut Load<'_>,
-) -> Coverage {
+) -> Assignment {
     let need = demand.monitor.need_mirrored();
-    let mut coverage = Coverage::new(demand.flows.len());
+    let mut assignment = Assignment::new(demand.flows.len());
     let mut left = vec![0u32; by_rack.racks()];
     for flow in demand.flows.iter().filter(|flow| !is_too_big(flow, demand)) {
         flow.distinct_racks().for_each(|rack| left[usize::from(rack)] += 1);
@@ -79,18 +79,18 @@ pub(super) fn cover(
             continue;
         };
         load.place(host, &need);
-        let monitor = coverage.open(host);
+        let monitor = assignment.open(host);
         let mut room = demand.monitor.mbps;
         let next = &mut next[usize::from(rack)];
         while *next < by_rack.range(rack).end {
             let index = by_rack.flow_at(*next);
             let flow = &demand.flows[index];
-            if !coverage.is_covered(index) && !is_too_big(flow, demand) {
+            if !assignment.is_covered(index) && !is_too_big(flow, demand) {
                 if f64::from(flow.mbps) > room {
                     break;
                 }
                 room -= f64::from(flow.mbps);
-                coverage.give(index, flow.mbps, monitor);
+                assignment.give(index, flow.mbps, monitor);
                 // A rack without room counts as having no flows left.
                 for rack in flow.distinct_racks() {
                     let left = &mut left[usize::from(rack)];
@@ -100,5 +100,5 @@ pub(super) fn cover(
             *next += 1;
         }
     }
-    coverage.finish(demand)
+    assignment.finish(demand)
 }

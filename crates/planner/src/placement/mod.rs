@@ -7,9 +7,9 @@
 
 mod algorithm_1;
 mod algorithm_2;
+mod assignment;
 mod by_rack;
 mod cost;
-mod coverage;
 mod demand;
 mod first_fit;
 mod local_random;

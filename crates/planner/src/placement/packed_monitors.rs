@@ -3,19 +3,19 @@
 //! of it is. Then a local search on pairs of racks: monitors are emptied into others and closed, and what can lie at
 //! either end is moved to the fuller one, so that the emptier ones share an aggregator.
 
+use super::assignment::{Assignment, is_too_big};
 use super::by_rack::ByRack;
-use super::coverage::{Coverage, is_too_big};
 use super::demand::{Demand, Flow};
 use super::placed::{Monitor, NOBODY};
 use crate::topology::{Load, RackId};
 
 /// Places monitors.
-pub(super) fn cover(demand: &Demand<'_>, by_rack: &ByRack, load: &mut Load<'_>) -> Coverage {
+pub(super) fn cover(demand: &Demand<'_>, by_rack: &ByRack, load: &mut Load<'_>) -> Assignment {
     let mut packing = Packing {
         demand,
         by_rack,
         load,
-        coverage: Coverage::new(demand.flows.len()),
+        assignment: Assignment::new(demand.flows.len()),
         of_rack: vec![Vec::new(); by_rack.racks()],
     };
     let largest_first = largest_first(demand);
@@ -25,7 +25,7 @@ pub(super) fn cover(demand: &Demand<'_>, by_rack: &ByRack, load: &mut Load<'_>) 
     packing.close_emptiest();
     packing.concentrate();
     packing.free_idle();
-    packing.coverage.without_idle().finish(demand)
+    packing.assignment.without_idle().finish(demand)
 }
 
 /// Flows that a monitor can cover, by index.
@@ -42,7 +42,7 @@ struct Packing<'p, 'n> {
     demand: &'p Demand<'p>,
     by_rack: &'p ByRack,
     load: &'p mut Load<'n>,
-    coverage: Coverage,
+    assignment: Assignment,
     /// The monitors of each rack.
     of_rack: Vec<Vec<u32>>,
 }
@@ -53,7 +53,7 @@ impl Packing<'_, '_> {
     }
 
     fn room(&self, monitor: u32) -> f64 {
-        self.demand.monitor.mbps - self.coverage.monitors[monitor as usize].mbps
+        self.demand.monitor.mbps - self.assignment.monitors[monitor as usize].mbps
     }
 
     /// A new monitor in a rack, if a host has room.
@@ -63,7 +63,7 @@ impl Packing<'_, '_> {
         // What it sends is put together best on its own host: so one with much room.
         let host = self.load.roomiest(hosts, &need, |host| self.load.bears(host, &need))?;
         self.load.place(host, &need);
-        let monitor = self.coverage.open(host);
+        let monitor = self.assignment.open(host);
         self.of_rack[usize::from(rack)].push(monitor);
         Some(monitor)
     }
@@ -73,7 +73,7 @@ impl Packing<'_, '_> {
         let mbps = self.flow(index).mbps;
         let fits = f64::from(mbps) <= self.room(monitor);
         if fits {
-            self.coverage.give(index as usize, mbps, monitor);
+            self.assignment.give(index as usize, mbps, monitor);
         }
         fits
     }
@@ -127,7 +127,7 @@ impl Packing<'_, '_> {
     fn fill(&mut self, monitor: u32, rack: RackId, waiting: &mut Waiting) {
         let mut flows = std::mem::take(&mut waiting.flows[usize::from(rack)]);
         flows.retain(|index| {
-            if self.coverage.is_covered(*index as usize) {
+            if self.assignment.is_covered(*index as usize) {
                 return false;
             }
             let given = self.try_give(*index, monitor);
@@ -146,11 +146,11 @@ impl Packing<'_, '_> {
         for index in by_rack.flows(rack) {
             let flow = self.flow(*index);
             let Some(other) = flow.other_rack(rack) else { continue };
-            let from = self.coverage.monitor_of[*index as usize];
+            let from = self.assignment.monitor_of[*index as usize];
             let is_wanted = from != NOBODY && from != monitor && waiting.count[usize::from(other)] > 0;
             if is_wanted && self.is_in(from, other) && f64::from(flow.mbps) <= self.room(monitor) {
-                self.coverage.take(*index as usize, flow.mbps);
-                self.coverage.give(*index as usize, flow.mbps, monitor);
+                self.assignment.take(*index as usize, flow.mbps);
+                self.assignment.give(*index as usize, flow.mbps, monitor);
                 relieved.push((from, other));
             }
         }
@@ -162,7 +162,7 @@ impl Packing<'_, '_> {
     }
 
     fn is_in(&self, monitor: u32, rack: RackId) -> bool {
-        self.load.network.rack_of(self.coverage.monitors[monitor as usize].host) == rack
+        self.load.network.rack_of(self.assignment.monitors[monitor as usize].host) == rack
     }
 
     /// Empties monitors into others, those with least first, and closes them.
@@ -171,10 +171,10 @@ impl Packing<'_, '_> {
             let Some(moves) = self.all_elsewhere(monitor) else { continue };
             for (index, to) in moves {
                 let mbps = self.flow(index).mbps;
-                self.coverage.take(index as usize, mbps);
-                self.coverage.give(index as usize, mbps, to);
+                self.assignment.take(index as usize, mbps);
+                self.assignment.give(index as usize, mbps, to);
             }
-            let host = self.coverage.monitors[monitor as usize].host;
+            let host = self.assignment.monitors[monitor as usize].host;
             self.load.remove(host, &self.demand.monitor.need_mirrored());
             self.of_rack[usize::from(self.load.network.rack_of(host))].retain(|other| *other != monitor);
         }
@@ -182,18 +182,18 @@ impl Packing<'_, '_> {
 
     /// Monitors, the emptiest first.
     fn by_rate(&self) -> Vec<u32> {
-        let mut monitors: Vec<u32> = (0..self.coverage.monitors.len() as u32).collect();
+        let mut monitors: Vec<u32> = (0..self.assignment.monitors.len() as u32).collect();
         monitors.sort_by(|a, b| self.room(*b).total_cmp(&self.room(*a)));
         monitors
     }
 
     /// Where each flow of a monitor could go, if all can.
     fn all_elsewhere(&self, monitor: u32) -> Option<Vec<(u32, u32)>> {
-        let rack = self.load.network.rack_of(self.coverage.monitors[monitor as usize].host);
-        let mut room: Vec<f64> = (0..self.coverage.monitors.len() as u32).map(|m| self.room(m)).collect();
+        let rack = self.load.network.rack_of(self.assignment.monitors[monitor as usize].host);
+        let mut room: Vec<f64> = (0..self.assignment.monitors.len() as u32).map(|m| self.room(m)).collect();
         let mut moves = Vec::new();
         let flows = self.by_rack.flows(rack).iter();
-        for index in flows.filter(|index| self.coverage.monitor_of[**index as usize] == monitor) {
+        for index in flows.filter(|index| self.assignment.monitor_of[**index as usize] == monitor) {
             let flow = self.flow(*index);
             let monitors = flow.distinct_racks().flat_map(|rack| &self.of_rack[usize::from(rack)]);
             let to = monitors
@@ -210,7 +210,7 @@ impl Packing<'_, '_> {
     /// Monitors that have no flow any more need no room.
     fn free_idle(&mut self) {
         for monitor in self.of_rack.iter().flatten() {
-            let Monitor { host, flows, .. } = self.coverage.monitors[*monitor as usize];
+            let Monitor { host, flows, .. } = self.assignment.monitors[*monitor as usize];
             if flows == 0 {
                 self.load.remove(host, &self.demand.monitor.need_mirrored());
             }
@@ -221,20 +221,20 @@ impl Packing<'_, '_> {
     fn concentrate(&mut self) {
         let by_rack = self.by_rack;
         for monitor in self.by_rate().into_iter().rev() {
-            if self.coverage.monitors[monitor as usize].flows == 0 {
+            if self.assignment.monitors[monitor as usize].flows == 0 {
                 continue;
             }
-            let rack = self.load.network.rack_of(self.coverage.monitors[monitor as usize].host);
+            let rack = self.load.network.rack_of(self.assignment.monitors[monitor as usize].host);
             for index in by_rack.flows(rack) {
-                let from = self.coverage.monitor_of[*index as usize];
+                let from = self.assignment.monitor_of[*index as usize];
                 let mbps = self.flow(*index).mbps;
                 if from != NOBODY
                     && from != monitor
                     && self.room(from) > self.room(monitor)
                     && f64::from(mbps) <= self.room(monitor)
                 {
-                    self.coverage.take(*index as usize, mbps);
-                    self.coverage.give(*index as usize, mbps, monitor);
+                    self.assignment.take(*index as usize, mbps);
+                    self.assignment.give(*index as usize, mbps, monitor);
                 }
             }
         }

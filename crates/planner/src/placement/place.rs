@@ -1,8 +1,8 @@
 //! The one entry: a strategy's algorithms one after the other, on one account of what is free.
 
 use super::algorithm_1::Pick;
+use super::assignment::Assignment;
 use super::by_rack::ByRack;
-use super::coverage::Coverage;
 use super::demand::{Demand, Process};
 use super::packed_engines::Reach;
 use super::placed::{Layer, Placement};
@@ -18,8 +18,10 @@ pub fn place(network: &Network, demand: &Demand<'_>, seed: u64) -> Placement {
     let mut random = Random::new(seed);
     let mut load = Load::new(network);
     let by_rack = ByRack::new(network.racks(), demand.flows);
-    let coverage = cover(demand, &by_rack, &mut load, &mut random);
-    let Coverage { monitors, monitor_of, uncovered } = coverage;
+    let assignment = cover(demand, &by_rack, &mut load, &mut random);
+    let Assignment { monitors, monitor_of, uncovered } = assignment;
+    // While monitors are filled each has the link that it may need; then the one that it does need.
+    monitors.iter().for_each(|monitor| load.give_back(monitor.host, demand.monitor.mbps - monitor.mbps));
     let from: Vec<(HostId, f64)> = monitors.iter().map(|m| (m.host, m.mbps * demand.extracted)).collect();
     let aggregation = layer(&from, demand, &demand.aggregator, &mut load, &mut random);
     let from: Vec<(HostId, f64)> = aggregation.engines.iter().map(|a| (a.host, a.mbps)).collect();
@@ -42,7 +44,7 @@ fn layer(
 }
 
 /// Monitors for the flows.
-fn cover(demand: &Demand<'_>, by_rack: &ByRack, load: &mut Load<'_>, random: &mut Random) -> Coverage {
+fn cover(demand: &Demand<'_>, by_rack: &ByRack, load: &mut Load<'_>, random: &mut Random) -> Assignment {
     match demand.strategy {
         Strategy::LocalRandom | Strategy::NetalyticsNode => {
             algorithm_1::cover(demand, by_rack, Pick::random(random), load)

@@ -8,7 +8,7 @@ use crate::topology::Weights;
 fn small() -> Study {
     let paper = Study::paper();
     let workload =
-        Workload { flows: 40_000, mbps: 150_000.0, sizes: Sizes::Exponential, ..paper.workload.clone() };
+        Workload { flows: 40_000, mbps: 300_000.0, sizes: Sizes::Exponential, ..paper.workload.clone() };
     Study { k: 8, workload, monitored: vec![10_000, 40_000], ..paper }
 }
 

@@ -88,6 +88,17 @@ impl<'n> Load<'n> {
         free.link.down += need.mirrored_mbps;
     }
 
+    /// Gives back what a process is not sent of what was kept free for it.
+    pub fn give_back(&mut self, host: HostId, mbps: f64) {
+        self.hosts[host as usize].link.down += mbps;
+    }
+
+    /// How much can still be sent to a host, in Mb/s.
+    #[must_use]
+    pub fn takes_in(&self, host: HostId) -> f64 {
+        self.hosts[host as usize].link.down
+    }
+
     /// How much of a host is in use: the share of its cores or of its memory, whichever is larger.
     #[must_use]
     pub fn used(&self, host: HostId) -> f64 {

@@ -108,7 +108,7 @@ fn nothing_has_more_than_there_is(
     // Each end of each link by itself: the kind of link, its number, and whether it is the way up.
     let mut links: BTreeMap<(usize, usize, bool), f64> = BTreeMap::new();
     for monitor in &placed.monitors {
-        *links.entry((0, monitor.host as usize, false)).or_default() += demand.monitor.mbps;
+        *links.entry((0, monitor.host as usize, false)).or_default() += monitor.mbps;
     }
     for (from, to, mbps) in
         streams(&placed.aggregation, monitors).chain(streams(&placed.processing, aggregators))

@@ -6,16 +6,16 @@ use crate::topology::HostId;
 
 /// See the module's text.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Coverage {
+pub(super) struct Assignment {
     pub(super) monitors: Vec<Monitor>,
     pub(super) monitor_of: Vec<u32>,
     pub(super) uncovered: Uncovered,
 }
 
-impl Coverage {
+impl Assignment {
     /// No monitor yet.
-    pub(super) fn new(flows: usize) -> Coverage {
-        Coverage { monitors: Vec::new(), monitor_of: vec![NOBODY; flows], uncovered: Uncovered::default() }
+    pub(super) fn new(flows: usize) -> Assignment {
+        Assignment { monitors: Vec::new(), monitor_of: vec![NOBODY; flows], uncovered: Uncovered::default() }
     }
 
     /// Adds a monitor; its index.
@@ -45,7 +45,7 @@ impl Coverage {
     }
 
     /// Leaves out monitors that have no flow.
-    pub(super) fn without_idle(mut self) -> Coverage {
+    pub(super) fn without_idle(mut self) -> Assignment {
         let mut kept = 0;
         let number = |monitor: &Monitor| {
             let is_kept = monitor.flows > 0;
@@ -61,7 +61,7 @@ impl Coverage {
     }
 
     /// Counts what is not covered.
-    pub(super) fn finish(mut self, demand: &Demand<'_>) -> Coverage {
+    pub(super) fn finish(mut self, demand: &Demand<'_>) -> Assignment {
         for (flow, _) in demand.flows.iter().zip(&self.monitor_of).filter(|(_, monitor)| **monitor == NOBODY)
         {
             match is_too_big(flow, demand) {
