@@ -88,6 +88,7 @@ pub fn asked(
     let ask = Ask {
         plan: &order.plan,
         leaves,
+        publishes: !order.topics.is_empty(),
         jobs: borne.jobs as u32,
         workers: order.workers,
         memory_max: order.memory_max,
@@ -113,6 +114,12 @@ pub fn asked(
             arguments.extend(["--demo-pause".to_owned(), format!("{}ms", pause.as_millis())]);
         }
         None => interfaces.iter().for_each(|name| arguments.extend(["-i".to_owned(), name.clone()])),
+    }
+    if let Some(kafka) = policy.kafka.as_ref().filter(|_| !order.topics.is_empty()) {
+        arguments.push(format!("--kafka={}", kafka.brokers));
+        arguments.extend(
+            kafka.properties_file.iter().map(|path| format!("--kafka-properties={}", path.display())),
+        );
     }
     if let Some(filter) = &order.capture.filter {
         // In one word: it may begin as a flag does.

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::path::PathBuf;
 
 use control::pattern::matches;
 use plan::{AddressMatch, Burden, Plan};
@@ -34,6 +35,18 @@ pub struct Policy {
     pub all_cores_max: Option<f64>,
     /// Most memory that all jobs together may take, as estimated, in bytes; half of the host's, unless said.
     pub all_memory_max: Option<u64>,
+    /// The Kafka that jobs may publish to; without it none may.
+    pub kafka: Option<Kafka>,
+}
+
+/// A Kafka, as this host reaches it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kafka {
+    /// Brokers to ask first, several with commas between.
+    pub brokers: String,
+    /// A file with properties of librdkafka, a line NAME=VALUE each.
+    pub properties_file: Option<PathBuf>,
 }
 
 /// How much of what the packets say may leave the host.
@@ -60,6 +73,8 @@ pub struct Ask<'a> {
     pub plan: &'a Plan,
     /// How much is to leave.
     pub leaves: Leaves,
+    /// Whether it goes to Kafka.
+    pub publishes: bool,
     /// Jobs that run already.
     pub jobs: u32,
     /// Workers wanted.
@@ -87,6 +102,7 @@ impl Default for Policy {
             memory_max: 1 << 30,
             all_cores_max: None,
             all_memory_max: None,
+            kafka: None,
         }
     }
 }
@@ -128,6 +144,11 @@ impl Policy {
                 self.leaves.words(),
                 ask.leaves.words()
             ));
+        }
+        if ask.publishes && self.kafka.is_none() {
+            refusals.push(
+                "this host publishes to no Kafka: its owner's file names none ([kafka] brokers = \"HOST:PORT\")".into(),
+            );
         }
         for (what, asked, allowed) in [
             ("workers for a job", u64::from(ask.workers), u64::from(self.workers_max)),
@@ -225,6 +246,7 @@ mod tests {
         let mut ask = Ask {
             plan: &plan,
             leaves: Leaves::Results,
+            publishes: false,
             jobs: 0,
             workers: 1,
             memory_max: 1,
@@ -261,10 +283,12 @@ mod tests {
     fn what_is_not_allowed_is_said_all_at_once() {
         let policy = Policy::parse("leaves = 'results'\njobs_max = 2\nworkers_max = 1\nmemory_max = 1000");
         let said = refused(&policy.expect("a policy"), &[], &[], |ask| {
+            ask.publishes = true;
             (ask.leaves, ask.jobs, ask.workers, ask.memory_max) = (Leaves::Raw, 2, 2, 1001);
         });
         let expected = "this host lets results with folded texts leave, not \
-                        everything as the packets say it; this host allows 1 \
+                        everything as the packets say it; this host publishes to no Kafka: its owner's file names none \
+                        ([kafka] brokers = \"HOST:PORT\"); this host allows 1 \
                         workers for a job, not 2; this host allows 1000 bytes of memory for a job, not 1001; this \
                         host allows 2 jobs at once, not 3";
         assert_eq!(said, expected);

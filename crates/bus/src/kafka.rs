@@ -61,6 +61,11 @@ impl Kafka {
         Ok(kafka)
     }
 
+    /// The properties in a file's text: `NAME=VALUE`, a line each; empty ones and those that begin with # say nothing.
+    pub fn properties_in(text: &str) -> impl Iterator<Item = &str> {
+        text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
+    }
+
     /// The brokers' addresses.
     #[must_use]
     pub fn servers(&self) -> &str {

@@ -20,6 +20,8 @@ pub mod tuples;
 pub use error::Error;
 pub use group::Group;
 pub use kafka::Kafka;
-pub use producer::{Away, Compression, Counters, Handed, Producer, ProducerConfig, RECORD_BYTES_MAX, Target};
+pub use producer::{
+    Away, BY_KEY, Compression, Counters, Handed, Producer, ProducerConfig, RECORD_BYTES_MAX, Target,
+};
 pub use reader::{Next, Part, Reader, Record, Until};
 pub use topics::{NewTopic, Topics};

@@ -87,6 +87,7 @@ pub struct Reader {
     // Queues go before their consumer does.
     lanes: Vec<Lane>,
     kafka: Kafka,
+    prefetch_bytes: usize,
     consumer: Arc<BaseConsumer<Context>>,
     woken: Arc<Woken>,
     polls: u32,
@@ -136,7 +137,8 @@ impl Reader {
             .set("queued.max.messages.kbytes", (prefetch_bytes / 1024).clamp(1, 2_097_151).to_string());
         let consumer = config.create_with_context(Context::default()).map_err(|e| kafka.explain(&e))?;
         let woken = Arc::new(Woken::default());
-        Ok(Reader { lanes: Vec::new(), kafka: kafka.clone(), consumer: Arc::new(consumer), woken, polls: 0 })
+        let (lanes, kafka, consumer) = (Vec::new(), kafka.clone(), Arc::new(consumer));
+        Ok(Reader { lanes, kafka, prefetch_bytes, consumer, woken, polls: 0 })
     }
 
     /// Begins to read a partition. Its number, by which it is asked for, is that of parts added before it.
@@ -160,6 +162,18 @@ impl Reader {
         let state = if is_over { State::Over } else { State::Reading };
         self.lanes.push(Lane { position: part.from, part, queue, state });
         Ok(self.lanes.len() - 1)
+    }
+
+    /// A reader of the same parts from where this one is, each up to its end.
+    ///
+    /// # Errors
+    /// As [`Reader::new`] and [`Reader::add`].
+    pub fn of_the_rest(&self) -> Result<Reader, Error> {
+        let mut rest = Reader::new(&self.kafka, self.prefetch_bytes)?;
+        for Lane { part, position, .. } in &self.lanes {
+            rest.add(Part { from: *position, until: Until::End, ..part.clone() })?;
+        }
+        Ok(rest)
     }
 
     /// The parts in the order in which they were added.

@@ -70,6 +70,8 @@ fn rules(files: Files, network: Network) -> Result<Rules, seccompiler::Error> {
     }
     if network == Network::Internet {
         allow(CONNECTIONS);
+        #[cfg(target_arch = "x86_64")]
+        allow(&[libc::SYS_pipe]);
     }
     // Without CLONE_THREAD it would be a process. clone3, whose flags cannot be seen from here, is left to fail.
     let thread = libc::CLONE_THREAD as u64;
@@ -187,6 +189,7 @@ const CONNECTIONS: &[i64] = &[
     libc::SYS_connect,
     libc::SYS_getpeername,
     libc::SYS_listen,
+    libc::SYS_pipe2,
     libc::SYS_sendmmsg,
     libc::SYS_sendmsg,
     libc::SYS_shutdown,

@@ -21,8 +21,9 @@ use crate::redaction::behind;
 pub struct Ready(Outlets);
 
 impl Ready {
-    /// Opens what privileges may be needed for; `None` where no outlet is asked for.
-    pub fn prepare(flags: &OutletFlags) -> anyhow::Result<Option<Ready>> {
+    /// Opens what privileges may be needed for; `None` where no outlet is asked for. `query`: its text, by which others know whose rows
+    /// they get.
+    pub fn prepare(flags: &OutletFlags, query: Option<&str>) -> anyhow::Result<Option<Ready>> {
         if flags.to.is_empty() {
             return Ok(None);
         }
@@ -35,7 +36,8 @@ impl Ready {
             end_max: time(flags.to_timeout),
         };
         let addresses = addresses(flags)?;
-        let outlets = Outlets::prepare(&addresses, limits).map_err(|refused| wrong(refused.0))?;
+        let outlets = Outlets::prepare(&addresses, limits, query.unwrap_or("record"))
+            .map_err(|refused| wrong(refused.0))?;
         Ok(Some(Ready(outlets)))
     }
 

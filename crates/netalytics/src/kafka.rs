@@ -37,9 +37,7 @@ pub fn name_of_run() -> String {
     format!("{}/{}/{:016x}", host_name(), std::process::id(), RandomState::new().hash_one(0))
 }
 
-/// `NAME=VALUE`, a line each; empty ones and those that begin with # say nothing.
 fn in_file(path: &Path) -> anyhow::Result<Vec<String>> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-    Ok(lines.map(str::to_owned).collect())
+    Ok(Kafka::properties_in(&text).map(str::to_owned).collect())
 }

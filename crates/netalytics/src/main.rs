@@ -18,6 +18,7 @@ mod failure;
 mod flags;
 mod folder;
 mod hosts;
+mod job_bus;
 mod kafka;
 mod keeping;
 mod lease;
@@ -32,11 +33,13 @@ mod passing;
 mod period;
 mod progress;
 mod published;
+mod publishing;
 mod query_text;
 mod redaction;
 mod replaying;
 mod served;
 mod signals;
+mod simulating;
 mod stats;
 mod summary_file;
 mod two_taps;
@@ -68,7 +71,7 @@ fn run(cli: Cli) -> ExitCode {
         Some(Verb::Overview(flags)) => commands::overview::overview(&flags, cli.quiet, cli.verbose > 0),
         Some(Verb::Check(mut flags)) => commands::check::check(&mut flags, cli.quiet, cli.verbose > 0),
         Some(Verb::Compare(flags)) => commands::compare::compare(&flags, cli.quiet, cli.verbose > 0),
-        Some(Verb::Record(flags)) => commands::record::record(&flags, cli.quiet, cli.verbose > 0),
+        Some(Verb::Record(mut flags)) => commands::record::record(&mut flags, cli.quiet, cli.verbose > 0),
         Some(Verb::Publish(flags)) => commands::publish::publish(&flags, cli.quiet),
         Some(Verb::Follow(flags)) => commands::follow::follow(&flags, cli.quiet),
         Some(Verb::Explain(flags)) => commands::explain::explain(&flags),
@@ -82,6 +85,7 @@ fn run(cli: Cli) -> ExitCode {
         Some(Verb::Agents(flags)) => commands::jobs::agents(&flags),
         Some(Verb::Tokens(flags)) => commands::access::tokens(&flags),
         Some(Verb::Audit(flags)) => commands::access::audit(&flags),
+        Some(Verb::Simulate(flags)) => commands::simulate::simulate(&flags, cli.quiet),
         Some(Verb::Alerts(flags)) => commands::alerts::alerts(&flags),
         Some(Verb::Complete { what, text }) => commands::complete::complete(what, &text),
         Some(Verb::Completions { shell }) => commands::completions::print(shell),

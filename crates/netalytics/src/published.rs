@@ -1,29 +1,32 @@
 //! A query asked of what others have published to Kafka: which topics answer it, from where on, and who merges.
 
-use std::collections::BTreeMap;
+mod topics;
+
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bus::lanes::Lanes;
-use bus::lanes::log::{Capture, Log, Standing};
 use bus::progress::{TOLD_EVERY, Teller};
-use bus::{Kafka, Part, Reader, Topics, Until, tuples};
-use plan::{Bounds, Plan, Sample};
+use bus::{Kafka, Part, Reader, Topics, Until};
+use monitor::job::Config;
+use plan::{Bounds, Plan};
 use query::checked;
 use runner::Feed;
-use runner::bus::{self as crossing, BusFeed, Reach, Records};
+use runner::bus::{self as crossing, BusFeed, Growing, Reach};
 use stream::Engine;
-use stream::cells::Origin;
 use stream::flink_sql::From;
 
 use crate::commands::work::Telling;
 use crate::failure::wrong_flags;
 use crate::flags::WorkFlags;
-use crate::flags::bus::{BusFlags, Merging, Published};
+use crate::flags::bus::{BusFlags, FlinkFlags, Merging, Published};
 use crate::merging::{self, Wanted};
 use crate::{kafka, output, period};
+use topics::{Holds, Topic};
 
 /// What a reader may fetch of each partition before it is asked for.
 const PREFETCH_BYTES: usize = 4 << 20;
+/// So long brokers may take to say whether topics have more partitions; nothing is read meanwhile.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Where the answer is.
 pub struct Answering {
@@ -38,23 +41,8 @@ pub struct Answering {
     pub reach: Reach,
     /// The share of their traffic that the captures lack of those who have published it and are done.
     lost: f64,
-}
-
-/// A topic, and what the query has of it.
-struct Topic {
+    /// Of a server's job what it goes by there; else empty.
     name: String,
-    holds: Holds,
-    /// Partitions to which somebody publishes.
-    live: Vec<i32>,
-}
-
-/// By their numbers in the dataflow.
-#[derive(Clone, Copy)]
-enum Holds {
-    /// Tuples of an input.
-    Tuples(usize),
-    /// Cells of a pipeline.
-    Cells(usize),
 }
 
 /// Finds what answers the query, and plans it over that.
@@ -78,21 +66,18 @@ pub fn open(
     let plan = planner::lower(&query);
     let topics = match flags.bus.published {
         Some(Published::Tuples) => None,
-        asked => cells(&plan, &there, asked)?,
+        asked => topics::of_cells(&plan, &there, asked)?,
     };
     let is_tuples = topics.is_none();
     let mut topics = match topics {
         Some(topics) => topics,
-        None => of_tuples(&plan, &there)?,
+        None => topics::of_tuples(&plan, &there)?,
     };
-    for topic in &mut topics {
-        let lanes = log.of_topic(&topic.name, now_ms).filter(|(_, standing)| *standing == Standing::Live);
-        topic.live = lanes.map(|(known, _)| known.entry.partition).collect();
-    }
+    topics::find_live(&mut topics, log, now_ms);
     let since_ms = bounds.since_ns.map(|ns| ns.div_euclid(1_000_000));
-    let lost = since_ms.map_or(0.0, |since_ms| lost(log, &topics, since_ms));
+    let lost = since_ms.map_or(0.0, |since_ms| topics::lost(log, &topics, since_ms));
     let plan = if is_tuples {
-        query.sample = sample(&query.sample, log, &topics)?;
+        query.sample = topics::sample(&query.sample, log, &topics)?;
         over_tuples(&query, bounds)
     } else {
         plan
@@ -107,19 +92,7 @@ pub fn open(
         output::complain(&format!("reading {}{how}", names.join(", ")));
     }
     let bounds = if is_tuples { Bounds::default() } else { bounds };
-    Ok((plan, Answering { kafka, there, topics, since_ms, bounds, reach, lost }))
-}
-
-/// What the captures lack of the lanes that have ended since: who still publishes has not said it yet.
-fn lost(log: &Log, topics: &[Topic], since_ms: i64) -> f64 {
-    let lanes = topics.iter().flat_map(|topic| log.of_topic(&topic.name, log.last_ms()));
-    let captures: BTreeMap<&str, Capture> = lanes
-        .filter(|(known, _)| known.at_ms >= since_ms)
-        .filter_map(|(known, _)| Some((known.entry.lane.as_str(), known.entry.capture?)))
-        .collect();
-    let unseen: u64 = captures.values().map(|capture| capture.unseen_bytes).sum();
-    let seen: u64 = captures.values().map(|capture| capture.seen_bytes).sum();
-    if unseen == 0 { 0.0 } else { unseen as f64 / (seen + unseen) as f64 }
+    Ok((plan, Answering { kafka, there, topics, since_ms, bounds, reach, lost, name: String::new() }))
 }
 
 /// The plan of a query of tuples that were published.
@@ -150,8 +123,8 @@ pub fn statements(query: &checked::Query, flags: &BusFlags) -> anyhow::Result<Ve
     let is_past = bounds.since_ns.is_some();
     let reach = if is_past { Reach::Past } else { Reach::Live(None) };
     let since_ms = bounds.since_ns.map(|ns| ns.div_euclid(1_000_000));
-    let wanted = Wanted { plan: &plan, config, from, since_ms, bounds, reach, lost: 0.0 };
-    let job = merging::job(&wanted, flags, flags.kafka.as_deref().unwrap_or_default(), "JOB");
+    let wanted = Wanted { plan: &plan, config, from, since_ms, bounds, reach, lost: 0.0, name: "" };
+    let job = merging::job(&wanted, &flags.flink, flags.kafka.as_deref().unwrap_or_default(), "JOB");
     merging::statements(&plan, config, &job)
 }
 
@@ -168,21 +141,55 @@ fn from(plan: &Plan, topics: &[&str], hold: Option<Holds>) -> From {
 }
 
 impl Answering {
+    /// What agents publish for a job of a server: cells, in topics of its own, from its beginning on or of panes within `bounds`.
+    pub fn of_job(
+        kafka: &Kafka,
+        there: Topics,
+        (name, topics): (&str, &[String]),
+        bounds: Bounds,
+    ) -> anyhow::Result<Answering> {
+        let of = |(pipeline, name): (usize, &String)| {
+            let holds = Holds::Cells(pipeline);
+            Topic { name: name.clone(), holds, live: Vec::new() }
+        };
+        let mut topics: Vec<Topic> = topics.iter().enumerate().map(of).collect();
+        let now_ms = now_ns().div_euclid(1_000_000);
+        let mut lanes = Lanes::open(kafka, kafka::PATIENCE)?;
+        topics::find_live(&mut topics, lanes.read(kafka::PATIENCE)?, now_ms);
+        let since_ms = Some(bounds.since_ns.map_or(0, |ns| ns.div_euclid(1_000_000)));
+        Ok(Answering {
+            kafka: kafka.clone(),
+            there,
+            topics,
+            since_ms,
+            bounds,
+            reach: Reach::Live(None),
+            lost: 0.0,
+            name: name.to_owned(),
+        })
+    }
+
     /// What feeds an engine with it.
     pub fn feed(
         self,
         plan: &Plan,
-        config: &stream::Config,
-        flags: &BusFlags,
+        config: &Config,
+        (engine, flink): (Merging, &FlinkFlags),
     ) -> anyhow::Result<Box<dyn Feed>> {
-        Ok(match flags.engine {
+        Ok(match engine {
             Merging::Embedded => Box::new(self.embedded(plan, config)?),
             Merging::Flink => {
-                let config = &crossing::configured(config, &plan.monitor);
+                let waiting_max = match plan.dataflow.pipelines.is_empty() {
+                    true => config.results_bytes_max,
+                    false => config.stream.window_bytes_max,
+                };
+                let config = &crossing::configured(&config.stream, &plan.monitor);
+                let (from, progress) =
+                    (self.from(plan), self.progress(Duration::from_nanos(flink.checkpoints.unsigned_abs())));
                 let Answering { since_ms, bounds, reach, lost, .. } = self;
-                let progress = self.progress(Duration::from_nanos(flags.checkpoints.unsigned_abs()));
-                let wanted = Wanted { plan, config, from: self.from(plan), since_ms, bounds, reach, lost };
-                Box::new(merging::start(&wanted, flags, &self.kafka, self.kafka.servers(), progress)?)
+                let name = &self.name;
+                let wanted = Wanted { plan, config, from, since_ms, bounds, reach, lost, name };
+                Box::new(merging::start(&wanted, flink, &self.kafka, progress, waiting_max)?)
             }
         })
     }
@@ -193,35 +200,41 @@ impl Answering {
         from(plan, &names, self.topics.first().map(|topic| topic.holds))
     }
 
-    fn embedded(self, plan: &Plan, config: &stream::Config) -> anyhow::Result<BusFeed> {
-        let mut engine = Engine::new(&plan.dataflow, crossing::configured(config, &plan.monitor));
+    /// Reads the topics here.
+    fn embedded(self, plan: &Plan, config: &Config) -> anyhow::Result<BusFeed> {
+        let mut engine = Engine::new(&plan.dataflow, crossing::configured(&config.stream, &plan.monitor));
         engine.set_capture_loss(self.lost);
-        let mut feed =
-            BusFeed::new(engine, Reader::new(&self.kafka, PREFETCH_BYTES)?, self.reach, self.bounds);
-        for (place, Topic { name, holds, live }) in self.topics.iter().enumerate() {
-            // Processors that count the same share their cells.
-            if self.topics[..place].iter().any(|before| before.name == *name) {
-                continue;
-            }
-            let sharing: Vec<Holds> =
-                self.topics.iter().filter(|of| of.name == *name).map(|of| of.holds).collect();
-            let ranges = self.there.offsets(name)?;
-            let froms = match (self.since_ms, self.reach) {
-                (Some(since_ms), _) => self.there.offsets_at(name, since_ms)?,
-                (None, _) => ranges.iter().map(|range| range.end).collect(),
+        let reader = Reader::new(&self.kafka, PREFETCH_BYTES)?;
+        let mut feed = BusFeed::new(engine, reader, self.reach, self.bounds, config.results_bytes_max);
+        if let Some(progress) = self.progress(TOLD_EVERY) {
+            feed.tell(progress);
+        }
+        let Answering { kafka, there, topics, since_ms, reach, .. } = self;
+        // Processors that count the same share their cells.
+        let is_first = |place: usize| topics[..place].iter().all(|before| before.name != topics[place].name);
+        let first: Vec<usize> = (0..topics.len()).filter(|place| is_first(*place)).collect();
+        let mut read = Vec::new();
+        for Topic { name, live, .. } in first.into_iter().map(|place| &topics[place]) {
+            let ranges = there.offsets(name)?;
+            let froms = match since_ms {
+                Some(since_ms) => there.offsets_at(name, since_ms)?,
+                None => ranges.iter().map(|range| range.end).collect(),
             };
-            for ((partition, from), range) in (0..).zip(froms).zip(ranges) {
-                let until = match self.reach {
+            for ((partition, from), range) in (0..).zip(froms).zip(&ranges) {
+                let until = match reach {
                     Reach::Past => Until::Offset(range.end),
                     Reach::Live(_) => Until::Forever,
                 };
-                let records = records(plan, feed.engine(), *holds, &sharing)?;
+                let records = topics::records(&topics, plan, name, feed.engine());
                 let part = Part { topic: name.clone(), partition, from: from.max(range.start), until };
                 feed.add(part, records, live.contains(&partition))?;
             }
+            read.push((name.clone(), ranges.len() as i32));
         }
-        if let Some(progress) = self.progress(TOLD_EVERY) {
-            feed.tell(progress);
+        if reach != Reach::Past {
+            let plan = plan.clone();
+            let records = move |name: &str, engine: &Engine| topics::records(&topics, &plan, name, engine);
+            feed.grow(Growing::new(Topics::connect(&kafka, LOOK)?, read, Box::new(records)));
         }
         Ok(feed)
     }
@@ -240,87 +253,20 @@ impl Answering {
     }
 }
 
-/// What reads the records of a topic, which all of `sharing` are of.
-fn records(plan: &Plan, engine: &Engine, holds: Holds, sharing: &[Holds]) -> anyhow::Result<Records> {
-    Ok(match holds {
-        Holds::Tuples(input) => {
-            let of = &plan.dataflow.inputs[input];
-            let decoder = tuples::Decoder::new(&of.schema, |id| of.columns.contains(&id));
-            Records::Tuples(input, Box::new(decoder))
-        }
-        Holds::Cells(pipeline) => {
-            let schema = engine.cell_table(pipeline).arrow(Origin::Sent);
-            let pipelines = sharing.iter().filter_map(|of| match of {
-                Holds::Cells(pipeline) => Some(*pipeline),
-                Holds::Tuples(_) => None,
-            });
-            Records::Cells(pipelines.collect(), Box::new(avro::Decoder::new(&schema, |_| true)?))
-        }
-    })
-}
-
-/// The topics with the cells of all of the query's pipelines, where there are such.
-fn cells(plan: &Plan, there: &Topics, asked: Option<Published>) -> anyhow::Result<Option<Vec<Topic>>> {
-    let mut topics = Vec::new();
-    for pipeline in 0..plan.dataflow.pipelines.len() {
-        let name = crossing::cells(&plan.monitor, &plan.dataflow, pipeline);
-        match there.partitions(&name)? {
-            Some(_) => topics.push(Topic { name, holds: Holds::Cells(pipeline), live: Vec::new() }),
-            None if asked.is_some() => {
-                return Err(wrong_flags(format!(
-                    "nobody has published cells of this query: there is no topic {name}; netalytics publish with the same query \
-                     makes it"
-                )));
-            }
-            None => return Ok(None),
-        }
-    }
-    Ok(Some(topics).filter(|topics| !topics.is_empty()))
-}
-
-/// The topics with the tuples of the query's parsers.
-fn of_tuples(plan: &Plan, there: &Topics) -> anyhow::Result<Vec<Topic>> {
-    let all = there.list()?;
-    let mut topics = Vec::new();
-    for (input, of) in plan.dataflow.inputs.iter().enumerate() {
-        let (name, parser) = (crossing::tuples(&of.schema), &of.schema.name);
-        if !all.contains_key(&name) {
-            let others = all.keys().filter(|topic| topic.starts_with(&format!("netalytics.{parser}.v")));
-            let others: Vec<&str> = others.map(String::as_str).collect();
-            return Err(wrong_flags(match others.is_empty() {
-                true => format!(
-                    "nobody has published {parser} here: there is no topic {name}; netalytics publish 'PARSE {parser}' makes it"
-                ),
-                false => format!(
-                    "there is no topic {name}; {} comes from another version of netalytics, which can read it",
-                    others.join(", ")
-                ),
-            }));
-        }
-        if let Some((_, family, key)) = of.schema.members().find(|(id, ..)| of.columns.contains(id)) {
-            return Err(wrong_flags(format!(
-                "published tuples of {parser} have no {family}.{key}: publish the cells of this query (netalytics publish with the same query)"
-            )));
-        }
-        topics.push(Topic { name, holds: Holds::Tuples(input), live: Vec::new() });
-    }
-    Ok(topics)
-}
-
-/// The sampling of what was published: each tuple says at what rate its flow was sampled.
-fn sample(asked: &Sample, log: &Log, topics: &[Topic]) -> anyhow::Result<Sample> {
-    let now_ms = log.last_ms();
-    let lanes = topics.iter().flat_map(|topic| log.of_topic(&topic.name, now_ms));
-    let is_sampled =
-        lanes.filter_map(|(known, _)| known.entry.about.get("sample")).any(|sample| sample != "all");
-    match (asked, is_sampled) {
-        (Sample::All, false) => Ok(Sample::All),
-        (Sample::All | Sample::Auto, true) => Ok(Sample::Auto),
-        _ => Err(wrong_flags(
-            "SAMPLE chooses flows by their packets: published tuples have the sampling that they were published with, and \
-             results are scaled by that",
-        )),
-    }
+/// Whether Flink can merge the cells in these topics.
+///
+/// # Errors
+/// What cannot be said in Flink SQL, all of it.
+pub fn printable(
+    plan: &Plan,
+    config: &stream::Config,
+    topics: &[String],
+    flink: &FlinkFlags,
+) -> anyhow::Result<()> {
+    let from = From::Cells(topics.iter().map(|topic| merging::source(topic, 0)).collect());
+    let (bounds, reach) = (Bounds::default(), Reach::Live(None));
+    let wanted = Wanted { plan, config, from, since_ms: None, bounds, reach, lost: 0.0, name: "" };
+    merging::statements(plan, config, &merging::job(&wanted, flink, "", "job")).map(drop)
 }
 
 fn now_ns() -> i64 {

@@ -48,6 +48,8 @@ pub enum Scheme {
     Otlp,
     /// The same in TLS.
     OtlpTls,
+    /// Records of a topic of Kafka.
+    Kafka,
     /// Alerts to an Alertmanager.
     Alertmanager,
     /// The same in TLS.
@@ -56,7 +58,7 @@ pub enum Scheme {
 
 impl Scheme {
     /// All of them, as they are written.
-    pub const ALL: [(&'static str, Scheme); 11] = [
+    pub const ALL: [(&'static str, Scheme); 12] = [
         ("tcp", Scheme::Tcp),
         ("tcps", Scheme::TcpTls),
         ("prometheus", Scheme::Prometheus),
@@ -66,6 +68,7 @@ impl Scheme {
         ("webhook+https", Scheme::WebhookTls),
         ("otlp+http", Scheme::Otlp),
         ("otlp+https", Scheme::OtlpTls),
+        ("kafka", Scheme::Kafka),
         ("alertmanager+http", Scheme::Alertmanager),
         ("alertmanager+https", Scheme::AlertmanagerTls),
     ];
@@ -80,7 +83,12 @@ impl Scheme {
     fn has_users(self) -> bool {
         !matches!(
             self,
-            Scheme::Tcp | Scheme::TcpTls | Scheme::Prometheus | Scheme::Webhook | Scheme::WebhookTls
+            Scheme::Tcp
+                | Scheme::TcpTls
+                | Scheme::Prometheus
+                | Scheme::Webhook
+                | Scheme::WebhookTls
+                | Scheme::Kafka
         )
     }
 
@@ -98,6 +106,7 @@ impl Scheme {
             Scheme::Webhook => Some(80),
             Scheme::WebhookTls => Some(443),
             Scheme::Otlp | Scheme::OtlpTls => Some(4318),
+            Scheme::Kafka => Some(9092),
             Scheme::Alertmanager | Scheme::AlertmanagerTls => Some(9093),
         }
     }
@@ -110,6 +119,7 @@ impl Scheme {
             Scheme::RedisTls => &["secret", "prefix", "entries", "keep", "ca-file"],
             Scheme::Webhook | Scheme::Otlp | Scheme::Alertmanager => &["secret"],
             Scheme::WebhookTls | Scheme::OtlpTls | Scheme::AlertmanagerTls => &["secret", "ca-file"],
+            Scheme::Kafka => &["properties-file", "name", "partitions", "keep"],
         }
     }
 }
@@ -132,6 +142,8 @@ pub struct Address {
     pub host: String,
     /// Of the scheme, if none was written.
     pub port: u16,
+    /// Other brokers of Kafka: names or addresses, and ports.
+    pub others: Vec<(String, u16)>,
     /// With its `/` and the query; empty if none was written.
     pub path: Hidden,
     /// Who asks.
@@ -209,11 +221,18 @@ impl Address {
         if user.is_some() && !scheme.has_users() {
             return Err(format!("{}:// has no users", scheme.name()));
         }
+        let (authority, others) = match authority.split_once(',') {
+            Some((first, others)) if scheme == Scheme::Kafka => (first, others),
+            _ => (authority, ""),
+        };
         let (host, port) = host_and_port(authority, scheme)?;
+        let others = others.split(',').filter(|other| !other.is_empty());
+        let others = others.map(|other| host_and_port(other, scheme)).collect::<Result<_, _>>()?;
         let mut address = Address {
             scheme,
             host,
             port,
+            others,
             path: Hidden::new(path),
             user: user.filter(|user| !user.is_empty()).map(unescaped),
             secret: password.map(|password| Hidden::new(unescaped(password))),
@@ -272,11 +291,17 @@ impl Address {
         self.options.iter().find(|(name, _)| name == option).map_or(usual, |(_, value)| value)
     }
 
-    /// `host:port`, IPv6 in brackets.
+    /// `host:port`, IPv6 in brackets; of several brokers all, with commas between.
     #[must_use]
     pub fn authority(&self) -> String {
-        let Address { host, port, .. } = self;
-        if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+        let Address { host, port, others, .. } = self;
+        let shown = |(host, port): (&String, u16)| match host.contains(':') {
+            true => format!("[{host}]:{port}"),
+            false => format!("{host}:{port}"),
+        };
+        let others = others.iter().map(|(host, port)| (host, *port));
+        let all: Vec<String> = std::iter::once((host, *port)).chain(others).map(shown).collect();
+        all.join(",")
     }
 }
 
@@ -375,6 +400,9 @@ mod tests {
         check("webhook+https://h/x#secret-file=key", Ok("webhook+https://h:443"));
         check("webhook+https://h/x#secret-env=KEY", Err("no variable KEY"));
         check("redis://h/0#entries=5&keep=60", Ok("redis://h:6379"));
+        check("kafka://h", Ok("kafka://h:9092"));
+        check("kafka://h:1,[::1]:2,g/topic#name=shop", Ok("kafka://h:1,[::1]:2,g:9092"));
+        check("kafka://h:1,g:x", Err("lacks a port"));
         check("tcp://h", Err("lacks a port"));
         check("tcp://h:0", Err("lacks a port"));
         check("tcp://:1", Err("lacks a host"));

@@ -11,7 +11,7 @@ use tuple::Batch;
 use crate::address::{Address, Scheme};
 use crate::outlets::{Limits, Refused, parts};
 use crate::queue::Item;
-use crate::worker::{Fault, Mapping, Message, Transport};
+use crate::worker::{Fault, Mapping, Message, Rows, Transport};
 
 /// See the module's text.
 pub struct Carrier {
@@ -36,24 +36,24 @@ impl Parcel {
 pub enum Attempt {
     /// It was taken.
     Taken,
-    /// It will not be taken, however often it is tried: why.
-    Refused(String),
+    /// So many of its rows will not be taken, however often they are tried, and the others were: why.
+    Refused(u64, String),
     /// It was not taken, and may be another time: why.
     Failed(String),
 }
 
 impl Carrier {
-    /// To `address`; `run` begins the identifiers of its messages. Nothing is connected yet.
+    /// Of these rows to `address`. Nothing is connected yet.
     ///
     /// # Errors
     /// Why it cannot be used.
-    pub fn prepare(address: &Address, run: u64, limits: &Limits) -> Result<Carrier, Refused> {
+    pub fn prepare(address: &Address, rows: &Rows, limits: &Limits) -> Result<Carrier, Refused> {
         // Fails where somebody has chosen before, and that is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
         if address.scheme == Scheme::Prometheus {
             return Err(Refused(format!("{address}: it listens here, and nothing is delivered to it")));
         }
-        let made = parts(address, limits, &[], run);
+        let made = parts(address, limits, &[], rows);
         let (mapping, transport) = made.map_err(|why| Refused(format!("{address}: {why}")))?;
         Ok(Carrier { mapping, transport, patience: Duration::from_secs(5) })
     }
@@ -77,7 +77,8 @@ impl Carrier {
     pub fn attempt(&mut self, parcel: &Parcel) -> Attempt {
         match self.transport.send(&parcel.0, self.patience) {
             Ok(()) => Attempt::Taken,
-            Err(Fault::Final(why)) => Attempt::Refused(why),
+            Err(Fault::Final(why)) => Attempt::Refused(parcel.rows(), why),
+            Err(Fault::Partly(rows, why)) => Attempt::Refused(rows, why),
             Err(Fault::Passing(why)) => Attempt::Failed(why),
         }
     }

@@ -1,4 +1,4 @@
-//! Results out to what people already run: Prometheus, OTLP, Redis, webhooks, JSON lines over TCP.
+//! Results out to what people already run: Prometheus, OTLP, Redis, webhooks, Kafka, JSON lines over TCP.
 //!
 //! [`Outlets`] is a [`sinks::Sink`] that gives every row to each of its outlets: a bounded queue (`queue.rs`) and a thread
 //! (`worker.rs`) of its own. A *mapping* makes messages of rows and is pure: one file an outlet, tested without a socket. A
@@ -15,6 +15,7 @@ mod courier;
 mod exponential;
 mod exposition;
 mod http;
+mod kafka;
 mod lines;
 mod names;
 mod net;
@@ -42,7 +43,8 @@ pub use carrier::{Attempt, Carrier, Parcel};
 pub use courier::Courier;
 pub use exponential::Exponential;
 pub use exposition::{Form, Labels, Page};
+pub use kafka::TOPIC as KAFKA_TOPIC;
 pub use outlets::{Limits, Outlets, Refused};
 pub use results::Results;
 pub use series::Series;
-pub use worker::Fault;
+pub use worker::{Fault, Rows};

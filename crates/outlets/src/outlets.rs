@@ -11,6 +11,7 @@ use sinks::{Delivered, ResultHead, Sink, Vitals};
 use tuple::Batch;
 
 use crate::address::{Address, Scheme};
+use crate::kafka::Brokers;
 use crate::lines::Lines;
 use crate::otlp::{self, Requests};
 use crate::prometheus::{Board, Posting, Scrapes};
@@ -19,7 +20,7 @@ use crate::redis::{Commands, Keys, Server};
 use crate::tally::{Loss, Tally};
 use crate::tcp::Tcp;
 use crate::webhook::{self, Batches};
-use crate::worker::{Mapping, Transport, Worker};
+use crate::worker::{Mapping, Rows, Transport, Worker};
 
 /// What bounds an outlet.
 #[derive(Clone, Copy, Debug)]
@@ -82,20 +83,20 @@ enum Work {
 }
 
 impl Outlets {
-    /// Opens what has to be open before the run: ports, certificates. No thread is started yet.
+    /// Opens what has to be open before the run: ports, certificates. No thread is started yet. `of`: what the query is called.
     ///
     /// # Errors
     /// The first address that cannot be used.
-    pub fn prepare(addresses: &[Address], limits: Limits) -> Result<Outlets, Refused> {
+    pub fn prepare(addresses: &[Address], limits: Limits, of: &str) -> Result<Outlets, Refused> {
         // Fails where somebody has chosen before, and that is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let refused = |address: &Address, why| Refused(format!("{address}: {why}"));
-        let run = RandomState::new().hash_one("run");
+        let rows = Rows { of: of.to_owned(), run: RandomState::new().hash_one("run") };
         let tallies: Vec<_> =
             addresses.iter().map(|address| (address.to_string(), Arc::new(Tally::default()))).collect();
         let outlet = |(address, (_, tally)): (&Address, &(String, Arc<Tally>))| {
             let (mapping, transport) =
-                parts(address, &limits, &tallies, run).map_err(|why| refused(address, why))?;
+                parts(address, &limits, &tallies, &rows).map_err(|why| refused(address, why))?;
             let queue = Arc::new(Queue::new(limits.queue_bytes));
             let worker = Worker {
                 queue: queue.clone(),
@@ -156,13 +157,12 @@ impl Outlets {
 /// What makes an outlet's messages, and what takes them there.
 pub(crate) type Parts = (Box<dyn Mapping>, Box<dyn Transport>);
 
-/// The parts of an outlet. `tallies`: of all outlets beside it, for a page that tells of them. `run` begins the identifiers of
-/// messages.
+/// The parts of an outlet. `tallies`: of all outlets beside it, for a page that tells of them.
 pub(crate) fn parts(
     address: &Address,
     limits: &Limits,
     tallies: &[(String, Arc<Tally>)],
-    run: u64,
+    rows: &Rows,
 ) -> Result<Parts, String> {
     Ok(match address.scheme {
         Scheme::Tcp | Scheme::TcpTls => (Box::new(Lines::default()), Box::new(Tcp::new(address)?)),
@@ -179,11 +179,12 @@ pub(crate) fn parts(
             (Box::new(Commands::new(keys)), Box::new(Server::new(address)?))
         }
         Scheme::Webhook | Scheme::WebhookTls => {
-            (Box::new(Batches::default()), Box::new(webhook::Receiver::new(address)?.of_run(run)))
+            (Box::new(Batches::default()), Box::new(webhook::Receiver::new(address)?.of_run(rows.run)))
         }
         Scheme::Otlp | Scheme::OtlpTls => {
             (Box::new(Requests::new(limits.series_max, now_ns)), Box::new(otlp::Collector::new(address)?))
         }
+        Scheme::Kafka => (Box::new(Lines::default()), Box::new(Brokers::new(address, rows)?)),
         Scheme::Alertmanager | Scheme::AlertmanagerTls => {
             return Err("it takes alerts, not rows: netalytics serve --receiver sends it those".into());
         }

@@ -10,6 +10,15 @@ use crate::backoff::Backoff;
 use crate::queue::{Item, Next, Queue};
 use crate::tally::{Loss, Tally};
 
+/// Whose rows they are.
+#[derive(Clone, Debug)]
+pub struct Rows {
+    /// What people call the query or job.
+    pub of: String,
+    /// Begins the identifiers of messages: another run's are others.
+    pub run: u64,
+}
+
 /// A message on its way.
 #[derive(Clone)]
 pub struct Message {
@@ -63,6 +72,8 @@ pub enum Fault {
     Passing(String),
     /// None will.
     Final(String),
+    /// None will for so many of its rows; the others were taken.
+    Partly(u64, String),
 }
 
 /// Takes messages to the other side. No call takes much longer than `patience`.
@@ -138,6 +149,11 @@ impl Worker {
                 Err(Fault::Final(why)) => {
                     self.tally.problem(&why);
                     return self.tally.lost(Loss::Refused, message.rows);
+                }
+                Err(Fault::Partly(rows, why)) => {
+                    self.tally.problem(&why);
+                    self.tally.sent(message.rows);
+                    return self.tally.take_back(Loss::Refused, rows);
                 }
                 Err(Fault::Passing(why)) => self.tally.problem(&why),
             }

@@ -162,6 +162,34 @@ pub fn give_tuples(plan: &mut Plan) {
     add_columns(plan, &columns);
 }
 
+/// What gives the tuples of a plan's inputs, each by itself and for queries to come: with all their columns, unless SELECT names some. Of
+/// several inputs conditions that read more than one are left out: whoever joins the tuples has them.
+pub fn give_tuples_of_each(plan: &mut Plan) -> Vec<Dataflow> {
+    if plan.dataflow.inputs.len() < 2 {
+        give_tuples(plan);
+        return vec![plan.dataflow.clone()];
+    }
+    let dataflow = &mut plan.dataflow;
+    let is_chosen = dataflow.pipelines.is_empty() && dataflow.rows.select.is_some();
+    (dataflow.pipelines, dataflow.rows) = (Vec::new(), RawRows::default());
+    (dataflow.filter, dataflow.computed) = (None, Vec::new());
+    for (input, parser) in dataflow.inputs.iter_mut().zip(&mut plan.monitor.parsers) {
+        match is_chosen {
+            true => input.columns.extend([common::ID, common::TS, common::TS_END, common::SAMPLE_RATE]),
+            false => input.columns = input.schema.ids().collect(),
+        }
+        input.columns.sort_unstable();
+        input.columns.dedup();
+        parser.columns.clone_from(&input.columns);
+    }
+    let alone = |input: &Input| {
+        let filter =
+            input.filter.as_ref().map(|filter| filter.renamed(&|column| Column { input: 0, ..column }));
+        Dataflow { inputs: vec![Input { filter, ..input.clone() }], ..Dataflow::default() }
+    };
+    dataflow.inputs.iter().map(alone).collect()
+}
+
 /// Adds the columns that tell of the tuples' origin to a plan's first input.
 pub fn add_origin(plan: &mut Plan, origin: &Origin) {
     let Some((input, parser)) = plan.dataflow.inputs.first_mut().zip(plan.monitor.parsers.first_mut()) else {

@@ -13,6 +13,23 @@ pub trait Feed {
     /// Ends it here: what is known by now goes to `out`.
     fn finish(&mut self, out: &mut dyn TakeOutput);
 
+    /// Nothing has been taken yet: it goes on where another had come to `watermark_ns`, and had told of each pipeline the window that
+    /// began then last ([`Engine::begin_at`]).
+    fn begin_at(&mut self, _watermark_ns: i64, _latest_ns: &[Option<i64>]) {}
+
+    /// Nothing more will be published: it is done once all that is there was taken.
+    ///
+    /// # Errors
+    /// Why it does not know yet what there is; it may be told again.
+    fn come_to_the_end(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Why it was done before its end, if it was; also among [`Feed::problems`].
+    fn cut_short(&self) -> Option<String> {
+        None
+    }
+
     /// Whether it has no end of its own, so that nothing is missing where somebody ends it.
     fn is_endless(&self) -> bool {
         false

@@ -6,6 +6,7 @@
 pub mod bus;
 mod closing;
 pub mod feed;
+mod frames;
 pub mod memory;
 mod redacted;
 mod relay;
@@ -14,6 +15,7 @@ mod run;
 mod summary;
 
 pub use feed::Feed;
+pub use frames::Frames;
 pub use memory::{Limits, Memory, Writing};
 pub use relay::Relay;
 pub use run::{Observer, Position, ResultTable, Run, heads};

@@ -17,7 +17,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::door::Door;
-use crate::job::{Capture, JobId, JobKind, Outcome, Redaction};
+use crate::job::{Capture, JobId, JobKind, Merger, Outcome, Redaction};
 
 /// Carries jobs out.
 pub trait Fleet: Send + Sync {
@@ -70,6 +70,8 @@ pub struct Order {
     pub redaction: Redaction,
     /// What agents capture.
     pub capture: Capture,
+    /// Who merges what agents publish to the bus; `None`: they send it here.
+    pub merged_by: Option<Merger>,
 }
 
 /// Why a job is ended.

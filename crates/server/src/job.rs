@@ -89,6 +89,38 @@ impl Keep {
     }
 }
 
+/// Over what agents' findings come together, in place of their sessions with the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum BusKind {
+    /// Topics of Kafka.
+    Kafka,
+}
+
+/// Who merges what agents publish.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Merger {
+    /// The server.
+    #[default]
+    Embedded,
+    /// A job of Flink.
+    Flink,
+}
+
+impl Merger {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Merger::Embedded => "embedded",
+            Merger::Flink => "flink",
+        }
+    }
+
+    pub(crate) fn of(word: &str) -> Merger {
+        if word == "flink" { Merger::Flink } else { Merger::Embedded }
+    }
+}
+
 /// What made the tuples that are a job's rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TuplesMade {
@@ -255,6 +287,8 @@ pub struct Submission {
     pub to: Vec<String>,
     /// What is kept for queries that come later.
     pub keep: Keep,
+    /// Who merges what agents publish to the bus; `None`: they send it here.
+    pub merged_by: Option<Merger>,
 }
 
 impl Submission {
@@ -271,6 +305,7 @@ impl Submission {
             lease_seconds: None,
             to: Vec::new(),
             keep: Keep::Results,
+            merged_by: None,
         }
     }
 }
@@ -310,6 +345,10 @@ pub struct Job {
     pub lease_seconds: Option<u32>,
     /// What is kept of its rows for queries that come later.
     pub keep: Keep,
+    /// Over what agents' findings come together; none: they send them to the server.
+    pub bus: Option<BusKind>,
+    /// Who merges what is on the bus.
+    pub engine: Option<Merger>,
     /// What made its rows, where they are tuples.
     #[serde(skip)]
     pub tuples: Option<TuplesMade>,

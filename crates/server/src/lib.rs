@@ -11,6 +11,7 @@ mod access;
 mod alerts;
 mod asking;
 mod bell;
+mod bus;
 mod catalog;
 mod columns;
 mod coverage;
@@ -41,6 +42,7 @@ mod unkept;
 
 pub use access::{Access, NewToken, Role, Scope, Token};
 pub use alerts::{AlertLimits, Receiver};
+pub use bus::{Bus, Merge, Merged, Wanted};
 pub use columns::{AGENTS_MISSING, ColumnHead, read_rows, schema};
 pub use delivery::Named;
 pub use door::Door;
@@ -50,8 +52,8 @@ pub use history::Kept;
 pub use http::{Serving, openapi};
 pub use hub::{Account, AgentAccount, Coverage, Delivery, Hub, ResultTable, TapAccount, WindowState};
 pub use job::{
-    Capture, End, Job, JobId, JobKind, JobOutlet, Keep, Outcome, OutletLosses, OutletState, Redaction, State,
-    Submission,
+    BusKind, Capture, End, Job, JobId, JobKind, JobOutlet, Keep, Merger, Outcome, OutletLosses, OutletState,
+    Redaction, State, Submission,
 };
 pub use limits::{Limits, PastLimits, Retention, Scrapers};
 pub use rows::read_arrow;

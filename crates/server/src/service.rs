@@ -313,5 +313,6 @@ fn order(job: &Job, plan: Arc<Plan>) -> Order {
         kind: job.kind,
         capture: Capture { interfaces: job.interfaces.clone(), filter: job.capture_filter.clone() },
         redaction: if job.redacted { Redaction::Folded } else { Redaction::Raw },
+        merged_by: job.engine,
     }
 }

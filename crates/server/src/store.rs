@@ -28,7 +28,7 @@ pub use segments::{Extent, Oldest, Piece, Segment};
 pub use tokens::StoredToken;
 
 /// Each entry brings a store one form further; what is here never changes, it is only added to.
-const FORMS: [&str; 9] = [
+const FORMS: [&str; 10] = [
     include_str!("store/form-1.sql"),
     include_str!("store/form-2.sql"),
     include_str!("store/form-3.sql"),
@@ -38,6 +38,7 @@ const FORMS: [&str; 9] = [
     include_str!("store/form-7.sql"),
     include_str!("store/form-8.sql"),
     include_str!("store/form-9.sql"),
+    include_str!("store/form-10.sql"),
 ];
 
 /// The store; one writer at a time.

@@ -10,13 +10,20 @@ use crate::column::{ColumnView, Values};
 /// Most rows of a batch that is made here.
 const BATCH_ROWS: usize = 4096;
 
-/// Gives all rows of `batches`, which have one schema and the same columns, in order to `out`, a bounded batch at a time.
-/// Without `ts_end`, `ts` or `id` they stay as they came.
+/// Gives all rows of `batches` in order to `out`, a bounded batch at a time. Those of one schema have the same columns; where there are
+/// several schemas, the rows of each are in an order of their own. Without `ts_end`, `ts` or `id` they stay as they came.
 pub fn in_time_order(batches: Vec<Batch>, out: &mut dyn FnMut(Batch)) {
     const KEY: [FieldId; 3] = [common::TS_END, common::TS, common::ID];
     let keyed = |batch: &Batch| KEY.iter().all(|id| batch.column(*id).is_some());
     if !batches.iter().all(keyed) {
         return batches.into_iter().for_each(out);
+    }
+    let first = batches.first().map(|batch| batch.schema().clone());
+    let is_of_first = |batch: &Batch| first.as_ref().is_some_and(|first| batch.schema().name == first.name);
+    if !batches.iter().all(is_of_first) {
+        let (of_first, others) = batches.into_iter().partition(is_of_first);
+        in_time_order(of_first, out);
+        return in_time_order(others, out);
     }
     let mut rows = Vec::with_capacity(batches.iter().map(Batch::rows).sum());
     for (n, batch) in batches.iter().enumerate() {

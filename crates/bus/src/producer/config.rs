@@ -69,3 +69,11 @@ pub struct Counters {
     /// How long the oldest of them has waited.
     pub oldest: Option<Duration>,
 }
+
+impl Counters {
+    /// Records that are not there and will not be.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.dropped_full + self.dropped_too_large + self.dropped_refused
+    }
+}

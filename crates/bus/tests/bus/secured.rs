@@ -33,7 +33,8 @@ fn brokers_with_certificates_and_passwords() {
         format!("advertised.listeners=SASL_SSL://{}", cluster.kafka),
         "listener.security.protocol.map=SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT".into(),
         "inter.broker.listener.name=SASL_SSL".into(),
-        "sasl.enabled.mechanisms=PLAIN".into(),
+        "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512".into(),
+        "listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;".into(),
         "sasl.mechanism.inter.broker.protocol=PLAIN".into(),
         format!(
             "listener.name.sasl_ssl.plain.sasl.jaas.config={module} username=\"b\" password=\"b\" user_b=\"b\" user_net=\"secret\";"
@@ -44,23 +45,47 @@ fn brokers_with_certificates_and_passwords() {
         format!("ssl.truststore.location={certificate}"),
     ]);
     cluster.start_again("broker-1");
-    let with = |authority: &str, password: &str| {
+    let with = |mechanism: &str, authority: &str, password: &str| {
         let properties = [
             "security.protocol=SASL_SSL".to_owned(),
-            "sasl.mechanism=PLAIN".to_owned(),
+            format!("sasl.mechanism={mechanism}"),
             "sasl.username=net".to_owned(),
             format!("sasl.password={password}"),
             format!("ssl.ca.location={authority}"),
         ];
         Kafka::new(&cluster.kafka, properties.iter().map(String::as_str)).expect("properties")
     };
-    let kafka = with(&certificate, "secret");
-    wait_for("the broker", || {
-        Topics::connect(&kafka, Duration::from_secs(5)).map(drop).map_err(|error| error.to_string())
-    });
+    let answers = |kafka: &Kafka| {
+        wait_for("the broker", || {
+            Topics::connect(kafka, Duration::from_secs(5)).map(drop).map_err(|error| error.to_string())
+        });
+    };
+    let kafka = with("PLAIN", &certificate, "secret");
+    answers(&kafka);
     let topic = topic(&kafka, "secured", 1);
     write(&kafka, &topic, 0, 0..100);
     assert_eq!(read(&kafka, &topic, 0, 0, Until::End), texts(0..100));
+
+    // A password that the brokers keep, and that does not cross the line.
+    let client = file("client.properties");
+    let lines = format!(
+        "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nssl.truststore.type=PEM\nssl.truststore.location={certificate}\n\
+         sasl.jaas.config={module} username=\"net\" password=\"secret\";\n"
+    );
+    std::fs::write(&client, lines).expect("a file");
+    let user = ["--alter", "--entity-type", "users", "--entity-name", "net"];
+    let told = cluster
+        .kafka_tool("kafka.admin.ConfigCommand")
+        .args(["--command-config", &client])
+        .args(user)
+        .args(["--add-config", "SCRAM-SHA-512=[password=kept]"])
+        .output()
+        .expect("Java");
+    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+    let scram = with("SCRAM-SHA-512", &certificate, "kept");
+    answers(&scram);
+    write(&scram, &topic, 0, 100..200);
+    assert_eq!(read(&scram, &topic, 0, 0, Until::End), texts(0..200));
 
     let refused = |kafka: &Kafka, reason: &str| {
         let error = Topics::connect(kafka, Duration::from_secs(3)).err().expect("it is refused").to_string();
@@ -68,13 +93,15 @@ fn brokers_with_certificates_and_passwords() {
         assert!(error.starts_with(&begin) && error.contains(reason), "{error}");
         assert!(!error.contains("guessed"), "{error}");
     };
-    refused(&with(&certificate, "guessed"), "Authentication failed");
+    for mechanism in ["PLAIN", "SCRAM-SHA-512"] {
+        refused(&with(mechanism, &certificate, "guessed"), "Authentication failed");
+    }
     // Another's authority: a certificate that nobody has signed with.
     let other = file("other.pem");
     let script = format!(
         "openssl req -x509 -newkey rsa:2048 -nodes -keyout {key} -out {other} -days 2 -subj /CN=other 2>/dev/null"
     );
     assert!(Command::new("sh").args(["-c", &script]).status().expect("a shell").success());
-    refused(&with(&other, "secret"), "certificate");
+    refused(&with("PLAIN", &other, "secret"), "certificate");
     refused(&Kafka::new(&cluster.kafka, []).expect("an address"), "");
 }

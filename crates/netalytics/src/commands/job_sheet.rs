@@ -11,7 +11,7 @@ use crate::flags::Format;
 use crate::output;
 
 /// What is told of a job first, by the API's names and ours.
-const LINES: [(&str, &str); 16] = [
+const LINES: [(&str, &str); 18] = [
     ("id", "job"),
     ("name", "name"),
     ("query", "query"),
@@ -24,6 +24,8 @@ const LINES: [(&str, &str); 16] = [
     ("interfaces", "interfaces"),
     ("capture_filter", "capture filter"),
     ("keep", "keeps"),
+    ("bus", "bus"),
+    ("engine", "engine"),
     ("lease_seconds", "lease, s"),
     ("created", "created"),
     ("ended", "ended"),

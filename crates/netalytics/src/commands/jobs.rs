@@ -7,6 +7,7 @@ use super::listing::{print_things, with_times};
 use super::remote::{Remote, encoded, labels};
 use super::{job_rows, job_sheet};
 use crate::failure::Ended;
+use crate::flags::bus::{Bus, Merging};
 use crate::flags::service::{AgentsFlags, AgentsVerb, JobsFlags, JobsVerb, StartFlags};
 use crate::output;
 
@@ -47,6 +48,7 @@ fn start(asked: &StartFlags) -> anyhow::Result<Value> {
         "on": labels(&asked.on, "--on wants LABEL=VALUE")?, "redact": !asked.raw,
         "interfaces": asked.interface, "capture_filter": asked.capture_filter, "to": asked.to,
         "keep": if asked.keep_tuples { "tuples" } else { "results" },
+        "bus": asked.bus.map(Bus::word), "engine": asked.engine.map(Merging::word),
     }))
 }
 

@@ -1,19 +1,25 @@
 //! `netalytics monitor -i IFACE` or `-r FILE…`: what an agent starts for a job. It reads an order from standard input (a length
-//! of four bytes, the lowest first, and a [`JobOrder`]), finds what that asks for, and says it in frames on standard output. The plan
+//! of four bytes, the lowest first, and a [`JobOrder`]), finds what that asks for, and says it in frames on standard output, or publishes it, where
+//! the order names topics, and says only how far it is. The plan
 //! says what is asked; what may be read and taken the flags say, and so whoever starts it.
 
-use std::io::{self, BufWriter, Read};
+use std::io::{self, BufWriter, Read, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use bus::lanes::log::Capture;
+use bus::{NewTopic, ProducerConfig};
 use capture::live::Stop;
 use capture::seccomp::{Files, Network};
 use monitor::allowance::Allowance;
+use monitor::job::Config;
 use monitor::{Input, SharedTaps};
 use plan::message::{self, JobOrder};
-use runner::{Memory, Relay, Writing};
-use tuple::{Redactor, Schema, Secret};
+use plan::{Dataflow, Plan};
+use runner::bus::Publishing;
+use runner::{Frames, Memory, Relay, Summary, Writing};
+use tuple::{Origin, Redactor, Schema, Secret};
 
 use crate::commands::work;
 use crate::failure::{Ended, wrong_flags};
@@ -21,13 +27,19 @@ use crate::flags::MonitorFlags;
 use crate::flags::live::LiveFlags;
 use crate::lease::{End, Lease};
 use crate::live;
+use crate::publishing::{KEPT, LAST, PARTITIONS, Publication, Publisher, UNACKNOWLEDGED_BYTES, dropped};
 use crate::signals::Signals;
+use crate::{kafka, output};
 
 /// Does what is ordered.
 pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
     let order = order(&mut io::stdin().lock())?;
     let mut plan = order.plan;
     flags.limits.bound(&mut plan);
+    let dataflows = match order.topics.is_empty() || !plan.dataflow.pipelines.is_empty() {
+        true => vec![plan.dataflow.clone()],
+        false => planner::give_tuples_of_each(&mut plan),
+    };
     let capturing = flags.live.is_live();
     let stop = Stop::default();
     let input = match &flags.demo {
@@ -40,18 +52,28 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
         }
         None => work::open(&flags.read, &flags.live, flags.workers, &plan.monitor, &stop)?,
     };
+    let taps = SharedTaps::new(order.taps.clone());
+    let lasts = flags.lease.map(|ns| Duration::from_nanos(ns.unsigned_abs()));
+    let allowance = order.packets_max.map(|packets| Allowance::new(packets, &stop));
+    let keep = || {
+        let told = (taps.clone(), allowance.clone());
+        Lease::keep(lasts, &stop, told).context("cannot keep the lease")
+    };
+    let (mut publisher, mut kept) = (None, None);
+    if !order.topics.is_empty() {
+        // It may wait for brokers, and is to end where it is asked to meanwhile.
+        kept = Some(keep()?);
+        publisher = Some(open_publisher(flags, &plan, (&order.topics, order.job, &order.origin), &stop)?);
+    }
     if capturing {
         live::give_up_privileges(&flags.live)?;
     }
     let signals = Signals::end(&stop).context("cannot handle signals")?;
     if capturing {
-        live::restrict_system_calls(&flags.live, Files::ReadOnly, Network::Closed);
+        let network = if publisher.is_some() { Network::Internet } else { Network::Closed };
+        live::restrict_system_calls(&flags.live, Files::ReadOnly, network);
     }
-    let taps = SharedTaps::new(order.taps.clone());
-    let lasts = flags.lease.map(|ns| Duration::from_nanos(ns.unsigned_abs()));
-    let allowance = order.packets_max.map(|packets| Allowance::new(packets, &stop));
-    let lease =
-        Lease::keep(lasts, &stop, (taps.clone(), allowance.clone())).context("cannot keep the lease")?;
+    let lease = kept.map_or_else(keep, Ok)?;
     let limits = flags.limits.of_run();
     let mut config = Memory::divide(&limits, &plan, Writing::AtOnce).config(&limits);
     config.allowance = allowance;
@@ -60,14 +82,77 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
     // What leaves this process leaves the machine.
     config.stream.redactor = order.redaction.map(|key| Redactor::new(Secret::new(&key.0)));
     let mut out = BufWriter::new(io::stdout().lock());
-    let mut relay = Relay::start(&plan, &config, input, &mut out).context("cannot start the workers")?;
     // Live sources heed it themselves: what has arrived before is still worked on.
-    let heeds = capturing || flags.demo.is_some();
-    let said = relay.go((!heeds).then_some(&stop));
-    let why = lease.ended().and_then(End::why).or(signals.name()).map(str::to_owned);
-    let summary = relay.end(&plan, why.filter(|_| stop.is_asked()));
-    let summary = said.and(summary).context("nobody listens")?;
+    let heeded = (!capturing && flags.demo.is_none()).then_some(&stop);
+    let why = || {
+        let why = lease.ended().and_then(End::why).or(signals.name()).map(str::to_owned);
+        why.filter(|_| stop.is_asked())
+    };
+    let summary = match publisher {
+        None => {
+            let relay = Relay::start(&plan, &config, input, &mut out);
+            let mut relay = relay.context("cannot start the workers")?;
+            relay.go(heeded);
+            relay.end(&plan, why()).context("nobody listens")?
+        }
+        Some(publisher) => {
+            let input = (input, heeded);
+            publish(publisher, (&plan, &dataflows), &config, input, why, &mut out)?
+        }
+    };
     Ok(if summary.is_complete() { Ended::Done } else { Ended::Incomplete })
+}
+
+/// Publishes what is found, and says how far it is.
+fn publish(
+    Publisher { producer, lane, what, feedback }: Publisher,
+    (plan, dataflows): (&Plan, &[Dataflow]),
+    config: &Config,
+    (input, heeded): (Input, Option<&Stop>),
+    why: impl Fn() -> Option<String>,
+    out: &mut dyn Write,
+) -> anyhow::Result<Summary> {
+    let to = (producer.clone(), what);
+    let mut publishing = Publishing::start((plan, dataflows), config, input, to, feedback)
+        .context("cannot start the workers")?;
+    let mut frames = Frames::new(out, config.allowance.clone());
+    let went = publishing.go(&lane, heeded, &mut |_| {}, Some(&mut frames));
+    let loss = publishing.capture_loss();
+    let (mut summary, flushed) = publishing.end(plan, LAST, why());
+    lane.end(Some(Capture { seen_bytes: loss.seen, unseen_bytes: loss.lost }), kafka::PATIENCE);
+    // What is not there is lost with this process, and that is to be seen.
+    went.and(flushed)?;
+    summary.output_errors.extend(summary.sent.iter().flat_map(|sent| dropped(sent, &producer.trouble())));
+    summary.complaints().for_each(|text| output::complain(&format!("error: {text}")));
+    frames.close(&summary).context("nobody listens")?;
+    Ok(summary)
+}
+
+/// Opens where what is found goes, if that is not back to who has started us.
+fn open_publisher(
+    flags: &MonitorFlags,
+    plan: &Plan,
+    (topics, job, origin): (&[String], u64, &Origin),
+    stop: &Stop,
+) -> anyhow::Result<Publisher> {
+    let brokers = flags.kafka.as_deref().ok_or_else(|| wrong_flags("--kafka says where topics are"))?;
+    let kafka = kafka::of(brokers, &flags.client)?;
+    let agent = origin.agent.clone().unwrap_or_default();
+    let publication = Publication {
+        plan,
+        topics,
+        new: NewTopic {
+            partitions: PARTITIONS.cast_signed(),
+            replication: None,
+            retention: Some(KEPT),
+            settings: runner::bus::settings(),
+        },
+        config: ProducerConfig { bytes_max: UNACKNOWLEDGED_BYTES, ..ProducerConfig::default() },
+        about: vec![("job", job.to_string()), ("agent", agent)],
+        capturing: flags.read.is_empty(),
+        quiet: false,
+    };
+    publication.open_patiently(&kafka, stop)
 }
 
 /// What is ordered.

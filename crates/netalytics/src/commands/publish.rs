@@ -1,35 +1,30 @@
 //! `netalytics publish 'QUERY' -i IFACE --kafka HOST:PORT`: a monitor without an engine. Tuples of a query, or the cells of its groups, go
 //! to Kafka, where `query --kafka` and Flink find them.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Context;
 use bus::lanes::log::Capture;
-use bus::lanes::{Lane, Lanes};
-use bus::progress::Watch;
-use bus::{Counters, Error, Kafka, NewTopic, Producer, ProducerConfig, Topics};
+use bus::{Error, NewTopic, ProducerConfig};
 use capture::live::Stop;
 use capture::seccomp::{Files, Network};
-use plan::{Plan, Sample};
-use runner::bus::{self as crossing, Changed, Feedback, Publishing, What};
+use plan::{Dataflow, Plan};
+use runner::bus::{self as crossing, Changed, Publishing};
 use runner::{Memory, Writing};
 use tuple::{Origin, Redactor};
 
-use crate::away_notice::{self, ROOM};
+use crate::away_notice::ROOM;
 use crate::commands::work;
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::bus::{Away, Compression, PublishFlags, Published};
 use crate::live::{self, Owner};
+use crate::publishing::{LAST, Publication, Publisher, dropped};
 use crate::redaction::secret;
 use crate::signals::Signals;
 use crate::summary_file::SummaryFile;
 use crate::{hosts, kafka, output, query_text, why};
 
-/// How long the last records may take to be acknowledged, unless a signal has asked for the end.
-const LAST: Duration = Duration::from_secs(30);
 /// The same where others were not acknowledged in their time.
 const NO_MORE: Duration = Duration::from_secs(1);
 
@@ -37,7 +32,7 @@ const NO_MORE: Duration = Duration::from_secs(1);
 pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
     let create = |path| SummaryFile::create(path, Owner::of(&flags.live));
     let mut summary_file = flags.summary_json.as_deref().map(create).transpose()?;
-    let (plan, published) = plan(flags)?;
+    let (plan, dataflows) = plan(flags)?;
     if !quiet {
         why::never(&plan).iter().for_each(|reason| output::complain(&format!("note: {reason}")));
     }
@@ -51,35 +46,25 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
     if !flags.no_redact {
         config.stream.redactor = Some(Redactor::new(secret(flags.redact_key.as_deref())?));
     }
-    let topics = topics(&plan, published);
-    make(flags, &kafka, &topics)?;
+    let topics = topics(&plan);
 
     let stop = Stop::default();
     let input = work::open(&flags.read, &flags.live, flags.workers, &plan.monitor, &stop)?;
-    let (producing, giving_up) = (producing(flags), Arc::new(AtomicBool::new(false)));
-    let away = producing.away;
-    let mut producer = Producer::new(&kafka, producing, giving_up.clone())?;
-    let lane = claim(&kafka, &plan, published, &topics)?;
-    let mut target = |topic: &String| producer.target(topic, lane.partition());
-    let what = match published {
-        Published::Tuples => What::Tuples(target(&topics[0])),
-        Published::Cells => {
-            // Processors that count the same, as a table of groups and its ranking do, share their cells.
-            let is_new = |place: usize| !topics[..place].contains(&topics[place]);
-            What::Cells(
-                (0..topics.len()).map(|place| is_new(place).then(|| target(&topics[place]))).collect(),
-            )
-        }
+    let publication = Publication {
+        plan: &plan,
+        topics: &topics,
+        new: NewTopic {
+            partitions: flags.partitions.cast_signed(),
+            replication: flags.replication.map(i32::from),
+            retention: Some(Duration::from_nanos(flags.retention.unsigned_abs())),
+            settings: crossing::settings(),
+        },
+        config: producing(flags),
+        about: Vec::new(),
+        capturing,
+        quiet,
     };
-    let feedback = match what {
-        What::Tuples(target) if capturing && plan.monitor.sample == Sample::Auto => {
-            let watch = Watch::open(&kafka, kafka::PATIENCE)?;
-            Some(Feedback::new(&kafka, watch, target, &topics[0], lane.partition()))
-        }
-        _ => None,
-    };
-    let producer = Arc::new(producer);
-    away_notice::attend(&producer, away, &stop, &giving_up, quiet)?;
+    let Publisher { producer, lane, what, feedback } = publication.open(&kafka, &stop)?;
     if capturing {
         live::give_up_privileges(&flags.live)?;
     }
@@ -94,11 +79,12 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
             topics.join(", ")
         ));
     }
-    let mut publishing = Publishing::start(&plan, &config, input, (producer.clone(), what), feedback)
-        .context("cannot start the workers")?;
+    let mut publishing =
+        Publishing::start((&plan, &dataflows), &config, input, (producer.clone(), what), feedback)
+            .context("cannot start the workers")?;
     // Live sources heed it themselves: what has arrived before is still worked on.
     let heeded = (!capturing).then_some(&stop);
-    let went = publishing.go(&lane, heeded, &mut notes(quiet));
+    let went = publishing.go(&lane, heeded, &mut notes(quiet), None);
     let cut_short = signals
         .name()
         .filter(|_| !capturing)
@@ -127,21 +113,6 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
     Ok(if summary.is_complete() { Ended::Done } else { Ended::Incomplete })
 }
 
-/// Records that were dropped, a sentence for each cause.
-fn dropped(sent: &Counters, trouble: &str) -> Vec<String> {
-    let causes = [
-        (
-            sent.dropped_full,
-            "there was no room for them (--unacknowledged-max) while no broker took any".to_owned(),
-        ),
-        (sent.dropped_too_large, "they are larger than Kafka's property message.max.bytes".to_owned()),
-        (sent.dropped_refused, format!("brokers refused them ({trouble})")),
-    ];
-    let some = causes.into_iter().filter(|(n, _)| *n > 0);
-    some.map(|(n, why)| format!("{n} records were dropped, as {why}; what was published is incomplete"))
-        .collect()
-}
-
 /// Says that less is looked at, when that begins and when it ends.
 fn notes(quiet: bool) -> impl FnMut(Changed) {
     let mut lowest = 1.0;
@@ -165,7 +136,7 @@ fn notes(quiet: bool) -> impl FnMut(Changed) {
 }
 
 /// What is looked for, and what of it is published.
-fn plan(flags: &PublishFlags) -> anyhow::Result<(Plan, Published)> {
+fn plan(flags: &PublishFlags) -> anyhow::Result<(Plan, Vec<Dataflow>)> {
     let text = query_text::read(&flags.text)?;
     let mut names = hosts::read(flags.text.hosts.as_deref())?;
     let mut plan = query_text::plan(&text, &mut names, &flags.read)?;
@@ -180,42 +151,21 @@ fn plan(flags: &PublishFlags) -> anyhow::Result<(Plan, Published)> {
             ));
         }
     };
-    if published == Published::Tuples {
-        if plan.dataflow.inputs.len() > 1 {
-            return Err(wrong_flags(
-                "tuples of several parsers go to a topic each: publish each parser by a query of its own, or with PROCESS the \
-                 cells of their groups",
-            ));
-        }
-        planner::give_tuples(&mut plan);
-    }
-    Ok((plan, published))
-}
-
-fn topics(plan: &Plan, published: Published) -> Vec<String> {
-    let dataflow = &plan.dataflow;
-    match published {
-        Published::Tuples => vec![runner::bus::tuples(&dataflow.inputs[0].schema)],
-        Published::Cells => {
-            let cells = |pipeline| runner::bus::cells(&plan.monitor, dataflow, pipeline);
-            (0..dataflow.pipelines.len()).map(cells).collect()
-        }
-    }
-}
-
-/// Makes the topics that are missing.
-fn make(flags: &PublishFlags, kafka: &Kafka, topics: &[String]) -> anyhow::Result<()> {
-    let there = Topics::connect(kafka, kafka::PATIENCE)?;
-    let wanted = NewTopic {
-        partitions: flags.partitions.cast_signed(),
-        replication: flags.replication.map(i32::from),
-        retention: Some(Duration::from_nanos(flags.retention.unsigned_abs())),
-        settings: crossing::settings(),
+    let dataflows = match published {
+        Published::Tuples => planner::give_tuples_of_each(&mut plan),
+        Published::Cells => vec![plan.dataflow.clone()],
     };
-    for topic in topics {
-        there.create(topic, &wanted)?;
+    Ok((plan, dataflows))
+}
+
+fn topics(plan: &Plan) -> Vec<String> {
+    let dataflow = &plan.dataflow;
+    match dataflow.pipelines.len() {
+        0 => dataflow.inputs.iter().map(|input| runner::bus::tuples(&input.schema)).collect(),
+        pipelines => {
+            (0..pipelines).map(|pipeline| runner::bus::cells(&plan.monitor, dataflow, pipeline)).collect()
+        }
     }
-    Ok(())
 }
 
 fn producing(flags: &PublishFlags) -> ProducerConfig {
@@ -231,26 +181,4 @@ fn producing(flags: &PublishFlags) -> ProducerConfig {
         },
         ..ProducerConfig::default()
     }
-}
-
-/// A partition of the topics for us alone, and what others may want to know of us.
-fn claim(kafka: &Kafka, plan: &Plan, published: Published, topics: &[String]) -> anyhow::Result<Lane> {
-    let sample = match plan.monitor.sample {
-        Sample::All => "all".to_owned(),
-        Sample::Auto => "auto".to_owned(),
-        Sample::Fraction(share) => share.to_string(),
-    };
-    let what = match published {
-        Published::Tuples => "tuples",
-        Published::Cells => "cells",
-    };
-    let about = [
-        ("sample", sample),
-        ("what", what.to_owned()),
-        ("host", kafka::host_name()),
-        ("query", plan.query.clone()),
-    ];
-    let about: BTreeMap<String, String> =
-        about.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-    Ok(Lanes::open(kafka, kafka::PATIENCE)?.claim(&kafka::name_of_run(), topics, about, kafka::PATIENCE)?)
 }

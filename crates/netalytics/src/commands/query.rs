@@ -76,7 +76,8 @@ impl Target for QueryFlags {
         if self.format == Some(Format::Parquet) && destination.terminal {
             return Err(wrong_flags("Parquet is not for a terminal: -o FILE says where it goes"));
         }
-        let Some(outlets) = delivering::Ready::prepare(&self.outlets)? else {
+        let Some(outlets) = delivering::Ready::prepare(&self.outlets, self.work.text.query.as_deref())?
+        else {
             return Ok((destination, None));
         };
         let RedactFlags { no_redact, redact_key } = &self.redact;

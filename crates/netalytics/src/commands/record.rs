@@ -15,11 +15,13 @@ use crate::failure::{Ended, wrong_flags};
 use crate::flags::RecordFlags;
 use crate::folder::Folder;
 use crate::live::Becoming;
+use crate::query_text;
 use crate::redaction::{behind, secret};
 use runner::Writing;
 
 /// Records what the query gives.
-pub fn record(flags: &RecordFlags, quiet: bool, verbose: bool) -> anyhow::Result<Ended> {
+pub fn record(flags: &mut RecordFlags, quiet: bool, verbose: bool) -> anyhow::Result<Ended> {
+    flags.work.text.query = Some(query_text::read(&flags.work.text)?);
     work(&flags.work, flags, Telling::of(quiet, verbose))
 }
 
@@ -65,7 +67,7 @@ impl Target for RecordFlags {
         let secret = if self.no_redact { None } else { Some(secret(self.redact_key.as_deref())?) };
         let becoming = Becoming::of(&self.work.live)?;
         let folder = Folder::prepare(&self.output, becoming).with_context(|| self.unwritten())?;
-        Ok((folder, secret, delivering::Ready::prepare(&self.outlets)?))
+        Ok((folder, secret, delivering::Ready::prepare(&self.outlets, self.work.text.query.as_deref())?))
     }
 
     fn start(&self, (_, _, outlets): &mut Self::Ready) -> anyhow::Result<()> {

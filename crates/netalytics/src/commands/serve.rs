@@ -2,17 +2,19 @@
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use server::{
-    AlertLimits, Beside, Bound, Gateway, GatewaySettings, Limits, Listen, Named, Opened, PastLimits,
+    AlertLimits, Beside, Bound, Bus, Gateway, GatewaySettings, Limits, Listen, Named, Opened, PastLimits,
     Receiver, Retention, Scrapers, Shown, Tls,
 };
 
 use crate::demo::Demo;
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::service::{ServeFlags, ServeVerb};
+use crate::job_bus::JobBus;
 use crate::{output, passing};
 
 /// Serves, until a signal ends it, or copies what it was asked.
@@ -35,6 +37,10 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
     // A first start with an address that cannot be had leaves no data directory behind.
     drop(TcpListener::bind(flags.listen).with_context(|| format!("cannot serve on {}", flags.listen))?);
     let receivers = receivers(&flags.receivers)?;
+    let bus = match &flags.kafka {
+        Some(brokers) => Some(Arc::new(JobBus::new(brokers, &flags.client, &flags.flink)?) as Arc<dyn Bus>),
+        None => None,
+    };
     let named = Named::new(&flags.outlets).map_err(|why| wrong_flags(format!("--outlet {why}")))?;
     let mut opened = Opened::open(&folder, limits(flags)).map_err(|error| anyhow!(error))?;
     opened.outlets = named;
@@ -49,7 +55,7 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
         ..GatewaySettings::default()
     };
     let tls = shown.as_ref().map(|shown| tls(flags, &folder, shown)).transpose()?;
-    let gateway = Gateway::open(&opened, settings).context("cannot read the data directory")?;
+    let gateway = Gateway::open_with(&opened, settings, bus).context("cannot read the data directory")?;
     let service = opened.serve(gateway).context("cannot read the data directory")?;
     let (mut demo, watched) = (None, service.clone());
     let ready = |bound: Bound| {

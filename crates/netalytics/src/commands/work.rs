@@ -234,7 +234,7 @@ fn answer<T: Target>(
     let mut run = match (input, from) {
         (_, Source::Recording(replaying)) => Run::replay(&plan, config.stream.clone(), *replaying),
         (_, Source::Published(answering)) => {
-            let feed = answering.feed(&plan, &config.stream, &flags.bus)?;
+            let feed = answering.feed(&plan, &config, (flags.bus.engine, &flags.bus.flink))?;
             Run::fed(&plan, config.stream.window_bytes_max, feed)
         }
         (Some(input), Source::Packets) => {

@@ -57,10 +57,19 @@ pub struct BusFlags {
 
     /// Who merges: this process or Flink
     #[arg(long, value_enum, default_value_t = Merging::Embedded, value_name = "WHO", requires = "kafka")]
+    #[arg(requires_if("flink", "flink_gateway"))]
     pub engine: Merging,
 
+    #[command(flatten)]
+    pub flink: FlinkFlags,
+}
+
+/// Which Flink, and how its jobs are.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Kafka")]
+pub struct FlinkFlags {
     /// Flink's SQL Gateway
-    #[arg(long, value_name = "URL", required_if_eq("engine", "flink"))]
+    #[arg(long, value_name = "URL", requires = "kafka")]
     pub flink_gateway: Option<String>,
 
     /// Flink's own REST interface, for states and reasons that the gateway does not know
@@ -114,13 +123,15 @@ impl ExplainBusFlags {
             follow: false,
             published: self.published,
             engine: self.engine,
-            flink_gateway: None,
-            flink: None,
-            flink_kafka: None,
-            flink_properties: Vec::new(),
-            flink_ca: None,
-            checkpoints: 1_000_000_000,
-            parallelism: None,
+            flink: FlinkFlags {
+                flink_gateway: None,
+                flink: None,
+                flink_kafka: None,
+                flink_properties: Vec::new(),
+                flink_ca: None,
+                checkpoints: 1_000_000_000,
+                parallelism: None,
+            },
         }
     }
 }
@@ -132,6 +143,32 @@ pub enum Merging {
     Embedded,
     /// Flink
     Flink,
+}
+
+impl Merging {
+    /// As the API has it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Merging::Embedded => "embedded",
+            Merging::Flink => "flink",
+        }
+    }
+}
+
+/// Over what agents' findings come together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Bus {
+    /// Topics of Kafka
+    Kafka,
+}
+
+impl Bus {
+    /// As the API has it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Bus::Kafka => "kafka",
+        }
+    }
 }
 
 /// What is published.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::ValueHint;
 
+use super::bus::KafkaClientFlags;
 use super::limits::duration;
 use super::live::LiveFlags;
 use super::query::workers;
@@ -40,6 +41,13 @@ pub struct MonitorFlags {
     /// Threads that work on packets, each with its share of the flows; auto is one for each core with files, one live
     #[arg(long, value_name = "N", default_value = "auto", value_parser = workers, help_heading = "Workers")]
     pub workers: Workers,
+
+    /// The Kafka of the order's topics: brokers to ask first, several with commas between
+    #[arg(long, value_name = "HOST:PORT", help_heading = "Kafka")]
+    pub kafka: Option<String>,
+
+    #[command(flatten)]
+    pub client: KafkaClientFlags,
 
     #[command(flatten)]
     pub limits: Limits,

@@ -12,8 +12,9 @@ use super::limits::{bytes, duration, positive};
 #[command(next_help_heading = "To other programs")]
 pub struct OutletFlags {
     /// Rows go there, too; may be repeated. tcp://HOST:PORT gets JSON lines, prometheus://127.0.0.1:9464 is a page here to be scraped,
-    /// otlp+http://HOST:4318 a collector of OpenTelemetry, redis://HOST:6379/0, webhook+https://HOST/PATH; TLS by tcps, rediss and
-    /// …+https. Behind # stand options: #secret-file=FILE, #secret-env=NAME, #ca-file=FILE. @FILE: the address is in that file
+    /// otlp+http://HOST:4318 a collector of OpenTelemetry, redis://HOST:6379/0, webhook+https://HOST/PATH,
+    /// kafka://HOST:9092/netalytics.results; TLS by tcps, rediss and …+https. Behind # stand options: #secret-file=FILE,
+    /// #secret-env=NAME, #ca-file=FILE, of Kafka #properties-file=FILE. @FILE: the address is in that file
     #[arg(long, value_name = "URL")]
     pub to: Vec<String>,
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::bus::{Bus, FlinkFlags, KafkaClientFlags, Merging};
 use super::{Format, limits};
 
 /// Flags of `serve`.
@@ -42,6 +43,17 @@ pub struct ServeFlags {
     /// the address in a file; may be given several times
     #[arg(long = "outlet", value_name = "NAME=URL")]
     pub outlets: Vec<String>,
+
+    /// The Kafka over which jobs may have their agents' findings come (jobs start --bus kafka): brokers to ask first, several with
+    /// commas between
+    #[arg(long, value_name = "HOST:PORT", help_heading = "Kafka")]
+    pub kafka: Option<String>,
+
+    #[command(flatten)]
+    pub client: KafkaClientFlags,
+
+    #[command(flatten)]
+    pub flink: FlinkFlags,
 
     /// Answer GET /metrics, how the server does, to everybody who reaches its port; otherwise that needs a token of the role view
     #[arg(long)]
@@ -338,6 +350,14 @@ pub struct StartFlags {
     /// Keep its tuples, so that any query can be asked of them later (SINCE): a standing job without PROCESS
     #[arg(long)]
     pub keep_tuples: bool,
+
+    /// Over what agents' findings come together [default: they send them to the server]
+    #[arg(long, value_enum, value_name = "BUS")]
+    pub bus: Option<Bus>,
+
+    /// Who merges what is on the bus: the server or Flink
+    #[arg(long, value_enum, value_name = "WHO", requires = "bus")]
+    pub engine: Option<Merging>,
 
     /// Texts as the packets say them, which needs a token of the role raw; else those that may say something of a person are folded
     #[arg(long)]

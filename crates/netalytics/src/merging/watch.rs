@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use bus::Topics;
+use bus::{Group, Topics};
 use flink::{Error, Job, State};
 
 /// So often a job is looked at.
@@ -26,15 +26,33 @@ pub enum Seen {
     Late(u64),
     /// Nobody could be asked.
     Nobody(Error),
+    /// Whether it has completed a checkpoint; `None`: there was nothing to tell of.
+    Checkpoint(Option<bool>),
     /// What it reads was deleted, which Flink does not notice.
     Deleted(String),
 }
 
+/// What a job reads of a topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Records {
+    /// What was there before it, too.
+    All,
+    /// What comes.
+    New,
+}
+
 impl Watch {
-    /// Looks until this is dropped.
-    pub fn start(job: &Job, there: &Arc<Topics>, topics: Vec<String>) -> std::io::Result<Watch> {
+    /// Looks until this is dropped. By the group the job tells how far it has come.
+    pub fn start(
+        job: &Job,
+        (there, group): (&Arc<Topics>, &Arc<Group>),
+        topics: Vec<String>,
+        records: Records,
+    ) -> std::io::Result<Watch> {
         let (tell, seen) = channel();
         let (job, there, mut ends) = (job.clone(), there.clone(), BTreeMap::new());
+        let mut commits = Commits { group: group.clone(), records, begun: BTreeMap::new() };
+        let mut is_completed = None;
         let mut figures = Instant::now();
         let watch = move || {
             loop {
@@ -42,7 +60,11 @@ impl Watch {
                     figures = Instant::now();
                     let late = job.progress().ok().and_then(|progress| progress.rows_late);
                     let gone = topics.iter().find(|topic| is_gone(&there, topic, &mut ends));
-                    let seen = late.map(Seen::Late).into_iter().chain(gone.cloned().map(Seen::Deleted));
+                    if is_completed != Some(true) {
+                        is_completed = commits.look(&ends);
+                    }
+                    let seen = [late.map(Seen::Late), gone.cloned().map(Seen::Deleted)].into_iter().flatten();
+                    let seen = seen.chain([Seen::Checkpoint(is_completed)]);
                     if seen.map(|seen| tell.send(seen)).any(|sent| sent.is_err()) {
                         return;
                     }
@@ -61,6 +83,35 @@ impl Watch {
     /// What was seen since, the oldest first.
     pub fn next(&self) -> Option<Seen> {
         self.seen.try_recv().ok()
+    }
+}
+
+/// What a job tells with its checkpoints.
+struct Commits {
+    group: Arc<Group>,
+    records: Records,
+    /// Where partitions ended when they were looked at first.
+    begun: BTreeMap<String, Vec<i64>>,
+}
+
+impl Commits {
+    /// Whether there was a checkpoint; `None`: there was nothing to tell of. `ends`: where partitions end now.
+    fn look(&mut self, ends: &BTreeMap<String, Vec<i64>>) -> Option<bool> {
+        let mut is_awaited = false;
+        for (topic, ends) in ends {
+            let begun = self.begun.entry(topic.clone()).or_insert_with(|| match self.records {
+                Records::All => Vec::new(),
+                Records::New => ends.clone(),
+            });
+            is_awaited |=
+                ends.iter().enumerate().any(|(place, end)| *end > begun.get(place).copied().unwrap_or(0));
+            // While no broker answers nothing is known.
+            let told = self.group.committed(topic, ends.len() as i32).ok()?;
+            if told.iter().any(Option::is_some) {
+                return Some(true);
+            }
+        }
+        is_awaited.then_some(false)
     }
 }
 

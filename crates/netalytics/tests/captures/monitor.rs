@@ -40,6 +40,7 @@ fn start(plan: &Plan, args: &[&str]) -> (Child, ChildStdin) {
         workers: 0,
         taps: plan::TapTable::default(),
         origin: tuple::Origin::default(),
+        topics: Vec::new(),
     };
     let order = order.encode();
     orders.write_all(&(order.len() as u32).to_le_bytes()).expect("it reads its order");

@@ -6,10 +6,16 @@ mod engines;
 mod equality;
 #[path = "bus/hosts.rs"]
 mod hosts;
+#[path = "bus/jobs.rs"]
+mod jobs;
+#[path = "bus/kept.rs"]
+mod kept;
 #[path = "bus/opinion.rs"]
 mod opinion;
 #[path = "bus/questions.rs"]
 mod questions;
+#[path = "bus/results.rs"]
+mod results;
 #[path = "bus/terms.rs"]
 mod terms;
 
@@ -43,9 +49,12 @@ fn over_packets(query: &str, capture: &str) -> String {
 }
 
 fn published(kafka: &str, query: &str, what: &str, more: &[&str]) -> String {
-    let query = format!("{query} SINCE 2001-01-01");
+    asked(kafka, &format!("{query} SINCE 2001-01-01"), what, more)
+}
+
+fn asked(kafka: &str, query: &str, what: &str, more: &[&str]) -> String {
     let flags = ["--kafka", kafka, "--published", what, "--format", "jsonl"];
-    let ran = run(&[&["query", &query][..], &flags, more].concat());
+    let ran = run(&[&["query", query][..], &flags, more].concat());
     assert_eq!(ran.code, 0, "{query}: {}", ran.err);
     ran.out
 }
@@ -81,17 +90,30 @@ fn gives_the_rows_of_the_packets(cluster: &Cluster) {
             assert_eq!(published(kafka, query, what, &[]), expected, "{query}: {what}");
         }
     }
+    // Three windows of these, and what SINCE and UNTIL leave of those that slide.
+    for query in [QUERIES[0], QUERIES[2]] {
+        let within = format!("{query} SINCE '2026-11-21T22:03:58.4Z' UNTIL '2026-11-21T22:03:59Z'");
+        let expected = over_packets(&within, &capture);
+        assert!(expected.lines().count() > 3 && expected != over_packets(query, &capture));
+        for what in ["tuples", "cells"] {
+            assert_eq!(asked(kafka, &within, what, &[]), expected, "{within}: {what}");
+        }
+    }
+    kept::what_is_published_is_kept_and_checked(kafka);
+    kept::parsers_are_published_together(kafka);
     let (gateway, jobs) =
         (cluster.gateway.as_deref().expect("a gateway"), cluster.flink.as_deref().expect("Flink"));
     let flink = ["--engine", "flink", "--flink-gateway", gateway, "--flink", jobs];
     for (query, what) in [(QUERIES[0], "tuples"), (QUERIES[2], "cells")] {
         assert_eq!(published(kafka, query, what, &flink), over_packets(query, &capture), "{query}: {what}");
     }
+    results::rows_are_told(cluster, &[&["--published", "cells"], &flink[..]].concat());
     // Nothing is left behind.
     let topics =
         cluster.kafka_tool("org.apache.kafka.tools.TopicCommand").arg("--list").output().expect("topics");
     let topics = String::from_utf8_lossy(&topics.stdout).into_owned();
     assert!(topics.contains("netalytics.http.v1") && !topics.contains("netalytics.merged"), "{topics}");
+    jobs::rows_come_over_kafka(cluster);
     // What Flink cannot say is told before anything starts.
     let wrong = run(&[
         &["query", "PARSE http WHERE url ~ 'a+b' PROCESS (count) SINCE 2001-01-01", "--kafka", kafka][..],

@@ -16,7 +16,9 @@ use crate::{Plan, TapTable};
 
 /// The version of the form of orders.
 pub const ORDER_FORM: u32 = 1;
-const FEATURES: [&str; 0] = [];
+/// What is found goes to topics of Kafka.
+const TOPICS: &str = "topics";
+const FEATURES: [&str; 1] = [TOPICS];
 /// Most bytes of orders: a plan's, and as many again.
 pub const ORDER_BYTES_MAX: usize = 2 * super::BYTES_MAX;
 /// Most interfaces, or labels.
@@ -52,6 +54,9 @@ pub struct JobOrder {
     pub taps: TapTable,
     /// What its tuples say of where they come from; whoever runs the monitor knows that.
     pub origin: Origin,
+    /// Topics of Kafka that get what is found: the cells of each pipeline, or the tuples of each input where there are none. None: whoever
+    /// started the monitor gets it. Which Kafka that is, its host says.
+    pub topics: Vec<String>,
 }
 
 /// What is captured.
@@ -120,6 +125,9 @@ struct Form {
     agent: Option<String>,
     #[prost(btree_map = "string, string", tag = "18")]
     labels: BTreeMap<String, String>,
+    /// One text, spaces between them: cut short it would be others.
+    #[prost(string, optional, tag = "23")]
+    topics: Option<String>,
 }
 
 impl JobOrder {
@@ -128,7 +136,7 @@ impl JobOrder {
     pub fn encode(&self) -> Vec<u8> {
         let form = Form {
             version: ORDER_FORM,
-            needs: Vec::new(),
+            needs: if self.topics.is_empty() { Vec::new() } else { vec![TOPICS.to_owned()] },
             job: self.job,
             generation: self.generation,
             attempt: self.attempt,
@@ -148,6 +156,7 @@ impl JobOrder {
                 .map(|n| n as u32),
             agent: self.origin.agent.clone(),
             labels: self.origin.labels.clone(),
+            topics: (!self.topics.is_empty()).then(|| self.topics.join(" ")),
         };
         form.encode_to_vec()
     }
@@ -178,6 +187,7 @@ fn read(form: Form, schemas: &dyn Fn(&str) -> Option<Arc<Schema>>, lacks: &mut L
     };
     lacks.at_most("interfaces", form.names.len(), NAMES_MAX)?;
     lacks.at_most("labels", form.labels.len(), NAMES_MAX)?;
+    let topics = topics(&form, lacks);
     let redaction = match form.redaction.map(<[u8; 16]>::try_from).transpose() {
         Ok(key) => Some(key.map(Key)),
         Err(_) => lacks.malformed("a key of another length"),
@@ -201,7 +211,19 @@ fn read(form: Form, schemas: &dyn Fn(&str) -> Option<Arc<Schema>>, lacks: &mut L
         workers: workers?,
         taps: taps?,
         origin: Origin { agent: form.agent, labels: form.labels },
+        topics: topics?,
     })
+}
+
+/// Orders that were cut short before their topics say that there are some.
+fn topics(form: &Form, lacks: &mut Lacks) -> Option<Vec<String>> {
+    let topics = form.topics.iter().flat_map(|topics| topics.split(' '));
+    let topics: Vec<String> = topics.filter(|topic| !topic.is_empty()).map(str::to_owned).collect();
+    if form.needs.iter().any(|need| need == TOPICS) == topics.is_empty() {
+        return lacks.malformed("topics that are not whole");
+    }
+    lacks.at_most("topics", topics.len(), NAMES_MAX)?;
+    Some(topics)
 }
 
 /// One's own addresses and those of others.

@@ -186,6 +186,7 @@ fn order() -> JobOrder {
         cpu_millis: 1500,
         workers: 2,
         taps: TapTable::default(),
+        topics: vec!["netalytics.cells.v1.7".into()],
         origin: Origin {
             agent: Some("web-1".into()),
             labels: [("role", "web"), ("rack", "7")].map(|(k, v)| (k.into(), v.into())).into(),

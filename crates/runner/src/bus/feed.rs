@@ -9,19 +9,16 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use ::bus::progress::Teller;
-use ::bus::{Error, Next, Part, Reader, tuples};
-use arrow_array::cast::AsArray;
-use arrow_array::types::Int64Type;
-use arrow_array::{BooleanArray, RecordBatch};
-use arrow_select::filter::filter_record_batch;
-use avro::Malformed;
+use ::bus::{Error, Next, Part, Reader};
 use monitor::Step;
 use plan::Bounds;
 use stream::{Engine, TakeOutput};
 
 use super::attach::attach;
 use super::contact::Contact;
+use super::growing::Growing;
 use super::in_order::InOrder;
+use super::lane::{Lane, Records, State, told, within};
 use super::problems::Problems;
 use crate::feed::Feed;
 use crate::summary::{Fed, InputError, Published};
@@ -44,40 +41,6 @@ pub enum Reach {
     Live(Option<i64>),
 }
 
-/// What the records of a topic are.
-pub enum Records {
-    /// Tuples of this input.
-    Tuples(usize, Box<tuples::Decoder>),
-    /// Cells of these pipelines, which count the same.
-    Cells(Vec<usize>, Box<avro::Decoder>),
-}
-
-/// A partition, and what is known of it.
-struct Lane {
-    /// Its number in the reader.
-    part: usize,
-    /// For messages.
-    place: String,
-    records: Records,
-    /// What it has promised: of tuples a watermark, of cells what [`Engine::promise_ms`] says.
-    promise: i64,
-    /// When something came last, or is to be waited for since.
-    heard: Option<Instant>,
-    /// When something came last, or was asked for first.
-    read: Instant,
-    state: State,
-}
-
-/// Whether more may come of a lane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// There is more that was there when reading began.
-    Behind,
-    /// What comes is new.
-    Going,
-    Over,
-}
-
 /// See the module's text.
 pub struct BusFeed {
     engine: Engine,
@@ -96,14 +59,16 @@ pub struct BusFeed {
     bounds: Bounds,
     /// Tells publishers how far it has come.
     progress: Option<Teller>,
+    /// Finds partitions that are new.
+    growing: Option<Growing>,
 }
 
 impl BusFeed {
-    /// Feeds `engine` what `reader` reads.
+    /// Feeds `engine` what `reader` reads; `held_max`: bytes of tuples that wait for older ones.
     #[must_use]
-    pub fn new(engine: Engine, reader: Reader, reach: Reach, bounds: Bounds) -> BusFeed {
+    pub fn new(engine: Engine, reader: Reader, reach: Reach, bounds: Bounds, held_max: usize) -> BusFeed {
         let (counts, problems, contact) = (Published::default(), Problems::default(), Contact::new());
-        let in_order = engine.gives_tuples().then(InOrder::default);
+        let in_order = engine.gives_tuples().then(|| InOrder::new(held_max));
         BusFeed {
             engine,
             reader,
@@ -117,6 +82,7 @@ impl BusFeed {
             notes: Vec::new(),
             bounds,
             progress: None,
+            growing: None,
         }
     }
 
@@ -136,6 +102,15 @@ impl BusFeed {
     /// Tells publishers from now on how far it has come.
     pub fn tell(&mut self, progress: Teller) {
         self.progress = Some(progress);
+    }
+
+    /// Also reads partitions that its topics get from now on.
+    pub fn grow(&mut self, growing: Growing) {
+        self.growing = Some(growing);
+    }
+
+    fn add_new(&mut self, found: Vec<(Part, Records)>) -> Result<(), Error> {
+        found.into_iter().try_for_each(|(part, records)| self.add(part, records, true))
     }
 
     fn tell_progress(&mut self) {
@@ -255,6 +230,9 @@ impl BusFeed {
                 }
             }
         }
+        if let (Some(held), true) = (&mut self.in_order, least.is_empty()) {
+            held.release_all(out);
+        }
         let is_beyond = |promise: &i64, until_ns: i64, pipeline: &Option<usize>| match pipeline {
             Some(_) => promise.saturating_mul(1_000_000) >= until_ns,
             None => *promise >= until_ns,
@@ -270,6 +248,11 @@ impl BusFeed {
 
     fn step(&mut self, out: &mut dyn TakeOutput) -> Result<Step, Error> {
         self.tell_progress();
+        if let Some(growing) = self.growing.as_mut().filter(|growing| growing.is_due()) {
+            // While no broker answers there is nothing to be read, either.
+            let found = growing.more(&self.engine).unwrap_or_default();
+            self.add_new(found)?;
+        }
         let is_past = self.reach == Reach::Past;
         let first = |lane: &(usize, &Lane)| match lane.1.state {
             State::Behind => true,
@@ -306,7 +289,7 @@ impl BusFeed {
 impl Feed for BusFeed {
     fn next(&mut self, out: &mut dyn TakeOutput) -> Step {
         let step = self.step(out).unwrap_or_else(|error| {
-            self.problems.note("Kafka", error);
+            self.problems.end("Kafka", error);
             Step::Done
         });
         if step == Step::Done {
@@ -317,7 +300,7 @@ impl Feed for BusFeed {
 
     fn finish(&mut self, out: &mut dyn TakeOutput) {
         if let (Some(error), true) = (self.contact.away(), self.problems.is_empty()) {
-            self.problems.note("Kafka", error);
+            self.problems.end("Kafka", error);
         }
         match &mut self.in_order {
             Some(held) => {
@@ -326,6 +309,25 @@ impl Feed for BusFeed {
             }
             None => self.engine.finish(out),
         }
+    }
+
+    fn begin_at(&mut self, watermark_ns: i64, latest_ns: &[Option<i64>]) {
+        self.engine.begin_at(watermark_ns, latest_ns);
+    }
+
+    fn come_to_the_end(&mut self) -> Result<(), String> {
+        let found = self.growing.as_mut().map_or(Ok(Vec::new()), |growing| growing.more(&self.engine));
+        let rest = found.and_then(|found| {
+            self.add_new(found)?;
+            self.reader.of_the_rest()
+        });
+        self.reader = rest.map_err(|why| why.to_string())?;
+        (self.reach, self.growing) = (Reach::Past, None);
+        Ok(())
+    }
+
+    fn cut_short(&self) -> Option<String> {
+        self.problems.cut_short()
     }
 
     fn is_endless(&self) -> bool {
@@ -337,7 +339,8 @@ impl Feed for BusFeed {
     }
 
     fn fed(&self) -> Fed {
-        Fed::Published(self.counts)
+        let hurried = self.in_order.as_ref().map_or(0, InOrder::hurried);
+        Fed::Published(Published { hurried, ..self.counts })
     }
 
     fn notes(&mut self) -> Vec<String> {
@@ -349,37 +352,4 @@ impl Feed for BusFeed {
     fn problems(&self) -> Vec<InputError> {
         self.problems.told()
     }
-}
-
-impl Records {
-    fn push(&mut self, record: &[u8]) -> Result<(), Malformed> {
-        match self {
-            Records::Tuples(_, decoder) => decoder.push(record),
-            Records::Cells(_, decoder) => decoder.push(record),
-        }
-    }
-
-    /// Whose event time they tell; `None`: that of all.
-    fn pipelines(&self) -> Vec<Option<usize>> {
-        match self {
-            Records::Tuples(..) => vec![None],
-            Records::Cells(pipelines, _) => pipelines.iter().map(|pipeline| Some(*pipeline)).collect(),
-        }
-    }
-}
-
-/// The cells of panes that begin within `bounds`.
-fn within(cells: &RecordBatch, bounds: Bounds) -> RecordBatch {
-    if bounds == Bounds::default() {
-        return cells.clone();
-    }
-    let times = cells["et_ms"].as_primitive::<Int64Type>();
-    let is_within = |time: Option<i64>| time.is_some_and(|ms| bounds.contains(ms.saturating_mul(1_000_000)));
-    let chosen: BooleanArray = times.iter().map(|time| Some(is_within(time))).collect();
-    filter_record_batch(cells, &chosen).expect("a word for each row")
-}
-
-/// What a column of whole numbers says, where it says something.
-fn told<'a>(rows: &'a RecordBatch, column: &str) -> impl Iterator<Item = i64> + 'a {
-    rows[column].as_primitive::<Int64Type>().iter().flatten()
 }

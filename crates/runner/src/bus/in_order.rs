@@ -5,35 +5,49 @@ use arrow_select::filter::filter;
 use stream::{Output, TakeOutput, in_time_order};
 use tuple::{Batch, common};
 
-/// Tuples that wait for older ones are no more than this; beyond it the oldest are let go.
-const ROWS_MAX: usize = 1 << 20;
-
 /// See the module's text.
-#[derive(Default)]
 pub struct InOrder {
     held: Vec<Batch>,
-    rows: usize,
+    /// What they take, and may take.
+    bytes: usize,
+    bytes_max: usize,
+    /// Up to there all were let go.
+    watermark_ns: i64,
+    hurried: u64,
 }
 
 impl TakeOutput for InOrder {
     fn take(&mut self, output: Output) {
-        self.rows += output.batch.rows();
+        self.bytes += output.batch.bytes();
         self.held.push(output.batch);
     }
 }
 
 impl InOrder {
+    /// Those that wait may take so much; beyond that the older half of them is let go.
+    pub fn new(bytes_max: usize) -> InOrder {
+        InOrder { held: Vec::new(), bytes: 0, bytes_max, watermark_ns: i64::MIN, hurried: 0 }
+    }
+
+    /// Tuples that were let go although older ones might have come.
+    pub fn hurried(&self) -> u64 {
+        self.hurried
+    }
+
     /// Lets go what is from before `watermark_ns`: older tuples do not come.
     pub fn release(&mut self, watermark_ns: i64, out: &mut dyn TakeOutput) {
-        let is_over = watermark_ns == i64::MAX || self.rows > ROWS_MAX;
+        let before = if self.bytes > self.bytes_max { self.middle().max(watermark_ns) } else { watermark_ns };
+        self.watermark_ns = watermark_ns;
         let (mut ready, mut held) = (Vec::new(), Vec::new());
         for batch in std::mem::take(&mut self.held) {
-            if is_over || batch.column(common::TS_END).is_none() {
+            if before == i64::MAX || batch.column(common::TS_END).is_none() {
                 ready.push(batch);
                 continue;
             }
             let ends = batch.i64(common::TS_END);
-            let is_ready: Vec<bool> = ends.values().iter().map(|end| *end < watermark_ns).collect();
+            let is_ready: Vec<bool> = ends.values().iter().map(|end| *end < before).collect();
+            self.hurried +=
+                ends.values().iter().filter(|end| (watermark_ns..before).contains(end)).count() as u64;
             match (is_ready.contains(&true), is_ready.contains(&false)) {
                 (true, true) => {
                     ready.push(chosen(&batch, is_ready.iter().copied()));
@@ -43,9 +57,25 @@ impl InOrder {
                 _ => held.push(batch),
             }
         }
-        self.rows = held.iter().map(Batch::rows).sum();
+        self.bytes = held.iter().map(Batch::bytes).sum();
         self.held = held;
         in_time_order(ready, &mut |batch| out.take(Output { pipeline: None, batch, watermark_ns }));
+    }
+
+    /// Lets go all of them, as there is nobody to be waited for.
+    pub fn release_all(&mut self, out: &mut dyn TakeOutput) {
+        let (all, watermark_ns) = (std::mem::take(&mut self.held), self.watermark_ns);
+        self.bytes = 0;
+        in_time_order(all, &mut |batch| out.take(Output { pipeline: None, batch, watermark_ns }));
+    }
+
+    /// Behind the older half of those that wait.
+    fn middle(&self) -> i64 {
+        let timed = self.held.iter().filter(|batch| batch.column(common::TS_END).is_some());
+        let mut ends: Vec<i64> =
+            timed.flat_map(|batch| batch.i64(common::TS_END).values().to_vec()).collect();
+        let middle = ends.len() / 2;
+        if ends.is_empty() { i64::MIN } else { ends.select_nth_unstable(middle).1.saturating_add(1) }
     }
 }
 
@@ -77,7 +107,7 @@ mod tests {
 
     #[test]
     fn older_ones_are_waited_for() {
-        let (mut held, mut out): (InOrder, Vec<Output>) = Default::default();
+        let (mut held, mut out) = (InOrder::new(usize::MAX), Vec::new());
         held.take(tuples(&[1, 5, 7]));
         held.take(tuples(&[2, 3, 9]));
         let told = |out: &[Output]| -> Vec<i64> {
@@ -89,6 +119,19 @@ mod tests {
         assert_eq!(told(&out), [1, 2, 3]);
         held.take(tuples(&[6]));
         held.release(i64::MAX, &mut out);
-        assert_eq!((told(&out), held.rows), (vec![1, 2, 3, 5, 6, 7, 9], 0));
+        assert_eq!((told(&out), held.bytes), (vec![1, 2, 3, 5, 6, 7, 9], 0));
+        assert_eq!(held.hurried(), 0);
+        // Where there is no room the older half does not wait.
+        held.bytes_max = 1;
+        held.take(tuples(&[20, 14, 12, 18, 16]));
+        out.clear();
+        held.release(13, &mut out);
+        assert_eq!((told(&out), held.hurried()), (vec![12, 14, 16], 2));
+        held.release(i64::MAX, &mut out);
+        assert_eq!((told(&out), held.hurried()), (vec![12, 14, 16, 18, 20], 2));
+        held.take(tuples(&[30, 25]));
+        out.clear();
+        held.release_all(&mut out);
+        assert_eq!((told(&out), held.hurried()), (vec![25, 30], 2));
     }
 }

@@ -1,23 +1,16 @@
 //! What another engine has merged, to the engine that finishes it: cells, and marks that say of how many a pane consists. Marks come in
 //! the order of panes; cells come in any. A pane is finished once all of it is there, and not before those that were marked earlier.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+mod topic;
+
 use std::time::{Duration, Instant};
 
 use ::bus::{self, Error, Kafka, Next, Part, Reader};
-use arrow_array::cast::AsArray;
-use arrow_array::types::Int64Type;
-use arrow_array::{Array, BooleanArray, RecordBatch};
-use arrow_schema::{DataType, Field, SchemaRef};
-use arrow_select::filter::filter_record_batch;
 use monitor::Step;
 use plan::{Bounds, Dataflow};
-use stream::cells::{CellTable, Origin};
-use stream::flink_sql::{self, TupleColumn};
+use stream::cells::Origin;
 use stream::{Engine, Output, TakeOutput, in_time_order};
-use tuple::batch::arrow_type;
-use tuple::{Batch, FieldId, Schema};
+use tuple::Batch;
 
 use super::Reach;
 use super::attach::attach;
@@ -25,6 +18,7 @@ use super::contact::Contact;
 use super::problems::Problems;
 use crate::feed::Feed;
 use crate::summary::{Fed, InputError, Published};
+use topic::{Holds, Topic};
 
 /// How long something is waited for before somebody looks at other things.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -32,9 +26,6 @@ const PATIENCE: Duration = Duration::from_millis(50);
 const PREFETCH_BYTES: usize = 16 << 20;
 /// Records that are taken at once.
 const RECORDS: usize = 4096;
-/// Where there are no windows cells are merged by panes of this length.
-const WHOLE_RUN_MS: i64 = 10_000;
-
 /// The job of the other engine.
 pub trait Merging {
     /// How it does.
@@ -42,6 +33,9 @@ pub trait Merging {
 
     /// Has it give all it has, and end.
     fn drain(&mut self);
+
+    /// Whether it has read all that was published by now.
+    fn has_read_all(&mut self) -> bool;
 
     /// Rows that it has dropped by now as they came too late, as far as that is known.
     fn late(&self) -> u64;
@@ -84,7 +78,6 @@ pub enum Work {
 /// See the module's text.
 pub struct MergedFeed {
     engine: Engine,
-    kafka: Kafka,
     reader: Reader,
     topics: Vec<Topic>,
     job: Box<dyn Merging>,
@@ -97,35 +90,11 @@ pub struct MergedFeed {
     contact: Contact,
 }
 
-/// What there is of a topic.
-struct Topic {
-    holds: Holds,
-    part: usize,
-    name: String,
-    decoder: avro::Decoder,
-    /// Length of a pane, or of what has marks like one.
-    pane_ms: i64,
-    /// The columns that say where a pane begins, and of how many rows it is.
-    says: (&'static str, &'static str),
-    panes: BTreeMap<i64, Vec<RecordBatch>>,
-    waiting: usize,
-    /// Whether all was read that there will be.
-    is_over: bool,
-    /// Panes in their order, and how many cells they have.
-    marks: VecDeque<(i64, u64)>,
-}
-
-/// What is merged.
-enum Holds {
-    /// Cells of this pipeline.
-    Cells(usize),
-    /// Tuples of this schema, where the result is tuples; of which fields its columns are.
-    Tuples(Arc<Schema>, Vec<Option<FieldId>>),
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Going,
+    /// All has been published, and the job ends once it has read that.
+    Published,
     /// The job has ended: what it has given is read to its end.
     Last,
 }
@@ -157,10 +126,8 @@ impl MergedFeed {
             });
         }
         let (counts, problems) = (Published::default(), Problems::default());
-        let kafka = kafka.clone();
         Ok(MergedFeed {
             engine,
-            kafka,
             reader,
             topics: read,
             job,
@@ -205,15 +172,7 @@ impl MergedFeed {
     /// Finishes the panes that are there as a whole.
     fn finish_panes(&mut self, number: usize, out: &mut dyn TakeOutput) {
         let topic = &mut self.topics[number];
-        while let Some((et_ms, n)) = topic.marks.front().copied() {
-            let have: usize =
-                topic.panes.get(&et_ms).map_or(0, |rows| rows.iter().map(RecordBatch::num_rows).sum());
-            if (have as u64) < n {
-                return;
-            }
-            topic.marks.pop_front();
-            let rows = topic.panes.remove(&et_ms).unwrap_or_default();
-            topic.waiting -= rows.iter().map(RecordBatch::get_array_memory_size).sum::<usize>();
+        while let Some((et_ms, rows)) = topic.next_whole() {
             let end_ms = et_ms.saturating_add(topic.pane_ms);
             match &topic.holds {
                 Holds::Cells(pipeline) => {
@@ -229,7 +188,8 @@ impl MergedFeed {
                     self.engine.keep_promise(*pipeline, end_ms - 1, out);
                 }
                 Holds::Tuples(schema, fields) => {
-                    let tuples: Vec<Batch> = rows.iter().map(|rows| tuples(rows, schema, fields)).collect();
+                    let tuples: Vec<Batch> =
+                        rows.iter().map(|rows| topic::tuples(rows, schema, fields)).collect();
                     self.counts.rows += tuples.iter().map(Batch::rows).sum::<usize>() as u64;
                     let watermark_ns = end_ms.saturating_mul(1_000_000);
                     let mut give = |batch| out.take(Output { pipeline: None, batch, watermark_ns });
@@ -240,9 +200,10 @@ impl MergedFeed {
     }
 
     fn step(&mut self, out: &mut dyn TakeOutput) -> Result<Step, Error> {
-        if self.state == State::Going {
-            if self.until.time.is_some_and(|time| Instant::now() >= time) {
-                self.until.time = None;
+        if self.state != State::Last {
+            let is_read = self.state == State::Published && self.job.has_read_all();
+            if is_read || self.until.time.is_some_and(|time| Instant::now() >= time) {
+                (self.until.time, self.state) = (None, State::Going);
                 self.job.drain();
             }
             match self.job.look() {
@@ -250,7 +211,7 @@ impl MergedFeed {
                 // What it has given stands in the topics by now.
                 Work::Done => self.read_to_the_end()?,
                 Work::Failed(why) => {
-                    self.problems.note("Flink", why);
+                    self.problems.end("Flink", why);
                     return Ok(Step::Done);
                 }
             }
@@ -262,11 +223,10 @@ impl MergedFeed {
         }
         let waiting: usize = self.topics.iter().map(|topic| topic.waiting).sum();
         if waiting > self.waiting_max {
-            let why = format!(
-                "more than {} bytes wait for the rest of their panes (--window-bytes-max)",
-                self.waiting_max
-            );
-            self.problems.note("Flink", why);
+            let flag = if self.engine.gives_tuples() { "--results-bytes-max" } else { "--window-bytes-max" };
+            let why =
+                format!("more than {} bytes wait for the rest of their panes ({flag})", self.waiting_max);
+            self.problems.end("Flink", why);
             return Ok(Step::Done);
         }
         if is_heard {
@@ -288,94 +248,15 @@ impl MergedFeed {
 impl MergedFeed {
     /// The job has ended, and what it has given is there.
     fn read_to_the_end(&mut self) -> Result<(), Error> {
-        let mut reader = Reader::new(&self.kafka, PREFETCH_BYTES)?;
-        for topic in &mut self.topics {
-            let from = self.reader.position(topic.part);
-            let part = Part { topic: topic.name.clone(), partition: 0, from, until: bus::Until::End };
-            topic.part = reader.add(part)?;
-        }
-        (self.reader, self.state) = (reader, State::Last);
+        (self.reader, self.state) = (self.reader.of_the_rest()?, State::Last);
         Ok(())
     }
-}
-
-impl Topic {
-    fn of_cells(table: &CellTable, origin: Origin, pipeline: usize, name: &str, part: usize) -> Topic {
-        let pane_ms = table.pane_ns.map_or(WHOLE_RUN_MS, |ns| ns / 1_000_000);
-        Topic::new(Holds::Cells(pipeline), name, part, (&table.arrow(origin), pane_ms, ("et_ms", "mark")))
-    }
-
-    fn of_tuples(dataflow: &Dataflow, engine: &Engine, name: &str, part: usize) -> Topic {
-        let (columns, schema) = (flink_sql::tuple_columns(dataflow), engine.tuples().0.clone());
-        let arrow = |column: &TupleColumn| {
-            let data = column.field.map_or(DataType::Int64, |id| arrow_type(schema.field(id).data_type));
-            Field::new(&column.name, data, true)
-        };
-        let arrow = Arc::new(arrow_schema::Schema::new(columns.iter().map(arrow).collect::<Vec<_>>()));
-        let fields = columns.iter().map(|column| column.field).collect();
-        let says = ("_second_ms", "_mark");
-        Topic::new(Holds::Tuples(schema, fields), name, part, (&arrow, flink_sql::MARKED_MS, says))
-    }
-
-    fn new(
-        holds: Holds,
-        name: &str,
-        part: usize,
-        (schema, pane_ms, says): (&SchemaRef, i64, (&'static str, &'static str)),
-    ) -> Topic {
-        Topic {
-            holds,
-            part,
-            name: name.to_owned(),
-            decoder: avro::Decoder::new(schema, |_| true).expect("cells and tuples have a form"),
-            pane_ms,
-            says,
-            panes: BTreeMap::new(),
-            waiting: 0,
-            is_over: false,
-            marks: VecDeque::new(),
-        }
-    }
-
-    /// Sorts rows by their panes.
-    fn sort(&mut self, rows: &RecordBatch) {
-        let longs = |name: &str| rows[name].as_primitive::<Int64Type>();
-        let (times, marks) = (longs(self.says.0), longs(self.says.1));
-        let mut panes: Vec<i64> = Vec::new();
-        for row in 0..rows.num_rows() {
-            match (times.is_valid(row), marks.is_valid(row)) {
-                (true, true) => self.marks.push_back((times.value(row), marks.value(row).cast_unsigned())),
-                (true, false) if panes.last() != Some(&times.value(row)) => panes.push(times.value(row)),
-                _ => {}
-            }
-        }
-        panes.sort_unstable();
-        panes.dedup();
-        for pane in panes {
-            let is_of = |row| times.is_valid(row) && times.value(row) == pane && marks.is_null(row);
-            let chosen: BooleanArray = (0..rows.num_rows()).map(|row| Some(is_of(row))).collect();
-            let Ok(rows) = filter_record_batch(rows, &chosen) else { continue };
-            self.waiting += rows.get_array_memory_size();
-            self.panes.entry(pane).or_default().push(rows);
-        }
-    }
-}
-
-/// The tuples that rows are.
-fn tuples(rows: &RecordBatch, schema: &Arc<Schema>, fields: &[Option<FieldId>]) -> Batch {
-    let mut columns = vec![None; schema.fields.len()];
-    for (field, column) in fields.iter().zip(rows.columns()) {
-        if let Some(field) = field {
-            columns[usize::from(field.0)] = Some(column.clone());
-        }
-    }
-    Batch::new(schema.clone(), rows.num_rows(), columns)
 }
 
 impl Feed for MergedFeed {
     fn next(&mut self, out: &mut dyn TakeOutput) -> Step {
         let step = self.step(out).unwrap_or_else(|error| {
-            self.problems.note("Kafka", error);
+            self.problems.end("Kafka", error);
             Step::Done
         });
         if step == Step::Done {
@@ -386,10 +267,25 @@ impl Feed for MergedFeed {
 
     /// Has the job give what it has, takes that, and ends.
     fn finish(&mut self, out: &mut dyn TakeOutput) {
-        if self.state == State::Going {
+        if self.state != State::Last {
             self.job.drain();
         }
         while self.next(out) == Step::Going {}
+    }
+
+    fn begin_at(&mut self, watermark_ns: i64, latest_ns: &[Option<i64>]) {
+        self.engine.begin_at(watermark_ns, latest_ns);
+    }
+
+    fn come_to_the_end(&mut self) -> Result<(), String> {
+        if self.state == State::Going {
+            self.state = State::Published;
+        }
+        Ok(())
+    }
+
+    fn cut_short(&self) -> Option<String> {
+        self.problems.cut_short()
     }
 
     fn is_endless(&self) -> bool {
@@ -417,10 +313,10 @@ impl Feed for MergedFeed {
 
 impl MergedFeed {
     fn close(&mut self, out: &mut dyn TakeOutput) {
-        let missing: usize = self.topics.iter().map(|topic| topic.marks.len().max(topic.panes.len())).sum();
+        let missing: usize = self.topics.iter().map(Topic::missing).sum();
         if missing > 0 && self.problems.is_empty() {
             self.problems
-                .note("Flink", format!("{missing} panes did not come as a whole; the result lacks them"));
+                .end("Flink", format!("{missing} panes did not come as a whole; the result lacks them"));
         }
         self.engine.finish(out);
     }

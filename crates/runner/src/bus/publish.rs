@@ -10,16 +10,18 @@ use ::bus::{Error, Producer, Target};
 use arrow_array::{Int64Array, RecordBatch};
 use avro::Records;
 use capture::live::Stop;
-use collect::{Lanes, TakeRows};
+use collect::{Lanes, Part, TakeRows};
 use monitor::job::{Config, Windows};
 use monitor::pressure::Ceiling;
 use monitor::{Input, Job, Step};
-use plan::{Plan, Sample};
+use plan::{Dataflow, Plan, Sample};
 use stream::{Engine, Loss, Output, Partials, sampling};
 use tuple::{Batch, common};
+use wire::Timestamp;
 
 use super::feedback::{Changed, Feedback};
 use super::topics::{SAMPLE_SEED, configured};
+use crate::frames::Frames;
 use crate::summary::Summary;
 
 /// Between two looks at whether to stop.
@@ -31,8 +33,8 @@ const OPEN_EVERY_NS: i64 = 5_000_000_000;
 
 /// What is published.
 pub enum What {
-    /// The tuples of the dataflow's only input.
-    Tuples(Target),
+    /// The tuples of the dataflow's inputs, each to its own place.
+    Tuples(Vec<Target>),
     /// Cells of the pipelines, each to its own place; not of those that count what an earlier one does.
     Cells(Vec<Option<Target>>),
 }
@@ -49,8 +51,8 @@ pub struct Publishing {
 struct Outgoing {
     producer: Arc<Producer>,
     what: What,
-    /// Makes cells of windows, and knows what the tuples look like.
-    engine: Engine,
+    /// Make cells of windows, and know what the tuples look like: of each dataflow.
+    engines: Vec<Engine>,
     is_sampled: bool,
     /// Event time as the job has said it last.
     watermark_ns: i64,
@@ -66,12 +68,13 @@ struct Outgoing {
 }
 
 impl Publishing {
-    /// Starts the threads. Where the rate of SAMPLE auto is to follow those who take what is published, there is feedback.
+    /// Starts the threads. `dataflows`: the plan's, or of tuples one for each of its inputs. Where the rate of SAMPLE auto is to follow
+    /// those who take what is published, there is feedback.
     ///
     /// # Errors
     /// When the system gives no more threads.
     pub fn start(
-        plan: &Plan,
+        (plan, dataflows): (&Plan, &[Dataflow]),
         config: &Config,
         input: Input,
         (producer, what): (Arc<Producer>, What),
@@ -81,11 +84,14 @@ impl Publishing {
         let windows = Windows::HandedOn { open_every_ns: OPEN_EVERY_NS };
         let ceiling = feedback.as_ref().map_or_else(Ceiling::default, Feedback::ceiling);
         let config = Config { windows, ceiling, ..config.clone() };
-        let job = Box::new(Job::start(plan, &config, input)?);
+        let job = Box::new(Job::start_several(&plan.monitor, dataflows, &config, input)?);
         let out = Outgoing {
             producer,
             what,
-            engine: Engine::worker(&plan.dataflow, configured(&config.stream, &plan.monitor)),
+            engines: dataflows
+                .iter()
+                .map(|dataflow| Engine::worker(dataflow, configured(&config.stream, &plan.monitor)))
+                .collect(),
             is_sampled: plan.monitor.sample != Sample::All,
             watermark_ns: i64::MIN,
             said: started,
@@ -99,7 +105,7 @@ impl Publishing {
     }
 
     /// Publishes to a partition that is ours until the input has ended, or `stop` is asked for where the source does not heed it itself.
-    /// What feedback changes is told to `changed`.
+    /// What feedback changes is told to `changed`, and how it goes to `told`.
     ///
     /// # Errors
     /// Kafka's. While no broker answers it waits, or drops, as the producer does.
@@ -108,6 +114,7 @@ impl Publishing {
         lane: &Lane,
         stop: Option<&Stop>,
         changed: &mut dyn FnMut(Changed),
+        mut told: Option<&mut Frames<'_>>,
     ) -> Result<(), Error> {
         loop {
             lane.check()?;
@@ -130,6 +137,16 @@ impl Publishing {
                 || self.out.said.elapsed() >= BEAT_EVERY
             {
                 self.out.beat();
+                if let Some(frames) = &mut told {
+                    frames.come_to(Timestamp(self.out.watermark_ns), self.job.capture_loss());
+                    frames.report(Part::default(), self.job.take_lost());
+                }
+            }
+            if let Some(frames) = &mut told {
+                frames.account(&self.job, step, self.out.producer.counters().dropped());
+                if frames.is_unheard() {
+                    self.job.stop();
+                }
             }
             match self.out.failed.take() {
                 Some(error) => return Err(error),
@@ -165,8 +182,10 @@ impl Publishing {
 
 impl TakeRows for Outgoing {
     fn take(&mut self, output: Output, _: &Lanes) {
-        let What::Tuples(target) = self.what else { return };
+        let What::Tuples(targets) = &self.what else { return };
         let rows = &output.batch;
+        let is_of = |engine: &Engine| engine.tuples().0.name == rows.schema().name;
+        let Some(target) = self.engines.iter().position(is_of).map(|input| targets[input]) else { return };
         let promise = Promise { before: self.watermark_ns, after: self.watermark_ns };
         let replicates = self.is_sampled.then(|| replicates(rows));
         let records = tuples::to_records(rows, promise, replicates.as_ref());
@@ -194,7 +213,7 @@ impl Outgoing {
         let What::Cells(targets) = &self.what else { return };
         let targets = targets.clone();
         for partial in windows.each() {
-            let cells = self.engine.cells(partial, self.watermark_ns);
+            let cells = self.engines[0].cells(partial, self.watermark_ns);
             for (target, batches) in targets.iter().zip(cells) {
                 let Some(target) = target else { continue };
                 for cells in batches {
@@ -209,14 +228,16 @@ impl Outgoing {
     /// Says that nothing from before now follows.
     fn beat(&mut self) {
         match &self.what {
-            What::Tuples(target) => {
-                let (target, beat) = (*target, tuples::beat(self.engine.tuples().0, self.watermark_ns));
-                self.send(target, &beat);
+            What::Tuples(targets) => {
+                for (input, target) in targets.clone().into_iter().enumerate() {
+                    let beat = tuples::beat(self.engines[input].tuples().0, self.watermark_ns);
+                    self.send(target, &beat);
+                }
             }
             What::Cells(targets) => {
                 for (pipeline, target) in targets.clone().into_iter().enumerate() {
                     let Some(target) = target else { continue };
-                    let beat = self.engine.promise(pipeline, self.watermark_ns);
+                    let beat = self.engines[0].promise(pipeline, self.watermark_ns);
                     self.send(target, &beat);
                 }
             }

@@ -8,9 +8,6 @@ use tuple::Schema;
 /// Of the dealing of sampled flows into replicates, which who reads tuples has to do as who published them.
 pub const SAMPLE_SEED: u64 = 0;
 
-/// Where results are told, as JSON lines, by whoever has finished them.
-pub const RESULTS: &str = "netalytics.results";
-
 /// An engine's configuration for what is published, so that publishers and readers deal flows alike.
 #[must_use]
 pub fn configured(config: &Config, monitor: &MonitorSpec) -> Config {
@@ -42,6 +39,12 @@ pub fn cells(monitor: &MonitorSpec, dataflow: &Dataflow, pipeline: usize) -> Str
         "netalytics.cells.v1.{}",
         stream::cells::fingerprint(dataflow, pipeline, config, beside.as_bytes())
     )
+}
+
+/// The same of a job of a server, for it alone: `job` is what it goes by.
+#[must_use]
+pub fn of_job(job: &str, pipeline: usize) -> String {
+    format!("netalytics.job.{job}.{pipeline}")
 }
 
 /// What Flink has merged for a job.

@@ -22,6 +22,8 @@ pub struct Published {
     pub malformed: u64,
     /// Rows that Flink has dropped, since they came behind its watermark. The embedded engine counts such tuples itself.
     pub late: u64,
+    /// Tuples that did not wait for older ones any longer, as there was no room for them: they may be out of order.
+    pub hurried: u64,
 }
 
 impl Fed {

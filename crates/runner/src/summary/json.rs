@@ -67,6 +67,7 @@ impl Summary {
             })),
             "published": self.published().map(|p| json!({
                 "records": p.records, "bytes": p.bytes, "rows": p.rows, "malformed": p.malformed, "late": p.late,
+                "hurried": p.hurried,
             })),
             "sent": self.sent.as_ref().map(|s| json!({
                 "records": s.records, "bytes": s.bytes, "acknowledged": s.acknowledged, "wire_bytes": s.wire_bytes,

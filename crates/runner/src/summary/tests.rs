@@ -87,6 +87,7 @@ fn an_account_has_the_counts_by_name() {
         workers: 0,
         taps: plan::TapTable::default(),
         origin: tuple::Origin::default(),
+        topics: Vec::new(),
     };
     let closing = summary().closing(&order, false);
     let count = |name| closing.count(name);

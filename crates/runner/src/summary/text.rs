@@ -83,6 +83,10 @@ impl Summary {
                 if published.late > 0 {
                     lines.push(("  too late", Some(published.late), "dropped by Flink".to_owned()));
                 }
+                if published.hurried > 0 {
+                    let note = "may be out of order, for want of room (--results-bytes-max)".to_owned();
+                    lines.push(("  hurried", Some(published.hurried), note));
+                }
                 lines
             }
         };
@@ -100,7 +104,7 @@ impl Summary {
         let size = |files: u64, bytes: u64| format!("{files} files, {}", units::bytes(bytes as f64));
         let mut lines = Vec::new();
         if let Some(sent) = &self.sent {
-            let dropped = sent.dropped_full + sent.dropped_too_large + sent.dropped_refused;
+            let dropped = sent.dropped();
             lines.push(("sent to Kafka", Some(sent.acknowledged), units::bytes(sent.bytes as f64)));
             if dropped > 0 {
                 lines.push(("  dropped", Some(dropped), "no room, too large or refused".to_owned()));

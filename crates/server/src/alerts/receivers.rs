@@ -107,7 +107,7 @@ impl Receiver {
         let result = self.courier.send(id, body, ATTEMPT_MAX);
         let problem = match &result {
             Ok(()) => None,
-            Err(Fault::Passing(why) | Fault::Final(why)) => Some(why.clone()),
+            Err(Fault::Passing(why) | Fault::Final(why) | Fault::Partly(_, why)) => Some(why.clone()),
         };
         *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
         if result.is_ok() {
@@ -140,7 +140,7 @@ impl Receiver {
         let result = self.try_once(&format!("alert_test_{now_ns:x}"), body.to_string().as_bytes());
         let problem = match result {
             Ok(()) => None,
-            Err(Fault::Passing(why) | Fault::Final(why)) => Some(why),
+            Err(Fault::Passing(why) | Fault::Final(why) | Fault::Partly(_, why)) => Some(why),
         };
         Outcome { taken: problem.is_none(), problem }
     }
@@ -308,7 +308,7 @@ impl Alerts {
                         }
                         self.lose(receiver, &why);
                     }
-                    Err(Fault::Final(why)) => self.lose(receiver, &why),
+                    Err(Fault::Final(why) | Fault::Partly(_, why)) => self.lose(receiver, &why),
                 }
                 backoff = None;
                 done.insert(next.id);

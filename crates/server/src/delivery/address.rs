@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use outlets::address::{Secrets, System};
-use outlets::{Address, Carrier, Limits, Scheme};
+use outlets::{Address, Carrier, Limits, Refused, Rows, Scheme};
 use plan::Plan;
 
 /// Outlets of one job.
@@ -66,6 +66,11 @@ fn scheme(asked: &str) -> String {
     }
 }
 
+/// Whether rows can be delivered there.
+fn tried(address: &Address) -> Result<(), Refused> {
+    Carrier::prepare(address, &Rows { of: String::new(), run: 0 }, &Limits::default()).map(drop)
+}
+
 impl Named {
     /// `NAME=URL` each, or `NAME=@FILE`.
     ///
@@ -80,7 +85,7 @@ impl Named {
                 return Err(format!("{name:?} is no name: letters, digits, -, _ and . make one"));
             }
             let read = Address::read(address, &System).map_err(|why| format!("{name}: {why}"))?;
-            Carrier::prepare(&read, 0, &Limits::default()).map_err(|why| format!("{name}: {}", why.0))?;
+            tried(&read).map_err(|why| format!("{name}: {}", why.0))?;
             named.insert(name.to_owned(), address.to_owned());
         }
         Ok(Named(named))
@@ -135,7 +140,7 @@ impl Named {
                 let why = "single tuples are no metrics: PROCESS says what is to be measured".into();
                 return Err(wrong(&seen, why));
             }
-            Carrier::prepare(&address, 0, &Limits::default()).map_err(|why| wrong(&seen, why.0))?;
+            tried(&address).map_err(|why| wrong(&seen, why.0))?;
         }
         Ok(())
     }

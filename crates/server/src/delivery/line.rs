@@ -218,10 +218,9 @@ impl Hands<'_> {
         // No other message of this outlet has the number of one of these rows.
         let number = ((place as u64) << 48) | first.unsigned_abs();
         for parcel in self.carrier.pack(place, &rows.batches, number) {
-            match self.deliver(&parcel)? {
-                Delivery::Taken => at.sums.delivered += parcel.rows().cast_signed(),
-                Delivery::Refused => at.sums.refused += parcel.rows().cast_signed(),
-            }
+            let refused = self.deliver(&parcel)?;
+            at.sums.delivered += (parcel.rows() - refused).cast_signed();
+            at.sums.refused += refused.cast_signed();
         }
         at.next_row = rows.end;
         self.note(place, &at)?;
@@ -232,19 +231,19 @@ impl Hands<'_> {
         self.write(|store, key| store.set_position(key, result, at))
     }
 
-    /// Tries a message until it is taken or refused.
-    fn deliver(&mut self, parcel: &Parcel) -> Result<Delivery, Ended> {
+    /// Tries a message until it is taken or refused; how many of its rows were refused.
+    fn deliver(&mut self, parcel: &Parcel) -> Result<u64, Ended> {
         let line = self.line;
         let mut waits = Backoff::new(line.job.0.unsigned_abs().rotate_left(32) ^ line.place as u64);
         loop {
             match self.carrier.attempt(parcel) {
                 Attempt::Taken => {
                     line.say(Condition::Up, None);
-                    return Ok(Delivery::Taken);
+                    return Ok(0);
                 }
-                Attempt::Refused(why) => {
+                Attempt::Refused(rows, why) => {
                     line.say(Condition::Up, Some(why));
-                    return Ok(Delivery::Refused);
+                    return Ok(rows);
                 }
                 Attempt::Failed(why) => line.say(Condition::Retrying, Some(why)),
             }
@@ -254,10 +253,4 @@ impl Hands<'_> {
             }
         }
     }
-}
-
-/// What became of a message.
-enum Delivery {
-    Taken,
-    Refused,
 }

@@ -101,9 +101,12 @@ impl Deliveries {
         let (asked, run, named) = (outlet.asked.clone(), outlet.run, self.named.clone());
         let limits = outlets::Limits::default();
         let limits = outlets::Limits { series_max: self.limits.series_max, ..limits };
+        let (store, job) = (self.store.clone(), outlet.job);
         let prepare = move || {
             let address: Address = named.read(&asked)?;
-            Carrier::prepare(&address, run, &limits).map_err(|refused| refused.0)
+            let name = store.job(job).ok().flatten().map(|job| job.name).filter(|name| !name.is_empty());
+            let rows = outlets::Rows { of: name.unwrap_or_else(|| job.to_string()), run };
+            Carrier::prepare(&address, &rows, &limits).map_err(|refused| refused.0)
         };
         Work {
             store: self.store.clone(),

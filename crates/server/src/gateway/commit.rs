@@ -183,6 +183,7 @@ impl Core {
             hub.meters.during(Stage::Merge, || take(work, entry, mark));
         }
         for (job, lane) in first {
+            self.settle_merged(job);
             self.publish(job);
             self.decide(control::ServerEvent::Committed { lane });
         }
@@ -275,7 +276,10 @@ impl Core {
             Phase::Ending(end) => Some((work.id, end.clone())),
             Phase::Working => None,
         });
-        for (job, end) in ending.collect::<Vec<_>>() {
+        for (job, mut end) in ending.collect::<Vec<_>>() {
+            if !self.is_read(job, &mut end) {
+                continue;
+            }
             if let Some(work) = self.works.get_mut(&job) {
                 work.end();
             }

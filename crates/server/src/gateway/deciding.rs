@@ -9,7 +9,7 @@ use super::lanes::{End, Key};
 use super::saved;
 use super::thread::{Core, Room, job_id};
 use super::words;
-use super::work::{Phase, Work};
+use super::work::{Phase, Progress, Work};
 use crate::fleet::{Order, Refused};
 use crate::job::{JobId, Redaction, State};
 
@@ -34,6 +34,8 @@ impl Core {
             return Err(words::refused(&control::Refusal::StoreIsFull));
         }
         let both = over_both_taps(order)?;
+        let wanted = self.wanted(order, None)?;
+        let topics = wanted.as_ref().map_or(&[][..], |wanted| &wanted.topics);
         let agents = both.as_ref().map_or(&order.plan, |both| &both.agents);
         let now = self.now();
         let limit = &order.plan.monitor.limit;
@@ -53,7 +55,7 @@ impl Core {
             cost: planner::cost(agents),
             taps: saved::taps(order.plan.monitor.taps),
             interfaces: order.capture.interfaces.clone(),
-            body: super::order::body(order, agents, now.wall_ns),
+            body: super::order::body(order, agents, topics, now.wall_ns),
         };
         self.control.count_from(order.id.0.unsigned_abs().saturating_sub(1));
         self.submitted = None;
@@ -72,6 +74,7 @@ impl Core {
         self.works.insert(order.id, work);
         match self.carry_out(actions) {
             Ok(()) => {
+                self.begin_reading(order.id, wanted);
                 self.account(order.id);
                 Ok(())
             }
@@ -96,6 +99,9 @@ impl Core {
         let busy = |error: &dyn std::fmt::Display| Refused::Busy(error.to_string());
         let kept = self.hub.rows_kept(order.id, 0).map_err(|error| busy(&error))?;
         let both = over_both_taps(order)?;
+        let is_known = |of: &Progress| of.watermark_ns > i64::MIN;
+        let known = progress.and_then(|text| serde_json::from_str::<Progress>(text).ok()).filter(is_known);
+        let wanted = self.wanted(order, known.map(|of| (of.watermark_ns, of.latest_ns)))?;
         let mut work = self.work(order, both.as_ref(), kept);
         self.hub.open(order.id, &work.tables()).map_err(|error| busy(&error))?;
         let saved = self.saved.get(&order.id.0.unsigned_abs());
@@ -106,6 +112,7 @@ impl Core {
             work.phase = Phase::Ending(words::ended(why, &[]));
         }
         self.works.insert(order.id, work);
+        self.begin_reading(order.id, wanted);
         self.publish(order.id);
         self.tell(order.id);
         self.end_jobs();
@@ -273,6 +280,7 @@ impl Core {
                 work.give_up(now.monotonic_ns, &is_hopeless);
             }
             self.commit_joined(job, Vec::new());
+            self.settle_merged(job);
             self.publish(job);
             self.show_open(job);
             self.account(job);
@@ -302,6 +310,7 @@ impl Core {
         said.extend(self.troubles(job));
         let Some(work) = self.works.get_mut(&id) else { return };
         said.extend(words::lacks(work));
+        said.extend(work.reading.as_ref().and_then(|reading| reading.trouble.clone()));
         let lateness = |pipeline: &plan::Pipeline| pipeline.window.map(|window| window.lateness_ns);
         let lateness = work.plan.dataflow.pipelines.iter().filter_map(lateness).min().unwrap_or(0);
         let allowed = (lateness / 2).max(100_000_000).unsigned_abs();

@@ -20,8 +20,10 @@ mod deciding;
 mod health;
 mod joining;
 pub(crate) mod lanes;
+mod merged;
 mod order;
 mod pending;
+mod reading;
 pub(crate) mod saved;
 mod sessions;
 mod thread;
@@ -39,6 +41,7 @@ use std::time::Duration;
 
 pub(crate) use lanes::{End, Facts as LaneFacts};
 
+use crate::bus::Bus;
 use crate::door::{Arrival, Door, Ended};
 use crate::fleet::{Agent, Fleet, FleetHealth, Order, Refused, Stop};
 use crate::job::JobId;
@@ -111,6 +114,8 @@ pub(crate) enum Event {
     Agents { answer: SyncSender<Vec<Agent>> },
     /// Who scrapes wants to know how all is.
     Health { answer: SyncSender<FleetHealth> },
+    /// Of what agents of a job publish.
+    Merged(JobId, reading::Said),
     /// The gateway ends.
     End,
 }
@@ -128,8 +133,21 @@ impl Gateway {
     /// # Errors
     /// When the store cannot be read, or the system gives no more threads.
     pub fn open(opened: &Opened, settings: GatewaySettings) -> Result<Arc<Gateway>, StoreError> {
+        Gateway::open_with(opened, settings, None)
+    }
+
+    /// The same with a bus, for jobs whose agents publish what they find.
+    ///
+    /// # Errors
+    /// As [`Gateway::open`].
+    pub fn open_with(
+        opened: &Opened,
+        settings: GatewaySettings,
+        bus: Option<Arc<dyn Bus>>,
+    ) -> Result<Arc<Gateway>, StoreError> {
         let (events, incoming) = mpsc::channel();
-        let core = thread::Core::new(opened.store.clone(), opened.hub.clone(), settings)?;
+        let bus = bus.map(|bus| (bus, events.clone()));
+        let core = thread::Core::new(opened.store.clone(), opened.hub.clone(), settings, bus)?;
         let thread = std::thread::Builder::new().name("gateway".into()).spawn(move || core.run(&incoming));
         let thread = thread.map_err(|_| StoreError::Other(rusqlite::Error::InvalidQuery))?;
         let arrivals = events.clone();

@@ -9,9 +9,10 @@ use tuple::Origin;
 use crate::fleet::Order;
 use crate::job::Redaction;
 
-/// The order's bytes, which nobody but the monitor reads. `plan`: what agents do; `now_ns`: a limit of time counts from then on, on
+/// The order's bytes, which nobody but the monitor reads. `plan`: what agents do; `topics`: where they publish
+/// what they find, if not here; `now_ns`: a limit of time counts from then on, on
 /// all agents.
-pub fn body(order: &Order, plan: &Plan, now_ns: i64) -> Bytes {
+pub fn body(order: &Order, plan: &Plan, topics: &[String], now_ns: i64) -> Bytes {
     let mut plan = plan.clone();
     if let Some(nanos) = plan.monitor.limit.nanos {
         let span = &mut plan.monitor.span;
@@ -39,6 +40,7 @@ pub fn body(order: &Order, plan: &Plan, now_ns: i64) -> Bytes {
         taps: plan::TapTable::default(),
         // Who it is, and of which labels, the agent knows.
         origin: Origin::default(),
+        topics: topics.to_vec(),
     };
     order.encode().into()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -15,6 +15,7 @@ use super::saved;
 use super::sessions::{Greeting, Line, Sessions};
 use super::work::Work;
 use super::{Event, GatewaySettings};
+use crate::bus::Bus;
 use crate::door::Arrival;
 use crate::fleet::{Agent, Stop};
 use crate::hub::Hub;
@@ -54,6 +55,10 @@ pub struct Core {
     pub room: Room,
     /// What became of a job that is asked for.
     pub submitted: Option<Result<Submitted, control::Refusal>>,
+    /// Where agents of some jobs publish, and how what is merged of that comes here.
+    pub bus: Option<(Arc<dyn Bus>, Sender<Event>)>,
+    /// The data directory's.
+    pub identity: u64,
     started: Instant,
     second_ns: u64,
 }
@@ -65,7 +70,12 @@ pub fn job_id(job: u64) -> Option<JobId> {
 
 impl Core {
     /// What the store remembers.
-    pub fn new(store: Arc<Store>, hub: Arc<Hub>, settings: GatewaySettings) -> Result<Core, StoreError> {
+    pub fn new(
+        store: Arc<Store>,
+        hub: Arc<Hub>,
+        settings: GatewaySettings,
+        bus: Option<(Arc<dyn Bus>, Sender<Event>)>,
+    ) -> Result<Core, StoreError> {
         let (mut jobs, mut progress) = (BTreeMap::new(), BTreeMap::new());
         for known in store.controlled()? {
             let id = known.job.0.unsigned_abs();
@@ -91,6 +101,8 @@ impl Core {
             pending: Pending::default(),
             room: Room::Free,
             submitted: None,
+            bus,
+            identity,
             started,
             second_ns: 0,
         })
@@ -152,6 +164,7 @@ impl Core {
             Event::Health { answer } => {
                 let _ = answer.send(self.health());
             }
+            Event::Merged(job, said) => self.hear_merged(job, said),
             Event::End => {}
         }
     }

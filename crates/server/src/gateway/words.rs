@@ -83,6 +83,10 @@ pub fn lacks(work: &Work) -> Vec<String> {
         if facts.malformed > 0 {
             said.push(format!("agent {} sent {} records that cannot be read", key.agent, facts.malformed));
         }
+        if let Some(dropped) = facts.counters.get("dropped") {
+            let agent = &key.agent;
+            said.push(format!("Kafka did not take {dropped} records of agent {agent}, which are in no row"));
+        }
     }
     if work.unreadable > 0 {
         said.push(format!("{} records of before the server's restart cannot be read", work.unreadable));

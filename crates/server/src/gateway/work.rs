@@ -13,6 +13,7 @@ use wire::Timestamp;
 
 use super::joining::{JOINED, Joining};
 use super::lanes::{Awaited, End, Facts, Key, Lanes, read_mark};
+use super::reading::Reading;
 use super::tuples::{Tuples, When};
 use super::windows::{ALL_LANES, Released, Windows};
 use crate::coverage;
@@ -70,6 +71,8 @@ pub struct Work {
     pub results: Results,
     /// What agents send is joined before it counts, of a job over both taps of flows.
     pub joining: Option<Box<Joining>>,
+    /// What agents publish is merged elsewhere, of a job with a bus; they say here how far they are.
+    pub reading: Option<Reading>,
     pub lanes: Lanes,
     pub progress: Progress,
     /// As it is in the store.
@@ -110,6 +113,7 @@ impl Work {
             plan: plan.clone(),
             results,
             joining: None,
+            reading: None,
             lanes: Lanes::default(),
             progress,
             published: None,
@@ -314,7 +318,7 @@ impl Work {
         self.count(JOINED, report);
     }
 
-    fn release(&mut self, released: Released) {
+    pub fn release(&mut self, released: Released) {
         for (output, missing) in released.0 {
             let Some(result) = output.pipeline else { continue };
             let start = output.batch.schema().find("window_start").map(|id| output.batch.i64(id).clone());
@@ -349,8 +353,8 @@ impl Work {
             joining.come_to(lane, known.facts.state(), &known.facts);
         }
         if let Some(mut report) = report {
-            if self.joining.is_some() {
-                // What it found is joined, and counts by what that gives.
+            if self.joining.is_some() || self.reading.is_some() {
+                // What it found is joined, or merged, and counts by what that gives.
                 report.part = Part::default();
             }
             self.count(lane, report);
@@ -487,7 +491,7 @@ impl Work {
 
     /// Brings up to date how far results may be published.
     pub fn note_progress(&mut self) {
-        if let Results::Windows(windows) = &self.results {
+        if let (Results::Windows(windows), None) = (&self.results, &self.reading) {
             // The last moment there is stands for the end.
             let watermark_ns = windows.collector.watermark().0.min(i64::MAX - 1);
             self.progress.watermark_ns = self.progress.watermark_ns.max(watermark_ns);

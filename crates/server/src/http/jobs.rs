@@ -16,7 +16,7 @@ use super::params::{Body, Params, header_text};
 use crate::access::Role;
 use crate::fleet::Agent;
 use crate::hub::{AgentAccount, TapAccount};
-use crate::job::{Capture, Job, JobId, JobKind, Keep, Redaction, Submission};
+use crate::job::{BusKind, Capture, Job, JobId, JobKind, Keep, Merger, Redaction, Submission};
 use crate::service::{Denied, Service};
 use crate::store::JobQuery;
 
@@ -67,6 +67,12 @@ pub struct JobRequest {
     /// What is kept for queries that come later: its results, or its tuples, which takes a standing job without PROCESS.
     #[serde(default)]
     pub keep: Keep,
+    /// Over what agents' findings come together; none: they send them to the server.
+    #[serde(default)]
+    pub bus: Option<BusKind>,
+    /// Who merges what is on the bus: the server, unless somebody else is said.
+    #[serde(default)]
+    pub engine: Option<Merger>,
 }
 
 fn yes() -> bool {
@@ -114,6 +120,8 @@ fn checked(asked: JobRequest) -> Result<Submission, Failure> {
         lease_seconds,
         to,
         keep,
+        bus,
+        engine,
     } = asked;
     let is_long_text = |text: &String| text.len() > NAME_BYTES_MAX;
     if interfaces.len() > LABELS_MAX || interfaces.iter().any(is_long_text) {
@@ -141,10 +149,17 @@ fn checked(asked: JobRequest) -> Result<Submission, Failure> {
             "names and labels have at most {NAME_BYTES_MAX} bytes, and there are at most {LABELS_MAX} labels"
         )));
     }
+    let merged_by = match (bus, engine) {
+        (Some(BusKind::Kafka), engine) => Some(engine.unwrap_or_default()),
+        (None, None | Some(Merger::Embedded)) => None,
+        (None, Some(Merger::Flink)) => {
+            return Err(Failure::bad("Flink merges what is on a bus: say that there is one (bus: kafka)"));
+        }
+    };
     let redaction = if redact { Redaction::Folded } else { Redaction::Raw };
     let filter = capture_filter.filter(|filter| !filter.trim().is_empty());
     let capture = Capture { interfaces, filter };
-    Ok(Submission { query, name, kind, on, labels, redaction, capture, lease_seconds, to, keep })
+    Ok(Submission { query, name, kind, on, labels, redaction, capture, lease_seconds, to, keep, merged_by })
 }
 
 pub(super) fn id(text: &str) -> Result<JobId, Failure> {

@@ -103,6 +103,15 @@ fn can_keep(query: &query::Query, asked: &Submission) -> Result<(), Denied> {
         && (!rows.order.is_empty() || rows.rows_max.is_some() || query.limit != plan::Limit::default())
     {
         "tuples are kept for good, as they come: leave out ORDER BY and LIMIT"
+    } else if keeps && asked.merged_by.is_some() {
+        "what agents publish to a bus is kept there: query --kafka asks of it"
+    } else if asked.merged_by.is_some() && query.processors.is_empty() && !asked.to.is_empty() {
+        "tuples go to the bus, and the server has none of them that it could deliver: leave out outlets"
+    } else if asked.merged_by.is_some()
+        && query.processors.is_empty()
+        && (!rows.order.is_empty() || rows.rows_max.is_some())
+    {
+        "tuples go to the bus as they come: leave out ORDER BY and LIMIT … ROWS"
     } else if keeps && query.sample == Sample::Auto {
         "at a rate that changes tuples cannot be scaled later: say which share of the flows, as in SAMPLE 0.1"
     } else {

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use rusqlite::{OptionalExtension, Row, params};
 
 use super::{KeptResult, Store, StoreError, now_ns};
-use crate::job::{Capture, Job, JobId, JobKind, Keep, Outcome, Redaction, State, Submission, TuplesMade};
+use crate::job::{
+    BusKind, Capture, Job, JobId, JobKind, Keep, Merger, Outcome, Redaction, State, Submission, TuplesMade,
+};
 
 /// Keys older than this are forgotten: a day.
 const KEY_LIFE_NS: i64 = 86_400_000_000_000;
@@ -49,7 +51,7 @@ pub struct JobQuery {
 }
 
 const COLUMNS: &str = "id, name, query, kind, state, reason, owner, agents_on, labels, redacted, created_ns, ended_ns, \
-                       outcome, capture, lease_seconds, keep, tuples";
+                       outcome, capture, lease_seconds, keep, tuples, merged_by";
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Job> {
     let labels = |text: String| serde_json::from_str(&text).unwrap_or_default();
@@ -58,6 +60,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Job> {
     let capture: Capture = serde_json::from_str(&row.get::<_, String>(13)?).unwrap_or_default();
     let Capture { interfaces, filter } = capture;
     let state = State::of(&state, reason.clone(), outcome);
+    let engine = row.get::<_, Option<String>>(17)?.map(|word| Merger::of(&word));
     Ok(Job {
         id: JobId(row.get(0)?),
         name: row.get(1)?,
@@ -77,6 +80,8 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Job> {
         lease_seconds: row.get(14)?,
         outlets: Vec::new(),
         keep: Keep::of(&row.get::<_, String>(15)?),
+        bus: engine.map(|_| BusKind::Kafka),
+        engine,
         tuples: row.get::<_, Option<String>>(16)?.and_then(|text| serde_json::from_str(&text).ok()),
     })
 }
@@ -89,8 +94,8 @@ impl Store {
     pub fn add_job(&self, new: &NewJob<'_>, key: Option<(&str, &[u8])>) -> Result<Job, StoreError> {
         let json = |labels: &BTreeMap<String, String>| serde_json::to_string(labels).unwrap_or_default();
         let sql = format!(
-            "INSERT INTO jobs (name, query, kind, state, owner, agents_on, labels, redacted, created_ns, capture, lease_seconds, keep, tuples)
-             VALUES (?, ?, ?, 'planned', ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING {COLUMNS}"
+            "INSERT INTO jobs (name, query, kind, state, owner, agents_on, labels, redacted, created_ns, capture, lease_seconds, keep, tuples, merged_by)
+             VALUES (?, ?, ?, 'planned', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING {COLUMNS}"
         );
         let NewJob { asked, owner, outlets, tuples } = new;
         let tuples = tuples.as_ref().map(|made| serde_json::to_string(made).unwrap_or_default());
@@ -108,7 +113,8 @@ impl Store {
                 serde_json::to_string(&asked.capture).unwrap_or_default(),
                 asked.lease_seconds,
                 asked.keep.word(),
-                tuples
+                tuples,
+                asked.merged_by.map(Merger::word)
             ];
             let job = t.query_row(&sql, values, read)?;
             super::deliveries::add_in(t, job.id, asked.to.iter().zip(outlets))?;

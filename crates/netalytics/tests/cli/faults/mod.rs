@@ -216,6 +216,7 @@ fn what_fails_on_the_bus_is_told_and_bounded() {
             ("a topic that is deleted", records::deleted),
             ("a publisher that is killed", brokers::a_killed_publisher),
             ("a lane that comes back late", records::late),
+            ("a partition that is new", records::a_new_partition),
             ("brokers that go and come back", brokers::away),
             ("an end while brokers are away", brokers::an_end_while_they_are_away),
         ],

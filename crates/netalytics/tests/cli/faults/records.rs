@@ -1,5 +1,6 @@
 //! Records that are none, of other versions, in topics that are deleted, and later than they may be.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -144,6 +145,36 @@ pub fn deleted(cluster: &Cluster) {
     let asked = asker.ends(PATIENCE);
     let is_told = asked.err.contains(&line) || asked.err.contains("nothing is kept from where");
     assert!(asked.code == 1 && is_told, "{}", asked.err);
+}
+
+/// Who begins to publish finds no partition free, and whoever follows finds the one that is added.
+pub fn a_new_partition(cluster: &Cluster) {
+    let (folder, traffic) = (Folder::new(), Traffic::stretched(1));
+    let query = "PARSE tcp_conn_time";
+    let publisher = |number: u8| {
+        let name = format!("publisher-{number}");
+        let started = Started::publisher(&folder, &name, cluster, query, &["--partitions", "1"]);
+        started.says(&format!("publishing to partition {number} "));
+        started
+    };
+    let first = publisher(0);
+    let asks = ["query", query, "--kafka", &cluster.kafka, "--format", "jsonl"];
+    let asker = Started::new(&folder, "asker", &asks);
+    asker.says("Ctrl-C ends it");
+    for mut one in [first, publisher(1)] {
+        one.feed(traffic.part(0.0, 1.0), Duration::ZERO);
+        let ran = one.ends(PATIENCE);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+    }
+    let expected = undisturbed(query, &traffic.file(&folder));
+    wait_for("all rows", || match asker.rows() {
+        rows if rows == 2 * expected.len() => Ok(()),
+        rows => Err(format!("{rows} of {}: {}", 2 * expected.len(), asker.said())),
+    });
+    let asked = asker.interrupted(PATIENCE);
+    assert_eq!(asked.code, 0, "{}", asked.err);
+    let rows: BTreeSet<String> = asked.out.lines().map(str::to_owned).collect();
+    assert_eq!(rows, expected);
 }
 
 /// A publisher stands still for so long that nobody waits for it, and comes back with what is older than what others have said since.

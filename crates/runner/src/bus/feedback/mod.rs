@@ -33,8 +33,8 @@ const AGAIN: (Duration, Duration) = (Duration::from_secs(30), Duration::from_sec
 pub enum Who {
     /// The brokers.
     Brokers,
-    /// A reader, by its name.
-    Reader(String),
+    /// A reader, by its name, of this one of our topics.
+    Reader(String, usize),
 }
 
 /// That the ceiling has changed.
@@ -50,13 +50,21 @@ pub struct Changed {
 pub struct Feedback {
     kafka: Kafka,
     watch: Result<Watch, Duration>,
-    place: (Target, String, usize),
-    trail: Trail,
-    readers: BTreeMap<String, Reading>,
+    places: Vec<Place>,
+    /// By name and place.
+    readers: BTreeMap<(String, usize), Reading>,
     control: Control<Who>,
     ceiling: Ceiling,
     begun: Instant,
     looked: Option<Duration>,
+}
+
+/// A partition that is written to.
+struct Place {
+    target: Target,
+    topic: String,
+    partition: usize,
+    trail: Trail,
 }
 
 /// What a reader has told.
@@ -70,15 +78,24 @@ struct Reading {
 }
 
 impl Feedback {
-    /// Of who takes the records of a target, which is this partition of the topic.
+    /// Of who takes the records of these targets, each of which is this partition of its topic.
     #[must_use]
-    pub fn new(kafka: &Kafka, watch: Watch, target: Target, topic: &str, partition: i32) -> Feedback {
-        let place = (target, topic.to_owned(), usize::try_from(partition).unwrap_or(usize::MAX));
+    pub fn new(
+        kafka: &Kafka,
+        watch: Watch,
+        targets: &[Target],
+        topics: &[String],
+        partition: i32,
+    ) -> Feedback {
+        let partition = usize::try_from(partition).unwrap_or(usize::MAX);
+        let place = |(target, topic): (&Target, &String)| {
+            let (target, topic, trail) = (*target, topic.clone(), Trail::default());
+            Place { target, topic, partition, trail }
+        };
         Feedback {
             kafka: kafka.clone(),
             watch: Ok(watch),
-            place,
-            trail: Trail::default(),
+            places: targets.iter().zip(topics).map(place).collect(),
             readers: BTreeMap::new(),
             control: Control::new(Duration::ZERO),
             ceiling: Ceiling::default(),
@@ -100,16 +117,18 @@ impl Feedback {
             return None;
         }
         self.looked = Some(now);
-        if let Some(end) = producer.end(self.place.0) {
-            self.trail.note(now, end.cast_unsigned());
+        for place in &mut self.places {
+            if let Some(end) = producer.end(place.target) {
+                place.trail.note(now, end.cast_unsigned());
+            }
         }
         self.hear(now);
         let mut all = vec![(Who::Brokers, Pace::Brokers, brokers(producer, now))];
-        all.extend(self.readers.iter().filter_map(|(name, reading)| {
-            let taken = reading.at.filter(|at| *at >= reading.from)?;
-            let (given, age) = (self.trail.end()?, self.trail.age(now, taken));
+        all.extend(self.readers.iter().filter_map(|((name, place), reading)| {
+            let (taken, trail) = (reading.at.filter(|at| *at >= reading.from)?, &self.places[*place].trail);
+            let (given, age) = (trail.end()?, trail.age(now, taken));
             let seen = Seen { now, given, taken: taken.min(given), age, fill: 0.0 };
-            Some((Who::Reader(name.clone()), Pace::Reader(reading.every), seen))
+            Some((Who::Reader(name.clone(), *place), Pace::Reader(reading.every), seen))
         }));
         let who = self.control.look(now, rate(), &all)?;
         let ceiling = self.control.ceiling();
@@ -133,21 +152,19 @@ impl Feedback {
     }
 
     fn note(&mut self, now: Duration, note: &Note) {
-        if note.topic != self.place.1 {
-            return;
-        }
+        let Some(number) = self.places.iter().position(|place| place.topic == note.topic) else { return };
+        let (place, key) = (&self.places[number], (note.reader.clone(), number));
         if note.says == Says::Ended {
-            self.readers.remove(&note.reader);
+            self.readers.remove(&key);
             return;
         }
-        let is_known = self.readers.contains_key(&note.reader);
-        if !is_known && self.readers.len() == READERS_MAX {
+        if !self.readers.contains_key(&key) && self.readers.len() == READERS_MAX {
             return;
         }
-        let at = note.at.get(self.place.2).copied().flatten().and_then(|at| u64::try_from(at).ok());
-        let (every, from) = (Duration::from_millis(note.every_ms), self.trail.end().unwrap_or(0));
+        let at = note.at.get(place.partition).copied().flatten().and_then(|at| u64::try_from(at).ok());
+        let (every, from) = (Duration::from_millis(note.every_ms), place.trail.end().unwrap_or(0));
         let new = Reading { from, at, every, heard: now };
-        let reading = self.readers.entry(note.reader.clone()).or_insert(new);
+        let reading = self.readers.entry(key).or_insert(new);
         *reading = Reading { from: reading.from, ..new };
     }
 }
@@ -168,7 +185,7 @@ impl fmt::Display for Who {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Who::Brokers => f.write_str("Kafka"),
-            Who::Reader(name) => write!(f, "the query of {name}"),
+            Who::Reader(name, _) => write!(f, "the query of {name}"),
         }
     }
 }

@@ -1,0 +1,146 @@
+//! Jobs of a server whose agents publish to Kafka: what they publish is merged here, or by Flink, and becomes the job's rows.
+
+use bus::{Kafka, NewTopic, Topics};
+use monitor::Step;
+use monitor::job::Config;
+use plan::{Bounds, Plan};
+use runner::bus as crossing;
+use runner::{Fed, Feed};
+use server::{Merge, Merged, Merger, Wanted};
+use stream::Output;
+
+use crate::flags::bus::{FlinkFlags, KafkaClientFlags, Merging};
+use crate::kafka;
+use crate::published::{self, Answering};
+use crate::publishing::KEPT;
+
+/// Partitions of a job's topics: each agent has one alone, and where none is free there will be more.
+const PARTITIONS: i32 = 32;
+
+/// See the module's text.
+pub struct JobBus {
+    kafka: Kafka,
+    flink: FlinkFlags,
+}
+
+impl JobBus {
+    /// Over this Kafka, and this Flink.
+    pub fn new(brokers: &str, client: &KafkaClientFlags, flink: &FlinkFlags) -> anyhow::Result<JobBus> {
+        Ok(JobBus { kafka: kafka::of(brokers, client)?, flink: flink.clone() })
+    }
+
+    fn begin(&self, wanted: &Wanted) -> anyhow::Result<Box<dyn Merge>> {
+        let there = Topics::connect(&self.kafka, kafka::PATIENCE)?;
+        let new = NewTopic {
+            partitions: PARTITIONS,
+            replication: None,
+            retention: Some(KEPT),
+            settings: crossing::settings(),
+        };
+        for topic in &wanted.topics {
+            there.create(topic, &new)?;
+        }
+        let config = config(wanted);
+        let since_ns = wanted.from.as_ref().map(|(watermark_ns, _)| {
+            let reach_ns = stream::Engine::new(&wanted.plan.dataflow, config.clone()).reach_ns();
+            watermark_ns.saturating_sub(reach_ns)
+        });
+        let bounds = Bounds { since_ns, ..Bounds::default() };
+        let answering = Answering::of_job(&self.kafka, there, (&wanted.name, &wanted.topics), bounds)?;
+        let engine = match wanted.by {
+            Merger::Embedded => Merging::Embedded,
+            Merger::Flink => Merging::Flink,
+        };
+        // A limit the agents keep to, and then it is said that all was published.
+        let mut plan = (*wanted.plan).clone();
+        plan.monitor.limit = plan::Limit::default();
+        let config = Config { stream: config, ..Config::default() };
+        let mut feed = answering.feed(&plan, &config, (engine, &self.flink))?;
+        if let Some((watermark_ns, latest_ns)) = &wanted.from {
+            feed.begin_at(*watermark_ns, latest_ns);
+        }
+        Ok(Box::new(Merges { feed, course: Course::Whole }))
+    }
+}
+
+impl server::Bus for JobBus {
+    fn topics(&self, plan: &Plan, job: &str) -> Vec<String> {
+        match plan.dataflow.pipelines.len() {
+            0 => plan.dataflow.inputs.iter().map(|input| crossing::tuples(&input.schema)).collect(),
+            pipelines => (0..pipelines).map(|pipeline| crossing::of_job(job, pipeline)).collect(),
+        }
+    }
+
+    fn check(&self, wanted: &Wanted) -> Result<(), String> {
+        if wanted.by == Merger::Embedded || wanted.plan.dataflow.pipelines.is_empty() {
+            return Ok(());
+        }
+        if self.flink.flink_gateway.is_none() {
+            return Err("this server has no Flink: serve --flink-gateway URL names one".into());
+        }
+        published::printable(&wanted.plan, &config(wanted), &wanted.topics, &self.flink)
+            .map_err(|why| format!("{why:#}"))
+    }
+
+    fn merge(&self, wanted: &Wanted) -> Result<Box<dyn Merge>, String> {
+        self.begin(wanted).map_err(|why| format!("{why:#}"))
+    }
+
+    fn forget(&self, topics: &[String]) -> Result<(), String> {
+        let there = Topics::connect(&self.kafka, kafka::PATIENCE).map_err(|why| why.to_string())?;
+        let deleted: Result<Vec<bool>, bus::Error> = topics.iter().map(|topic| there.delete(topic)).collect();
+        deleted.map(drop).map_err(|why| why.to_string())
+    }
+}
+
+/// Engines of a job are set up as its publishers' are.
+fn config(wanted: &Wanted) -> stream::Config {
+    let config = stream::Config { window_bytes_max: wanted.window_bytes_max, ..stream::Config::default() };
+    crossing::configured(&config, &wanted.plan.monitor)
+}
+
+/// What is merged for a job.
+struct Merges {
+    feed: Box<dyn Feed>,
+    course: Course,
+}
+
+/// How far it is to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Course {
+    /// As long as something comes.
+    Whole,
+    /// To the end of what there is.
+    ToTheEnd,
+}
+
+impl Merge for Merges {
+    fn next(&mut self, out: &mut Vec<Output>) -> Merged {
+        match (self.feed.next(out), self.feed.cut_short(), self.course) {
+            (Step::Going, ..) => Merged::Going,
+            (Step::Done, Some(why), _) => Merged::Failed(why),
+            (Step::Done, None, Course::ToTheEnd) => Merged::Over,
+            (Step::Done, None, Course::Whole) => Merged::Failed("merging ended by itself".into()),
+        }
+    }
+
+    fn note(&mut self) -> Option<String> {
+        let notes = self.feed.notes();
+        (!notes.is_empty()).then(|| notes.join("; "))
+    }
+
+    fn left_out(&self) -> Option<String> {
+        let Fed::Published(counts) = self.feed.fed() else { return None };
+        let late =
+            (counts.late > 0).then(|| format!("{} parts of groups came too late for Flink", counts.late));
+        let malformed =
+            (counts.malformed > 0).then(|| format!("{} records cannot be read", counts.malformed));
+        late.into_iter().chain(malformed).reduce(|one, other| format!("{one}; {other}"))
+    }
+
+    fn come_to_the_end(&mut self) -> Result<(), String> {
+        self.feed.come_to_the_end()?;
+        self.course = Course::ToTheEnd;
+        Ok(())
+    }
+}

@@ -1,0 +1,83 @@
+//! Rows come with Flink's checkpoints: where the first does not come, somebody is told. Pure: times are arguments.
+
+use std::time::{Duration, Instant};
+
+/// The first may take so long, beside ten times the time between two of them.
+const FIRST: Duration = Duration::from_secs(20);
+
+/// See the module's text.
+pub struct Checkpoints {
+    patience: Duration,
+    /// Since when there is something that a checkpoint would be told of.
+    awaited: Option<Instant>,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Awaited,
+    /// That was told.
+    Overdue,
+    Completed,
+}
+
+impl Checkpoints {
+    /// Of a job that is to make one every so often.
+    pub fn new(every: Duration) -> Checkpoints {
+        Checkpoints { patience: FIRST + 10 * every, awaited: None, stage: Stage::Awaited }
+    }
+
+    /// What is to be said. `is_completed`: whether one was; `None`: there was nothing to tell of. `tasks`: how many are at work, and how many
+    /// there are, if not all of them are.
+    pub fn look(
+        &mut self,
+        is_completed: Option<bool>,
+        tasks: Option<(u64, u64)>,
+        now: Instant,
+    ) -> Option<String> {
+        let is_completed = is_completed?;
+        let since = *self.awaited.get_or_insert(now);
+        let before = self.stage;
+        match (before, is_completed) {
+            (_, true) => self.stage = Stage::Completed,
+            (Stage::Awaited, false) if now.duration_since(since) >= self.patience => {
+                self.stage = Stage::Overdue;
+                let seconds = self.patience.as_secs();
+                let tasks =
+                    tasks.map(|(at_work, all)| format!(" ({at_work} of its {all} tasks are at work)"));
+                return Some(format!(
+                    "Flink has completed no checkpoint of the job within {seconds} s{}, and rows come with checkpoints: Flink's own \
+                     pages say what it waits for",
+                    tasks.unwrap_or_default()
+                ));
+            }
+            _ => {}
+        }
+        (before == Stage::Overdue && is_completed).then(|| "Flink has completed a checkpoint".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_is_awaited() {
+        let begun = Instant::now();
+        // What is seen each second, from the fifth on on a topic with records → what is said, and when.
+        let said = |completed_at: u64| -> Vec<(u64, String)> {
+            let mut checkpoints = Checkpoints::new(Duration::from_secs(1));
+            let seen = |s: u64| (s >= 5).then_some(s >= completed_at);
+            let look = |s: u64| {
+                let now = begun + Duration::from_secs(s);
+                Some((s, checkpoints.look(seen(s), Some((3, 8)), now)?))
+            };
+            (0..100).filter_map(look).collect()
+        };
+        assert_eq!(said(5), []);
+        assert_eq!(said(34), []);
+        let late = said(60);
+        assert_eq!(late.iter().map(|(s, _)| *s).collect::<Vec<_>>(), [35, 60]);
+        assert!(late[0].1.contains("within 30 s (3 of its 8 tasks are at work)"), "{late:?}");
+    }
+}

@@ -1,0 +1,45 @@
+//! What is left behind whom Flink merged for: jobs, and topics of what they merged.
+
+use std::sync::Arc;
+
+use bus::{Error, Topics};
+use flink::{Gateway, Machine};
+use runner::bus::merged;
+
+use crate::output;
+
+/// Ends the jobs that a crash of ours has left, and deletes what they merged.
+pub fn end(gateway: &Arc<Gateway>, machine: &Machine, there: &Topics) -> anyhow::Result<()> {
+    let found = gateway.end_left_over(machine)?;
+    for ended in &found.ended {
+        output::complain(&format!(
+            "note: ended Flink's job {}, which a netalytics that is gone had left",
+            ended.name
+        ));
+    }
+    // A job may have ended by itself behind whom it was for.
+    let gone = found.ended.iter().map(|ended| &ended.name).chain(&found.over);
+    let prefixes: Vec<String> = gone.map(|name| merged(&name.job)).collect();
+    if prefixes.is_empty() { Ok(()) } else { delete_all(there, &prefixes) }
+}
+
+/// Deletes the topics whose names begin so.
+pub fn delete_all(there: &Topics, prefixes: &[String]) -> anyhow::Result<()> {
+    let topics = there.list()?.into_keys();
+    let left: Vec<String> =
+        topics.filter(|topic| prefixes.iter().any(|prefix| topic.starts_with(prefix))).collect();
+    delete(there, &left);
+    Ok(())
+}
+
+/// Deletes topics; what cannot be deleted is told.
+pub fn delete<'t>(there: &Topics, topics: impl IntoIterator<Item = &'t String>) {
+    for topic in topics {
+        let Err(why) = there.delete(topic) else { continue };
+        output::complain(&format!("note: topic {topic} is left: {why}"));
+        if matches!(why, Error::Unreachable { .. }) {
+            // The others, too.
+            return;
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What Flink is told of a query: its statements, and where it reads and writes.
+
+use bus::tuples;
+use plan::{Bounds, Plan};
+use runner::bus::{Reach, Read, SILENCE, merged};
+use stream::cells::Origin;
+use stream::flink_sql::{self, End, From, Job, Source, Start, Unprintable};
+use stream::{Config, Engine};
+
+use crate::failure::wrong_flags;
+use crate::flags::bus::FlinkFlags;
+
+/// How long transactions may be open that nobody ends; brokers allow 15 minutes unless they are told otherwise.
+const TRANSACTION_MS: u64 = 600_000;
+/// How far apart in event time tuples of one flow may be that are joined.
+const JOIN_SPAN_MS: i64 = 300_000;
+
+/// What is to be merged.
+pub struct Wanted<'a> {
+    /// The query's plan over what was published.
+    pub plan: &'a Plan,
+    /// The engine's configuration.
+    pub config: &'a Config,
+    /// What is read.
+    pub from: From,
+    /// From where on, in milliseconds since 1970.
+    pub since_ms: Option<i64>,
+    /// Cells of panes that begin within them are taken.
+    pub bounds: Bounds,
+    /// How far.
+    pub reach: Reach,
+    /// Whoever asks by this name again deletes what was merged for it before; empty: nobody does.
+    pub name: &'a str,
+    /// The share of their traffic that the captures lack.
+    pub lost: f64,
+}
+
+/// Prints the job's statements.
+///
+/// # Errors
+/// What cannot be said in Flink SQL, all of it.
+pub fn statements(plan: &Plan, config: &Config, job: &Job) -> anyhow::Result<Vec<String>> {
+    flink_sql::print(&plan.dataflow, config, job).map_err(|refused| {
+        let line = |Unprintable { what, why }: &Unprintable| format!("\n  {what}: {why}");
+        let lines: String = refused.iter().map(line).collect();
+        wrong_flags(format!("Flink cannot merge this query as the embedded engine answers it:{lines}"))
+    })
+}
+
+/// What the job is told beside the dataflow.
+pub fn job(wanted: &Wanted<'_>, flags: &FlinkFlags, brokers: &str, name: &str) -> Job {
+    let Wanted { plan, from, since_ms, reach, .. } = wanted;
+    let topics = plan.dataflow.pipelines.len().max(1);
+    Job {
+        name: name.to_owned(),
+        from: from.clone(),
+        merged: (0..topics).map(|place| merged(&format!("{}.{place}", short(name)))).collect(),
+        brokers: flags.flink_kafka.clone().unwrap_or_else(|| brokers.to_owned()),
+        properties: flags.flink_properties.clone(),
+        group: format!("netalytics-{}", short(name)),
+        start: since_ms.map_or(Start::Latest, Start::At),
+        end: if *reach == Reach::Past { End::Bounded } else { End::Never },
+        transactions: format!("netalytics-{}", short(name)),
+        transaction_ms: TRANSACTION_MS,
+        checkpoint_ms: flags.checkpoints.unsigned_abs() / 1_000_000,
+        parallelism: flags.parallelism,
+        idle_ms: SILENCE.as_millis() as u64,
+        join_span_ms: JOIN_SPAN_MS,
+    }
+}
+
+/// The last part of a job's name.
+fn short(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
+}
+
+/// The topic of a parser or of cells, as Flink reads it.
+pub fn source(topic: &str, lateness_ns: i64) -> Source {
+    Source { topic: topic.to_owned(), lateness_ms: lateness_ns.div_euclid(1_000_000) }
+}
+
+/// The topics that a job reads.
+pub fn sources(wanted: &Wanted<'_>, engine: &Engine) -> Vec<Read> {
+    let read =
+        |source: &Source, schema, millisecond| Read { topic: source.topic.clone(), schema, millisecond };
+    match &wanted.from {
+        From::Cells(all) => {
+            let schema = |pipeline| engine.cell_table(pipeline).arrow(Origin::Sent);
+            all.iter().enumerate().map(|(pipeline, of)| read(of, schema(pipeline), 1)).collect()
+        }
+        From::Tuples(all) => {
+            let both = all.iter().zip(&wanted.plan.dataflow.inputs);
+            both.map(|(of, input)| read(of, tuples::record_schema(&input.schema), 1_000_000)).collect()
+        }
+    }
+}

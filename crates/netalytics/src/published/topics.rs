@@ -1,0 +1,134 @@
+//! Topics that answer a query: which they are, what their records are, and what those who publish there say of it.
+
+use std::collections::BTreeMap;
+
+use bus::lanes::log::{Capture, Log, Standing};
+use bus::{Topics, tuples};
+use plan::{Plan, Sample};
+use runner::bus::{self as crossing, Records};
+use stream::Engine;
+use stream::cells::Origin;
+
+use crate::failure::wrong_flags;
+use crate::flags::bus::Published;
+
+/// A topic, and what the query has of it.
+pub struct Topic {
+    pub name: String,
+    pub holds: Holds,
+    /// Partitions to which somebody publishes.
+    pub live: Vec<i32>,
+}
+
+/// By their numbers in the dataflow.
+#[derive(Clone, Copy)]
+pub enum Holds {
+    /// Tuples of an input.
+    Tuples(usize),
+    /// Cells of a pipeline.
+    Cells(usize),
+}
+
+/// The topics with the cells of all of the query's pipelines, where there are such.
+pub fn of_cells(plan: &Plan, there: &Topics, asked: Option<Published>) -> anyhow::Result<Option<Vec<Topic>>> {
+    let mut topics = Vec::new();
+    for pipeline in 0..plan.dataflow.pipelines.len() {
+        let name = crossing::cells(&plan.monitor, &plan.dataflow, pipeline);
+        match there.partitions(&name)? {
+            Some(_) => topics.push(Topic { name, holds: Holds::Cells(pipeline), live: Vec::new() }),
+            None if asked.is_some() => {
+                return Err(wrong_flags(format!(
+                    "nobody has published cells of this query: there is no topic {name}; netalytics publish with the same query \
+                     makes it"
+                )));
+            }
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(topics).filter(|topics| !topics.is_empty()))
+}
+
+/// The topics with the tuples of the query's parsers.
+pub fn of_tuples(plan: &Plan, there: &Topics) -> anyhow::Result<Vec<Topic>> {
+    let all = there.list()?;
+    let mut topics = Vec::new();
+    for (input, of) in plan.dataflow.inputs.iter().enumerate() {
+        let (name, parser) = (crossing::tuples(&of.schema), &of.schema.name);
+        if !all.contains_key(&name) {
+            let others = all.keys().filter(|topic| topic.starts_with(&format!("netalytics.{parser}.v")));
+            let others: Vec<&str> = others.map(String::as_str).collect();
+            return Err(wrong_flags(match others.is_empty() {
+                true => format!(
+                    "nobody has published {parser} here: there is no topic {name}; netalytics publish 'PARSE {parser}' makes it"
+                ),
+                false => format!(
+                    "there is no topic {name}; {} comes from another version of netalytics, which can read it",
+                    others.join(", ")
+                ),
+            }));
+        }
+        if let Some((_, family, key)) = of.schema.members().find(|(id, ..)| of.columns.contains(id)) {
+            return Err(wrong_flags(format!(
+                "published tuples of {parser} have no {family}.{key}: publish the cells of this query (netalytics publish with the same query)"
+            )));
+        }
+        topics.push(Topic { name, holds: Holds::Tuples(input), live: Vec::new() });
+    }
+    Ok(topics)
+}
+
+/// The sampling of what was published: each tuple says at what rate its flow was sampled.
+pub fn sample(asked: &Sample, log: &Log, topics: &[Topic]) -> anyhow::Result<Sample> {
+    let now_ms = log.last_ms();
+    let lanes = topics.iter().flat_map(|topic| log.of_topic(&topic.name, now_ms));
+    let is_sampled =
+        lanes.filter_map(|(known, _)| known.entry.about.get("sample")).any(|sample| sample != "all");
+    match (asked, is_sampled) {
+        (Sample::All, false) => Ok(Sample::All),
+        (Sample::All | Sample::Auto, true) => Ok(Sample::Auto),
+        _ => Err(wrong_flags(
+            "SAMPLE chooses flows by their packets: published tuples have the sampling that they were published with, and \
+             results are scaled by that",
+        )),
+    }
+}
+
+/// What reads the records of the topic of this name.
+///
+/// # Panics
+/// When a cell's column has a type without a form: a bug.
+pub fn records(topics: &[Topic], plan: &Plan, name: &str, engine: &Engine) -> Records {
+    let holds = || topics.iter().filter(|topic| topic.name == name).map(|topic| topic.holds);
+    let tuples = holds().find_map(|of| if let Holds::Tuples(input) = of { Some(input) } else { None });
+    if let Some(input) = tuples {
+        let of = &plan.dataflow.inputs[input];
+        let decoder = tuples::Decoder::new(&of.schema, |id| of.columns.contains(&id));
+        return Records::Tuples(input, Box::new(decoder));
+    }
+    let pipelines: Vec<usize> = holds()
+        .filter_map(|of| if let Holds::Cells(pipeline) = of { Some(pipeline) } else { None })
+        .collect();
+    let schema = engine.cell_table(pipelines[0]).arrow(Origin::Sent);
+    let decoder = avro::Decoder::new(&schema, |_| true).expect("cells have a form");
+    Records::Cells(pipelines, Box::new(decoder))
+}
+
+/// To which partitions somebody publishes.
+pub fn find_live(topics: &mut [Topic], log: &Log, now_ms: i64) {
+    for topic in topics {
+        let lanes = log.of_topic(&topic.name, now_ms).filter(|(_, standing)| *standing == Standing::Live);
+        topic.live = lanes.map(|(known, _)| known.entry.partition).collect();
+    }
+}
+
+/// What the captures lack of the lanes that have ended since: who still publishes has not said it yet.
+pub fn lost(log: &Log, topics: &[Topic], since_ms: i64) -> f64 {
+    let lanes = topics.iter().flat_map(|topic| log.of_topic(&topic.name, log.last_ms()));
+    let captures: BTreeMap<&str, Capture> = lanes
+        .filter(|(known, _)| known.at_ms >= since_ms)
+        .filter_map(|(known, _)| Some((known.entry.lane.as_str(), known.entry.capture?)))
+        .collect();
+    let unseen: u64 = captures.values().map(|capture| capture.unseen_bytes).sum();
+    let seen: u64 = captures.values().map(|capture| capture.seen_bytes).sum();
+    if unseen == 0 { 0.0 } else { unseen as f64 / (seen + unseen) as f64 }
+}

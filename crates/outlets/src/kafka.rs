@@ -1,0 +1,180 @@
+//! Rows as records of a topic of Kafka, a record each: the lines of `--format jsonl`, by the name of their query or job as key and header,
+//! and with an identifier that is the same when a row is sent again. What counts as sent is what brokers have acknowledged.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use bus::{BY_KEY, Error, Kafka, NewTopic, Producer, ProducerConfig, Target, Topics};
+
+use crate::address::Address;
+use crate::worker::{Fault, Message, Rows, Transport};
+
+/// The topic, where the address names none.
+pub const TOPIC: &str = "netalytics.results";
+
+/// Kafka takes no longer names of topics.
+const NAME_MAX: usize = 249;
+
+/// See the module's text.
+pub struct Brokers {
+    kafka: Kafka,
+    topic: String,
+    wanted: NewTopic,
+    /// The name of the query or job.
+    of: String,
+    run: u64,
+    client: Option<Client>,
+}
+
+/// A producer, and what it was handed over last.
+struct Client {
+    producer: Producer,
+    target: Target,
+    sent: Option<Sent>,
+}
+
+/// A message that is on its way, or was.
+struct Sent {
+    number: u64,
+    /// Records that were refused before it.
+    refused_before: u64,
+}
+
+impl Brokers {
+    /// At this address. Nothing is connected yet.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn new(address: &Address, rows: &Rows) -> Result<Brokers, String> {
+        let path = address.text("properties-file", "");
+        let text = match path {
+            "" => String::new(),
+            path => std::fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {error}"))?,
+        };
+        let kafka = Kafka::new(&address.authority(), Kafka::properties_in(&text));
+        let seconds = address.options.iter().any(|(name, _)| name == "keep");
+        let seconds = seconds.then(|| address.number("keep", 1)).transpose()?;
+        let partitions = address.number("partitions", 1)?;
+        let wanted = NewTopic {
+            partitions: i32::try_from(partitions)
+                .map_err(|_| format!("partitions={partitions} are too many"))?,
+            replication: None,
+            retention: seconds.map(Duration::from_secs),
+            settings: Vec::new(),
+        };
+        Ok(Brokers {
+            kafka: kafka.map_err(|why| why.to_string())?,
+            topic: topic(address.path.reveal())?,
+            wanted,
+            of: address.text("name", &rows.of).to_owned(),
+            run: rows.run,
+            client: None,
+        })
+    }
+
+    /// Makes the topic where it is missing, and a producer to it.
+    fn open(&self, patience: Duration) -> Result<Client, Error> {
+        let there = Topics::connect(&self.kafka, patience)?;
+        if there.partitions(&self.topic)?.is_none() {
+            there.create(&self.topic, &self.wanted)?;
+        }
+        // There is one message on its way at a time, and that bounds what waits.
+        let config = ProducerConfig { bytes_max: u64::MAX, ..ProducerConfig::default() };
+        let mut producer = Producer::new(&self.kafka, config, Arc::new(AtomicBool::new(false)))?;
+        let target = producer.target(&self.topic, BY_KEY);
+        Ok(Client { producer, target, sent: None })
+    }
+
+    /// Hands a message over, unless it was, and waits until brokers have all of it; how many of its rows they refused.
+    fn try_send(&mut self, message: &Message, patience: Duration) -> Result<u64, Error> {
+        // What was given up is not to arrive after all.
+        let is_another = |client: &Client| {
+            client.sent.as_ref().is_some_and(|sent| sent.number != message.number)
+                && client.producer.counters().in_flight > 0
+        };
+        if self.client.as_ref().is_some_and(is_another) {
+            self.client = None;
+        }
+        let mut client = match self.client.take() {
+            Some(client) => client,
+            // Whoever is not there is told of in time.
+            None => self.open(patience / 2)?,
+        };
+        let before = match client.sent {
+            Some(Sent { number, refused_before }) if number == message.number => refused_before,
+            _ => {
+                let refused_before = client.producer.counters().dropped();
+                self.hand_over(&client, message)?;
+                client.sent = Some(Sent { number: message.number, refused_before });
+                refused_before
+            }
+        };
+        let flushed = client.producer.flush(patience);
+        // What brokers have not answered yet they may answer when it is asked again; of any other failure nothing can be said.
+        if matches!(flushed, Err(Error::NotFlushed { .. })) {
+            self.client = Some(client);
+            return flushed.map(|()| 0);
+        }
+        flushed?;
+        let refused = client.producer.counters().dropped() - before;
+        client.sent = None;
+        self.client = Some(client);
+        Ok(refused)
+    }
+
+    fn hand_over(&self, client: &Client, message: &Message) -> Result<(), Error> {
+        let rows = message.body.bytes().split(|byte| *byte == b'\n').filter(|row| !row.is_empty());
+        for (place, row) in rows.enumerate() {
+            let id = format!("{:016x}-{}-{place}", self.run, message.number);
+            let headers = [("job", self.of.as_str()), ("id", &id)];
+            client.producer.send_with(client.target, Some(self.of.as_bytes()), &headers, row)?;
+        }
+        Ok(())
+    }
+}
+
+impl Transport for Brokers {
+    fn send(&mut self, message: &Message, patience: Duration) -> Result<(), Fault> {
+        match self.try_send(message, patience) {
+            Ok(0) => Ok(()),
+            Ok(refused) => {
+                let trouble = self.client.as_ref().map(|client| client.producer.trouble());
+                let why = trouble.unwrap_or_default();
+                Err(Fault::Partly(refused, format!("the brokers refused records: {why}")))
+            }
+            Err(error) => Err(Fault::Passing(error.to_string())),
+        }
+    }
+}
+
+/// The topic that a path names.
+fn topic(path: &str) -> Result<String, String> {
+    let name = path.strip_prefix('/').unwrap_or(path);
+    let is_legal = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    match name {
+        "" => Ok(TOPIC.to_owned()),
+        "." | ".." => Err(format!("{name} is no name of a topic")),
+        name if name.len() <= NAME_MAX && name.chars().all(is_legal) => Ok(name.to_owned()),
+        name => Err(format!("{name:?} is no name of a topic: letters, digits, ., _ and - make one")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn topics_have_names() {
+        for (path, expected) in [
+            ("", Some(TOPIC)),
+            ("/", Some(TOPIC)),
+            ("/shop.results-1_a", Some("shop.results-1_a")),
+            ("/..", None),
+            ("/a/b", None),
+            ("/ä", None),
+        ] {
+            assert_eq!(topic(path).ok().as_deref(), expected, "{path}");
+        }
+    }
+}

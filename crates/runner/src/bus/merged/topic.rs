@@ -1,0 +1,140 @@
+//! A topic of what another engine has merged: its rows by the panes that they are of, until all of a pane's are there.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{Array, BooleanArray, RecordBatch};
+use arrow_schema::{DataType, Field, SchemaRef};
+use arrow_select::filter::filter_record_batch;
+use plan::Dataflow;
+use stream::Engine;
+use stream::cells::{CellTable, Origin};
+use stream::flink_sql::{self, TupleColumn};
+use tuple::batch::arrow_type;
+use tuple::{Batch, FieldId, Schema};
+
+/// Where there are no windows cells are merged by panes of this length.
+const WHOLE_RUN_MS: i64 = 10_000;
+
+/// What there is of a topic.
+pub struct Topic {
+    pub holds: Holds,
+    pub part: usize,
+    pub name: String,
+    pub decoder: avro::Decoder,
+    /// Length of a pane, or of what has marks like one.
+    pub pane_ms: i64,
+    /// The columns that say where a pane begins, and of how many rows it is.
+    says: (&'static str, &'static str),
+    panes: BTreeMap<i64, Vec<RecordBatch>>,
+    /// What they take.
+    pub waiting: usize,
+    /// Whether all was read that there will be.
+    pub is_over: bool,
+    /// Panes in their order, and how many cells they have.
+    marks: VecDeque<(i64, u64)>,
+}
+
+/// What is merged.
+pub enum Holds {
+    /// Cells of this pipeline.
+    Cells(usize),
+    /// Tuples of this schema, where the result is tuples; of which fields its columns are.
+    Tuples(Arc<Schema>, Vec<Option<FieldId>>),
+}
+
+impl Topic {
+    /// With the cells of a pipeline.
+    pub fn of_cells(table: &CellTable, origin: Origin, pipeline: usize, name: &str, part: usize) -> Topic {
+        let pane_ms = table.pane_ns.map_or(WHOLE_RUN_MS, |ns| ns / 1_000_000);
+        Topic::new(Holds::Cells(pipeline), name, part, (&table.arrow(origin), pane_ms, ("et_ms", "mark")))
+    }
+
+    /// With tuples, where they are the result.
+    pub fn of_tuples(dataflow: &Dataflow, engine: &Engine, name: &str, part: usize) -> Topic {
+        let (columns, schema) = (flink_sql::tuple_columns(dataflow), engine.tuples().0.clone());
+        let arrow = |column: &TupleColumn| {
+            let data = column.field.map_or(DataType::Int64, |id| arrow_type(schema.field(id).data_type));
+            Field::new(&column.name, data, true)
+        };
+        let arrow = Arc::new(arrow_schema::Schema::new(columns.iter().map(arrow).collect::<Vec<_>>()));
+        let fields = columns.iter().map(|column| column.field).collect();
+        let says = ("_second_ms", "_mark");
+        Topic::new(Holds::Tuples(schema, fields), name, part, (&arrow, flink_sql::MARKED_MS, says))
+    }
+
+    fn new(
+        holds: Holds,
+        name: &str,
+        part: usize,
+        (schema, pane_ms, says): (&SchemaRef, i64, (&'static str, &'static str)),
+    ) -> Topic {
+        Topic {
+            holds,
+            part,
+            name: name.to_owned(),
+            decoder: avro::Decoder::new(schema, |_| true).expect("cells and tuples have a form"),
+            pane_ms,
+            says,
+            panes: BTreeMap::new(),
+            waiting: 0,
+            is_over: false,
+            marks: VecDeque::new(),
+        }
+    }
+
+    /// The first of the panes that were marked, once all of it is there, and when it begins.
+    pub fn next_whole(&mut self) -> Option<(i64, Vec<RecordBatch>)> {
+        let (et_ms, n) = *self.marks.front()?;
+        let have: usize =
+            self.panes.get(&et_ms).map_or(0, |rows| rows.iter().map(RecordBatch::num_rows).sum());
+        if (have as u64) < n {
+            return None;
+        }
+        self.marks.pop_front();
+        let rows = self.panes.remove(&et_ms).unwrap_or_default();
+        self.waiting -= rows.iter().map(RecordBatch::get_array_memory_size).sum::<usize>();
+        Some((et_ms, rows))
+    }
+
+    /// Panes that are not there as a whole.
+    pub fn missing(&self) -> usize {
+        self.marks.len().max(self.panes.len())
+    }
+
+    /// Sorts rows by their panes.
+    pub fn sort(&mut self, rows: &RecordBatch) {
+        let longs = |name: &str| rows[name].as_primitive::<Int64Type>();
+        let (times, marks) = (longs(self.says.0), longs(self.says.1));
+        let mut panes: Vec<i64> = Vec::new();
+        for row in 0..rows.num_rows() {
+            match (times.is_valid(row), marks.is_valid(row)) {
+                (true, true) => self.marks.push_back((times.value(row), marks.value(row).cast_unsigned())),
+                (true, false) if panes.last() != Some(&times.value(row)) => panes.push(times.value(row)),
+                _ => {}
+            }
+        }
+        panes.sort_unstable();
+        panes.dedup();
+        for pane in panes {
+            let is_of = |row| times.is_valid(row) && times.value(row) == pane && marks.is_null(row);
+            let chosen: BooleanArray = (0..rows.num_rows()).map(|row| Some(is_of(row))).collect();
+            let Ok(rows) = filter_record_batch(rows, &chosen) else { continue };
+            self.waiting += rows.get_array_memory_size();
+            self.panes.entry(pane).or_default().push(rows);
+        }
+    }
+}
+
+/// The tuples that rows are.
+pub fn tuples(rows: &RecordBatch, schema: &Arc<Schema>, fields: &[Option<FieldId>]) -> Batch {
+    let mut columns = vec![None; schema.fields.len()];
+    for (field, column) in fields.iter().zip(rows.columns()) {
+        if let Some(field) = field {
+            columns[usize::from(field.0)] = Some(column.clone());
+        }
+    }
+    Batch::new(schema.clone(), rows.num_rows(), columns)
+}

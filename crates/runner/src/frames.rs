@@ -1,0 +1,139 @@
+//! What a job's process says to the one that started it: how far it is, what it has counted, and at the end how it went.
+
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+
+use collect::{Frame, Part, Report, TAKEN, WAITING};
+use monitor::allowance::{Allowance, TakenBack};
+use monitor::vitals::Reading;
+use monitor::{Job, Step};
+use stream::{Loss, Stretch};
+use wire::Timestamp;
+
+use crate::summary::Summary;
+
+/// How often counters are told, where nothing else is.
+const ACCOUNT_EVERY: Duration = Duration::from_secs(1);
+/// Who deals the packets of a LIMIT hears so soon what was taken of them.
+const TAKEN_EVERY: Duration = Duration::from_millis(50);
+
+/// See the module's text.
+pub struct Frames<'w> {
+    out: &'w mut dyn Write,
+    /// What the last report said of event time, and of what packets seem to lack.
+    watermark: Timestamp,
+    loss: Loss,
+    counted: Instant,
+    /// Of a limit of packets of several processes.
+    allowance: Option<Allowance>,
+    /// What was said of it last: packets that were taken, and whether there are others that may not be.
+    taken: (u64, bool),
+    /// What went wrong with `out`; it gets nothing more then.
+    failed: Option<io::Error>,
+}
+
+impl<'w> Frames<'w> {
+    /// Says that it has started.
+    pub fn new(out: &'w mut dyn Write, allowance: Option<Allowance>) -> Frames<'w> {
+        let mut frames = Frames {
+            out,
+            watermark: Timestamp::MIN,
+            loss: Loss::default(),
+            counted: Instant::now(),
+            allowance,
+            taken: (0, false),
+            failed: None,
+        };
+        frames.say(&Frame::Started);
+        frames.flush();
+        frames
+    }
+
+    /// Whether event time is further than was said.
+    #[must_use]
+    pub fn is_behind(&self, watermark: Timestamp) -> bool {
+        watermark > self.watermark
+    }
+
+    /// Event time, and what packets seem to lack, as they are from now on.
+    pub fn come_to(&mut self, watermark: Timestamp, loss: Loss) {
+        (self.watermark, self.loss) = (watermark, loss);
+    }
+
+    /// Says what was found up to there.
+    pub fn report(&mut self, part: Part, lost: Option<Stretch>) {
+        let Frames { watermark, loss, .. } = *self;
+        let report = Report { epoch: 0, watermark, part, loss, lost, open: None };
+        self.say(&Frame::Report(report.encode()));
+    }
+
+    /// Says how much was counted, when it is time; `dropped`: records that went nowhere.
+    pub fn account(&mut self, job: &Job, step: Step, dropped: u64) {
+        let taken = self.allowance.as_ref().map(|of| (of.taken(), of.is_waited_for()));
+        let every = if taken.is_some_and(|taken| taken != self.taken) { TAKEN_EVERY } else { ACCOUNT_EVERY };
+        if self.counted.elapsed() >= every || step == Step::Done {
+            self.counted = Instant::now();
+            self.taken = taken.unwrap_or_default();
+            let mut counts = counts(&job.readings());
+            counts.extend((dropped > 0).then(|| ("dropped".to_owned(), dropped)));
+            let said = taken.map(|(n, waits)| [(TAKEN.to_owned(), n), (WAITING.to_owned(), waits.into())]);
+            counts.extend(said.into_iter().flatten());
+            self.say(&Frame::Account(counts));
+            self.flush();
+        }
+        let taken_back = self.allowance.as_ref().and_then(Allowance::taken_back);
+        if let Some(TakenBack { grant, taken }) = taken_back {
+            self.say(&Frame::TookBack { grant, taken });
+            self.flush();
+        }
+    }
+
+    /// Says how it went, and that this is all.
+    ///
+    /// # Errors
+    /// Those of the output, by now.
+    pub fn close(mut self, summary: &Summary) -> io::Result<()> {
+        self.say(&Frame::Closing { cut_short: summary.cut_short.clone(), summary: summary.json() });
+        self.flush();
+        self.failed.map_or(Ok(()), Err)
+    }
+
+    /// Whether nobody hears it any more.
+    #[must_use]
+    pub fn is_unheard(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    /// Hands on what was said.
+    pub fn flush(&mut self) {
+        if self.failed.is_none() {
+            self.failed = self.out.flush().err();
+        }
+    }
+
+    fn say(&mut self, frame: &Frame) {
+        if self.failed.is_none() {
+            self.failed = frame.write(self.out).err();
+        }
+    }
+}
+
+/// The share of flows that is looked at, in millionths: of the worker that looks at the fewest.
+fn sample_ppm(readings: &[Reading]) -> u64 {
+    let least = readings.iter().map(|reading| reading.sample_rate).fold(1.0, f64::min);
+    (least * 1e6).round() as u64
+}
+
+/// The workers' counters, all together.
+fn counts(readings: &[Reading]) -> Vec<(String, u64)> {
+    let sum = |name: &str, of: fn(&Reading) -> u64| (name.to_owned(), readings.iter().map(of).sum());
+    vec![
+        sum("packets", |reading| reading.packets),
+        sum("bytes", |reading| reading.bytes),
+        sum("tuples", |reading| reading.tuples),
+        sum("flows", |reading| reading.flows),
+        sum("gaps", |reading| reading.gaps),
+        sum("lost", |reading| reading.lost),
+        ("sample_ppm".to_owned(), sample_ppm(readings)),
+    ]
+}

@@ -1,0 +1,132 @@
+//! Jobs whose agents publish what they find: rows that were merged of it become the job's, once the agents have said here that they are as
+//! far. One that is not after a while is missing in them, as in those of other jobs.
+
+use std::time::Duration;
+
+use collect::{State, TakeRows};
+use plan::Plan;
+use stream::Output;
+
+use super::reading::{self, Reading, Said};
+use super::thread::Core;
+use super::windows::Released;
+use super::work::{Results, Work};
+use crate::bus::Wanted;
+use crate::fleet::{Order, Refused};
+use crate::job::{End as JobEnd, JobId};
+
+impl Core {
+    /// What is to be merged of a job, if its agents publish. `from`: how far its rows have been published.
+    pub fn wanted(
+        &self,
+        order: &Order,
+        from: Option<(i64, Vec<Option<i64>>)>,
+    ) -> Result<Option<Wanted>, Refused> {
+        let Some(by) = order.merged_by else { return Ok(None) };
+        let Some((bus, _)) = &self.bus else {
+            return Err(Refused::Unable("this server has no bus: serve --kafka HOST:PORT names one".into()));
+        };
+        if planner::both_taps(&order.plan).is_ok_and(|both| both.is_some()) {
+            return Err(Refused::Unable(
+                "both taps of a connection (tap.…) are joined at the server: leave the bus out".into(),
+            ));
+        }
+        let name = format!("{:016x}-{}", self.identity, order.id);
+        let wanted = Wanted {
+            topics: bus.topics(&order.plan, &name),
+            name,
+            plan: order.plan.clone(),
+            by,
+            from,
+            window_bytes_max: self.settings.window_bytes_max,
+        };
+        bus.check(&wanted).map_err(Refused::Unable)?;
+        Ok(Some(wanted))
+    }
+
+    /// Begins to read what the agents of a job publish. Of tuples nothing is: they are on the bus for whoever asks.
+    pub fn begin_reading(&mut self, job: JobId, wanted: Option<Wanted>) {
+        let is_merged = |plan: &Plan| !plan.dataflow.pipelines.is_empty();
+        let wanted = wanted.filter(|wanted| is_merged(&wanted.plan));
+        let (Some(wanted), Some((bus, events)), Some(work)) = (wanted, &self.bus, self.works.get_mut(&job))
+        else {
+            return;
+        };
+        work.reading = Some(Reading::begin(job, bus.clone(), wanted, events.clone()));
+    }
+
+    /// Whoever reads has something to say.
+    pub fn hear_merged(&mut self, job: JobId, said: Said) {
+        let Some(reading) = self.works.get_mut(&job).and_then(|work| work.reading.as_mut()) else { return };
+        match said {
+            Said::Rows(handed) => {
+                reading.handed = Some(handed);
+                self.settle_merged(job);
+            }
+            Said::Trouble(why) => {
+                reading.trouble = why;
+                self.tell(job);
+            }
+            Said::Over => {
+                reading.is_over = true;
+                self.end_jobs();
+            }
+        }
+    }
+}
+
+impl Core {
+    /// Rows that were handed over are kept, where all agents that are at work have come as far, or were waited for.
+    pub fn settle_merged(&mut self, job: JobId) {
+        let patience = Duration::from_nanos(self.settings.first_report_ns);
+        let Some(work) = self.works.get_mut(&job) else { return };
+        let Some(handed) = work.reading.as_ref().and_then(|reading| reading.handed.as_ref()) else { return };
+        if !handed.rows.is_empty() {
+            if handed.age() < patience && !work.have_come(&handed.rows) {
+                return;
+            }
+            work.take_merged();
+        }
+        if self.publish(job)
+            && let Some(reading) = self.works.get_mut(&job).and_then(|work| work.reading.as_mut())
+        {
+            reading.kept();
+        }
+    }
+
+    /// Whether all is read that the agents of a job have published; what they have is there. `end`: hears what went wrong with it.
+    pub fn is_read(&mut self, job: JobId, end: &mut JobEnd) -> bool {
+        let Some(reading) = self.works.get(&job).and_then(|work| work.reading.as_ref()) else { return true };
+        reading.come_to_the_end();
+        if let (true, Some(trouble)) = (reading.is_over, &reading.trouble) {
+            end.why = format!("{}; {trouble}", end.why);
+        }
+        reading.is_over
+    }
+}
+
+impl Work {
+    /// Whether all lanes that are at work have come as far as these rows.
+    fn have_come(&self, rows: &[Output]) -> bool {
+        let Results::Windows(windows) = &self.results else { return true };
+        let lateness = windows.collector.engine().lateness_ns();
+        let over =
+            |output: &Output| reading::end(output).saturating_add(lateness[output.pipeline.unwrap_or(0)]);
+        let needed = rows.iter().map(over).max().unwrap_or(i64::MIN);
+        let lanes = windows.collector.lanes();
+        lanes.states().all(|(id, state)| state != State::Active || lanes.told(id).0.0 >= needed)
+    }
+
+    /// Rows that were handed over are the job's from now on.
+    fn take_merged(&mut self) {
+        let Results::Windows(windows) = &self.results else { return };
+        let Some(handed) = self.reading.as_mut().and_then(|reading| reading.handed.as_mut()) else { return };
+        let mut released = Released::default();
+        for output in std::mem::take(&mut handed.rows) {
+            let come = output.watermark_ns.min(i64::MAX - 1);
+            self.progress.watermark_ns = self.progress.watermark_ns.max(come);
+            released.take(output, windows.collector.lanes());
+        }
+        self.release(released);
+    }
+}

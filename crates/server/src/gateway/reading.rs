@@ -1,0 +1,244 @@
+//! A job whose agents publish what they find: a thread of its own has that merged, and hands over the rows of windows that are over. It
+//! waits for each handful until that is kept, so that what is merged again after a failure, or by the next life of the server, is
+//! what is missing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender, SyncSender};
+use std::time::{Duration, Instant};
+
+use stream::Output;
+
+use super::Event;
+use crate::bus::{Bus, Merge, Merged, Wanted};
+use crate::job::JobId;
+
+/// Between two tries to have it merged.
+const PAUSE: Duration = Duration::from_secs(2);
+/// Between two looks at whether to stop.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How long the last of a job may take to be merged.
+const LAST: Duration = Duration::from_secs(300);
+
+/// What is wanted of the thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Wish {
+    GoOn,
+    /// All has been published.
+    ComeToTheEnd,
+    /// Nobody wants it any more.
+    Leave,
+}
+
+/// Rows that the thread hands over.
+pub struct Handed {
+    pub rows: Vec<Output>,
+    /// Since when they wait.
+    since: Instant,
+    /// Told when they are kept.
+    kept: SyncSender<()>,
+}
+
+/// What the thread says.
+pub enum Said {
+    /// Rows of windows that are over.
+    Rows(Handed),
+    /// What is amiss; `None`: nothing any more.
+    Trouble(Option<String>),
+    /// That was all.
+    Over,
+}
+
+/// The thread, as the gateway has it.
+pub struct Reading {
+    wish: Arc<AtomicU8>,
+    /// What is not kept yet.
+    pub handed: Option<Handed>,
+    pub trouble: Option<String>,
+    pub is_over: bool,
+}
+
+impl Reading {
+    /// Begins. What the thread says comes as events. Where the system gives no more threads it is over at once.
+    pub fn begin(job: JobId, bus: Arc<dyn Bus>, wanted: Wanted, events: Sender<Event>) -> Reading {
+        let wish = Arc::new(AtomicU8::new(Wish::GoOn as u8));
+        let mut work = Work { job, bus, wanted, events, wish: wish.clone(), last: None, told: None };
+        let work = move || work.run().unwrap_or(());
+        let thread = std::thread::Builder::new().name(format!("job {job}")).spawn(work);
+        let trouble = thread.err().map(|why| format!("what its agents publish is not merged: {why}"));
+        Reading { wish, handed: None, is_over: trouble.is_some(), trouble }
+    }
+
+    /// All agents have published what they had.
+    pub fn come_to_the_end(&self) {
+        self.wish.fetch_max(Wish::ComeToTheEnd as u8, Ordering::Relaxed);
+    }
+
+    /// What was handed over is kept.
+    pub fn kept(&mut self) {
+        if let Some(handed) = self.handed.take() {
+            let _ = handed.kept.send(());
+        }
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.wish.store(Wish::Leave as u8, Ordering::Relaxed);
+    }
+}
+
+impl Handed {
+    /// For how long they wait.
+    pub fn age(&self) -> Duration {
+        self.since.elapsed()
+    }
+}
+
+/// The thread's own.
+struct Work {
+    job: JobId,
+    bus: Arc<dyn Bus>,
+    wanted: Wanted,
+    events: Sender<Event>,
+    wish: Arc<AtomicU8>,
+    /// Until when the last may come.
+    last: Option<Instant>,
+    /// What is amiss, as that was told last.
+    told: Option<String>,
+}
+
+/// Nobody wants it any more.
+struct Left;
+
+impl Work {
+    fn run(&mut self) -> Result<(), Left> {
+        loop {
+            let why = match self.bus.merge(&self.wanted) {
+                Ok(merge) => {
+                    self.tell(None)?;
+                    self.merge(merge)?
+                }
+                Err(why) => Some(why),
+            };
+            let Some(why) = why else { break };
+            self.tell(Some(why))?;
+            if self.is_late() {
+                break;
+            }
+            self.pause(PAUSE)?;
+        }
+        if let Err(why) = self.bus.forget(&self.wanted.topics) {
+            tracing::warn!("topics of job {} are left: {why}", self.job);
+        }
+        self.say(Said::Over)
+    }
+
+    /// Until it is over; else why it cannot go on.
+    fn merge(&mut self, mut merge: Box<dyn Merge>) -> Result<Option<String>, Left> {
+        let mut is_ending = false;
+        loop {
+            if self.wish()? == Wish::ComeToTheEnd && !is_ending {
+                match merge.come_to_the_end() {
+                    Ok(()) => is_ending = true,
+                    Err(why) => self.tell(Some(why))?,
+                }
+            }
+            let mut rows = Vec::new();
+            let merged = merge.next(&mut rows);
+            if let Merged::Failed(why) = merged {
+                return Ok(Some(why));
+            }
+            if let Some(note) = merge.note() {
+                self.tell(Some(note))?;
+            }
+            if !rows.is_empty() {
+                self.hand_over(rows)?;
+                // What was amiss is over.
+                self.tell(merge.left_out())?;
+            }
+            match merged {
+                Merged::Over => {
+                    self.tell(merge.left_out())?;
+                    return Ok(None);
+                }
+                _ if self.is_late() => {
+                    return Ok(Some("what was published last could not be merged in time".into()));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// What the gateway wants.
+    fn wish(&self) -> Result<Wish, Left> {
+        match self.wish.load(Ordering::Relaxed) {
+            n if n == Wish::GoOn as u8 => Ok(Wish::GoOn),
+            n if n == Wish::ComeToTheEnd as u8 => Ok(Wish::ComeToTheEnd),
+            _ => Err(Left),
+        }
+    }
+
+    /// Whether all has been published, and that long ago.
+    fn is_late(&mut self) -> bool {
+        if self.last.is_none() && self.wish().is_ok_and(|wish| wish == Wish::ComeToTheEnd) {
+            self.last = Some(Instant::now() + LAST);
+        }
+        self.last.is_some_and(|last| Instant::now() >= last)
+    }
+
+    /// Says what is amiss, if that is news.
+    fn tell(&mut self, trouble: Option<String>) -> Result<(), Left> {
+        if self.told == trouble {
+            return Ok(());
+        }
+        self.told.clone_from(&trouble);
+        self.say(Said::Trouble(trouble))
+    }
+
+    fn say(&self, said: Said) -> Result<(), Left> {
+        self.events.send(Event::Merged(self.job, said)).map_err(|_| Left)
+    }
+
+    /// Waits until it is kept.
+    fn hand_over(&mut self, rows: Vec<Output>) -> Result<(), Left> {
+        let come = rows.iter().map(|output| output.watermark_ns).max().unwrap_or(i64::MIN);
+        let pipelines = self.wanted.plan.dataflow.pipelines.len();
+        let (at, latest) = self.wanted.from.get_or_insert_with(|| (i64::MIN, vec![None; pipelines]));
+        *at = (*at).max(come);
+        for (known, start) in rows.iter().filter_map(|output| Some((output.pipeline?, start(output)?))) {
+            latest[known] = latest[known].max(Some(start));
+        }
+        let (kept, is_kept) = mpsc::sync_channel(1);
+        self.say(Said::Rows(Handed { rows, since: Instant::now(), kept }))?;
+        loop {
+            match is_kept.recv_timeout(LOOK_EVERY) {
+                Ok(()) => return Ok(()),
+                Err(RecvTimeoutError::Timeout) => drop(self.wish()?),
+                Err(RecvTimeoutError::Disconnected) => return Err(Left),
+            }
+        }
+    }
+
+    fn pause(&self, wait: Duration) -> Result<(), Left> {
+        let until = Instant::now() + wait;
+        while Instant::now() < until {
+            self.wish()?;
+            std::thread::sleep(LOOK_EVERY);
+        }
+        Ok(())
+    }
+}
+
+/// The start of the last window in these rows.
+pub fn start(output: &Output) -> Option<i64> {
+    let starts = output.batch.schema().find("window_start")?;
+    output.batch.i64(starts).iter().flatten().max()
+}
+
+/// The end of the last window in these rows; the end of time where there are none.
+pub fn end(output: &Output) -> i64 {
+    let ends = output.batch.schema().find("window_end");
+    ends.and_then(|id| output.batch.i64(id).iter().flatten().max()).unwrap_or(i64::MAX)
+}
