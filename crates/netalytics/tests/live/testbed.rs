@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use planner::topology::Site;
 use serde_json::Value;
 use tempfile::TempDir;
 use testkit::programs::wait_for;
@@ -134,8 +135,10 @@ fn a_bed_stands_and_goes_also_when_its_building_is_killed() {
     let heard = bed.bytes_of("spare2");
     assert!(heard < 100_000, "{heard} bytes, of some pings and of what is asked of all");
     let network = fs::read_to_string(bed.path("network.toml")).expect("a network");
-    let tables = |of: &str| network.matches(&format!("[[{of}]]")).count();
-    assert_eq!((tables("switch"), tables("host"), tables("link")), (5, 10, 6));
+    let site = Site::parse(&network).unwrap_or_else(|why| panic!("{why:?}\n{network}"));
+    assert_eq!((site.switches.len(), site.hosts.len(), site.links.len()), (5, 10, 6));
+    let racks = site.network().expect("a network").racks();
+    assert_eq!(racks, 3);
     bed.run(&["down"], &[]);
     assert_eq!(bed.namespaces(), Vec::<String>::new());
 }
