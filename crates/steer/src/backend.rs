@@ -38,7 +38,7 @@ pub trait Backend {
     /// See [`Failed`].
     fn keep_floods_from(&mut self, port: u32) -> Result<(), Failed>;
 
-    /// Makes a mirror of ports.
+    /// Makes a mirror of ports. Floods are to be kept from its output first: before and after, it is a port like others.
     ///
     /// # Errors
     /// See [`Failed`].

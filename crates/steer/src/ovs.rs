@@ -51,6 +51,16 @@ impl OpenVSwitch {
         tool::run("ovs-appctl", &arguments, ("OVS_RUNDIR", &self.run), "", PATIENCE)
     }
 
+    /// Waits until packets are treated as the rules say now: what the datapath remembers of flows that are running is older.
+    fn settle(&self) -> Result<(), Failed> {
+        self.appctl(&["revalidator/wait"]).map(drop)
+    }
+
+    /// Has the datapath ask anew what to do with each flow: a flow that is running is copied to a mirror that is gone otherwise.
+    fn forget(&self) -> Result<(), Failed> {
+        self.appctl(&["revalidator/purge"]).map(drop)
+    }
+
     /// Rows of a table, each with these columns.
     fn rows(&self, table: &str, columns: &[&str]) -> Result<Vec<Vec<Value>>, Failed> {
         let columns = format!("--columns={}", columns.join(","));
@@ -89,7 +99,8 @@ impl Backend for OpenVSwitch {
             return Ok(());
         }
         let lines: String = operations.iter().map(|operation| format!("{operation}\n")).collect();
-        self.ofctl("OpenFlow13", &["--bundle", "add-flows"], &["-"], &lines).map(drop)
+        self.ofctl("OpenFlow13", &["--bundle", "add-flows"], &["-"], &lines)?;
+        self.settle()
     }
 
     fn trace(&mut self, packet: &Packet) -> Result<Option<Vec<Out>>, Failed> {
@@ -102,7 +113,8 @@ impl Backend for OpenVSwitch {
     }
 
     fn add_mirror(&mut self, mirror: &PortMirror) -> Result<(), Failed> {
-        self.vsctl(mirror.create()).map(drop)
+        self.vsctl(mirror.create())?;
+        self.forget()
     }
 
     fn remove_mirror(&mut self, name: &str) -> Result<(), Failed> {
@@ -110,7 +122,7 @@ impl Backend for OpenVSwitch {
         if there.iter().any(|row| row.first().and_then(Value::as_str) == Some(name)) {
             self.vsctl(ovsdb::remove(&self.bridge, name))?;
         }
-        Ok(())
+        self.forget()
     }
 }
 

@@ -73,7 +73,7 @@ impl Bed {
 
     fn build(&mut self, rules: &[&str]) -> Result<(), String> {
         let switch = self.ns("s");
-        ip(&format!("netns add {switch}"))?;
+        namespace(&switch)?;
         ip(&format!("-n {switch} link set lo up"))?;
         self._daemons = daemons(&switch, &self.folder)?;
         self.vsctl(&format!(
@@ -89,24 +89,7 @@ impl Bed {
 
     fn host(&self, port: u32) -> Result<(), String> {
         let (switch, ns) = (self.ns("s"), self.ns(&port.to_string()));
-        ip(&format!("netns add {ns}"))?;
-        // Nobody speaks on its own, of IPv6.
-        run(Command::new("ip").args([
-            "netns",
-            "exec",
-            &ns,
-            "sysctl",
-            "-qw",
-            "net.ipv6.conf.all.disable_ipv6=1",
-        ]))?;
-        run(Command::new("ip").args([
-            "netns",
-            "exec",
-            &ns,
-            "sysctl",
-            "-qw",
-            "net.ipv6.conf.default.disable_ipv6=1",
-        ]))?;
+        namespace(&ns)?;
         ip(&format!("-n {switch} link add v{port} type veth peer name e0 netns {ns}"))?;
         ip(&format!("-n {switch} link set v{port} up"))?;
         ip(&format!("-n {ns} link set lo up"))?;
@@ -155,7 +138,9 @@ impl Bed {
     pub fn capture(&self, host: u32, filter: &str) -> Capture {
         let file = self.folder.join(format!("{host}-{}.pcap", self.captures()));
         let mut command = self.within(host, "tcpdump");
-        command.args(["-i", "e0", "-U", "--immediate-mode", "-n", "-s", "0", "-w"]).arg(&file).arg(filter);
+        // With room for short frames only, and many: of the longest that there could be few would have any.
+        command.args(["-i", "e0", "-U", "--immediate-mode", "-n", "-s", "2048", "-B", "16384", "-w"]);
+        command.arg(&file).arg(filter);
         Capture::start(command, file)
     }
 
@@ -246,6 +231,16 @@ impl Capture {
     pub fn end(mut self) {
         self.tcpdump.kill();
     }
+}
+
+/// A namespace in which nobody speaks on its own, of IPv6.
+pub fn namespace(name: &str) -> Result<(), String> {
+    ip(&format!("netns add {name}"))?;
+    for which in ["all", "default"] {
+        let setting = format!("net.ipv6.conf.{which}.disable_ipv6=1");
+        run(Command::new("ip").args(["netns", "exec", name, "sysctl", "-qw", &setting]))?;
+    }
+    Ok(())
 }
 
 /// The frames of a file that may still grow.

@@ -4,7 +4,7 @@ use mirror::{Mode, Part};
 use steer::{Wish, install, remove};
 use testkit::programs::wait_for;
 
-use crate::bed::{Bed, ip, run};
+use crate::bed::{Bed, ip, namespace, run};
 use crate::packets::{SERVER, SERVES, ask, copy, cut, serve};
 
 /// The monitor's network, and what stands before each copy: outer Ethernet, IPv4, and UDP with VXLAN, or GRE.
@@ -49,8 +49,8 @@ fn copies_go_through_tunnels() {
 /// A bridge with the switch's own address, and a host behind it.
 fn underlay(bed: &Bed) {
     let (switch, far) = (bed.ns("s"), bed.ns(&FAR.to_string()));
+    namespace(&far).expect("it does");
     for words in [
-        format!("netns add {far}"),
         format!("-n {switch} link add u0 mtu 2000 type veth peer name e0 netns {far}"),
         format!("-n {switch} link set u0 up"),
         format!("-n {far} link set e0 mtu 2000 up"),
