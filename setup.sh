@@ -4,6 +4,7 @@
 #   build    what compiling and using netalytics needs: C and C++ compilers and make (zstd, librdkafka), libpcap (capture
 #            filters), OpenSSL (Kafka over TLS)
 #   test     what the tests start and ask besides: servers, clients, readers of Parquet, Java and Maven (Kafka)
+#   bed      what deploy/testbed.sh builds a network of; a part of test
 #   dpdk     what the feature of that name needs
 #   package  what packaging/ needs to build packages and to try them
 #
@@ -31,11 +32,15 @@ build() {
 # What the live tests start in namespaces of their own. Debian may start the services as well when it installs them.
 # Readers of Parquet go into a virtual environment.
 test_() {
-  want ip:iproute2 nginx:nginx-light mariadbd:mariadb-server mariadb:mariadb-client memcached:memcached redis-server:redis-server \
-    prometheus:prometheus prometheus-alertmanager:prometheus-alertmanager curl:curl wrk:wrk tcpdump:tcpdump python3:python3 setcap:libcap2-bin ping:iputils-ping \
+  bed
+  want mariadb:mariadb-client redis-server:redis-server prometheus:prometheus prometheus-alertmanager:prometheus-alertmanager wrk:wrk tcpdump:tcpdump setcap:libcap2-bin \
     openssl:openssl faketime:faketime socat:socat pgrep:procps java:openjdk-17-jre-headless mvn:maven
   python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
   python3 -c 'import pip' 2>/dev/null || missing+=(python3-pip)
+}
+
+bed() {
+  want ip:iproute2 ethtool:ethtool ovs-vswitchd:openvswitch-switch nginx:nginx-light mariadbd:mariadb-server memcached:memcached python3:python3 curl:curl ping:iputils-ping
 }
 
 dpdk() { pkg-config --exists libdpdk 2>/dev/null || missing+=(libdpdk-dev pkg-config); }
@@ -50,9 +55,10 @@ for part in "$@"; do
   case $part in
     build) build ;;
     test) test_ ;;
+    bed) bed ;;
     dpdk) dpdk ;;
     package) package ;;
-    *) echo "setup: there is no part '$part'; there are: build, test, dpdk, package" >&2; exit 2 ;;
+    *) echo "setup: there is no part '$part'; there are: build, test, bed, dpdk, package" >&2; exit 2 ;;
   esac
 done
 if [ ${#missing[@]} -gt 0 ]; then

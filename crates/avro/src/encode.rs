@@ -39,7 +39,7 @@ impl Records {
     }
 
     /// One after another.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> + Clone {
         self.ranges().map(|range| &self.bytes[range])
     }
 
@@ -49,7 +49,7 @@ impl Records {
         self.ends.clear();
     }
 
-    fn ranges(&self) -> impl ExactSizeIterator<Item = Range<usize>> {
+    fn ranges(&self) -> impl ExactSizeIterator<Item = Range<usize>> + Clone {
         (0..self.ends.len()).map(|i| if i == 0 { 0 } else { self.ends[i - 1] }..self.ends[i])
     }
 }

@@ -27,4 +27,5 @@ pub mod query_served;
 pub mod record;
 pub mod remote;
 pub mod serve;
+pub mod simulate;
 pub mod work;

@@ -16,6 +16,7 @@ pub mod overview;
 pub mod query;
 pub mod remote;
 pub mod service;
+pub mod simulate;
 pub mod words;
 mod zone;
 
@@ -143,6 +144,9 @@ pub enum Verb {
     /// List the alerts of a server; make and remove rules, silence alerts, test receivers
     #[command(after_help = help::ALERTS_EXAMPLES, args_conflicts_with_subcommands = true)]
     Alerts(alerts::AlertsFlags),
+
+    /// Study on drawn networks what a decision costs: where monitors go
+    Simulate(simulate::SimulateFlags),
 
     /// Print a completion script for a shell
     #[command(after_help = help::COMPLETIONS_EXAMPLES)]

@@ -39,6 +39,7 @@ mod redaction;
 mod replaying;
 mod served;
 mod signals;
+mod simulating;
 mod stats;
 mod summary_file;
 mod two_taps;
@@ -84,6 +85,7 @@ fn run(cli: Cli) -> ExitCode {
         Some(Verb::Agents(flags)) => commands::jobs::agents(&flags),
         Some(Verb::Tokens(flags)) => commands::access::tokens(&flags),
         Some(Verb::Audit(flags)) => commands::access::audit(&flags),
+        Some(Verb::Simulate(flags)) => commands::simulate::simulate(&flags, cli.quiet),
         Some(Verb::Alerts(flags)) => commands::alerts::alerts(&flags),
         Some(Verb::Complete { what, text }) => commands::complete::complete(what, &text),
         Some(Verb::Completions { shell }) => commands::completions::print(shell),

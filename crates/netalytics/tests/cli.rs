@@ -22,6 +22,8 @@ mod resilience;
 mod security;
 #[path = "cli/service.rs"]
 mod service;
+#[path = "cli/simulate.rs"]
+mod simulate;
 #[path = "cli/upgrade.rs"]
 mod upgrade;
 

@@ -1,5 +1,6 @@
 //! From a checked query to a plan: [`lower`] decides what monitors do and what the dataflow is, [`explain`] says it in
-//! words. Pure: no clock, no file, no network.
+//! words. Beside it, where in a network things go: [`topology`] is the network, [`placement`] puts monitors and engines on its
+//! hosts, [`simulate`] studies how well. Pure: no clock, no file, no network.
 
 #![forbid(unsafe_code)]
 
@@ -9,9 +10,13 @@ mod explain;
 mod folded;
 mod lower;
 mod period;
+pub mod placement;
+mod random;
 mod recorded;
+pub mod simulate;
 #[cfg(test)]
 mod tests;
+pub mod topology;
 mod words;
 
 pub use both_taps::{BothTaps, both_taps};
@@ -20,4 +25,5 @@ pub use explain::explain;
 pub use folded::compared_folded;
 pub use lower::{add_columns, add_origin, give_tuples, give_tuples_of_each, leave_out, lower};
 pub use period::{explain_period, within};
+pub use random::Random;
 pub use recorded::recorded;

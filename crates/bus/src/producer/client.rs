@@ -1,7 +1,7 @@
 //! librdkafka's producer: how it is set up, and what it calls back with.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, RwLock};
+use std::sync::{Arc, OnceLock};
 
 use rdkafka::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
@@ -10,7 +10,7 @@ use rdkafka::message::{DeliveryResult, Message};
 use rdkafka::producer::{ProducerContext, ThreadedProducer};
 
 use super::config::{Compression, Counters, ProducerConfig, RECORD_BYTES_MAX};
-use super::in_flight::{Memory, Queue};
+use super::in_flight::{Memory, Queue, Settled};
 
 use crate::kafka::Trouble;
 use crate::{Error, Kafka};
@@ -56,10 +56,8 @@ pub struct Told {
     dropped_refused: AtomicU64,
     records: AtomicU64,
     bytes: AtomicU64,
-    acknowledged: AtomicU64,
-    acknowledged_bytes: AtomicU64,
+    acknowledged: Settled,
     wire_bytes: AtomicU64,
-    queues: RwLock<Vec<Arc<Queue>>>,
     /// A topic that is there no more.
     gone: OnceLock<String>,
 }
@@ -71,13 +69,9 @@ struct Statistics {
 }
 
 impl Told {
-    pub fn add(&self, queue: Arc<Queue>) {
-        self.queues.write().unwrap_or_else(|e| e.into_inner()).push(queue);
-    }
-
-    /// A record was taken over.
-    pub fn taken(&self, bytes: usize) {
-        self.records.fetch_add(1, Ordering::Relaxed);
+    /// Records were taken over, of so many bytes together.
+    pub fn taken(&self, records: usize, bytes: usize) {
+        self.records.fetch_add(records as u64, Ordering::Relaxed);
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
@@ -100,8 +94,8 @@ impl Told {
         Counters {
             records: read(&self.records),
             bytes: read(&self.bytes),
-            acknowledged: read(&self.acknowledged),
-            acknowledged_bytes: read(&self.acknowledged_bytes),
+            acknowledged: read(&self.acknowledged.records),
+            acknowledged_bytes: read(&self.acknowledged.bytes),
             wire_bytes: read(&self.wire_bytes),
             dropped_full: read(&self.dropped_full),
             dropped_too_large: read(&self.dropped_too_large),
@@ -141,27 +135,25 @@ impl ClientContext for Told {
 }
 
 impl ProducerContext for Told {
-    /// The target's number.
-    type DeliveryOpaque = usize;
+    type DeliveryOpaque = Arc<Queue>;
 
-    fn delivery(&self, result: &DeliveryResult<'_>, target: usize) {
+    /// Called by the client's one thread, record by record in their order.
+    fn delivery(&self, result: &DeliveryResult<'_>, queue: Arc<Queue>) {
         let message = match result {
             Ok(message) | Err((_, message)) => message,
         };
         let bytes = message.payload_len() + message.key_len();
-        let queue = self.queues.read().unwrap_or_else(|e| e.into_inner()).get(target).cloned();
         match result {
             Ok(message) => {
                 // Brokers that make topics by themselves make one anew that was deleted.
-                if queue.as_ref().is_some_and(|queue| !queue.written(message.offset())) {
+                if !queue.written(message.offset()) {
                     self.gone.get_or_init(|| message.topic().to_owned());
                 }
-                self.acknowledged.fetch_add(1, Ordering::Relaxed);
-                self.acknowledged_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+                self.acknowledged.add(bytes as u64);
             }
             Err((error, message)) => self.refuse(error, message.topic()),
         }
-        self.memory.release(bytes);
-        queue.iter().for_each(|queue| queue.settle());
+        self.memory.release(1, bytes);
+        queue.settle();
     }
 }

@@ -14,27 +14,44 @@ const GRAIN: Duration = Duration::from_millis(10);
 /// No more times are kept than this, however long brokers are away.
 const MARKS_MAX: usize = 1024;
 
+/// What became of records, as the thread counts that takes acknowledgments: on a line of the cache of its own, as another thread hands over.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct Settled {
+    pub records: AtomicU64,
+    pub bytes: AtomicU64,
+}
+
+impl Settled {
+    /// One more.
+    pub fn add(&self, bytes: u64) {
+        self.records.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
 /// Memory of records that wait, of all targets.
 #[derive(Debug, Default)]
+#[repr(align(128))]
 pub struct Memory {
     bytes: AtomicU64,
 }
 
 impl Memory {
-    /// Makes room for a record where `bytes_max` allows it. One that is alone finds room always.
-    pub fn reserve(&self, payload: usize, bytes_max: u64) -> bool {
-        let bytes = payload as u64 + OVERHEAD;
+    /// Makes room for records of so many bytes together where `bytes_max` allows it. One that is alone finds room always.
+    pub fn reserve(&self, records: usize, payload: usize, bytes_max: u64) -> bool {
+        let bytes = payload as u64 + records as u64 * OVERHEAD;
         let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        let fits = before == 0 || before + bytes <= bytes_max;
+        let fits = (before == 0 && records == 1) || before + bytes <= bytes_max;
         if !fits {
             self.bytes.fetch_sub(bytes, Ordering::Relaxed);
         }
         fits
     }
 
-    /// The record is acknowledged, or given up.
-    pub fn release(&self, payload: usize) {
-        self.bytes.fetch_sub(payload as u64 + OVERHEAD, Ordering::Relaxed);
+    /// Records are acknowledged, or given up.
+    pub fn release(&self, records: usize, payload: usize) {
+        self.bytes.fetch_sub(payload as u64 + records as u64 * OVERHEAD, Ordering::Relaxed);
     }
 
     /// What waits takes.
@@ -43,27 +60,34 @@ impl Memory {
     }
 }
 
-/// One partition's records, which are acknowledged in the order in which they were handed over.
+/// One target's records, which are acknowledged in the order in which they were handed over.
 #[derive(Debug, Default)]
 pub struct Queue {
-    settled: AtomicU64,
-    /// The offset behind the last record that was acknowledged; 0: none was.
-    end: AtomicI64,
+    /// They go to several partitions, by their keys: their offsets say nothing.
+    by_key: bool,
     handed: Mutex<Handed>,
+    acknowledged: Acknowledged,
 }
 
 #[derive(Debug, Default)]
-struct Handed {
-    count: u64,
-    /// From which record on they were handed over at this time or later.
-    marks: VecDeque<(u64, Duration)>,
+#[repr(align(128))]
+struct Acknowledged {
+    /// Records acknowledged, or given up.
+    count: AtomicU64,
+    /// The offset behind the last record that was acknowledged; 0: none was.
+    end: AtomicI64,
 }
 
 impl Queue {
-    /// A record is handed over.
-    pub fn hand_over(&self, now: Duration) {
+    /// Of one partition, or of those that records' keys say.
+    pub fn new(by_key: bool) -> Queue {
+        Queue { by_key, ..Queue::default() }
+    }
+
+    /// So many records are handed over.
+    pub fn hand_over(&self, records: usize, now: Duration) {
         let mut handed = self.handed.lock().unwrap_or_else(|e| e.into_inner());
-        let settled = self.settled.load(Ordering::Relaxed);
+        let settled = self.acknowledged.count.load(Ordering::Relaxed);
         if handed.marks.back().is_none_or(|(_, last)| now >= *last + GRAIN) {
             handed.forget(settled);
             if handed.marks.len() < MARKS_MAX {
@@ -71,38 +95,48 @@ impl Queue {
                 handed.marks.push_back((first, now));
             }
         }
-        handed.count += 1;
+        handed.count += records as u64;
     }
 
     /// The next record is acknowledged, or given up.
     pub fn settle(&self) {
-        self.settled.fetch_add(1, Ordering::Relaxed);
+        self.acknowledged.count.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A record is acknowledged, with this offset; whether it stands behind those before. If not, the topic was made anew in between.
+    /// A negative offset is one that the broker did not tell: it had the record already, from an attempt whose answer was lost.
     pub fn written(&self, offset: i64) -> bool {
-        self.end.fetch_max(offset.saturating_add(1), Ordering::Relaxed) <= offset
+        self.by_key
+            || offset < 0
+            || self.acknowledged.end.fetch_max(offset.saturating_add(1), Ordering::Relaxed) <= offset
     }
 
     /// The offset behind the last record that was acknowledged.
     pub fn end(&self) -> Option<i64> {
-        Some(self.end.load(Ordering::Relaxed)).filter(|end| *end > 0)
+        Some(self.acknowledged.end.load(Ordering::Relaxed)).filter(|end| *end > 0)
     }
 
-    /// The last record that was handed over was refused on the spot.
-    pub fn take_back(&self) {
-        self.handed.lock().unwrap_or_else(|e| e.into_inner()).count -= 1;
+    /// So many of the records that were handed over last were refused on the spot.
+    pub fn take_back(&self, records: usize) {
+        self.handed.lock().unwrap_or_else(|e| e.into_inner()).count -= records as u64;
     }
 
     /// How many wait, and since when the oldest does.
     pub fn waiting(&self) -> (u64, Option<Duration>) {
         let mut handed = self.handed.lock().unwrap_or_else(|e| e.into_inner());
-        let settled = self.settled.load(Ordering::Relaxed).min(handed.count);
+        let settled = self.acknowledged.count.load(Ordering::Relaxed).min(handed.count);
         handed.forget(settled);
         let since = handed.marks.front().map(|(_, at)| *at);
         let count = handed.count - settled;
         (count, since.filter(|_| count > 0))
     }
+}
+
+#[derive(Debug, Default)]
+struct Handed {
+    count: u64,
+    /// From which record on they were handed over at this time or later.
+    marks: VecDeque<(u64, Duration)>,
 }
 
 impl Handed {
@@ -130,7 +164,7 @@ mod tests {
         let queue = Queue::default();
         assert_eq!(queue.waiting(), (0, None));
         for time in [0, 5, 20, 40] {
-            queue.hand_over(at(time));
+            queue.hand_over(1, at(time));
         }
         assert_eq!(queue.waiting(), (4, Some(at(0))));
         queue.settle();
@@ -142,9 +176,9 @@ mod tests {
         assert_eq!(queue.waiting(), (1, Some(at(40))));
         queue.settle();
         assert_eq!(queue.waiting(), (0, None));
-        queue.hand_over(at(100));
+        queue.hand_over(1, at(100));
         assert_eq!(queue.waiting(), (1, Some(at(100))));
-        queue.take_back();
+        queue.take_back(1);
         assert_eq!(queue.waiting(), (0, None));
     }
 
@@ -156,13 +190,23 @@ mod tests {
             assert_eq!(queue.written(offset), offset != 6);
             assert_eq!(queue.end(), Some(expected));
         }
+        // The broker had it already, and does not say where.
+        assert!(queue.written(-1001));
+        assert_eq!(queue.end(), Some(8));
+    }
+
+    #[test]
+    fn offsets_of_several_partitions_say_nothing() {
+        let queue = Queue::new(true);
+        assert!(queue.written(7) && queue.written(3));
+        assert_eq!(queue.end(), None);
     }
 
     #[test]
     fn times_are_bounded_and_err_on_the_old_side() {
         let queue = Queue::default();
         let all = 3 * MARKS_MAX as u64;
-        (0..all).for_each(|i| queue.hand_over(at(10 * i)));
+        (0..all).for_each(|i| queue.hand_over(1, at(10 * i)));
         (1..all).for_each(|_| queue.settle());
         let (count, since) = queue.waiting();
         assert_eq!(count, 1);
@@ -172,11 +216,11 @@ mod tests {
     #[test]
     fn memory_is_bounded_and_a_large_record_finds_room_alone() {
         let memory = Memory::default();
-        assert!(memory.reserve(5000, 1000));
-        assert!(!memory.reserve(1, 1000));
-        memory.release(5000);
-        assert!(memory.reserve(100, 1000) && memory.reserve(100, 1000));
-        assert!(!memory.reserve(100, 1000));
+        assert!(memory.reserve(1, 5000, 1000));
+        assert!(!memory.reserve(1, 1, 1000));
+        memory.release(1, 5000);
+        assert!(memory.reserve(1, 100, 1000) && memory.reserve(1, 100, 1000));
+        assert!(!memory.reserve(1, 100, 1000));
         assert_eq!(memory.bytes(), 2 * (100 + OVERHEAD));
     }
 }

@@ -54,6 +54,11 @@ struct To {
     queue: Arc<Queue>,
 }
 
+type Record<'a> = BaseRecord<'a, [u8], [u8], Arc<Queue>>;
+
+/// So many records are counted together.
+const AT_ONCE: usize = 256;
+
 /// Whoever waits looks so often whether it is to stop.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -71,8 +76,7 @@ impl Producer {
 
     /// Names a partition to write to, or [`BY_KEY`]; it should exist.
     pub fn target(&mut self, topic: &str, partition: i32) -> Target {
-        let queue = Arc::new(Queue::default());
-        self.told.add(queue.clone());
+        let queue = Arc::new(Queue::new(partition == BY_KEY));
         self.targets.push(To { topic: topic.to_owned(), partition, queue });
         Target(self.targets.len() - 1)
     }
@@ -82,14 +86,57 @@ impl Producer {
     /// # Errors
     /// When the topic was deleted, the client can do nothing more, or it was stopped while it waited; records in front of
     /// the one that failed are taken over, and counted.
+    ///
+    /// # Panics
+    /// When the target is another producer's: a bug of the caller.
     pub fn send_all(&self, target: Target, records: &Records) -> Result<Handed, Error> {
         let mut all = Handed::default();
-        for record in records.iter() {
-            let one = self.send(target, None, record)?;
-            all.taken += one.taken;
-            all.dropped += one.dropped;
+        let mut rest = records.iter();
+        while rest.len() > 0 {
+            let some = rest.clone().take(AT_ONCE);
+            let (count, bytes) = (some.len(), some.clone().map(<[u8]>::len).sum());
+            if self.told.memory.reserve(count, bytes, self.config.bytes_max) {
+                self.hand_over(&self.targets[target.0], some, bytes, &mut all)?;
+            } else {
+                for record in some {
+                    let one = self.send(target, None, record)?;
+                    all.taken += one.taken;
+                    all.dropped += one.dropped;
+                }
+            }
+            rest.nth(count - 1);
         }
         Ok(all)
+    }
+
+    /// Hands over records for which there is room.
+    fn hand_over<'a>(
+        &self,
+        to: &To,
+        records: impl ExactSizeIterator<Item = &'a [u8]>,
+        bytes: usize,
+        all: &mut Handed,
+    ) -> Result<(), Error> {
+        let (mut left, mut left_bytes) = (records.len(), bytes);
+        to.queue.hand_over(left, self.begun.elapsed());
+        let mut taken = (0, 0);
+        let mut outcome = self.told.check(&self.kafka);
+        for payload in records {
+            if outcome.is_err() {
+                break;
+            }
+            (left, left_bytes) = (left - 1, left_bytes - payload.len());
+            match self.give(to, payload, |record| record) {
+                Ok(true) => taken = (taken.0 + 1, taken.1 + payload.len()),
+                Ok(false) => all.dropped += 1,
+                Err(error) => outcome = Err(error),
+            }
+        }
+        self.told.taken(taken.0, taken.1);
+        self.told.memory.release(left, left_bytes);
+        to.queue.take_back(left);
+        all.taken += taken.0 as u64;
+        outcome
     }
 
     /// Hands over a record.
@@ -123,21 +170,37 @@ impl Producer {
             self.told.dropped_full.fetch_add(1, Ordering::Relaxed);
             return Ok(Handed { taken: 0, dropped: 1 });
         }
-        to.queue.hand_over(self.begun.elapsed());
-        let mut record = BaseRecord::<[u8], [u8], usize>::with_opaque_to(&to.topic, target.0)
-            .partition(to.partition)
-            .payload(payload);
-        record.key = key;
-        record.headers = (!headers.is_empty()).then(|| {
-            let add = |all: OwnedHeaders, (key, value): &(&str, &str)| {
-                all.insert(Header { key, value: Some(*value) })
-            };
-            headers.iter().fold(OwnedHeaders::new_with_capacity(headers.len()), add)
-        });
+        to.queue.hand_over(1, self.begun.elapsed());
+        let is_taken = self.give(to, payload, |mut record| {
+            record.key = key;
+            record.headers = (!headers.is_empty()).then(|| {
+                let add = |all: OwnedHeaders, (key, value): &(&str, &str)| {
+                    all.insert(Header { key, value: Some(*value) })
+                };
+                headers.iter().fold(OwnedHeaders::new_with_capacity(headers.len()), add)
+            });
+            record
+        })?;
+        if !is_taken {
+            return Ok(Handed { taken: 0, dropped: 1 });
+        }
+        self.told.taken(1, bytes);
+        Ok(Handed { taken: 1, dropped: 0 })
+    }
+
+    /// Gives a record to the client; `false`: it is dropped and counted. What is not taken gives its room and its place back.
+    fn give<'a>(
+        &self,
+        to: &'a To,
+        payload: &'a [u8],
+        with: impl FnOnce(Record<'a>) -> Record<'a>,
+    ) -> Result<bool, Error> {
+        let record = Record::with_opaque_to(&to.topic, to.queue.clone());
+        let mut record = with(record.partition(to.partition).payload(payload));
+        let bytes = payload.len() + record.key.map_or(0, <[u8]>::len);
         loop {
             let Err((error, again)) = self.client.send(record) else {
-                self.told.taken(bytes);
-                return Ok(Handed { taken: 1, dropped: 0 });
+                return Ok(true);
             };
             // Its own bounds are wide, but it has some.
             if error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull)
@@ -147,9 +210,9 @@ impl Producer {
                 std::thread::sleep(LOOK);
                 continue;
             }
-            to.queue.take_back();
-            self.told.memory.release(bytes);
-            return self.not_taken(to, &error);
+            to.queue.take_back(1);
+            self.told.memory.release(1, bytes);
+            return self.not_taken(to, &error).map(|()| false);
         }
     }
 
@@ -159,17 +222,11 @@ impl Producer {
     /// When something is not acknowledged in time; the producer goes on. Also when the topic was deleted.
     pub fn flush(&self, limit: Duration) -> Result<(), Error> {
         let deadline = Instant::now() + limit;
-        // Batches that linger are sent at once.
-        let flushed = self.client.flush(Duration::ZERO).is_ok();
+        // Not by the client's own flush: that takes acknowledgments, too, and of two threads neither knows their order.
         let mut in_flight = self.counters().in_flight;
         while in_flight > 0 && Instant::now() < deadline {
-            if !flushed {
-                let _ = self.client.flush(LOOK);
-            }
+            std::thread::sleep(Duration::from_millis(1));
             in_flight = self.counters().in_flight;
-            if in_flight > 0 {
-                std::thread::sleep(Duration::from_millis(1));
-            }
         }
         self.told.check(&self.kafka)?;
         if in_flight == 0 {
@@ -217,7 +274,7 @@ impl Producer {
     fn room(&self, bytes: usize) -> Result<bool, Error> {
         self.told.check(&self.kafka)?;
         loop {
-            if self.told.memory.reserve(bytes, self.config.bytes_max) {
+            if self.told.memory.reserve(1, bytes, self.config.bytes_max) {
                 return Ok(true);
             }
             match self.config.away {
@@ -233,12 +290,12 @@ impl Producer {
         }
     }
 
-    fn not_taken(&self, to: &To, error: &KafkaError) -> Result<Handed, Error> {
+    fn not_taken(&self, to: &To, error: &KafkaError) -> Result<(), Error> {
         use RDKafkaErrorCode as Code;
         match error.rdkafka_error_code() {
             Some(Code::MessageSizeTooLarge) => {
                 self.told.dropped_too_large.fetch_add(1, Ordering::Relaxed);
-                Ok(Handed { taken: 0, dropped: 1 })
+                Ok(())
             }
             Some(Code::QueueFull) => Err(Error::Stopped(self.kafka.servers().to_owned())),
             Some(Code::UnknownTopic | Code::UnknownTopicOrPartition | Code::UnknownPartition) => {

@@ -43,9 +43,14 @@ fn topics(kafka: &Kafka) -> Topics {
     Topics::connect(kafka, PATIENCE).expect("a broker")
 }
 
-/// A topic for one test.
+/// A topic for one test, which keeps records of any age: brokers throw away what is old by its own time soon after they start.
 fn topic(kafka: &Kafka, name: &str, partitions: i32) -> String {
-    let new = NewTopic { partitions, replication: None, retention: None, settings: Vec::new() };
+    let new = NewTopic {
+        partitions,
+        replication: None,
+        retention: None,
+        settings: vec![("retention.ms", "-1".into())],
+    };
     assert_eq!(topics(kafka).create(name, &new), Ok(true));
     name.to_owned()
 }

@@ -111,6 +111,24 @@ print('alike', list(f['name'] for f in schema['fields']))
     }
 }
 
+/// Two threads that took acknowledgments told a topic for deleted that was there: one publisher of four, with a million records.
+#[test]
+fn whoever_waits_for_acknowledgments_leaves_their_order() {
+    let Some(broker) = broker() else { return };
+    let kafka = kafka(&broker);
+    let topic = topic(&kafka, "flushed", 1);
+    let mut producer = Producer::new(&kafka, ProducerConfig::default(), Arc::new(AtomicBool::new(false)))
+        .expect("a producer");
+    let target = producer.target(&topic, 0);
+    let mut records = Records::default();
+    (0..2_000).for_each(|_| encode(&batch(), &mut records).expect("every kind has a form"));
+    for sent in (1..=20).map(|i| i * records.len() as u64) {
+        assert_eq!(producer.send_all(target, &records).expect("room").taken, records.len() as u64);
+        producer.flush(PATIENCE).expect("acknowledged");
+        assert_eq!((producer.counters().acknowledged, producer.end(target)), (sent, Some(sent as i64)));
+    }
+}
+
 #[test]
 fn we_read_what_others_write() {
     let Some(broker) = broker() else { return };

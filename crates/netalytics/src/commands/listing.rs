@@ -66,7 +66,7 @@ pub fn text(value: &Value) -> String {
 }
 
 /// Columns as wide as their cells.
-fn table(names: &[&str], rows: &[Vec<String>]) -> String {
+pub fn table(names: &[&str], rows: &[Vec<String>]) -> String {
     let head = (!names.is_empty()).then(|| names.iter().map(|name| (*name).to_owned()).collect());
     let lines: Vec<Vec<String>> = head
         .into_iter()

@@ -125,6 +125,16 @@ Examples:
   netalytics interfaces
   netalytics interfaces --format jsonl";
 
+/// Below the help of `simulate placement`.
+pub const PLACEMENT_EXAMPLES: &str = "\
+Strategies: local-random, netalytics-node and netalytics-network are NetAlytics' (section 4.1); packed-node and
+packed-network are ours: fewer processes and less bandwidth. docs/placement.md says what is assumed, and what came out.
+
+Examples:
+  netalytics simulate placement -o study
+  netalytics simulate placement --flows 11.3M --monitored 250K,500K,1M
+  netalytics simulate placement --k 48 --flows 10M --traffic 12Tbps --monitored 10M --seeds 1 --strategies packed-node";
+
 /// Below the help of `completions`.
 pub const COMPLETIONS_EXAMPLES: &str = "\
 Examples:

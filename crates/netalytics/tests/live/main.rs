@@ -16,5 +16,6 @@ mod redis;
 mod servers;
 mod team;
 mod terminal;
+mod testbed;
 mod truth;
 mod tunnels;

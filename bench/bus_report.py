@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""Figures of bench/bus.py as a page, a model of larger networks, and plots: bench/bus_report.py bench/runs/DATE-bus [docs/plots]."""
+import json, math, pathlib, sys
+
+# Of a core's time no more than this is planned with.
+BUSY = 0.7
+# Copies that brokers keep, and what one of them writes: a tenth of what a disk of today takes in sequence.
+COPIES, BROKER_BYTES_S = 3, 200e6
+BROKER_CORES = 8
+RATES_GBPS = (1, 10, 40, 100, 1_000, 10_000, 100_000)
+SHOWN_GBPS = (40, 1_000, 100_000)
+# The paper, section 6.1: 40 Gb/s with four monitor cores; each Gb/s of what they send on takes an aggregator and two processors, at a tenth of the input.
+PAPER = {"gbps": 40, "monitor": 4, "processing": 15}
+
+
+def needs(role, engine, gbps):
+    """Cores by role for so much traffic of a kind, and brokers for its bytes."""
+    gigabytes = gbps / 8
+    monitor = gigabytes * role["monitor"] / BUSY
+    if role["published"] == "tuples":
+        records = gigabytes * role["records_a_gb"]
+    else:
+        # Each core that captures tells its own groups, however much came to each.
+        records = math.ceil(monitor) * role["records_a_s"]
+    spent = {name: role[engine][name] / role["records_a_gb"] for name in ("asker", "broker", "taskmanager")}
+    broker = records * (role["broker_in"] / role["records_a_gb"] + spent["broker"]) * COPIES / BUSY
+    written = records * role["bytes_a_gb"] / role["records_a_gb"]
+    return {"monitor": monitor, "broker": broker, "flink": records * spent["taskmanager"] / BUSY, "asker": records * spent["asker"] / BUSY,
+            "records_a_s": records, "bus_mb_s": written / 1e6, "brokers": max(COPIES, math.ceil(broker / BROKER_CORES), math.ceil(written * COPIES / BROKER_BYTES_S))}
+
+
+def cores(number):
+    return f"{math.ceil(number):,}"
+
+
+def report(told):
+    lines = ["# Kafka and Flink", "", f"Measured {told['date']} on {told['cores']} cores by `bench/bus.py`: brokers and Flink on one core, who captures or asks on the other, each figure the median of {told['repeat']} runs.",
+             "", "## A publisher beside librdkafka's own performance tool", "",
+             "`publish 'PARSE http_get' -r` reads packets, parses, encodes and sends; the tool sends as many records of the same mean size, which are all alike (so it packs less),",
+             "with the same settings (idempotent, lz4, 20 ms, 100,000 records a batch). CPU seconds of whole processes.", "",
+             "| capture | tuples | bytes each | tuples/CPU s | tuples/s | tool/CPU s | tool/s | ours ÷ tool | of input on the bus | as cells of a top-k |", "|---|" + "---:|" * 9]
+    for row in told.get("publish", []):
+        lines.append(f"| {row['capture']} | {row['records']:,} | {row['bytes_a_record']:.0f} | {row['tuples_a_cpu_s']:,.0f} | {row['tuples_a_s']:,.0f} | {row['tool_a_cpu_s']:,.0f} | {row['records'] / row['tool_wall_s']:,.0f} | "
+                     f"{row['ratio']:.0%} | {row['bus_share']:.3%} | {row['top_kept_share']:.4%} |")
+    lines += ["", "## CPU seconds a GB of traffic by role (figure 6 of the paper anew)", "",
+              f"`{told.get('query', '')}`. Starting is not in it: the difference of many publishers' records and one's.", "",
+              "| capture | published | records a GB | monitor | broker, written | broker, read | asker alone | Flink | asker with Flink |", "|---|---|" + "---:|" * 7]
+    for row in told.get("roles", []):
+        lines.append(f"| {row['capture']} | {row['published']} | {row['records_a_gb']:,.0f} | {row['monitor']:.3f} | {row['broker_in']:.3f} | {row['embedded']['broker']:.3f} | "
+                     f"{row['embedded']['asker']:.3f} | {row['flink']['taskmanager']:.3f} | {row['flink']['asker']:.3f} |")
+    if one := told.get("flink"):
+        lines += ["", "## Our group-by in Flink beside a bare count", "",
+                  f"{one['records']:,} tuples of {one['capture']}, every URL's count by the second, beside `INSERT INTO … SELECT COUNT(*)` over the same table.", "",
+                  "| | seconds | CPU seconds | records/s |", "|---|---:|---:|---:|",
+                  f"| ours | {one['ours_busy_s']:.1f} | {one['ours_cpu_s']:.1f} | {one['records'] / one['ours_busy_s']:,.0f} |",
+                  f"| bare | {one['bare_busy_s']:.1f} | {one['bare_cpu_s']:.1f} | {one['records'] / one['bare_busy_s']:,.0f} |", "",
+                  f"Rate {one['ratio']:.0%} of the bare count's (bar 70 %), by CPU seconds {one['cpu_ratio']:.0%}."]
+    if told.get("latency"):
+        lines += ["", "## From a window's end to its row, live", "", "| engine | windows | median | 90 % | most | bar: lateness, checkpoint and 1 s |", "|---|" + "---:|" * 5]
+        lines += [f"| {one['engine']} | {one['windows']} | {one['median_s']:.2f} s | {one['p90_s']:.2f} s | {one['most_s']:.2f} s | {one['bar_s']:.1f} s |" for one in told["latency"]]
+    lines += ["", "## A model of larger networks", "",
+              f"From the table of roles: cores are planned to be busy for {BUSY:.0%}; brokers keep {COPIES} copies, have {BROKER_CORES} cores and write {BROKER_BYTES_S / 1e6:.0f} MB/s each. What a core captures it tells as cells",
+              "of its own groups once a second, so cells grow with the number of capturing cores, not with bytes. Nothing beyond two cores was measured; the model knows no network between them.", "",
+              "| traffic | Gb/s | published | capturing cores | records/s on the bus | MB/s | brokers | their cores | Flink's slots | or one asker's core (a single one can do 1) |", "|---|---:|---|" + "---:|" * 7]
+    for row in told.get("roles", []):
+        for gbps in SHOWN_GBPS:
+            by_flink, alone = needs(row, "flink", gbps), needs(row, "embedded", gbps)
+            lines.append(f"| {row['capture']} | {gbps:,} | {row['published']} | {cores(by_flink['monitor'])} | {by_flink['records_a_s']:,.0f} | {by_flink['bus_mb_s']:,.1f} | {by_flink['brokers']:,} | "
+                         f"{cores(by_flink['broker'])} | {cores(by_flink['flink'])} | {alone['asker']:.2f} |")
+    lines += ["", f"The paper's {PAPER['gbps']} Gb/s took {PAPER['monitor']} monitor cores and {PAPER['processing']} processing cores.", ""]
+    return "\n".join(lines)
+
+
+def plots(told, folder):
+    import matplotlib
+    matplotlib.use("svg")
+    import matplotlib.pyplot as plt
+    plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "netalytics", "font.family": "sans-serif", "font.size": 10, "axes.spines.top": False,
+                         "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25, "legend.frameon": False, "figure.facecolor": "white"})
+    colours = {"monitor": "#0b6e4f", "brokers": "#4c78a8", "Flink": "#c8553d", "asker": "#9aa0a6"}
+    bars = []
+    for row in told["roles"]:
+        for engine in ("embedded", "flink"):
+            spent = row[engine]
+            bars.append((f"{row['capture']}\n{row['published']}, {engine}", {"monitor": row["monitor"], "brokers": row["broker_in"] + spent["broker"], "Flink": spent["taskmanager"] if engine == "flink" else 0, "asker": spent["asker"]}))
+    figure, axes = plt.subplots(figsize=(8, 0.55 * len(bars) + 1.2))
+    left = [0.0] * len(bars)
+    for role, colour in colours.items():
+        widths = [spent[role] for _, spent in bars]
+        axes.barh([name for name, _ in bars], widths, left=left, color=colour, label=role)
+        left = [a + b for a, b in zip(left, widths)]
+    for y, total in enumerate(left):
+        axes.annotate(f"{total:.2f}", (total, y), textcoords="offset points", xytext=(4, 0), va="center", fontsize=9)
+    axes.invert_yaxis()
+    axes.set(xlabel="CPU seconds a GB of traffic", title="What a GB of traffic costs, by role")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12 - 0.5 / len(bars)), ncol=4)
+    save(plt, figure, folder, "bus-roles")
+
+    names = list(dict.fromkeys(row["capture"] for row in told["roles"]))
+    figure, all_axes = plt.subplots(1, len(names), figsize=(4.4 * len(names), 4), sharey=True, squeeze=False)
+    for axes, name in zip(all_axes[0], names):
+        for row in (row for row in told["roles"] if row["capture"] == name):
+            style = "-" if row["published"] == "cells" else "--"
+            all_needs = [needs(row, "flink", gbps) for gbps in RATES_GBPS]
+            for role, key in (("monitor", "monitor"), ("brokers", "broker"), ("Flink", "flink")):
+                axes.plot(RATES_GBPS, [max(need[key], 0.01) for need in all_needs], style, color=colours[role], label=f"{role}, {row['published']}")
+        axes.plot([PAPER["gbps"]] * 2, [PAPER["monitor"], PAPER["processing"]], "kx", label="the paper: 4 and 15")
+        axes.set(xscale="log", yscale="log", xlabel="Gb/s of traffic", title=name, ylim=(0.01, None))
+    all_axes[0][0].set_ylabel("cores, by the model")
+    all_axes[0][-1].legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=9)
+    save(plt, figure, folder, "bus-scale")
+
+
+def save(plt, figure, folder, name):
+    figure.savefig(folder / f"{name}.svg", bbox_inches="tight", metadata={"Date": None})
+    plt.close(figure)
+
+
+def main():
+    run = pathlib.Path(sys.argv[1])
+    told = json.loads((run / "results.json").read_text())
+    (run / "README.md").write_text(report(told))
+    folder = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else pathlib.Path(__file__).resolve().parent.parent / "docs/plots"
+    if told.get("roles"):
+        plots(told, folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+//! What a query asks for, as boxes of packets: FROM and TO, both directions, over the protocols that its parsers read. A later fragment
+//! of a datagram has no ports, so where ports are asked for it is not among these packets.
+
+use std::net::IpAddr;
+
+use plan::{AddressMatch, MonitorSpec};
+use wire::packet::TcpFlags;
+
+use crate::mode::Which;
+use crate::packets::field::{IPV4, IPV6, TCP, UDP};
+use crate::packets::{Bits, Cube, Field};
+
+/// What parsers read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Transports {
+    /// TCP alone.
+    Tcp,
+    /// TCP and UDP.
+    TcpUdp,
+    /// All that is IP.
+    AnyIp,
+}
+
+impl Transports {
+    /// Of all parsers of a plan.
+    #[must_use]
+    pub fn of(spec: &MonitorSpec) -> Transports {
+        let of = |name: &str| match name {
+            "tcp_flow_key" | "tcp_conn_time" | "tcp_pkt_size" | "http" | "http_get" | "mysql_query"
+            | "redis" | "tls" => Transports::Tcp,
+            "packet" => Transports::AnyIp,
+            _ => Transports::TcpUdp,
+        };
+        spec.parsers.iter().map(|parser| of(&parser.schema.name)).max().unwrap_or(Transports::AnyIp)
+    }
+
+    /// Their protocols; `None`: whatever it is.
+    fn protocols(self, has_ports: bool) -> &'static [Option<u128>] {
+        match (self, has_ports) {
+            (Transports::Tcp, _) => &[Some(TCP)],
+            (Transports::TcpUdp, _) | (Transports::AnyIp, true) => &[Some(TCP), Some(UDP)],
+            (Transports::AnyIp, false) => &[None],
+        }
+    }
+}
+
+/// The packets that a plan asks for, in a mode. Boxes may overlap.
+#[must_use]
+pub fn asked(spec: &MonitorSpec, which: Which) -> Vec<Cube> {
+    let any = [AddressMatch { net: None, port: None }];
+    let open = |list: &'_ [AddressMatch]| if list.is_empty() { any.to_vec() } else { list.to_vec() };
+    let (clients, servers) = (open(&spec.clients), open(&spec.servers));
+    let transports = match which {
+        Which::Flags(_) => Transports::Tcp,
+        Which::Port | Which::Flow => Transports::of(spec),
+    };
+    let mut cubes = Vec::new();
+    for client in &clients {
+        for server in &servers {
+            for (source, destination) in [(client, server), (server, client)] {
+                add(&mut cubes, source, destination, transports);
+            }
+        }
+    }
+    cubes = match which {
+        Which::Flags(flags) => cubes.iter().flat_map(|cube| any_of(cube, flags)).collect(),
+        Which::Port | Which::Flow => cubes,
+    };
+    largest(cubes)
+}
+
+/// Adds what goes from one end to the other.
+fn add(cubes: &mut Vec<Cube>, source: &AddressMatch, destination: &AddressMatch, transports: Transports) {
+    let has_ports = source.port.is_some() || destination.port.is_some();
+    for version in [IPV4, IPV6] {
+        let ends = [
+            (source, Field::Source, Field::SourcePort),
+            (destination, Field::Destination, Field::DestinationPort),
+        ];
+        let network = Cube::ALL.with(Field::EthType, version).canonical();
+        let Some(between) = ends.iter().try_fold(network, |cube, (end, address, port)| {
+            let cube = match end.net {
+                None => cube,
+                Some((ip, length)) => prefix(cube, *address, ip, length)?,
+            };
+            Some(end.port.map_or(cube, |number| cube.with(*port, number.into())))
+        }) else {
+            continue;
+        };
+        for protocol in transports.protocols(has_ports) {
+            cubes.push(protocol.map_or(between, |number| between.with(Field::Protocol, number)));
+        }
+    }
+}
+
+/// Those with an address in a network; `None`: they are of the other version of IP.
+#[must_use]
+pub fn prefix(cube: Cube, field: Field, network: IpAddr, length: u8) -> Option<Cube> {
+    let (version, number, of) = match network {
+        IpAddr::V4(v4) => (IPV4, u128::from(u32::from(v4)), 32),
+        IpAddr::V6(v6) => (IPV6, u128::from(v6), 128),
+    };
+    cube.get(Field::EthType).admits(version).then(|| cube.with_prefix(field, number, (length.into(), of)))
+}
+
+/// Those of a box of TCP with any of these flags, as boxes that have nothing in common.
+fn any_of(cube: &Cube, flags: TcpFlags) -> Vec<Cube> {
+    let mut seen = 0;
+    let mut found = Vec::new();
+    for bit in (0..8).map(|i| 1u128 << i).filter(|bit| u128::from(flags.0) & bit != 0) {
+        // This one, and none of those before.
+        found.push(cube.with_bits(Field::TcpFlags, Bits::new(bit, bit | seen)));
+        seen |= bit;
+    }
+    found
+}
+
+/// Without those that others contain.
+fn largest(mut cubes: Vec<Cube>) -> Vec<Cube> {
+    cubes.sort_by_key(Cube::given);
+    let mut kept: Vec<Cube> = Vec::new();
+    for cube in cubes {
+        if !kept.iter().any(|other| other.contains(&cube)) {
+            kept.push(cube);
+        }
+    }
+    kept
+}

@@ -1,0 +1,290 @@
+//! Jobs to rules of one switch. What several jobs ask for together goes to all their targets: every intersection of what is asked has a
+//! rule of its own, above those of which it is a part, so that of two rules that match a packet the upper one knows all who ask for it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use thiserror::Error;
+
+use crate::mode::Part;
+use crate::openflow::{Action, Cookie, Match, Owner, Rule};
+use crate::packets::{Cube, Field};
+
+/// What a job wants of a switch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Copy {
+    /// The job.
+    pub job: u32,
+    /// Its generation.
+    pub generation: u8,
+    /// Which packets.
+    pub asked: Vec<Cube>,
+    /// Only those that enter here; none: wherever they enter.
+    pub ports: Vec<u32>,
+    /// How much of each.
+    pub part: Part,
+    /// The port to which copies go: the monitor's, or a tunnel's.
+    pub target: u32,
+}
+
+/// How the copies stand beside what the switch does anyway.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Table 0 is ours: copy, and go on in this table.
+    FirstTable {
+        /// The table.
+        next: u8,
+    },
+    /// Table 0 is somebody else's: a rule of ours does what the rule does that it covers, and copies.
+    Beside {
+        /// Table 0, without ours.
+        rules: Vec<Rule>,
+    },
+}
+
+impl Layout {
+    /// How copies stand beside these rules of others: where table 0 sends all to another table it is ours.
+    #[must_use]
+    pub fn of(others: &[Rule]) -> Layout {
+        let table: Vec<&Rule> = others.iter().filter(|rule| rule.table == 0).collect();
+        match table.as_slice() {
+            [only] if only.matched == Match::default() => match only.actions.as_slice() {
+                [Action::Resubmit { port: None, table: Some(next) } | Action::Goto(next)] if *next > 0 => {
+                    Layout::FirstTable { next: *next }
+                }
+                _ => Layout::Beside { rules: vec![(*only).clone()] },
+            },
+            rules => Layout::Beside { rules: rules.iter().map(|rule| (*rule).clone()).collect() },
+        }
+    }
+}
+
+impl Copy {
+    /// Which packets, at the ports at which they are copied.
+    #[must_use]
+    pub fn asked_at(&self) -> Vec<Cube> {
+        let at = |port: &u32| {
+            self.asked.iter().map(|cube| cube.with(Field::InPort, (*port).into())).collect::<Vec<Cube>>()
+        };
+        match self.ports.as_slice() {
+            [] => self.asked.clone(),
+            ports => ports.iter().flat_map(at).collect(),
+        }
+    }
+}
+
+/// Where and for how long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// Whose rules they are.
+    pub server: u16,
+    /// A rule that nobody renews is gone after so many seconds; 0: it stays.
+    pub lease: u16,
+    /// How they stand beside others.
+    pub layout: Layout,
+    /// At most so many rules.
+    pub rules_max: usize,
+}
+
+/// Rules of one switch, by default.
+pub const RULES_MAX: usize = 4096;
+/// Where the priorities of our rules begin in a table of our own.
+const BASE: u16 = 0x4000;
+
+/// Why there are no such rules.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Refused {
+    /// Too much is asked, in too many ways.
+    #[error("more than {0} rules would be needed on one switch")]
+    TooManyRules(usize),
+    /// OpenFlow cannot say it.
+    #[error("{0}")]
+    NoMatch(String),
+    /// Others have taken the highest priorities.
+    #[error("the rules of others in table 0 leave no room above them: their priorities reach {0}")]
+    NoPriority(u16),
+    /// A job has too many lists of actions.
+    #[error("job {0} would need more than 256 different lists of actions")]
+    TooManyActions(u32),
+}
+
+/// Who gets a copy of a class of packets, and for whom it is made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Class {
+    /// How much goes to each target.
+    targets: BTreeMap<u32, Part>,
+    /// The first job, with its generation.
+    owner: Option<(u32, u8)>,
+}
+
+impl Class {
+    fn of(copy: &Copy) -> Class {
+        let targets = BTreeMap::from([(copy.target, copy.part)]);
+        Class { targets, owner: Some((copy.job, copy.generation)) }
+    }
+
+    fn and(mut self, other: &Class) -> Class {
+        for (target, part) in &other.targets {
+            // Who wants more gets it, and so do others.
+            let most = self.targets.entry(*target).or_insert(*part);
+            *most = (*most).max(*part);
+        }
+        self.owner = self.owner.into_iter().chain(other.owner).min();
+        self
+    }
+
+    fn actions(&self) -> Vec<Action> {
+        let copy = |(target, part): (&u32, &Part)| Action::Output {
+            port: *target,
+            max_len: match part {
+                Part::First(bytes) => Some((*bytes).into()),
+                Part::Whole => None,
+            },
+        };
+        self.targets.iter().map(copy).collect()
+    }
+}
+
+/// The rules that copy what is asked.
+///
+/// # Errors
+/// See [`Refused`].
+pub fn compose(copies: &[Copy], terms: &Terms) -> Result<Vec<Rule>, Refused> {
+    let classes = classes(copies, terms.rules_max)?;
+    let ranks = ranks(&classes);
+    let mut rules = guards(copies);
+    match &terms.layout {
+        Layout::FirstTable { next } => {
+            for (cube, class) in &classes {
+                let mut actions = class.actions();
+                actions.push(Action::Resubmit { port: None, table: Some(*next) });
+                let priority = BASE + ranks[cube];
+                rules.push((
+                    Rule { priority, matched: (*cube).into(), actions, ..Rule::default() },
+                    class.owner,
+                ));
+            }
+        }
+        Layout::Beside { rules: others } => rules.extend(beside(&classes, &ranks, others)?),
+    }
+    if rules.len() > terms.rules_max {
+        return Err(Refused::TooManyRules(terms.rules_max));
+    }
+    for (rule, _) in &rules {
+        rule.matched.check().map_err(Refused::NoMatch)?;
+    }
+    own(rules, terms)
+}
+
+/// All intersections of what is asked, with all who ask for each.
+fn classes(copies: &[Copy], max: usize) -> Result<BTreeMap<Cube, Class>, Refused> {
+    let mut classes: BTreeMap<Cube, Class> = BTreeMap::new();
+    for copy in copies {
+        for cube in copy.asked_at() {
+            let class = Class::of(copy);
+            let common = classes
+                .iter()
+                .filter_map(|(other, theirs)| Some((other.and(&cube)?, theirs.clone().and(&class))));
+            let new: Vec<(Cube, Class)> = common.chain([(cube, class.clone())]).collect();
+            for (cube, class) in new {
+                let known = classes.remove(&cube).unwrap_or_default();
+                classes.insert(cube, class.and(&known));
+            }
+            if classes.len() > max {
+                return Err(Refused::TooManyRules(max));
+            }
+        }
+    }
+    let all = classes.clone();
+    // A part of what goes to the same targets anyway needs no rule.
+    classes.retain(|cube, class| {
+        let mut around = all.iter().filter(|(other, _)| *other != cube && other.contains(cube)).peekable();
+        around.peek().is_none() || around.any(|(_, other)| other.targets != class.targets)
+    });
+    Ok(classes)
+}
+
+/// How deep each class lies within others.
+fn ranks(classes: &BTreeMap<Cube, Class>) -> BTreeMap<Cube, u16> {
+    let mut cubes: Vec<&Cube> = classes.keys().collect();
+    cubes.sort_by_key(|cube| cube.given());
+    let mut ranks: BTreeMap<Cube, u16> = BTreeMap::new();
+    for cube in cubes {
+        let above = ranks.iter().filter(|(other, _)| other.contains(cube)).map(|(_, rank)| rank + 1).max();
+        ranks.insert(*cube, above.unwrap_or(0));
+    }
+    ranks
+}
+
+type Owned = (Rule, Option<(u32, u8)>);
+
+/// A monitor's port only receives: nothing that comes from it is forwarded, and no address is learned there.
+fn guards(copies: &[Copy]) -> Vec<Owned> {
+    let mut owners: BTreeMap<u32, (u32, u8)> = BTreeMap::new();
+    for copy in copies {
+        let owner = owners.entry(copy.target).or_insert((copy.job, copy.generation));
+        *owner = (*owner).min((copy.job, copy.generation));
+    }
+    let guard = |(target, owner): (u32, (u32, u8))| {
+        let matched = Match::from(Cube::ALL.with(Field::InPort, target.into()));
+        (Rule { priority: u16::MAX, matched, ..Rule::default() }, Some(owner))
+    };
+    owners.into_iter().map(guard).collect()
+}
+
+/// Each class over each rule that it meets, in the order of both; and over none, where the packet would be dropped.
+fn beside(
+    classes: &BTreeMap<Cube, Class>,
+    ranks: &BTreeMap<Cube, u16>,
+    others: &[Rule],
+) -> Result<Vec<Owned>, Refused> {
+    let priorities: BTreeSet<u16> = others.iter().map(|rule| rule.priority).collect();
+    let top = priorities.last().copied().unwrap_or(0);
+    let depth = ranks.values().max().map_or(0, |rank| usize::from(*rank) + 1);
+    // A floor of ours for each of theirs, and one below for what they drop.
+    let priority = |floor: usize, rank: u16| {
+        let priority = usize::from(top) + 1 + floor * depth + usize::from(rank);
+        u16::try_from(priority).ok().filter(|p| *p < u16::MAX).ok_or(Refused::NoPriority(top))
+    };
+    let mut rules = Vec::new();
+    for (cube, class) in classes {
+        let rank = ranks[cube];
+        let is_covered =
+            others.iter().any(|rule| rule.matched.other.is_empty() && rule.matched.cube.contains(cube));
+        if !is_covered {
+            let matched = Match::from(*cube);
+            let nothing =
+                Rule { priority: priority(0, rank)?, matched, actions: class.actions(), ..Rule::default() };
+            rules.push((nothing, class.owner));
+        }
+        for other in others {
+            let Some(both) = cube.and(&other.matched.cube) else { continue };
+            let floor = 1 + priorities.range(..other.priority).count();
+            let matched = Match { cube: both.canonical(), other: other.matched.other.clone() };
+            let actions = class.actions().into_iter().chain(other.actions.iter().cloned()).collect();
+            rules.push((
+                Rule { priority: priority(floor, rank)?, matched, actions, ..Rule::default() },
+                class.owner,
+            ));
+        }
+    }
+    Ok(rules)
+}
+
+/// With cookies, one for each job and list of actions, and a lease.
+fn own(rules: Vec<Owned>, terms: &Terms) -> Result<Vec<Rule>, Refused> {
+    let mut lists: BTreeMap<(u32, u8), BTreeSet<Vec<Action>>> = BTreeMap::new();
+    for (rule, owner) in &rules {
+        lists.entry(owner.unwrap_or_default()).or_default().insert(rule.actions.clone());
+    }
+    let own = |(mut rule, owner): Owned| {
+        let (job, generation) = owner.unwrap_or_default();
+        let place = lists[&(job, generation)].iter().position(|list| *list == rule.actions).unwrap_or(0);
+        let actions = u8::try_from(place).map_err(|_| Refused::TooManyActions(job))?;
+        rule.cookie = Cookie::of(Owner { server: terms.server, job, generation, actions });
+        rule.hard_timeout = terms.lease;
+        Ok(rule)
+    };
+    let mut rules: Vec<Rule> = rules.into_iter().map(own).collect::<Result<_, _>>()?;
+    rules.sort();
+    Ok(rules)
+}

@@ -1,0 +1,52 @@
+//! A rule in JSON: match and actions are OpenFlow's texts, the cookie is text because JSON's numbers may not keep 64 bits.
+
+use serde_json::{Map, Value, json};
+
+use crate::openflow::{Cookie, Rule, read_actions, read_match};
+
+/// As the controller's interface takes it.
+#[must_use]
+pub fn rule_to_json(rule: &Rule) -> Value {
+    json!({
+        "table": rule.table,
+        "priority": rule.priority,
+        "cookie": rule.cookie.to_string(),
+        "match": rule.matched.to_string(),
+        "actions": rule.actions_text(),
+    })
+}
+
+/// As the controller's interface gives it; members that are not of the rule are passed over.
+///
+/// # Errors
+/// What is missing, or is no such thing.
+pub fn rule_from_json(value: &Value) -> Result<Rule, String> {
+    let object = value.as_object().ok_or("a rule is to be an object")?;
+    let text = |name: &str| text(object, name);
+    let cookie = text("cookie")?;
+    let digits = cookie
+        .strip_prefix("0x")
+        .ok_or_else(|| format!("cookie is {cookie:.40?}, which does not begin with 0x"))?;
+    let cookie = u64::from_str_radix(digits, 16).map_err(|e| format!("cookie: {e}"))?;
+    Ok(Rule {
+        table: number(object, "table", 0)?,
+        priority: number(object, "priority", 0x8000)?,
+        cookie: Cookie(cookie),
+        matched: read_match(text("match")?),
+        actions: read_actions(text("actions")?),
+        idle_timeout: number(object, "idle_timeout", 0)?,
+        hard_timeout: number(object, "hard_timeout", 0)?,
+    })
+}
+
+fn text<'a>(object: &'a Map<String, Value>, name: &str) -> Result<&'a str, String> {
+    object.get(name).and_then(Value::as_str).ok_or_else(|| format!("{name} is missing, or no text"))
+}
+
+fn number<T: TryFrom<u64>>(object: &Map<String, Value>, name: &str, default: u64) -> Result<T, String> {
+    let value = match object.get(name) {
+        None => Some(default),
+        Some(value) => value.as_u64(),
+    };
+    value.and_then(|value| T::try_from(value).ok()).ok_or_else(|| format!("{name} is no such number"))
+}

@@ -1,0 +1,170 @@
+//! Modes: which packets of a query's flows are copied and how much of each, by what the columns of its plan need. The cheapest comes
+//! first; what the answer lacks in it is said in words.
+
+use std::fmt;
+
+use plan::{MonitorSpec, ParserUse};
+use tuple::common;
+use wire::packet::TcpFlags;
+
+/// Link, network and TCP headers: Ethernet with two tags, IPv6, TCP with all its options, and a little more.
+pub const HEADER_BYTES: u16 = 128;
+/// Headers with the head of a message: its first lines, and the fields that are asked for most.
+pub const HEAD_BYTES: u16 = 512;
+
+/// Which packets are copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// All that pass a port, of whatever flow.
+    Port,
+    /// All of the flows.
+    Flow,
+    /// Those of the flows with any of these flags.
+    Flags(TcpFlags),
+}
+
+/// How much of a packet is copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// So many bytes.
+    First(u16),
+    /// All of it.
+    Whole,
+}
+
+/// A mode; where the copies go is not its matter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mode {
+    /// Which packets.
+    pub which: Which,
+    /// How much of them.
+    pub part: Part,
+}
+
+/// A mode that answers a query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// The mode.
+    pub mode: Mode,
+    /// What the answer lacks; nothing: it is that of all packets.
+    pub lacks: Vec<&'static str>,
+}
+
+const ENDS: TcpFlags = TcpFlags(TcpFlags::SYN.0 | TcpFlags::FIN.0 | TcpFlags::RST.0);
+const DATA: TcpFlags = TcpFlags(TcpFlags::ACK.0 | TcpFlags::PSH.0);
+
+impl Mode {
+    /// Where connections begin and end.
+    pub const ENDS: Mode = Mode { which: Which::Flags(ENDS), part: Part::Whole };
+    /// The last segment of each message.
+    pub const PUSHED: Mode = Mode { which: Which::Flags(TcpFlags::PSH), part: Part::Whole };
+    /// All segments that may carry data, cut behind the head of a message.
+    pub const HEADS: Mode = Mode { which: Which::Flags(DATA), part: Part::First(HEAD_BYTES) };
+    /// All packets, cut behind their headers.
+    pub const HEADERS: Mode = Mode { which: Which::Flow, part: Part::First(HEADER_BYTES) };
+    /// All packets, cut behind the head of a message.
+    pub const CUT: Mode = Mode { which: Which::Flow, part: Part::First(HEAD_BYTES) };
+    /// All packets.
+    pub const FLOW: Mode = Mode { which: Which::Flow, part: Part::Whole };
+    /// All that passes a port.
+    pub const PORT: Mode = Mode { which: Which::Port, part: Part::Whole };
+}
+
+/// What the columns of a parser need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Need {
+    /// Where connections begin and end.
+    Ends,
+    /// When messages were complete.
+    Completion,
+    /// The headers of all packets.
+    Headers,
+    /// The heads of messages.
+    Heads,
+    /// The headers of all packets, and the heads of messages.
+    HeadersAndHeads,
+    /// All bytes.
+    Everything,
+}
+
+/// The modes that answer a query, the cheapest first; the last one always has all of it.
+#[must_use]
+pub fn offers(spec: &MonitorSpec) -> Vec<Offer> {
+    let need = spec.parsers.iter().map(need).max().unwrap_or(Need::Headers);
+    // Beside a parser of another kind what it needs is not all that is needed.
+    let alike = spec.parsers.iter().all(|parser| self::need(parser) == need);
+    let offer = |mode, lacks: &[&'static str]| Offer { mode, lacks: lacks.to_vec() };
+    let mut offers = Vec::new();
+    match need {
+        Need::Ends => offers.push(offer(Mode::ENDS, &[OPEN_BEFORE, LONGER_THAN_IDLE])),
+        Need::Completion if alike => {
+            offers.push(offer(Mode::PUSHED, &[LAST_SEGMENTS, PUSHES_INSIDE, NO_ENDS]))
+        }
+        Need::Headers => offers.push(offer(Mode::HEADERS, &[])),
+        Need::Heads if alike => offers.push(offer(Mode::HEADS, &[LONG_HEADS, NO_SYN])),
+        Need::Heads | Need::HeadersAndHeads => offers.push(offer(Mode::CUT, &[LONG_HEADS])),
+        Need::Completion | Need::Everything => {}
+    }
+    offers.push(offer(Mode::FLOW, &[]));
+    offers.push(offer(Mode::PORT, &[]));
+    offers
+}
+
+const OPEN_BEFORE: &str =
+    "connections that were open before the rules are seen when they end, and their length is not known";
+const LONGER_THAN_IDLE: &str = "a connection that is longer than the idle timeout is told as expired, since what it says in between is not copied";
+const LAST_SEGMENTS: &str = "of a message of several segments the last one is seen alone: its time is when it was complete, and its head is not known";
+const PUSHES_INSIDE: &str = "a sender that sets PSH inside of a message makes it look like several";
+const NO_ENDS: &str = "connections are not seen to begin or to end: the client is the end that asks";
+const LONG_HEADS: &str = "what stands behind the first 512 bytes of a packet is not seen: long heads, and further messages in one segment";
+const NO_SYN: &str = "a connection's first packet is not copied: the client is the end that asks";
+
+fn need(parser: &ParserUse) -> Need {
+    let wants =
+        |names: &[&str]| parser.columns.iter().any(|id| names.contains(&&*parser.schema.field(*id).name));
+    let only = |names: &[&str]| {
+        let own = parser.columns.iter().filter(|id| !common::IDS.contains(id));
+        own.clone().next().is_some() && own.clone().all(|id| names.contains(&&*parser.schema.field(*id).name))
+    };
+    // The length of a copy that was cut is not that of the packet.
+    const LENGTHS: [&str; 3] = ["packet_bytes", "client_bytes", "server_bytes"];
+    const TIMES: [&str; 2] = ["response_time_ns", "transfer_time_ns"];
+    const BODIES: [&str; 3] = ["request_bytes", "response_bytes", "transfer_time_ns"];
+    match &*parser.schema.name {
+        // The ACK that completes a handshake has no flag of its own.
+        "tcp_conn_time" if wants(&["handshake_ns"]) => Need::Headers,
+        "tcp_conn_time" | "tcp_flow_key" => Need::Ends,
+        "packet" | "tcp_pkt_size" | "flow" if wants(&LENGTHS) => Need::Everything,
+        "packet" | "tcp_pkt_size" => Need::Headers,
+        "flow" if wants(&["application"]) => Need::HeadersAndHeads,
+        "flow" => Need::Headers,
+        _ if only(&TIMES) => Need::Completion,
+        "http" | "http_get" if !wants(&BODIES) => Need::Heads,
+        _ => Need::Everything,
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.which {
+            Which::Port => f.write_str("all packets of the port")?,
+            Which::Flow => f.write_str("all packets of the flows")?,
+            Which::Flags(flags) => {
+                let names = [
+                    (TcpFlags::SYN, "SYN"),
+                    (TcpFlags::FIN, "FIN"),
+                    (TcpFlags::RST, "RST"),
+                    (TcpFlags::ACK, "ACK"),
+                    (TcpFlags::PSH, "PSH"),
+                ];
+                let set: Vec<&str> =
+                    names.iter().filter(|(flag, _)| flags.contains(*flag)).map(|(_, n)| *n).collect();
+                write!(f, "packets of the flows with {}", set.join(" or "))?;
+            }
+        }
+        match self.part {
+            Part::Whole => Ok(()),
+            Part::First(bytes) => write!(f, ", the first {bytes} bytes of each"),
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! Switches that are joined, from where packets enter to where copies of them arrive.
+
+use std::net::IpAddr;
+
+use super::run::{Class, Effect, State, Terms};
+use super::switch::{Leads, Switch};
+use crate::packets::field::{IPV4, IPV6};
+use crate::packets::{Bits, Cube, Field, Packet, Region};
+
+/// A packet that passes more switches goes round.
+const HOPS_MAX: usize = 16;
+/// More behaviours of one box are not looked at.
+const BEHAVIOURS_MAX: usize = 100_000;
+
+/// A switch, by its place, and one of its ports.
+pub type At = (usize, u32);
+
+/// A cable, or a tunnel between two switches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link(pub At, pub At);
+
+/// A host whose place is known: it sends from its own address, at its own port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// Its address.
+    pub address: IpAddr,
+    /// Its place.
+    pub at: At,
+}
+
+/// See the module's text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Network {
+    /// The switches.
+    pub switches: Vec<Switch>,
+    /// What joins them.
+    pub links: Vec<Link>,
+    /// Hosts whose places are known.
+    pub hosts: Vec<Host>,
+    /// Of each switch, the ports at which it may learn addresses.
+    pub(super) learned: Vec<Vec<u32>>,
+}
+
+/// The copies of a packet: which monitor, and how many bytes at most; sorted.
+pub type Counts = Vec<(String, Option<u32>)>;
+
+/// What may happen to packets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Behaviour {
+    /// Which packets, as they entered.
+    pub region: Region,
+    /// Which copies arrive.
+    pub copies: Counts,
+    /// What is not known of their way.
+    pub doubts: Vec<String>,
+}
+
+impl Network {
+    /// One of these switches.
+    #[must_use]
+    pub fn new(switches: Vec<Switch>, links: Vec<Link>, hosts: Vec<Host>) -> Network {
+        let mut network = Network { switches, links, hosts, learned: Vec::new() };
+        let mut terms = Terms::default();
+        network.learned = network.switches.iter().map(|switch| switch.learns_at(&mut terms)).collect();
+        network
+    }
+
+    /// A single switch.
+    #[must_use]
+    pub fn of(switch: Switch) -> Network {
+        Network::new(vec![switch], Vec::new(), Vec::new())
+    }
+
+    /// The other end of a link.
+    #[must_use]
+    pub fn peer(&self, at: At) -> Option<At> {
+        self.links.iter().find_map(|Link(a, b)| match at {
+            _ if at == *a => Some(*b),
+            _ if at == *b => Some(*a),
+            _ => None,
+        })
+    }
+
+    pub(super) fn host(&self, address: Bits, kind: Bits) -> Option<&Host> {
+        self.hosts.iter().find(|host| {
+            let (number, version) = numbers(host.address);
+            address == Bits::new(number, Field::Source.full())
+                && kind == Bits::new(version, Field::EthType.full())
+        })
+    }
+
+    /// The ports of a switch on a shortest way to a host.
+    pub(super) fn toward(&self, from: usize, (home, port): At) -> Vec<u32> {
+        if from == home {
+            return vec![port];
+        }
+        let mut distance = vec![usize::MAX; self.switches.len()];
+        let mut reached = vec![home];
+        if let Some(zero) = distance.get_mut(home) {
+            *zero = 0;
+        }
+        let mut next = 0;
+        while let Some(&at) = reached.get(next) {
+            next += 1;
+            for (_, (neighbour, _)) in self.ends(at) {
+                if distance[neighbour] == usize::MAX {
+                    distance[neighbour] = distance[at] + 1;
+                    reached.push(neighbour);
+                }
+            }
+        }
+        let nearer = |at: &(u32, At)| distance[at.1.0].checked_add(1) == Some(distance[from]);
+        self.ends(from).filter(nearer).map(|(port, _)| port).collect()
+    }
+
+    /// The links of a switch: its port, and the other end.
+    fn ends(&self, at: usize) -> impl Iterator<Item = (u32, At)> {
+        let here = move |(a, b): (At, At)| (a.0 == at).then_some((a.1, b));
+        let is_there = |end: &(u32, At)| end.1.0 < self.switches.len();
+        self.links
+            .iter()
+            .flat_map(move |Link(a, b)| [here((*a, *b)), here((*b, *a))])
+            .flatten()
+            .filter(is_there)
+    }
+
+    /// Everything that may happen to packets that enter at a port.
+    #[must_use]
+    pub fn behaviours(&self, (switch, port): At, region: &Region, terms: &mut Terms) -> Vec<Behaviour> {
+        let entered = region.and(&Cube::ALL.with(Field::InPort, port.into()));
+        let follow = |entered| self.follow(switch, Class::new(entered, State::default()), 0, terms);
+        entered.map(follow).unwrap_or_default()
+    }
+
+    fn follow(&self, at: usize, class: Class, hops: usize, terms: &mut Terms) -> Vec<Behaviour> {
+        let nothing = |region, doubts| Behaviour { region, copies: Vec::new(), doubts };
+        let Some(switch) = self.switches.get(at).filter(|_| hops < HOPS_MAX) else {
+            return vec![nothing(class.region, vec!["it goes round and round".to_owned()])];
+        };
+        let mut all = Vec::new();
+        for class in switch.run(class, terms) {
+            let (ways, doubts) = self.ways(at, &class);
+            for way in ways {
+                let mut so_far = vec![nothing(class.region.clone(), doubts.clone())];
+                for (port, max_len, state) in self.mirrored(at, &class, way) {
+                    so_far = so_far
+                        .into_iter()
+                        .flat_map(|begun| self.leave((at, port), max_len, &state, begun, hops, terms))
+                        .collect();
+                }
+                all.extend(so_far);
+            }
+            if all.len() > BEHAVIOURS_MAX {
+                return vec![nothing(class.region, vec!["too much may happen to it to look at".to_owned()])];
+            }
+        }
+        all
+    }
+
+    /// The sets of outputs that a class may have, and what is not known.
+    fn ways(&self, at: usize, class: &Class) -> (Vec<Vec<Out>>, Vec<String>) {
+        let (mut ways, mut doubts): (Vec<Vec<Out>>, _) = (vec![Vec::new()], Vec::new());
+        for effect in &class.effects {
+            let choices: Vec<Vec<Out>> = match effect {
+                Effect::Output { port, max_len, state } => vec![vec![(*port, *max_len, state.clone())]],
+                Effect::Normal(state) => {
+                    let out =
+                        |ports: Vec<u32>| ports.into_iter().map(|port| (port, None, state.clone())).collect();
+                    self.normal(at, &class.region.cube, state).into_iter().map(out).collect()
+                }
+                Effect::Controller(..) => continue,
+                Effect::Unknown(text) => {
+                    doubts.push(format!("{}: it is not known what {text} does", self.switches[at].name));
+                    continue;
+                }
+            };
+            ways = ways
+                .iter()
+                .flat_map(|way| choices.iter().map(|more| [&way[..], &more[..]].concat()))
+                .collect();
+        }
+        (ways, doubts)
+    }
+
+    /// With what the switch's mirrors add: each once, however often it is met.
+    fn mirrored(&self, at: usize, class: &Class, mut way: Vec<Out>) -> Vec<Out> {
+        let entered = class.get(Field::InPort).value as u32;
+        for mirror in &self.switches[at].mirrors {
+            let leaves = way.iter().any(|(port, ..)| mirror.leaving.contains(port));
+            if (mirror.entering.contains(&entered) || leaves) && entered != mirror.output {
+                way.push((mirror.output, mirror.max_len, State::default()));
+            }
+        }
+        way
+    }
+
+    fn leave(
+        &self,
+        at: At,
+        max_len: Option<u32>,
+        state: &State,
+        begun: Behaviour,
+        hops: usize,
+        terms: &mut Terms,
+    ) -> Vec<Behaviour> {
+        let Some(port) = self.switches[at.0].port(at.1) else { return vec![begun] };
+        if let Leads::Monitor(monitor) = &port.leads {
+            let mut copied = begun;
+            copied.copies.push((monitor.clone(), max_len));
+            copied.copies.sort();
+            return vec![copied];
+        }
+        let Some((switch, entrance)) = self.peer(at) else { return vec![begun] };
+        let mut state = state.clone();
+        state.set.insert(Field::InPort, entrance.into());
+        let further = self.follow(switch, Class::new(begun.region.clone(), state), hops + 1, terms);
+        let both = |mut there: Behaviour| {
+            there.copies.extend(begun.copies.iter().cloned());
+            there.copies.sort();
+            there.doubts.extend(begun.doubts.iter().cloned());
+            there
+        };
+        further.into_iter().map(both).collect()
+    }
+
+    /// The sets of ports by which one packet may leave the switch that it enters, each with how much of it; sorted.
+    #[must_use]
+    pub fn outputs(
+        &self,
+        (switch, port): At,
+        packet: &Packet,
+        terms: &mut Terms,
+    ) -> Vec<Vec<(u32, Option<u32>)>> {
+        let Some(entered) = self.switches.get(switch) else { return Vec::new() };
+        let cube = packet.with(Field::InPort, port.into()).cube();
+        let mut all = Vec::new();
+        for class in entered.run(Class::new(cube.into(), State::default()), terms) {
+            for way in self.ways(switch, &class).0 {
+                let way = self.mirrored(switch, &class, way).into_iter();
+                let mut ports: Vec<_> = way.map(|(port, max_len, _)| (port, max_len)).collect();
+                ports.sort_unstable();
+                all.push(ports);
+            }
+        }
+        all
+    }
+
+    /// The way of one packet, a line for each rule that it meets.
+    #[must_use]
+    pub fn narrate(&self, (switch, port): At, packet: Cube, terms: &mut Terms) -> String {
+        let mut out = String::new();
+        let class = Class::new(packet.with(Field::InPort, port.into()).into(), State::default());
+        self.tell(switch, class, 0, terms, &mut out);
+        out
+    }
+
+    fn tell(&self, at: usize, class: Class, hops: usize, terms: &mut Terms, out: &mut String) {
+        use std::fmt::Write;
+        let Some(switch) = self.switches.get(at).filter(|_| hops < 4) else { return };
+        let indent = "  ".repeat(hops + 1);
+        let entered = class.get(Field::InPort).value;
+        let _ = writeln!(out, "{indent}{}, in at port {entered}", switch.name);
+        for class in switch.run(class, terms) {
+            for step in &class.steps {
+                let rule = step.rule.map_or("no rule".to_owned(), |place| switch.rules[place].to_string());
+                let _ = writeln!(out, "{indent}  table {}: {rule}", step.table);
+            }
+            let (ways, _) = self.ways(at, &class);
+            let mut ports: Vec<Out> =
+                ways.into_iter().flat_map(|way| self.mirrored(at, &class, way)).collect();
+            ports.sort();
+            ports.dedup();
+            for (port, _, mut state) in ports {
+                let to =
+                    switch.monitor(port).map(|monitor| format!(", to monitor {monitor}")).unwrap_or_default();
+                let _ = writeln!(out, "{indent}  out at port {port}{to}");
+                if let Some((next, entrance)) = self.peer((at, port)) {
+                    state.set.insert(Field::InPort, entrance.into());
+                    self.tell(next, Class::new(class.region.clone(), state), hops + 1, terms, out);
+                }
+            }
+        }
+    }
+}
+
+/// What leaves: by which port, how much, as what.
+type Out = (u32, Option<u32>, State);
+
+/// An address as a field has it, with its EtherType.
+#[must_use]
+pub fn numbers(address: IpAddr) -> (u128, u128) {
+    match address {
+        IpAddr::V4(v4) => (u128::from(u32::from(v4)), IPV4),
+        IpAddr::V6(v6) => (u128::from(v6), IPV6),
+    }
+}

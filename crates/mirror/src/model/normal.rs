@@ -1,0 +1,59 @@
+//! What NORMAL may do: send a packet where it has learned its destination to be, or everywhere. Which of them depends on what was said
+//! before, so all are looked at; where a host is known to be, only the way there.
+
+use super::network::Network;
+use super::run::{Class, Effect, State, Terms};
+use super::switch::{Entered, Flooded, Switch};
+use crate::packets::{Cube, Field};
+
+impl Switch {
+    /// The ports at which addresses may be learned: those from which a packet may reach NORMAL.
+    #[must_use]
+    pub fn learns_at(&self, terms: &mut Terms) -> Vec<u32> {
+        let mut learns = Vec::new();
+        for port in self.ports.iter().filter(|port| !self.is_mirror_output(port.number)) {
+            let entered = Cube::ALL.with(Field::InPort, port.number.into());
+            let classes = self.run(Class::new(entered.into(), State::default()), terms);
+            let is_normal = |effect: &Effect| matches!(effect, Effect::Normal(_));
+            if classes.iter().any(|class| class.effects.iter().any(is_normal)) {
+                learns.push(port.number);
+            }
+        }
+        learns
+    }
+}
+
+impl Network {
+    /// The sets of ports by which a packet may leave a switch on NORMAL.
+    pub(super) fn normal(&self, at: usize, cube: &Cube, state: &State) -> Vec<Vec<u32>> {
+        let switch = &self.switches[at];
+        let entered = state.get(cube, Field::InPort).value as u32;
+        let tag = state.get(cube, Field::Vlan);
+        if switch.is_mirror_output(entered) {
+            return vec![Vec::new()];
+        }
+        let vlan = switch.port(entered).map_or(Entered::InAny, |port| port.vlans.entered(tag));
+        let may_leave = |number: u32| {
+            let port = switch.port(number);
+            number != entered
+                && !switch.is_mirror_output(number)
+                && port.is_some_and(|port| match vlan {
+                    Entered::In(vlan) | Entered::InOrRefused(vlan) => port.vlans.carry(vlan),
+                    Entered::InAny => true,
+                    Entered::Refused => false,
+                })
+        };
+        let flooded = switch.ports.iter().filter(|port| port.flooded == Flooded::Yes);
+        let flooded = flooded.map(|port| port.number).filter(|number| may_leave(*number)).collect();
+        let learned: Vec<u32> =
+            match self.host(state.get(cube, Field::Destination), state.get(cube, Field::EthType)) {
+                Some(host) => self.toward(at, host.at),
+                None => self.learned.get(at).cloned().unwrap_or_default(),
+            };
+        // What was learned to be where the packet comes from goes nowhere.
+        let learned =
+            learned.into_iter().map(|number| if may_leave(number) { vec![number] } else { Vec::new() });
+        let refused = matches!(vlan, Entered::InOrRefused(_)).then(Vec::new);
+        std::iter::once(flooded).chain(learned).chain(refused).collect()
+    }
+}

@@ -1,0 +1,251 @@
+//! A box of packets through the tables of one switch.
+
+use std::collections::BTreeMap;
+
+use super::switch::{Flooded, Switch};
+use crate::openflow::{Action, Match, Rule};
+use crate::packets::{Bits, Cube, Field, Region};
+
+/// Tables that send to tables: no deeper, as in Open vSwitch.
+const DEPTH_MAX: usize = 64;
+
+/// Conditions that are not modelled, a bit of [`Field::Other`] each. One lives as long as what is compared.
+#[derive(Clone, Debug, Default)]
+pub struct Terms(Vec<String>);
+
+impl Terms {
+    /// The bit of a condition; `None`: there are too many.
+    fn bit(&mut self, text: String) -> Option<u128> {
+        let at = self.0.iter().position(|known| *known == text).unwrap_or_else(|| {
+            self.0.push(text);
+            self.0.len() - 1
+        });
+        (at < 128).then(|| 1 << at)
+    }
+
+    /// Whether some of them had no bit left.
+    #[must_use]
+    pub fn are_too_many(&self) -> bool {
+        self.0.len() > 128
+    }
+
+    /// The conditions that hold in a packet.
+    pub fn holding(&self, set: u128) -> impl Iterator<Item = &str> {
+        self.0
+            .iter()
+            .enumerate()
+            .filter(move |(i, _)| *i < 128 && set >> i & 1 == 1)
+            .map(|(_, text)| text.as_str())
+    }
+}
+
+/// What happens to a packet.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Effect {
+    /// It leaves by a port.
+    Output {
+        /// The port.
+        port: u32,
+        /// At most so many bytes.
+        max_len: Option<u32>,
+        /// As which packet.
+        state: State,
+    },
+    /// It goes where the switch has learned its destination to be, or everywhere.
+    Normal(State),
+    /// It goes to the controller.
+    Controller(String, State),
+    /// It is not known what happens.
+    Unknown(String),
+}
+
+/// What has become of a packet on its way.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct State {
+    /// Fields that have been given another value.
+    pub set: BTreeMap<Field, u128>,
+    /// What was changed otherwise.
+    pub changes: Vec<String>,
+}
+
+impl State {
+    /// What is known of a field of a packet that was in this box.
+    #[must_use]
+    pub fn get(&self, cube: &Cube, field: Field) -> Bits {
+        self.set.get(&field).map_or_else(|| cube.get(field), |value| Bits::new(*value, field.full()))
+    }
+}
+
+/// A rule that was met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Step {
+    /// Its table.
+    pub table: u8,
+    /// Its place among the switch's rules; `None`: none matched.
+    pub rule: Option<usize>,
+}
+
+/// Packets to which the same happens.
+#[derive(Clone, Debug)]
+pub struct Class {
+    /// Which packets, as they entered.
+    pub region: Region,
+    /// What they have become.
+    pub state: State,
+    /// What happens to them, in this order.
+    pub effects: Vec<Effect>,
+    /// By which rules.
+    pub steps: Vec<Step>,
+}
+
+impl Class {
+    /// Nothing has happened yet.
+    #[must_use]
+    pub fn new(region: Region, state: State) -> Class {
+        Class { region, state, effects: Vec::new(), steps: Vec::new() }
+    }
+
+    /// What is known of a field of its packets.
+    #[must_use]
+    pub fn get(&self, field: Field) -> Bits {
+        self.state.get(&self.region.cube, field)
+    }
+
+    fn to(&mut self, port: u32, max_len: Option<u32>) {
+        self.effects.push(Effect::Output { port, max_len, state: self.state.clone() });
+    }
+}
+
+impl Switch {
+    /// A box of packets, in classes that have nothing in common.
+    #[must_use]
+    pub fn run(&self, class: Class, terms: &mut Terms) -> Vec<Class> {
+        self.lookup(class, 0, terms, 0)
+    }
+
+    fn lookup(&self, mut class: Class, table: u8, terms: &mut Terms, depth: usize) -> Vec<Class> {
+        if depth >= DEPTH_MAX {
+            class.effects.push(Effect::Unknown("tables that send to each other without end".to_owned()));
+            return vec![class];
+        }
+        let mut rest = Some(class.region.clone());
+        let mut found = Vec::new();
+        for (place, rule) in self.rules.iter().enumerate().filter(|(_, rule)| rule.table == table) {
+            let Some(left) = &rest else { break };
+            let Some(condition) = self.condition(&rule.matched, &class.state, terms) else { continue };
+            if let Some(region) = left.and(&condition) {
+                let mut part = Class { region, ..class.clone() };
+                part.steps.push(Step { table, rule: Some(place) });
+                found.extend(self.act(part, rule, &rule.actions, terms, depth));
+            }
+            rest = left.without(&condition);
+        }
+        found.extend(rest.map(|region| {
+            class.region = region;
+            class.steps.push(Step { table, rule: None });
+            class
+        }));
+        found
+    }
+
+    /// Which of the packets as they entered match; `None`: none can.
+    fn condition(&self, matched: &Match, state: &State, terms: &mut Terms) -> Option<Cube> {
+        let mut cube = matched.cube;
+        for (field, value) in &state.set {
+            if !cube.get(*field).admits(*value) {
+                return None;
+            }
+            cube = cube.with_bits(*field, Bits::default());
+        }
+        for text in &matched.other {
+            let after = if state.changes.is_empty() {
+                String::new()
+            } else {
+                format!(" after {}", state.changes.join(","))
+            };
+            // Without room for it nothing is proved: see `Terms::are_too_many`.
+            if let Some(bit) = terms.bit(format!("{}: {text}{after}", self.name)) {
+                let bits = cube.get(Field::Other);
+                cube = cube.with_bits(Field::Other, Bits::new(bits.value | bit, bits.mask | bit));
+            }
+        }
+        Some(cube)
+    }
+
+    fn act(
+        &self,
+        mut class: Class,
+        rule: &Rule,
+        actions: &[Action],
+        terms: &mut Terms,
+        depth: usize,
+    ) -> Vec<Class> {
+        for (i, action) in actions.iter().enumerate() {
+            match action {
+                Action::Resubmit { port, table } => {
+                    let table = table.unwrap_or(rule.table);
+                    return self.elsewhere(class, (*port, table), (rule, &actions[i + 1..]), terms, depth);
+                }
+                Action::Goto(table) => return self.lookup(class, *table, terms, depth + 1),
+                action => self.apply(&mut class, action),
+            }
+        }
+        vec![class]
+    }
+
+    /// Through another table, and then on with what follows.
+    fn elsewhere(
+        &self,
+        mut class: Class,
+        (port, table): (Option<u32>, u8),
+        (rule, rest): (&Rule, &[Action]),
+        terms: &mut Terms,
+        depth: usize,
+    ) -> Vec<Class> {
+        let before = class.state.set.get(&Field::InPort).copied();
+        if let Some(port) = port {
+            class.state.set.insert(Field::InPort, port.into());
+        }
+        let mut after = Vec::new();
+        for mut part in self.lookup(class, table, terms, depth + 1) {
+            if port.is_some() {
+                match before {
+                    Some(before) => part.state.set.insert(Field::InPort, before),
+                    None => part.state.set.remove(&Field::InPort),
+                };
+            }
+            after.extend(self.act(part, rule, rest, terms, depth));
+        }
+        after
+    }
+
+    fn apply(&self, class: &mut Class, action: &Action) {
+        let entered = class.get(Field::InPort);
+        let is_entrance =
+            |port: u32| entered.mask == Field::InPort.full() && entered.value == u128::from(port);
+        match action {
+            // A packet does not go out where it came in, unless that is said.
+            Action::Output { port, .. } if is_entrance(*port) => {}
+            Action::Output { port, max_len } => class.to(*port, *max_len),
+            Action::InPort => class.to(entered.value as u32, None),
+            Action::All | Action::Flood => {
+                let is_all = *action == Action::All;
+                let ports = self.ports.iter().filter(|port| is_all || port.flooded == Flooded::Yes);
+                let ports: Vec<u32> =
+                    ports.map(|port| port.number).filter(|port| !is_entrance(*port)).collect();
+                ports.into_iter().for_each(|port| class.to(port, None));
+            }
+            Action::Normal => class.effects.push(Effect::Normal(class.state.clone())),
+            Action::Controller(text) => {
+                class.effects.push(Effect::Controller(text.clone(), class.state.clone()));
+            }
+            Action::Set { field, value, .. } => {
+                class.state.set.insert(*field, *value);
+            }
+            Action::Change(text) => class.state.changes.push(text.clone()),
+            Action::Unknown(text) => class.effects.push(Effect::Unknown(text.clone())),
+            // These lead elsewhere and have been taken already.
+            Action::Resubmit { .. } | Action::Goto(_) => {}
+        }
+    }
+}

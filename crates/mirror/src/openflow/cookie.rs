@@ -1,0 +1,64 @@
+//! Whose a rule is: 64 bits that stay with it on the switch. Magic 16 · server 12 · job 20 · generation 8 · actions 8. All rules with one
+//! cookie have the same actions, so that a MODIFY by cookie, which renews their lease, changes none of them.
+
+use std::fmt;
+
+/// What the cookies of all our rules begin with.
+const MAGIC: u64 = 0x6e61; // "na"
+const SERVER_BITS: u32 = 12;
+const JOB_BITS: u32 = 20;
+
+/// A rule's cookie.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cookie(pub u64);
+
+/// What one of our cookies says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Owner {
+    /// The server that wants the rule; 12 bits.
+    pub server: u16,
+    /// The job, the first of those that it serves; 20 bits. 0: of no job, but of all together.
+    pub job: u32,
+    /// The job's generation.
+    pub generation: u8,
+    /// Which of the job's lists of actions.
+    pub actions: u8,
+}
+
+impl Cookie {
+    /// The bits that say that a rule is a server's.
+    pub const SERVER_MASK: u64 = 0xffff_fff0_0000_0000;
+
+    /// Of an owner; bits that have no room are left out.
+    #[must_use]
+    pub fn of(owner: Owner) -> Cookie {
+        let server = u64::from(owner.server) & ((1 << SERVER_BITS) - 1);
+        let job = u64::from(owner.job) & ((1 << JOB_BITS) - 1);
+        let low = job << 16 | u64::from(owner.generation) << 8 | u64::from(owner.actions);
+        Cookie(MAGIC << 48 | server << 36 | low)
+    }
+
+    /// What it says; `None`: it is not ours.
+    #[must_use]
+    pub fn owner(self) -> Option<Owner> {
+        let bits = |shift: u32, count: u32| self.0 >> shift & ((1 << count) - 1);
+        (self.0 >> 48 == MAGIC).then(|| Owner {
+            server: bits(36, SERVER_BITS) as u16,
+            job: bits(16, JOB_BITS) as u32,
+            generation: bits(8, 8) as u8,
+            actions: bits(0, 8) as u8,
+        })
+    }
+
+    /// Whether it is of this server.
+    #[must_use]
+    pub fn is_of(self, server: u16) -> bool {
+        self.owner().is_some_and(|owner| owner.server == server)
+    }
+}
+
+impl fmt::Display for Cookie {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "0x{:x}", self.0)
+    }
+}

@@ -1,0 +1,17 @@
+//! Flow rules as values, and as the text of `ovs-ofctl`: printed for the switch, and read from what it dumps.
+
+pub mod action;
+pub mod cookie;
+mod fields;
+mod print;
+mod read;
+pub mod rule;
+
+pub use action::Action;
+pub use cookie::{Cookie, Owner};
+pub use print::flow;
+pub use read::{ReadError, read_actions, read_dump, read_match, read_rule};
+pub use rule::{Match, Rule};
+
+#[cfg(test)]
+mod tests;

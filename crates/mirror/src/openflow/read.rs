@@ -1,0 +1,284 @@
+//! `ovs-ofctl`'s text as rules. A condition that is not known becomes text of the match, an action that is not known a doubt; only a
+//! line that is no rule is an error.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use thiserror::Error;
+
+use super::action::{Action, LOCAL};
+use super::cookie::Cookie;
+use super::fields::{Form, KINDS, NAMES};
+use super::rule::{Match, Rule};
+use crate::packets::field::TAGGED;
+use crate::packets::packet::FLAGS;
+use crate::packets::{Bits, Cube, Field};
+
+/// A line that is no rule.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("no flow rule: {0:.200}")]
+pub struct ReadError(pub String);
+
+/// What `ovs-ofctl dump-flows` prints, with numbers for ports.
+///
+/// # Errors
+/// Of the first line that is no rule.
+pub fn read_dump(text: &str) -> Result<Vec<Rule>, ReadError> {
+    let lines = text.lines().map(str::trim);
+    lines.filter(|line| !line.is_empty() && !line.contains("_FLOW reply")).map(read_rule).collect()
+}
+
+/// One rule; statistics in it are passed over.
+///
+/// # Errors
+/// It is none.
+pub fn read_rule(line: &str) -> Result<Rule, ReadError> {
+    let wrong = || ReadError(line.to_owned());
+    let at = line.find("actions=").ok_or_else(wrong)?;
+    let (head, actions) = (&line[..at], &line[at + "actions=".len()..]);
+    let mut rule = Rule { priority: 0x8000, ..Rule::default() };
+    let mut terms = Vec::new();
+    for term in split(head) {
+        let Some((name, value)) = term.split_once('=') else {
+            terms.push(term);
+            continue;
+        };
+        let small = || value.parse().map_err(|_| wrong());
+        match name {
+            "cookie" => {
+                rule.cookie = Cookie(u64::try_from(number(value).ok_or_else(wrong)?).map_err(|_| wrong())?)
+            }
+            "table" => rule.table = value.parse().map_err(|_| wrong())?,
+            "priority" => rule.priority = small()?,
+            "idle_timeout" => rule.idle_timeout = small()?,
+            "hard_timeout" => rule.hard_timeout = small()?,
+            "duration" | "n_packets" | "n_bytes" | "idle_age" | "hard_age" | "importance" => {}
+            _ => terms.push(term),
+        }
+    }
+    terms.retain(|term| {
+        !["send_flow_rem", "check_overlap", "reset_counts", "no_packet_counts", "no_byte_counts"]
+            .contains(term)
+    });
+    rule.matched = read_terms(&terms);
+    rule.actions = read_actions(actions.trim());
+    Ok(rule)
+}
+
+/// A match by itself.
+#[must_use]
+pub fn read_match(text: &str) -> Match {
+    read_terms(&split(text))
+}
+
+fn read_terms(terms: &[&str]) -> Match {
+    let mut matched = Match::default();
+    for term in terms {
+        let understood = match term.split_once('=') {
+            None => KINDS.iter().find(|(word, ..)| word == term).and_then(|(_, kind, protocol)| {
+                let cube = Cube::ALL.with(Field::EthType, *kind);
+                matched.cube.and(&protocol.map_or(cube, |protocol| cube.with(Field::Protocol, protocol)))
+            }),
+            Some((name, value)) => condition(name, value)
+                .and_then(|(field, bits)| matched.cube.and(&Cube::ALL.with_bits(field, bits))),
+        };
+        match understood {
+            Some(cube) => matched.cube = cube,
+            None => matched.other.push((*term).to_owned()),
+        }
+    }
+    matched.cube = matched.cube.canonical();
+    matched.other.sort();
+    matched.other.dedup();
+    matched
+}
+
+/// What a condition says of a field.
+fn condition(name: &str, value: &str) -> Option<(Field, Bits)> {
+    if name == "dl_vlan" || name == "vlan_vid" {
+        let tag = Field::Vlan.full();
+        let bits = match number(value)? {
+            0xffff => Bits::new(0, tag),
+            vid if name == "dl_vlan" && vid <= 0xfff => Bits::new(vid | TAGGED, tag),
+            _ => return None,
+        };
+        return Some((Field::Vlan, bits));
+    }
+    let (_, field, form) = NAMES.iter().find(|(known, ..)| *known == name)?;
+    let bits = match form {
+        Form::Flags => read_flags(value)?,
+        Form::Port if value == "LOCAL" => Bits::new(LOCAL.into(), field.full()),
+        _ => {
+            let (value, mask) =
+                value.split_once('/').map_or((value, None), |(value, mask)| (value, Some(mask)));
+            let one = |text: &str| match form {
+                Form::Mac => mac(text),
+                Form::V4 => text.parse::<Ipv4Addr>().ok().map(|ip| u128::from(u32::from(ip))),
+                Form::V6 => text.parse::<Ipv6Addr>().ok().map(u128::from),
+                Form::Number | Form::Port | Form::Flags => number(text),
+            };
+            let width = if *form == Form::V4 { 32 } else { field.width() };
+            let full = u128::MAX >> (128 - width);
+            let mask = match mask {
+                None => full,
+                Some(mask)
+                    if matches!(form, Form::V4 | Form::V6) && mask.len() <= 3 && !mask.contains(':') =>
+                {
+                    let length: u32 = mask.parse().ok().filter(|length| *length <= width)?;
+                    full & !full.checked_shr(length).unwrap_or(0)
+                }
+                Some(mask) => one(mask)?,
+            };
+            let value = one(value)?;
+            // Bits that the field does not have are of something else, as the priority in a VLAN tag.
+            if mask & !full != 0 && mask & !full & 0xffff != 0 && *field == Field::Vlan {
+                return None;
+            }
+            (value & !full == 0).then(|| Bits::new(value, mask & full))?
+        }
+    };
+    Some((*field, bits))
+}
+
+fn read_flags(text: &str) -> Option<Bits> {
+    let bit = |name: &str| FLAGS.iter().position(|flag| *flag == name).map(|i| 1u128 << i);
+    if text.starts_with(['+', '-']) {
+        let mut bits = Bits::default();
+        let mut rest = text;
+        while let Some(sign) = rest.chars().next() {
+            let name = rest.get(1..)?;
+            let end = name.find(['+', '-']).unwrap_or(name.len());
+            let flag = bit(&name[..end])?;
+            bits.mask |= flag;
+            bits.value |= if sign == '+' { flag } else { 0 };
+            rest = &name[end..];
+        }
+        return Some(Bits::new(bits.value, bits.mask));
+    }
+    let full = Field::TcpFlags.full();
+    if text.starts_with(|c: char| c.is_ascii_digit()) {
+        let (value, mask) = text.split_once('/').map_or((text, None), |(value, mask)| (value, Some(mask)));
+        return Some(Bits::new(number(value)?, mask.map_or(Some(full), number)? & full));
+    }
+    let value = text.split('|').map(bit).try_fold(0, |all, bit| Some(all | bit?))?;
+    Some(Bits::new(value, full))
+}
+
+/// Actions, separated by commas.
+#[must_use]
+pub fn read_actions(text: &str) -> Vec<Action> {
+    split(text).into_iter().filter(|text| *text != "drop").map(action).collect()
+}
+
+fn action(text: &str) -> Action {
+    let other = || Action::Unknown(text.to_owned());
+    let (name, value) = match text.find([':', '(', '=']) {
+        Some(at) => (&text[..at], &text[at..]),
+        None => (text, ""),
+    };
+    let after = value.strip_prefix(':').unwrap_or("");
+    let inside = value.strip_prefix('(').and_then(|value| value.strip_suffix(')'));
+    match name.to_ascii_lowercase().as_str() {
+        "normal" => Action::Normal,
+        "flood" => Action::Flood,
+        "all" => Action::All,
+        "in_port" => Action::InPort,
+        "local" => Action::output(LOCAL),
+        "controller" => Action::Controller(text.to_owned()),
+        "output" => output(after, inside).unwrap_or_else(other),
+        "goto_table" => after.parse().map_or_else(|_| other(), Action::Goto),
+        "resubmit" => resubmit(after, inside).unwrap_or_else(other),
+        "mod_vlan_vid" => match number(after) {
+            Some(vid @ 0..=0xfff) => set(Field::Vlan, vid | TAGGED, text),
+            _ => other(),
+        },
+        "strip_vlan" | "pop_vlan" => set(Field::Vlan, 0, text),
+        "mod_dl_src" => mac(after).map_or_else(other, |mac| set(Field::MacSource, mac, text)),
+        "mod_dl_dst" => mac(after).map_or_else(other, |mac| set(Field::MacDestination, mac, text)),
+        "push_vlan" if after == "0x8100" => set(Field::Vlan, TAGGED, text),
+        "set_field" => set_field(after, text).unwrap_or_else(other),
+        "load" if after.contains("NXM_NX_REG") || after.contains("METADATA") || after.contains("XXREG") => {
+            Action::Change(text.to_owned())
+        }
+        "dec_ttl" | "set_queue" | "pop_queue" | "note" | "mod_nw_tos" | "mod_nw_ecn" | "mod_nw_ttl"
+        | "set_tunnel" | "mod_vlan_pcp" => Action::Change(text.to_owned()),
+        _ => text.parse().map_or_else(|_| other(), Action::output),
+    }
+}
+
+fn port(text: &str) -> Option<u32> {
+    if text == "LOCAL" { Some(LOCAL) } else { text.parse().ok() }
+}
+
+fn output(after: &str, inside: Option<&str>) -> Option<Action> {
+    let Some(inside) = inside else { return port(after).map(Action::output) };
+    let (mut out, mut max_len) = (None, None);
+    for part in inside.split(',') {
+        match part.split_once('=')? {
+            ("port", number) => out = Some(port(number)?),
+            ("max_len", bytes) => max_len = Some(bytes.parse().ok()?),
+            _ => return None,
+        }
+    }
+    Some(Action::Output { port: out?, max_len: Some(max_len?) })
+}
+
+fn resubmit(after: &str, inside: Option<&str>) -> Option<Action> {
+    let Some(inside) = inside else {
+        return Some(Action::Resubmit { port: Some(port(after)?), table: None });
+    };
+    let (to, table) = inside.split_once(',')?;
+    let to = if to.is_empty() { None } else { Some(port(to)?) };
+    let table = if table.is_empty() { None } else { Some(table.parse().ok()?) };
+    Some(Action::Resubmit { port: to, table })
+}
+
+fn set(field: Field, value: u128, text: &str) -> Action {
+    Action::Set { field, value, text: text.to_owned() }
+}
+
+fn set_field(after: &str, text: &str) -> Option<Action> {
+    let (value, name) = after.rsplit_once("->")?;
+    if name == "vlan_vid" {
+        let vid = number(value).filter(|vid| *vid <= 0x1fff)?;
+        return Some(set(Field::Vlan, vid | TAGGED, text));
+    }
+    let is_modelled = NAMES.iter().any(|(known, ..)| *known == name);
+    let Some((field, bits)) = condition(name, value) else {
+        let is_free = name.starts_with("reg")
+            || ["metadata", "tun_id", "tunnel_id", "nw_tos", "ip_dscp", "nw_ttl"].contains(&name);
+        return (is_free && !is_modelled).then(|| Action::Change(text.to_owned()));
+    };
+    let width = if NAMES.iter().any(|(known, _, form)| *known == name && *form == Form::V4) {
+        32
+    } else {
+        field.width()
+    };
+    (bits.mask == u128::MAX >> (128 - width)).then(|| set(field, bits.value, text))
+}
+
+fn mac(text: &str) -> Option<u128> {
+    let mut parts = text.split(':');
+    let number = parts.by_ref().take(6).try_fold(0u128, |all, part| {
+        let byte = u8::from_str_radix(part, 16).ok()?;
+        Some(all << 8 | u128::from(byte))
+    })?;
+    (text.split(':').count() == 6).then_some(number)
+}
+
+/// Decimal, or hexadecimal behind 0x.
+fn number(text: &str) -> Option<u128> {
+    match text.strip_prefix("0x") {
+        Some(hex) => u128::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// What stands between commas and blanks outside of parentheses.
+fn split(text: &str) -> Vec<&str> {
+    let mut depth = 0i64;
+    let is_border = |c: char| {
+        depth += i64::from(c == '(') - i64::from(c == ')');
+        depth <= 0 && (c == ',' || c == ' ')
+    };
+    text.split(is_border).map(str::trim).filter(|term| !term.is_empty()).collect()
+}

@@ -1,0 +1,80 @@
+//! A flow rule.
+
+use std::fmt;
+
+use super::action::Action;
+use super::cookie::Cookie;
+use crate::packets::Cube;
+
+/// Which packets a rule is for: a box, and conditions that are not modelled, as text.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Match {
+    /// The box.
+    pub cube: Cube,
+    /// The conditions, sorted.
+    pub other: Vec<String>,
+}
+
+impl From<Cube> for Match {
+    fn from(cube: Cube) -> Match {
+        Match { cube: cube.canonical(), other: Vec::new() }
+    }
+}
+
+/// See the module's text.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rule {
+    /// Its table.
+    pub table: u8,
+    /// The highest that matches decides.
+    pub priority: u16,
+    /// Whose it is.
+    pub cookie: Cookie,
+    /// For which packets.
+    pub matched: Match,
+    /// What is done with them; nothing: they are dropped.
+    pub actions: Vec<Action>,
+    /// It goes after so many seconds without a packet; 0: it does not.
+    pub idle_timeout: u16,
+    /// It goes after so many seconds; 0: it does not.
+    pub hard_timeout: u16,
+}
+
+impl Rule {
+    /// By what a switch tells rules apart.
+    #[must_use]
+    pub fn key(&self) -> (u8, u16, &Match) {
+        (self.table, self.priority, &self.matched)
+    }
+
+    /// The actions, as text.
+    #[must_use]
+    pub fn actions_text(&self) -> String {
+        let texts: Vec<String> = self.actions.iter().map(ToString::to_string).collect();
+        if texts.is_empty() { "drop".to_owned() } else { texts.join(",") }
+    }
+
+    /// The ports that it names as outputs.
+    pub fn outputs(&self) -> impl Iterator<Item = u32> + '_ {
+        self.actions.iter().filter_map(|action| match action {
+            Action::Output { port, .. } => Some(*port),
+            _ => None,
+        })
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cookie={},table={},priority={}", self.cookie, self.table, self.priority)?;
+        for (name, seconds) in [("idle_timeout", self.idle_timeout), ("hard_timeout", self.hard_timeout)] {
+            if seconds != 0 {
+                write!(f, ",{name}={seconds}")?;
+            }
+        }
+        let matched = self.matched.to_string();
+        if !matched.is_empty() {
+            write!(f, ",{matched}")?;
+        }
+        write!(f, ",actions={}", self.actions_text())
+    }
+}

@@ -1,0 +1,140 @@
+//! Texts of `ovs-ofctl` 3.1, and that what is printed reads the same.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::packets::field::{IPV4, IPV6, TAGGED, TCP, UDP};
+use crate::packets::{Bits, Cube, Field};
+
+/// Printed as it was dumped, less what a switch counts.
+#[test]
+fn dumps_are_read() {
+    let dump = "\
+OFPST_FLOW reply (OF1.3) (xid=0x2):
+ cookie=0x6e61001000020100, duration=3.284s, table=0, n_packets=7, n_bytes=518, hard_timeout=30, idle_age=2, priority=16384,tcp,in_port=1,nw_src=10.0.0.0/8,tp_dst=80 actions=output:3,resubmit(,1)
+ cookie=0x0, duration=3.2s, table=1, n_packets=7, n_bytes=518, send_flow_rem priority=0 actions=NORMAL
+ cookie=0x0, duration=1s, table=0, n_packets=0, n_bytes=0, priority=5,tcp,tcp_flags=+syn-ack,tp_src=0x3e8/0xfff8 actions=output(port=3,max_len=96),drop
+ cookie=0x0, duration=1s, table=2, n_packets=0, n_bytes=0, reset_counts priority=9,ct_state=+est+trk,ip,reg0=0x1 actions=ct(commit,zone=1,exec(load:0x1->NXM_NX_CT_MARK[])),group:4
+ cookie=0x0, table=0, priority=1,arp,arp_tpa=10.0.0.1,arp_op=1 actions=CONTROLLER:65535
+ cookie=0x0, table=0, priority=1,udp6,ipv6_src=fd00::/8,dl_vlan=7 actions=strip_vlan,LOCAL
+";
+    let rules = read_dump(dump).expect("a dump");
+    let printed: Vec<String> = rules.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        printed,
+        [
+            "cookie=0x6e61001000020100,table=0,priority=16384,hard_timeout=30,tcp,in_port=1,nw_src=10.0.0.0/8,tp_dst=80,actions=output:3,resubmit(,1)",
+            "cookie=0x0,table=1,priority=0,actions=NORMAL",
+            "cookie=0x0,table=0,priority=5,tcp,tp_src=0x3e8/0xfff8,tcp_flags=+syn-ack,actions=output(port=3,max_len=96)",
+            "cookie=0x0,table=2,priority=9,ip,ct_state=+est+trk,reg0=0x1,actions=ct(commit,zone=1,exec(load:0x1->NXM_NX_CT_MARK[])),group:4",
+            "cookie=0x0,table=0,priority=1,arp,arp_op=1,arp_tpa=10.0.0.1,actions=CONTROLLER:65535",
+            "cookie=0x0,table=0,priority=1,udp6,dl_vlan=7,ipv6_src=fd00::/8,actions=strip_vlan,LOCAL",
+        ]
+    );
+    assert!(matches!(rules[3].actions[..], [Action::Unknown(_), Action::Unknown(_)]));
+    let owner = Owner { server: 1, job: 2, generation: 1, actions: 0 };
+    assert_eq!(rules[0].cookie.owner(), Some(owner));
+    assert_eq!(rules[1].cookie.owner(), None);
+}
+
+#[test]
+fn what_is_no_rule_is_told() {
+    for line in [
+        "",
+        "priority=1,ip",
+        "priority=99999 actions=drop",
+        "cookie=x,actions=drop",
+        "table=256 actions=drop",
+    ] {
+        assert_eq!(read_rule(line), Err(ReadError(line.to_owned())));
+    }
+}
+
+/// What Open vSwitch would read as something wider.
+#[test]
+fn matches_that_cannot_be_said_are_told() {
+    let tcp = Cube::ALL.with(Field::EthType, IPV4).with(Field::Protocol, TCP);
+    for (cube, fits) in [
+        (Cube::ALL, true),
+        (tcp.with(Field::SourcePort, 80), true),
+        (Cube::ALL.with(Field::SourcePort, 80), false),
+        (Cube::ALL.with(Field::EthType, IPV4).with(Field::SourcePort, 80), false),
+        (tcp.with_bits(Field::InPort, Bits::new(1, 1)), false),
+        (tcp.with(Field::Protocol, UDP).with(Field::TcpFlags, 2), false),
+        (Cube::ALL.with(Field::Source, 9), false),
+    ] {
+        assert_eq!(Match::from(cube).check().is_ok(), fits, "{}", Match::from(cube));
+    }
+}
+
+fn bits(field: Field) -> impl Strategy<Value = Bits> {
+    let full = field.full();
+    let mask = prop_oneof![Just(0), Just(full), any::<u128>().prop_map(move |m| m & full)];
+    (any::<u128>(), mask).prop_map(move |(value, mask)| Bits::new(value, mask & full))
+}
+
+fn matched() -> impl Strategy<Value = Match> {
+    let tag = prop_oneof![
+        Just(Bits::default()),
+        Just(Bits::new(0, 0x1fff)),
+        (0u128..4096).prop_map(|v| Bits::new(v | TAGGED, 0x1fff))
+    ];
+    let kind = (
+        prop_oneof![Just(IPV4), Just(IPV6)],
+        prop_oneof![Just(TCP), Just(UDP)],
+        tag,
+        prop::option::of(0u128..99),
+    );
+    let v4 = |b: Bits| Bits::new(b.value, b.mask & 0xffff_ffff);
+    (
+        kind,
+        bits(Field::Source),
+        bits(Field::Destination),
+        bits(Field::SourcePort),
+        bits(Field::TcpFlags),
+        bits(Field::MacSource),
+    )
+        .prop_map(move |((kind, protocol, tag, port), source, destination, ports, flags, mac)| {
+            let narrow = |b| if kind == IPV4 { v4(b) } else { b };
+            let cube = Cube::ALL
+                .with(Field::EthType, kind)
+                .with(Field::Protocol, protocol)
+                .with_bits(Field::Vlan, tag)
+                .with_bits(Field::Source, narrow(source))
+                .with_bits(Field::Destination, narrow(destination))
+                .with_bits(Field::SourcePort, ports)
+                .with_bits(Field::MacSource, mac);
+            let cube = if protocol == TCP { cube.with_bits(Field::TcpFlags, flags) } else { cube };
+            Match::from(port.map_or(cube, |port| cube.with(Field::InPort, port)))
+        })
+}
+
+proptest! {
+    #[test]
+    fn what_is_printed_reads_the_same(matched in matched(), cookie: u64, priority: u16, table in 0u8..254) {
+        prop_assert_eq!(read_match(&matched.to_string()), matched.clone());
+        prop_assert!(matched.check().is_ok());
+        let actions = read_actions("output:3,output(port=4,max_len=96),resubmit(,1),resubmit:2,NORMAL,FLOOD,ALL,IN_PORT,LOCAL,goto_table:9");
+        let rule = Rule { table, priority, cookie: Cookie(cookie), matched, actions, idle_timeout: 3, hard_timeout: 0 };
+        prop_assert_eq!(read_rule(&rule.to_string()), Ok(rule));
+    }
+
+    #[test]
+    fn any_text_is_read_or_refused(text: String) {
+        if let Ok(rule) = read_rule(&text) {
+            // Printed and read again it stays what it is.
+            let printed = rule.to_string();
+            prop_assert_eq!(read_rule(&printed).map(|rule| rule.to_string()), Ok(printed));
+        }
+        let _ = read_match(&text);
+        let _ = read_actions(&text);
+    }
+
+    #[test]
+    fn a_cookie_says_whose_it_is(server in 0u16..4096, job in 0u32..1 << 20, generation: u8, actions: u8) {
+        let owner = Owner { server, job, generation, actions };
+        let cookie = Cookie::of(owner);
+        prop_assert_eq!(cookie.owner(), Some(owner));
+        prop_assert_eq!(cookie.0 & Cookie::SERVER_MASK, Cookie::of(Owner { server, job: 0, generation: 0, actions: 0 }).0);
+    }
+}

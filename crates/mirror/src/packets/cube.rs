@@ -1,0 +1,156 @@
+//! A box of packets: of every field some bits are given and the others are free. Boxes are closed under intersection, and what is left
+//! of one without another is a number of boxes that have nothing in common; a range of ports is a number of them.
+
+use std::ops::RangeInclusive;
+
+use super::field::{ARP, FIELDS, Field, IPV4};
+
+/// Some bits of a number, and of which these are: no bit of `value` lies outside of `mask`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Bits {
+    /// The bits.
+    pub value: u128,
+    /// Which bits are given.
+    pub mask: u128,
+}
+
+impl Bits {
+    /// The bits of `value` in `mask`.
+    #[must_use]
+    pub fn new(value: u128, mask: u128) -> Bits {
+        Bits { value: value & mask, mask }
+    }
+
+    /// Whether a number has them.
+    #[must_use]
+    pub fn admits(self, number: u128) -> bool {
+        number & self.mask == self.value
+    }
+
+    /// What both say; `None`: they contradict each other.
+    #[must_use]
+    pub fn and(self, other: Bits) -> Option<Bits> {
+        let agree = (self.value ^ other.value) & self.mask & other.mask == 0;
+        agree.then_some(Bits { value: self.value | other.value, mask: self.mask | other.mask })
+    }
+}
+
+/// See the module's text. By default every packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Cube([Bits; FIELDS.len()]);
+
+impl Cube {
+    /// Every packet.
+    pub const ALL: Cube = Cube([Bits { value: 0, mask: 0 }; FIELDS.len()]);
+
+    /// What it says of a field.
+    #[must_use]
+    pub fn get(&self, field: Field) -> Bits {
+        self.0[field as usize]
+    }
+
+    /// Those of them with this value of a field, and of a field of which something else was said before, with that instead.
+    #[must_use]
+    pub fn with(self, field: Field, value: u128) -> Cube {
+        self.with_bits(field, Bits::new(value, field.full()))
+    }
+
+    /// Likewise with some bits of a field.
+    #[must_use]
+    pub fn with_bits(mut self, field: Field, bits: Bits) -> Cube {
+        self.0[field as usize] = Bits::new(bits.value, bits.mask & field.full());
+        self
+    }
+
+    /// Likewise with the first `length` bits of the last `of` of a field.
+    #[must_use]
+    pub fn with_prefix(self, field: Field, value: u128, (length, of): (u32, u32)) -> Cube {
+        let (length, of) = (length.min(of), of.min(field.width()));
+        let low = u128::MAX.checked_shr(128 - (of - length)).unwrap_or(0);
+        // What lies before the last `of` bits is 0.
+        self.with_bits(field, Bits::new(value, field.full() & !low))
+    }
+
+    /// Those that are in both, if there are any.
+    #[must_use]
+    pub fn and(&self, other: &Cube) -> Option<Cube> {
+        let mut both = Cube::ALL;
+        for ((out, a), b) in both.0.iter_mut().zip(&self.0).zip(&other.0) {
+            *out = a.and(*b)?;
+        }
+        Some(both)
+    }
+
+    /// Whether all of `other` are among these.
+    #[must_use]
+    pub fn contains(&self, other: &Cube) -> bool {
+        self.0.iter().zip(&other.0).all(|(a, b)| a.mask & !b.mask == 0 && b.value & a.mask == a.value)
+    }
+
+    /// Those that are not in `other`, as boxes that have nothing in common.
+    #[must_use]
+    pub fn without(&self, other: &Cube) -> Vec<Cube> {
+        if self.and(other).is_none() {
+            return vec![*self];
+        }
+        let mut rest = *self;
+        let mut pieces = Vec::new();
+        for (i, theirs) in other.0.iter().enumerate() {
+            let mut open = theirs.mask & !rest.0[i].mask;
+            while open != 0 {
+                let bit = 1u128 << (127 - open.leading_zeros());
+                open &= !bit;
+                let mut piece = rest;
+                piece.0[i].mask |= bit;
+                piece.0[i].value |= !theirs.value & bit;
+                pieces.push(piece);
+                rest.0[i].mask |= bit;
+                rest.0[i].value |= theirs.value & bit;
+            }
+        }
+        pieces
+    }
+
+    /// The same packets, written in one way: an IPv4 address has nothing but zeros before its 32 bits.
+    #[must_use]
+    pub fn canonical(self) -> Cube {
+        let kind = self.get(Field::EthType);
+        if kind.mask != Field::EthType.full() || ![IPV4, ARP].contains(&kind.value) {
+            return self;
+        }
+        let high = u128::MAX << 32;
+        [Field::Source, Field::Destination].iter().fold(self, |cube, field| {
+            let bits = cube.get(*field);
+            cube.with_bits(*field, Bits::new(bits.value & !high, bits.mask | high))
+        })
+    }
+
+    /// How many bits are given.
+    #[must_use]
+    pub fn given(&self) -> u32 {
+        self.0.iter().map(|bits| bits.mask.count_ones()).sum()
+    }
+}
+
+/// Those of `from` that are in none of `others`.
+#[must_use]
+pub fn without_all<'a>(from: Vec<Cube>, others: impl IntoIterator<Item = &'a Cube>) -> Vec<Cube> {
+    let take_away = |rest: Vec<Cube>, other| rest.iter().flat_map(|cube| cube.without(other)).collect();
+    others.into_iter().fold(from, take_away)
+}
+
+/// A range of numbers of so many bits, as prefixes that have nothing in common: the fewest there are.
+#[must_use]
+pub fn prefixes(range: RangeInclusive<u16>) -> Vec<Bits> {
+    let (mut at, end) = (u32::from(*range.start()), u32::from(*range.end()));
+    let mut found = Vec::new();
+    while at <= end {
+        // The largest block that begins here and does not end too late.
+        let aligned = if at == 0 { 16 } else { at.trailing_zeros() };
+        let size = (end - at + 1).ilog2().min(aligned);
+        let mask = (0xffff << size) & 0xffff;
+        found.push(Bits::new(u128::from(at), u128::from(mask as u32)));
+        at += 1 << size;
+    }
+    found
+}

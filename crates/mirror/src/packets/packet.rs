@@ -1,0 +1,145 @@
+//! One packet, for the one who has to understand what went wrong; and what packets there can be.
+
+use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use super::cube::{Bits, Cube, without_all};
+use super::field::{ARP, FIELDS, Field, ICMP, ICMPV6, IPV4, IPV6, SCTP, TAGGED, TCP, UDP, WITHOUT_TYPE};
+
+/// A value for every field.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Packet([u128; FIELDS.len()]);
+
+impl Packet {
+    /// One of a box. What is free is 0, but for ports and addresses, which are better read if they are not.
+    #[must_use]
+    pub fn of(cube: &Cube) -> Packet {
+        let mut packet = Packet::default();
+        for field in FIELDS {
+            let bits = cube.get(field);
+            packet.0[field as usize] = bits.value | (usual(field, cube) & !bits.mask);
+        }
+        packet
+    }
+
+    /// Its value of a field.
+    #[must_use]
+    pub fn get(&self, field: Field) -> u128 {
+        self.0[field as usize]
+    }
+
+    /// With another value of a field.
+    #[must_use]
+    pub fn with(mut self, field: Field, value: u128) -> Packet {
+        self.0[field as usize] = value & field.full();
+        self
+    }
+
+    /// The box of it alone.
+    #[must_use]
+    pub fn cube(&self) -> Cube {
+        FIELDS.iter().fold(Cube::ALL, |cube, field| cube.with(*field, self.get(*field)))
+    }
+
+    /// Whether it is in a box.
+    #[must_use]
+    pub fn is_in(&self, cube: &Cube) -> bool {
+        FIELDS.iter().all(|field| cube.get(*field).admits(self.get(*field)))
+    }
+}
+
+/// What is put where a box says nothing.
+fn usual(field: Field, cube: &Cube) -> u128 {
+    let is = |f: Field, value| cube.get(f).mask == f.full() && cube.get(f).value == value;
+    let has_ports = [TCP, UDP, SCTP].iter().any(|p| is(Field::Protocol, *p));
+    let is_ip = is(Field::EthType, IPV4) || is(Field::EthType, IPV6);
+    match field {
+        Field::MacSource => 0x02_00_00_00_00_01,
+        Field::MacDestination => 0x02_00_00_00_00_02,
+        Field::Source if is_ip => 0x0a00_0001,
+        Field::Destination if is_ip => 0x0a00_0002,
+        Field::SourcePort | Field::DestinationPort if has_ports && is_ip => 0x9c40,
+        _ => 0,
+    }
+}
+
+/// All packets that there can be: boxes that have nothing in common. A field that a packet does not have is 0.
+#[must_use]
+pub fn well_formed() -> Vec<Cube> {
+    let none = |cube: Cube, fields: &[Field]| fields.iter().fold(cube, |cube, field| cube.with(*field, 0));
+    let ports = [Field::SourcePort, Field::DestinationPort];
+    let mut all = Vec::new();
+    let v4 = |cube: Cube| {
+        let short = |cube: Cube, field| cube.with_prefix(field, 0, (96, 128));
+        short(short(cube, Field::Source), Field::Destination)
+    };
+    for (network, icmp) in
+        [(v4(Cube::ALL.with(Field::EthType, IPV4)), ICMP), (Cube::ALL.with(Field::EthType, IPV6), ICMPV6)]
+    {
+        let of = |protocol| network.with(Field::Protocol, protocol);
+        let others = without_all(vec![network], &[of(TCP), of(UDP), of(SCTP), of(icmp)]);
+        let no_flags = |cube: Cube| none(cube, &[Field::TcpFlags]);
+        let byte = |cube: Cube, field| cube.with_prefix(field, 0, (8, 16));
+        all.extend([of(TCP), no_flags(of(UDP)), no_flags(of(SCTP))]);
+        all.push(ports.iter().fold(no_flags(of(icmp)), |cube, field| byte(cube, *field)));
+        all.extend(others.into_iter().map(|cube| none(no_flags(cube), &ports)));
+    }
+    all.push(none(v4(Cube::ALL.with(Field::EthType, ARP)), &[ports[0], ports[1], Field::TcpFlags]));
+    let known = [IPV4, IPV6, ARP].map(|kind| Cube::ALL.with(Field::EthType, kind));
+    // Below 0x600 the number is a length; the switch then sees one number for all of them.
+    let lengths = [(0x0000, 0xfc00), (0x0400, 0xfe00)];
+    let lengths = lengths.map(|(value, mask)| Cube::ALL.with_bits(Field::EthType, Bits::new(value, mask)));
+    let mut rest = without_all(vec![Cube::ALL], known.iter().chain(&lengths));
+    rest.push(Cube::ALL.with(Field::EthType, WITHOUT_TYPE));
+    let above = [Field::Source, Field::Destination, Field::Protocol, ports[0], ports[1], Field::TcpFlags];
+    all.extend(rest.into_iter().map(|cube| none(cube, &above)));
+    // Without a tag there is no number.
+    let tagged =
+        |cube: &Cube| [cube.with(Field::Vlan, 0), cube.with_bits(Field::Vlan, Bits::new(TAGGED, TAGGED))];
+    all.iter().flat_map(tagged).collect()
+}
+
+/// `tcp 10.0.0.1:40000 > 10.0.0.2:80 [SYN] at port 3`.
+impl fmt::Display for Packet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, protocol) = (self.get(Field::EthType), self.get(Field::Protocol));
+        let has_ports = [TCP, UDP, SCTP].contains(&protocol);
+        match (kind, protocol) {
+            (IPV4 | IPV6, TCP) => write!(f, "tcp ")?,
+            (IPV4 | IPV6, UDP) => write!(f, "udp ")?,
+            (IPV4 | IPV6, SCTP) => write!(f, "sctp ")?,
+            (IPV4 | IPV6, _) => write!(f, "ip protocol {protocol} ")?,
+            (ARP, _) => write!(f, "arp ")?,
+            _ => write!(f, "ethernet 0x{kind:04x}")?,
+        }
+        if [IPV4, IPV6, ARP].contains(&kind) {
+            let ports = (kind != ARP && has_ports).then_some(());
+            let end = |address, port| match (kind, ports) {
+                (IPV6, None) => Ipv6Addr::from(self.get(address)).to_string(),
+                (IPV6, Some(())) => format!("[{}]:{}", Ipv6Addr::from(self.get(address)), self.get(port)),
+                (_, None) => Ipv4Addr::from(self.get(address) as u32).to_string(),
+                (_, Some(())) => format!("{}:{}", Ipv4Addr::from(self.get(address) as u32), self.get(port)),
+            };
+            let (from, to) =
+                (end(Field::Source, Field::SourcePort), end(Field::Destination, Field::DestinationPort));
+            write!(f, "{from} > {to}")?;
+        }
+        if protocol == TCP && (kind == IPV4 || kind == IPV6) {
+            write!(f, " [{}]", flags(self.get(Field::TcpFlags)))?;
+        }
+        if self.get(Field::Vlan) & TAGGED != 0 {
+            write!(f, " vlan {}", self.get(Field::Vlan) & 0xfff)?;
+        }
+        write!(f, " at port {}", self.get(Field::InPort))
+    }
+}
+
+/// The names of TCP's flags, from the lowest bit.
+pub const FLAGS: [&str; 12] =
+    ["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr", "ns", "[200]", "[400]", "[800]"];
+
+fn flags(set: u128) -> String {
+    let names = FLAGS.iter().enumerate().filter(|(i, _)| set >> i & 1 == 1);
+    let names: Vec<String> = names.map(|(_, name)| name.to_uppercase()).collect();
+    if names.is_empty() { "no flags".to_owned() } else { names.join(" ") }
+}

@@ -1,0 +1,330 @@
+//! The proof that rules do what is asked and nothing else: over the whole way through the network, a packet that is asked for reaches
+//! its monitor exactly once, any other never, and whatever a switch does besides is what it did before. What is found instead is told
+//! with one packet and its way.
+//!
+//! Ports for copies are no part of the network: nothing is expected of what comes from there, and what goes there is a copy.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use crate::mode::Part;
+use crate::model::network::{At, numbers};
+use crate::model::{Behaviour, Class, Effect, Leads, Network, State, Switch, Terms};
+use crate::openflow::Rule;
+use crate::packets::{Cube, Field, Packet, Region, well_formed};
+
+/// What else may reach a monitor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Others {
+    /// Nothing.
+    Never,
+    /// What it is; the monitor leaves it out. So it is with mirrors of ports.
+    Tolerated,
+}
+
+/// What a monitor is to receive, wherever it enters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The monitor, by its name.
+    pub monitor: String,
+    /// Which packets.
+    pub asked: Vec<Cube>,
+    /// At least so much of them.
+    pub part: Part,
+    /// What else it may receive.
+    pub others: Others,
+}
+
+/// What is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fault {
+    /// A packet that is asked for does not arrive.
+    Missing,
+    /// It arrives more than once.
+    Repeated,
+    /// It arrives cut shorter than is asked.
+    Short,
+    /// One that nobody asked for arrives.
+    Stranger,
+    /// It leaves by other ports than before, or as another packet.
+    Changed,
+    /// Two rules of one priority match it, and one of them is ours.
+    Overlap,
+    /// It is not known what happens to it.
+    Doubt,
+}
+
+/// One packet to which the wrong thing happens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counterexample {
+    /// What is wrong.
+    pub fault: Fault,
+    /// The packet.
+    pub packet: Packet,
+    /// Conditions that hold for it and are not modelled.
+    pub conditions: Vec<String>,
+    /// Where it enters: the switch's name; the port is the packet's.
+    pub switch: String,
+    /// In words.
+    pub what: String,
+    /// Its way, a line for each rule.
+    pub way: String,
+}
+
+/// A packet of a class of packets that are treated alike, for other tools to follow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Witness {
+    /// The switch, by its place.
+    pub switch: usize,
+    /// The packet, as it enters there.
+    pub packet: Packet,
+}
+
+/// What holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Proved {
+    /// How many classes of packets were looked at.
+    pub classes: usize,
+    /// One packet of each way through the tables of each switch.
+    pub witnesses: Vec<Witness>,
+}
+
+/// Counterexamples of one kind are told up to this many.
+const TOLD_MAX: usize = 8;
+
+/// Proves it: `before` is the network without the rules, `after` with them; `is_ours` tells our rules from others.
+///
+/// # Errors
+/// Counterexamples.
+pub fn prove(
+    before: &Network,
+    after: &Network,
+    wanted: &[Wanted],
+    is_ours: &dyn Fn(&Rule) -> bool,
+) -> Result<Proved, Vec<Counterexample>> {
+    let mut proof = Proof {
+        after,
+        wanted,
+        packets: well_formed(),
+        terms: Terms::default(),
+        found: Vec::new(),
+        proved: Proved::default(),
+    };
+    for (place, switch) in after.switches.iter().enumerate() {
+        proof.overlaps(place, switch, is_ours);
+    }
+    for (place, (old, new)) in before.switches.iter().zip(&after.switches).enumerate() {
+        proof.unchanged(place, old, new);
+    }
+    proof.copies();
+    if proof.terms.are_too_many() {
+        let what = "the rules have more than 128 conditions that are not modelled".to_owned();
+        proof.tell(Fault::Doubt, (0, 0), &Region::default(), what);
+    }
+    if proof.found.is_empty() { Ok(proof.proved) } else { Err(proof.found) }
+}
+
+struct Proof<'a> {
+    after: &'a Network,
+    wanted: &'a [Wanted],
+    /// All packets that there can be. Tables are run with more than these, since that takes fewer boxes.
+    packets: Vec<Cube>,
+    terms: Terms,
+    found: Vec<Counterexample>,
+    proved: Proved,
+}
+
+impl Proof<'_> {
+    /// Tells of one packet of these, if there can be one.
+    fn tell(&mut self, fault: Fault, at: At, region: &Region, what: String) {
+        if self.found.iter().filter(|found| found.fault == fault).count() >= TOLD_MAX {
+            return;
+        }
+        let Some(cube) = region.find(&self.packets) else { return };
+        let packet = Packet::of(&cube).with(Field::InPort, at.1.into());
+        let way = self.after.narrate(at, packet.cube(), &mut self.terms);
+        let conditions = self.terms.holding(packet.get(Field::Other)).map(str::to_owned).collect();
+        let switch = self.after.switches.get(at.0).map_or_else(String::new, |switch| switch.name.clone());
+        self.found.push(Counterexample { fault, packet, conditions, switch, what, way });
+    }
+
+    /// Two rules at one priority: a switch may take either.
+    fn overlaps(&mut self, place: usize, switch: &Switch, is_ours: &dyn Fn(&Rule) -> bool) {
+        for (i, one) in switch.rules.iter().enumerate() {
+            let alike = |other: &&Rule| (other.table, other.priority) == (one.table, one.priority);
+            for other in switch.rules[i + 1..].iter().take_while(alike) {
+                let Some(both) = one.matched.cube.and(&other.matched.cube) else { continue };
+                if one.actions == other.actions || !is_ours(one) && !is_ours(other) {
+                    continue;
+                }
+                let is_above = |rule: &&Rule| {
+                    rule.table == one.table && rule.priority > one.priority && rule.matched.other.is_empty()
+                };
+                let above: Vec<Cube> =
+                    switch.rules.iter().filter(is_above).map(|rule| rule.matched.cube).collect();
+                let port = both.get(Field::InPort).value as u32;
+                let what = format!("either of two rules decides: {one}; {other}");
+                if let Some(either) = Region::from(both).without_all(&above) {
+                    self.tell(Fault::Overlap, (place, port), &either, what);
+                }
+            }
+        }
+    }
+
+    /// What leaves a switch, less the copies, is what left it before.
+    fn unchanged(&mut self, place: usize, old: &Switch, new: &Switch) {
+        if old == new {
+            return;
+        }
+        let mut ways = BTreeSet::new();
+        for port in new.entrances() {
+            let entered = Region::from(Cube::ALL.with(Field::InPort, port.number.into()));
+            let entered = Class::new(entered, State::default());
+            for class in new.run(entered, &mut self.terms) {
+                self.proved.classes += 1;
+                let is_known = ways.contains(&(port.number, class.steps.clone()));
+                if let Some(cube) = (!is_known).then(|| class.region.find(&self.packets)).flatten() {
+                    ways.insert((port.number, class.steps.clone()));
+                    self.proved.witnesses.push(Witness { switch: place, packet: Packet::of(&cube) });
+                }
+                self.compare((place, port.number), old, new, &class);
+            }
+        }
+    }
+
+    fn compare(&mut self, at: At, old: &Switch, new: &Switch, class: &Class) {
+        let left = effects(new, &class.effects);
+        for earlier in old.run(Class::new(class.region.clone(), State::default()), &mut self.terms) {
+            let before = effects(new, &earlier.effects);
+            if before != left {
+                let what = format!("it did {} and does now {}", words(&before), words(&left));
+                self.tell(Fault::Changed, at, &earlier.region, what);
+            }
+        }
+    }
+
+    /// Every packet, from where hosts are to the monitors.
+    fn copies(&mut self) {
+        let network = self.after;
+        for (place, switch) in network.switches.iter().enumerate() {
+            for port in switch.ports.iter().filter(|port| port.leads == Leads::Hosts) {
+                self.enter((place, port.number));
+            }
+        }
+    }
+
+    fn enter(&mut self, at: At) {
+        let network = self.after;
+        self.others(at);
+        for wanted in self.wanted {
+            for part in wanted.asked.iter().flat_map(|part| between_hosts(network, at, *part)) {
+                self.arrive(at, &part, wanted);
+            }
+        }
+    }
+
+    /// Nothing arrives that is not asked for.
+    fn others(&mut self, at: At) {
+        for behaviour in self.after.behaviours(at, &Region::default(), &mut self.terms) {
+            self.proved.classes += 1;
+            self.doubts(at, &behaviour);
+            let mut monitors: Vec<&String> = behaviour.copies.iter().map(|(monitor, _)| monitor).collect();
+            monitors.dedup();
+            for monitor in monitors {
+                let for_it: Vec<&Wanted> =
+                    self.wanted.iter().filter(|wanted| wanted.monitor == *monitor).collect();
+                if for_it.iter().any(|wanted| wanted.others == Others::Tolerated) {
+                    continue;
+                }
+                let asked = for_it.iter().flat_map(|wanted| &wanted.asked);
+                if let Some(strangers) = behaviour.region.without_all(asked) {
+                    let what = format!("monitor {monitor} gets it and did not ask for it");
+                    self.tell(Fault::Stranger, at, &strangers, what);
+                }
+            }
+        }
+    }
+
+    /// What is asked for arrives once.
+    fn arrive(&mut self, at: At, region: &Region, wanted: &Wanted) {
+        let name = &wanted.monitor;
+        for behaviour in self.after.behaviours(at, region, &mut self.terms) {
+            self.proved.classes += 1;
+            self.doubts(at, &behaviour);
+            let mut arrived = behaviour.copies.iter().filter(|(monitor, _)| monitor == name);
+            let (fault, what) = match (arrived.next(), arrived.count()) {
+                (None, _) => (Fault::Missing, format!("monitor {name} asks for it and does not get it")),
+                (Some(_), more @ 1..) => {
+                    (Fault::Repeated, format!("monitor {name} gets it {} times", more + 1))
+                }
+                (Some((_, len)), 0) if is_short(*len, wanted.part) => {
+                    (Fault::Short, format!("monitor {name} gets less of it than it asks for"))
+                }
+                (Some(_), 0) => continue,
+            };
+            self.tell(fault, at, &behaviour.region, what);
+        }
+    }
+
+    fn doubts(&mut self, at: At, behaviour: &Behaviour) {
+        if let Some(doubt) = behaviour.doubts.first() {
+            self.tell(Fault::Doubt, at, &behaviour.region, doubt.clone());
+        }
+    }
+}
+
+/// Packets from hosts that are elsewhere are left out, those to each host whose place is known are apart.
+fn between_hosts(network: &Network, at: At, cube: Cube) -> Vec<Region> {
+    let with = |field, address| {
+        let (number, version) = numbers(address);
+        Cube::ALL.with(Field::EthType, version).with(field, number)
+    };
+    let hosts = &network.hosts;
+    let elsewhere: Vec<Cube> =
+        hosts.iter().filter(|host| host.at != at).map(|host| with(Field::Source, host.address)).collect();
+    let Some(here) = Region::from(cube).without_all(&elsewhere) else { return Vec::new() };
+    let known: Vec<Cube> = hosts.iter().map(|host| with(Field::Destination, host.address)).collect();
+    let rest = here.without_all(&known);
+    known.iter().filter_map(|host| here.and(host)).chain(rest).collect()
+}
+
+fn is_short(len: Option<u32>, part: Part) -> bool {
+    match (len, part) {
+        (None, _) => false,
+        (Some(_), Part::Whole) => true,
+        (Some(len), Part::First(bytes)) => len < bytes.into(),
+    }
+}
+
+/// What happens besides copies, in no order.
+fn effects(switch: &Switch, all: &[Effect]) -> Vec<Effect> {
+    let is_copy =
+        |effect: &&Effect| matches!(effect, Effect::Output { port, .. } if switch.is_for_copies(*port));
+    let mut rest: Vec<Effect> = all.iter().filter(|effect| !is_copy(effect)).cloned().collect();
+    rest.sort();
+    rest
+}
+
+fn words(effects: &[Effect]) -> String {
+    let word = |effect: &Effect| match effect {
+        Effect::Output { port, max_len: None, .. } => format!("leave by port {port}"),
+        Effect::Output { port, max_len: Some(bytes), .. } => {
+            format!("leave by port {port}, cut to {bytes} bytes")
+        }
+        Effect::Normal(_) => "go the normal way".to_owned(),
+        Effect::Controller(..) => "go to the controller".to_owned(),
+        Effect::Unknown(text) => text.clone(),
+    };
+    let all: Vec<String> = effects.iter().map(word).collect();
+    if all.is_empty() { "nothing".to_owned() } else { all.join(" and ") }
+}
+
+impl fmt::Display for Counterexample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} of {}: {}", self.packet, self.switch, self.what)?;
+        for condition in &self.conditions {
+            writeln!(f, "  where {condition}")?;
+        }
+        f.write_str(&self.way)
+    }
+}

@@ -1,0 +1,127 @@
+//! `netalytics simulate placement`: the placement study, printed and drawn.
+
+use std::io::{IsTerminal, stderr};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use planner::simulate::{Point, Run, Study, summarize};
+
+use super::listing;
+use crate::failure::{Ended, wrong_flags};
+use crate::flags::simulate::{PlacementFlags, SimulateFlags, Simulation};
+use crate::flags::{Format, Progress};
+use crate::output;
+use crate::simulating::{self, decimals};
+
+/// Simulates.
+pub fn simulate(flags: &SimulateFlags, quiet: bool) -> anyhow::Result<Ended> {
+    match &flags.what {
+        Simulation::Placement(flags) => placement(flags, quiet),
+    }
+}
+
+fn placement(flags: &PlacementFlags, quiet: bool) -> anyhow::Result<Ended> {
+    let study = flags.study()?;
+    if flags.format == Format::Parquet {
+        return Err(wrong_flags("the study is printed as table, jsonl or csv"));
+    }
+    let runs = runs(flags, &study)?;
+    let points = summarize(&study, &runs);
+    if let Some(folder) = &flags.output {
+        simulating::write(folder, &study, &runs, &points)?;
+    }
+    if !quiet {
+        points
+            .iter()
+            .filter(|point| point.left_out.mean > 0.0)
+            .for_each(|point| output::complain(&left_out(point)));
+    }
+    let rows: Vec<Vec<String>> = points.iter().map(row).collect();
+    match flags.format {
+        Format::Table => output::print(listing::table(COLUMNS, &rows).as_bytes()),
+        format => listing::print_rows(COLUMNS, &rows, format),
+    }
+}
+
+fn runs(flags: &PlacementFlags, study: &Study) -> anyhow::Result<Vec<Run>> {
+    let each = study.monitored.len() * study.strategies.len();
+    let shown = Shown::new(flags.progress, flags.seeds * each as u64);
+    let mut runs = Vec::new();
+    for seed in (0..flags.seeds).map(|nth| flags.seed.wrapping_add(nth)) {
+        study
+            .run(seed, |run| {
+                runs.push(run.clone());
+                shown.tell(runs.len(), each);
+            })
+            .map_err(|unfit| wrong_flags(format!("--k: {unfit}")))?;
+    }
+    Ok(runs)
+}
+
+/// How far it has come, on standard error.
+enum Shown {
+    Nothing,
+    Bar(ProgressBar),
+    Lines(u64),
+}
+
+impl Shown {
+    fn new(when: Progress, all: u64) -> Shown {
+        match (when, stderr().is_terminal()) {
+            (Progress::Never, _) | (Progress::Auto, false) => Shown::Nothing,
+            (Progress::Always, false) => Shown::Lines(all),
+            (_, true) => {
+                let style = ProgressStyle::with_template("{bar:30} {pos} of {len} placements  {eta} left");
+                let bar =
+                    ProgressBar::new(all).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+                bar.enable_steady_tick(Duration::from_millis(500));
+                Shown::Bar(bar)
+            }
+        }
+    }
+
+    /// So many placements are done; `each` are of one seed.
+    fn tell(&self, done: usize, each: usize) {
+        match self {
+            Shown::Nothing => {}
+            Shown::Bar(bar) => bar.set_position(done as u64),
+            Shown::Lines(all) if done.is_multiple_of(each) => {
+                output::complain(&format!("{done} of {all} placements"));
+            }
+            Shown::Lines(_) => {}
+        }
+    }
+}
+
+const COLUMNS: &[&str] = &[
+    "strategy",
+    "flows",
+    "extra_percent",
+    "weighted_percent",
+    "all_extra_percent",
+    "all_weighted_percent",
+    "monitors",
+    "aggregators",
+    "processors",
+    "processes",
+    "processes_deviation",
+];
+
+fn row(point: &Point) -> Vec<String> {
+    let shares = [point.extra, point.weighted, point.extra_all, point.weighted_all];
+    let counts = [point.monitors, point.aggregators, point.processors, point.processes];
+    let mut row = vec![point.strategy.name().to_owned(), point.monitored.to_string()];
+    row.extend(shares.iter().map(|share| decimals(share.mean, 2)));
+    row.extend(counts.iter().map(|count| decimals(count.mean, 1)));
+    row.push(decimals(point.processes.deviation, 1));
+    row
+}
+
+fn left_out(point: &Point) -> String {
+    format!(
+        "note: {} with {} flows leaves out {:.1} flows or streams: too big for a process, or no host has room",
+        point.strategy.name(),
+        point.monitored,
+        point.left_out.mean
+    )
+}

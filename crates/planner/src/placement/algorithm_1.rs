@@ -1,0 +1,104 @@
+//! NetAlytics' Algorithm 1: again and again a switch is picked, a monitor placed on its least used host, and given the
+//! switch's flows in their order up to the first that it has no room for.
+//!
+//! What the paper leaves open: a flow that is too big for any monitor is passed by, as the loop would never end with it;
+//! a switch none of whose hosts has room for one more monitor is picked no more. Each flow is looked at once for each of
+//! its racks, and once more where it has ended a monitor's filling.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::assignment::{Assignment, is_too_big};
+use super::by_rack::ByRack;
+use super::demand::Demand;
+use crate::random::Random;
+use crate::topology::{Load, RackId};
+
+/// How the next switch is picked.
+pub(super) enum Pick<'r> {
+    /// Any that covers a flow.
+    Random(&'r mut Random),
+    /// The one that covers most flows, the first of several. Counts only fall, so what the heap says is corrected when
+    /// it comes to the top.
+    MostFlows(BinaryHeap<(u32, Reverse<RackId>)>),
+}
+
+impl<'r> Pick<'r> {
+    pub(super) fn random(random: &'r mut Random) -> Pick<'r> {
+        Pick::Random(random)
+    }
+
+    pub(super) fn most_flows(by_rack: &ByRack) -> Pick<'r> {
+        let racks = 0..by_rack.racks() as RackId;
+        Pick::MostFlows(racks.map(|rack| (by_rack.flows(rack).len() as u32, Reverse(rack))).collect())
+    }
+
+    /// The next switch, of those that have flows left.
+    fn next(&mut self, left: &[u32]) -> Option<RackId> {
+        match self {
+            Pick::Random(random) => {
+                // As likely as the others: what covers nothing is drawn again.
+                left.iter().any(|left| *left > 0).then_some(())?;
+                std::iter::repeat_with(|| random.below(left.len()))
+                    .find(|rack| left[*rack] > 0)
+                    .map(|r| r as RackId)
+            }
+            Pick::MostFlows(heap) => loop {
+                let (count, Reverse(rack)) = heap.pop()?;
+                let now = left[usize::from(rack)];
+                if now == 0 {
+                    continue;
+                }
+                heap.push((now, Reverse(rack)));
+                if now == count {
+                    return Some(rack);
+                }
+            },
+        }
+    }
+}
+
+/// Places monitors.
+pub(super) fn cover(
+    demand: &Demand<'_>,
+    by_rack: &ByRack,
+    mut pick: Pick<'_>,
+    load: &mut Load<'_>,
+) -> Assignment {
+    let need = demand.monitor.need_mirrored();
+    let mut assignment = Assignment::new(demand.flows.len());
+    let mut left = vec![0u32; by_rack.racks()];
+    for flow in demand.flows.iter().filter(|flow| !is_too_big(flow, demand)) {
+        flow.distinct_racks().for_each(|rack| left[usize::from(rack)] += 1);
+    }
+    let mut next: Vec<usize> = (0..by_rack.racks()).map(|rack| by_rack.range(rack as RackId).start).collect();
+    while let Some(rack) = pick.next(&left) {
+        let hosts = load.network.hosts_of(rack);
+        let Some(host) = load.least_used(hosts, |host| load.bears(host, &need)) else {
+            left[usize::from(rack)] = 0;
+            continue;
+        };
+        load.place(host, &need);
+        let monitor = assignment.open(host);
+        let mut room = demand.monitor.mbps;
+        let next = &mut next[usize::from(rack)];
+        while *next < by_rack.range(rack).end {
+            let index = by_rack.flow_at(*next);
+            let flow = &demand.flows[index];
+            if !assignment.is_covered(index) && !is_too_big(flow, demand) {
+                if f64::from(flow.mbps) > room {
+                    break;
+                }
+                room -= f64::from(flow.mbps);
+                assignment.give(index, flow.mbps, monitor);
+                // A rack without room counts as having no flows left.
+                for rack in flow.distinct_racks() {
+                    let left = &mut left[usize::from(rack)];
+                    *left = left.saturating_sub(1);
+                }
+            }
+            *next += 1;
+        }
+    }
+    assignment.finish(demand)
+}

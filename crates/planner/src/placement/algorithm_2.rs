@@ -1,0 +1,42 @@
+//! NetAlytics' Algorithm 2: again and again the pod (aggregation switch) with most monitors left gets an engine, which
+//! takes its monitors in their order up to the first that it has no room for.
+//!
+//! What the paper leaves open: "enough capacity" includes the links for the first monitor, so that every engine takes one at
+//! least; a monitor for which no host of the network has enough is left out.
+
+use super::stage::Stage;
+use super::strategy::Nearby;
+use crate::topology::{HostId, Load, PodId};
+
+/// Places engines.
+pub(super) fn engage(stage: &mut Stage<'_>, nearby: Nearby, load: &mut Load<'_>) {
+    let mut of_pod: Vec<Vec<usize>> = vec![Vec::new(); load.network.pods()];
+    // The next monitor of a pod is the last of its list.
+    for (index, source) in stage.sources.iter().enumerate().rev() {
+        of_pod[usize::from(load.network.pod_of(load.network.rack_of(source.host)))].push(index);
+    }
+    let most = |of_pod: &[Vec<usize>]| (0..of_pod.len()).rev().max_by_key(|pod| of_pod[*pod].len());
+    while let Some(pod) = most(&of_pod) {
+        let Some(first) = of_pod[pod].last().copied() else { return };
+        let Some(host) = host(stage, first, pod as PodId, nearby, load) else {
+            of_pod[pod].pop();
+            continue;
+        };
+        let engine = stage.open(host, load);
+        while of_pod[pod].last().is_some_and(|source| stage.try_give(*source, engine, load)) {
+            of_pod[pod].pop();
+        }
+    }
+}
+
+fn host(stage: &Stage<'_>, first: usize, pod: PodId, nearby: Nearby, load: &Load<'_>) -> Option<HostId> {
+    let (network, source) = (load.network, &stage.sources[first]);
+    let fits = |host: HostId| stage.could_open(host, source, load);
+    let in_rack = match nearby {
+        Nearby::Rack => load.least_used(network.hosts_of(network.rack_of(source.host)), fits),
+        Nearby::Pod => None,
+    };
+    in_rack
+        .or_else(|| load.least_used(network.hosts_of_pod(pod), fits))
+        .or_else(|| load.least_used(network.all_hosts(), fits))
+}

@@ -1,0 +1,79 @@
+//! Monitors while they are placed: which flow is covered by whom, and what each monitor has room for.
+
+use super::demand::{Demand, Flow};
+use super::placed::{Monitor, NOBODY, Uncovered};
+use crate::topology::HostId;
+
+/// See the module's text.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Assignment {
+    pub(super) monitors: Vec<Monitor>,
+    pub(super) monitor_of: Vec<u32>,
+    pub(super) uncovered: Uncovered,
+}
+
+impl Assignment {
+    /// No monitor yet.
+    pub(super) fn new(flows: usize) -> Assignment {
+        Assignment { monitors: Vec::new(), monitor_of: vec![NOBODY; flows], uncovered: Uncovered::default() }
+    }
+
+    /// Adds a monitor; its index.
+    pub(super) fn open(&mut self, host: HostId) -> u32 {
+        self.monitors.push(Monitor { host, mbps: 0.0, flows: 0 });
+        self.monitors.len() as u32 - 1
+    }
+
+    /// Gives a flow to a monitor.
+    pub(super) fn give(&mut self, flow: usize, mbps: f32, monitor: u32) {
+        self.monitor_of[flow] = monitor;
+        let monitor = &mut self.monitors[monitor as usize];
+        monitor.mbps += f64::from(mbps);
+        monitor.flows += 1;
+    }
+
+    /// Takes a flow from its monitor.
+    pub(super) fn take(&mut self, flow: usize, mbps: f32) {
+        let monitor = &mut self.monitors[self.monitor_of[flow] as usize];
+        monitor.mbps -= f64::from(mbps);
+        monitor.flows -= 1;
+        self.monitor_of[flow] = NOBODY;
+    }
+
+    pub(super) fn is_covered(&self, flow: usize) -> bool {
+        self.monitor_of[flow] != NOBODY
+    }
+
+    /// Leaves out monitors that have no flow.
+    pub(super) fn without_idle(mut self) -> Assignment {
+        let mut kept = 0;
+        let number = |monitor: &Monitor| {
+            let is_kept = monitor.flows > 0;
+            kept += u32::from(is_kept);
+            if is_kept { kept - 1 } else { NOBODY }
+        };
+        let renumbered: Vec<u32> = self.monitors.iter().map(number).collect();
+        for monitor in self.monitor_of.iter_mut().filter(|monitor| **monitor != NOBODY) {
+            *monitor = renumbered[*monitor as usize];
+        }
+        self.monitors.retain(|monitor| monitor.flows > 0);
+        self
+    }
+
+    /// Counts what is not covered.
+    pub(super) fn finish(mut self, demand: &Demand<'_>) -> Assignment {
+        for (flow, _) in demand.flows.iter().zip(&self.monitor_of).filter(|(_, monitor)| **monitor == NOBODY)
+        {
+            match is_too_big(flow, demand) {
+                true => self.uncovered.too_big += 1,
+                false => self.uncovered.no_room += 1,
+            }
+        }
+        self
+    }
+}
+
+/// Whether no monitor could ever cover it.
+pub(super) fn is_too_big(flow: &Flow, demand: &Demand<'_>) -> bool {
+    f64::from(flow.mbps) > demand.monitor.mbps
+}

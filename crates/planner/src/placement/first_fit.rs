@@ -1,0 +1,23 @@
+//! NetAlytics' first fit: no new engine until all that there are have no room for the monitor; then one on a random host.
+
+use super::stage::Stage;
+use crate::random::Random;
+use crate::topology::Load;
+
+/// Places engines.
+pub(super) fn engage(stage: &mut Stage<'_>, load: &mut Load<'_>, random: &mut Random) {
+    for index in 0..stage.sources.len() {
+        let source = stage.sources[index];
+        let engines = 0..stage.engines().len() as u32;
+        let engine = match engines.into_iter().find(|engine| stage.fits(index, *engine, load)) {
+            Some(engine) => engine,
+            None => {
+                let Some(host) = load.random(random, |host| stage.could_open(host, &source, load)) else {
+                    continue;
+                };
+                stage.open(host, load)
+            }
+        };
+        stage.give(index, engine, load);
+    }
+}

@@ -1,0 +1,28 @@
+//! NetAlytics' local-random: a monitor's engine is one under the same aggregation switch that has room; where there is
+//! none, a new one on a random host, wherever that is.
+
+use super::stage::Stage;
+use crate::random::Random;
+use crate::topology::{HostId, Load};
+
+/// Places engines.
+pub(super) fn engage(stage: &mut Stage<'_>, load: &mut Load<'_>, random: &mut Random) {
+    let mut of_pod: Vec<Vec<u32>> = vec![Vec::new(); load.network.pods()];
+    let pod = |host: HostId, load: &Load<'_>| usize::from(load.network.pod_of(load.network.rack_of(host)));
+    for index in 0..stage.sources.len() {
+        let source = stage.sources[index];
+        let here = &of_pod[pod(source.host, load)];
+        let engine = match here.iter().copied().find(|engine| stage.fits(index, *engine, load)) {
+            Some(engine) => engine,
+            None => {
+                let Some(host) = load.random(random, |host| stage.could_open(host, &source, load)) else {
+                    continue;
+                };
+                let engine = stage.open(host, load);
+                of_pod[pod(host, load)].push(engine);
+                engine
+            }
+        };
+        stage.give(index, engine, load);
+    }
+}

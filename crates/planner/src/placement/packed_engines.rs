@@ -1,0 +1,160 @@
+//! Ours: streams are merged into as few engines as hold them, near ones first: those of a host, of a rack, of a pod, and,
+//! where fewer engines are worth the way, of the network. Each time the largest goes first, to where it leaves least room
+//! (best fit decreasing). Then the emptiest groups are dissolved, where the others of their area have room. A group's engine stands on the host of one of its senders, where most of its traffic is.
+
+use std::collections::BTreeSet;
+
+use super::stage::{Source, Stage};
+use crate::topology::{HostId, Load, Network, RackId, Traffic, Weights};
+
+/// How far streams go to be merged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// Never over the core.
+    Pod,
+    /// Wherever there is room in an engine.
+    Network,
+}
+
+/// The areas within which groups are merged, the nearest first.
+#[derive(Clone, Copy)]
+enum Area {
+    Host,
+    Rack,
+    Pod,
+    Network,
+}
+
+/// Streams for one engine.
+#[derive(Clone)]
+struct Group {
+    sources: Vec<usize>,
+    mbps: f64,
+}
+
+/// Places engines.
+pub(super) fn engage(stage: &mut Stage<'_>, reach: Reach, load: &mut Load<'_>) {
+    let each = stage.sources.iter().enumerate();
+    let mut groups: Vec<Group> =
+        each.map(|(index, source)| Group { sources: vec![index], mbps: source.mbps }).collect();
+    let areas: &[Area] = match reach {
+        Reach::Pod => &[Area::Host, Area::Rack, Area::Pod],
+        Reach::Network => &[Area::Host, Area::Rack, Area::Pod, Area::Network],
+    };
+    for area in areas {
+        groups = merge(groups, stage, load.network, *area);
+        dissolve(&mut groups, stage, load.network, *area);
+    }
+    groups.sort_by(|a, b| b.mbps.total_cmp(&a.mbps));
+    for group in groups {
+        settle(&group, stage, load);
+    }
+}
+
+/// Merges the groups of each area.
+fn merge(groups: Vec<Group>, stage: &Stage<'_>, network: &Network, area: Area) -> Vec<Group> {
+    let of = |group: &Group| number(network, area, stage.sources[group.sources[0]].host);
+    let mut groups: Vec<(u32, Group)> = groups.into_iter().map(|group| (of(&group), group)).collect();
+    groups.sort_by(|(a, x), (b, y)| a.cmp(b).then(y.mbps.total_cmp(&x.mbps)));
+    let mut merged: Vec<(u32, Group)> = Vec::new();
+    let mut begin = 0;
+    for (number, group) in groups {
+        if merged.get(begin).is_some_and(|(other, _)| *other != number) {
+            begin = merged.len();
+        }
+        let fits = |other: &&mut (u32, Group)| other.1.mbps + group.mbps <= stage.process.mbps;
+        let fullest = merged[begin..].iter_mut().filter(fits).max_by(|a, b| a.1.mbps.total_cmp(&b.1.mbps));
+        match fullest {
+            Some((_, other)) => {
+                other.sources.extend(group.sources);
+                other.mbps += group.mbps;
+            }
+            None => merged.push((number, group)),
+        }
+    }
+    merged.into_iter().map(|(_, group)| group).collect()
+}
+
+/// Deals the streams of the emptiest groups to others of their area, each to the fullest that has room; a group goes when
+/// all of its streams do.
+fn dissolve(groups: &mut Vec<Group>, stage: &Stage<'_>, network: &Network, area: Area) {
+    let number = |group: &Group| number(network, area, stage.sources[group.sources[0]].host);
+    groups.sort_by(|a, b| a.mbps.total_cmp(&b.mbps));
+    let mut at = 0;
+    while at < groups.len() {
+        let mut group = groups.remove(at);
+        group.sources.sort_by(|a, b| stage.sources[*b].mbps.total_cmp(&stage.sources[*a].mbps));
+        let mut rates: Vec<f64> = groups.iter().map(|other| other.mbps).collect();
+        let mut deal = |source: &usize| {
+            let mbps = stage.sources[*source].mbps;
+            let fits = |other: &usize| {
+                rates[*other] + mbps <= stage.process.mbps && number(&groups[*other]) == number(&group)
+            };
+            let to = (0..rates.len()).filter(fits).max_by(|a, b| rates[*a].total_cmp(&rates[*b]))?;
+            rates[to] += mbps;
+            Some((*source, to))
+        };
+        match group.sources.iter().map(&mut deal).collect::<Option<Vec<_>>>() {
+            None => {
+                groups.insert(at, group);
+                at += 1;
+            }
+            Some(dealt) => {
+                for (source, to) in dealt {
+                    groups[to].sources.push(source);
+                    groups[to].mbps = rates[to];
+                }
+            }
+        }
+    }
+}
+
+fn number(network: &Network, area: Area, host: HostId) -> u32 {
+    let rack = network.rack_of(host);
+    match area {
+        Area::Host => host,
+        Area::Rack => u32::from(rack),
+        Area::Pod => u32::from(network.pod_of(rack)),
+        Area::Network => 0,
+    }
+}
+
+/// Opens the engine of a group; what the links do not bear gets another.
+fn settle(group: &Group, stage: &mut Stage<'_>, load: &mut Load<'_>) {
+    let mut rest = group.sources.clone();
+    while let Some(first) = rest.first().copied() {
+        let Some(host) = host(&rest, stage, load) else {
+            rest.remove(0);
+            continue;
+        };
+        let engine = stage.open(host, load);
+        stage.give(first, engine, load);
+        rest.retain(|source| *source != first && !stage.try_give(*source, engine, load));
+    }
+}
+
+/// Where an engine for some streams is best: on the host of a sender or in its rack, where the ways cost least; else as
+/// near to the first as there is room for that one.
+fn host(sources: &[usize], stage: &Stage<'_>, load: &Load<'_>) -> Option<HostId> {
+    let (network, need) = (load.network, stage.process.need());
+    let senders = || sources.iter().map(|source| &stage.sources[*source]);
+    let fits_all = |host: HostId| {
+        let remote: f64 = senders().filter(|sender| sender.host != host).map(|sender| sender.mbps).sum();
+        load.takes_in(host) >= remote && senders().all(|sender| stage.could_open(host, sender, load))
+    };
+    let cost = |host: HostId| -> f64 {
+        let way = |sender: &Source| Traffic::over(network.distance(sender.host, host), sender.mbps);
+        senders().map(|sender| way(sender).weighed(Weights::PAPER)).sum()
+    };
+    let mut hosts: Vec<HostId> = senders().map(|sender| sender.host).collect();
+    let racks: BTreeSet<RackId> = hosts.iter().map(|host| network.rack_of(*host)).collect();
+    hosts.retain(|host| fits_all(*host));
+    hosts.extend(racks.into_iter().filter_map(|rack| load.roomiest(network.hosts_of(rack), &need, fits_all)));
+    let best = hosts.into_iter().min_by(|a, b| cost(*a).total_cmp(&cost(*b)));
+    let first = &stage.sources[sources[0]];
+    let rack = network.rack_of(first.host);
+    let fits = |host: HostId| stage.could_open(host, first, load);
+    best.or_else(|| load.roomiest(network.hosts_of(rack), &need, fits))
+        .or_else(|| load.roomiest(network.hosts_of_pod(network.pod_of(rack)), &need, fits))
+        .or_else(|| load.roomiest(network.all_hosts(), &need, fits))
+}

@@ -1,0 +1,282 @@
+//! Ours: as few monitors as hold the flows. Large flows go first. Flows within a rack have no choice and fill its monitors;
+//! flows between two racks fill what room these have, the emptier of both; for what is left monitors are opened where most
+//! of it is. Then a local search on pairs of racks: monitors are emptied into others and closed, and what can lie at
+//! either end is moved to the fuller one, so that the emptier ones share an aggregator.
+
+use super::assignment::{Assignment, is_too_big};
+use super::by_rack::ByRack;
+use super::demand::{Demand, Flow};
+use super::placed::{Monitor, NOBODY};
+use crate::topology::{Load, RackId};
+
+/// Places monitors.
+pub(super) fn cover(demand: &Demand<'_>, by_rack: &ByRack, load: &mut Load<'_>) -> Assignment {
+    let mut packing = Packing {
+        demand,
+        by_rack,
+        load,
+        assignment: Assignment::new(demand.flows.len()),
+        of_rack: vec![Vec::new(); by_rack.racks()],
+    };
+    let largest_first = largest_first(demand);
+    packing.within_racks(&largest_first);
+    let mut waiting = packing.between_racks(&largest_first);
+    packing.open_for(&mut waiting);
+    packing.close_emptiest();
+    packing.concentrate();
+    packing.free_idle();
+    packing.assignment.without_idle().finish(demand)
+}
+
+/// Flows that a monitor can cover, by index.
+fn largest_first(demand: &Demand<'_>) -> Vec<u32> {
+    let flows = demand.flows;
+    let fits = |index: &u32| !is_too_big(&flows[*index as usize], demand);
+    let mut order: Vec<u32> = (0..flows.len() as u32).filter(fits).collect();
+    // Bits of positive numbers are in the order of the numbers. Of equal flows the first goes first.
+    order.sort_unstable_by_key(|index| (!flows[*index as usize].mbps.to_bits(), *index));
+    order
+}
+
+struct Packing<'p, 'n> {
+    demand: &'p Demand<'p>,
+    by_rack: &'p ByRack,
+    load: &'p mut Load<'n>,
+    assignment: Assignment,
+    /// The monitors of each rack.
+    of_rack: Vec<Vec<u32>>,
+}
+
+impl Packing<'_, '_> {
+    fn flow(&self, index: u32) -> Flow {
+        self.demand.flows[index as usize]
+    }
+
+    fn room(&self, monitor: u32) -> f64 {
+        self.demand.monitor.mbps - self.assignment.monitors[monitor as usize].mbps
+    }
+
+    /// A new monitor in a rack, if a host has room.
+    fn open(&mut self, rack: RackId) -> Option<u32> {
+        let need = self.demand.monitor.need_mirrored();
+        let hosts = self.load.network.hosts_of(rack);
+        // What it sends is put together best on its own host: so one with much room.
+        let host = self.load.roomiest(hosts, &need, |host| self.load.bears(host, &need))?;
+        self.load.place(host, &need);
+        let monitor = self.assignment.open(host);
+        self.of_rack[usize::from(rack)].push(monitor);
+        Some(monitor)
+    }
+
+    /// Gives a flow to a monitor if it has room; whether it had.
+    fn try_give(&mut self, index: u32, monitor: u32) -> bool {
+        let mbps = self.flow(index).mbps;
+        let fits = f64::from(mbps) <= self.room(monitor);
+        if fits {
+            self.assignment.give(index as usize, mbps, monitor);
+        }
+        fits
+    }
+
+    fn within_racks(&mut self, largest_first: &[u32]) {
+        for index in largest_first {
+            let [rack, other] = self.flow(*index).racks;
+            if rack != other {
+                continue;
+            }
+            let at = usize::from(rack);
+            let found = (0..self.of_rack[at].len()).any(|i| self.try_give(*index, self.of_rack[at][i]));
+            if !found && let Some(monitor) = self.open(rack) {
+                self.try_give(*index, monitor);
+            }
+        }
+    }
+
+    /// Flows between racks, into the room there is. Those that wait, by rack.
+    fn between_racks(&mut self, largest_first: &[u32]) -> Waiting {
+        let mut waiting = Waiting::new(self.by_rack.racks());
+        for index in largest_first {
+            let flow = self.flow(*index);
+            let [a, b] = flow.racks;
+            if a == b {
+                continue;
+            }
+            let monitors = [a, b].into_iter().flat_map(|rack| &self.of_rack[usize::from(rack)]);
+            let emptiest = monitors.copied().max_by(|a, b| self.room(*a).total_cmp(&self.room(*b)));
+            if !emptiest.is_some_and(|monitor| self.try_give(*index, monitor)) {
+                waiting.add(*index, &flow);
+            }
+        }
+        waiting
+    }
+
+    /// Opens monitors where most waits.
+    fn open_for(&mut self, waiting: &mut Waiting) {
+        while let Some(rack) = waiting.fullest() {
+            match self.open(rack) {
+                None => waiting.give_up(rack),
+                Some(monitor) => {
+                    self.fill(monitor, rack, waiting);
+                    self.relieve(monitor, rack, waiting);
+                }
+            }
+        }
+    }
+
+    /// Gives a monitor what waits in its rack, as far as it has room.
+    fn fill(&mut self, monitor: u32, rack: RackId, waiting: &mut Waiting) {
+        let mut flows = std::mem::take(&mut waiting.flows[usize::from(rack)]);
+        flows.retain(|index| {
+            if self.assignment.is_covered(*index as usize) {
+                return false;
+            }
+            let given = self.try_give(*index, monitor);
+            if given {
+                waiting.forget(&self.flow(*index));
+            }
+            !given
+        });
+        waiting.flows[usize::from(rack)] = flows;
+    }
+
+    /// Room that a new monitor has left takes flows from other racks in which some wait, and these take their room.
+    fn relieve(&mut self, monitor: u32, rack: RackId, waiting: &mut Waiting) {
+        let by_rack = self.by_rack;
+        let mut relieved: Vec<(u32, RackId)> = Vec::new();
+        for index in by_rack.flows(rack) {
+            let flow = self.flow(*index);
+            let Some(other) = flow.other_rack(rack) else { continue };
+            let from = self.assignment.monitor_of[*index as usize];
+            let is_wanted = from != NOBODY && from != monitor && waiting.count[usize::from(other)] > 0;
+            if is_wanted && self.is_in(from, other) && f64::from(flow.mbps) <= self.room(monitor) {
+                self.assignment.take(*index as usize, flow.mbps);
+                self.assignment.give(*index as usize, flow.mbps, monitor);
+                relieved.push((from, other));
+            }
+        }
+        relieved.sort_unstable();
+        relieved.dedup();
+        for (monitor, rack) in relieved {
+            self.fill(monitor, rack, waiting);
+        }
+    }
+
+    fn is_in(&self, monitor: u32, rack: RackId) -> bool {
+        self.load.network.rack_of(self.assignment.monitors[monitor as usize].host) == rack
+    }
+
+    /// Empties monitors into others, those with least first, and closes them.
+    fn close_emptiest(&mut self) {
+        for monitor in self.by_rate() {
+            let Some(moves) = self.all_elsewhere(monitor) else { continue };
+            for (index, to) in moves {
+                let mbps = self.flow(index).mbps;
+                self.assignment.take(index as usize, mbps);
+                self.assignment.give(index as usize, mbps, to);
+            }
+            let host = self.assignment.monitors[monitor as usize].host;
+            self.load.remove(host, &self.demand.monitor.need_mirrored());
+            self.of_rack[usize::from(self.load.network.rack_of(host))].retain(|other| *other != monitor);
+        }
+    }
+
+    /// Monitors, the emptiest first.
+    fn by_rate(&self) -> Vec<u32> {
+        let mut monitors: Vec<u32> = (0..self.assignment.monitors.len() as u32).collect();
+        monitors.sort_by(|a, b| self.room(*b).total_cmp(&self.room(*a)));
+        monitors
+    }
+
+    /// Where each flow of a monitor could go, if all can.
+    fn all_elsewhere(&self, monitor: u32) -> Option<Vec<(u32, u32)>> {
+        let rack = self.load.network.rack_of(self.assignment.monitors[monitor as usize].host);
+        let mut room: Vec<f64> = (0..self.assignment.monitors.len() as u32).map(|m| self.room(m)).collect();
+        let mut moves = Vec::new();
+        let flows = self.by_rack.flows(rack).iter();
+        for index in flows.filter(|index| self.assignment.monitor_of[**index as usize] == monitor) {
+            let flow = self.flow(*index);
+            let monitors = flow.distinct_racks().flat_map(|rack| &self.of_rack[usize::from(rack)]);
+            let to = monitors
+                .copied()
+                .filter(|to| *to != monitor)
+                .max_by(|a, b| room[*a as usize].total_cmp(&room[*b as usize]))
+                .filter(|to| f64::from(flow.mbps) <= room[*to as usize])?;
+            room[to as usize] -= f64::from(flow.mbps);
+            moves.push((*index, to));
+        }
+        Some(moves)
+    }
+
+    /// Monitors that have no flow any more need no room.
+    fn free_idle(&mut self) {
+        for monitor in self.of_rack.iter().flatten() {
+            let Monitor { host, flows, .. } = self.assignment.monitors[*monitor as usize];
+            if flows == 0 {
+                self.load.remove(host, &self.demand.monitor.need_mirrored());
+            }
+        }
+    }
+
+    /// Fills full monitors further from emptier ones at the other ends of their racks' flows.
+    fn concentrate(&mut self) {
+        let by_rack = self.by_rack;
+        for monitor in self.by_rate().into_iter().rev() {
+            if self.assignment.monitors[monitor as usize].flows == 0 {
+                continue;
+            }
+            let rack = self.load.network.rack_of(self.assignment.monitors[monitor as usize].host);
+            for index in by_rack.flows(rack) {
+                let from = self.assignment.monitor_of[*index as usize];
+                let mbps = self.flow(*index).mbps;
+                if from != NOBODY
+                    && from != monitor
+                    && self.room(from) > self.room(monitor)
+                    && f64::from(mbps) <= self.room(monitor)
+                {
+                    self.assignment.take(*index as usize, mbps);
+                    self.assignment.give(*index as usize, mbps, monitor);
+                }
+            }
+        }
+    }
+}
+
+/// Flows that wait for a monitor, largest first, and their rates together, by rack.
+struct Waiting {
+    flows: Vec<Vec<u32>>,
+    mbps: Vec<f64>,
+    count: Vec<u32>,
+}
+
+impl Waiting {
+    fn new(racks: usize) -> Waiting {
+        Waiting { flows: vec![Vec::new(); racks], mbps: vec![0.0; racks], count: vec![0; racks] }
+    }
+
+    fn add(&mut self, index: u32, flow: &Flow) {
+        for rack in flow.distinct_racks() {
+            self.flows[usize::from(rack)].push(index);
+            self.mbps[usize::from(rack)] += f64::from(flow.mbps);
+            self.count[usize::from(rack)] += 1;
+        }
+    }
+
+    fn forget(&mut self, flow: &Flow) {
+        for rack in flow.distinct_racks().map(usize::from) {
+            self.mbps[rack] -= f64::from(flow.mbps);
+            self.count[rack] = self.count[rack].saturating_sub(1);
+        }
+    }
+
+    /// The rack where most waits.
+    fn fullest(&self) -> Option<RackId> {
+        let waiting = (0..self.mbps.len()).filter(|rack| self.count[*rack] > 0);
+        waiting.max_by(|a, b| self.mbps[*a].total_cmp(&self.mbps[*b])).map(|rack| rack as RackId)
+    }
+
+    /// Nothing can be done for a rack.
+    fn give_up(&mut self, rack: RackId) {
+        self.flows[usize::from(rack)].clear();
+        self.count[usize::from(rack)] = 0;
+    }
+}

@@ -1,0 +1,68 @@
+//! The one entry: a strategy's algorithms one after the other, on one account of what is free.
+
+use super::algorithm_1::Pick;
+use super::assignment::Assignment;
+use super::by_rack::ByRack;
+use super::demand::{Demand, Process};
+use super::packed_engines::Reach;
+use super::placed::{Layer, Placement};
+use super::stage::{self, Stage};
+use super::strategy::Strategy;
+use super::{algorithm_1, algorithm_2, first_fit, local_random, packed_engines, packed_monitors};
+use crate::random::Random;
+use crate::topology::{HostId, Load, Network};
+
+/// Places everything.
+#[must_use]
+pub fn place(network: &Network, demand: &Demand<'_>, seed: u64) -> Placement {
+    let mut random = Random::new(seed);
+    let mut load = Load::new(network);
+    let by_rack = ByRack::new(network.racks(), demand.flows);
+    let assignment = cover(demand, &by_rack, &mut load, &mut random);
+    let Assignment { monitors, monitor_of, uncovered } = assignment;
+    // While monitors are filled each has the link that it may need; then the one that it does need.
+    monitors.iter().for_each(|monitor| load.give_back(monitor.host, demand.monitor.mbps - monitor.mbps));
+    let from: Vec<(HostId, f64)> = monitors.iter().map(|m| (m.host, m.mbps * demand.extracted)).collect();
+    let aggregation = layer(&from, demand, &demand.aggregator, &mut load, &mut random);
+    let from: Vec<(HostId, f64)> = aggregation.engines.iter().map(|a| (a.host, a.mbps)).collect();
+    let processing = layer(&from, demand, &demand.processor, &mut load, &mut random);
+    Placement { monitors, monitor_of, uncovered, aggregation, processing }
+}
+
+/// One layer of engines for what others send.
+fn layer(
+    from: &[(HostId, f64)],
+    demand: &Demand<'_>,
+    process: &Process,
+    load: &mut Load<'_>,
+    random: &mut Random,
+) -> Layer {
+    let sources = stage::shares(from, process.mbps);
+    let mut stage = Stage::new(&sources, *process);
+    engage(demand.strategy, &mut stage, load, random);
+    stage.into_layer()
+}
+
+/// Monitors for the flows.
+fn cover(demand: &Demand<'_>, by_rack: &ByRack, load: &mut Load<'_>, random: &mut Random) -> Assignment {
+    match demand.strategy {
+        Strategy::LocalRandom | Strategy::NetalyticsNode => {
+            algorithm_1::cover(demand, by_rack, Pick::random(random), load)
+        }
+        Strategy::NetalyticsNetwork(_) => {
+            algorithm_1::cover(demand, by_rack, Pick::most_flows(by_rack), load)
+        }
+        Strategy::PackedNode | Strategy::PackedNetwork => packed_monitors::cover(demand, by_rack, load),
+    }
+}
+
+/// Engines for what is sent.
+fn engage(strategy: Strategy, stage: &mut Stage<'_>, load: &mut Load<'_>, random: &mut Random) {
+    match strategy {
+        Strategy::LocalRandom => local_random::engage(stage, load, random),
+        Strategy::NetalyticsNode => first_fit::engage(stage, load, random),
+        Strategy::NetalyticsNetwork(nearby) => algorithm_2::engage(stage, nearby, load),
+        Strategy::PackedNode => packed_engines::engage(stage, Reach::Network, load),
+        Strategy::PackedNetwork => packed_engines::engage(stage, Reach::Pod, load),
+    }
+}

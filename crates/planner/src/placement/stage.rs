@@ -1,0 +1,89 @@
+//! A layer of engines while it is placed: what is sent to it, by whom, and which engine takes it.
+
+use super::demand::Process;
+use super::placed::{Engine, Layer, Stream, Who};
+use crate::topology::{HostId, Load};
+
+/// A stream that wants an engine.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Source {
+    /// The sender's index.
+    pub(super) from: u32,
+    /// Where the sender is.
+    pub(super) host: HostId,
+    pub(super) mbps: f64,
+}
+
+/// Rates are sums, which differ in their last digits by the order of adding.
+const ROUNDING: f64 = 1e-9;
+
+/// What senders send: who sends more than one engine can take in sends as few equal shares as will do.
+pub(super) fn shares(from: &[(HostId, f64)], most_mbps: f64) -> Vec<Source> {
+    let of = |(index, (host, mbps)): (usize, &(HostId, f64))| {
+        let count = (mbps / most_mbps * (1.0 - ROUNDING)).ceil().max(1.0);
+        let share = Source { from: index as u32, host: *host, mbps: mbps / count };
+        std::iter::repeat_n(share, count as usize)
+    };
+    from.iter().enumerate().flat_map(of).collect()
+}
+
+/// See the module's text.
+pub(super) struct Stage<'s> {
+    pub(super) sources: &'s [Source],
+    pub(super) process: Process,
+    engines: Vec<Engine>,
+    to: Vec<Who>,
+}
+
+impl<'s> Stage<'s> {
+    pub(super) fn new(sources: &'s [Source], process: Process) -> Stage<'s> {
+        Stage { sources, process, engines: Vec::new(), to: vec![None; sources.len()] }
+    }
+
+    pub(super) fn engines(&self) -> &[Engine] {
+        &self.engines
+    }
+
+    /// Whether a new engine on this host could take a source: cores, memory, and the links between.
+    pub(super) fn could_open(&self, host: HostId, source: &Source, load: &Load<'_>) -> bool {
+        load.bears(host, &self.process.need()) && load.carries(source.host, host, source.mbps)
+    }
+
+    /// Places an engine; its index.
+    pub(super) fn open(&mut self, host: HostId, load: &mut Load<'_>) -> u32 {
+        load.place(host, &self.process.need());
+        self.engines.push(Engine { host, mbps: 0.0 });
+        self.engines.len() as u32 - 1
+    }
+
+    /// Whether an engine has room for a source, and the links between them, too.
+    pub(super) fn fits(&self, source: usize, engine: u32, load: &Load<'_>) -> bool {
+        let (source, engine) = (&self.sources[source], &self.engines[engine as usize]);
+        engine.mbps + source.mbps <= self.process.mbps * (1.0 + ROUNDING)
+            && load.carries(source.host, engine.host, source.mbps)
+    }
+
+    /// Gives a source to an engine.
+    pub(super) fn give(&mut self, source: usize, engine: u32, load: &mut Load<'_>) {
+        let (from, to) = (&self.sources[source], &mut self.engines[engine as usize]);
+        load.carry(from.host, to.host, from.mbps);
+        to.mbps += from.mbps;
+        self.to[source] = Some(engine);
+    }
+
+    /// Gives a source to an engine if it fits; whether it did.
+    pub(super) fn try_give(&mut self, source: usize, engine: u32, load: &mut Load<'_>) -> bool {
+        let fits = self.fits(source, engine, load);
+        if fits {
+            self.give(source, engine, load);
+        }
+        fits
+    }
+
+    /// What has come of it.
+    pub(super) fn into_layer(self) -> Layer {
+        let stream = |(source, to): (&Source, Who)| Stream { from: source.from, to, mbps: source.mbps };
+        let streams = self.sources.iter().zip(self.to).map(stream).collect();
+        Layer { engines: self.engines, streams }
+    }
+}

@@ -1,0 +1,59 @@
+//! Algorithms 1 and 2 against loops straight from the paper's text; what is true of every placement; how far from the
+//! optimum ours are.
+
+mod always;
+mod optimum;
+mod paper;
+
+use super::*;
+use crate::random::Random;
+use crate::topology::{FatTree, Host, Network, RackId};
+
+/// A network and flows from a seed: small, and short of room now and then.
+struct Instance {
+    k: usize,
+    network: Network,
+    flows: Vec<Flow>,
+}
+
+impl Instance {
+    fn new(seed: u64) -> Instance {
+        let mut random = Random::new(seed);
+        let k = [2, 4, 6][random.below(3)];
+        let scarce = random.between(0.0, 0.9);
+        let host = || Host {
+            cores: 1.0 + random.below(16) as f64,
+            cores_used: random.between(scarce, 1.0),
+            memory_gb: random.between(4.0, 64.0),
+            memory_used: random.between(scarce, 1.0),
+            mbps: [50.0, 150.0, 250.0][random.below(3)],
+        };
+        let network = FatTree { k, link_mbps: 40.0 }.network(host).expect("a fat tree");
+        let count = random.below(300);
+        let rack = |random: &mut Random| random.below(network.racks()) as RackId;
+        let flow = |_| {
+            let first = rack(&mut random);
+            let second = if random.below(2) == 0 { first } else { rack(&mut random) };
+            // One in a hundred is too big.
+            let mbps = (1.01 / (0.01 + random.unit())) as f32 * [0.1, 1.0][random.below(2)];
+            Flow { racks: [first, second], mbps: mbps + 0.01 }
+        };
+        Instance { k, flows: (0..count).map(flow).collect(), network }
+    }
+
+    fn demand(&self, strategy: Strategy) -> Demand<'_> {
+        Demand {
+            flows: &self.flows,
+            monitor: Process { mbps: 50.0, cores: 1.0, memory_gb: 2.0 },
+            aggregator: Process { mbps: 10.0, cores: 1.0, memory_gb: 2.0 },
+            processor: Process { mbps: 3.0, cores: 0.5, memory_gb: 1.0 },
+            extracted: 0.3,
+            strategy,
+        }
+    }
+}
+
+/// All strategies, both readings of Algorithm 2.
+fn strategies() -> impl Iterator<Item = Strategy> {
+    STRATEGIES.into_iter().chain([Strategy::NetalyticsNetwork(Nearby::Pod)])
+}

@@ -1,0 +1,14 @@
+//! NetAlytics' placement study (section 6.2): a fat tree with drawn hosts, a drawn workload, and for each strategy what
+//! it costs to monitor some of its flows. Pure: the same [`Study`] and seed give the same numbers.
+
+mod sizes;
+mod study;
+mod summary;
+#[cfg(test)]
+mod tests;
+mod workload;
+
+pub use sizes::{SIZES, Sizes};
+pub use study::{Hosts, Run, Study};
+pub use summary::{Figure, Point, summarize};
+pub use workload::{Locality, Workload, workload};

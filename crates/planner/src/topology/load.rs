@@ -1,0 +1,182 @@
+//! What is still free of a network while processes are placed on it: cores and memory of hosts, and each way of the links
+//! of hosts, racks and pods.
+
+use std::ops::Range;
+
+use super::network::{Host, HostId, Network, PodId, RackId};
+use super::way::Distance;
+use crate::random::Random;
+
+/// What a process takes of its host.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Need {
+    /// Cores.
+    pub cores: f64,
+    /// Memory in GB.
+    pub memory_gb: f64,
+    /// What it is sent straight from the switch, in Mb/s, and what is kept free for it: 0 for those whose input is
+    /// counted stream by stream ([`Load::carry`]).
+    pub mirrored_mbps: f64,
+}
+
+/// Random hosts that are looked at before all are.
+const TRIES_MAX: usize = 32;
+/// Sums of many rates differ in their last digits by the order of adding.
+const ROUNDING_MBPS: f64 = 1e-6;
+
+#[derive(Clone, Copy, Debug)]
+struct Free {
+    cores: f64,
+    memory_gb: f64,
+    link: BothWays,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct BothWays {
+    up: f64,
+    down: f64,
+}
+
+/// See the module's text.
+#[derive(Clone, Debug)]
+pub struct Load<'n> {
+    /// What it is the load of.
+    pub network: &'n Network,
+    hosts: Vec<Free>,
+    racks: Vec<BothWays>,
+    pods: Vec<BothWays>,
+}
+
+impl<'n> Load<'n> {
+    /// Nothing placed yet.
+    #[must_use]
+    pub fn new(network: &'n Network) -> Load<'n> {
+        let free = |host: &Host| Free {
+            cores: host.cores * (1.0 - host.cores_used),
+            memory_gb: host.memory_gb * (1.0 - host.memory_used),
+            link: BothWays { up: host.mbps, down: host.mbps },
+        };
+        let both = |mbps: f64| BothWays { up: mbps, down: mbps };
+        Load {
+            network,
+            hosts: network.hosts().iter().map(free).collect(),
+            racks: (0..network.racks()).map(|rack| both(network.rack_up(rack as RackId))).collect(),
+            pods: (0..network.pods()).map(|pod| both(network.pod_up(pod as PodId))).collect(),
+        }
+    }
+
+    /// Whether a host has room for a process.
+    #[must_use]
+    pub fn bears(&self, host: HostId, need: &Need) -> bool {
+        let free = &self.hosts[host as usize];
+        free.cores >= need.cores && free.memory_gb >= need.memory_gb && free.link.down >= need.mirrored_mbps
+    }
+
+    /// Places a process.
+    pub fn place(&mut self, host: HostId, need: &Need) {
+        let free = &mut self.hosts[host as usize];
+        free.cores -= need.cores;
+        free.memory_gb -= need.memory_gb;
+        free.link.down -= need.mirrored_mbps;
+    }
+
+    /// Takes a process away again.
+    pub fn remove(&mut self, host: HostId, need: &Need) {
+        let free = &mut self.hosts[host as usize];
+        free.cores += need.cores;
+        free.memory_gb += need.memory_gb;
+        free.link.down += need.mirrored_mbps;
+    }
+
+    /// Gives back what a process is not sent of what was kept free for it.
+    pub fn give_back(&mut self, host: HostId, mbps: f64) {
+        self.hosts[host as usize].link.down += mbps;
+    }
+
+    /// How much can still be sent to a host, in Mb/s.
+    #[must_use]
+    pub fn takes_in(&self, host: HostId) -> f64 {
+        self.hosts[host as usize].link.down
+    }
+
+    /// How much of a host is in use: the share of its cores or of its memory, whichever is larger.
+    #[must_use]
+    pub fn used(&self, host: HostId) -> f64 {
+        let (has, free) = (&self.network.hosts()[host as usize], &self.hosts[host as usize]);
+        (1.0 - free.cores / has.cores).max(1.0 - free.memory_gb / has.memory_gb)
+    }
+
+    /// Of the hosts with room for a process the one that is used least; the first of several.
+    #[must_use]
+    pub fn least_used(&self, hosts: Range<HostId>, fits: impl Fn(HostId) -> bool) -> Option<HostId> {
+        hosts.filter(|host| fits(*host)).min_by(|a, b| self.used(*a).total_cmp(&self.used(*b)))
+    }
+
+    /// Of the hosts that fit the one with room for most processes like this; the first of several.
+    #[must_use]
+    pub fn roomiest(
+        &self,
+        hosts: Range<HostId>,
+        need: &Need,
+        fits: impl Fn(HostId) -> bool,
+    ) -> Option<HostId> {
+        let room = |host: HostId| {
+            let free = &self.hosts[host as usize];
+            (free.cores / need.cores).min(free.memory_gb / need.memory_gb)
+        };
+        hosts.filter(|host| fits(*host)).min_by(|a, b| room(*b).total_cmp(&room(*a)))
+    }
+
+    /// Any of the hosts that fit, each as likely as the others.
+    pub fn random(&self, random: &mut Random, fits: impl Fn(HostId) -> bool) -> Option<HostId> {
+        let hosts = self.network.all_hosts();
+        let drawn = (0..TRIES_MAX).map(|_| random.below(hosts.len()) as HostId).find(|host| fits(*host));
+        drawn.or_else(|| {
+            let fit: Vec<HostId> = hosts.filter(|host| fits(*host)).collect();
+            (!fit.is_empty()).then(|| fit[random.below(fit.len())])
+        })
+    }
+
+    /// Whether every link of the way has room for a stream.
+    #[must_use]
+    pub fn carries(&self, from: HostId, to: HostId, mbps: f64) -> bool {
+        let [(a, b), (rack_a, rack_b), (pod_a, pod_b)] = self.ends(from, to);
+        let distance = self.network.distance(from, to);
+        let needed = mbps - ROUNDING_MBPS;
+        (distance < Distance::SameRack
+            || self.hosts[a].link.up >= needed && self.hosts[b].link.down >= needed)
+            && (distance < Distance::SamePod
+                || self.racks[rack_a].up >= needed && self.racks[rack_b].down >= needed)
+            && (distance < Distance::OtherPod
+                || self.pods[pod_a].up >= needed && self.pods[pod_b].down >= needed)
+    }
+
+    /// Takes what a stream needs of every link of the way.
+    pub fn carry(&mut self, from: HostId, to: HostId, mbps: f64) {
+        let [(a, b), (rack_a, rack_b), (pod_a, pod_b)] = self.ends(from, to);
+        let distance = self.network.distance(from, to);
+        if distance >= Distance::SameRack {
+            self.hosts[a].link.up -= mbps;
+            self.hosts[b].link.down -= mbps;
+        }
+        if distance >= Distance::SamePod {
+            self.racks[rack_a].up -= mbps;
+            self.racks[rack_b].down -= mbps;
+        }
+        if distance >= Distance::OtherPod {
+            self.pods[pod_a].up -= mbps;
+            self.pods[pod_b].down -= mbps;
+        }
+    }
+
+    /// Both ends of a way: hosts, racks, pods.
+    fn ends(&self, from: HostId, to: HostId) -> [(usize, usize); 3] {
+        let racks = (self.network.rack_of(from), self.network.rack_of(to));
+        let pods = (self.network.pod_of(racks.0), self.network.pod_of(racks.1));
+        [
+            (from as usize, to as usize),
+            (usize::from(racks.0), usize::from(racks.1)),
+            (usize::from(pods.0), usize::from(pods.1)),
+        ]
+    }
+}

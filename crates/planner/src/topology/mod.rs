@@ -1,0 +1,20 @@
+//! The physical network as placement sees it: hosts in racks, racks in pods, pods joined by a core, and what of each is
+//! free. All numbers lie in arrays, and the way between two hosts is arithmetic: no graph is kept.
+
+mod fat_tree;
+#[cfg(test)]
+pub(crate) mod graph;
+mod leaf_spine;
+mod load;
+mod network;
+mod site;
+#[cfg(test)]
+mod tests;
+mod way;
+
+pub use fat_tree::FatTree;
+pub use leaf_spine::LeafSpine;
+pub use load::{Load, Need};
+pub use network::{Host, HostId, K_MAX, Network, Pod, PodId, RACKS_MAX, Rack, RackId, Unfit};
+pub use site::{Forwarding, Reached, Site, SiteError, SiteHost, SiteLink, SitePort, SiteSwitch, Tier};
+pub use way::{Distance, LINK_CLASSES, LinkClass, Traffic, Weights};

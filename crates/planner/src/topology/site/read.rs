@@ -1,0 +1,270 @@
+//! A network file's text to a [`Site`]: first what TOML and the types say, then names, ports and tiers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::net::IpAddr;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::super::network::Host;
+use super::model::{Forwarding, Reached, Site, SiteHost, SiteLink, SitePort, SiteSwitch, Tier, pods};
+
+/// What is wrong in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SiteError {
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong there.
+    pub what: String,
+}
+
+impl fmt::Display for SiteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.what)
+    }
+}
+
+impl std::error::Error for SiteError {}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    switch: Vec<SwitchEntry>,
+    #[serde(default)]
+    host: Vec<HostEntry>,
+    #[serde(default)]
+    link: Vec<LinkEntry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SwitchEntry {
+    name: Spanned<String>,
+    tier: Tier,
+    bridge: Option<String>,
+    ovsdb: Option<String>,
+    controller: Option<String>,
+    datapath: Option<String>,
+    #[serde(default)]
+    forwarding: Forwarding,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HostEntry {
+    name: Spanned<String>,
+    #[serde(default)]
+    addresses: Vec<Spanned<String>>,
+    at: Spanned<String>,
+    cores: Spanned<f64>,
+    memory: Spanned<String>,
+    #[serde(default = "nothing")]
+    used: Spanned<f64>,
+    agent: Option<String>,
+    mbps: Spanned<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LinkEntry {
+    ends: [Spanned<String>; 2],
+    mbps: Spanned<f64>,
+}
+
+fn nothing() -> Spanned<f64> {
+    Spanned::new(0..0, 0.0)
+}
+
+/// What has been found out so far.
+struct Reading<'t> {
+    text: &'t str,
+    errors: Vec<SiteError>,
+    switches: Vec<SiteSwitch>,
+    /// Who is on a port.
+    taken: BTreeMap<SitePort, String>,
+}
+
+impl Site {
+    /// What a file's text says.
+    ///
+    /// # Errors
+    /// Everything that is wrong, in the order of lines.
+    pub fn parse(text: &str) -> Result<Site, Vec<SiteError>> {
+        let file: File = toml::from_str(text).map_err(|e| {
+            let start = e.span().map_or(0, |span| span.start);
+            vec![SiteError { line: line_of(text, start), what: e.message().to_owned() }]
+        })?;
+        let mut reading = Reading { text, errors: Vec::new(), switches: Vec::new(), taken: BTreeMap::new() };
+        file.switch.into_iter().for_each(|entry| reading.switch(entry));
+        let mut hosts = reading.hosts(file.host);
+        let links: Vec<SiteLink> = file.link.into_iter().filter_map(|entry| reading.link(&entry)).collect();
+        if !reading.errors.is_empty() {
+            reading.errors.sort_by_key(|error| error.line);
+            return Err(reading.errors);
+        }
+        let pods = pods(&reading.switches, &links);
+        let racks: Vec<usize> = pods.concat();
+        hosts.sort_by_key(|host| racks.iter().position(|switch| *switch == host.at.switch));
+        let pods = pods.iter().map(Vec::len).collect();
+        Ok(Site { switches: reading.switches, hosts, links, racks, pods })
+    }
+}
+
+fn line_of(text: &str, at: usize) -> usize {
+    text.get(..at).unwrap_or_default().matches('\n').count() + 1
+}
+
+impl Reading<'_> {
+    fn complain<T>(&mut self, at: &Spanned<T>, what: String) {
+        self.errors.push(SiteError { line: line_of(self.text, at.span().start), what });
+    }
+
+    fn switch(&mut self, entry: SwitchEntry) {
+        let name = entry.name.get_ref().clone();
+        if self.switches.iter().any(|switch| switch.name == name) {
+            self.complain(&entry.name, format!("there is a switch {name:?} already"));
+        }
+        let reached = match (entry.ovsdb, entry.controller, entry.datapath) {
+            (None, None, None) => Reached::Not,
+            (Some(address), None, None) => Reached::Ovsdb(address),
+            (None, Some(url), Some(datapath)) => Reached::Controller { url, datapath },
+            (Some(_), _, _) => {
+                self.complain(
+                    &entry.name,
+                    format!("switch {name:?} has ovsdb, so neither controller nor datapath"),
+                );
+                Reached::Not
+            }
+            (None, _, _) => {
+                self.complain(&entry.name, format!("switch {name:?} needs both controller and datapath"));
+                Reached::Not
+            }
+        };
+        let (tier, bridge, forwarding) = (entry.tier, entry.bridge, entry.forwarding);
+        self.switches.push(SiteSwitch { name, tier, bridge, reached, forwarding });
+    }
+
+    fn hosts(&mut self, entries: Vec<HostEntry>) -> Vec<SiteHost> {
+        let mut hosts: Vec<SiteHost> = Vec::new();
+        let mut names = BTreeSet::new();
+        let mut owners = BTreeMap::new();
+        for entry in entries {
+            let name = entry.name.get_ref().clone();
+            if !names.insert(name.clone()) {
+                self.complain(&entry.name, format!("there is a host {name:?} already"));
+            }
+            let mut addresses = Vec::new();
+            for text in &entry.addresses {
+                addresses.extend(self.address(text, &name, &mut owners));
+            }
+            let at = self.port(&entry.at, &format!("host {name:?}"));
+            if let Some(at) = at
+                && self.switches[at.switch].tier != Tier::Edge
+            {
+                let switch = &self.switches[at.switch].name;
+                let what = format!("hosts are on edge switches, and {switch:?} is none");
+                self.complain(&entry.at, what);
+            }
+            let has = self.has(&entry);
+            if let Some(at) = at {
+                hosts.push(SiteHost { name, addresses, at, has, agent: entry.agent });
+            }
+        }
+        hosts
+    }
+
+    /// An address that no other host has.
+    fn address(
+        &mut self,
+        text: &Spanned<String>,
+        host: &str,
+        owners: &mut BTreeMap<IpAddr, String>,
+    ) -> Option<IpAddr> {
+        let Ok(address) = text.get_ref().parse() else {
+            self.complain(text, format!("{:?} is no address", text.get_ref()));
+            return None;
+        };
+        if let Some(other) = owners.insert(address, host.to_owned()) {
+            self.complain(text, format!("{address} is host {other:?}'s already"));
+        }
+        Some(address)
+    }
+
+    fn has(&mut self, entry: &HostEntry) -> Host {
+        let memory_gb = gigabytes(entry.memory.get_ref()).unwrap_or_else(|| {
+            self.complain(
+                &entry.memory,
+                format!("{:?} is no memory as 16GiB or 64GB", entry.memory.get_ref()),
+            );
+            1.0
+        });
+        let used = *entry.used.get_ref();
+        if !(0.0..=1.0).contains(&used) {
+            self.complain(&entry.used, format!("used is a share from 0 to 1, not {used}"));
+        }
+        let cores = self.positive(&entry.cores, "cores");
+        let mbps = self.positive(&entry.mbps, "mbps");
+        Host { cores, cores_used: used, memory_gb, memory_used: used, mbps }
+    }
+
+    fn link(&mut self, entry: &LinkEntry) -> Option<SiteLink> {
+        let mbps = self.positive(&entry.mbps, "mbps");
+        let [a, b] = &entry.ends;
+        let of = |other: &Spanned<String>| format!("the link to {:?}", other.get_ref());
+        let mut ends =
+            [self.port(a, &of(b)), self.port(b, &of(a))].into_iter().collect::<Option<Vec<_>>>()?;
+        ends.sort_by_key(|end| self.switches[end.switch].tier);
+        let tiers = [&ends[0], &ends[1]].map(|end| self.switches[end.switch].tier);
+        if tiers[0] == tiers[1] {
+            let what = "a link goes between two tiers: edge, aggregation, core";
+            self.complain(a, what.to_owned());
+        }
+        Some(SiteLink { ends: [ends[0], ends[1]], mbps })
+    }
+
+    /// A port, as `leaf1:3`, that nobody else is on.
+    fn port(&mut self, text: &Spanned<String>, whose: &str) -> Option<SitePort> {
+        let said = text.get_ref();
+        let parts = said.rsplit_once(':').and_then(|(name, port)| Some((name, port.parse().ok()?)));
+        let Some((name, port)) = parts else {
+            self.complain(text, format!("{said:?} is no port as leaf1:3, a switch and OpenFlow's number"));
+            return None;
+        };
+        let Some(switch) = self.switches.iter().position(|switch| switch.name == name) else {
+            let known: Vec<&str> = self.switches.iter().map(|switch| switch.name.as_str()).collect();
+            self.complain(text, format!("there is no switch {name:?}; there are: {}", known.join(", ")));
+            return None;
+        };
+        let at = SitePort { switch, port };
+        if let Some(other) = self.taken.insert(at, whose.to_owned()) {
+            self.complain(text, format!("port {said} is taken by {other}"));
+        }
+        Some(at)
+    }
+
+    fn positive(&mut self, number: &Spanned<f64>, what: &str) -> f64 {
+        let value = *number.get_ref();
+        if !(value.is_finite() && value > 0.0) {
+            self.complain(number, format!("{what} is a number above 0, not {value}"));
+        }
+        value
+    }
+}
+
+/// `16GiB`, `64GB`, `512MiB` in GB.
+fn gigabytes(text: &str) -> Option<f64> {
+    const UNITS: [(&str, f64); 6] = [
+        ("MiB", 1_048_576e-9),
+        ("GiB", 1_073_741_824e-9),
+        ("TiB", 1_099_511_627_776e-9),
+        ("MB", 1e-3),
+        ("GB", 1.0),
+        ("TB", 1e3),
+    ];
+    let (number, unit) =
+        UNITS.iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?.trim(), unit)))?;
+    let number: f64 = number.parse().ok()?;
+    (number.is_finite() && number > 0.0).then_some(number * unit)
+}

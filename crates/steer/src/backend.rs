@@ -1,0 +1,123 @@
+//! What a kind of switch has to be able to do.
+
+use mirror::model::{Flooded, Vlans};
+use mirror::openflow::Rule;
+use mirror::ovsdb::PortMirror;
+use mirror::{Operation, Packet};
+use thiserror::Error;
+
+/// A port, and at most how many bytes of a packet leave by it.
+pub type Out = (u32, Option<u32>);
+
+/// A switch, however it is reached.
+pub trait Backend {
+    /// What it can do.
+    fn capabilities(&self) -> Capabilities;
+
+    /// What it has now. Nothing of it is remembered from before.
+    ///
+    /// # Errors
+    /// See [`Failed`].
+    fn list(&mut self) -> Result<Observed, Failed>;
+
+    /// Changes rules: all of these operations, or none.
+    ///
+    /// # Errors
+    /// See [`Failed`].
+    fn apply(&mut self, operations: &[Operation]) -> Result<(), Failed>;
+
+    /// By which ports a packet would leave that entered, each with how much of it, sorted; `None`: the switch cannot say.
+    ///
+    /// # Errors
+    /// See [`Failed`].
+    fn trace(&mut self, packet: &Packet) -> Result<Option<Vec<Out>>, Failed>;
+
+    /// Has a port left out when packets go everywhere.
+    ///
+    /// # Errors
+    /// See [`Failed`].
+    fn keep_floods_from(&mut self, port: u32) -> Result<(), Failed>;
+
+    /// Makes a mirror of ports. Floods are to be kept from its output first: before and after, it is a port like others.
+    ///
+    /// # Errors
+    /// See [`Failed`].
+    fn add_mirror(&mut self, mirror: &PortMirror) -> Result<(), Failed>;
+
+    /// Takes a mirror away. It may be gone already.
+    ///
+    /// # Errors
+    /// See [`Failed`].
+    fn remove_mirror(&mut self, name: &str) -> Result<(), Failed>;
+}
+
+/// What can be done with a switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Rules go by themselves when nobody renews them.
+    pub leases: bool,
+    /// Copies may be cut.
+    pub truncates: bool,
+    /// It has mirrors of ports.
+    pub mirrors: bool,
+}
+
+/// What a switch has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Observed {
+    /// All rules, whoever made them.
+    pub rules: Vec<Rule>,
+    /// The ports: number, name, whether they are flooded to, VLANs.
+    pub ports: Vec<(u32, String, Flooded, Vlans)>,
+    /// The mirrors.
+    pub mirrors: Vec<Mirrored>,
+}
+
+/// A mirror that is there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mirrored {
+    /// Its name.
+    pub name: String,
+    /// The ports, by name, at which packets that enter are copied.
+    pub entering: Vec<String>,
+    /// Those that leave.
+    pub leaving: Vec<String>,
+    /// All of both.
+    pub selects_all: bool,
+    /// Where copies go.
+    pub output: Option<String>,
+    /// At most so many bytes; 0: all.
+    pub snaplen: u32,
+}
+
+/// Why a switch did not do it.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Failed {
+    /// There is no such program.
+    #[error("{program} does not run: {why}")]
+    NoProgram {
+        /// The program.
+        program: String,
+        /// What the system says.
+        why: String,
+    },
+    /// It refuses, or cannot be reached.
+    #[error("{program} says: {said}")]
+    Refused {
+        /// The program.
+        program: String,
+        /// What it says.
+        said: String,
+    },
+    /// It does not answer.
+    #[error("{program} has not answered for {seconds} s")]
+    Silent {
+        /// The program.
+        program: String,
+        /// For how long.
+        seconds: u64,
+    },
+    /// Its answer is not understood.
+    #[error("{0}")]
+    NotUnderstood(String),
+}

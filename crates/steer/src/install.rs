@@ -1,0 +1,197 @@
+//! From what is wished of a switch to what it has: asked, composed, proved, given, and proved again on what it says it has. A switch that
+//! fails the second proof loses the rules at once.
+
+use std::time::Duration;
+
+use mirror::compose::{RULES_MAX, Refused, Terms};
+use mirror::diff::{others, ours, renewals};
+use mirror::model::{self, Leads, Mirror, Network, Port, Switch};
+use mirror::openflow::Rule;
+use mirror::{Copy, Counterexample, Field, Layout, Packet, Proved, Wanted, compose, diff, prove};
+use thiserror::Error;
+
+use crate::backend::{Backend, Failed, Observed, Out};
+
+/// A renewal comes this often while a lease lasts, so that two of them may fail.
+const RENEWALS_IN_A_LEASE: u32 = 3;
+/// At most so many packets are followed.
+const WITNESSES_MAX: usize = 64;
+
+/// What a switch is to copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wish {
+    /// Whose rules they are; 12 bits.
+    pub server: u16,
+    /// The name of the switch, for counterexamples.
+    pub switch: String,
+    /// All that is to be copied there; nothing: no rule is left.
+    pub copies: Vec<Copy>,
+    /// Ports of monitors, and their monitors; of tunnels, the monitor behind.
+    pub monitors: Vec<(u32, String)>,
+    /// Rules that nobody renews are gone after so many seconds; 0: they stay.
+    pub lease: u16,
+}
+
+/// What was done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Installed {
+    /// The rules.
+    pub rules: Vec<Rule>,
+    /// What was proved of the rules that the switch says it has.
+    pub proved: Proved,
+    /// How the switch is, as it was read behind the rules.
+    pub switch: Switch,
+    /// When to renew.
+    pub renew_every: Option<Duration>,
+}
+
+/// Why nothing was done.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum NotInstalled {
+    /// The switch did not do it.
+    #[error(transparent)]
+    Failed(#[from] Failed),
+    /// There are no such rules.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// The rules would do something else; the switch has not seen them.
+    #[error("the rules would do something else: {}", .0.first().map(ToString::to_string).unwrap_or_default())]
+    NotProved(Vec<Counterexample>),
+    /// The switch has something else than it was given, and has lost it again.
+    #[error("the switch has other rules than it was given: {}", .0.first().map(ToString::to_string).unwrap_or_default())]
+    NotAsGiven(Vec<Counterexample>),
+    /// It does something else with a packet than the model says, and has lost the rules again.
+    #[error(
+        "the switch does something else with {packet} than was expected: it leaves by {told:?}, not by one of {expected:?}"
+    )]
+    NotAsModelled {
+        /// The packet.
+        packet: Box<Packet>,
+        /// By which ports it leaves, each with how much of it.
+        told: Vec<Out>,
+        /// What was expected.
+        expected: Vec<Vec<Out>>,
+    },
+}
+
+/// Has a switch copy what is wished, and nothing else of ours.
+///
+/// # Errors
+/// See [`NotInstalled`]; then the switch has what it had, or nothing of ours.
+pub fn install(backend: &mut dyn Backend, wish: &Wish) -> Result<Installed, NotInstalled> {
+    for (port, _) in &wish.monitors {
+        backend.keep_floods_from(*port)?;
+    }
+    let seen = backend.list()?;
+    let foreign = others(&seen.rules, wish.server);
+    let terms =
+        Terms { server: wish.server, lease: wish.lease, layout: Layout::of(&foreign), rules_max: RULES_MAX };
+    let desired = compose(&wish.copies, &terms)?;
+    let before = on_paper(&seen, wish).with_rules(foreign.clone());
+    let planned = foreign.iter().chain(&desired).cloned().collect();
+    check(&before, before.with_rules(planned), wish).map_err(NotInstalled::NotProved)?;
+    backend.apply(&diff(&desired, &seen.rules, wish.server))?;
+    let now = backend.list()?;
+    let switch = on_paper(&now, wish);
+    // Rules of others may have changed meanwhile: what holds is held against what they are now.
+    let before = switch.with_rules(others(&now.rules, wish.server));
+    let checked = check(&before, switch.clone(), wish).map_err(NotInstalled::NotAsGiven);
+    match checked.and_then(|proved| follow(backend, &switch, &proved).map(|()| proved)) {
+        Ok(proved) => {
+            let renew_every =
+                (wish.lease > 0).then(|| Duration::from_secs(wish.lease.into()) / RENEWALS_IN_A_LEASE);
+            Ok(Installed { rules: ours(&now.rules, wish.server), proved, switch, renew_every })
+        }
+        Err(why) => {
+            backend.apply(&diff(&[], &now.rules, wish.server))?;
+            Err(why)
+        }
+    }
+}
+
+/// One packet of each class goes where the model says, as the switch itself tells.
+fn follow(backend: &mut dyn Backend, switch: &Switch, proved: &Proved) -> Result<(), NotInstalled> {
+    let network = Network::of(switch.clone());
+    for witness in proved.witnesses.iter().take(WITNESSES_MAX) {
+        let Some(told) = backend.trace(&witness.packet)? else { continue };
+        let port = witness.packet.get(Field::InPort) as u32;
+        let expected = network.outputs((0, port), &witness.packet, &mut model::Terms::default());
+        if !expected.contains(&told) {
+            return Err(NotInstalled::NotAsModelled { packet: Box::new(witness.packet), told, expected });
+        }
+    }
+    Ok(())
+}
+
+/// Begins the leases of rules anew. Rules that are gone do not come back.
+///
+/// # Errors
+/// See [`Failed`].
+pub fn renew(backend: &mut dyn Backend, rules: &[Rule]) -> Result<(), Failed> {
+    backend.apply(&renewals(rules))
+}
+
+/// Takes away all that is a server's; how many rules that were.
+///
+/// # Errors
+/// See [`Failed`].
+pub fn remove(backend: &mut dyn Backend, server: u16) -> Result<usize, Failed> {
+    let seen = backend.list()?;
+    let operations = diff(&[], &seen.rules, server);
+    backend.apply(&operations)?;
+    let prefix = mirror::ovsdb::prefix(server);
+    let mirrors: Vec<_> = seen.mirrors.iter().filter(|mirror| mirror.name.starts_with(&prefix)).collect();
+    for mirror in &mirrors {
+        backend.remove_mirror(&mirror.name)?;
+    }
+    Ok(operations.len() + mirrors.len())
+}
+
+fn check(before: &Switch, after: Switch, wish: &Wish) -> Result<Proved, Vec<Counterexample>> {
+    let wanted: Vec<Wanted> = wish.copies.iter().filter_map(|copy| wanted(copy, wish)).collect();
+    let (before, after) = (Network::of(before.clone()), Network::of(after));
+    prove(&before, &after, &wanted, &|rule| rule.cookie.is_of(wish.server))
+}
+
+fn wanted(copy: &Copy, wish: &Wish) -> Option<Wanted> {
+    let (_, monitor) = wish.monitors.iter().find(|(port, _)| *port == copy.target)?;
+    Some(Wanted {
+        monitor: monitor.clone(),
+        asked: copy.asked_at(),
+        part: copy.part,
+        others: mirror::Others::Never,
+    })
+}
+
+/// The switch on paper.
+fn on_paper(seen: &Observed, wish: &Wish) -> Switch {
+    let monitor = |number: u32| wish.monitors.iter().find(|(port, _)| *port == number);
+    let ports = seen.ports.iter().map(|(number, name, flooded, vlans)| Port {
+        number: *number,
+        name: name.clone(),
+        leads: monitor(*number).map_or(Leads::Hosts, |(_, monitor)| Leads::Monitor(monitor.clone())),
+        flooded: *flooded,
+        vlans: vlans.clone(),
+    });
+    let mut switch = Switch::new(&wish.switch, ports.collect(), seen.rules.clone());
+    let number = |name: &String| seen.ports.iter().find(|port| port.1 == *name).map(|port| port.0);
+    switch.mirrors = seen
+        .mirrors
+        .iter()
+        .filter_map(|mirror| {
+            let all: Vec<u32> = seen.ports.iter().map(|port| port.0).collect();
+            let chosen = |names: &[String]| match mirror.selects_all {
+                true => all.clone(),
+                false => names.iter().filter_map(number).collect(),
+            };
+            Some(Mirror {
+                name: mirror.name.clone(),
+                entering: chosen(&mirror.entering),
+                leaving: chosen(&mirror.leaving),
+                output: mirror.output.as_ref().and_then(number)?,
+                max_len: (mirror.snaplen > 0).then_some(mirror.snaplen),
+            })
+        })
+        .collect();
+    switch
+}

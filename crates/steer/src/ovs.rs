@@ -1,0 +1,208 @@
+//! One Open vSwitch on this machine, by its own tools: rules by `ovs-ofctl`, whole bundles at once; mirrors and VLANs by `ovs-vsctl`.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use mirror::model::{Flooded, Vlans};
+use mirror::openflow::action::LOCAL;
+use mirror::openflow::{flow, read_dump};
+use mirror::ovsdb::{self, PortMirror};
+use mirror::{Operation, Packet};
+use serde_json::Value;
+
+use crate::backend::{Backend, Capabilities, Failed, Mirrored, Observed, Out};
+use crate::{tool, trace};
+
+/// Nothing takes longer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// See the module's text.
+#[derive(Clone, Debug)]
+pub struct OpenVSwitch {
+    run: PathBuf,
+    bridge: String,
+}
+
+impl OpenVSwitch {
+    /// A bridge of the Open vSwitch whose sockets are in this directory, `/run/openvswitch` where nobody moved it.
+    #[must_use]
+    pub fn new(run: &Path, bridge: &str) -> OpenVSwitch {
+        OpenVSwitch { run: run.to_owned(), bridge: bridge.to_owned() }
+    }
+
+    fn ofctl(&self, version: &str, words: &[&str], more: &[&str], input: &str) -> Result<String, Failed> {
+        let bridge = format!("unix:{}/{}.mgmt", self.run.display(), self.bridge);
+        let mut arguments = vec!["-O".to_owned(), version.to_owned()];
+        arguments.extend(words.iter().map(|word| (*word).to_owned()));
+        arguments.push(bridge);
+        arguments.extend(more.iter().map(|word| (*word).to_owned()));
+        tool::run("ovs-ofctl", &arguments, ("OVS_RUNDIR", &self.run), input, PATIENCE)
+    }
+
+    fn vsctl(&self, words: Vec<String>) -> Result<String, Failed> {
+        let mut arguments =
+            vec![format!("--db=unix:{}/db.sock", self.run.display()), "--timeout=10".to_owned()];
+        arguments.extend(words);
+        tool::run("ovs-vsctl", &arguments, ("OVS_RUNDIR", &self.run), "", PATIENCE)
+    }
+
+    fn appctl(&self, words: &[&str]) -> Result<String, Failed> {
+        let arguments: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        tool::run("ovs-appctl", &arguments, ("OVS_RUNDIR", &self.run), "", PATIENCE)
+    }
+
+    /// Waits until packets are treated as the rules say now: what the datapath remembers of flows that are running is older.
+    fn settle(&self) -> Result<(), Failed> {
+        self.appctl(&["revalidator/wait"]).map(drop)
+    }
+
+    /// Has the datapath ask anew what to do with each flow: a flow that is running is copied to a mirror that is gone otherwise.
+    fn forget(&self) -> Result<(), Failed> {
+        self.appctl(&["revalidator/purge"]).map(drop)
+    }
+
+    /// Rows of a table, each with these columns.
+    fn rows(&self, table: &str, columns: &[&str]) -> Result<Vec<Vec<Value>>, Failed> {
+        let columns = format!("--columns={}", columns.join(","));
+        let words = ["--format=json", &columns, "list", table].map(str::to_owned);
+        let text = self.vsctl(words.to_vec())?;
+        let strange =
+            || Failed::NotUnderstood(format!("ovs-vsctl lists {table} in another way: {text:.200}"));
+        let value: Value = serde_json::from_str(&text).map_err(|_| strange())?;
+        let rows = value.get("data").and_then(Value::as_array).ok_or_else(strange)?;
+        rows.iter().map(|row| row.as_array().cloned().ok_or_else(strange)).collect()
+    }
+}
+
+impl Backend for OpenVSwitch {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { leases: true, truncates: true, mirrors: true }
+    }
+
+    fn list(&mut self) -> Result<Observed, Failed> {
+        let dump = self.ofctl("OpenFlow13", &["--no-names", "dump-flows"], &[], "")?;
+        let rules = read_dump(&dump).map_err(|e| Failed::NotUnderstood(e.to_string()))?;
+        // Only OpenFlow 1.0 tells and heeds `no-flood`.
+        let numbers = ports(&self.ofctl("OpenFlow10", &["show"], &[], "")?);
+        let vlans = self.rows("Port", &["_uuid", "name", "tag", "trunks", "vlan_mode"])?;
+        let of = |name: &str| vlans.iter().find(|row| row.get(1).and_then(Value::as_str) == Some(name));
+        let ports = numbers.into_iter().map(|(number, name, flooded)| {
+            let carried = of(&name).map_or(Vlans::All, |row| carried(row));
+            (number, name, flooded, carried)
+        });
+        let ports = ports.collect();
+        Ok(Observed { rules, ports, mirrors: self.mirrors(&vlans)? })
+    }
+
+    fn apply(&mut self, operations: &[Operation]) -> Result<(), Failed> {
+        if operations.is_empty() {
+            return Ok(());
+        }
+        let lines: String = operations.iter().map(|operation| format!("{operation}\n")).collect();
+        self.ofctl("OpenFlow13", &["--bundle", "add-flows"], &["-"], &lines)?;
+        self.settle()
+    }
+
+    fn trace(&mut self, packet: &Packet) -> Result<Option<Vec<Out>>, Failed> {
+        let traced = self.appctl(&["ofproto/trace", &self.bridge, &flow(packet)])?;
+        Ok(trace::outputs(&traced, &trace::ports(&self.appctl(&["dpif/show"])?)))
+    }
+
+    fn keep_floods_from(&mut self, port: u32) -> Result<(), Failed> {
+        self.ofctl("OpenFlow10", &["mod-port"], &[&port.to_string(), "no-flood"], "").map(drop)
+    }
+
+    fn add_mirror(&mut self, mirror: &PortMirror) -> Result<(), Failed> {
+        self.vsctl(mirror.create())?;
+        self.forget()
+    }
+
+    fn remove_mirror(&mut self, name: &str) -> Result<(), Failed> {
+        let there = self.rows("Mirror", &["name"])?;
+        if there.iter().any(|row| row.first().and_then(Value::as_str) == Some(name)) {
+            self.vsctl(ovsdb::remove(&self.bridge, name))?;
+        }
+        self.forget()
+    }
+}
+
+impl OpenVSwitch {
+    fn mirrors(&self, ports: &[Vec<Value>]) -> Result<Vec<Mirrored>, Failed> {
+        let columns =
+            ["_uuid", "name", "select_src_port", "select_dst_port", "select_all", "output_port", "snaplen"];
+        let words = ["--format=json", "--columns=mirrors", "list", "Bridge", &self.bridge].map(str::to_owned);
+        let own: Value = serde_json::from_str(&self.vsctl(words.to_vec())?).unwrap_or_default();
+        let own = own.pointer("/data/0/0").map(references).unwrap_or_default();
+        let name = |id: &String| {
+            let row =
+                ports.iter().find(|row| row.first().map(references).unwrap_or_default().contains(id))?;
+            Some(row.get(1)?.as_str()?.to_owned())
+        };
+        let names = |value: Option<&Value>| -> Vec<String> {
+            value.map(references).unwrap_or_default().iter().filter_map(name).collect()
+        };
+        let rows = self.rows("Mirror", &columns)?;
+        let is_own = |row: &&Vec<Value>| {
+            row.first().map(references).unwrap_or_default().iter().any(|id| own.contains(id))
+        };
+        let mirror = |row: &Vec<Value>| Mirrored {
+            name: row.get(1).and_then(Value::as_str).unwrap_or_default().to_owned(),
+            entering: names(row.get(2)),
+            leaving: names(row.get(3)),
+            selects_all: row.get(4).and_then(Value::as_bool).unwrap_or(false),
+            output: names(row.get(5)).pop(),
+            snaplen: row.get(6).and_then(Value::as_u64).unwrap_or(0) as u32,
+        };
+        Ok(rows.iter().filter(is_own).map(mirror).collect())
+    }
+}
+
+/// Numbers and names of ports, and whether they are flooded to, of what `ovs-ofctl show` prints.
+fn ports(shown: &str) -> Vec<(u32, String, Flooded)> {
+    let mut found: Vec<(u32, String, Flooded)> = Vec::new();
+    for line in shown.lines().map(str::trim) {
+        if let Some(config) = line.strip_prefix("config:") {
+            if let Some(port) = found.last_mut().filter(|_| config.contains("NO_FLOOD")) {
+                port.2 = Flooded::No;
+            }
+        } else if let Some((number, rest)) = line.split_once('(')
+            && let Some((name, _)) = rest.split_once("): addr:")
+        {
+            let number = if number == "LOCAL" { Some(LOCAL) } else { number.parse().ok() };
+            found.extend(number.map(|number| (number, name.to_owned(), Flooded::Yes)));
+        }
+    }
+    found
+}
+
+/// The VLANs of a port's row.
+fn carried(row: &[Value]) -> Vlans {
+    let tag = row.get(2).and_then(Value::as_u64).and_then(|tag| u16::try_from(tag).ok());
+    let trunks: Vec<u16> = match row.get(3) {
+        Some(Value::Number(one)) => one.as_u64().and_then(|n| u16::try_from(n).ok()).into_iter().collect(),
+        Some(value) => {
+            members(value).filter_map(|v| v.as_u64().and_then(|n| u16::try_from(n).ok())).collect()
+        }
+        None => Vec::new(),
+    };
+    match tag {
+        Some(tag) => Vlans::Access(tag),
+        None if trunks.is_empty() => Vlans::All,
+        None => Vlans::Some(trunks),
+    }
+}
+
+/// The members of `["set", [...]]`.
+fn members(value: &Value) -> impl Iterator<Item = &Value> {
+    let set = value.as_array().filter(|pair| pair.first().and_then(Value::as_str) == Some("set"));
+    set.and_then(|pair| pair.get(1)?.as_array()).into_iter().flatten()
+}
+
+/// The identifiers in `["uuid", "…"]` or in a set of them.
+fn references(value: &Value) -> Vec<String> {
+    let one = |value: &Value| {
+        let pair = value.as_array()?;
+        (pair.first()?.as_str()? == "uuid").then(|| pair.get(1)?.as_str().map(str::to_owned))?
+    };
+    one(value).into_iter().chain(members(value).filter_map(one)).collect()
+}

@@ -1,0 +1,75 @@
+//! A program of others, with arguments as they are and never through a shell, for a bounded time.
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::backend::Failed;
+
+/// A program that says more is not believed.
+const OUTPUT_MAX: u64 = 64 << 20;
+/// How often it is looked whether it has ended.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// What a program prints when it is told this.
+pub fn run(
+    program: &str,
+    arguments: &[String],
+    variable: (&str, &Path),
+    input: &str,
+    patience: Duration,
+) -> Result<String, Failed> {
+    let no_program =
+        |why: std::io::Error| Failed::NoProgram { program: program.to_owned(), why: why.to_string() };
+    let mut child = Command::new(program)
+        .args(arguments)
+        .env(variable.0, variable.1)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(no_program)?;
+    // Each pipe has a thread, so that none waits for another.
+    let stdin = child.stdin.take();
+    let input = input.to_owned();
+    let writer = thread::spawn(move || {
+        // A program that has ended hears nothing; what it did is in its status.
+        let _ = stdin.map(|mut stdin| stdin.write_all(input.as_bytes()));
+    });
+    let out = reader(child.stdout.take());
+    let err = reader(child.stderr.take());
+    let ended = wait(&mut child, patience);
+    let _ = writer.join();
+    let (out, err) = (out.join().unwrap_or_default(), err.join().unwrap_or_default());
+    match ended.map_err(no_program)? {
+        None => Err(Failed::Silent { program: program.to_owned(), seconds: patience.as_secs() }),
+        Some(true) => Ok(out),
+        Some(false) => Err(Failed::Refused { program: program.to_owned(), said: err.trim().to_owned() }),
+    }
+}
+
+fn reader<R: Read + Send + 'static>(pipe: Option<R>) -> thread::JoinHandle<String> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = pipe.map(|pipe| pipe.take(OUTPUT_MAX).read_to_end(&mut bytes));
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+/// Whether it did well; `None`: it had to be ended.
+fn wait(child: &mut Child, patience: Duration) -> std::io::Result<Option<bool>> {
+    let begun = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status.success()));
+        }
+        if begun.elapsed() > patience {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        thread::sleep(LOOK);
+    }
+}

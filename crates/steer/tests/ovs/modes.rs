@@ -1,0 +1,109 @@
+//! Each mode, end to end: what arrives at the monitor is what tcpdump's filter lets through of what the server said and heard, each
+//! packet once and as long as is asked; and all others get what they got before.
+
+use mirror::ovsdb::PortMirror;
+use mirror::{Mode, openflow::Owner};
+use steer::{Backend, install, remove};
+
+use crate::bed::{BRIDGE, Bed, MONITOR};
+use crate::packets::{SERVER, SERVES, Stream, ask, copy, cut, serve, wish};
+
+/// The mode, which port is asked for, and the filter.
+const MODES: [(Mode, Option<u16>, &str); 6] = [
+    (Mode::FLOW, Some(80), "tcp port 80"),
+    (Mode::ENDS, Some(80), "tcp port 80 and tcp[tcpflags] & (tcp-syn|tcp-fin|tcp-rst) != 0"),
+    (Mode::PUSHED, Some(80), "tcp port 80 and tcp[tcpflags] & tcp-push != 0"),
+    (Mode::HEADS, Some(80), "tcp port 80 and tcp[tcpflags] & (tcp-ack|tcp-push) != 0"),
+    (Mode::HEADERS, Some(80), "tcp port 80"),
+    (Mode::FLOW, None, "ip host 10.9.0.2"),
+];
+
+/// Where table 0 is ours, and beside a switch that learns addresses.
+#[test]
+fn what_is_asked_is_copied_once() {
+    for rules in [
+        &["table=0,priority=0,actions=resubmit(,1)", "table=1,priority=0,actions=NORMAL"][..],
+        &["table=0,priority=0,actions=NORMAL"],
+    ] {
+        let Some(bed) = Bed::new(rules) else { return };
+        let _server = serve(&bed);
+        let mut switch = bed.switch();
+        // Before, during and after.
+        let stream = Stream::start(&bed);
+        for (i, (mode, port, filter)) in MODES.into_iter().enumerate() {
+            let installed = install(&mut switch, &wish(vec![copy(mode, port, MONITOR)], 60));
+            let installed = installed.unwrap_or_else(|e| panic!("{mode}: {e}"));
+            assert!(!installed.proved.witnesses.is_empty() && !installed.rules.is_empty());
+            check(&bed, &format!("{i}"), mode, filter);
+            assert!(remove(&mut switch, SERVER).expect("it does") > 0);
+        }
+        assert_eq!(remove(&mut switch, SERVER), Ok(0), "nothing is left");
+        nothing_is_copied(&bed);
+        stream.end();
+    }
+}
+
+fn check(bed: &Bed, mark: &str, mode: Mode, filter: &str) {
+    let (server, monitor) = (bed.capture(SERVES, ""), bed.capture(MONITOR, ""));
+    ask(bed, &format!("mark {mark}"), &server);
+    let expected = cut(bed.capture_file(&server, filter), mode);
+    assert!(!expected.is_empty());
+    let found = cut(monitor.wait(expected.len()), Mode::FLOW);
+    let (more, less) = (without(&found, &expected), without(&expected, &found));
+    assert!(more.is_empty() && less.is_empty(), "{mode}: too many {more:#?}, too few {less:#?}");
+    server.end();
+    monitor.end();
+}
+
+/// The frames that are not among the others, each as often as it is missing there.
+fn without(frames: &[Vec<u8>], others: &[Vec<u8>]) -> Vec<String> {
+    let mut others = others.to_vec();
+    let mut rest = frames.to_vec();
+    rest.retain(|frame| match others.iter().position(|other| other == frame) {
+        Some(at) => {
+            others.swap_remove(at);
+            false
+        }
+        None => true,
+    });
+    rest.iter().map(|frame| frame.iter().take(60).map(|byte| format!("{byte:02x}")).collect()).collect()
+}
+
+fn nothing_is_copied(bed: &Bed) {
+    let (server, monitor) = (bed.capture(SERVES, ""), bed.capture(MONITOR, ""));
+    ask(bed, "mark of the end", &server);
+    assert_eq!(monitor.frames().len(), 0);
+    server.end();
+    monitor.end();
+}
+
+/// A mirror of the server's port: all that it says and hears, once, though it is selected twice.
+#[test]
+fn a_port_is_mirrored() {
+    let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else { return };
+    let _server = serve(&bed);
+    let mut switch = bed.switch();
+    let owner = Owner { server: SERVER, job: 3, generation: 1, actions: 0 };
+    let mirror = PortMirror {
+        owner,
+        bridge: BRIDGE.to_owned(),
+        ports: vec![format!("v{SERVES}")],
+        output: format!("v{MONITOR}"),
+        snaplen: 0,
+    };
+    // Before and after it is the mirror's, the port is one like others: NORMAL floods to it.
+    switch.keep_floods_from(MONITOR).expect("it does");
+    switch.add_mirror(&mirror).expect("it does");
+    let seen = switch.list().expect("it lists");
+    assert_eq!(seen.mirrors.len(), 1);
+    assert_eq!(
+        (&*seen.mirrors[0].name, &*seen.mirrors[0].entering),
+        (&*mirror.name(), &[format!("v{SERVES}")][..])
+    );
+    check(&bed, "port", Mode::PORT, "");
+    assert_eq!(remove(&mut switch, SERVER), Ok(1));
+    assert_eq!(switch.list().expect("it lists").mirrors, []);
+    // Once more is no fault.
+    switch.remove_mirror(&mirror.name()).expect("it does");
+    nothing_is_copied(&bed);
+}

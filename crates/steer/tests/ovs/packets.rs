@@ -1,0 +1,145 @@
+//! Traffic between hosts, and which of it is expected at a monitor, by tcpdump's own filters.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::IpAddr;
+use std::process::{Child, Stdio};
+
+use mirror::{Copy, Mode, asked};
+use plan::{AddressMatch, MonitorSpec};
+use steer::Wish;
+use testkit::programs::{Program, wait_for};
+
+use crate::bed::{Bed, Capture, MONITOR, run};
+
+pub const SERVER: u16 = 7;
+/// The host that serves.
+pub const SERVES: u32 = 2;
+
+/// TCP at ports 80 and 81, which says as many bytes as it is asked for; UDP at 53, which says what it hears.
+const SERVE: &str = r"
+import socket, threading
+def tcp(s):
+    while True:
+        c, _ = s.accept()
+        c.sendall(b'x' * int(c.recv(100)))
+        c.close()
+def udp(s):
+    while True:
+        data, peer = s.recvfrom(2000)
+        s.sendto(data, peer)
+for port in (80, 81):
+    threading.Thread(target=tcp, args=(socket.create_server(('10.9.0.2', port)),), daemon=True).start()
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(('10.9.0.2', 53))
+print('ready', flush=True)
+udp(s)
+";
+
+/// What nobody asks for, then what is asked for, then a datagram with a mark, by which its end is known.
+const ASK: &str = r"
+import socket, sys
+def get(port, n):
+    c = socket.create_connection(('10.9.0.2', port))
+    c.sendall(str(n).encode())
+    said = 0
+    while data := c.recv(65536):
+        said += len(data)
+    assert said == n, (said, n)
+    c.close()
+u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+u.settimeout(20)
+def tell(data):
+    u.sendto(data, ('10.9.0.2', 53))
+    assert u.recv(2000) == data
+for i in range(3):
+    get(81, 3000)
+    tell(b'datagram %d' % i)
+for n in (1, 100, 3000, 20000):
+    get(80, n)
+tell(sys.argv[1].encode())
+";
+
+/// Datagrams with numbers, until the standard input ends; then how many.
+const COUNT: &str = r"
+import select, socket, sys
+u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+n = 0
+while not select.select([sys.stdin], [], [], 0.004)[0]:
+    u.sendto(b'%08d' % n, ('10.9.0.3', 7))
+    n += 1
+print(n)
+";
+
+pub fn serve(bed: &Bed) -> Program {
+    let mut child =
+        bed.within(SERVES, "python3").args(["-c", SERVE]).stdout(Stdio::piped()).spawn().expect("python");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("it speaks");
+    assert_eq!(line, "ready\n");
+    Program(child)
+}
+
+/// All that is asked, and the server's capture of it when it is over.
+pub fn ask(bed: &Bed, mark: &str, server: &Capture) {
+    run(bed.within(1, "python3").args(["-c", ASK, mark])).expect("it is answered");
+    wait_for(mark, || {
+        // To the server and back.
+        let marked = server.frames().iter().filter(|frame| frame.ends_with(mark.as_bytes())).count();
+        (marked == 2).then_some(()).ok_or_else(|| format!("{marked} marks"))
+    });
+}
+
+/// From host 1 to host 3, whatever happens: every datagram arrives once.
+pub struct Stream {
+    sender: Child,
+    at: Capture,
+}
+
+impl Stream {
+    pub fn start(bed: &Bed) -> Stream {
+        let at = bed.capture(3, "udp dst port 7");
+        let mut command = bed.within(1, "python3");
+        let sender = command.args(["-c", COUNT]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        Stream { sender: sender.expect("python"), at }
+    }
+
+    pub fn end(mut self) {
+        drop(self.sender.stdin.take());
+        let mut said = String::new();
+        self.sender.stdout.take().expect("piped").read_to_string(&mut said).expect("it speaks");
+        let _ = self.sender.wait();
+        let sent: usize = said.trim().parse().expect("a number");
+        assert!(sent > 10, "{sent} datagrams were sent");
+        let mut arrived = self.at.wait(sent);
+        arrived.sort_by_key(|frame| frame[frame.len() - 8..].to_vec());
+        let numbers: Vec<String> = arrived
+            .iter()
+            .map(|frame| String::from_utf8_lossy(&frame[frame.len() - 8..]).into_owned())
+            .collect();
+        let expected: Vec<String> = (0..sent).map(|n| format!("{n:08}")).collect();
+        assert_eq!(numbers, expected, "each datagram once");
+        self.at.end();
+    }
+}
+
+/// What a query that asks for the server's port 80, or for all of it, has copied in a mode.
+pub fn copy(mode: Mode, port: Option<u16>, target: u32) -> Copy {
+    let server = AddressMatch { net: Some((IpAddr::from([10, 9, 0, 2]), 32)), port };
+    let spec = MonitorSpec { servers: vec![server], ..MonitorSpec::default() };
+    let asked = asked(&spec, mode.which);
+    Copy { job: 1, generation: 1, asked, ports: Vec::new(), part: mode.part, target }
+}
+
+pub fn wish(copies: Vec<Copy>, lease: u16) -> Wish {
+    let monitors = vec![(MONITOR, "m".to_owned())];
+    Wish { server: SERVER, switch: "br0".to_owned(), copies, monitors, lease }
+}
+
+/// As they would be copied: cut, in any order.
+pub fn cut(mut frames: Vec<Vec<u8>>, mode: Mode) -> Vec<Vec<u8>> {
+    if let mirror::Part::First(bytes) = mode.part {
+        frames.iter_mut().for_each(|frame| frame.truncate(bytes.into()));
+    }
+    frames.sort();
+    frames
+}

@@ -1,0 +1,72 @@
+"""Asks the test bed's shop for pages, as users do: some products often, most hardly ever (Zipf), each client one page after the other. Which pages these are is
+settled by the seed, however fast they are answered. Prints what the clients have seen."""
+
+import argparse
+import http.client
+import itertools
+import random
+import statistics
+import threading
+import time
+from urllib.parse import urlsplit
+
+
+def products(seed, keys, exponent, requests):
+    """Which product each request is for."""
+    chance = random.Random(seed)
+    by_rank = list(range(1, keys + 1))
+    chance.shuffle(by_rank)
+    weights = list(itertools.accumulate(1 / rank**exponent for rank in range(1, keys + 1)))
+    return chance.choices(by_rank, cum_weights=weights, k=requests)
+
+
+def client(url, asked, think, seen):
+    """Asks for these, one after the other, on one connection."""
+    at = urlsplit(url)
+    connection = http.client.HTTPConnection(at.hostname, at.port, timeout=30)
+    for product in asked:
+        began = time.perf_counter()
+        try:
+            connection.request("GET", f"/product/{product}")
+            response = connection.getresponse()
+            response.read()
+            status = response.status
+        except OSError as error:
+            connection.close()
+            status = type(error).__name__
+        seen.append((product, status, time.perf_counter() - began))
+        time.sleep(think)
+    connection.close()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("url")
+    parser.add_argument("--requests", type=int, default=400, help="how many (%(default)s)")
+    parser.add_argument("--clients", type=int, default=4, help="that ask at the same time (%(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="settles what is asked for (%(default)s)")
+    parser.add_argument("--keys", type=int, default=60, help="products that are asked for, 1000 at most (%(default)s)")
+    parser.add_argument("--exponent", type=float, default=0.99, help="of the Zipf distribution: how much more often the first ones are (%(default)s)")
+    parser.add_argument("--think", type=float, default=0.03, help="seconds that a client waits before it asks again (%(default)s)")
+    parser.add_argument("--log", help="a line for each request: product, status, microseconds")
+    args = parser.parse_args()
+    asked = products(args.seed, args.keys, args.exponent, args.requests)
+    seen = [[] for _ in range(args.clients)]
+    threads = [threading.Thread(target=client, args=(args.url, asked[n :: args.clients], args.think, seen[n])) for n in range(args.clients)]
+    began = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    took = time.perf_counter() - began
+    seen = [one for of_client in seen for one in of_client]
+    if args.log:
+        with open(args.log, "w") as log:
+            log.writelines(f"{product}\t{status}\t{int(seconds * 1e6)}\n" for product, status, seconds in seen)
+    ms = sorted(seconds * 1e3 for _, _, seconds in seen)
+    good = sum(status == 200 for _, status, _ in seen)
+    print(f"{len(seen)} requests in {took:.2f} s, {good} answered with 200; ms: mean {statistics.fmean(ms):.2f}, p50 {ms[len(ms) // 2]:.2f}, p99 {ms[len(ms) * 99 // 100]:.2f}, max {ms[-1]:.2f}")
+
+
+if __name__ == "__main__":
+    main()

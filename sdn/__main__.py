@@ -1,0 +1,7 @@
+"""The controller: `python3 sdn --openflow HOST:PORT --listen 127.0.0.1:PORT`. docs/sdn.md says what it does."""
+
+import openflow
+
+asked = openflow.parser("A controller that puts rules of netalytics on Open vSwitch, beside whatever forwards there.")
+asked.add_argument("--listen", metavar="LOOPBACK:PORT", default="127.0.0.1:8081", help="where it is told what is to be mirrored, over HTTP (%(default)s)")
+openflow.run("app", asked.parse_args())

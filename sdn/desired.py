@@ -1,0 +1,234 @@
+"""What one switch is to have, and what has to be done so that it does.
+
+Rules come as whole sets. A set owns the cookies that are its own as far as its mask looks, and nothing else on the switch; it has a generation, so that a writer that
+is behind cannot undo a newer one, and a lease: rules end by themselves unless it is renewed. Pure: what is to be done is returned as messages, time is an argument.
+"""
+
+import dataclasses
+
+from flows import five_tuple
+from forms import cookie, only, parse_rule, text, whole
+from rules import Add, BadRule, Match, Remove, RemoveAll, Renew, Rule, Send
+from texts import parse_actions, parse_match
+
+MOST_RULES = 10_000  # of a set
+MOST_FLOWS = 10_000  # of a reactive rule
+
+
+class Conflict(Exception):
+    """Somebody else has been there before, or owns the same cookies."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Reactive:
+    """Rules that are made when flows begin. A SYN that matches is held, by the rule `catcher`, until the switch has rules for both directions of its flow."""
+
+    catcher: Rule
+    flow_cookie: int
+    copy: tuple
+    forward: tuple
+    idle_timeout: int
+
+    @property
+    def actions(self):
+        return self.copy + self.forward
+
+    def rules(self, flow, lease):
+        """Those of a flow's two directions, above the catcher: a SYN that is sent again is not held again."""
+        source, source_port, destination, destination_port, version = flow
+        ip, ether = ("ipv4", 0x0800) if version == 4 else ("ipv6", 0x86DD)
+        ends = (source, source_port, destination, destination_port), (destination, destination_port, source, source_port)
+        for src, src_port, dst, dst_port in ends:
+            match = Match.of(**{"eth_type": ether, "ip_proto": 6, f"{ip}_src": src, f"{ip}_dst": dst, "tcp_src": src_port, "tcp_dst": dst_port})
+            yield Rule(match, self.actions, self.flow_cookie, self.catcher.priority + 1, self.catcher.table, self.idle_timeout, lease)
+
+
+@dataclasses.dataclass(frozen=True)
+class RuleSet:
+    """See the module's text. `lease` is in seconds; 0 is for ever."""
+
+    cookie: int
+    mask: int
+    generation: int
+    lease: int
+    rules: tuple
+    reactive: tuple
+
+    @property
+    def key(self):
+        return self.cookie, self.mask
+
+    def owns(self, cookie):
+        return cookie & self.mask == self.cookie
+
+    def standing(self):
+        """The rules that are there whatever flows come."""
+        return self.rules + tuple(reactive.catcher for reactive in self.reactive)
+
+    def action_lists(self):
+        """Table, cookie and actions of all its rules, those of flows among them."""
+        of_flows = {(one.catcher.table, one.flow_cookie, one.actions) for one in self.reactive}
+        return of_flows | {(rule.table, rule.cookie, rule.actions) for rule in self.standing()}
+
+
+def parse_set(source):
+    """A set as JSON has it."""
+    only(source, "cookie", "mask", "generation", "lease", "rules", "reactive")
+    mask = cookie(source.get("mask"), "mask")
+    own = cookie(source.get("cookie"))
+    lease = whole(source, "lease", 0, 16)
+    if own & ~mask or not mask:
+        raise BadRule("cookie has bits outside of mask, or mask is 0")
+    lists = {}
+    for name, parse in (("rules", parse_rule), ("reactive", parse_reactive)):
+        items = source.get(name, [])
+        if not isinstance(items, list) or len(items) > MOST_RULES:
+            raise BadRule(f"{name} is to be a list, of {MOST_RULES} at most")
+        lists[name] = tuple(numbered(parse, item, f"{name}[{n}]") for n, item in enumerate(items))
+    found = RuleSet(own, mask, whole(source, "generation", 0, 63), lease, lists["rules"], lists["reactive"])
+    check(found)
+    leased = tuple(dataclasses.replace(rule, hard_timeout=lease) for rule in found.rules)
+    reactive = tuple(dataclasses.replace(one, catcher=dataclasses.replace(one.catcher, hard_timeout=lease)) for one in found.reactive)
+    return dataclasses.replace(found, rules=leased, reactive=reactive)
+
+
+def numbered(parse, item, where):
+    try:
+        return parse(item)
+    except BadRule as why:
+        raise BadRule(f"{where}: {why}") from None
+
+
+def parse_reactive(source):
+    only(source, "table", "priority", "cookie", "flow_cookie", "match", "copy", "forward", "idle_timeout")
+    match = parse_match(text(source, "match"))
+    if match.get("ip_proto") != 6 or match.get("tcp_flags") is not None:
+        raise BadRule("match has to be of tcp, without tcp_flags")
+    priority = whole(source, "priority", 0x8000, 16)
+    if priority == 0xFFFF:
+        raise BadRule("priority has to leave room for the one above")
+    syn = match.with_fields(tcp_flags=(0x02, 0x12))
+    catcher = Rule(syn, parse_actions("CONTROLLER:65535"), cookie(source.get("cookie")), priority, whole(source, "table", 0, 8))
+    forward = parse_actions(text(source, "forward"))
+    if not forward:
+        raise BadRule("forward is empty: what is copied would not arrive")
+    idle = whole(source, "idle_timeout", 10, 16)
+    if not idle:
+        raise BadRule("idle_timeout is to be above 0: rules of flows would stay")
+    return Reactive(catcher, cookie(source.get("flow_cookie"), "flow_cookie"), parse_actions(text(source, "copy")), forward, idle)
+
+
+def check(found):
+    """What a renewal by cookie, and a switch, need: no place twice, and one list of actions for a cookie of a table."""
+    places, actions = set(), {}
+    for rule in found.standing():
+        if rule.place in places:
+            raise BadRule(f"two rules have priority {rule.priority} and one match")
+        places.add(rule.place)
+    for table, of, does in found.action_lists():
+        if not found.owns(of):
+            raise BadRule(f"cookie {of:#x} is not the set's own")
+        if actions.setdefault((table, of), does) != does:
+            raise BadRule(f"cookie {of:#x} has two lists of actions: it could not be renewed")
+
+
+@dataclasses.dataclass
+class Held:
+    """A set, until when it holds, and the rules of the flows that came."""
+
+    of: RuleSet
+    until: float
+    flows: dict = dataclasses.field(default_factory=dict)
+
+    def all(self):
+        return self.of.standing() + tuple(self.flows.values())
+
+
+class Desired:
+    """See the module's text."""
+
+    def __init__(self, most_flows=MOST_FLOWS):
+        self.sets = {}
+        self.most_flows = most_flows
+        self.flows_refused = 0
+
+    def put(self, new, installed, now):
+        """Takes in a set; what turns the rules of the switch into those. New ones come first: nothing that stays asked for is without its rule in between."""
+        old = self.sets.get(new.key)
+        if old and new.generation < old.of.generation:
+            raise Conflict(f"generation {new.generation} is behind {old.of.generation}")
+        for other in self.sets.values():
+            shared = new.mask & other.of.mask
+            if other.of.key != new.key and new.cookie & shared == other.of.cookie & shared:
+                raise Conflict(f"the set of {other.of.cookie:#x}/{other.of.mask:#x} owns the same cookies")
+        held = Held(new, self.end_of(new, now))
+        # Flows that run keep their rules, also those that a controller before this one has made.
+        kept = {(one.flow_cookie, one.actions) for one in new.reactive}
+        running = [dataclasses.replace(rule, hard_timeout=new.lease) for rule in installed if (rule.cookie, rule.actions) in kept]
+        known = [rule for rule in old.flows.values() if (rule.cookie, rule.actions) in kept] if old else []
+        held.flows = {rule.place: rule for rule in known + running}
+        self.sets[new.key] = held
+        return self.difference(held, installed)
+
+    @staticmethod
+    def end_of(found, now):
+        return now + found.lease if found.lease else float("inf")
+
+    @staticmethod
+    def difference(held, installed):
+        wanted = {rule.place: rule for rule in held.all()}
+        there = {rule.place: rule for rule in installed if held.of.owns(rule.cookie)}
+        messages = [Add(rule, tell_end=place in held.flows) for place, rule in wanted.items() if there.get(place) != rule]
+        messages += [Remove(rule) for place, rule in there.items() if place not in wanted]
+        return messages
+
+    def remove(self, cookie, mask):
+        """Forgets the sets of which this owns all, and removes the rules, also such as no set knows."""
+        self.sets = {key: held for key, held in self.sets.items() if held.of.cookie & mask != cookie or mask & ~held.of.mask}
+        return [RemoveAll(cookie, mask)]
+
+    def renew(self, key, now):
+        """The lease of a set begins anew; None where there is no such set."""
+        held = self.sets.get(key)
+        if held is None or held.until <= now:
+            return None
+        held.until = self.end_of(held.of, now)
+        return [Renew(*what) for what in sorted(held.of.action_lists(), key=repr)]
+
+    def expire(self, now):
+        """Sets whose lease is over are forgotten. Their rules end by themselves; this is for those that were put back meanwhile."""
+        over = [key for key, held in self.sets.items() if held.until <= now]
+        for key in over:
+            del self.sets[key]
+        return [RemoveAll(*key) for key in over]
+
+    def connected(self, installed, now):
+        """The switch is there (again), and has these: what is missing of the sets that hold."""
+        messages = self.expire(now)
+        for held in self.sets.values():
+            messages += self.difference(held, installed)
+        return messages
+
+    def ended(self, rule):
+        """The switch says that a rule has ended."""
+        for held in self.sets.values():
+            held.flows.pop(rule.place, None)
+
+    def packet_in(self, table, cookie, in_port, data):
+        """A packet that a catcher holds: rules for its flow, and then the packet, whole, through the same actions. Without room for more flows it goes on its way
+        without a copy; what is no catcher's is somebody else's."""
+        for held in self.sets.values():
+            for reactive in held.of.reactive:
+                if (reactive.catcher.table, reactive.catcher.cookie) == (table, cookie):
+                    return self.began(held, reactive, in_port, data)
+        return []
+
+    def began(self, held, reactive, in_port, data):
+        flow = five_tuple(data)
+        rules = list(reactive.rules(flow, held.of.lease)) if flow else []
+        new = [rule for rule in rules if rule.place not in held.flows]
+        if not rules or len(held.flows) + len(new) > self.most_flows:
+            self.flows_refused += 1
+            return [Send(in_port, reactive.forward, data)]
+        held.flows.update((rule.place, rule) for rule in new)
+        return [Add(rule, tell_end=True) for rule in rules] + [Send(in_port, reactive.actions, data)]

@@ -1,0 +1,58 @@
+"""Rules in JSON, and what else requests are made of. What is wrong is a `BadRule` that names it."""
+
+from rules import BadRule, Rule
+from texts import number, parse_actions, parse_match, print_actions, print_match
+
+
+def cookie(value, what="cookie"):
+    """A cookie has 64 bits, which JSON's numbers may not keep: so it is a text, `0x…`."""
+    if not isinstance(value, str):
+        raise BadRule(f'{what} is to be a text, as "0x10"')
+    return number(value, 64, what)
+
+
+def whole(source, name, default, bits):
+    value = source.get(name, default)
+    if type(value) is not int or not 0 <= value < 1 << bits:
+        raise BadRule(f"{name} is to be a whole number below {1 << bits}")
+    return value
+
+
+def text(source, name):
+    value = source.get(name)
+    if not isinstance(value, str):
+        raise BadRule(f"{name} is missing, or no text")
+    return value
+
+
+def only(source, *names):
+    """That a JSON object has no other members: one that is misspelt would go unheard."""
+    if not isinstance(source, dict):
+        raise BadRule("an object is needed")
+    if more := sorted(set(source) - set(names)):
+        raise BadRule(f"there is no {more[0]!r} here; there are {', '.join(names)}")
+    return source
+
+
+def parse_rule(source):
+    """A rule as JSON has it; its timeouts are the set's."""
+    only(source, "table", "priority", "cookie", "match", "actions")
+    return Rule(
+        match=parse_match(text(source, "match")),
+        actions=parse_actions(text(source, "actions")),
+        cookie=cookie(source.get("cookie")),
+        priority=whole(source, "priority", 0x8000, 16),
+        table=whole(source, "table", 0, 8),
+    )
+
+
+def print_rule(rule):
+    return {
+        "table": rule.table,
+        "priority": rule.priority,
+        "cookie": hex(rule.cookie),
+        "idle_timeout": rule.idle_timeout,
+        "hard_timeout": rule.hard_timeout,
+        "match": print_match(rule.match),
+        "actions": print_actions(rule.actions),
+    }
