@@ -164,7 +164,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def body(self):
         length = self.headers.get("Content-Length", "")
-        if not length.isdigit():
+        if not re.fullmatch("[0-9]{1,18}", length):
             raise Answer(411, {"error": "the body's length is needed"})
         if int(length) > MOST_BYTES:
             raise Answer(413, {"error": f"a body has {MOST_BYTES} bytes at most"})

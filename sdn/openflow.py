@@ -3,6 +3,7 @@
 import argparse
 import logging
 import os
+import signal
 import socket
 import sys
 
@@ -41,11 +42,22 @@ def run(application, args):
         serve = controller.datapath_connection_factory
         controller.datapath_connection_factory = lambda connection, address: serve(UnixSocket(fileno=connection.detach()), address)
     else:
-        host, port = args.openflow.rsplit(":", 1)
+        try:
+            host, port = args.openflow.rsplit(":", 1)
+            socket.create_server((host, int(port))).close()  # os-ken does not say that it cannot
+        except (OSError, ValueError) as why:
+            raise SystemExit(f"sdn: {args.openflow}: {why}") from None
         words += [port, "--ofp-listen-host", host]
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
     cfg.CONF(words, project="os_ken", default_config_files=[])
     # A switch that does not answer is known to be gone after three seconds. os-ken also notices only by this that one has hung up.
     cfg.CONF.set_override("echo_request_interval", 1)
     cfg.CONF.set_override("maximum_unreplied_echo_requests", 2)
-    AppManager.run_apps(["os_ken.controller.ofp_handler", application])
+    # What matters is on the switches: it may end at any time. os-ken's threads would not.
+    for end in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(end, lambda *_: os._exit(0))
+    try:
+        AppManager.run_apps(["os_ken.controller.ofp_handler", application])
+    except (Exception, SystemExit) as why:
+        print(f"sdn: {str(why).removeprefix('sdn: ')}", file=sys.stderr)
+    os._exit(1)

@@ -6,6 +6,7 @@ microseconds until it was answered, where the page came from (`cache`, `database
 
 import argparse
 import json
+import re
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -53,7 +54,7 @@ class Handler(BaseHTTPRequestHandler):
         began, clock = time.time(), time.perf_counter()
         status, body, source, cached, queried = 404, None, "none", 0, 0
         product = self.path.removeprefix("/product/")
-        if self.path.startswith("/product/") and product.isdigit() and len(product) < 10:
+        if self.path.startswith("/product/") and re.fullmatch("[0-9]{1,9}", product):
             try:
                 body, source, cached, queried = self.shop.page(int(product))
                 status = 404 if body is None else 200

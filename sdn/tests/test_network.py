@@ -5,6 +5,7 @@ import collections
 import json
 import os
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -233,6 +234,19 @@ class Network(unittest.TestCase):
         wait_for("its absence to be noticed", lambda: self.controller.is_connected(3))
         self.set_controllers("leaf2", "of")
         wait_for("the rules", lambda: len(self.ours()) == 2)
+        self.check_copies(times=3)
+
+    def test_a_switch_is_killed_and_started_again(self):
+        self.put(rules=both_ways(f"output:{MONITOR}", "NORMAL"))
+        own = f"{self.bed}/run/leaf2"
+        os.kill(int(Path(f"{own}/ovs-vswitchd.pid").read_text()), signal.SIGKILL)
+        words = ["ovs-vswitchd", f"unix:{own}/db.sock", f"--pidfile={own}/ovs-vswitchd.pid", f"--unixctl={own}/vswitchd.ctl", "--detach", "-vconsole:off"]
+        started = self.on("leaf2", words, env=os.environ | {f"OVS_{what}DIR": own for what in ("RUN", "DB", "LOG", "SYSCONF")})
+        self.assertEqual(started.wait(), 0)
+        self.ofctl("add-flow", "leaf2", "priority=0,actions=NORMAL")
+        wait_for("the rules", lambda: len(self.ours()) == 2)
+        # Until it has learned where everybody is, it floods the monitor, too.
+        self.assertEqual(self.get(1), "200")
         self.check_copies(times=3)
 
     def test_without_a_controller_traffic_goes_on_and_rules_end(self):

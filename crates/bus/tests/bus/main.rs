@@ -49,7 +49,7 @@ fn topic(kafka: &Kafka, name: &str, partitions: i32) -> String {
         partitions,
         replication: None,
         retention: None,
-        settings: vec![("retention.ms".into(), "-1".into())],
+        settings: vec![("retention.ms", "-1".into())],
     };
     assert_eq!(topics(kafka).create(name, &new), Ok(true));
     name.to_owned()

@@ -27,6 +27,11 @@ impl Checkpoints {
         Checkpoints { patience: FIRST + 10 * every, awaited: None, stage: Stage::Awaited }
     }
 
+    /// Whether the first did not come in time, and is not there yet.
+    pub fn is_overdue(&self) -> bool {
+        self.stage == Stage::Overdue
+    }
+
     /// What is to be said. `is_completed`: whether one was; `None`: there was nothing to tell of. `tasks`: how many are at work, and how many
     /// there are, if not all of them are.
     pub fn look(

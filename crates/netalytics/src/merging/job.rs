@@ -120,6 +120,11 @@ impl Merging for Merge {
         if self.work != Work::Going {
             return;
         }
+        if let (Some((at_work, all)), true) = (self.tasks, self.checkpoints.is_overdue()) {
+            let why = format!("nothing was merged: {at_work} of the job's {all} tasks are at work");
+            self.work = Work::Failed(why);
+            return;
+        }
         // Figures are not to be had of a job that is over.
         let late = self.job.progress().ok().and_then(|progress| progress.rows_late);
         self.late = self.late.max(late.unwrap_or(0));

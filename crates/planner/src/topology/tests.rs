@@ -178,66 +178,77 @@ fn spines_may_be_called_core() {
     assert_eq!(network.distance(0, 1), Distance::SamePod);
 }
 
+/// The file with `from` replaced, and in which line the replacement stands.
+fn changed(from: &str, to: &str) -> (String, usize) {
+    let at = FILE.find(from).expect(from);
+    (FILE.replacen(from, to, 1), FILE[..at].matches('\n').count() + 1)
+}
+
 #[test]
 fn what_is_wrong_in_a_file_is_told_with_its_line() {
-    let check = |from: &str, to: &str, expected: &[&str]| {
-        assert!(FILE.contains(from), "{from}");
-        let found: Vec<String> = match Site::parse(&FILE.replacen(from, to, 1)) {
-            Ok(_) => Vec::new(),
-            Err(errors) => errors.iter().map(ToString::to_string).collect(),
-        };
-        assert_eq!(found, expected, "{to}");
+    let check = |from: &str, to: &str, expected: &str| {
+        let (text, line) = changed(from, to);
+        let errors = Site::parse(&text).expect_err(to);
+        assert_eq!(errors[0].to_string(), format!("line {line}: {expected}"));
+        assert_eq!(errors.len(), 1, "{errors:?}");
     };
+    let known = "leaf1, spine1, leaf2, far, spine2, top";
     check(
         "at = \"leaf2:1\"",
         "at = \"leaf9:1\"",
-        &["line 34: there is no switch \"leaf9\"; there are: leaf1, spine1, leaf2, far, spine2, top"],
+        &format!("there is no switch \"leaf9\"; there are: {known}"),
     );
     check(
         "at = \"leaf2:1\"",
         "at = \"leaf2\"",
-        &["line 34: \"leaf2\" is no port as leaf1:3, a switch and OpenFlow's number"],
+        "\"leaf2\" is no port as leaf1:3, a switch and OpenFlow's number",
+    );
+    check("at = \"leaf2:1\"", "at = \"spine1:7\"", "hosts are on edge switches, and \"spine1\" is none");
+    check("\"leaf2:49\"", "\"leaf1:3\"", "port leaf1:3 is taken by host \"web1\"");
+    check("\"spine1:2\"", "\"leaf1:48\"", "a link goes between two tiers: edge, aggregation, core");
+    check("\"16GiB\"", "\"lots\"", "\"lots\" is no memory as 16GiB or 64GB");
+    check("used = 0.5", "used = 50", "used is a share from 0 to 1, not 50");
+    check("cores = 8", "cores = 0", "cores is a number above 0, not 0");
+    check("mbps = 1000\n", "mbps = nan\n", "mbps is a number above 0, not NaN");
+    check("\"10.0.1.2\"", "\"10.0.2.2\"", "10.0.2.2 is host \"db1\"'s already");
+    check("\"10.0.1.2\"", "\"web1\"", "\"web1\" is no address");
+    check("name = \"web1\"", "name = \"db1\"", "there is a host \"db1\" already");
+    check(
+        "name = \"far\"",
+        "name = \"far\"\nbridge = \"b\"\ndatapath = \"1\"",
+        "switch \"far\" needs both controller and datapath",
     );
     check(
-        "at = \"leaf2:1\"",
-        "at = \"spine1:7\"",
-        &["line 34: hosts are on edge switches, and \"spine1\" is none"],
+        "name = \"far\"",
+        "name = \"far\"\novsdb = \"o\"\ncontroller = \"c\"",
+        "switch \"far\" has ovsdb, so neither controller nor datapath",
     );
-    check("\"leaf2:49\"", "\"leaf1:3\"", &["line 58: port leaf1:3 is taken by host \"web1\""]);
-    check(
-        "\"spine1:2\"",
-        "\"leaf1:48\"",
-        &["line 58: a link goes between two tiers: edge, aggregation, core"],
-    );
-    check("16GiB", "lots", &["line 36: \"lots\" is no memory as 16GiB or 64GB"]);
-    check("used = 0.5", "used = 50", &["line 37: used is a share from 0 to 1, not 50"]);
-    check("cores = 8", "cores = 0", &["line 35: cores is a number above 0, not 0"]);
-    check("mbps = 1000\n", "mbps = nan\n", &["line 38: mbps is a number above 0, not NaN"]);
-    check("\"10.0.1.2\"", "\"10.0.2.2\"", &["line 42: 10.0.2.2 is host \"db1\"'s already"]);
-    check("\"10.0.1.2\"", "\"web1\"", &["line 42: \"web1\" is no address"]);
-    check("name = \"web1\"", "name = \"db1\"", &["line 41: there is a host \"db1\" already"]);
-    check(
-        "name = \"leaf2\"",
-        "name = \"leaf1\"",
-        &["line 16: there is a switch \"leaf1\" already", "x"][..1].as_ref(),
-    );
-    check(
-        "datapath = \"0000000000000002\"\n",
-        "",
-        &["line 9: switch \"spine1\" needs both controller and datapath"],
+}
+
+#[test]
+fn everything_that_is_wrong_is_told_at_once() {
+    let text = FILE.replace("name = \"leaf2\"", "name = \"leaf1\"").replace("used = 0.5", "used = -1");
+    let errors = Site::parse(&text).expect_err("two mistakes");
+    let said: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    assert!(said[0].contains("there is a switch \"leaf1\" already"), "{said:#?}");
+    assert_eq!(said.iter().filter(|said| said.contains("no switch \"leaf2\"")).count(), 2, "{said:#?}");
+    assert!(
+        said.iter().any(|said| said.contains("not -1")) && errors.is_sorted_by_key(|e| e.line),
+        "{said:#?}"
     );
 }
 
 #[test]
 fn what_toml_refuses_is_told_with_its_line() {
-    let check = |from: &str, to: &str, line: &str, word: &str| {
-        let errors = Site::parse(&FILE.replacen(from, to, 1)).expect_err(to);
-        let said = errors[0].to_string();
-        assert!(said.starts_with(line) && said.contains(word), "{said}");
-    };
-    check("tier = \"core\"", "tier = \"spine\"", "line 29: ", "aggregation");
-    check("cores = 8", "core = 8", "line 35: ", "core");
-    check("mbps = 100\n", "mbps = = 100\n", "line 64: ", "");
+    for (from, to, word) in [
+        ("tier = \"core\"", "tier = \"spine\"", "aggregation"),
+        ("cores = 8", "core = 8", "core"),
+        ("mbps = 100\n", "mbps = = 100\n", "="),
+    ] {
+        let (text, line) = changed(from, to);
+        let said = Site::parse(&text).expect_err(to)[0].to_string();
+        assert!(said.starts_with(&format!("line {line}: ")) && said.contains(word), "{said}");
+    }
     assert!(Site::parse("").expect("a file").network().is_err(), "no host");
 }
 

@@ -34,7 +34,7 @@ fn fewest_monitors(racks: usize, flows: &[Flow], most: usize) -> usize {
     for by_rack in &given {
         model = model.with(by_rack.values().flatten().sum::<Expression>().eq(1.0));
     }
-    for rack in 0..racks {
+    for (rack, open) in open.iter().enumerate() {
         for monitor in 0..most {
             let load: Expression = flows
                 .iter()
@@ -43,9 +43,9 @@ fn fewest_monitors(racks: usize, flows: &[Flow], most: usize) -> usize {
                     Some(f64::from(flow.mbps) * by_rack.get(&(rack as RackId))?[monitor])
                 })
                 .sum();
-            model = model.with(load.leq(MONITOR.mbps * open[rack][monitor]));
+            model = model.with(load.leq(MONITOR.mbps * open[monitor]));
             if monitor > 0 {
-                model = model.with(Expression::from(open[rack][monitor]).leq(open[rack][monitor - 1]));
+                model = model.with(Expression::from(open[monitor]).leq(open[monitor - 1]));
             }
         }
     }
