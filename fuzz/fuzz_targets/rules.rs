@@ -5,12 +5,14 @@
 use libfuzzer_sys::fuzz_target;
 use mirror::openflow::{Rule, read_dump, read_rule};
 
-/// Printed and read again it stays what it is: later readings lose nothing.
+/// Printed and read again it stays what it is, where OpenFlow has such a match: later readings lose nothing.
 fn again(rule: &Rule) {
+    if rule.matched.check().is_err() {
+        return;
+    }
     let printed = rule.to_string();
     let read = read_rule(&printed).expect("a printed rule is one");
     assert_eq!(read.to_string(), printed);
-    let _ = rule.matched.check();
 }
 
 fuzz_target!(|input: &[u8]| {

@@ -84,7 +84,8 @@ fn read_terms(terms: &[&str]) -> Match {
             Some((name, value)) => condition(name, value)
                 .and_then(|(field, bits)| matched.cube.and(&Cube::ALL.with_bits(field, bits))),
         };
-        match understood {
+        // An IPv4 packet has no long address: what says so contradicts the rest.
+        match understood.and_then(|cube| cube.and(&cube.canonical())) {
             Some(cube) => matched.cube = cube,
             None => matched.other.push((*term).to_owned()),
         }
