@@ -34,7 +34,7 @@ build() {
 test_() {
   bed
   want mariadb:mariadb-client redis-server:redis-server prometheus:prometheus prometheus-alertmanager:prometheus-alertmanager wrk:wrk tcpdump:tcpdump setcap:libcap2-bin \
-    openssl:openssl faketime:faketime socat:socat pgrep:procps java:openjdk-17-jre-headless mvn:maven
+    ovs-vswitchd:openvswitch-switch ethtool:ethtool openssl:openssl faketime:faketime socat:socat pgrep:procps java:openjdk-17-jre-headless mvn:maven
   python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
   python3 -c 'import pip' 2>/dev/null || missing+=(python3-pip)
 }

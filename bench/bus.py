@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Kafka and Flink: what each role costs, beside the client's own performance tool, and how many of each a network needs.
 
-    bench/bus.py --captures DIR --programs DIR [--out bench/runs/DATE-bus] [--repeat 5] [--part publish,roles,flink,latency]
+    bench/bus.py --captures DIR --programs DIR [--out bench/runs/DATE-bus] [--repeat 5] [--part publish,share,roles,flink,latency]
 
 PROGRAMS is where deploy/kafka-flink.sh has installed Kafka and Flink. Every figure is taken with real processes on this machine: brokers and
 Flink on the last core, who captures on the first. CPU seconds are user + system of whole processes; results.json is
@@ -18,7 +18,7 @@ OURS, THEIRS = "0", str(CORES - 1)
 TUPLES = "PARSE http_get"
 TOP = "PARSE http_get PROCESS (top-k: k=10, key=url, w=1s, lateness=0s)"
 GROUPS = "PARSE http_get PROCESS (group-count: group=url, w=1s, lateness=0s)"
-PARTS = ("publish", "roles", "flink", "latency")
+PARTS = ("publish", "share", "roles", "flink", "latency")
 
 
 class Measured:
@@ -116,33 +116,74 @@ def published(program, cluster, capture, query, *flags):
             "bytes": sent["bytes"], "kept_bytes": cluster.kept() - kept}
 
 
+# Tuples of whole requests, and the smallest there are.
+SENT = (("http_web", TUPLES), ("get256_10k", TUPLES), ("tcp64_10k", "PARSE tcp_pkt_size"))
+
+
 def publish(args, program, tool, told):
     """Tuples a second into Kafka from one core, beside the tool that does nothing else."""
-    for name in captures(args):
+    for name, query in SENT:
         capture = args.captures / f"{name}.pcap"
+        if not capture.exists():
+            continue
         size = capture.stat().st_size
         ours, theirs, bare = [], [], []
         with cluster(args, flink=False) as bus:
             for _ in range(args.repeat):
-                ours.append(published(program, bus, capture, TUPLES))
+                ours.append(published(program, bus, capture, query))
                 records, average = ours[-1]["records"], round(ours[-1]["bytes"] / max(1, ours[-1]["records"]))
                 done = Measured([tool, "-P", "-t", "bench", "-p", 0, "-s", average, "-c", records, "-b", bus.kafka, "-z", "lz4", "-q", "-a", -1,
                                  "-X", "enable.idempotence=true", "-X", "linger.ms=20", "-X", "batch.num.messages=100000"])
                 theirs.append({"cpu_s": done.cpu_s, "wall_s": done.wall_s})
-                done = Measured([program, "query", TUPLES, "-r", capture, "--workers", 1, "--format", "csv", "-o", "/dev/null"])
+                done = Measured([program, "query", query, "-r", capture, "--workers", 1, "--format", "csv", "-o", "/dev/null"])
                 bare.append({"cpu_s": done.cpu_s})
-            top = published(program, bus, capture, TOP)
+            threads = spent_by_threads(program, bus, capture, query)
         records = ours[0]["records"]
-        row = {"capture": name, "records": records, "bytes_a_record": ours[0]["bytes"] / records, "input_bytes": size,
+        row = {"capture": name, "query": query, "records": records, "bytes_a_record": ours[0]["bytes"] / records, "input_bytes": size,
                "ours_cpu_s": middle(ours, "cpu_s"), "ours_wall_s": middle(ours, "wall_s"),
-               "tool_cpu_s": middle(theirs, "cpu_s"), "tool_wall_s": middle(theirs, "wall_s"), "csv_cpu_s": middle(bare, "cpu_s"),
-               "bus_share": middle(ours, "kept_bytes") / size, "top_records": top["records"], "top_bytes": top["bytes"],
-               "top_share": top["bytes"] / size, "top_kept_share": top["kept_bytes"] / size}
+               "tool_cpu_s": middle(theirs, "cpu_s"), "tool_wall_s": middle(theirs, "wall_s"), "csv_cpu_s": middle(bare, "cpu_s"), "threads_cpu_s": threads}
         row["ratio"] = row["tool_cpu_s"] / row["ours_cpu_s"]
         row["tuples_a_cpu_s"] = records / row["ours_cpu_s"]
         row["tuples_a_s"] = records / row["ours_wall_s"]
         row["tool_a_cpu_s"] = records / row["tool_cpu_s"]
+        row["tuples_a_busiest_s"] = records / max(threads.values())
         told.setdefault("publish", []).append(row)
+        say(row)
+
+
+def spent_by_threads(program, cluster, capture, query):
+    """CPU seconds of a publisher's threads, by their names, as they stood last."""
+    spent = {}
+    with tempfile.TemporaryFile() as nowhere:
+        one = subprocess.Popen([program, "publish", query, "-r", capture, "--kafka", cluster.kafka, "--workers", "1", "--no-redact"], stdout=nowhere, stderr=nowhere)
+        while one.poll() is None:
+            for task in pathlib.Path(f"/proc/{one.pid}/task").glob("*"):
+                with contextlib.suppress(OSError):
+                    name, _, rest = (task / "stat").read_text().partition("(")[2].rpartition(")")
+                    fields = rest.split()
+                    spent[task.name] = (name, (int(fields[11]) + int(fields[12])) / TICK)
+            time.sleep(0.01)
+    assert one.returncode == 0, one.returncode
+    by_name = {}
+    for name, seconds in spent.values():
+        by_name[name] = by_name.get(name, 0.0) + seconds
+    return {name: seconds for name, seconds in by_name.items() if seconds > 0}
+
+
+def share(args, program, _, told):
+    """Bytes that brokers keep of a byte of traffic: tuples by both ways of packing, cells by windows of two lengths."""
+    for name in ("http_web", "http_web_30s"):
+        capture = args.captures / f"{name}.pcap"
+        if not capture.exists():
+            continue
+        size = capture.stat().st_size
+        row = {"capture": name, "input_bytes": size, "seconds": span_s(program, capture)}
+        for packing in ("lz4", "zstd"):
+            for what, query in (("tuples", TUPLES), ("cells_1s", TOP), ("cells_10s", TOP.replace("w=1s", "w=10s"))):
+                with cluster(args, flink=False) as bus:
+                    one = published(program, bus, capture, query, "--compression", packing)
+                row[f"{what}_{packing}"] = {"records": one["records"], "kept_bytes": one["kept_bytes"], "share": one["kept_bytes"] / size, "cpu_s": one["cpu_s"]}
+        told.setdefault("share", []).append(row)
         say(row)
 
 

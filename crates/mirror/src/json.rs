@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::openflow::{Cookie, Rule, read_actions, read_match};
+use crate::openflow::{Cookie, Rule, read_actions, read_match, read_rule};
 
 /// As the controller's interface takes it.
 #[must_use]
@@ -28,7 +28,7 @@ pub fn rule_from_json(value: &Value) -> Result<Rule, String> {
         .strip_prefix("0x")
         .ok_or_else(|| format!("cookie is {cookie:.40?}, which does not begin with 0x"))?;
     let cookie = u64::from_str_radix(digits, 16).map_err(|e| format!("cookie: {e}"))?;
-    Ok(Rule {
+    let rule = Rule {
         table: number(object, "table", 0)?,
         priority: number(object, "priority", 0x8000)?,
         cookie: Cookie(cookie),
@@ -36,7 +36,10 @@ pub fn rule_from_json(value: &Value) -> Result<Rule, String> {
         actions: read_actions(text("actions")?),
         idle_timeout: number(object, "idle_timeout", 0)?,
         hard_timeout: number(object, "hard_timeout", 0)?,
-    })
+    };
+    // A match that says something else than which packets would not read the same.
+    let is_rule = read_rule(&rule.to_string()).as_ref() == Ok(&rule);
+    is_rule.then_some(rule).ok_or_else(|| "match or actions are none".to_owned())
 }
 
 fn text<'a>(object: &'a Map<String, Value>, name: &str) -> Result<&'a str, String> {

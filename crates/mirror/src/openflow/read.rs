@@ -35,6 +35,9 @@ pub fn read_rule(line: &str) -> Result<Rule, ReadError> {
     let wrong = || ReadError(line.to_owned());
     let at = line.find("actions=").ok_or_else(wrong)?;
     let (head, actions) = (&line[..at], &line[at + "actions=".len()..]);
+    if !is_balanced(head) {
+        return Err(wrong());
+    }
     let mut rule = Rule { priority: 0x8000, ..Rule::default() };
     let mut terms = Vec::new();
     for term in split(head) {
@@ -271,6 +274,16 @@ fn number(text: &str) -> Option<u128> {
         Some(hex) => u128::from_str_radix(hex, 16).ok(),
         None => text.parse().ok(),
     }
+}
+
+/// Whether each parenthesis is closed, and none that was not opened.
+fn is_balanced(text: &str) -> bool {
+    let depth = text.chars().try_fold(0usize, |depth, c| match c {
+        '(' => Some(depth + 1),
+        ')' => depth.checked_sub(1),
+        _ => Some(depth),
+    });
+    depth == Some(0)
 }
 
 /// What stands between commas and blanks outside of parentheses.

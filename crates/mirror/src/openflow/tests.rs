@@ -109,6 +109,38 @@ fn matched() -> impl Strategy<Value = Match> {
         })
 }
 
+fn word() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec![
+        "actions=",
+        "actions=drop",
+        "ip",
+        "tcp",
+        "udp6",
+        "arp",
+        "in_port=1",
+        "in_port=1/3",
+        "dl_vlan=5",
+        "vlan_tci=0x3005",
+        "nw_src=1.2.3.4/7",
+        "ipv6_src=::1/ff::",
+        "tp_dst=80/0xf0",
+        "tcp_flags=+syn-ack",
+        "tcp_flags=syn|",
+        "priority=9",
+        "cookie=0x5",
+        "table=1",
+        "output:3",
+        "output(port=3,max_len=9)",
+        "resubmit(,1)",
+        "ct(a,b",
+        ")",
+        "x=y",
+        "z",
+        "dl_src=00:00:00:00:00:01",
+        "set_field:1->reg0",
+    ])
+}
+
 proptest! {
     #[test]
     fn what_is_printed_reads_the_same(matched in matched(), cookie: u64, priority: u16, table in 0u8..254) {
@@ -128,6 +160,16 @@ proptest! {
         }
         let _ = read_match(&text);
         let _ = read_actions(&text);
+    }
+
+    /// Words of the language, in any order.
+    #[test]
+    fn any_words_are_read_or_refused(words in prop::collection::vec((word(), "[, (]{1,2}"), 0..12)) {
+        let text: String = words.iter().map(|(word, border)| format!("{word}{border}")).collect();
+        if let Ok(rule) = read_rule(&text) {
+            let printed = rule.to_string();
+            prop_assert_eq!(read_rule(&printed).map(|rule| rule.to_string()), Ok(printed));
+        }
     }
 
     #[test]

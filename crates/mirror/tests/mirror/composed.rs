@@ -150,6 +150,7 @@ fn rules_travel_as_json() {
         "[]",
         "{}",
         r#"{"cookie":"5","match":"","actions":""}"#,
+        r#"{"cookie":"0x5","match":"priority=9","actions":""}"#,
         r#"{"cookie":"0x5","match":"","actions":"","table":256}"#,
     ] {
         assert!(

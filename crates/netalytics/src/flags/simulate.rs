@@ -14,6 +14,7 @@ use crate::failure::wrong_flags;
 
 /// Flags of `simulate`.
 #[derive(Args, Debug)]
+#[command(arg_required_else_help = false)]
 pub struct SimulateFlags {
     #[command(subcommand)]
     pub what: Simulation,

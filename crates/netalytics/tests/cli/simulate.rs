@@ -57,7 +57,16 @@ fn a_study_leaves_its_figures_and_numbers() {
 /// Flows that no monitor could read: told, with the strategy, and everything else is placed.
 #[test]
 fn what_is_left_out_is_told() {
-    let args = ["--monitor", "1Mbps,1,4", "--monitored", "100", "--strategies", "netalytics-network"];
+    let args = [
+        "--monitor",
+        "1Mbps,1,4",
+        "--sizes",
+        "equal",
+        "--monitored",
+        "100",
+        "--strategies",
+        "netalytics-network",
+    ];
     let ran = check(
         &[&SMALL[..8], &args].concat(),
         0,

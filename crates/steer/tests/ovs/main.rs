@@ -2,6 +2,7 @@
 //! switch says of a packet is compared with what the model says.
 
 mod bed;
+mod kernel;
 mod leases;
 mod modes;
 mod packets;
