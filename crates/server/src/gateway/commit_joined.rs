@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use collect::Report;
-use control::{ServerEvent, Why};
+use control::{Presence, ServerEvent, Why};
 use stream::Loss;
 use wire::Timestamp;
 
@@ -36,7 +36,12 @@ struct Together {
 impl Core {
     /// What has come of a job over both taps of flows, if anything has, and what waits no longer.
     pub fn commit_joined(&mut self, job: JobId, entries: Vec<Entry>) {
-        let ahead = self.clocks();
+        let ahead = self.clocks(job);
+        // Taken by the wrong clock, nobody would ask for its requests any more. The first round trip comes with the session.
+        let is_measured =
+            |entry: &Entry| ahead.contains_key(&entry.key.agent) || self.is_absent(&entry.key.agent);
+        let (entries, early): (Vec<Entry>, Vec<Entry>) = entries.into_iter().partition(is_measured);
+        early.into_iter().for_each(|entry| self.pending.push(entry));
         let marks = self.marks(&entries, &mut |_, _, _| {});
         let Some(work) = self.works.get_mut(&job).filter(|work| work.joining.is_some()) else { return };
         if work.phase != Phase::Working {
@@ -106,10 +111,22 @@ impl Core {
         self.unkept(job, error);
     }
 
-    /// By how much the clocks of agents are ahead, as far as that has been measured.
-    fn clocks(&self) -> Clocks {
-        let known = self.control.agents();
-        known.filter_map(|(agent, _, offset_ns)| Some((agent.to_owned(), offset_ns?))).collect()
+    /// By how much the clocks of agents are ahead: as it is measured, or as it was when the job's last records of theirs were committed.
+    fn clocks(&self, job: JobId) -> Clocks {
+        let committed = self.works.get(&job).into_iter().flat_map(|work| &work.lanes.known);
+        let committed = committed
+            .filter(|(_, known)| known.seq > 0)
+            .map(|(key, known)| (key.agent.clone(), known.facts.ahead_ns));
+        let measured = self.control.agents();
+        let measured = measured.filter_map(|(agent, _, offset_ns)| Some((agent.to_owned(), offset_ns?)));
+        committed.chain(measured).collect()
+    }
+
+    /// Whether nobody waits for an agent any more.
+    fn is_absent(&self, agent: &str) -> bool {
+        self.control
+            .agents()
+            .any(|(name, presence, _)| name == agent && matches!(presence, Presence::Absent { .. }))
     }
 }
 
