@@ -10,7 +10,7 @@ use rdkafka::message::{DeliveryResult, Message};
 use rdkafka::producer::{ProducerContext, ThreadedProducer};
 
 use super::config::{Compression, Counters, ProducerConfig, RECORD_BYTES_MAX};
-use super::in_flight::{Memory, Queue, Settled};
+use super::in_flight::{Acknowledged, Memory, Queue};
 
 use crate::kafka::Trouble;
 use crate::{Error, Kafka};
@@ -56,7 +56,7 @@ pub struct Told {
     dropped_refused: AtomicU64,
     records: AtomicU64,
     bytes: AtomicU64,
-    acknowledged: Settled,
+    acknowledged: Acknowledged,
     wire_bytes: AtomicU64,
     /// A topic that is there no more.
     gone: OnceLock<String>,

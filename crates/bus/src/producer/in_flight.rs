@@ -14,15 +14,15 @@ const GRAIN: Duration = Duration::from_millis(10);
 /// No more times are kept than this, however long brokers are away.
 const MARKS_MAX: usize = 1024;
 
-/// What became of records, as the thread counts that takes acknowledgments: on a line of the cache of its own, as another thread hands over.
+/// Records that brokers have acknowledged. On a cache line of its own: one thread counts here while another hands over.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub struct Settled {
+pub struct Acknowledged {
     pub records: AtomicU64,
     pub bytes: AtomicU64,
 }
 
-impl Settled {
+impl Acknowledged {
     /// One more.
     pub fn add(&self, bytes: u64) {
         self.records.fetch_add(1, Ordering::Relaxed);
@@ -66,12 +66,12 @@ pub struct Queue {
     /// They go to several partitions, by their keys: their offsets say nothing.
     by_key: bool,
     handed: Mutex<Handed>,
-    acknowledged: Acknowledged,
+    settled: Settled,
 }
 
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Acknowledged {
+struct Settled {
     /// Records acknowledged, or given up.
     count: AtomicU64,
     /// The offset behind the last record that was acknowledged; 0: none was.
@@ -87,7 +87,7 @@ impl Queue {
     /// So many records are handed over.
     pub fn hand_over(&self, records: usize, now: Duration) {
         let mut handed = self.handed.lock().unwrap_or_else(|e| e.into_inner());
-        let settled = self.acknowledged.count.load(Ordering::Relaxed);
+        let settled = self.settled.count.load(Ordering::Relaxed);
         if handed.marks.back().is_none_or(|(_, last)| now >= *last + GRAIN) {
             handed.forget(settled);
             if handed.marks.len() < MARKS_MAX {
@@ -100,7 +100,7 @@ impl Queue {
 
     /// The next record is acknowledged, or given up.
     pub fn settle(&self) {
-        self.acknowledged.count.fetch_add(1, Ordering::Relaxed);
+        self.settled.count.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A record is acknowledged, with this offset; whether it stands behind those before. If not, the topic was made anew in between.
@@ -108,12 +108,12 @@ impl Queue {
     pub fn written(&self, offset: i64) -> bool {
         self.by_key
             || offset < 0
-            || self.acknowledged.end.fetch_max(offset.saturating_add(1), Ordering::Relaxed) <= offset
+            || self.settled.end.fetch_max(offset.saturating_add(1), Ordering::Relaxed) <= offset
     }
 
     /// The offset behind the last record that was acknowledged.
     pub fn end(&self) -> Option<i64> {
-        Some(self.acknowledged.end.load(Ordering::Relaxed)).filter(|end| *end > 0)
+        Some(self.settled.end.load(Ordering::Relaxed)).filter(|end| *end > 0)
     }
 
     /// So many of the records that were handed over last were refused on the spot.
@@ -124,7 +124,7 @@ impl Queue {
     /// How many wait, and since when the oldest does.
     pub fn waiting(&self) -> (u64, Option<Duration>) {
         let mut handed = self.handed.lock().unwrap_or_else(|e| e.into_inner());
-        let settled = self.acknowledged.count.load(Ordering::Relaxed).min(handed.count);
+        let settled = self.settled.count.load(Ordering::Relaxed).min(handed.count);
         handed.forget(settled);
         let since = handed.marks.front().map(|(_, at)| *at);
         let count = handed.count - settled;
