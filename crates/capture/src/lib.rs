@@ -37,6 +37,7 @@ pub use packet_file::{PacketFile, PacketRotation, PacketsKept};
 pub use source::{Counters, Source, SourceError};
 pub use sys::huge_pages::HugePages;
 pub use sys::prefetch;
+pub use sys::tap::Tap;
 
 /// The library that understands capture filters, with its version.
 #[must_use]

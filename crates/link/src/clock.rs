@@ -13,6 +13,15 @@ pub struct Now {
     pub wall_ns: i64,
 }
 
+/// How far the other end's clock is ahead of ours, as a round trip tells.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Ahead {
+    /// By so much, if both ways took as long.
+    pub ns: i64,
+    /// It may be as much more, or less: half of the round trip, which one way alone may have taken.
+    pub uncertain_ns: i64,
+}
+
 /// How many samples the shortest trip is looked for in.
 const SAMPLES: usize = 8;
 
@@ -42,8 +51,10 @@ impl Offset {
     }
 
     /// The best estimate; `None` before the first round trip.
-    pub fn ns(&self) -> Option<i64> {
-        self.samples.iter().min_by_key(|sample| sample.delay_ns).map(|sample| sample.offset_ns)
+    pub fn ahead(&self) -> Option<Ahead> {
+        let best = self.samples.iter().min_by_key(|sample| sample.delay_ns)?;
+        // Clocks that are set meanwhile make trips of less than no time.
+        Some(Ahead { ns: best.offset_ns, uncertain_ns: best.delay_ns.max(0) / 2 })
     }
 }
 
@@ -54,20 +65,23 @@ mod tests {
     #[test]
     fn the_shortest_trip_counts() {
         let mut offset = Offset::default();
-        assert_eq!(offset.ns(), None);
+        let ahead = |ns, uncertain_ns| Some(Ahead { ns, uncertain_ns });
+        assert_eq!(offset.ahead(), None);
         // The other clock is 1000 ahead; a slow way back makes it look less.
         offset.add([0, 1050, 1060, 510]);
-        assert_eq!(offset.ns(), Some(800));
+        assert_eq!(offset.ahead(), ahead(800, 250));
         offset.add([1000, 2010, 2020, 1030]);
-        assert_eq!(offset.ns(), Some(1000));
+        assert_eq!(offset.ahead(), ahead(1000, 10));
         offset.add([2000, 3300, 3310, 2320]);
-        assert_eq!(offset.ns(), Some(1000));
+        assert_eq!(offset.ahead(), ahead(1000, 10));
         // Eight samples later the old clock is forgotten.
         for i in 0..8 {
             let t = 10_000 * i;
             offset.add([t, t + 10, t + 20, t + 30]);
         }
-        assert_eq!(offset.ns(), Some(0));
+        assert_eq!(offset.ahead(), ahead(0, 10));
+        offset.add([0, 500, 600, 50]);
+        assert_eq!(offset.ahead(), ahead(525, 0));
         offset.add([i64::MIN, i64::MAX, i64::MAX, i64::MIN]);
     }
 }

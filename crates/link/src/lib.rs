@@ -15,7 +15,7 @@ mod message;
 mod session;
 mod spool;
 
-pub use clock::{Now, Offset};
+pub use clock::{Ahead, Now, Offset};
 pub use frame::{Decoder, FRAME_BYTES_MAX, Frame, Incoming, PeerMisbehaved};
 pub use message::{
     Ack, Budget, BudgetAsk, Bye, Capacity, Credit, Data, Desired, Form, Granted, HEALTH, Hello, Lane,

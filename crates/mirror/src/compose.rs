@@ -26,6 +26,19 @@ pub struct Copy {
     pub target: u32,
 }
 
+/// The end of a tunnel for copies: what comes out of it goes to a monitor's port, and nowhere else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Landing {
+    /// The job.
+    pub job: u32,
+    /// Its generation.
+    pub generation: u8,
+    /// The tunnel's port.
+    pub tunnel: u32,
+    /// The monitor's.
+    pub target: u32,
+}
+
 /// How the copies stand beside what the switch does anyway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Layout {
@@ -149,9 +162,17 @@ impl Class {
 /// # Errors
 /// See [`Refused`].
 pub fn compose(copies: &[Copy], terms: &Terms) -> Result<Vec<Rule>, Refused> {
+    compose_ends(copies, &[], terms)
+}
+
+/// The same, on a switch at which tunnels end, too.
+///
+/// # Errors
+/// See [`Refused`].
+pub fn compose_ends(copies: &[Copy], landings: &[Landing], terms: &Terms) -> Result<Vec<Rule>, Refused> {
     let classes = classes(copies, terms.rules_max)?;
     let ranks = ranks(&classes);
-    let mut rules = guards(copies);
+    let mut rules = guards(copies, landings);
     match &terms.layout {
         Layout::FirstTable { next } => {
             for (cube, class) in &classes {
@@ -217,18 +238,26 @@ fn ranks(classes: &BTreeMap<Cube, Class>) -> BTreeMap<Cube, u16> {
 
 type Owned = (Rule, Option<(u32, u8)>);
 
-/// A monitor's port only receives: nothing that comes from it is forwarded, and no address is learned there.
-fn guards(copies: &[Copy]) -> Vec<Owned> {
-    let mut owners: BTreeMap<u32, (u32, u8)> = BTreeMap::new();
-    for copy in copies {
-        let owner = owners.entry(copy.target).or_insert((copy.job, copy.generation));
-        *owner = (*owner).min((copy.job, copy.generation));
+/// A monitor's port only receives: nothing that comes from it is forwarded, and no address is learned there. What comes out of a
+/// tunnel goes to its monitor alone: the switch neither learns from it nor floods it.
+fn guards(copies: &[Copy], landings: &[Landing]) -> Vec<Owned> {
+    // Of each port, who is the first that wants the rule, and where it leads.
+    let mut ports: BTreeMap<u32, ((u32, u8), Vec<Action>)> = BTreeMap::new();
+    let receiving = copies.iter().map(|copy| (copy.target, (copy.job, copy.generation), Vec::new()));
+    let landed = landings.iter().flat_map(|end| {
+        let owner = (end.job, end.generation);
+        [(end.target, owner, Vec::new()), (end.tunnel, owner, vec![Action::output(end.target)])]
+    });
+    for (port, owner, actions) in receiving.chain(landed) {
+        let known = ports.entry(port).or_insert((owner, Vec::new()));
+        known.0 = known.0.min(owner);
+        known.1.extend(actions.into_iter().filter(|action| !known.1.contains(action)).collect::<Vec<_>>());
     }
-    let guard = |(target, owner): (u32, (u32, u8))| {
-        let matched = Match::from(Cube::ALL.with(Field::InPort, target.into()));
-        (Rule { priority: u16::MAX, matched, ..Rule::default() }, Some(owner))
+    let guard = |(port, (owner, actions)): (u32, ((u32, u8), Vec<Action>))| {
+        let matched = Match::from(Cube::ALL.with(Field::InPort, port.into()));
+        (Rule { priority: u16::MAX, matched, actions, ..Rule::default() }, Some(owner))
     };
-    owners.into_iter().map(guard).collect()
+    ports.into_iter().map(guard).collect()
 }
 
 /// Each class over each rule that it meets, in the order of both; and over none, where the packet would be dropped.
@@ -281,7 +310,9 @@ fn own(rules: Vec<Owned>, terms: &Terms) -> Result<Vec<Rule>, Refused> {
         let place = lists[&(job, generation)].iter().position(|list| *list == rule.actions).unwrap_or(0);
         let actions = u8::try_from(place).map_err(|_| Refused::TooManyActions(job))?;
         rule.cookie = Cookie::of(Owner { server: terms.server, job, generation, actions });
-        rule.hard_timeout = terms.lease;
+        // What sends into a tunnel ends before what takes from it, so that nothing comes out of it for which there is no rule.
+        let takes_from_tunnel = rule.priority == u16::MAX && !rule.actions.is_empty();
+        rule.hard_timeout = if takes_from_tunnel { terms.lease.saturating_mul(2) } else { terms.lease };
         Ok(rule)
     };
     let mut rules: Vec<Rule> = rules.into_iter().map(own).collect::<Result<_, _>>()?;

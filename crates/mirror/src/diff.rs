@@ -52,6 +52,26 @@ pub fn others(observed: &[Rule], server: u16) -> Vec<Rule> {
     observed.iter().filter(|rule| !rule.cookie.is_of(server)).cloned().collect()
 }
 
+/// Rules that are of no server at all: what the switch's owners want of it.
+#[must_use]
+pub fn owners(observed: &[Rule]) -> Vec<Rule> {
+    observed.iter().filter(|rule| rule.cookie.owner().is_none()).cloned().collect()
+}
+
+/// Two rules for the same packets, one of this server and one of another. Each copies what both ask for to its own monitors alone, so
+/// only one of them may be there. The ports of monitors do not count, as nothing comes from there, unless both servers have the same.
+#[must_use]
+pub fn clash(ours: &[Rule], observed: &[Rule], server: u16) -> Option<(Rule, Rule)> {
+    let is_theirs = |rule: &&Rule| rule.cookie.owner().is_some_and(|owner| owner.server != server);
+    let meet = |own: &Rule, other: &Rule| {
+        let both = own.matched.cube.and(&other.matched.cube).is_some();
+        let guards = [own, other].iter().filter(|rule| rule.priority == u16::MAX).count();
+        own.table == other.table && both && (guards == 0 || own.key() == other.key())
+    };
+    let of = |other: &Rule| ours.iter().find(|own| meet(own, other)).map(|own| (own.clone(), other.clone()));
+    observed.iter().filter(is_theirs).find_map(of)
+}
+
 /// A line of a file for `ovs-ofctl --bundle add-flows`.
 impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

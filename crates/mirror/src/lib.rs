@@ -17,7 +17,7 @@ pub mod proof;
 pub mod tc;
 
 pub use asked::{Transports, asked};
-pub use compose::{Copy, Layout, Refused, compose};
+pub use compose::{Copy, Landing, Layout, Refused, compose, compose_ends};
 pub use diff::{Operation, diff};
 pub use mode::{Mode, Offer, Part, Which, offers};
 pub use packets::{Cube, Field, Packet};

@@ -1,5 +1,7 @@
-//! Mirrors of ports, as OVSDB has them: operations as arguments of `ovs-vsctl`, one transaction each. A mirror touches no flow table,
+//! Mirrors of ports, and ports for copies, as OVSDB has them: operations as arguments of `ovs-vsctl`, one transaction each. A mirror touches no flow table,
 //! and a packet reaches it once however it is selected; but its ports are all that it selects by.
+
+use std::net::IpAddr;
 
 use crate::openflow::Owner;
 
@@ -8,8 +10,6 @@ use crate::openflow::Owner;
 pub struct PortMirror {
     /// Whose it is; its name says so.
     pub owner: Owner,
-    /// The bridge.
-    pub bridge: String,
     /// The names of the ports, both directions.
     pub ports: Vec<String>,
     /// The port to which copies go. It carries nothing else while the mirror is there.
@@ -32,9 +32,9 @@ impl PortMirror {
         format!("{}{job:05x}-{generation:02x}-{actions:02x}", prefix(server))
     }
 
-    /// The arguments that make it, in one transaction.
+    /// The arguments that make it at a bridge, in one transaction.
     #[must_use]
-    pub fn create(&self) -> Vec<String> {
+    pub fn create(&self, bridge: &str) -> Vec<String> {
         let mut words: Vec<String> = Vec::new();
         let mut say = |text: &str| words.extend(text.split(' ').map(str::to_owned));
         for (i, port) in self.ports.iter().enumerate() {
@@ -50,9 +50,75 @@ impl PortMirror {
         if self.snaplen != 0 {
             say(&format!("snaplen={}", self.snaplen));
         }
-        say(&format!("-- add bridge {} mirrors @m", self.bridge));
+        say(&format!("-- add bridge {bridge} mirrors @m"));
         words
     }
+}
+
+/// What the names of a server's ports begin with.
+#[must_use]
+pub fn port_prefix(server: u16) -> String {
+    format!("na{:03x}-", server & 0xfff)
+}
+
+/// In this VLAN, which the standard keeps for nobody, a new port is flooded to by none.
+const NOBODYS_VLAN: u16 = 4095;
+
+/// A port that is made for copies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewPort {
+    /// Its name, and its interface's.
+    pub name: String,
+    /// What it is.
+    pub kind: PortKind,
+}
+
+/// What a port for copies is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PortKind {
+    /// A tunnel to another address.
+    Tunnel {
+        /// How packets are wrapped.
+        kind: Tunnel,
+        /// The other end.
+        remote: IpAddr,
+        /// Tells tunnels between the same ends apart.
+        key: u32,
+    },
+    /// An interface of the switch's host.
+    Interface,
+}
+
+/// How packets are wrapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Tunnel {
+    /// VXLAN, over UDP.
+    Vxlan,
+    /// GRE, with Ethernet frames inside.
+    Gre,
+}
+
+impl NewPort {
+    /// The arguments that make it at a bridge, in one transaction.
+    #[must_use]
+    pub fn create(&self, bridge: &str) -> Vec<String> {
+        let name = &self.name;
+        let kind = match &self.kind {
+            PortKind::Interface => String::new(),
+            PortKind::Tunnel { kind, remote, key } => {
+                let kind = if *kind == Tunnel::Vxlan { "vxlan" } else { "gre" };
+                format!(" -- set interface {name} type={kind} options:remote_ip={remote} options:key={key}")
+            }
+        };
+        let text = format!("-- add-port {bridge} {name} tag={NOBODYS_VLAN}{kind}");
+        text.split(' ').map(str::to_owned).collect()
+    }
+}
+
+/// The arguments that take a port away, if it is there.
+#[must_use]
+pub fn remove_port(bridge: &str, name: &str) -> Vec<String> {
+    format!("-- --if-exists del-port {bridge} {name}").split(' ').map(str::to_owned).collect()
 }
 
 /// The arguments that take a mirror away which is there.

@@ -22,17 +22,26 @@ pub enum Others {
     Tolerated,
 }
 
-/// What a monitor is to receive, wherever it enters.
+/// What a monitor is to receive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// The monitor, by its name.
     pub monitor: String,
+    /// Of those that enter at this switch, by its place; none: wherever they enter.
+    pub enters: Option<usize>,
     /// Which packets.
     pub asked: Vec<Cube>,
     /// At least so much of them.
     pub part: Part,
     /// What else it may receive.
     pub others: Others,
+}
+
+impl Wanted {
+    /// Whether it is for what enters here.
+    fn counts_at(&self, at: At) -> bool {
+        self.enters.is_none_or(|switch| switch == at.0)
+    }
 }
 
 /// What is wrong.
@@ -216,7 +225,7 @@ impl Proof<'_> {
     fn enter(&mut self, at: At) {
         let network = self.after;
         self.others(at);
-        for wanted in self.wanted {
+        for wanted in self.wanted.iter().filter(|wanted| wanted.counts_at(at)) {
             for part in wanted.asked.iter().flat_map(|part| between_hosts(network, at, *part)) {
                 self.arrive(at, &part, wanted);
             }
@@ -231,8 +240,11 @@ impl Proof<'_> {
             let mut monitors: Vec<&String> = behaviour.copies.iter().map(|(monitor, _)| monitor).collect();
             monitors.dedup();
             for monitor in monitors {
-                let for_it: Vec<&Wanted> =
-                    self.wanted.iter().filter(|wanted| wanted.monitor == *monitor).collect();
+                let for_it: Vec<&Wanted> = self
+                    .wanted
+                    .iter()
+                    .filter(|wanted| wanted.monitor == *monitor && wanted.counts_at(at))
+                    .collect();
                 if for_it.iter().any(|wanted| wanted.others == Others::Tolerated) {
                     continue;
                 }

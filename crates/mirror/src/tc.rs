@@ -3,7 +3,7 @@
 
 use crate::openflow::Match;
 use crate::packets::field::{IPV4, IPV6};
-use crate::packets::{Cube, Field};
+use crate::packets::{Cube, Field, without_all};
 
 /// Which way packets pass the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,6 +29,44 @@ pub struct Filter {
     pub target: String,
 }
 
+/// For all these packets, both ways, filters that copy each of them once, with priorities from `first` on, one a protocol.
+///
+/// A packet from an address to itself is not looked for: it passes no interface.
+#[must_use]
+pub fn filters(interface: &str, asked: &[Cube], target: &str, first: u16) -> Vec<Filter> {
+    let is_to_itself = |cube: &Cube| {
+        let ends = [cube.get(Field::Source), cube.get(Field::Destination)];
+        ends[0] == ends[1] && ends[0].mask == Field::Source.full()
+    };
+    let mut apart: Vec<Cube> = Vec::new();
+    for cube in asked {
+        let meets = |known: &&Cube| cube.and(known).is_some_and(|both| !is_to_itself(&both.canonical()));
+        let others: Vec<Cube> = apart.iter().filter(meets).copied().collect();
+        apart.extend(without_all(vec![*cube], &others));
+    }
+    let filter = |matched: &Cube, direction| Filter {
+        interface: interface.to_owned(),
+        direction,
+        priority: first.saturating_add(protocol(matched)),
+        matched: *matched,
+        target: target.to_owned(),
+    };
+    let both = [Direction::Ingress, Direction::Egress];
+    apart.iter().flat_map(|cube| both.map(|direction| filter(cube, direction))).collect()
+}
+
+/// So many priorities are used.
+pub const PRIORITIES: u16 = 3;
+
+/// Filters of one priority are of one protocol.
+fn protocol(cube: &Cube) -> u16 {
+    match cube.get(Field::EthType).value {
+        IPV4 => 0,
+        IPV6 => 1,
+        _ => 2,
+    }
+}
+
 /// The arguments that make the place where filters hang; that it is there already is no fault.
 #[must_use]
 pub fn clsact(interface: &str) -> Vec<String> {
@@ -36,7 +74,8 @@ pub fn clsact(interface: &str) -> Vec<String> {
 }
 
 impl Filter {
-    /// The arguments that add it.
+    /// The arguments that add it. Behind it filters of others go on as if it were not there, and so do ours: of filters of ours that match
+    /// one packet each copies it.
     ///
     /// # Errors
     /// What `u32` cannot say.
@@ -44,7 +83,7 @@ impl Filter {
         let (protocol, terms) = terms(&self.matched)?;
         let at = self.place();
         Ok(words(&format!(
-            "filter add {at} protocol {protocol} u32 {terms} action mirred egress mirror dev {}",
+            "filter add {at} protocol {protocol} u32 {terms} action mirred egress mirror dev {} continue",
             self.target
         )))
     }

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bounds;
+mod budget;
 pub mod cost;
 pub mod dataflow;
 pub mod expr;
@@ -15,6 +16,7 @@ pub mod sound;
 pub mod taps;
 
 pub use bounds::Bounds;
+pub use budget::Budget;
 pub use cost::{Burden, Cost};
 pub use dataflow::{
     Aggregate, Aggregated, Dataflow, Direction, GroupBy, Input, Pipeline, Profile, RawRows, Selection,

@@ -33,8 +33,28 @@ pub struct Query {
     pub sample: Option<Atom>,
     /// TAPS.
     pub taps: Option<Atom>,
+    /// BUDGET.
+    pub budget: Option<Budget>,
     /// PROCESS.
     pub processors: Vec<Processor>,
+}
+
+/// BUDGET: what may be taken at most.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Budget {
+    /// The word's place.
+    pub span: Span,
+    /// `cpu=5%`.
+    pub bounds: Vec<Bound>,
+}
+
+/// `name=value`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bound {
+    /// What is bounded.
+    pub name: Atom,
+    /// How much it may be.
+    pub value: Atom,
 }
 
 /// BASELINE: how much earlier, or SINCE and UNTIL of its own.

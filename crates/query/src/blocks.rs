@@ -29,13 +29,14 @@ pub enum Block {
     Share,
     TopK,
     WorkloadProfile,
+    ServiceMap,
 }
 
 impl Block {
     /// Whether it computes something for each group.
     #[must_use]
     pub fn is_aggregate(self) -> bool {
-        !matches!(self, Block::Diff | Block::Group | Block::TopK | Block::WorkloadProfile)
+        !matches!(self, Block::Diff | Block::Group | Block::TopK | Block::WorkloadProfile | Block::ServiceMap)
     }
 
     /// Whether it computes that of a value, and of nothing else.
@@ -116,6 +117,11 @@ pub const BLOCKS: &[BlockDoc] = &[
         "workload-profile",
         "a report on the whole workload: operations, mix, sizes, patterns, errors, hottest objects; stands alone",
     ),
+    doc(
+        Block::ServiceMap,
+        "service-map",
+        "who asks whom: for each client and service how many, how fast, how well, how much; stands alone",
+    ),
 ];
 
 /// Every argument.
@@ -179,6 +185,8 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("part", "share"),
     ("workload", "workload-profile"),
     ("profile", "workload-profile"),
+    ("map", "service-map"),
+    ("edges", "service-map"),
 ];
 
 /// A block in its place.
@@ -210,7 +218,7 @@ pub(crate) fn chain(name: &Atom, errors: &mut Vec<Diagnostic>) -> Vec<Placed> {
     placed
 }
 
-/// The parts between `-`, where `top-k`, `top-5` and `workload-profile` are one.
+/// The parts between `-`, where `top-k`, `top-5`, `workload-profile` and `service-map` are one.
 fn parts(name: &Atom) -> Vec<(&str, Span)> {
     let offset = name.span.start + usize::from(name.quoted);
     let mut parts: Vec<(&str, Span)> = Vec::new();
@@ -220,6 +228,7 @@ fn parts(name: &Atom) -> Vec<(&str, Span)> {
         let continues = |before: &str| match before.to_ascii_lowercase().as_str() {
             "top" => piece.eq_ignore_ascii_case("k") || is_number(piece),
             "workload" => piece.eq_ignore_ascii_case("profile"),
+            "service" => piece.eq_ignore_ascii_case("map"),
             _ => false,
         };
         match parts.last_mut() {
@@ -321,6 +330,7 @@ mod tests {
         check("top-10-count", &[TopK, Count]);
         check("top5", &[TopK]);
         check("Workload-Profile", &[WorkloadProfile]);
+        check("service-map", &[ServiceMap]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use plan::{AddressMatch, Column, Computed, Limit, Pipeline, Predicate, RawRows, Sample, Taps};
+use plan::{AddressMatch, Budget, Column, Computed, Limit, Pipeline, Predicate, RawRows, Sample, Taps};
 use tuple::{Field, Schema};
 
 use crate::period::{Baseline, Period};
@@ -31,6 +31,8 @@ pub struct Query {
     pub sample: Sample,
     /// TAPS.
     pub taps: Taps,
+    /// BUDGET.
+    pub budget: Budget,
     /// PROCESS; empty: the tuples themselves are the result.
     pub processors: Vec<Pipeline>,
     /// Columns that are computed.

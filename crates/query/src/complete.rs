@@ -29,6 +29,7 @@ const CLAUSES: &[&str] = &[
     "LIMIT",
     "SAMPLE",
     "TAPS",
+    "BUDGET",
     "PROCESS (",
     "HAVING",
 ];

@@ -53,12 +53,34 @@ pub fn duration_ns(text: &str) -> Option<i64> {
 /// # Errors
 /// Everything that is wrong with it, in the order of the text; [`render`] makes it readable.
 pub fn check(text: &str, schemas: &[Arc<Schema>], hosts: &dyn Hosts) -> Result<Query, Vec<Diagnostic>> {
+    check_as(text, schemas, hosts, false)
+}
+
+/// The same, by somebody who plans for a network: BUDGET is heeded. For all others it is an error, so that nobody believes in it in vain.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_for_network(
+    text: &str,
+    schemas: &[Arc<Schema>],
+    hosts: &dyn Hosts,
+) -> Result<Query, Vec<Diagnostic>> {
+    check_as(text, schemas, hosts, true)
+}
+
+fn check_as(
+    text: &str,
+    schemas: &[Arc<Schema>],
+    hosts: &dyn Hosts,
+    heeds_budget: bool,
+) -> Result<Query, Vec<Diagnostic>> {
     if text.len() > QUERY_BYTES_MAX {
         let message = format!("the query has {} bytes; at most {QUERY_BYTES_MAX} are read", text.len());
         return Err(vec![Diagnostic::new(Span::new(0, 0), message)]);
     }
     let (ast, mut errors) = parse(text);
     let query = check::check(text, &ast, schemas, hosts, &mut errors);
+    errors.extend(ast.budget.iter().filter(|_| !heeds_budget).map(check::budget::unheeded));
     match query {
         Some(query) if errors.is_empty() => Ok(query),
         _ => Err(error::in_order(errors)),

@@ -19,4 +19,4 @@ pub use frames::Frames;
 pub use memory::{Limits, Memory, Writing};
 pub use relay::Relay;
 pub use run::{Observer, Position, ResultTable, Run, heads};
-pub use summary::{Fed, InputError, Published, SUMMARY_FORMAT, Summary};
+pub use summary::{Fed, InputError, Monitored, Published, SUMMARY_FORMAT, Summary};

@@ -18,7 +18,7 @@ use wire::Timestamp;
 
 use crate::memory::Memory;
 
-pub use fed::{Fed, Published};
+pub use fed::{Fed, Monitored, Published};
 
 /// Version of the summary's JSON (`--summary-json`): docs/compatibility.md says when it rises.
 pub const SUMMARY_FORMAT: u64 = 1;

@@ -1,7 +1,7 @@
 //! For tests only: packets, conversations in fake time, pcap files, and the captures that lie beside the workspace.
 //!
 //! [`Sent`] is one packet, [`Dialogue`] two ends that talk, [`Mangle`] a network that loses, reorders, duplicates
-//! and cuts, [`pcap_bytes`] the file of it all. Nothing here is fast, and nothing but [`programs`] and [`cluster`] reads a clock: time
+//! and cuts, [`pcap_bytes`] the file of it all. Nothing here is fast, and nothing but [`programs`], [`cluster`] and [`namespaces`] leaves the process: time
 //! moves when a test says so, chance comes from a seed.
 //!
 //! ```
@@ -22,6 +22,7 @@ pub mod dialogue;
 pub mod far;
 pub mod mangle;
 pub mod mysql;
+pub mod namespaces;
 pub mod packet;
 pub mod pcap;
 pub mod programs;

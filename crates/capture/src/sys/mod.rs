@@ -14,6 +14,7 @@ pub(crate) mod packet_socket;
 pub(crate) mod poll;
 pub(crate) mod privileges;
 pub(crate) mod ring;
+pub(crate) mod tap;
 pub(crate) mod xdp_program;
 
 use std::fs::File;

@@ -11,7 +11,9 @@ mod watching;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use link::{BudgetAsk, Capacity, Desired, Granted, Hello, Lane, Now, Observed, ObservedState, Order, Renew};
+use link::{
+    Ahead, BudgetAsk, Capacity, Desired, Granted, Hello, Lane, Now, Observed, ObservedState, Order, Renew,
+};
 
 use crate::job::{Degraded, Job, JobState, Request, Why};
 use crate::taps::Owners;
@@ -94,7 +96,7 @@ pub enum ServerEvent {
         /// Its session.
         session: u64,
         /// So far.
-        offset_ns: i64,
+        ahead: Ahead,
     },
     /// A lane's record is committed.
     Committed {
@@ -268,9 +270,9 @@ impl Server {
                 }
                 answer = self.grant(session, &renew, now_ns);
             }
-            ServerEvent::Offset { session, offset_ns } => {
+            ServerEvent::Offset { session, ahead } => {
                 if let Some(peer) = self.peer(session) {
-                    peer.offset_ns = Some(offset_ns);
+                    peer.ahead = Some(ahead);
                 }
             }
             ServerEvent::Committed { lane } => self.committed(lane),
@@ -326,8 +328,8 @@ impl Server {
     }
 
     /// The agents that are known: whether they are here, and how far their clocks are ahead.
-    pub fn agents(&self) -> impl Iterator<Item = (&str, Presence, Option<i64>)> {
-        self.peers.iter().map(|(name, peer)| (&**name, peer.presence, peer.offset_ns))
+    pub fn agents(&self) -> impl Iterator<Item = (&str, Presence, Option<Ahead>)> {
+        self.peers.iter().map(|(name, peer)| (&**name, peer.presence, peer.ahead))
     }
 
     /// Packets a second that an agent's host has seen of late; `None`: there is no such agent.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use link::{Capacity, Hello, Observed, ObservedJob, ObservedState};
+use link::{Ahead, Capacity, Hello, Observed, ObservedJob, ObservedState};
 
 /// Whether an agent is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub(super) struct Peer {
     number: u64,
     is_asked: bool,
     pub shares: BTreeMap<u64, Share>,
-    pub offset_ns: Option<i64>,
+    pub ahead: Option<Ahead>,
     /// What it runs is to be told again.
     pub is_outdated: bool,
 }
@@ -68,7 +68,7 @@ impl Peer {
             number: 0,
             is_asked: false,
             shares: BTreeMap::new(),
-            offset_ns: None,
+            ahead: None,
             is_outdated: false,
         }
     }
@@ -83,7 +83,7 @@ impl Peer {
         self.boot = hello.boot;
         self.labels = hello.labels;
         self.capacity = hello.capacity;
-        self.offset_ns = None;
+        self.ahead = None;
         self.take_all(hello.observed);
         // It takes in what is newer than what it knows.
         self.generation = self.generation.max(self.seen_generation).saturating_add(1);

@@ -211,7 +211,7 @@ impl World {
                 }
                 LinkEvent::Observed(observed) => ServerEvent::Observed { session: id, observed },
                 LinkEvent::Renew(renew) => ServerEvent::Renew { session: id, renew },
-                LinkEvent::Offset(offset_ns) => ServerEvent::Offset { session: id, offset_ns },
+                LinkEvent::Offset(ahead) => ServerEvent::Offset { session: id, ahead },
                 LinkEvent::Record(record) => {
                     let agent = session.agent.clone().expect("it said hello");
                     process.pending.push((id, agent, record));

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::Closed;
 use super::outbox::Outbox;
-use crate::clock::{Now, Offset};
+use crate::clock::{Ahead, Now, Offset};
 use crate::frame::{Decoder, Frame, Incoming, PeerMisbehaved};
 use crate::message::{
     Ack, Bye, Credit, Data, Desired, Granted, Hello, Lane, Lost, ObserveAll, Observed, Ping, Pong, Refuse,
@@ -87,7 +87,7 @@ pub enum ServerEvent {
     /// The next record of its lane.
     Record(Record),
     /// How far the agent's clock is ahead of the server's.
-    Offset(i64),
+    Offset(Ahead),
     /// The session is over.
     Closed(Closed),
 }
@@ -276,7 +276,7 @@ impl ServerSession {
     fn handle_pong(&mut self, now: Now, pong: Pong) {
         if self.pinged.take_if(|sent| *sent == pong.sent_ns).is_some() {
             self.offset.add([pong.sent_ns, pong.received_ns, pong.answered_ns, now.wall_ns]);
-            self.events.extend(self.offset.ns().map(ServerEvent::Offset));
+            self.events.extend(self.offset.ahead().map(ServerEvent::Offset));
         }
     }
 

@@ -3,8 +3,8 @@
 use super::*;
 use crate::spool::tests::{LANE, MemoryStore, record};
 use crate::{
-    Data, Desired, Form, Frame, Hello, Lane, Lost, Now, PeerMisbehaved, Pong, Resume, Spool, SpoolLimits,
-    Welcome,
+    Ahead, Data, Desired, Form, Frame, Hello, Lane, Lost, Now, PeerMisbehaved, Pong, Resume, Spool,
+    SpoolLimits, Welcome,
 };
 
 const SERVER: u64 = 7;
@@ -192,7 +192,7 @@ fn pings_tell_the_offset_and_silence_ends() {
     let forged = Frame::from(Pong { sent_ns: 7, received_ns: 7, answered_ns: 7 }).encode();
     server.handle_bytes(now(2_000_000_001, 2000), &forged[0]).expect("a pong");
     let events: Vec<_> = std::iter::from_fn(|| server.poll_event()).skip(1).collect();
-    assert_eq!(events, [ServerEvent::Offset(4000)]);
+    assert_eq!(events, [ServerEvent::Offset(Ahead { ns: 4000, uncertain_ns: 500 })]);
     let silence = server.poll_timeout().expect("open");
     assert_eq!(silence, 3_000_000_000, "the next ping");
     server.handle_timeout(now(7_000_000_001, 0));

@@ -109,14 +109,15 @@ impl Network {
                 }
             }
         }
-        let nearer = |at: &(u32, At)| distance[at.1.0].checked_add(1) == Some(distance[from]);
+        let nearer = |end: &(u32, At)| distance[end.1.0].checked_add(1) == Some(distance[from]);
         self.ends(from).filter(nearer).map(|(port, _)| port).collect()
     }
 
-    /// The links of a switch: its port, and the other end.
+    /// The links of a switch by which others than copies go: its port, and the other end.
     fn ends(&self, at: usize) -> impl Iterator<Item = (u32, At)> {
         let here = move |(a, b): (At, At)| (a.0 == at).then_some((a.1, b));
-        let is_there = |end: &(u32, At)| end.1.0 < self.switches.len();
+        let is_there =
+            move |end: &(u32, At)| end.1.0 < self.switches.len() && !self.switches[at].is_for_copies(end.0);
         self.links
             .iter()
             .flat_map(move |Link(a, b)| [here((*a, *b)), here((*b, *a))])
@@ -215,6 +216,10 @@ impl Network {
         state.set.insert(Field::InPort, entrance.into());
         let further = self.follow(switch, Class::new(begun.region.clone(), state), hops + 1, terms);
         let both = |mut there: Behaviour| {
+            // What is cut once stays cut.
+            for (_, len) in &mut there.copies {
+                *len = len.iter().copied().chain(max_len).min();
+            }
             there.copies.extend(begun.copies.iter().cloned());
             there.copies.sort();
             there.doubts.extend(begun.doubts.iter().cloned());

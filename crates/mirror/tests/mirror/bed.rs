@@ -39,6 +39,7 @@ pub fn copy(job: u32, asked: &[&str], part: Part, target: u32) -> Copy {
 pub fn wanted(copies: &[&Copy], monitor: &str) -> Vec<Wanted> {
     let want = |copy: &&Copy| Wanted {
         monitor: monitor.to_owned(),
+        enters: None,
         asked: copy.asked.clone(),
         part: copy.part,
         others: Others::Never,

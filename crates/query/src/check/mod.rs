@@ -4,6 +4,7 @@
 mod address;
 mod arithmetic;
 pub(crate) mod assertion;
+pub(crate) mod budget;
 mod computing;
 mod condition;
 mod expr;
@@ -14,6 +15,7 @@ pub(crate) mod period;
 mod processor;
 mod rows;
 mod selection;
+mod service_map;
 mod values;
 mod workload;
 
@@ -54,6 +56,7 @@ pub(crate) fn check(
     let (period, baseline) = period::periods(ast, errors);
     let (limit, sample) = (limit(&ast.limits, errors), sample(ast.sample.as_ref(), errors));
     let taps = taps(ast.taps.as_ref(), errors);
+    let budget = budget::budget(ast.budget.as_ref(), errors);
     let processors = processor::list(&ast.processors, &scope, filter.as_ref(), errors);
     let wholes = processor::only_wholes(&processors, &scope);
     let rows = rows::rows(ast, &scope, errors);
@@ -71,6 +74,7 @@ pub(crate) fn check(
         limit,
         sample,
         taps,
+        budget,
         processors,
         computed,
         rows,

@@ -36,9 +36,9 @@ const LATENESS_NS: i64 = 1_000_000_000;
 /// Most windows that one tuple may belong to.
 const OVERLAP_MAX: i64 = 1000;
 /// Groups that are held exactly.
-const GROUPS: usize = 100_000;
+pub(super) const GROUPS: usize = 100_000;
 /// Most groups that may be asked for.
-const GROUPS_MAX: i128 = 100_000_000;
+pub(super) const GROUPS_MAX: i128 = 100_000_000;
 
 /// A processor, and what the choice of its tuples depends on.
 pub(super) struct Checked {
@@ -128,6 +128,9 @@ impl<'a> ProcessorReader<'a> {
         self.args_are_known();
         if self.has(Block::WorkloadProfile) {
             return self.workload_profile();
+        }
+        if self.has(Block::ServiceMap) {
+            return self.service_map();
         }
         self.needs("k", Block::TopK);
         self.needs("by", Block::TopK);
@@ -411,7 +414,7 @@ impl<'a> ProcessorReader<'a> {
         let mut by = None;
         for block in self.chain.iter().map(|p| p.block) {
             let of_block: Vec<Aggregate> = match block {
-                Block::Diff | Block::Group | Block::WorkloadProfile => Vec::new(),
+                Block::Diff | Block::Group | Block::WorkloadProfile | Block::ServiceMap => Vec::new(),
                 Block::TopK => {
                     by = aggregates.len().checked_sub(1);
                     Vec::new()

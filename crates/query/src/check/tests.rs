@@ -4,6 +4,7 @@ use plan::{AddressMatch, Aggregate, Case, Column, Pipeline, TopK, Window};
 
 use super::*;
 
+mod budget;
 mod expr;
 
 use crate::test_schemas::{hosts, schemas};
@@ -414,6 +415,33 @@ fn a_workload_profile_takes_the_columns_that_its_parser_has() {
     assert_eq!((profile.k, profile.near, p.groups_max), (3, 0, 50));
     assert_eq!(q.field(profile.object.expect("it is named")).name, "host");
     assert_eq!(p.window.expect("a window").size_ns, 60_000_000_000);
+}
+
+#[test]
+fn a_service_map_has_what_its_parser_tells() {
+    let names = |p: &plan::Pipeline| {
+        let named = p.aggregates.iter().filter_map(|a| a.name.clone());
+        (
+            p.group.iter().map(|g| g.name.clone()).collect::<Vec<_>>().join(" "),
+            named.collect::<Vec<_>>().join(" "),
+        )
+    };
+    let (_, p) = processor("http", "(service-map: w=10s)");
+    let expected = ("client_ip server_ip server_port", "time_ns p50_ns p99_ns response_bytes");
+    assert_eq!(names(&p), (expected.0.into(), expected.1.into()));
+    assert!(p.window.is_some() && p.aggregates.iter().any(|a| matches!(a.aggregate, Aggregate::Success(_))));
+    let (_, p) = processor("tcp_pkt_size", "service-map");
+    assert_eq!(names(&p).1, "packet_bytes");
+    assert!(!p.aggregates.iter().any(|a| matches!(a.aggregate, Aggregate::Success(_))));
+    for (query, place, message) in [
+        ("PARSE http, tcp_conn_time PROCESS (service-map)", "service-map", "one parser's tuples"),
+        ("PARSE http PROCESS (service-map-count)", "service-map", "stands alone"),
+        ("PARSE http PROCESS (service-map: group=url)", "group", "of no use with"),
+        ("PARSE http PROCESS (service-map: k=3)", "k", "of no use with"),
+        ("PARSE http PROCESS (map)", "map", "did you mean `service-map`?"),
+    ] {
+        check_errors(query, &[(place, message)]);
+    }
 }
 
 #[test]

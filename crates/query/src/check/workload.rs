@@ -21,16 +21,7 @@ impl ProcessorReader<'_> {
     /// The processor; `None` when it cannot be.
     pub(super) fn workload_profile(mut self) -> Option<Checked> {
         let place = self.place(Block::WorkloadProfile).unwrap_or_default();
-        if self.chain.len() > 1 {
-            let error = Diagnostic::new(place, "`workload-profile` stands alone");
-            self.errors.push(error.hint("write the other blocks as a processor of their own"));
-        }
-        for name in ["group", "value", "q", "slide", "by", "of"] {
-            if let Some(arg) = self.arg(name) {
-                let message = format!("`{name}` is of no use with `workload-profile`");
-                self.errors.push(Diagnostic::new(arg.name.span, message));
-            }
-        }
+        self.stands_alone(Block::WorkloadProfile, &["group", "value", "q", "slide", "by", "of"]);
         self.nothing_is_selected();
         let key = self.arg("key").and_then(|arg| self.column(arg));
         let k = self.whole_number("k", K_MAX).unwrap_or(K);
@@ -85,6 +76,21 @@ impl ProcessorReader<'_> {
             profile: Some(profile),
         };
         Some(Checked { processor, success: None })
+    }
+
+    /// Complains of other blocks beside this one, and of arguments that it does not take.
+    pub(super) fn stands_alone(&mut self, block: Block, useless: &[&str]) {
+        if self.chain.len() > 1 {
+            let place = self.place(block).unwrap_or_default();
+            let error = Diagnostic::new(place, format!("`{}` stands alone", block.name()));
+            self.errors.push(error.hint("write the other blocks as a processor of their own"));
+        }
+        for name in useless {
+            if let Some(arg) = self.arg(name) {
+                let message = format!("`{name}` is of no use with `{}`", block.name());
+                self.errors.push(Diagnostic::new(arg.name.span, message));
+            }
+        }
     }
 
     fn near(&mut self) -> u64 {

@@ -3,10 +3,12 @@
 //!
 //! ```text
 //! query = PARSE names [SELECT columns] [FROM addresses] [TO addresses] [WHERE condition]… [SINCE time] [UNTIL time]
-//!         [BASELINE earlier] [ORDER BY keys] [LIMIT limits] [SAMPLE rate] [TAPS which] [PROCESS processors] [;]
+//!         [BASELINE earlier] [ORDER BY keys] [LIMIT limits] [SAMPLE rate] [TAPS which] [BUDGET bounds]
+//!         [PROCESS processors] [;]
 //! ```
 
 pub(crate) mod assertion;
+mod budget;
 mod columns;
 mod expr;
 mod period;
@@ -19,14 +21,14 @@ use crate::nearest::{nearest, one_of};
 use crate::{Diagnostic, Span, error};
 
 /// The clauses, in the order they are usually written.
-const CLAUSES: [&str; 13] = [
+const CLAUSES: [&str; 14] = [
     "PARSE", "SELECT", "FROM", "TO", "WHERE", "SINCE", "UNTIL", "BASELINE", "ORDER", "LIMIT", "SAMPLE",
-    "TAPS", "PROCESS",
+    "TAPS", "BUDGET", "PROCESS",
 ];
 /// The clause that only processors have.
 const HAVING: &str = "HAVING";
 /// Clauses that are to come.
-const RESERVED: [&str; 2] = ["BUDGET", "ERROR"];
+const RESERVED: [&str; 1] = ["ERROR"];
 
 /// Reads a query; what has no structure is left out of it and named in the errors.
 pub(crate) fn query(text: &str) -> (Query, Vec<Diagnostic>) {
@@ -91,6 +93,7 @@ impl<'a> Reader<'a> {
             "LIMIT" => self.limits_behind(query),
             "SAMPLE" => query.sample = self.sample().or(query.sample.take()),
             "TAPS" => query.taps = self.taps().or(query.taps.take()),
+            "BUDGET" => query.budget = Some(self.budget()),
             HAVING => self.having_without_processor(),
             _ => query.processors.extend(self.processors()),
         }

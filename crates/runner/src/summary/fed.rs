@@ -7,6 +7,25 @@ pub enum Fed {
     Recording(recording::Counters),
     /// What others have published.
     Published(Published),
+    /// What monitors on other hosts have said.
+    Monitored(Monitored),
+}
+
+/// What monitors have said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Monitored {
+    /// Reports.
+    pub reports: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Packets that the monitors have received.
+    pub packets: u64,
+    /// Tuples that they have made.
+    pub tuples: u64,
+    /// Packets that were lost before them.
+    pub lost: u64,
+    /// Reports that could not be read.
+    pub malformed: u64,
 }
 
 /// What was read of topics.
@@ -33,6 +52,7 @@ impl Fed {
         match self {
             Fed::Recording(counters) => counters.rows,
             Fed::Published(counts) => counts.rows,
+            Fed::Monitored(counts) => counts.tuples,
         }
     }
 
@@ -42,6 +62,7 @@ impl Fed {
         match self {
             Fed::Recording(counters) => counters.bytes,
             Fed::Published(counts) => counts.bytes,
+            Fed::Monitored(counts) => counts.bytes,
         }
     }
 }

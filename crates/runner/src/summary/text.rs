@@ -89,6 +89,21 @@ impl Summary {
                 }
                 lines
             }
+            Fed::Monitored(monitored) => {
+                let mut lines = vec![("packets", Some(monitored.packets), String::new())];
+                if monitored.lost > 0 {
+                    lines.push((
+                        "  lost before",
+                        Some(monitored.lost),
+                        "the monitors were too slow".to_owned(),
+                    ));
+                }
+                lines.push(("reports", Some(monitored.reports), units::bytes(monitored.bytes as f64)));
+                if monitored.malformed > 0 {
+                    lines.push(("  malformed", Some(monitored.malformed), String::new()));
+                }
+                lines
+            }
         };
         let told = if self.published().is_some() { "tuples or cells" } else { "tuples" };
         lines.push((told, Some(self.accounting.tuples), listed(&stream_trouble(&self.stream))));

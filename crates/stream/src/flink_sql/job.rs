@@ -34,7 +34,8 @@ pub struct Job {
     pub checkpoint_ms: u64,
     /// Subtasks of each operator; `None`: as many as the cluster takes by default.
     pub parallelism: Option<u32>,
-    /// After how long a partition without records holds up nobody.
+    /// After how long a partition without records holds up nobody, of a job that goes on for ever. One that ends waits for all: what it
+    /// has read to the end holds up nobody, and what it has not, as brokers or Flink are busy, would be late.
     pub idle_ms: u64,
     /// How far apart in event time tuples may be that are joined. Results of a join wait for so long.
     pub join_span_ms: i64,
@@ -120,12 +121,13 @@ impl Job {
         }
         match self.end {
             End::Bounded => options.push(("scan.bounded.mode".into(), "latest-offset".into())),
-            // Who begins to publish while the job runs may do so to a partition that is new.
             End::Never => {
-                options.push(("scan.topic-partition-discovery.interval".into(), format!("{DISCOVERY_MS} ms")))
+                // Who begins to publish while the job runs may do so to a partition that is new.
+                let discovery = format!("{DISCOVERY_MS} ms");
+                options.push(("scan.topic-partition-discovery.interval".into(), discovery));
+                options.push(("scan.watermark.idle-timeout".into(), format!("{} ms", self.idle_ms)));
             }
         }
-        options.push(("scan.watermark.idle-timeout".into(), format!("{} ms", self.idle_ms)));
         with(&options)
     }
 

@@ -214,7 +214,6 @@ fn errors_of_select_and_order() {
     check("ORDER url LIMIT 1 ROWS", &[("url", "expected `BY`")]);
     check("LIMIT 0 ROWS", &[("0", "from 1 to")]);
     check("LIMIT 1 ROWS, 2 rows", &[("2", "a second limit of rows")]);
-    check("WHERE status = 1 budget 5m", &[("budget", "BUDGET is not available yet")]);
     check("PROCESS (count) ERROR x", &[("ERROR", "ERROR is not available yet")]);
     check("PROCESS (group-count: group=status/, w=1s)", &[(",", "expected a value")]);
 }

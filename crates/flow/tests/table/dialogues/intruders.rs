@@ -6,8 +6,8 @@ use testkit::{Dialogue, Sent};
 use wire::packet::TcpFlags;
 use wire::{Packet, Side, TcpSeq};
 
+use super::{MS, SECOND, check, talk};
 use crate::observe::Observer;
-use crate::{MS, SECOND, check, talk};
 
 const SYN: TcpFlags = TcpFlags::SYN;
 const ACK: TcpFlags = TcpFlags::ACK;

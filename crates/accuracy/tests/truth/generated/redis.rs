@@ -3,7 +3,7 @@
 
 use testkit::Rng;
 
-use crate::talk::{self, Conversation, Exchange, Habit};
+use super::talk::{self, Conversation, Exchange, Habit};
 
 pub fn conversation(rng: &mut Rng) -> Conversation {
     let exchanges = (0..10 + rng.below(40)).map(|_| exchange(rng)).collect();

@@ -1,12 +1,10 @@
 //! What must hold for any traffic: however the segments of a conversation are cut, delayed or duplicated, the same
 //! byte streams come out; a slow and obvious reassembler agrees; garbage breaks no limit and no order of events.
 
-mod observe;
-
 use std::collections::BTreeMap;
 
+use crate::observe::{Observer, Piece};
 use flow::{CloseReason, Config, Detail};
-use observe::{Observer, Piece};
 use proptest::prelude::*;
 use testkit::{Carrier, Dialogue, Mangle, Rng, Sent};
 use wire::packet::TcpFlags;

@@ -2,7 +2,7 @@
 
 use accuracy::Observed;
 
-use crate::{Log, check, live, number, shop, text};
+use super::{Log, check, live, number, shop, text};
 
 const MS: i64 = 1_000_000;
 /// A response head of these captures is never longer.

@@ -1,16 +1,16 @@
 //! What happens at the bounds of memory: pools, Space-Saving, sketches, forced windows.
 
-mod tuples;
-
 use std::collections::{BTreeMap, HashSet};
 
+use crate::tuples::{
+    DELTA, N, PATH, Plain, RATIO, Row, batch_of, column, dataflow, number, pipeline, rows_of, run,
+};
 use plan::{
     Aggregate, Column, Compare, Direction, Literal, Pipeline, Predicate, Selection, SortKey, TopK, Total,
     Window,
 };
 use proptest::prelude::*;
 use stream::{Config, Engine, OTHER};
-use tuples::{DELTA, N, PATH, Plain, RATIO, Row, batch_of, column, dataflow, number, pipeline, rows_of, run};
 
 /// A repeatable source of numbers.
 struct Random(u64);
@@ -409,7 +409,7 @@ fn one_window_that_takes_too_much_memory_pools_groups() {
 }
 
 fn of_results(p: &Pipeline, name: &str) -> Column {
-    let field = |c: Column| tuples::schema("t").field(c.field).clone();
+    let field = |c: Column| crate::tuples::schema("t").field(c.field).clone();
     let schema = plan::result::schema(p, plan::result::Intervals::None, &field);
     Column { input: 0, field: schema.find(name).expect("a column") }
 }

@@ -1,16 +1,14 @@
 //! Profiles of workloads against answers computed the slow way: exact numbers are equal for any number of workers,
 //! estimates are within the bounds that they state.
 
-mod tuples;
-
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use crate::tuples::{Plain, Way, column, pipeline, rows_of};
 use plan::{Column, Compare, Dataflow, Input, Literal, Pipeline, Predicate, Profile, Window};
 use proptest::prelude::*;
 use stream::{Config, Counters, Engine, Output};
 use tuple::{Batch, FieldId, Schema, TupleWriter, common};
-use tuples::{Plain, Way, column, pipeline, rows_of};
 
 tuple::fields! {
     PROCEDURE: Text, None, "procedure", "";

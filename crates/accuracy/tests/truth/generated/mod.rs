@@ -14,7 +14,7 @@ use std::ops::Range;
 use accuracy::{Count, Recording, Seen, Truth};
 use testkit::Rng;
 
-use talk::Conversation;
+use self::talk::Conversation;
 
 /// Conversations of each protocol, and ways to damage each.
 const CONVERSATIONS: u64 = 150;

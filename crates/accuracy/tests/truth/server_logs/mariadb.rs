@@ -2,7 +2,7 @@
 
 use accuracy::Observed;
 
-use crate::{Log, check, live, number, text};
+use super::{Log, check, live, number, text};
 
 /// The server's time of a statement is within the captured one, but for the microseconds in which it is written down.
 const IMPRECISE: i64 = 20_000;

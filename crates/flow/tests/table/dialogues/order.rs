@@ -5,8 +5,8 @@ use testkit::{Carrier, Sent};
 use wire::TcpSeq;
 use wire::packet::TcpFlags;
 
+use super::{MS, SECOND, talk};
 use crate::observe::Observer;
-use crate::{MS, SECOND, talk};
 
 /// The log of these packets, and what comes when nothing more does.
 fn check(sent: &[Sent], expected: &str) -> Observer {

@@ -2,7 +2,7 @@
 
 use testkit::Rng;
 
-use crate::talk::{Conversation, Exchange, text};
+use super::talk::{Conversation, Exchange, text};
 
 /// Long passwords, protocol 4.1, transactions, secure connection, plugin authentication, with a database.
 const CAPABILITIES: u32 = 0x0008_a209;

@@ -1,12 +1,10 @@
 //! Do 95 % intervals cover 95 %? Populations of flows whose truth is known, sampled many times over.
 
-mod tuples;
-
-use plan::{Aggregate, Aggregated, Compare, Literal, Pipeline, Predicate, TopK, Total, Window};
-use stream::{Config, Engine, Loss, Output, Stretch};
-use tuples::{
+use crate::tuples::{
     DELTA, N, PATH, Plain, Row, batch_with, column, dataflow, names, number, pipeline, rows_of, run, weighted,
 };
+use plan::{Aggregate, Aggregated, Compare, Literal, Pipeline, Predicate, TopK, Total, Window};
+use stream::{Config, Engine, Loss, Output, Stretch};
 
 /// A repeatable source of numbers.
 struct Random(u64);

@@ -1,10 +1,12 @@
 //! The engine against a slow and obvious one: rows in vectors, sorted maps, every window tried.
 
-mod tuples;
-
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
+use crate::tuples::{
+    DELTA, IP, N, OK, PATH, Plain, RATIO, Row, Way, are_alike, batch_of, column, dataflow, pipeline, plain,
+    rows_of, run,
+};
 use plan::{
     Aggregate, Aggregated, Case, Column, Compare, Dataflow, Direction, Literal, Pipeline, Predicate, Regex,
     Selection, SortKey, TopK, Total, Value, Window, result,
@@ -12,10 +14,6 @@ use plan::{
 use proptest::prelude::*;
 use stream::{Config, Counters, Engine};
 use tuple::{DataType, FieldId};
-use tuples::{
-    DELTA, IP, N, OK, PATH, Plain, RATIO, Row, Way, are_alike, batch_of, column, dataflow, pipeline, plain,
-    rows_of, run,
-};
 
 // ---- the slow engine ----
 
@@ -443,7 +441,7 @@ fn aggregates() -> impl Strategy<Value = Vec<Aggregate>> {
 
 /// A condition and keys that do not depend on how exact a number is.
 fn selection(p: &Pipeline, choices: &[(prop::sample::Index, u64)], rows_max: Option<usize>) -> Selection {
-    let field = |c: Column| tuples::schema("t").field(c.field).clone();
+    let field = |c: Column| crate::tuples::schema("t").field(c.field).clone();
     let schema = result::schema(p, result::Intervals::None, &field);
     let is_exact = |id: &FieldId| {
         let first = schema.fields.len() - 3 - p.aggregates.len();

@@ -3,8 +3,8 @@
 use flow::Config;
 use testkit::Dialogue;
 
+use super::{MS, SECOND, talk};
 use crate::observe::Observer;
-use crate::{MS, SECOND, talk};
 
 /// Client's and server's round trip of what was said but for some packets.
 fn check(talk: &Dialogue, missing: &[usize], expected: [Option<i64>; 2]) {

@@ -2,7 +2,7 @@
 
 use testkit::Rng;
 
-use crate::talk::{Conversation, Exchange, Habit, text};
+use super::talk::{Conversation, Exchange, Habit, text};
 
 pub fn conversation(rng: &mut Rng) -> Conversation {
     let exchanges = (0..10 + rng.below(40)).map(|i| exchange(rng, i)).collect();

@@ -6,12 +6,10 @@ mod copies;
 mod handshakes;
 mod intruders;
 mod lifetimes;
-#[path = "../observe/mod.rs"]
-mod observe;
 mod order;
 
+use crate::observe::Observer;
 use flow::Config;
-use observe::Observer;
 use testkit::Dialogue;
 
 pub(crate) const MS: i64 = 1_000_000;

@@ -5,8 +5,8 @@ use testkit::Dialogue;
 use wire::Side;
 use wire::packet::TcpFlags;
 
+use super::{MS, SECOND, check, talk};
 use crate::observe::Observer;
-use crate::{MS, SECOND, check, talk};
 
 #[test]
 fn an_ordinary_connection() {

@@ -2,7 +2,7 @@
 
 use testkit::Rng;
 
-use crate::talk::{self, Conversation, Exchange, Habit};
+use super::talk::{self, Conversation, Exchange, Habit};
 
 pub fn text_exchange(rng: &mut Rng) -> Exchange {
     let key = |rng: &mut Rng| String::from_utf8(key(rng)).expect("keys are text");

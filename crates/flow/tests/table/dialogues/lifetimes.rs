@@ -5,8 +5,8 @@ use testkit::{Dialogue, Sent};
 use wire::packet::TcpFlags;
 use wire::{Side, Timestamp};
 
+use super::{MS, SECOND, check, check_with, talk};
 use crate::observe::Observer;
-use crate::{MS, SECOND, check, check_with, talk};
 
 #[test]
 fn idle_flows_expire_with_the_time_they_ended() {

@@ -1,14 +1,12 @@
 //! Joins against a nested loop, and their bounds.
 
-mod tuples;
-
 use std::sync::Arc;
 
+use crate::tuples::{N, PATH, Plain, Row, batch_of, cell, input, names, pipeline, rows_of};
 use plan::{Aggregate, Column, Compare, Dataflow, Input, Literal, Pipeline, Predicate, Value};
 use proptest::prelude::*;
 use stream::{Config, Engine};
 use tuple::{Schema, common};
-use tuples::{N, PATH, Plain, Row, batch_of, cell, input, names, pipeline, rows_of};
 
 fn flow(inputs: &[&'static str]) -> Dataflow {
     Dataflow {
@@ -161,7 +159,7 @@ fn what_waits_is_bounded_and_the_oldest_flow_goes_first() {
 fn tuples_without_an_id_join_nothing() {
     let flow = flow(&["a", "b"]);
     let schema: Arc<Schema> = flow.inputs[0].schema.clone();
-    let mut writer = tuple::TupleWriter::new(schema, &tuples::COLUMNS);
+    let mut writer = tuple::TupleWriter::new(schema, &crate::tuples::COLUMNS);
     writer.i64(common::TS_END, 1);
     writer.end_row();
     let mut engine = Engine::new(&flow, Config::default());

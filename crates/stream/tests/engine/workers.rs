@@ -1,13 +1,9 @@
 //! Workers beyond what the reference tries: each with its own epochs, and joins.
 
-mod cells;
-mod partial;
-mod tuples;
-
+use crate::tuples::{N, PATH, Plain, Row, batch_of, column, dataflow, input, pipeline, rows_of};
 use plan::{Aggregate, Dataflow, Pipeline, TopK, Window};
 use proptest::prelude::*;
 use stream::{Config, Engine, Engines, Output, Partial};
-use tuples::{N, PATH, Plain, Row, batch_of, column, dataflow, input, pipeline, rows_of};
 
 #[test]
 fn parts_travel_between_threads() {

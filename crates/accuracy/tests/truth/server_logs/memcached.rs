@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use accuracy::Observed;
 
-use crate::{Log, check, live, number, text};
+use super::{Log, check, live, number, text};
 
 /// How often each key was found, and not.
 #[derive(Default)]

@@ -6,8 +6,8 @@ use testkit::{Dialogue, Sent};
 use wire::packet::TcpFlags;
 use wire::{Packet, Side};
 
+use super::{MS, SECOND};
 use crate::observe::Observer;
-use crate::{MS, SECOND};
 
 /// What a mirror does to the packets that it copies.
 type Mirror = fn(Sent) -> Sent;

@@ -1,0 +1,7 @@
+//! The flow table as its users see it: conversations and their events, real captures, and any order of the same segments.
+
+mod corpus;
+mod dialogues;
+mod observe;
+mod order;
+mod properties;

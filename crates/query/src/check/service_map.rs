@@ -1,0 +1,72 @@
+//! The processor `service-map`: an ordinary one, whose groups are pairs of a client and a service. What it computes of them is decided
+//! by what the parser's tuples say.
+
+use plan::{Aggregate, Aggregated, Column, GroupBy, Pipeline, Value};
+use tuple::{Unit, common};
+
+use super::condition::builtin;
+use super::processor::{Checked, GROUPS, GROUPS_MAX, ProcessorReader};
+use crate::Diagnostic;
+use crate::blocks::Block;
+
+/// Bytes that go either way, by the names that parsers have for them.
+const BYTES: &[&str] =
+    &["request_bytes", "response_bytes", "client_bytes", "server_bytes", "value_bytes", "packet_bytes"];
+/// What is spoken there, where tuples say so themselves.
+const APPLICATION: &str = "application";
+/// The median, and what few requests exceed.
+const QUANTILES: [(f64, &str); 2] = [(0.5, "p50_ns"), (0.99, "p99_ns")];
+
+impl ProcessorReader<'_> {
+    /// The processor; `None` when it cannot be.
+    pub(super) fn service_map(mut self) -> Option<Checked> {
+        let place = self.place(Block::ServiceMap).unwrap_or_default();
+        self.stands_alone(Block::ServiceMap, &["group", "value", "key", "k", "q", "by", "of", "near"]);
+        let window = self.window();
+        let groups_max = self.whole_number("groups_max", GROUPS_MAX).unwrap_or(GROUPS);
+        let [schema] = self.scope.inputs else {
+            if self.scope.is_complete() {
+                let error = Diagnostic::new(place, "`service-map` looks at one parser's tuples");
+                self.errors.push(error.hint("ask in a query each, or `netalytics map`, which asks of all"));
+            }
+            return None;
+        };
+        let column = |field| Column { input: 0, field };
+        let ends = [common::CLIENT_IP, common::SERVER_IP, common::SERVER_PORT].map(column);
+        let group: Vec<GroupBy> = ends
+            .into_iter()
+            .chain(self.scope.exact(APPLICATION))
+            .map(|column| GroupBy { column, name: self.scope.field(column).name.to_string() })
+            .collect();
+        let mut aggregates = vec![Aggregate::Count.into(), Aggregate::Rate.into()];
+        let success = schema.facts.success.and_then(|text| builtin(text, *self.scope, 0));
+        aggregates.extend(success.map(|condition| Aggregate::Success(condition).into()));
+        let is_success = aggregates.len() > 2;
+        let mut values = Vec::new();
+        if let Some(field) = schema.measure.filter(|field| schema.field(*field).unit == Unit::Nanoseconds) {
+            values.push(Value { column: column(field), unit: Unit::Nanoseconds });
+            let named = |aggregate, name: &str| Aggregated { aggregate, value: 0, name: Some(name.into()) };
+            aggregates.push(named(Aggregate::Sum, "time_ns"));
+            aggregates.extend(QUANTILES.map(|(q, name)| named(Aggregate::Quantile(q), name)));
+        }
+        for (name, column) in BYTES.iter().filter_map(|name| Some((*name, self.scope.exact(name)?))) {
+            let value = values.len();
+            values.push(Value { column, unit: Unit::Bytes });
+            aggregates.push(Aggregated { aggregate: Aggregate::Sum, value, name: Some(name.into()) });
+        }
+        let mut processor = Pipeline {
+            name: self.ast.name.text.clone(),
+            values,
+            value_required: false,
+            group,
+            aggregates,
+            top_k: None,
+            window,
+            groups_max,
+            selection: plan::Selection::default(),
+            profile: None,
+        };
+        processor.selection = self.selection(&processor);
+        Some(Checked { processor, success: is_success.then_some((0, place)) })
+    }
+}
