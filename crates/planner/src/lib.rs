@@ -1,6 +1,6 @@
 //! From a checked query to a plan: [`lower`] decides what monitors do and what the dataflow is, [`explain`] says it in
 //! words. Beside it, where in a network things go: [`topology`] is the network, [`placement`] puts monitors and engines on its
-//! hosts, [`simulate`] studies how well. Pure: no clock, no file, no network.
+//! hosts, [`simulate`] studies how well, [`physical`] says what all of that does to a network. Pure: no clock, no file, no network.
 
 #![forbid(unsafe_code)]
 
@@ -10,6 +10,7 @@ mod explain;
 mod folded;
 mod lower;
 mod period;
+pub mod physical;
 pub mod placement;
 mod random;
 mod recorded;

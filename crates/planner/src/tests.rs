@@ -163,7 +163,7 @@ fn the_real_parsers_have_what_queries_rely_on() {
 
 #[test]
 fn a_column_that_is_only_shown_can_be_left_out() {
-    let check = |text, expected| {
+    let check = |text: &str, expected: bool| {
         let query = query::check(text, &parsers::registry::schemas(), &()).expect("a sound query");
         let mut plan = lower(&query);
         assert_eq!(crate::leave_out(&mut plan, "block_checksums"), expected, "{text}");

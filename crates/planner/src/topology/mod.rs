@@ -16,5 +16,8 @@ pub use fat_tree::FatTree;
 pub use leaf_spine::LeafSpine;
 pub use load::{Load, Need};
 pub use network::{Host, HostId, K_MAX, Network, Pod, PodId, RACKS_MAX, Rack, RackId, Unfit};
-pub use site::{Forwarding, Reached, Site, SiteError, SiteHost, SiteLink, SitePort, SiteSwitch, Tier};
+pub use site::{
+    Expected, FirstTable, Forwarding, Reached, Site, SiteError, SiteHost, SiteLink, SitePort, SiteSwitch,
+    Sniffer, Starts, Tier, end,
+};
 pub use way::{Distance, LINK_CLASSES, LinkClass, Traffic, Weights};

@@ -167,7 +167,7 @@ fn a_file_says_what_there_is() {
         Reached::Controller { url: "http://127.0.0.1:8081".into(), datapath: "0000000000000002".into() };
     assert_eq!((&site.switches[1].reached, site.switches[1].forwarding), (&reached, Forwarding::Controller));
     assert_eq!((&site.switches[2].reached, site.switches[2].forwarding), (&Reached::Not, Forwarding::Normal));
-    assert_eq!(site.hosts[0].agent.as_deref(), Some("web1"));
+    assert_eq!(site.hosts[0].starts.agent.as_deref(), Some("web1"));
 }
 
 #[test]

@@ -4,8 +4,12 @@
 //! Racks are the edge switches, pods what hangs together below the core. Spines of a leaf-spine network may be called
 //! aggregation or core.
 
+mod expected;
 mod model;
 mod read;
 
-pub use model::{Forwarding, Reached, Site, SiteHost, SiteLink, SitePort, SiteSwitch, Tier};
+pub use expected::{Expected, end};
+pub use model::{
+    FirstTable, Forwarding, Reached, Site, SiteHost, SiteLink, SitePort, SiteSwitch, Sniffer, Starts, Tier,
+};
 pub use read::SiteError;

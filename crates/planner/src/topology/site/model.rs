@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use super::super::network::{Host, HostId, Network, Pod, Rack, RackId, Unfit};
+use super::expected::Expected;
 
 /// See the module's text.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,10 +19,12 @@ pub struct Site {
     pub racks: Vec<usize>,
     /// How many racks each pod has.
     pub pods: Vec<usize>,
+    /// What traffic is expected.
+    pub expected: Vec<Expected>,
 }
 
 /// A switch.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SiteSwitch {
     /// Its name in the file.
     pub name: String,
@@ -33,6 +36,47 @@ pub struct SiteSwitch {
     pub reached: Reached,
     /// Who decides where its packets go.
     pub forwarding: Forwarding,
+    /// Whose its first table is.
+    pub first_table: FirstTable,
+    /// Its own host, where programs may run: they read packets at its ports.
+    pub sniffer: Option<Sniffer>,
+}
+
+/// A switch's own host, for monitors that read at its ports.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sniffer {
+    /// What it has.
+    pub has: Host,
+    /// How programs are started there.
+    pub starts: Starts,
+}
+
+/// How programs are started on a host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Starts {
+    /// The agent there, if there is one.
+    pub agent: Option<String>,
+    /// The words that stand before a command that is to run there: `["ssh", "leaf1"]`; none: it runs here.
+    pub via: Option<Vec<String>>,
+}
+
+impl Starts {
+    /// Whether programs can be started there at all.
+    #[must_use]
+    pub fn can(&self) -> bool {
+        self.agent.is_some() || self.via.is_some()
+    }
+}
+
+/// Whose the first table of a switch is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FirstTable {
+    /// Others have their rules there; ours stand beside them.
+    #[default]
+    Shared,
+    /// It holds nothing but a rule that sends all packets to another one.
+    Free,
 }
 
 /// Where in the tree a switch is.
@@ -94,8 +138,12 @@ pub struct SiteHost {
     pub at: SitePort,
     /// What it has.
     pub has: Host,
-    /// The agent there, if there is one.
-    pub agent: Option<String>,
+    /// How programs are started there.
+    pub starts: Starts,
+    /// Its interface at that link; of monitors' hosts it has to be known.
+    pub interface: Option<String>,
+    /// It has nothing else to do: while a monitor runs there its port is for copies alone.
+    pub spare: bool,
 }
 
 /// A link between two switches.

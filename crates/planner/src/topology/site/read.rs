@@ -8,7 +8,11 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::super::network::Host;
-use super::model::{Forwarding, Reached, Site, SiteHost, SiteLink, SitePort, SiteSwitch, Tier, pods};
+use super::expected::{Expected, end};
+use super::model::{
+    FirstTable, Forwarding, Reached, Site, SiteHost, SiteLink, SitePort, SiteSwitch, Sniffer, Starts, Tier,
+    pods,
+};
 
 /// What is wrong in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +40,8 @@ struct File {
     host: Vec<HostEntry>,
     #[serde(default)]
     link: Vec<LinkEntry>,
+    #[serde(default)]
+    traffic: Vec<TrafficEntry>,
 }
 
 #[derive(Deserialize)]
@@ -49,6 +55,14 @@ struct SwitchEntry {
     datapath: Option<String>,
     #[serde(default)]
     forwarding: Forwarding,
+    #[serde(default)]
+    first_table: FirstTable,
+    agent: Option<String>,
+    via: Option<Vec<String>>,
+    cores: Option<Spanned<f64>>,
+    memory: Option<Spanned<String>>,
+    #[serde(default = "nothing")]
+    used: Spanned<f64>,
 }
 
 #[derive(Deserialize)]
@@ -63,7 +77,25 @@ struct HostEntry {
     #[serde(default = "nothing")]
     used: Spanned<f64>,
     agent: Option<String>,
+    via: Option<Vec<String>>,
+    interface: Option<String>,
+    #[serde(default)]
+    spare: bool,
     mbps: Spanned<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TrafficEntry {
+    #[serde(default = "anything")]
+    from: Spanned<String>,
+    to: Spanned<String>,
+    mbps: Spanned<f64>,
+    connections: Option<Spanned<f64>>,
+}
+
+fn anything() -> Spanned<String> {
+    Spanned::new(0..0, "*".to_owned())
 }
 
 #[derive(Deserialize)]
@@ -100,6 +132,8 @@ impl Site {
         file.switch.into_iter().for_each(|entry| reading.switch(entry));
         let mut hosts = reading.hosts(file.host);
         let links: Vec<SiteLink> = file.link.into_iter().filter_map(|entry| reading.link(&entry)).collect();
+        let expected: Vec<Expected> =
+            file.traffic.into_iter().filter_map(|entry| reading.traffic(&entry)).collect();
         if !reading.errors.is_empty() {
             reading.errors.sort_by_key(|error| error.line);
             return Err(reading.errors);
@@ -108,7 +142,7 @@ impl Site {
         let racks: Vec<usize> = pods.concat();
         hosts.sort_by_key(|host| racks.iter().position(|switch| *switch == host.at.switch));
         let pods = pods.iter().map(Vec::len).collect();
-        Ok(Site { switches: reading.switches, hosts, links, racks, pods })
+        Ok(Site { switches: reading.switches, hosts, links, racks, pods, expected })
     }
 }
 
@@ -142,8 +176,49 @@ impl Reading<'_> {
                 Reached::Not
             }
         };
-        let (tier, bridge, forwarding) = (entry.tier, entry.bridge, entry.forwarding);
-        self.switches.push(SiteSwitch { name, tier, bridge, reached, forwarding });
+        let sniffer =
+            self.sniffer(&entry.name, entry.agent, entry.via, (entry.cores, entry.memory, entry.used));
+        let SwitchEntry { tier, bridge, forwarding, first_table, .. } = entry;
+        self.switches.push(SiteSwitch { name, tier, bridge, reached, forwarding, first_table, sniffer });
+    }
+
+    /// A switch's own host, if programs may run there; one core and a gibibyte unless it is said.
+    fn sniffer(
+        &mut self,
+        name: &Spanned<String>,
+        agent: Option<String>,
+        via: Option<Vec<String>>,
+        (cores, memory, used): (Option<Spanned<f64>>, Option<Spanned<String>>, Spanned<f64>),
+    ) -> Option<Sniffer> {
+        let starts = Starts { agent, via };
+        let says_what_it_has = cores.is_some() || memory.is_some() || *used.get_ref() > 0.0;
+        if !starts.can() {
+            if says_what_it_has {
+                let what = "cores, memory and used are of a switch's own host, which needs via or agent";
+                self.complain(name, what.to_owned());
+            }
+            return None;
+        }
+        let cores = cores.map_or(1.0, |cores| self.positive(&cores, "cores"));
+        let memory_gb = memory.map_or(1_073_741_824e-9, |memory| self.memory(&memory));
+        let used = self.share(&used);
+        let has = Host { cores, cores_used: used, memory_gb, memory_used: used, mbps: f64::INFINITY };
+        Some(Sniffer { has, starts })
+    }
+
+    fn traffic(&mut self, entry: &TrafficEntry) -> Option<Expected> {
+        let mbps = self.positive(&entry.mbps, "mbps");
+        let connections = entry.connections.as_ref().map(|rate| self.positive(rate, "connections"));
+        let mut of = |text: &Spanned<String>| {
+            let found = end(text.get_ref());
+            if found.is_none() {
+                let what = format!("{:?} is no end as 10.0.1.2:80, 10.0.1.0/24, *:80 or *", text.get_ref());
+                self.complain(text, what);
+            }
+            found
+        };
+        let (clients, servers) = (of(&entry.from), of(&entry.to));
+        Some(Expected { clients: clients?, servers: servers?, mbps, connections })
     }
 
     fn hosts(&mut self, entries: Vec<HostEntry>) -> Vec<SiteHost> {
@@ -169,7 +244,9 @@ impl Reading<'_> {
             }
             let has = self.has(&entry);
             if let Some(at) = at {
-                hosts.push(SiteHost { name, addresses, at, has, agent: entry.agent });
+                let starts = Starts { agent: entry.agent, via: entry.via };
+                let (interface, spare) = (entry.interface, entry.spare);
+                hosts.push(SiteHost { name, addresses, at, has, starts, interface, spare });
             }
         }
         hosts
@@ -193,20 +270,26 @@ impl Reading<'_> {
     }
 
     fn has(&mut self, entry: &HostEntry) -> Host {
-        let memory_gb = gigabytes(entry.memory.get_ref()).unwrap_or_else(|| {
-            self.complain(
-                &entry.memory,
-                format!("{:?} is no memory as 16GiB or 64GB", entry.memory.get_ref()),
-            );
-            1.0
-        });
-        let used = *entry.used.get_ref();
-        if !(0.0..=1.0).contains(&used) {
-            self.complain(&entry.used, format!("used is a share from 0 to 1, not {used}"));
-        }
+        let memory_gb = self.memory(&entry.memory);
+        let used = self.share(&entry.used);
         let cores = self.positive(&entry.cores, "cores");
         let mbps = self.positive(&entry.mbps, "mbps");
         Host { cores, cores_used: used, memory_gb, memory_used: used, mbps }
+    }
+
+    fn memory(&mut self, text: &Spanned<String>) -> f64 {
+        gigabytes(text.get_ref()).unwrap_or_else(|| {
+            self.complain(text, format!("{:?} is no memory as 16GiB or 64GB", text.get_ref()));
+            1.0
+        })
+    }
+
+    fn share(&mut self, number: &Spanned<f64>) -> f64 {
+        let used = *number.get_ref();
+        if !(0.0..=1.0).contains(&used) {
+            self.complain(number, format!("used is a share from 0 to 1, not {used}"));
+        }
+        used
     }
 
     fn link(&mut self, entry: &LinkEntry) -> Option<SiteLink> {

@@ -1,0 +1,92 @@
+//! A physical plan in JSON, for programs.
+
+use plan::AddressMatch;
+use serde_json::{Value, json};
+
+use super::text::mode;
+use super::value::{Covering, MonitorPart, PhysicalPlan, Place, SwitchPart, Way};
+use crate::topology::LINK_CLASSES;
+use crate::words;
+
+/// The plan as JSON.
+#[must_use]
+pub fn to_json(plan: &PhysicalPlan) -> Value {
+    let taken = &plan.taken;
+    let copied: serde_json::Map<String, Value> = LINK_CLASSES
+        .iter()
+        .zip(taken.copied.0)
+        .map(|(class, mbps)| (format!("{class:?}").to_lowercase(), json!(mbps)))
+        .collect();
+    let passed_over: Vec<Value> =
+        plan.choice.passed_over.iter().map(|other| json!({ "what": other.what, "why": other.why })).collect();
+    json!({
+        "query": plan.query,
+        "flows": plan.covered.iter().map(covering).collect::<Vec<_>>(),
+        "not_covered": plan.uncovered,
+        "mode": { "copied": mode(plan), "why": plan.choice.why, "passed_over": passed_over },
+        "lacks": plan.lacks,
+        "switches": plan.switches.iter().map(switch).collect::<Vec<_>>(),
+        "proved_classes": plan.proved,
+        "monitors": plan.monitors.iter().map(monitor).collect::<Vec<_>>(),
+        "dataflow": {
+            "inputs": plan.dataflow.inputs.iter().map(|input| json!({
+                "parser": input.schema.name,
+                "columns": input.columns.iter().map(|id| input.schema.field(*id).name.to_string()).collect::<Vec<_>>(),
+            })).collect::<Vec<_>>(),
+            "results": plan.dataflow.pipelines.iter().map(|pipeline| pipeline.name.clone()).collect::<Vec<_>>(),
+        },
+        "takes": {
+            "copied_mbps": copied,
+            "results_mbps": taken.results_mbps,
+            "monitor_cores": taken.monitor_cores,
+            "switch_cores": taken.switch_cores,
+            "delay_us": taken.delay_us,
+        },
+    })
+}
+
+fn ends(ends: &[AddressMatch]) -> Vec<String> {
+    ends.iter().map(words::end).collect()
+}
+
+fn covering(covering: &Covering) -> Value {
+    let rates = &covering.rates;
+    json!({
+        "switch": covering.name,
+        "clients": ends(&covering.clients),
+        "servers": ends(&covering.servers),
+        "mbps": rates.mbps,
+        "packets_per_second": rates.packets,
+        "connections_per_second": rates.connections,
+        "supposed": rates.supposed,
+    })
+}
+
+fn switch(part: &SwitchPart) -> Value {
+    let (way, to) = match part.way {
+        Way::Sniffer => ("sniffer", None),
+        Way::Rules { port } => ("rules", Some(port)),
+        Way::Mirror { port } => ("mirror", Some(port)),
+    };
+    json!({
+        "switch": part.name,
+        "way": way,
+        "to_port": to,
+        "ports": part.ports,
+        "rules": part.rules.iter().map(mirror::json::rule_to_json).collect::<Vec<_>>(),
+    })
+}
+
+fn monitor(part: &MonitorPart) -> Value {
+    json!({
+        "name": part.name,
+        "on": match part.place { Place::Switch(_) => "switch", Place::Host(_) => "host" },
+        "host": part.host,
+        "clients": ends(&part.spec.clients),
+        "servers": ends(&part.spec.servers),
+        "mbps": part.mbps,
+        "cores": part.cores,
+        "host_cores": part.host_cores,
+        "memory_gb": part.memory_gb,
+    })
+}

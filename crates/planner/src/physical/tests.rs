@@ -1,0 +1,194 @@
+//! Golden plans of a small network, and differences between them: texts in `tests/`, written anew by `BLESS=1 cargo test -p planner physical`.
+
+use std::fs;
+use std::path::PathBuf;
+
+use mirror::Mode;
+use plan::Budget;
+
+use super::*;
+use crate::lower;
+use crate::topology::{Expected, Site};
+
+const SITE: &str = include_str!("tests/network.toml");
+
+/// The same network with no program on switches.
+fn without_sniffers() -> String {
+    SITE.lines().filter(|line| !line.ends_with("# of the switch")).map(|line| format!("{line}\n")).collect()
+}
+
+struct Case {
+    site: String,
+    expected: Vec<Expected>,
+    costs: Costs,
+    exact: bool,
+    budget: Budget,
+}
+
+impl Case {
+    fn new(site: &str) -> Case {
+        Case {
+            site: site.to_owned(),
+            expected: Vec::new(),
+            costs: Costs::default(),
+            exact: false,
+            budget: Budget::default(),
+        }
+    }
+
+    fn plan(&self, query: &str) -> Result<PhysicalPlan, Unplanned> {
+        let checked = query::check(query, &parsers::registry::schemas(), &())
+            .unwrap_or_else(|e| panic!("{}", query::render(&e, query)));
+        let plan = lower(&checked);
+        let site = Site::parse(&self.site).unwrap_or_else(|e| panic!("{e:?}"));
+        let ask = Ask {
+            plan: &plan,
+            site: &site,
+            expected: &self.expected,
+            costs: &self.costs,
+            exact: self.exact,
+            budget: self.budget,
+            seed: 1,
+        };
+        physical(&ask)
+    }
+}
+
+fn golden(name: &str, text: &str) {
+    let path =
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/physical/tests").join(format!("{name}.txt"));
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(&path, text).expect("a golden file");
+    }
+    let kept = fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(text, kept, "{} differs; BLESS=1 writes it anew", path.display());
+}
+
+const CONNECTIONS: &str =
+    "PARSE tcp_conn_time TO 10.60.2.0/24:8000, 10.60.3.1:3306 PROCESS (diff-group: group=srcIP, destIP)";
+const PAGES: &str = "PARSE http TO 10.60.1.3:80 PROCESS (group-count: group=path)";
+const STATEMENTS: &str = "PARSE mysql_query PROCESS (group-count: group=client_ip)";
+
+#[test]
+fn plans_are_these() {
+    let (with, without) = (Case::new(SITE), Case::new(&without_sniffers()));
+    let of = |case: &Case, query| to_text(&case.plan(query).unwrap_or_else(|why| panic!("{why}")));
+    let much = vec![Expected::parse("10.60.2.0/24:8000=600Mbps").expect("traffic")];
+    let busy = Case { expected: much.clone(), ..Case::new(&without_sniffers()) };
+    golden("sniffers", &of(&with, CONNECTIONS));
+    golden("selective", &of(&busy, CONNECTIONS));
+    golden("pages", &of(&without, PAGES));
+    golden("any", &of(&without, STATEMENTS));
+    let exact = Case { exact: true, expected: much, ..Case::new(&without_sniffers()) };
+    golden("exact-difference", &difference(&of(&busy, CONNECTIONS), &of(&exact, CONNECTIONS)));
+    golden("sniffers-difference", &difference(&of(&without, PAGES), &of(&with, PAGES)));
+    let json = to_json(&without.plan(PAGES).expect("a plan"));
+    golden("pages-json", &format!("{}\n", serde_json::to_string_pretty(&json).expect("json")));
+}
+
+#[test]
+fn a_switch_with_a_free_table_copies_in_it() {
+    let text = without_sniffers()
+        .replace("forwarding = \"normal\"", "forwarding = \"controller\"\nfirst_table = \"free\"");
+    let plan = Case::new(&text).plan(CONNECTIONS).expect("a plan");
+    let rules: Vec<String> = plan.switches[0].rules.iter().map(ToString::to_string).collect();
+    assert!(rules.iter().any(|rule| rule.ends_with("resubmit(,10)")), "{rules:#?}");
+    assert!(plan.proved > 0);
+}
+
+#[test]
+fn cut_copies_are_taken_where_they_were_measured_to_be_cheap() {
+    let mut case = Case::new(&without_sniffers());
+    let before = case.plan(PAGES).expect("a plan");
+    assert!(before.choice.passed_over.iter().any(|other| other.why.contains("calibrate")));
+    assert_eq!(before.choice.mode, Some(Mode::FLOW));
+    case.costs.switch.cut_ns = Some(case.costs.switch.copy_ns);
+    // What it saves is little, and not worth what long heads lack.
+    assert_eq!(case.plan(PAGES).expect("a plan").choice.mode, Some(Mode::FLOW));
+    case.costs.exact_worth_cores = 0.0;
+    assert_eq!(case.plan(PAGES).expect("a plan").choice.mode, Some(Mode::HEADS));
+    // Fifty times as long, as was measured of one in software.
+    case.costs.switch.cut_ns = Some(50.0 * case.costs.switch.copy_ns);
+    assert_eq!(case.plan(PAGES).expect("a plan").choice.mode, Some(Mode::FLOW));
+}
+
+/// The picture stands by itself, and is drawn of a network that has far more hosts than there is room for.
+#[test]
+fn a_picture_is_drawn() {
+    let case = Case::new(&without_sniffers());
+    let plan = case.plan(CONNECTIONS).expect("a plan");
+    let svg = to_svg(&plan, &Site::parse(&case.site).expect("a site"));
+    golden("picture", &svg);
+    for word in ["spare2", "10.60.3.1", "5 rules", "diff-group"] {
+        assert!(svg.contains(word), "{word}");
+    }
+    let mut large = without_sniffers();
+    for host in 0..300 {
+        large += &format!(
+            "[[host]]\nname = \"<&{host}\"\naddresses = [\"10.61.{}.{}\"]\nat = \"leaf1:{}\"\ncores = 1\nmemory = \"1GiB\"\nmbps = 100\n",
+            host / 200,
+            host % 200,
+            host + 100
+        );
+    }
+    let case = Case::new(&large);
+    let plan = case.plan(CONNECTIONS).expect("a plan");
+    let svg = to_svg(&plan, &Site::parse(&case.site).expect("a site"));
+    assert!(svg.contains("286 hosts are not drawn") && svg.contains("&lt;&amp;") && !svg.contains("<&"));
+}
+
+#[test]
+fn a_budget_bounds_the_choice_or_refuses_with_the_figure() {
+    let mut case = Case { exact: true, ..Case::new(&without_sniffers()) };
+    let all = case.plan(CONNECTIONS).expect("a plan");
+    let copied: f64 = all.taken.copied.0.iter().sum();
+    case.budget.bandwidth_mbps = Some(copied / 2.0);
+    let why = case.plan(CONNECTIONS).expect_err("too much").to_string();
+    assert!(why.contains("Mb/s, and BUDGET allows"), "{why}");
+    // What lacks something is within it.
+    case.exact = false;
+    assert_eq!(case.plan(CONNECTIONS).expect("a plan").choice.mode, Some(Mode::ENDS));
+    let mut case = Case { exact: true, ..Case::new(&without_sniffers()) };
+    case.budget.cpu = Some(1e-6);
+    let why = case.plan(CONNECTIONS).expect_err("too much").to_string();
+    assert!(why.starts_with("the monitor on ") && why.ends_with("BUDGET allows 0.0001 %"), "{why}");
+}
+
+#[test]
+fn what_is_expected_counts_instead_of_what_is_supposed() {
+    let mut case = Case::new(&without_sniffers());
+    case.expected = vec![Expected::parse("10.60.1.3:80=2Gbps").expect("traffic")];
+    let why = case.plan(PAGES).expect_err("more than the link of a host").to_string();
+    assert!(why.contains("no host at leaf1"), "{why}");
+    case.expected = vec![Expected::parse("10.60.1.3:80=8Mbps").expect("traffic")];
+    let plan = case.plan(PAGES).expect("a plan");
+    assert!(!plan.covered[0].rates.supposed);
+    assert_eq!(plan.covered[0].rates.mbps, 8.0);
+    // Of another port nothing is known.
+    case.expected = vec![Expected::parse("10.60.1.3:81=8Mbps").expect("traffic")];
+    assert!(case.plan(PAGES).expect("a plan").covered[0].rates.supposed);
+}
+
+#[test]
+fn what_cannot_be_done_is_told() {
+    let check = |text: &str, query: &str, expected: &str| {
+        let why = Case { exact: true, ..Case::new(text) }.plan(query).expect_err(expected).to_string();
+        assert!(why.contains(expected), "{why}");
+    };
+    let text = without_sniffers();
+    check(&text, "PARSE http FROM 9.9.9.8 TO 9.9.9.9:80", "neither such servers nor their clients");
+    check(&text.replace("spare = true", ""), PAGES, "no host at leaf1 that is spare");
+    check(&text.replace("ovsdb", "#"), PAGES, "leaf1 cannot be reached");
+    check(&text, "PARSE packet PROCESS (count)", "no port says which end serves");
+    check("", PAGES, "no host");
+}
+
+/// A server that the network does not have is covered where its clients are.
+#[test]
+fn clients_of_servers_elsewhere_are_covered_at_their_own_switch() {
+    let plan =
+        Case::new(&without_sniffers()).plan("PARSE dns FROM 10.60.2.0/24 TO 9.9.9.9:53").expect("a plan");
+    let names: Vec<&str> = plan.covered.iter().map(|covering| covering.name.as_str()).collect();
+    assert_eq!(names, ["leaf2"]);
+    assert_eq!(plan.uncovered, Vec::<String>::new());
+}

@@ -1,0 +1,181 @@
+//! A physical plan as text for people, one fact a line, and the lines in which two plans differ. The text depends on the plan alone.
+
+use std::fmt::Write;
+
+use plan::AddressMatch;
+
+use super::value::{Covering, MonitorPart, PhysicalPlan, SwitchPart, Way};
+use crate::topology::LINK_CLASSES;
+use crate::words;
+
+/// Where the right-hand column begins.
+const INDENT: usize = 14;
+
+/// The plan in words.
+#[must_use]
+pub fn to_text(plan: &PhysicalPlan) -> String {
+    let mut out = String::from("network\n");
+    for covering in &plan.covered {
+        row(&mut out, &covering.name, &flows(covering));
+    }
+    for text in &plan.uncovered {
+        row(&mut out, "not covered", text);
+    }
+    out.push_str("mode\n");
+    row(&mut out, "copied", &mode(plan));
+    row(&mut out, "why", &plan.choice.why);
+    for other in &plan.choice.passed_over {
+        row(&mut out, "not", &format!("{}: {}", other.what, other.why.lines().next().unwrap_or_default()));
+    }
+    match plan.lacks.as_slice() {
+        [] => row(&mut out, "lacks", "nothing: the answer is that of all packets"),
+        lacks => lacks.iter().for_each(|lack| row(&mut out, "lacks", lack)),
+    }
+    out.push_str("switches\n");
+    for part in &plan.switches {
+        switch(&mut out, part);
+    }
+    if plan.proved > 0 {
+        let text = "on a model of the network: what is asked reaches its monitor once, nothing else does, forwarding stays";
+        row(&mut out, "proved", &format!("{text} ({} classes of packets)", plan.proved));
+    }
+    if plan.proved == 0 && plan.switches.iter().any(|part| !part.rules.is_empty()) {
+        row(
+            &mut out,
+            "proved",
+            "not here, as many hosts are covered: each switch is proved when its rules are installed",
+        );
+    }
+    out.push_str("monitors\n");
+    for part in &plan.monitors {
+        row(&mut out, &part.host, &monitor(part));
+    }
+    row(&mut out, "collected", "by whoever asks: one engine for all monitors");
+    out.push_str("takes\n");
+    taken(&mut out, plan);
+    out
+}
+
+fn row(out: &mut String, label: &str, text: &str) {
+    let _ = writeln!(out, "  {label:INDENT$}{text}");
+}
+
+/// Ends of flows, as a query writes them.
+pub(super) fn ends(ends: &[AddressMatch]) -> String {
+    match ends {
+        [] => "any".to_owned(),
+        ends => ends.iter().map(words::end).collect::<Vec<_>>().join(", "),
+    }
+}
+
+fn flows(covering: &Covering) -> String {
+    let rates = &covering.rates;
+    format!(
+        "{} to {}: {} Mb/s, {:.0} packets/s, {:.1} connections/s{}",
+        ends(&covering.clients),
+        ends(&covering.servers),
+        number(rates.mbps),
+        rates.packets,
+        rates.connections,
+        if rates.supposed { ", supposed" } else { "" }
+    )
+}
+
+/// The mode in words.
+pub(super) fn mode(plan: &PhysicalPlan) -> String {
+    match plan.choice.mode {
+        None => "nothing: monitors read at the switches' ports".to_owned(),
+        Some(mode) => mode.to_string(),
+    }
+}
+
+fn switch(out: &mut String, part: &SwitchPart) {
+    let ports: Vec<String> = part.ports.iter().map(ToString::to_string).collect();
+    let ports = format!("{} {}", if ports.len() == 1 { "port" } else { "ports" }, ports.join(", "));
+    match part.way {
+        Way::Sniffer => row(out, &part.name, &format!("no rule; the monitor reads at {ports}")),
+        Way::Mirror { port } => row(out, &part.name, &format!("a mirror of {ports} to port {port}")),
+        Way::Rules { port } => {
+            let count = part.rules.len();
+            let rules = if count == 1 { "rule" } else { "rules" };
+            row(out, &part.name, &format!("{count} {rules}, copies to port {port}"));
+            part.rules.iter().for_each(|rule| row(out, "", &rule.to_string()));
+        }
+    }
+}
+
+fn monitor(part: &MonitorPart) -> String {
+    let MonitorPart { mbps, cores, memory_gb, host_cores, .. } = part;
+    let share = cores / host_cores * 100.0;
+    format!(
+        "{}: {} Mb/s, {cores:.4} of {host_cores} cores ({share:.2} %), {memory_gb} GB",
+        part.name,
+        number(*mbps)
+    )
+}
+
+fn taken(out: &mut String, plan: &PhysicalPlan) {
+    let taken = &plan.taken;
+    let of =
+        |class: usize| format!("{:?} {}", LINK_CLASSES[class], number(taken.copied.0[class])).to_lowercase();
+    let copied: Vec<String> = (0..LINK_CLASSES.len()).map(of).collect();
+    row(out, "copies", &format!("{} Mb/s by class of link", copied.join(", ")));
+    row(out, "results", &format!("about {} Mb/s", number(taken.results_mbps)));
+    row(
+        out,
+        "cores",
+        &format!("{:.4} of monitors, {:.4} of switches", taken.monitor_cores, taken.switch_cores),
+    );
+    row(out, "delay", &format!("{:.2} µs for a packet that is copied", taken.delay_us));
+}
+
+/// With as many decimals as say something.
+pub(super) fn number(value: f64) -> String {
+    match value {
+        0.0 => "0".to_owned(),
+        v if v < 0.01 => format!("{v:.4}"),
+        v if v < 100.0 => format!("{v:.2}"),
+        v => format!("{v:.0}"),
+    }
+}
+
+/// The lines in which two texts differ, those that went with `-`, those that came with `+`, with the title under which they stand.
+#[must_use]
+pub fn difference(before: &str, after: &str) -> String {
+    let (old, new): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
+    // Length of the longest common part of what follows.
+    let mut common = vec![vec![0_u32; new.len() + 1]; old.len() + 1];
+    for i in (0..old.len()).rev() {
+        for j in (0..new.len()).rev() {
+            common[i][j] = match old[i] == new[j] {
+                true => common[i + 1][j + 1] + 1,
+                false => common[i + 1][j].max(common[i][j + 1]),
+            };
+        }
+    }
+    let (mut i, mut j) = (0, 0);
+    let (mut title, mut told) = ("", "");
+    let mut out = String::new();
+    while i < old.len() || j < new.len() {
+        let is_same = i < old.len() && j < new.len() && old[i] == new[j];
+        if is_same {
+            if !old[i].starts_with(' ') {
+                title = old[i];
+            }
+            (i, j) = (i + 1, j + 1);
+            continue;
+        }
+        if title != told {
+            let _ = writeln!(out, "{title}");
+            told = title;
+        }
+        if j >= new.len() || i < old.len() && common[i + 1][j] >= common[i][j + 1] {
+            let _ = writeln!(out, "-{}", old[i]);
+            i += 1;
+        } else {
+            let _ = writeln!(out, "+{}", new[j]);
+            j += 1;
+        }
+    }
+    out
+}

@@ -1,0 +1,176 @@
+//! A physical plan: what is done where, why so, and what it costs. Values only.
+
+use mirror::openflow::Rule;
+use mirror::{Cube, Mode};
+use plan::{AddressMatch, Dataflow, MonitorSpec};
+
+use crate::topology::{HostId, Traffic};
+
+/// See the module's text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PhysicalPlan {
+    /// The query.
+    pub query: String,
+    /// Where each flow is covered.
+    pub covered: Vec<Covering>,
+    /// What is not covered, in words.
+    pub uncovered: Vec<String>,
+    /// How packets come to monitors.
+    pub choice: Choice,
+    /// What each switch does.
+    pub switches: Vec<SwitchPart>,
+    /// The monitors.
+    pub monitors: Vec<MonitorPart>,
+    /// What becomes of the tuples.
+    pub dataflow: Dataflow,
+    /// What the answer lacks, in words.
+    pub lacks: Vec<String>,
+    /// What it takes.
+    pub taken: Taken,
+    /// Classes of packets of which it was proved that they are copied once, or not at all; 0: no rule is needed, or they
+    /// are for too many hosts to be proved while somebody waits.
+    pub proved: usize,
+}
+
+/// Flows that are covered at one switch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Covering {
+    /// The switch, by its index in the site.
+    pub switch: usize,
+    /// Its name.
+    pub name: String,
+    /// Who asks; empty: anybody.
+    pub clients: Vec<AddressMatch>,
+    /// Who answers.
+    pub servers: Vec<AddressMatch>,
+    /// The hosts there whose flows they are.
+    pub hosts: Vec<HostId>,
+    /// What is expected of them.
+    pub rates: Rates,
+}
+
+/// What is expected of traffic.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Rates {
+    /// Mb/s of the flows, both directions.
+    pub mbps: f64,
+    /// Packets of them in a second.
+    pub packets: f64,
+    /// Connections that begin in a second.
+    pub connections: f64,
+    /// Mb/s of all that passes the ports of the flows' hosts.
+    pub passing_mbps: f64,
+    /// Whether nobody said so: a share of the hosts' links is supposed.
+    pub supposed: bool,
+}
+
+/// How packets come to monitors, and why so.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Choice {
+    /// Which packets are copied, and how much of them; `None`: monitors read at the switches' ports, and nothing is copied.
+    pub mode: Option<Mode>,
+    /// Why this one.
+    pub why: String,
+    /// What else there was.
+    pub passed_over: Vec<PassedOver>,
+}
+
+/// A way that was not taken.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PassedOver {
+    /// The way.
+    pub what: String,
+    /// Why not.
+    pub why: String,
+}
+
+/// How packets of a switch come to its monitor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// The monitor reads at the switch's ports, on its own host.
+    Sniffer,
+    /// Rules copy to the port of a host.
+    Rules {
+        /// The port.
+        port: u32,
+    },
+    /// A mirror of ports copies to the port of a host.
+    Mirror {
+        /// The port.
+        port: u32,
+    },
+}
+
+/// What a switch does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SwitchPart {
+    /// Its index in the site.
+    pub switch: usize,
+    /// Its name.
+    pub name: String,
+    /// How packets leave it.
+    pub way: Way,
+    /// Which packets the monitor is to get.
+    pub asked: Vec<Cube>,
+    /// Rules that are added, as they are where the network is as its file says.
+    pub rules: Vec<Rule>,
+    /// Ports at which a sniffer reads, or that are mirrored.
+    pub ports: Vec<u32>,
+}
+
+/// Where a monitor runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// On a switch's own host.
+    Switch(usize),
+    /// On a host.
+    Host(HostId),
+}
+
+/// A monitor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MonitorPart {
+    /// Its name.
+    pub name: String,
+    /// Where it runs.
+    pub place: Place,
+    /// The name of that host or switch.
+    pub host: String,
+    /// The switch whose packets it gets.
+    pub switch: usize,
+    /// Its orders: the flows of this switch, so that each flow is told by one monitor.
+    pub spec: MonitorSpec,
+    /// Mb/s that come to it.
+    pub mbps: f64,
+    /// Cores that it takes.
+    pub cores: f64,
+    /// Memory in GB.
+    pub memory_gb: f64,
+    /// Cores that are free there.
+    pub free_cores: f64,
+    /// Cores that the host has.
+    pub host_cores: f64,
+}
+
+/// What a plan takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Taken {
+    /// Copied packets, on each class of links.
+    pub copied: Traffic,
+    /// Mb/s of results, from all monitors together to whoever asks.
+    pub results_mbps: f64,
+    /// Cores of all monitors.
+    pub monitor_cores: f64,
+    /// Cores of all switches.
+    pub switch_cores: f64,
+    /// What a packet waits longer at a switch that copies it, in microseconds.
+    pub delay_us: f64,
+}
+
+impl PhysicalPlan {
+    /// The part of a switch.
+    #[must_use]
+    pub fn switch(&self, switch: usize) -> Option<&SwitchPart> {
+        self.switches.iter().find(|part| part.switch == switch)
+    }
+}
