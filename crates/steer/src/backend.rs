@@ -2,7 +2,7 @@
 
 use mirror::model::{Flooded, Vlans};
 use mirror::openflow::Rule;
-use mirror::ovsdb::PortMirror;
+use mirror::ovsdb::{NewPort, PortMirror};
 use mirror::{Operation, Packet};
 use thiserror::Error;
 
@@ -49,6 +49,23 @@ pub trait Backend {
     /// # Errors
     /// See [`Failed`].
     fn remove_mirror(&mut self, name: &str) -> Result<(), Failed>;
+
+    /// Makes a port for copies, to which nothing is flooded, and gives its number. It goes with this process, however that ends. One of
+    /// that name must not be there.
+    ///
+    /// # Errors
+    /// See [`Failed`].
+    fn add_port(&mut self, port: &NewPort) -> Result<u32, Failed> {
+        Err(Failed::Cannot(format!("ports such as {}", port.name)))
+    }
+
+    /// Takes a port away that was made for copies. It may be gone already.
+    ///
+    /// # Errors
+    /// See [`Failed`].
+    fn remove_port(&mut self, name: &str) -> Result<(), Failed> {
+        Err(Failed::Cannot(format!("ports such as {name}")))
+    }
 }
 
 /// What can be done with a switch.
@@ -117,6 +134,9 @@ pub enum Failed {
         /// For how long.
         seconds: u64,
     },
+    /// It is of a kind that has no such thing.
+    #[error("this switch can only be given rules, not {0}")]
+    Cannot(String),
     /// Its answer is not understood.
     #[error("{0}")]
     NotUnderstood(String),

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use mirror::compose::{RULES_MAX, Refused, Terms};
-use mirror::diff::{others, ours, renewals};
+use mirror::diff::{clash, others, ours, owners, renewals};
 use mirror::model::{self, Leads, Mirror, Network, Port, Switch};
 use mirror::openflow::Rule;
 use mirror::{Copy, Counterexample, Field, Layout, Packet, Proved, Wanted, compose, diff, prove};
@@ -54,6 +54,17 @@ pub enum NotInstalled {
     /// There are no such rules.
     #[error(transparent)]
     Refused(#[from] Refused),
+    /// There is no such switch, port or address.
+    #[error("{0}")]
+    Unknown(String),
+    /// Another server has rules for the same packets.
+    #[error("server {} has a rule for the same packets: {theirs}; ours would be {ours}", .theirs.cookie.owner().map_or(0, |owner| owner.server))]
+    Clash {
+        /// What was to be.
+        ours: Box<Rule>,
+        /// What is there.
+        theirs: Box<Rule>,
+    },
     /// The rules would do something else; the switch has not seen them.
     #[error("the rules would do something else: {}", .0.first().map(ToString::to_string).unwrap_or_default())]
     NotProved(Vec<Counterexample>),
@@ -74,6 +85,17 @@ pub enum NotInstalled {
     },
 }
 
+/// Why a job is not there; nothing of it is on any switch.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("switch {switch}: {why}")]
+pub struct NotStarted {
+    /// The switch that it failed at, or several.
+    pub switch: String,
+    /// What happened there.
+    #[source]
+    pub why: NotInstalled,
+}
+
 /// Has a switch copy what is wished, and nothing else of ours.
 ///
 /// # Errors
@@ -84,19 +106,24 @@ pub fn install(backend: &mut dyn Backend, wish: &Wish) -> Result<Installed, NotI
     }
     let seen = backend.list()?;
     let foreign = others(&seen.rules, wish.server);
-    let terms =
-        Terms { server: wish.server, lease: wish.lease, layout: Layout::of(&foreign), rules_max: RULES_MAX };
+    let layout = Layout::of(&owners(&seen.rules));
+    let terms = Terms { server: wish.server, lease: wish.lease, layout, rules_max: RULES_MAX };
     let desired = compose(&wish.copies, &terms)?;
-    let before = on_paper(&seen, wish).with_rules(foreign.clone());
+    none_clash(&desired, &seen.rules, wish.server)?;
+    let before = wish.on_paper(&seen).with_rules(foreign.clone());
     let planned = foreign.iter().chain(&desired).cloned().collect();
     check(&before, before.with_rules(planned), wish).map_err(NotInstalled::NotProved)?;
     backend.apply(&diff(&desired, &seen.rules, wish.server))?;
     let now = backend.list()?;
-    let switch = on_paper(&now, wish);
+    let switch = wish.on_paper(&now);
     // Rules of others may have changed meanwhile: what holds is held against what they are now.
     let before = switch.with_rules(others(&now.rules, wish.server));
     let checked = check(&before, switch.clone(), wish).map_err(NotInstalled::NotAsGiven);
-    match checked.and_then(|proved| follow(backend, &switch, &proved).map(|()| proved)) {
+    let follow = |backend: &mut dyn Backend, proved: &Proved| {
+        let packets = proved.witnesses.iter().map(|witness| &witness.packet);
+        follow(backend, &Network::of(switch.clone()), 0, packets)
+    };
+    match checked.and_then(|proved| follow(backend, &proved).map(|()| proved)) {
         Ok(proved) => {
             let renew_every =
                 (wish.lease > 0).then(|| Duration::from_secs(wish.lease.into()) / RENEWALS_IN_A_LEASE);
@@ -109,15 +136,27 @@ pub fn install(backend: &mut dyn Backend, wish: &Wish) -> Result<Installed, NotI
     }
 }
 
+/// No other server has rules for the same packets.
+pub(crate) fn none_clash(desired: &[Rule], seen: &[Rule], server: u16) -> Result<(), NotInstalled> {
+    match clash(desired, seen, server) {
+        None => Ok(()),
+        Some((ours, theirs)) => Err(NotInstalled::Clash { ours: Box::new(ours), theirs: Box::new(theirs) }),
+    }
+}
+
 /// One packet of each class goes where the model says, as the switch itself tells.
-fn follow(backend: &mut dyn Backend, switch: &Switch, proved: &Proved) -> Result<(), NotInstalled> {
-    let network = Network::of(switch.clone());
-    for witness in proved.witnesses.iter().take(WITNESSES_MAX) {
-        let Some(told) = backend.trace(&witness.packet)? else { continue };
-        let port = witness.packet.get(Field::InPort) as u32;
-        let expected = network.outputs((0, port), &witness.packet, &mut model::Terms::default());
+pub(crate) fn follow<'a>(
+    backend: &mut dyn Backend,
+    network: &Network,
+    at: usize,
+    packets: impl Iterator<Item = &'a Packet>,
+) -> Result<(), NotInstalled> {
+    for packet in packets.take(WITNESSES_MAX) {
+        let Some(told) = backend.trace(packet)? else { continue };
+        let port = packet.get(Field::InPort) as u32;
+        let expected = network.outputs((at, port), packet, &mut model::Terms::default());
         if !expected.contains(&told) {
-            return Err(NotInstalled::NotAsModelled { packet: Box::new(witness.packet), told, expected });
+            return Err(NotInstalled::NotAsModelled { packet: Box::new(*packet), told, expected });
         }
     }
     Ok(())
@@ -157,23 +196,32 @@ fn wanted(copy: &Copy, wish: &Wish) -> Option<Wanted> {
     let (_, monitor) = wish.monitors.iter().find(|(port, _)| *port == copy.target)?;
     Some(Wanted {
         monitor: monitor.clone(),
+        enters: None,
         asked: copy.asked_at(),
         part: copy.part,
         others: mirror::Others::Never,
     })
 }
 
-/// The switch on paper.
-fn on_paper(seen: &Observed, wish: &Wish) -> Switch {
-    let monitor = |number: u32| wish.monitors.iter().find(|(port, _)| *port == number);
+impl Wish {
+    fn on_paper(&self, seen: &Observed) -> Switch {
+        on_paper(&self.switch, seen, |number| {
+            let monitor = self.monitors.iter().find(|(port, _)| *port == number);
+            monitor.map_or(Leads::Hosts, |(_, monitor)| Leads::Monitor(monitor.clone()))
+        })
+    }
+}
+
+/// A switch as it was seen, on paper; where its ports lead is told.
+pub(crate) fn on_paper(name: &str, seen: &Observed, leads: impl Fn(u32) -> Leads) -> Switch {
     let ports = seen.ports.iter().map(|(number, name, flooded, vlans)| Port {
         number: *number,
         name: name.clone(),
-        leads: monitor(*number).map_or(Leads::Hosts, |(_, monitor)| Leads::Monitor(monitor.clone())),
+        leads: leads(*number),
         flooded: *flooded,
         vlans: vlans.clone(),
     });
-    let mut switch = Switch::new(&wish.switch, ports.collect(), seen.rules.clone());
+    let mut switch = Switch::new(name, ports.collect(), seen.rules.clone());
     let number = |name: &String| seen.ports.iter().find(|port| port.1 == *name).map(|port| port.0);
     switch.mirrors = seen
         .mirrors

@@ -1,15 +1,28 @@
 //! Carries rules that copy packets to switches, and takes them away. What the rules are, and that they are right, [`mirror`] knows; here is
-//! only how they travel: a [`Backend`] for each kind of switch, and [`install`], which asks the switch what it has, proves what it is to
-//! get, gives it, and proves what it then has.
+//! only how they travel: a [`Backend`] for each kind of switch; [`install`], which asks one switch what it has, proves what it is to get,
+//! gives it, and proves what it then has; and a [`Fabric`], which does so for the jobs of a process, over all switches of a network.
 
 #![forbid(unsafe_code)]
 
 mod backend;
+mod carry;
+mod controller;
+mod fabric;
 mod install;
+mod interface;
+mod keeper;
+mod order;
 mod ovs;
+mod ports;
+mod tc;
 mod tool;
 mod trace;
+mod wishes;
 
 pub use backend::{Backend, Capabilities, Failed, Mirrored, Observed, Out};
-pub use install::{Installed, NotInstalled, Wish, install, remove, renew};
+pub use controller::Controller;
+pub use fabric::{Fabric, Running};
+pub use install::{Installed, NotInstalled, NotStarted, Wish, install, remove, renew};
+pub use order::{How, Job, Map, Place, Site, Tap, To};
 pub use ovs::OpenVSwitch;
+pub use tc::TrafficControl;

@@ -1,33 +1,56 @@
 //! One Open vSwitch on this machine, by its own tools: rules by `ovs-ofctl`, whole bundles at once; mirrors and VLANs by `ovs-vsctl`.
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use capture::Tap;
 
 use mirror::model::{Flooded, Vlans};
 use mirror::openflow::action::LOCAL;
 use mirror::openflow::{flow, read_dump};
-use mirror::ovsdb::{self, PortMirror};
+use mirror::ovsdb::{self, NewPort, PortKind, PortMirror};
 use mirror::{Operation, Packet};
 use serde_json::Value;
 
 use crate::backend::{Backend, Capabilities, Failed, Mirrored, Observed, Out};
-use crate::{tool, trace};
+use crate::keeper::Keeper;
+use crate::{interface, tool, trace};
 
 /// Nothing takes longer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// A tunnel's other end is asked for so long.
+const REACH: Duration = Duration::from_secs(3);
+/// How often.
+const ASK: Duration = Duration::from_millis(20);
+/// A frame that no host takes: of an experimental EtherType, between addresses that are nobody's.
+const NOBODYS_FRAME: &str = "020000000001020000000002\
+    88b500000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000";
+
 /// See the module's text.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct OpenVSwitch {
     run: PathBuf,
     bridge: String,
+    /// What goes with this process, by its name.
+    kept: BTreeMap<String, (Keeper, Option<Tap>)>,
+    /// Its ports' numbers in the datapath, as they were when it was listed.
+    datapath: Vec<trace::Known>,
 }
 
 impl OpenVSwitch {
     /// A bridge of the Open vSwitch whose sockets are in this directory, `/run/openvswitch` where nobody moved it.
     #[must_use]
     pub fn new(run: &Path, bridge: &str) -> OpenVSwitch {
-        OpenVSwitch { run: run.to_owned(), bridge: bridge.to_owned() }
+        OpenVSwitch {
+            run: run.to_owned(),
+            bridge: bridge.to_owned(),
+            kept: BTreeMap::new(),
+            datapath: Vec::new(),
+        }
     }
 
     fn ofctl(&self, version: &str, words: &[&str], more: &[&str], input: &str) -> Result<String, Failed> {
@@ -40,10 +63,19 @@ impl OpenVSwitch {
     }
 
     fn vsctl(&self, words: Vec<String>) -> Result<String, Failed> {
-        let mut arguments =
-            vec![format!("--db=unix:{}/db.sock", self.run.display()), "--timeout=10".to_owned()];
-        arguments.extend(words);
-        tool::run("ovs-vsctl", &arguments, ("OVS_RUNDIR", &self.run), "", PATIENCE)
+        tool::run("ovs-vsctl", &self.vsctl_arguments(words), ("OVS_RUNDIR", &self.run), "", PATIENCE)
+    }
+
+    fn vsctl_arguments(&self, words: Vec<String>) -> Vec<String> {
+        let database = format!("--db=unix:{}/db.sock", self.run.display());
+        [database, "--timeout=10".to_owned()].into_iter().chain(words).collect()
+    }
+
+    /// Has the database forget something when this process ends.
+    fn keep(&mut self, name: &str, tap: Option<Tap>, words: Vec<String>) -> Result<(), Failed> {
+        let keeper = Keeper::new("ovs-vsctl", &self.vsctl_arguments(words), ("OVS_RUNDIR", &self.run), "")?;
+        self.kept.insert(name.to_owned(), (keeper, tap));
+        Ok(())
     }
 
     fn appctl(&self, words: &[&str]) -> Result<String, Failed> {
@@ -83,6 +115,7 @@ impl Backend for OpenVSwitch {
         let dump = self.ofctl("OpenFlow13", &["--no-names", "dump-flows"], &[], "")?;
         let rules = read_dump(&dump).map_err(|e| Failed::NotUnderstood(e.to_string()))?;
         // Only OpenFlow 1.0 tells and heeds `no-flood`.
+        self.datapath.clear();
         let numbers = ports(&self.ofctl("OpenFlow10", &["show"], &[], "")?);
         let vlans = self.rows("Port", &["_uuid", "name", "tag", "trunks", "vlan_mode"])?;
         let of = |name: &str| vlans.iter().find(|row| row.get(1).and_then(Value::as_str) == Some(name));
@@ -100,12 +133,16 @@ impl Backend for OpenVSwitch {
         }
         let lines: String = operations.iter().map(|operation| format!("{operation}\n")).collect();
         self.ofctl("OpenFlow13", &["--bundle", "add-flows"], &["-"], &lines)?;
-        self.settle()
+        let only_renews = operations.iter().all(|operation| matches!(operation, Operation::Renew(..)));
+        if only_renews { Ok(()) } else { self.settle() }
     }
 
     fn trace(&mut self, packet: &Packet) -> Result<Option<Vec<Out>>, Failed> {
         let traced = self.appctl(&["ofproto/trace", &self.bridge, &flow(packet)])?;
-        Ok(trace::outputs(&traced, &trace::ports(&self.appctl(&["dpif/show"])?)))
+        if self.datapath.is_empty() {
+            self.datapath = trace::ports(&self.appctl(&["dpif/show"])?);
+        }
+        Ok(trace::outputs(&traced, &self.datapath))
     }
 
     fn keep_floods_from(&mut self, port: u32) -> Result<(), Failed> {
@@ -113,7 +150,9 @@ impl Backend for OpenVSwitch {
     }
 
     fn add_mirror(&mut self, mirror: &PortMirror) -> Result<(), Failed> {
-        self.vsctl(mirror.create())?;
+        let name = mirror.name();
+        self.keep(&name, None, ovsdb::remove(&self.bridge, &name))?;
+        self.vsctl(mirror.create(&self.bridge))?;
         self.forget()
     }
 
@@ -122,7 +161,78 @@ impl Backend for OpenVSwitch {
         if there.iter().any(|row| row.first().and_then(Value::as_str) == Some(name)) {
             self.vsctl(ovsdb::remove(&self.bridge, name))?;
         }
+        self.kept.remove(name);
         self.forget()
+    }
+
+    fn add_port(&mut self, port: &NewPort) -> Result<u32, Failed> {
+        let name = &port.name;
+        let made = match port.kind {
+            PortKind::Interface => Some(interface::make(name)?),
+            PortKind::Tunnel { .. } => None,
+        };
+        // Before the port is there: whenever this process ends, it is gone.
+        self.keep(name, made, ovsdb::remove_port(&self.bridge, name))?;
+        let added =
+            self.vsctl(port.create(&self.bridge)).and_then(|_| self.number(name)).and_then(|number| {
+                self.keep_floods_from(number)?;
+                if let PortKind::Tunnel { remote, .. } = port.kind {
+                    self.reach(number, remote)?;
+                }
+                Ok(number)
+            });
+        if added.is_err() {
+            // Why it is not there is told; that a port is left over would be told by the next list.
+            let _ = self.remove_port(name);
+        }
+        added
+    }
+
+    fn remove_port(&mut self, name: &str) -> Result<(), Failed> {
+        self.vsctl(ovsdb::remove_port(&self.bridge, name))?;
+        self.kept.remove(name);
+        Ok(())
+    }
+}
+
+impl OpenVSwitch {
+    /// OpenFlow's number of a port that is new.
+    fn number(&self, name: &str) -> Result<u32, Failed> {
+        let words = ["get", "interface", name, "ofport"].map(str::to_owned);
+        let said = self.vsctl(words.to_vec())?;
+        said.trim().parse().map_err(|_| {
+            let why = ["get", "interface", name, "error"].map(str::to_owned);
+            let why = self.vsctl(why.to_vec()).unwrap_or_default();
+            Failed::Refused {
+                program: "ovs-vswitchd".to_owned(),
+                said: format!("port {name}: {}", why.trim()),
+            }
+        })
+    }
+
+    /// A datapath in user space learns where a tunnel's other end is when it is to send there, and loses what it has until then: so it
+    /// is to send something that is nothing, until it knows.
+    fn reach(&self, port: u32, remote: IpAddr) -> Result<(), Failed> {
+        let words = ["get", "bridge", &self.bridge, "datapath_type"].map(str::to_owned);
+        if !self.vsctl(words.to_vec())?.contains("netdev") {
+            return Ok(());
+        }
+        let route = self.appctl(&["ovs/route/lookup", &remote.to_string()])?;
+        let gateway = route.lines().find_map(|line| line.strip_prefix("gateway ")).unwrap_or_default().trim();
+        let next = gateway.parse().ok().filter(|hop: &IpAddr| !hop.is_unspecified()).unwrap_or(remote);
+        let next = next.to_string();
+        let (begun, out) =
+            (Instant::now(), format!("in_port=controller packet={NOBODYS_FRAME} actions=output:{port}"));
+        while begun.elapsed() < REACH {
+            let known = self.appctl(&["tnl/neigh/show"])?;
+            if known.lines().any(|line| line.split_whitespace().next() == Some(&next)) {
+                return Ok(());
+            }
+            self.ofctl("OpenFlow13", &["packet-out"], &[&out], "")?;
+            thread::sleep(ASK);
+        }
+        let said = format!("the tunnel's other end {remote} does not answer: {next} is not known to ARP");
+        Err(Failed::Refused { program: "ovs-vswitchd".to_owned(), said })
     }
 }
 

@@ -4,22 +4,50 @@ use mirror::openflow::action::LOCAL;
 
 use crate::backend::Out;
 
-/// OpenFlow's numbers of ports by those of the datapath, of what `dpif/show` prints: `v1 1/2: (system)`.
-pub fn ports(shown: &str) -> Vec<(u32, u32)> {
+/// A port of the datapath. All tunnels of a kind are one there: their keys and other ends tell them apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known {
+    datapath: u32,
+    openflow: u32,
+    /// The key and the other end, as they stand in `dpif/show`.
+    tunnel: Option<(u32, String)>,
+}
+
+/// The ports, of what `dpif/show` prints: `v1 1/2: (system)`.
+pub fn ports(shown: &str) -> Vec<Known> {
     let port = |line: &str| {
-        let (_, numbers) = line.trim().rsplit_once(": (").and_then(|(head, _)| head.rsplit_once(' '))?;
-        let (openflow, datapath) = numbers.split_once('/')?;
+        let (head, kind) = line.trim().rsplit_once(": (").or_else(|| line.trim().split_once(": ("))?;
+        let (openflow, datapath) = head.rsplit_once(' ')?.1.split_once('/')?;
         let openflow = openflow.parse().ok()?;
-        Some((datapath.parse().ok()?, if openflow == 65534 { LOCAL } else { openflow }))
+        let option = |name: &str| {
+            let rest = &kind[kind.find(name)? + name.len()..];
+            Some(rest.split([',', ')']).next()?.trim().to_owned())
+        };
+        let tunnel = option("key=").and_then(|key| Some((key.parse().ok()?, option("remote_ip=")?)));
+        let openflow = if openflow == 65534 { LOCAL } else { openflow };
+        Some(Known { datapath: datapath.parse().ok()?, openflow, tunnel })
     };
     shown.lines().filter_map(port).collect()
 }
 
+/// OpenFlow's number of a port of the datapath to which an action sends; `None`: it is not known which.
+fn number(ports: &[Known], datapath: u32, action: &str) -> Option<u32> {
+    let mut all = ports.iter().filter(|port| port.datapath == datapath);
+    let fits = |port: &&Known| {
+        port.tunnel.as_ref().is_none_or(|(key, remote)| {
+            let has_key = ["vni", "key"].iter().any(|name| action.contains(&format!("{name}={key:#x})")));
+            has_key && action.contains(&format!("dst={remote},proto"))
+        })
+    };
+    match (all.clone().count(), all.next()) {
+        (1, Some(only)) => Some(only.openflow),
+        _ => ports.iter().filter(|port| port.datapath == datapath).find(fits).map(|port| port.openflow),
+    }
+}
+
 /// The outputs, sorted; `None`: it does something whose end is not known, such as another round through the tables.
-pub fn outputs(traced: &str, ports: &[(u32, u32)]) -> Option<Vec<Out>> {
+pub fn outputs(traced: &str, ports: &[Known]) -> Option<Vec<Out>> {
     let line = traced.lines().find_map(|line| line.strip_prefix("Datapath actions: "))?;
-    let number =
-        |datapath: u32| ports.iter().find(|(known, _)| *known == datapath).map(|(_, openflow)| *openflow);
     let (mut found, mut max_len) = (Vec::new(), None);
     for action in split(line.trim()) {
         let within = |start: &str| {
@@ -31,8 +59,12 @@ pub fn outputs(traced: &str, ports: &[(u32, u32)]) -> Option<Vec<Out>> {
             "drop" | "push_vlan" | "pop_vlan" | "set" | "userspace" => {}
             "trunc" => max_len = Some(within("trunc(")?),
             // Open vSwitch wraps the packet itself.
-            "tnl_push" | "clone" => found.push((number(within("tnl_port(")?)?, max_len.take())),
-            number_of_port => found.push((number(number_of_port.parse().ok()?)?, max_len.take())),
+            "tnl_push" | "clone" => {
+                found.push((number(ports, within("tnl_port(")?, action)?, max_len.take()))
+            }
+            number_of_port => {
+                found.push((number(ports, number_of_port.parse().ok()?, action)?, max_len.take()))
+            }
         }
     }
     found.sort_unstable();
@@ -58,7 +90,33 @@ mod tests {
 
     #[test]
     fn ports_are_read() {
-        assert_eq!(ports(SHOWN), [(1, LOCAL), (2, 1), (6, 10), (5, 9)]);
+        let found: Vec<(u32, u32)> = ports(SHOWN).iter().map(|port| (port.datapath, port.openflow)).collect();
+        assert_eq!(found, [(1, LOCAL), (2, 1), (6, 10), (5, 9)]);
+    }
+
+    /// As Open vSwitch 3.1 prints them.
+    #[test]
+    fn tunnels_of_one_kind_are_told_apart() {
+        let shown = "    a 4/6: (vxlan: key=413696, remote_ip=10.8.0.2)\n    b 5/6: (vxlan: key=417792, remote_ip=10.8.0.2)\n    \
+                     c 7/8: (gre: key=1, remote_ip=10.8.0.2)\n    d 3/8: (gre: key=2, remote_ip=10.8.0.2)\n";
+        let push = |port: u32, end: &str| {
+            format!(
+                "clone(tnl_push(tnl_port({port}),header(size=50,type=4,eth(dst=02:00),ipv4(src=10.8.0.1,dst=10.8.0.2,proto=17,tos=0),{end}),out_port(1)),2)"
+            )
+        };
+        let vxlan =
+            |vni: &str| push(6, &format!("udp(src=0,dst=4789,csum=0x0),vxlan(flags=0x8000000,vni={vni})"));
+        let gre = |key: &str| push(8, &format!("gre((flags=0x2000,proto=0x6558),key={key})"));
+        for (action, expected) in [
+            (vxlan("0x65000"), Some(4)),
+            (vxlan("0x66000"), Some(5)),
+            (vxlan("0x1"), None),
+            (gre("0x1"), Some(7)),
+            (gre("0x2"), Some(3)),
+        ] {
+            let traced = format!("Datapath actions: {action}\n");
+            assert_eq!(outputs(&traced, &ports(shown)), expected.map(|port| vec![(port, None)]), "{action}");
+        }
     }
 
     #[test]

@@ -1,68 +1,86 @@
-//! An Open vSwitch in a network namespace with hosts at its ports, each a namespace of its own; all gone when dropped, and when the test
-//! is killed: a keeper waits for the end of its standard input and takes everything away.
+//! Two Open vSwitches, each a process in a network namespace of its own, joined by a cable, with hosts at their ports; beside the cable a
+//! network for tunnels. Built once for all tests, which take turns.
 
 use std::io::{BufRead, BufReader};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use steer::OpenVSwitch;
+use steer::{Fabric, Map, OpenVSwitch, Place, Site};
+use testkit::namespaces::{Namespaces, ip, run};
 use testkit::programs::{Program, are_there, wait_for};
 
-/// The namespaces are `$1…`, the folder is `$2`.
-const KEEPER: &str = r#"
-trap '' INT TERM HUP
-read -r word
-spaces() { ip netns list | cut -d' ' -f1 | grep "^$1"; }
-for ns in $(spaces $1); do ip netns pids $ns | xargs -r kill -9; done
-for ns in $(spaces $1); do ip netns del $ns; done
-rm -rf "$2"
-"#;
-
 pub const BRIDGE: &str = "br0";
-/// The ports of hosts, and of the monitor.
+/// The ports of hosts at the first switch, and of its monitor; the switch has their names with a `v`.
 pub const HOSTS: [u32; 3] = [1, 2, 3];
 pub const MONITOR: u32 = 9;
+/// A host at the second switch, and its monitor.
+pub const FAR_HOST: u32 = 4;
+pub const FAR_MONITOR: u32 = 19;
+/// The port of the cable at both.
+pub const CABLE: u32 = 20;
+/// A host of the tunnels' network, and its address.
+pub const TUNNEL_HOST: u32 = 77;
+pub const TUNNEL_HOST_ADDRESS: [u8; 4] = [10, 8, 0, 3];
+
+const PROGRAMS: [&str; 9] = [
+    "ovs-vswitchd",
+    "ovsdb-server",
+    "ovs-vsctl",
+    "ovs-ofctl",
+    "ip",
+    "ethtool",
+    "tcpdump",
+    "python3",
+    "flock",
+];
 
 /// See the module's text.
 pub struct Bed {
-    prefix: String,
+    spaces: Namespaces,
     pub folder: PathBuf,
-    keeper: Child,
-    _daemons: Vec<Program>,
+    daemons: Vec<Program>,
+}
+
+/// A switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    Near,
+    Far,
+}
+
+impl Which {
+    pub fn name(self) -> &'static str {
+        if self == Which::Near { "near" } else { "far" }
+    }
 }
 
 impl Bed {
-    /// A switch with hosts 1, 2 and 3 (10.9.0.N) and a monitor at port 9, that does NORMAL behind a table of ours, or in table 0.
-    /// `None`, said loudly, where this machine cannot.
-    pub fn new(rules: &[&str]) -> Option<Bed> {
-        if !are_there(&[
-            "ovs-vswitchd",
-            "ovsdb-server",
-            "ovs-vsctl",
-            "ovs-ofctl",
-            "ip",
-            "ethtool",
-            "tcpdump",
-            "python3",
-        ]) {
-            return None;
+    /// The bed, as it was when it was new, with these rules on the first switch. `None`, said loudly, where this machine cannot.
+    pub fn new(rules: &[&str]) -> Option<MutexGuard<'static, Bed>> {
+        static BED: OnceLock<Option<Mutex<Bed>>> = OnceLock::new();
+        let bed =
+            BED.get_or_init(|| are_there(&PROGRAMS).then(Bed::build).flatten().map(Mutex::new)).as_ref()?;
+        // A test that failed has left nothing that the next does not take away.
+        let bed = bed.lock().unwrap_or_else(PoisonError::into_inner);
+        for which in [Which::Near, Which::Far] {
+            bed.vsctl(which, &format!("clear bridge {BRIDGE} mirrors"));
         }
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let prefix = format!("st{}-{}-", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-        let folder = tempfile::Builder::new().prefix("steer-").tempdir().expect("a folder").keep();
-        let keeper = Command::new("bash")
-            .args(["-c", KEEPER, "keeper", &prefix])
-            .arg(&folder)
-            .process_group(0)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("bash runs");
-        let mut bed = Bed { prefix, folder, keeper, _daemons: Vec::new() };
-        match bed.build(rules) {
+        for which in [Which::Near, Which::Far] {
+            // What they have learned in another test.
+            run(Command::new("ovs-appctl").args(["fdb/flush", BRIDGE]).env("OVS_RUNDIR", bed.sockets(which)))
+                .expect("it does");
+        }
+        bed.rules(Which::Near, rules);
+        bed.rules(Which::Far, &["priority=0,actions=NORMAL"]);
+        Some(bed)
+    }
+
+    fn build() -> Option<Bed> {
+        let spaces = Namespaces::new("st");
+        let mut bed = Bed { folder: spaces.folder().to_owned(), spaces, daemons: Vec::new() };
+        match bed.try_build() {
             Ok(()) => Some(bed),
             Err(why) => {
                 testkit::loudly(&format!("NO OPEN VSWITCH ({why}): this test has checked NOTHING"));
@@ -71,48 +89,105 @@ impl Bed {
         }
     }
 
-    fn build(&mut self, rules: &[&str]) -> Result<(), String> {
-        let switch = self.ns("s");
-        namespace(&switch)?;
-        ip(&format!("-n {switch} link set lo up"))?;
-        self._daemons = daemons(&switch, &self.folder)?;
-        self.vsctl(&format!(
-            "add-br {BRIDGE} -- set bridge {BRIDGE} datapath_type=netdev fail_mode=secure \
-             protocols=OpenFlow10,OpenFlow13"
-        ));
-        for port in HOSTS.into_iter().chain([MONITOR]) {
-            self.host(port)?;
+    fn try_build(&mut self) -> Result<(), String> {
+        for which in [Which::Near, Which::Far] {
+            self.spaces.add_quiet(which.name())?;
+            self.start(which)?;
+            self.vsctl(
+                which,
+                &format!(
+                    "add-br {BRIDGE} -- set bridge {BRIDGE} datapath_type=netdev fail_mode=secure \
+                     protocols=OpenFlow10,OpenFlow13"
+                ),
+            );
         }
-        self.rules(rules);
+        for port in HOSTS.into_iter().chain([MONITOR]) {
+            self.host(Which::Near, port)?;
+        }
+        for port in [FAR_HOST, FAR_MONITOR] {
+            self.host(Which::Far, port)?;
+        }
+        let (near, far) = (self.ns("near"), self.ns("far"));
+        ip(&format!("-n {near} link add v{CABLE} type veth peer name v{CABLE} netns {far}"))?;
+        for which in [Which::Near, Which::Far] {
+            ip(&format!("-n {} link set v{CABLE} up", self.ns(which.name())))?;
+            self.port(which, CABLE);
+        }
+        self.underlay()
+    }
+
+    /// What carries tunnels.
+    fn underlay(&self) -> Result<(), String> {
+        let (near, far) = (self.ns("near"), self.ns("far"));
+        self.spaces.add_quiet(&TUNNEL_HOST.to_string())?;
+        let host = self.ns(&TUNNEL_HOST.to_string());
+        ip(&format!("-n {near} link add u0 mtu 2000 type veth peer name u0 mtu 2000 netns {far}"))?;
+        ip(&format!("-n {far} link add u1 mtu 2000 type veth peer name e0 mtu 2000 netns {host}"))?;
+        for (ns, interface) in [(&near, "u0"), (&far, "u0"), (&far, "u1"), (&host, "e0")] {
+            ip(&format!("-n {ns} link set {interface} up"))?;
+        }
+        let [a, b, c, d] = TUNNEL_HOST_ADDRESS;
+        ip(&format!("-n {host} addr add {a}.{b}.{c}.{d}/24 dev e0"))?;
+        run(self.within(TUNNEL_HOST, "ethtool").args(["-K", "e0", "tx", "off"]))?;
+        for (which, ports, last) in [(Which::Near, &["u0"][..], 1), (Which::Far, &["u0", "u1"], 2)] {
+            self.vsctl(which, "add-br br-phy -- set bridge br-phy datapath_type=netdev");
+            for port in ports {
+                self.vsctl(which, &format!("add-port br-phy {port}"));
+            }
+            let ns = self.ns(which.name());
+            ip(&format!("-n {ns} addr add 10.8.0.{last}/24 dev br-phy"))?;
+            ip(&format!("-n {ns} link set br-phy up"))?;
+        }
         Ok(())
     }
 
-    fn host(&self, port: u32) -> Result<(), String> {
-        let (switch, ns) = (self.ns("s"), self.ns(&port.to_string()));
-        namespace(&ns)?;
+    fn host(&self, which: Which, port: u32) -> Result<(), String> {
+        self.spaces.add_quiet(&port.to_string())?;
+        let (switch, ns) = (self.ns(which.name()), self.ns(&port.to_string()));
         ip(&format!("-n {switch} link add v{port} type veth peer name e0 netns {ns}"))?;
         ip(&format!("-n {switch} link set v{port} up"))?;
-        ip(&format!("-n {ns} link set lo up"))?;
         ip(&format!("-n {ns} link set e0 up address 02:00:00:00:00:{port:02x}"))?;
-        if port != MONITOR {
+        if ![MONITOR, FAR_MONITOR].contains(&port) {
             ip(&format!("-n {ns} addr add 10.9.0.{port}/24 dev e0"))?;
         }
-        run(Command::new("ip").args(["netns", "exec", &ns, "ethtool", "-K", "e0", "tx", "off"]))?;
-        self.vsctl(&format!("add-port {BRIDGE} v{port} -- set interface v{port} ofport_request={port}"));
+        run(self.within(port, "ethtool").args(["-K", "e0", "tx", "off"]))?;
+        self.port(which, port);
         Ok(())
+    }
+
+    fn port(&self, which: Which, port: u32) {
+        self.vsctl(
+            which,
+            &format!("add-port {BRIDGE} v{port} -- set interface v{port} ofport_request={port}"),
+        );
     }
 
     pub fn ns(&self, name: &str) -> String {
-        format!("{}{name}", self.prefix)
+        self.spaces.name(name)
     }
 
+    /// Where a switch's sockets are.
+    pub fn sockets(&self, which: Which) -> PathBuf {
+        self.folder.join(which.name())
+    }
+
+    /// The first one.
     pub fn switch(&self) -> OpenVSwitch {
-        OpenVSwitch::new(&self.folder, BRIDGE)
+        self.switch_at(Which::Near)
+    }
+
+    pub fn switch_at(&self, which: Which) -> OpenVSwitch {
+        OpenVSwitch::new(&self.sockets(which), BRIDGE)
+    }
+
+    /// Both switches, the cable, and where hosts are.
+    pub fn fabric(&self, server: u16, lease: u16) -> Fabric {
+        fabric(&self.folder, server, lease)
     }
 
     /// Rules that are not ours, in the place of all others.
-    pub fn rules(&self, rules: &[&str]) {
-        let bridge = format!("unix:{}/{BRIDGE}.mgmt", self.folder.display());
+    pub fn rules(&self, which: Which, rules: &[&str]) {
+        let bridge = format!("unix:{}/{BRIDGE}.mgmt", self.sockets(which).display());
         let ofctl = |words: &[&str]| {
             run(Command::new("ovs-ofctl").args(["-O", "OpenFlow13"]).args(words)).expect("it does")
         };
@@ -122,24 +197,32 @@ impl Bed {
         }
     }
 
-    pub fn vsctl(&self, words: &str) {
-        let database = format!("--db=unix:{}/db.sock", self.folder.display());
-        run(Command::new("ovs-vsctl").arg(database).args(words.split_whitespace())).expect("it does");
+    pub fn vsctl(&self, which: Which, words: &str) -> String {
+        let database = format!("--db=unix:{}/db.sock", self.sockets(which).display());
+        run(Command::new("ovs-vsctl").arg(database).args(words.split_whitespace())).expect("it does")
     }
 
     /// A command in a host's namespace.
     pub fn within(&self, host: u32, program: &str) -> Command {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.ns(&host.to_string()), program]).stdin(Stdio::null());
-        command
+        self.spaces.within(&host.to_string(), program)
+    }
+
+    /// One in a switch's.
+    pub fn within_switch(&self, which: Which, program: &str) -> Command {
+        self.spaces.within(which.name(), program)
     }
 
     /// Captures at a host from now on, with a filter of tcpdump.
     pub fn capture(&self, host: u32, filter: &str) -> Capture {
-        let file = self.folder.join(format!("{host}-{}.pcap", self.captures()));
-        let mut command = self.within(host, "tcpdump");
+        self.capture_at(self.within(host, "tcpdump"), "e0", filter)
+    }
+
+    /// Captures where this tcpdump runs.
+    pub fn capture_at(&self, mut command: Command, interface: &str, filter: &str) -> Capture {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let file = self.folder.join(format!("{}.pcap", NUMBER.fetch_add(1, Ordering::Relaxed)));
         // With room for short frames only, and many: of the longest that there could be few would have any.
-        command.args(["-i", "e0", "-U", "--immediate-mode", "-n", "-s", "2048", "-B", "16384", "-w"]);
+        command.args(["-i", interface, "-U", "--immediate-mode", "-n", "-s", "2048", "-B", "16384", "-w"]);
         command.arg(&file).arg(filter);
         Capture::start(command, file)
     }
@@ -152,49 +235,51 @@ impl Bed {
         frames(&file)
     }
 
-    fn captures(&self) -> u32 {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        NUMBER.fetch_add(1, Ordering::Relaxed)
+    fn start(&mut self, which: Which) -> Result<(), String> {
+        let folder = self.sockets(which);
+        std::fs::create_dir(&folder).map_err(|e| e.to_string())?;
+        let path = |name: &str| folder.join(name).display().to_string();
+        let schema = "/usr/share/openvswitch/vswitch.ovsschema";
+        run(Command::new("ovsdb-tool").args(["create", &path("conf.db"), schema]))?;
+        let start = |program: &str, words: &[&str]| {
+            let mut command = self.within_switch(which, program);
+            command.args(words);
+            command.env("OVS_RUNDIR", &folder).env("OVS_DBDIR", &folder).env("OVS_LOGDIR", &folder);
+            Program::start(&mut command)
+        };
+        let there = |name: &str| {
+            let file = folder.join(name);
+            wait_for(name, || file.exists().then_some(()).ok_or_else(|| "it is not there".to_owned()));
+        };
+        let (socket, pid) = (path("db.sock"), format!("--pidfile={}", path("ovsdb-server.pid")));
+        let database = start("ovsdb-server", &[&path("conf.db"), &format!("--remote=punix:{socket}"), &pid]);
+        there("db.sock");
+        run(Command::new("ovs-vsctl").args([&format!("--db=unix:{socket}"), "--no-wait", "init"]))?;
+        let pid = format!("--pidfile={}", path("ovs-vswitchd.pid"));
+        let switch = start("ovs-vswitchd", &[&format!("unix:{socket}"), &pid]);
+        there("ovs-vswitchd.pid");
+        self.daemons.extend([switch, database]);
+        Ok(())
     }
 }
 
-impl Drop for Bed {
-    fn drop(&mut self) {
-        drop(self.keeper.stdin.take());
-        let _ = self.keeper.wait();
-    }
-}
-
-fn daemons(switch: &str, folder: &Path) -> Result<Vec<Program>, String> {
-    let path = |name: &str| folder.join(name).display().to_string();
-    let schema = "/usr/share/openvswitch/vswitch.ovsschema";
-    run(Command::new("ovsdb-tool").args(["create", &path("conf.db"), schema]))?;
-    let start = |program: &str, words: &[&str]| {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", switch, program]).args(words);
-        command.env("OVS_RUNDIR", folder).env("OVS_DBDIR", folder).env("OVS_LOGDIR", folder);
-        Program::start(&mut command)
+/// Both switches of the bed with this folder, for whichever process.
+pub fn fabric(folder: &Path, server: u16, lease: u16) -> Fabric {
+    let site = |which: Which, last: u8| Site {
+        name: which.name().to_owned(),
+        backend: Box::new(OpenVSwitch::new(&folder.join(which.name()), BRIDGE)),
+        tunnel_address: Some([10, 8, 0, last].into()),
     };
-    let socket = path("db.sock");
-    let ovsdb = start(
-        "ovsdb-server",
-        &[
-            &path("conf.db"),
-            &format!("--remote=punix:{socket}"),
-            &format!("--pidfile={}", path("ovsdb-server.pid")),
-        ],
-    );
-    wait_for("ovsdb-server", || {
-        folder.join("db.sock").exists().then_some(()).ok_or_else(|| "no socket".to_owned())
-    });
-    run(Command::new("ovs-vsctl").args([&format!("--db=unix:{socket}"), "--no-wait", "init"]))?;
-    let vswitchd = start(
-        "ovs-vswitchd",
-        &[&format!("unix:{socket}"), &format!("--pidfile={}", path("ovs-vswitchd.pid"))],
-    );
-    let pid = folder.join("ovs-vswitchd.pid");
-    wait_for("ovs-vswitchd", || pid.exists().then_some(()).ok_or_else(|| "no process".to_owned()));
-    Ok(vec![vswitchd, ovsdb])
+    let cable = format!("v{CABLE}");
+    let host = |which: Which, port: u32| {
+        ([10, 9, 0, port as u8].into(), Place::new(which.name(), &format!("v{port}")))
+    };
+    let hosts = HOSTS.into_iter().map(|port| host(Which::Near, port));
+    let map = Map {
+        cables: vec![(Place::new("near", &cable), Place::new("far", &cable))],
+        hosts: hosts.chain([host(Which::Far, FAR_HOST)]).collect(),
+    };
+    Fabric::new(server, lease, vec![site(Which::Near, 1), site(Which::Far, 2)], map)
 }
 
 /// A running tcpdump; its file.
@@ -233,16 +318,6 @@ impl Capture {
     }
 }
 
-/// A namespace in which nobody speaks on its own, of IPv6.
-pub fn namespace(name: &str) -> Result<(), String> {
-    ip(&format!("netns add {name}"))?;
-    for which in ["all", "default"] {
-        let setting = format!("net.ipv6.conf.{which}.disable_ipv6=1");
-        run(Command::new("ip").args(["netns", "exec", name, "sysctl", "-qw", &setting]))?;
-    }
-    Ok(())
-}
-
 /// The frames of a file that may still grow.
 fn frames(file: &Path) -> Vec<Vec<u8>> {
     let bytes = std::fs::read(file).unwrap_or_default();
@@ -255,14 +330,4 @@ fn frames(file: &Path) -> Vec<Vec<u8>> {
         rest = &rest[16 + len..];
     }
     frames
-}
-
-pub fn run(command: &mut Command) -> Result<String, String> {
-    let output = command.stdin(Stdio::null()).output().map_err(|e| format!("{command:?}: {e}"))?;
-    let why = || format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned()).ok_or_else(why)
-}
-
-pub fn ip(words: &str) -> Result<(), String> {
-    run(Command::new("ip").args(words.split_whitespace())).map(drop)
 }

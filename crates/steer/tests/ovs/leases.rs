@@ -6,7 +6,7 @@ use mirror::Mode;
 use steer::{Backend, install, renew};
 use testkit::programs::wait_for;
 
-use crate::bed::{Bed, MONITOR};
+use crate::bed::{Bed, MONITOR, Which};
 use crate::packets::{SERVER, copy, wish};
 
 #[test]
@@ -43,11 +43,11 @@ fn rules_of_others_stay() {
         "-O",
         "OpenFlow13",
         "add-group",
-        &format!("unix:{}/br0.mgmt", bed.folder.display()),
+        &format!("unix:{}/br0.mgmt", bed.sockets(Which::Near).display()),
         "group_id=1,type=all,bucket=output:2",
     ];
-    crate::bed::run(std::process::Command::new("ovs-ofctl").args(group)).expect("it does");
-    bed.rules(&own);
+    testkit::namespaces::run(std::process::Command::new("ovs-ofctl").args(group)).expect("it does");
+    bed.rules(Which::Near, &own);
     let mut switch = bed.switch();
     let before = switch.list().expect("it lists").rules;
     let refused =

@@ -1,10 +1,12 @@
-//! On real Open vSwitch, a userspace datapath in network namespaces: what is copied is counted against what was sent, and what the
+//! On real Open vSwitch, userspace datapaths in network namespaces: what is copied is counted against what was sent, and what the
 //! switch says of a packet is compared with what the model says.
 
 mod bed;
-mod kernel;
+mod controlled;
+mod fabrics;
+mod holder;
+mod killed;
 mod leases;
 mod modes;
 mod packets;
 mod traced;
-mod tunnels;

@@ -7,9 +7,10 @@ use std::process::{Child, Stdio};
 use mirror::{Copy, Mode, asked};
 use plan::{AddressMatch, MonitorSpec};
 use steer::Wish;
+use testkit::namespaces::run;
 use testkit::programs::{Program, wait_for};
 
-use crate::bed::{Bed, Capture, MONITOR, run};
+use crate::bed::{Bed, Capture, MONITOR};
 
 pub const SERVER: u16 = 7;
 /// The host that serves.
@@ -142,4 +143,24 @@ pub fn cut(mut frames: Vec<Vec<u8>>, mode: Mode) -> Vec<Vec<u8>> {
     }
     frames.sort();
     frames
+}
+
+/// The same frames, each as often.
+pub fn same(what: &str, found: &[Vec<u8>], expected: &[Vec<u8>]) {
+    let (more, less) = (without(found, expected), without(expected, found));
+    assert!(more.is_empty() && less.is_empty(), "{what}: too many {more:#?}, too few {less:#?}");
+}
+
+/// The frames that are not among the others, each as often as it is missing there.
+fn without(frames: &[Vec<u8>], others: &[Vec<u8>]) -> Vec<String> {
+    let mut others = others.to_vec();
+    let mut rest = frames.to_vec();
+    rest.retain(|frame| match others.iter().position(|other| other == frame) {
+        Some(at) => {
+            others.swap_remove(at);
+            false
+        }
+        None => true,
+    });
+    rest.iter().map(|frame| frame.iter().take(60).map(|byte| format!("{byte:02x}")).collect()).collect()
 }

@@ -6,7 +6,7 @@ use mirror::{Cube, Field, Operation, Packet};
 use steer::{Backend, OpenVSwitch};
 use testkit::Rng;
 
-use crate::bed::{BRIDGE, Bed};
+use crate::bed::{BRIDGE, Bed, Which};
 
 const TABLES: u64 = 3;
 const PIPELINES: u64 = 12;
@@ -146,7 +146,7 @@ fn replace(switch: &mut OpenVSwitch, rules: &[Rule]) -> Vec<Rule> {
 fn the_model_says_what_the_switch_says() {
     let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else { return };
     // VLANs, and a port that is not flooded to.
-    bed.vsctl("set port v3 tag=5");
+    bed.vsctl(Which::Near, "set port v3 tag=5");
     let mut switch = bed.switch();
     switch.keep_floods_from(9).expect("it does");
     let (mut compared, mut unknown) = (0, 0);
@@ -181,4 +181,5 @@ fn the_model_says_what_the_switch_says() {
         }
     }
     assert_eq!((compared, unknown), (PIPELINES * PACKETS, 0));
+    bed.vsctl(Which::Near, "remove port v3 tag 5");
 }

@@ -1,0 +1,337 @@
+//! The jobs of a process, and what they have on the switches of a network: from one set of jobs to another, whole or not at all.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mirror::compose::{RULES_MAX, Terms};
+use mirror::diff::{others, ours, owners, renewals};
+use mirror::model::{Flooded, Leads, Network, Switch};
+use mirror::openflow::Rule;
+use mirror::ovsdb::{self, PortMirror};
+use mirror::{Layout, Operation, Proved, compose_ends, diff, prove};
+
+use crate::backend::{Failed, Observed};
+use crate::install::{NotInstalled, NotStarted, follow, none_clash, on_paper};
+use crate::order::{Job, Jobs, Map, Site, Tap, To};
+use crate::ports::{Ports, Way, failed, find};
+use crate::wishes::{Known, Share, Wishes, planned};
+
+/// A change is tried so often while others change something, too.
+const TRIES_MAX: u32 = 3;
+
+/// See the module's text.
+pub struct Carrier {
+    server: u16,
+    lease: u16,
+    sites: Vec<Site>,
+    map: Map,
+    jobs: Jobs,
+    ports: Ports,
+    /// What each switch had when it was last asked behind a change.
+    seen: Vec<Observed>,
+    /// What each had when a change began.
+    begun: Vec<Observed>,
+    /// Jobs that were taken away without being stopped, and why.
+    lost: BTreeMap<(u32, u8), String>,
+}
+
+impl Carrier {
+    pub fn new(server: u16, lease: u16, sites: Vec<Site>, map: Map) -> Carrier {
+        let (jobs, ports, seen, begun, lost) = Default::default();
+        Carrier { server, lease, sites, map, jobs, ports, seen, begun, lost }
+    }
+
+    /// See [`crate::Fabric::start`].
+    pub fn start(&mut self, job: Job) -> Result<Proved, NotStarted> {
+        let mut jobs = self.jobs.clone();
+        jobs.insert(job.id, job);
+        let made = self.ports.make(self.server, &mut self.sites, &jobs)?;
+        match self.install(&jobs) {
+            Ok(proved) => {
+                self.jobs = jobs;
+                // A port that is left over is not used, and taken away with the next change.
+                let _ = self.ports.sweep(&mut self.sites, &self.jobs);
+                Ok(proved)
+            }
+            Err(why) => {
+                self.restore();
+                for way in made {
+                    let _ = self.ports.remove(&mut self.sites, &way);
+                }
+                Err(why)
+            }
+        }
+    }
+
+    /// Back to the jobs that were there.
+    fn restore(&mut self) {
+        let jobs = std::mem::take(&mut self.jobs);
+        if jobs.is_empty() {
+            let _ = self.clear();
+        } else if let Err(why) = self.install(&jobs) {
+            self.lose(&jobs, &why.to_string());
+            return;
+        }
+        self.jobs = jobs;
+    }
+
+    /// Nothing of ours is on a switch any more, but for what could not be taken away.
+    fn lose(&mut self, jobs: &Jobs, why: &str) {
+        self.lost.extend(jobs.values().map(|job| ((job.id, job.generation), why.to_owned())));
+        self.jobs.clear();
+        let _ = self.clear();
+        let _ = self.ports.sweep(&mut self.sites, &self.jobs);
+    }
+
+    /// Takes a job away; others stay as they are, unless they cannot be proved without it.
+    pub fn stop(&mut self, (id, generation): (u32, u8)) -> Result<(), NotStarted> {
+        self.lost.remove(&(id, generation));
+        if self.jobs.get(&id).is_none_or(|job| job.generation != generation) {
+            return Ok(());
+        }
+        self.jobs.remove(&id);
+        let jobs = self.jobs.clone();
+        let taken = if jobs.is_empty() { self.clear() } else { self.install(&jobs).map(drop) };
+        if let (Err(why), false) = (&taken, jobs.is_empty()) {
+            self.lose(&jobs, &why.to_string());
+        }
+        taken.and(self.ports.sweep(&mut self.sites, &self.jobs))
+    }
+
+    /// Why a job is not there any more.
+    pub fn lost(&self, job: (u32, u8)) -> Option<String> {
+        self.lost.get(&job).cloned()
+    }
+
+    /// Names of the interfaces that were made for a job, by their monitors.
+    pub fn interfaces(&self, id: u32) -> BTreeMap<String, String> {
+        let taps = self.jobs.get(&id).map(|job| job.taps.as_slice()).unwrap_or_default();
+        let name = |tap: &Tap| {
+            let site = find(&self.sites, &tap.switch).ok()?;
+            let way = Way { site, monitor: tap.monitor.clone(), to: tap.to.clone() };
+            let made = self.ports.made.get(&way).filter(|_| tap.to == To::Interface)?;
+            Some((tap.monitor.clone(), made.near.name.clone()))
+        };
+        taps.iter().filter_map(name).collect()
+    }
+
+    /// Begins all leases anew. Where something is not as it was, all is proved and made anew, or taken away.
+    pub fn renew(&mut self) {
+        if self.jobs.is_empty() {
+            return;
+        }
+        // First of all, as what follows may take long: what is gone does not come back by it.
+        for (site, seen) in self.sites.iter_mut().zip(&self.seen) {
+            // A switch that does not answer has its lease; the next round asks again.
+            let _ = site.backend.apply(&renewals(&ours(&seen.rules, self.server)));
+        }
+        let Ok(now) = self.list() else { return };
+        if !self.seen.iter().zip(&now).all(|(before, now)| is_alike(before, now)) {
+            let jobs = self.jobs.clone();
+            if let Err(why) = self.install(&jobs) {
+                self.lose(&jobs, &why.to_string());
+            }
+        }
+    }
+
+    /// Has the switches have what these jobs want, and nothing else of ours. Once more, if others have changed something meanwhile, or leases
+    /// have ended: what was seen at the beginning is not what was proved at the end then.
+    fn install(&mut self, jobs: &Jobs) -> Result<Proved, NotStarted> {
+        let mut tries = 1;
+        loop {
+            let tried = self.install_once(jobs);
+            let begun = std::mem::take(&mut self.begun);
+            if tried.is_ok() || tries == TRIES_MAX {
+                return tried;
+            }
+            let is_old = matches!(&tried, Err(NotStarted { why: NotInstalled::NotAsGiven(_), .. }));
+            let now = self.list()?;
+            let as_before = |(begun, now)| is_alike(&foreign(begun, self.server), &foreign(now, self.server));
+            if !is_old && begun.iter().zip(&now).all(as_before) {
+                return tried;
+            }
+            tries += 1;
+        }
+    }
+
+    fn install_once(&mut self, jobs: &Jobs) -> Result<Proved, NotStarted> {
+        let server = self.server;
+        let mut seen = self.list()?;
+        self.begun = seen.clone();
+        // What follows may take long.
+        for (site, seen) in self.sites.iter_mut().zip(&seen) {
+            let renewed = site.backend.apply(&renewals(&ours(&seen.rules, server)));
+            renewed.map_err(|why| failed(site, why.into()))?;
+        }
+        let Carrier { sites, map, ports, .. } = &*self;
+        let wishes = Known { server, sites, map, ports }.wishes(jobs, &seen)?;
+        for ((site, share), seen) in self.sites.iter_mut().zip(&wishes.shares).zip(&mut seen) {
+            let copies_to = share.leads.iter().filter(|(_, leads)| leads.is_for_copies());
+            for (number, _) in copies_to {
+                for port in seen.ports.iter_mut().filter(|port| port.0 == *number && port.2 == Flooded::Yes) {
+                    let kept = site.backend.keep_floods_from(*number);
+                    kept.map_err(|why| failed(site, why.into()))?;
+                    port.2 = Flooded::No;
+                }
+            }
+        }
+        let mut desired = Vec::new();
+        for ((site, share), seen) in self.sites.iter().zip(&wishes.shares).zip(&seen) {
+            let layout = Layout::of(&owners(&seen.rules));
+            let terms = Terms { server, lease: self.lease, layout, rules_max: RULES_MAX };
+            let rules = compose_ends(&share.copies, &share.landings, &terms).map_err(NotInstalled::from);
+            let rules = rules.and_then(|rules| none_clash(&rules, &seen.rules, server).map(|()| rules));
+            desired.push(rules.map_err(|why| failed(site, why))?);
+        }
+        let planned: Vec<Observed> = seen
+            .iter()
+            .zip(wishes.shares.iter().zip(&desired))
+            .map(|(seen, (share, rules))| planned(seen, share, rules, server))
+            .collect();
+        self.prove(&wishes, &planned).map_err(|why| self.anywhere(NotInstalled::NotProved(why)))?;
+        self.apply(&desired, &seen)?;
+        self.mirrors(&wishes, &seen)?;
+        let now = self.list()?;
+        let proved = self.prove(&wishes, &now).map_err(|why| self.anywhere(NotInstalled::NotAsGiven(why)))?;
+        self.follow(&wishes, &now, &proved)?;
+        self.seen = now;
+        Ok(proved)
+    }
+
+    fn anywhere(&self, why: NotInstalled) -> NotStarted {
+        let names: Vec<&str> = self.sites.iter().map(|site| site.name.as_str()).collect();
+        let found = match &why {
+            NotInstalled::NotProved(found) | NotInstalled::NotAsGiven(found) => found.first(),
+            _ => None,
+        };
+        let switch = found.map_or_else(|| names.join(", "), |found| found.switch.clone());
+        NotStarted { switch, why }
+    }
+
+    fn list(&mut self) -> Result<Vec<Observed>, NotStarted> {
+        let list = |site: &mut Site| site.backend.list().map_err(|why| failed(site, why.into()));
+        self.sites.iter_mut().map(list).collect()
+    }
+
+    /// The ends of tunnels first, so that what comes out of them has a place to go to; then what sends into them; what took from
+    /// tunnels ends last.
+    fn apply(&mut self, desired: &[Vec<Rule>], seen: &[Observed]) -> Result<(), NotStarted> {
+        let mut changes: Vec<(u8, usize, Vec<Operation>)> = Vec::new();
+        for (at, (rules, seen)) in desired.iter().zip(seen).enumerate() {
+            for operation in diff(rules, &seen.rules, self.server) {
+                let ends_there = |rule: &Rule| rule.priority == u16::MAX && !rule.actions.is_empty();
+                let turn = match &operation {
+                    Operation::Add(rule) if ends_there(rule) => 0,
+                    Operation::Delete(rule) if ends_there(rule) => 2,
+                    _ => 1,
+                };
+                match changes.iter_mut().find(|(when, place, _)| (*when, *place) == (turn, at)) {
+                    Some((.., operations)) => operations.push(operation),
+                    None => changes.push((turn, at, vec![operation])),
+                }
+            }
+        }
+        changes.sort_by_key(|(turn, at, _)| (*turn, *at));
+        for (_, at, operations) in changes {
+            let site = &mut self.sites[at];
+            site.backend.apply(&operations).map_err(|why| failed(site, why.into()))?;
+        }
+        Ok(())
+    }
+
+    /// New mirrors begin before old ones end.
+    fn mirrors(&mut self, wishes: &Wishes, seen: &[Observed]) -> Result<(), NotStarted> {
+        let prefix = ovsdb::prefix(self.server);
+        for ((site, share), seen) in self.sites.iter_mut().zip(&wishes.shares).zip(seen) {
+            let change = |backend: &mut dyn crate::Backend| -> Result<(), Failed> {
+                let there = seen.mirrors.iter().map(|mirror| &mirror.name);
+                let there: BTreeSet<&String> = there.filter(|name| name.starts_with(&prefix)).collect();
+                let wanted: BTreeSet<String> = share.mirrors.iter().map(PortMirror::name).collect();
+                let new = share.mirrors.iter().filter(|mirror| !there.contains(&mirror.name()));
+                for mirror in new {
+                    backend.add_mirror(mirror)?;
+                }
+                let mut old = there.into_iter().filter(|name| !wanted.contains(*name));
+                old.try_for_each(|name| backend.remove_mirror(name))
+            };
+            change(site.backend.as_mut()).map_err(|why| failed(site, why.into()))?;
+        }
+        Ok(())
+    }
+
+    /// Takes all that is ours from the switches.
+    fn clear(&mut self) -> Result<(), NotStarted> {
+        let nothing: Vec<Vec<Rule>> = self.sites.iter().map(|_| Vec::new()).collect();
+        let cleared = self.list().and_then(|seen| {
+            self.apply(&nothing, &seen)?;
+            let shares = self.sites.iter().map(|_| Share::default()).collect();
+            self.mirrors(&Wishes { shares, ..Wishes::default() }, &seen)
+        });
+        // Where a switch refuses or is away, at least the others are cleared.
+        if cleared.is_err() {
+            for site in &mut self.sites {
+                let _ = crate::install::remove(site.backend.as_mut(), self.server);
+            }
+        }
+        cleared
+    }
+
+    fn prove(&self, wishes: &Wishes, after: &[Observed]) -> Result<Proved, Vec<mirror::Counterexample>> {
+        let after = self.network(wishes, after);
+        let mut before = after.clone();
+        let prefix = ovsdb::prefix(self.server);
+        for switch in &mut before.switches {
+            *switch = switch.with_rules(others(&switch.rules, self.server));
+            switch.mirrors.retain(|mirror| !mirror.name.starts_with(&prefix));
+        }
+        let before = Network::new(before.switches, before.links, before.hosts);
+        prove(&before, &after, &wishes.wanted, &|rule| rule.cookie.is_of(self.server))
+    }
+
+    fn network(&self, wishes: &Wishes, seen: &[Observed]) -> Network {
+        let switches: Vec<Switch> = self
+            .sites
+            .iter()
+            .zip(&wishes.shares)
+            .zip(seen)
+            .map(|((site, share), seen)| {
+                on_paper(&site.name, seen, |port| share.leads.get(&port).cloned().unwrap_or(Leads::Hosts))
+            })
+            .collect();
+        Network::new(switches, wishes.links.clone(), wishes.hosts.clone())
+    }
+
+    /// One packet of each class, and of each tunnel's end, goes where the model says, as the switches tell.
+    fn follow(&mut self, wishes: &Wishes, now: &[Observed], proved: &Proved) -> Result<(), NotStarted> {
+        let network = self.network(wishes, now);
+        for (at, (site, share)) in self.sites.iter_mut().zip(&wishes.shares).enumerate() {
+            if share.copies.is_empty() && share.landings.is_empty() {
+                continue;
+            }
+            let witnesses = proved.witnesses.iter().filter(|witness| witness.switch == at);
+            let packets = share.arriving.iter().chain(witnesses.map(|witness| &witness.packet));
+            follow(site.backend.as_mut(), &network, at, packets).map_err(|why| failed(site, why))?;
+        }
+        Ok(())
+    }
+}
+
+/// What is of others on a switch.
+fn foreign(seen: &Observed, server: u16) -> Observed {
+    let mut foreign = seen.clone();
+    foreign.rules = others(&seen.rules, server);
+    foreign.mirrors.retain(|mirror| !mirror.name.starts_with(&ovsdb::prefix(server)));
+    foreign.ports.retain(|port| !port.1.starts_with(&ovsdb::port_prefix(server)));
+    // Floods are kept from ports by whoever needs it.
+    foreign.ports.iter_mut().for_each(|port| port.2 = Flooded::Yes);
+    foreign
+}
+
+/// Whether a switch has what it had, in whatever order it says so.
+fn is_alike(before: &Observed, now: &Observed) -> bool {
+    let sorted = |rules: &[Rule]| {
+        let mut sorted = rules.to_vec();
+        sorted.sort();
+        sorted
+    };
+    sorted(&before.rules) == sorted(&now.rules) && before.ports == now.ports && before.mirrors == now.mirrors
+}

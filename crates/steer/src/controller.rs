@@ -1,0 +1,174 @@
+//! One switch behind a controller that is told over HTTP (docs/sdn.md has the interface). It is given whole
+//! sets of rules: one for each server number. A controller cannot keep floods from a port, make ports or mirrors: ports of monitors
+//! are to be made so that nothing is flooded to them, by whoever owns the switch, who says which they are.
+
+use std::time::{Duration, SystemTime};
+
+use mirror::diff::ours;
+use mirror::json::{rule_from_json, rule_to_json};
+use mirror::model::{Flooded, Vlans};
+use mirror::openflow::action::LOCAL;
+use mirror::openflow::{Cookie, Owner, Rule};
+use mirror::ovsdb::PortMirror;
+use mirror::{Operation, Packet};
+use serde_json::{Value, json};
+use ureq::Agent;
+
+use crate::backend::{Backend, Capabilities, Failed, Observed, Out};
+
+/// Nothing takes longer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Longer answers are not read.
+const ANSWER_MAX: u64 = 64 << 20;
+/// OpenFlow's numbers from here on are not of ports, but for the switch's own.
+const PORT_MAX: u32 = 0xffff_ff00;
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct Controller {
+    agent: Agent,
+    base: String,
+    quiet: Vec<String>,
+    generation: u64,
+}
+
+impl Controller {
+    /// The switch with this datapath number (16 hexadecimal digits) of the controller at `http://HOST:PORT`. `quiet` are the names of
+    /// ports to which the switch floods nothing.
+    #[must_use]
+    pub fn new(url: &str, datapath: &str, quiet: &[&str]) -> Controller {
+        let config = Agent::config_builder().timeout_global(Some(PATIENCE)).http_status_as_error(false);
+        Controller {
+            agent: config.build().into(),
+            base: format!("{}/v1/switches/{datapath}", url.trim_end_matches('/')),
+            quiet: quiet.iter().map(|name| (*name).to_owned()).collect(),
+            generation: 0,
+        }
+    }
+
+    fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, Failed> {
+        let uri = format!("{}{path}", self.base);
+        let refused = |said: String| Failed::Refused { program: format!("the controller at {uri}"), said };
+        let failed = |e: ureq::Error| match e {
+            ureq::Error::Timeout(_) => {
+                Failed::Silent { program: format!("the controller at {uri}"), seconds: PATIENCE.as_secs() }
+            }
+            e => refused(e.to_string()),
+        };
+        let sent = match (method, body) {
+            ("GET", _) => self.agent.get(&uri).call(),
+            ("DELETE", _) => self.agent.delete(&uri).call(),
+            ("POST", Some(body)) => self.agent.post(&uri).send(body.to_string()),
+            (_, body) => self.agent.put(&uri).send(body.unwrap_or(&Value::Null).to_string()),
+        };
+        let mut answer = sent.map_err(failed)?;
+        let text = answer.body_mut().with_config().limit(ANSWER_MAX).read_to_string().map_err(failed)?;
+        let value: Value = serde_json::from_str(&text)
+            .map_err(|_| Failed::NotUnderstood(format!("{uri} answers no JSON: {text:.200}")))?;
+        if answer.status().is_success() {
+            return Ok(value);
+        }
+        let why = value.get("error").and_then(Value::as_str).unwrap_or("it does not say why");
+        Err(refused(format!("{} ({})", why, answer.status().as_u16())))
+    }
+
+    fn rules(&self) -> Result<Vec<Rule>, Failed> {
+        let listed = self.ask("GET", "/rules", None)?;
+        let listed = listed.as_array().cloned().unwrap_or_default();
+        let rules = listed.iter().map(rule_from_json).collect::<Result<_, _>>();
+        rules.map_err(|why| Failed::NotUnderstood(format!("{}: a rule is not understood: {why}", self.base)))
+    }
+
+    /// Which rules are a server's.
+    fn set(server: u16) -> (Cookie, Cookie) {
+        let own = Owner { server, job: 0, generation: 0, actions: 0 };
+        (Cookie::of(own), Cookie(Cookie::SERVER_MASK))
+    }
+}
+
+/// What rules are left, after these operations.
+fn changed(mut rules: Vec<Rule>, operations: &[Operation]) -> Vec<Rule> {
+    for operation in operations {
+        match operation {
+            Operation::Add(rule) => {
+                rules.retain(|old| old.key() != rule.key());
+                rules.push(rule.clone());
+            }
+            Operation::Delete(rule) => {
+                rules.retain(|old| (old.key(), old.cookie) != (rule.key(), rule.cookie));
+            }
+            Operation::Renew(..) => {}
+        }
+    }
+    rules
+}
+
+impl Backend for Controller {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { leases: true, truncates: true, mirrors: false }
+    }
+
+    fn list(&mut self) -> Result<Observed, Failed> {
+        let switch = self.ask("GET", "", None)?;
+        let strange = || Failed::NotUnderstood(format!("{} has no list of ports", self.base));
+        let listed = switch.get("ports").and_then(Value::as_array).ok_or_else(strange)?;
+        let port = |port: &Value| {
+            let number = u32::try_from(port.get("number")?.as_u64()?).ok()?;
+            let name = port.get("name")?.as_str()?.to_owned();
+            let flooded = if self.quiet.contains(&name) { Flooded::No } else { Flooded::Yes };
+            (number < PORT_MAX || number == LOCAL).then_some((number, name, flooded, Vlans::All))
+        };
+        let ports = listed.iter().filter_map(port).collect();
+        Ok(Observed { rules: self.rules()?, ports, mirrors: Vec::new() })
+    }
+
+    fn apply(&mut self, operations: &[Operation]) -> Result<(), Failed> {
+        let cookie = operations.first().map(|operation| match operation {
+            Operation::Add(rule) | Operation::Delete(rule) => rule.cookie,
+            Operation::Renew(cookie, _) => *cookie,
+        });
+        let Some(server) = cookie.and_then(Cookie::owner).map(|owner| owner.server) else { return Ok(()) };
+        let (cookie, mask) = Controller::set(server);
+        let own = json!({"cookie": cookie.to_string(), "mask": mask.to_string()});
+        if operations.iter().all(|operation| matches!(operation, Operation::Renew(..))) {
+            return self.ask("POST", "/renew", Some(&own)).map(drop);
+        }
+        let rules = changed(ours(&self.rules()?, server), operations);
+        if rules.is_empty() {
+            return self.ask("DELETE", &format!("/rules?cookie={cookie}&mask={mask}"), None).map(drop);
+        }
+        // One that starts again after this one is later, too.
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        self.generation = (self.generation + 1).max(u64::try_from(now.as_millis()).unwrap_or(u64::MAX) >> 1);
+        let lease = rules.iter().map(|rule| rule.hard_timeout).max().unwrap_or(0);
+        let rules: Vec<Value> = rules.iter().map(rule_to_json).collect();
+        let set = json!({
+            "cookie": cookie.to_string(), "mask": mask.to_string(), "generation": self.generation, "lease": lease, "rules": rules,
+        });
+        self.ask("PUT", "/rules", Some(&set)).map(drop)
+    }
+
+    fn trace(&mut self, _: &Packet) -> Result<Option<Vec<Out>>, Failed> {
+        Ok(None)
+    }
+
+    fn keep_floods_from(&mut self, port: u32) -> Result<(), Failed> {
+        let listed = self.list()?.ports;
+        let name = listed.iter().find(|known| known.0 == port).map_or("of no name", |known| &known.1);
+        if self.quiet.iter().any(|quiet| quiet == name) {
+            return Ok(());
+        }
+        Err(Failed::Cannot(format!(
+            "the setting no-flood of port {port} ({name}), which its owner has to make"
+        )))
+    }
+
+    fn add_mirror(&mut self, _: &PortMirror) -> Result<(), Failed> {
+        Err(Failed::Cannot("mirrors of ports".to_owned()))
+    }
+
+    /// There is none.
+    fn remove_mirror(&mut self, _: &str) -> Result<(), Failed> {
+        Ok(())
+    }
+}

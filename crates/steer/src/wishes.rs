@@ -1,0 +1,184 @@
+//! What jobs want of a network, in the numbers of its switches as they were seen: copies, ends of tunnels, mirrors, where ports lead, and what is
+//! to be proved.
+
+use std::collections::BTreeMap;
+
+use mirror::diff::others;
+use mirror::model::{Host, Leads, Link};
+use mirror::openflow::{Owner, Rule};
+use mirror::ovsdb::{self, PortMirror};
+use mirror::{Copy, Field, Landing, Others, Packet, Part, Wanted};
+
+use crate::backend::Observed;
+use crate::install::{NotInstalled, NotStarted};
+use crate::order::{How, Job, Jobs, Map, Place, Site, Tap, To};
+use crate::ports::{Ports, Way, failed, find};
+
+/// Finds a port by its name: its switch's place, its number.
+type Finder<'a> = &'a dyn Fn(&Place) -> Result<(usize, u32), NotStarted>;
+
+/// What the jobs want of one switch.
+#[derive(Default)]
+pub struct Share {
+    pub copies: Vec<Copy>,
+    pub landings: Vec<Landing>,
+    pub mirrors: Vec<PortMirror>,
+    /// Where ports lead that are not those of hosts.
+    pub leads: BTreeMap<u32, Leads>,
+    /// For each end of a tunnel, packets that come out of it.
+    pub arriving: Vec<Packet>,
+}
+
+/// What the jobs want of all switches.
+#[derive(Default)]
+pub struct Wishes {
+    pub shares: Vec<Share>,
+    pub links: Vec<Link>,
+    pub hosts: Vec<Host>,
+    pub wanted: Vec<Wanted>,
+}
+
+/// What is known where wishes are made.
+pub struct Known<'a> {
+    /// Whose mirrors they are.
+    pub server: u16,
+    /// The switches.
+    pub sites: &'a [Site],
+    /// What joins them.
+    pub map: &'a Map,
+    /// What was made for copies.
+    pub ports: &'a Ports,
+}
+
+impl Known<'_> {
+    /// What these jobs want, of switches that were seen like this.
+    pub fn wishes(&self, jobs: &Jobs, seen: &[Observed]) -> Result<Wishes, NotStarted> {
+        let mut wishes = Wishes {
+            shares: self.sites.iter().map(|_| Share::default()).collect(),
+            links: Vec::new(),
+            hosts: Vec::new(),
+            wanted: Vec::new(),
+        };
+        let place = |place: &Place| -> Result<(usize, u32), NotStarted> {
+            let site = find(self.sites, &place.switch)?;
+            Ok((site, number(&self.sites[site], &seen[site], &place.port)?))
+        };
+        for (one, other) in &self.map.cables {
+            let ends = (place(one)?, place(other)?);
+            for (site, port) in [ends.0, ends.1] {
+                wishes.shares[site].leads.insert(port, Leads::Switch);
+            }
+            wishes.links.push(Link(ends.0, ends.1));
+        }
+        for (address, at) in &self.map.hosts {
+            wishes.hosts.push(Host { address: *address, at: place(at)? });
+        }
+        for job in jobs.values() {
+            for (i, tap) in job.taps.iter().enumerate() {
+                let site = find(self.sites, &tap.switch)?;
+                let target = self.target(&mut wishes, job, site, tap, &place)?;
+                let ports = |names: &[String]| -> Result<Vec<u32>, NotStarted> {
+                    names.iter().map(|name| number(&self.sites[site], &seen[site], name)).collect()
+                };
+                let (monitor, part) = (tap.monitor.clone(), tap.part);
+                let share = &mut wishes.shares[site];
+                wishes.wanted.push(match &tap.how {
+                    How::Rules(names) => {
+                        let (asked, ports) = (tap.asked.clone(), ports(names)?);
+                        let enters = (!ports.is_empty()).then_some(site);
+                        let (job, generation) = (job.id, job.generation);
+                        let copy = Copy { job, generation, asked, ports, part, target };
+                        let asked = copy.asked_at();
+                        share.copies.push(copy);
+                        Wanted { monitor, enters, asked, part, others: Others::Never }
+                    }
+                    How::Mirror(names) => {
+                        ports(names)?;
+                        let output = seen[site].ports.iter().find(|port| port.0 == target);
+                        let (server, actions) = (self.server, u8::try_from(i).unwrap_or(u8::MAX));
+                        let owner = Owner { server, job: job.id, generation: job.generation, actions };
+                        share.mirrors.push(PortMirror {
+                            owner,
+                            ports: names.clone(),
+                            output: output.map(|port| port.1.clone()).unwrap_or_default(),
+                            snaplen: if let Part::First(bytes) = part { bytes } else { 0 },
+                        });
+                        // What comes from a monitor's port is dropped there, too.
+                        share.copies.push(Copy {
+                            job: job.id,
+                            generation: job.generation,
+                            asked: Vec::new(),
+                            ports: Vec::new(),
+                            part,
+                            target,
+                        });
+                        let asked = tap.asked.clone();
+                        Wanted { monitor, enters: None, asked, part, others: Others::Tolerated }
+                    }
+                });
+            }
+        }
+        Ok(wishes)
+    }
+
+    /// The port by which a tap's copies leave; where it leads is noted, and what a tunnel's far end is to do.
+    fn target(
+        &self,
+        wishes: &mut Wishes,
+        job: &Job,
+        site: usize,
+        tap: &Tap,
+        place: Finder<'_>,
+    ) -> Result<u32, NotStarted> {
+        let monitor = || Leads::Monitor(tap.monitor.clone());
+        if let To::Port(name) = &tap.to {
+            let (_, number) = place(&Place { switch: tap.switch.clone(), port: name.clone() })?;
+            wishes.shares[site].leads.insert(number, monitor());
+            return Ok(number);
+        }
+        let way = Way { site, monitor: tap.monitor.clone(), to: tap.to.clone() };
+        let gone = || NotInstalled::Unknown(format!("the port to monitor {} is gone", tap.monitor));
+        let ends = self.ports.made.get(&way).ok_or_else(|| failed(&self.sites[site], gone()))?;
+        let near = ends.near.number;
+        let (To::Switch(_, end), Some(far)) = (&tap.to, &ends.far) else {
+            wishes.shares[site].leads.insert(near, monitor());
+            return Ok(near);
+        };
+        let (_, target) = place(end)?;
+        let link = Link((site, near), (far.site, far.number));
+        wishes.shares[site].leads.insert(near, Leads::Copies);
+        let share = &mut wishes.shares[far.site];
+        share.leads.insert(far.number, Leads::Copies);
+        share.leads.insert(target, monitor());
+        let arriving = tap.asked.first().map(|cube| Packet::of(cube).with(Field::InPort, far.number.into()));
+        share.arriving.extend(arriving);
+        share.landings.push(Landing { job: job.id, generation: job.generation, tunnel: far.number, target });
+        if !wishes.links.contains(&link) {
+            wishes.links.push(link);
+        }
+        Ok(near)
+    }
+}
+
+/// The number of a port.
+fn number(site: &Site, seen: &Observed, name: &str) -> Result<u32, NotStarted> {
+    let found = seen.ports.iter().find(|port| port.1 == name).map(|port| port.0);
+    found.ok_or_else(|| failed(site, NotInstalled::Unknown(format!("it has no port {name}"))))
+}
+
+/// A switch with what it is to have of ours, and what it has of others.
+pub fn planned(seen: &Observed, share: &Share, rules: &[Rule], server: u16) -> Observed {
+    let mut planned = seen.clone();
+    planned.rules = others(&seen.rules, server);
+    planned.rules.extend(rules.iter().cloned());
+    planned.mirrors.retain(|mirror| !mirror.name.starts_with(&ovsdb::prefix(server)));
+    planned.mirrors.extend(share.mirrors.iter().map(|mirror| crate::Mirrored {
+        name: mirror.name(),
+        entering: mirror.ports.clone(),
+        leaving: mirror.ports.clone(),
+        selects_all: false,
+        output: Some(mirror.output.clone()),
+        snaplen: mirror.snaplen.into(),
+    }));
+    planned
+}

@@ -1,0 +1,150 @@
+//! Jobs over two switches: copies through tunnels, both ends ours; all or nothing; and nothing is left.
+
+use std::net::IpAddr;
+
+use mirror::ovsdb::Tunnel;
+use mirror::{Cube, Mode, Part};
+use steer::{Backend, How, Job, Observed, Place, Tap, To};
+
+use crate::bed::{Bed, FAR_MONITOR, MONITOR, TUNNEL_HOST, TUNNEL_HOST_ADDRESS, Which};
+use crate::packets::{SERVER, SERVES, Stream, ask, copy, cut, same, serve};
+
+const LEASE: u16 = 30;
+
+/// What is asked of the server's port, copied at its switch.
+pub fn tap(mode: Mode, port: Option<u16>, monitor: &str, to: To) -> Tap {
+    let asked: Vec<Cube> = copy(mode, port, 0).asked;
+    let (how, monitor) = (How::Rules(Vec::new()), monitor.to_owned());
+    Tap { switch: Which::Near.name().to_owned(), asked, how, part: mode.part, monitor, to }
+}
+
+pub fn far_port() -> Place {
+    Place::new(Which::Far.name(), &format!("v{FAR_MONITOR}"))
+}
+
+/// What both switches have, without their counters.
+pub fn both(bed: &Bed) -> [Observed; 2] {
+    [Which::Near, Which::Far].map(|which| {
+        let mut seen = bed.switch_at(which).list().expect("it lists");
+        seen.rules.sort();
+        seen
+    })
+}
+
+/// Each kind of tunnel, to another switch's port and to a monitor's own host: what arrives is, byte for byte and each once, what the
+/// server's own capture has; a stream between others arrives whole before, during and after.
+#[test]
+fn copies_go_through_tunnels() {
+    let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else { return };
+    let _server = serve(&bed);
+    let fabric = bed.fabric(SERVER, LEASE);
+    // Ports of monitors stay as they are made for the first job: no floods go there.
+    bed.switch().keep_floods_from(MONITOR).expect("it does");
+    bed.switch_at(Which::Far).keep_floods_from(FAR_MONITOR).expect("it does");
+    let before = both(&bed);
+    let mode = Mode { part: Part::First(200), ..Mode::FLOW };
+    let host = IpAddr::from(TUNNEL_HOST_ADDRESS);
+    let cases = [
+        (To::Switch(Tunnel::Vxlan, far_port()), FAR_MONITOR, "", 0),
+        (To::Switch(Tunnel::Gre, far_port()), FAR_MONITOR, "", 0),
+        // Outer Ethernet, IPv4, and UDP with VXLAN, or GRE with a key.
+        (To::Host(Tunnel::Vxlan, host), TUNNEL_HOST, "udp dst port 4789", 14 + 20 + 8 + 8),
+        (To::Host(Tunnel::Gre, host), TUNNEL_HOST, "ip proto 47", 14 + 20 + 8),
+    ];
+    let stream = Stream::start(&bed);
+    for (i, (to, at, filter, outer)) in cases.into_iter().enumerate() {
+        let job = Job { id: 1, generation: i as u8, taps: vec![tap(mode, Some(80), "m", to.clone())] };
+        let running = fabric.start(job).unwrap_or_else(|e| panic!("{to:?}: {e}"));
+        assert!(running.proved().classes > 0);
+        let (server, monitor) = (bed.capture(SERVES, ""), bed.capture(at, filter));
+        ask(&bed, &format!("mark {i}"), &server);
+        let expected = cut(bed.capture_file(&server, "tcp port 80"), mode);
+        let inner = |frame: Vec<u8>| frame[outer..].to_vec();
+        let found: Vec<Vec<u8>> = monitor.wait(expected.len()).into_iter().map(inner).collect();
+        same(&format!("{to:?}"), &cut(found, Mode::FLOW), &expected);
+        running.stop().expect("it does");
+        assert_eq!(both(&bed), before, "{to:?}: nothing is left");
+        server.end();
+        monitor.end();
+    }
+    stream.end();
+}
+
+/// What several jobs ask for goes to all of them, and to those that are left when one stops.
+#[test]
+fn jobs_share_switches() {
+    let Some(bed) =
+        Bed::new(&["table=0,priority=0,actions=resubmit(,1)", "table=1,priority=0,actions=NORMAL"])
+    else {
+        return;
+    };
+    let _server = serve(&bed);
+    let fabric = bed.fabric(SERVER, LEASE);
+    let here = To::Port(format!("v{MONITOR}"));
+    let all = Job { id: 1, generation: 1, taps: vec![tap(Mode::FLOW, Some(80), "m", here)] };
+    let there = tap(Mode::ENDS, None, "n", To::Switch(Tunnel::Vxlan, far_port()));
+    let ends = Job { id: 2, generation: 1, taps: vec![there] };
+    let (one, two) = (fabric.start(all).expect("it does"), fabric.start(ends).expect("it does"));
+    let filters = ["tcp port 80", "tcp[tcpflags] & (tcp-syn|tcp-fin|tcp-rst) != 0"];
+    let check = |mark: &str, filters: [Option<&str>; 2]| {
+        let server = bed.capture(SERVES, "");
+        let monitors = [MONITOR, FAR_MONITOR].map(|at| bed.capture(at, ""));
+        ask(&bed, mark, &server);
+        for (filter, monitor) in filters.into_iter().zip(&monitors) {
+            let expected = filter.map_or(Vec::new(), |filter| bed.capture_file(&server, filter));
+            same(mark, &cut(monitor.wait(expected.len()), Mode::FLOW), &cut(expected, Mode::FLOW));
+        }
+        server.end();
+        monitors.into_iter().for_each(crate::bed::Capture::end);
+    };
+    check("mark both", filters.map(Some));
+    one.stop().expect("it does");
+    check("mark one", [None, Some(filters[1])]);
+    drop(two);
+    check("mark none", [None, None]);
+}
+
+/// What a later switch refuses is taken back from the earlier ones.
+#[test]
+fn all_or_nothing() {
+    let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else { return };
+    bed.rules(Which::Far, &["priority=65535,ip,actions=drop", "priority=0,actions=NORMAL"]);
+    bed.switch().keep_floods_from(MONITOR).expect("it does");
+    bed.switch_at(Which::Far).keep_floods_from(FAR_MONITOR).expect("it does");
+    let before = both(&bed);
+    let fabric = bed.fabric(SERVER, LEASE);
+    let job = |tap: Tap| Job { id: 1, generation: 1, taps: vec![tap] };
+    // The far switch's own rule is as high as the one that takes from the tunnel.
+    let tunnel = To::Switch(Tunnel::Gre, far_port());
+    let refused = fabric.start(job(tap(Mode::FLOW, Some(80), "m", tunnel))).err().expect("an overlap");
+    assert!(refused.to_string().contains("either of two rules decides"), "{refused}");
+    assert_eq!(both(&bed), before);
+    // A monitor's host that is not there.
+    let nobody = To::Host(Tunnel::Vxlan, [10, 8, 0, 99].into());
+    let refused = fabric.start(job(tap(Mode::FLOW, Some(80), "m", nobody))).err().expect("nobody");
+    assert!(refused.to_string().contains("the tunnel's other end 10.8.0.99 does not answer"), "{refused}");
+    assert_eq!(both(&bed), before);
+    // Names that the network does not have.
+    for (to, said) in [
+        (To::Port("v99".to_owned()), "switch near: it has no port v99"),
+        (
+            To::Switch(Tunnel::Gre, Place::new("south", "v1")),
+            "switch south: the network has no switch of that name",
+        ),
+    ] {
+        let refused = fabric.start(job(tap(Mode::FLOW, Some(80), "m", to))).err().expect("no such thing");
+        assert_eq!(refused.to_string(), said);
+        assert_eq!(both(&bed), before);
+    }
+    // Another server's rules for the same packets.
+    bed.rules(Which::Far, &["priority=0,actions=NORMAL"]);
+    let here = || To::Port(format!("v{MONITOR}"));
+    let other = bed.fabric(SERVER + 1, LEASE);
+    let theirs = other.start(job(tap(Mode::ENDS, Some(80), "m", here()))).expect("nobody else is there");
+    let held = both(&bed);
+    let far = To::Switch(Tunnel::Vxlan, far_port());
+    let refused = fabric.start(job(tap(Mode::FLOW, Some(80), "n", far))).err().expect("a clash");
+    assert!(refused.to_string().contains("server 8 has a rule for the same packets"), "{refused}");
+    assert_eq!(both(&bed)[0], held[0]);
+    theirs.stop().expect("it does");
+}

@@ -1,0 +1,165 @@
+//! A process that holds jobs until it is killed: this program, started once more, in a switch's or a host's network namespace. It is told
+//! what to start and stop line by line.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Write};
+use std::net::IpAddr;
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use mirror::ovsdb::Tunnel;
+use mirror::{Mode, Part};
+use steer::{How, Job, Running, To, TrafficControl};
+
+use crate::bed::{Bed, FAR_MONITOR, MONITOR, TUNNEL_HOST_ADDRESS, fabric};
+use crate::fabrics::{far_port, tap};
+use crate::packets::{SERVES, copy};
+
+/// The bed's folder, in the environment of the process that holds.
+const FOLDER: &str = "STEER_HOLDER";
+/// What its answers begin with; the test's own harness writes there, too.
+const ANSWER: &str = ">> ";
+
+/// The other side of it.
+pub struct Holder {
+    child: Child,
+    to: ChildStdin,
+    from: BufReader<ChildStdout>,
+}
+
+impl Holder {
+    /// One with this number, in a namespace that `command` enters.
+    pub fn start(bed: &Bed, within: impl Fn(&str) -> Command, server: u16, lease: u16) -> Holder {
+        let own = std::env::current_exe().expect("this program");
+        let mut command = within(own.to_str().expect("a name in UTF-8"));
+        let mut child = command
+            .args(["--exact", "holder::holds", "--nocapture"])
+            .env(FOLDER, &bed.folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let to = child.stdin.take().expect("piped");
+        let from = BufReader::new(child.stdout.take().expect("piped"));
+        let mut holder = Holder { child, to, from };
+        holder.say(&format!("{server} {lease}")).expect("it begins");
+        holder
+    }
+
+    /// Tells it a line; what it answers, or what went wrong.
+    pub fn say(&mut self, line: &str) -> Result<String, String> {
+        writeln!(self.to, "{line}").expect("it listens");
+        loop {
+            let mut said = String::new();
+            assert_ne!(self.from.read_line(&mut said).expect("it speaks"), 0, "it has ended");
+            let Some((_, answer)) = said.trim_end().split_once(ANSWER) else { continue };
+            return match answer.split_once(' ') {
+                Some(("failed", why)) => Err(why.to_owned()),
+                _ => Ok(answer.to_owned()),
+            };
+        }
+    }
+
+    /// `kill -9`.
+    pub fn kill(mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("it is ours");
+    }
+
+    /// Ends it as it should.
+    pub fn end(mut self) {
+        drop(self.to);
+        let ended = self.child.wait().expect("it is ours");
+        assert!(ended.success());
+    }
+}
+
+/// Not a test of its own: what [`Holder`] starts. Without a folder it has nothing to hold.
+#[test]
+fn holds() {
+    let Ok(folder) = std::env::var(FOLDER) else { return };
+    let mut lines = std::io::stdin().lines().map(|line| line.expect("text"));
+    let first = lines.next().expect("a first line");
+    let (server, lease) = first.split_once(' ').expect("two numbers");
+    let fabric = fabric(Path::new(&folder), server.parse().expect("one"), lease.parse().expect("one"));
+    answer("ready");
+    let mut running: HashMap<u32, Running> = HashMap::new();
+    let mut filters: Vec<TrafficControl> = Vec::new();
+    for line in lines {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words.as_slice() {
+            ["start", id, mode, way, port] => {
+                let id = id.parse().expect("a number");
+                match fabric.start(job(id, (mode, way), port.parse().expect("a number"))) {
+                    Ok(started) => {
+                        let interfaces: Vec<&str> =
+                            started.interfaces().values().map(String::as_str).collect();
+                        answer(&format!("started {}", interfaces.join(" ")));
+                        running.insert(id, started);
+                    }
+                    Err(why) => answer(&format!("failed {}", why.to_string().replace('\n', " "))),
+                }
+            }
+            ["stop", id] => {
+                let stopped = running.remove(&id.parse().expect("a number")).expect("it runs").stop();
+                match stopped {
+                    Ok(()) => answer("stopped"),
+                    Err(why) => answer(&format!("failed {}", why.to_string().replace('\n', " "))),
+                }
+            }
+            ["tc", from, to] => {
+                let asked = copy(Mode::FLOW, Some(80), 0).asked;
+                match TrafficControl::start(from, &asked, to) {
+                    Ok(started) => {
+                        answer(&format!("started {}", started.interface()));
+                        filters.push(started);
+                    }
+                    Err(why) => answer(&format!("failed {why}")),
+                }
+            }
+            ["untc"] => match filters.pop().expect("one is there").stop() {
+                Ok(()) => answer("stopped"),
+                Err(why) => answer(&format!("failed {why}")),
+            },
+            _ => panic!("{line}"),
+        }
+    }
+}
+
+fn answer(text: &str) {
+    println!("{ANSWER}{text}");
+}
+
+/// A job for a port of the server, by the names of its mode and its way.
+fn job(id: u32, (mode, way): (&str, &str), port: u16) -> Job {
+    let host = IpAddr::from(TUNNEL_HOST_ADDRESS);
+    let to = match way {
+        "port" => To::Port(format!("v{MONITOR}")),
+        "interface" => To::Interface,
+        "vxlan" => To::Switch(Tunnel::Vxlan, far_port()),
+        "gre" => To::Switch(Tunnel::Gre, far_port()),
+        "host-vxlan" => To::Host(Tunnel::Vxlan, host),
+        "host-gre" => To::Host(Tunnel::Gre, host),
+        _ => panic!("{way}"),
+    };
+    let monitor = match way {
+        "port" => format!("v{MONITOR}"),
+        "vxlan" | "gre" => format!("v{FAR_MONITOR}"),
+        _ => format!("{way} of {id}"),
+    };
+    let mode = match mode {
+        "flow" => Mode::FLOW,
+        "ends" => Mode::ENDS,
+        "pushed" => Mode::PUSHED,
+        "heads" => Mode::HEADS,
+        "headers" => Mode::HEADERS,
+        "mirror" => {
+            let all = tap(Mode::PORT, Some(port), &monitor, to);
+            let mirrored = How::Mirror(vec![format!("v{SERVES}")]);
+            let taps = vec![steer::Tap { how: mirrored, part: Part::Whole, ..all }];
+            return Job { id, generation: 1, taps };
+        }
+        _ => panic!("{mode}"),
+    };
+    Job { id, generation: 1, taps: vec![tap(mode, Some(port), &monitor, to)] }
+}
