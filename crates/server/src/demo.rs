@@ -5,8 +5,10 @@ use std::time::{Duration, Instant};
 use crate::access::{self, Access, Role, Scope};
 use crate::job::Submission;
 use crate::service::{Denied, Service};
-use crate::store::StoreError;
+use crate::store::{StoreError, now_ns};
 
+/// A page's token is good for so long.
+const DAY_NS: i64 = 86_400_000_000_000;
 /// Between two looks whether the agent has come.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -16,10 +18,22 @@ impl Service {
     /// # Errors
     /// The store's.
     pub fn renew_agent_token(&self, agent: &str) -> Result<String, StoreError> {
-        for token in self.store().tokens()?.iter().filter(|token| token.name == agent) {
+        self.renew_token(agent, Role::Agent, None)
+    }
+
+    /// A new token, an admin's for one day, by which a browser is let in; one that there was is good for nothing any more.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn renew_page_token(&self, name: &str) -> Result<String, StoreError> {
+        self.renew_token(name, Role::Admin, Some(now_ns() + DAY_NS))
+    }
+
+    fn renew_token(&self, name: &str, role: Role, expires: Option<i64>) -> Result<String, StoreError> {
+        for token in self.store().tokens()?.iter().filter(|token| token.name == name) {
             self.store().remove_token(token.id)?;
         }
-        let made = access::make(self.store(), (agent, Role::Agent, &Scope::default()), None)?;
+        let made = access::make(self.store(), (name, role, &Scope::default()), expires)?;
         Ok(made.map(|made| made.secret).unwrap_or_default())
     }
 

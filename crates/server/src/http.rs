@@ -6,10 +6,12 @@
 mod agent;
 mod alerts;
 mod app;
+mod assets;
 mod caller;
 mod connections;
 mod enrolments;
 mod failure;
+mod front;
 mod help;
 mod jobs;
 mod json;
@@ -44,10 +46,11 @@ use crate::meters::Bound;
 use crate::service::Service;
 use crate::tls::Tls;
 use app::App;
+use assets::Assets;
 use failure::Failure;
 use rate::Rates;
-use sessions::Sessions;
 
+pub use assets::PageFile;
 pub use openapi::openapi;
 pub(crate) use {params::time as read_time, stream::position as read_position};
 
@@ -78,7 +81,7 @@ impl Serving {
         let (end, ending) = watch::channel(false);
         let app = App {
             hosts: hosts(bound, names),
-            sessions: Sessions::default(),
+            assets: Assets::default(),
             rates: Rates::new(service.limits().requests_per_second),
             catalog: CatalogText::of(service.schemas.iter().map(AsRef::as_ref)),
             started: Instant::now(),
@@ -90,6 +93,11 @@ impl Serving {
             service,
         };
         Ok(Serving { listener, app, anew: watch::channel(0).1, end })
+    }
+
+    /// The page's files, for whoever opens our address with a browser.
+    pub fn show(&mut self, files: Vec<PageFile>) {
+        self.app.assets = Assets::of(files);
     }
 
     /// Whoever connects has to speak TLS. What is returned asks for certificates to be read anew when it is changed.
@@ -199,7 +207,11 @@ fn hosts(bound: SocketAddr, names: &[String]) -> Vec<String> {
 
 fn router(app: Arc<App>) -> Router {
     let timed = Router::new()
-        .route("/", get(page::status))
+        .route("/", get(front::home))
+        .route("/favicon.svg", get(front::icon))
+        .route("/LICENSES.txt", get(front::licences))
+        .route("/assets/{name}", get(front::file))
+        .route("/status", get(page::status))
         .route("/login", post(page::login))
         .route("/logout", post(page::logout))
         .route("/style.css", get(page::style))
@@ -221,7 +233,7 @@ fn router(app: Arc<App>) -> Router {
         .route("/api/v1/agents", get(jobs::agents))
         .route("/api/v1/tokens", get(tokens::list).post(tokens::create))
         .route("/api/v1/tokens/{id}", delete(tokens::revoke))
-        .route("/api/v1/login", post(tokens::login).delete(tokens::logout))
+        .route("/api/v1/login", get(tokens::whoami).post(tokens::login).delete(tokens::logout))
         .route("/api/v1/audit", get(tokens::audit))
         .route("/api/v1/enrolments", get(enrolments::list).post(enrolments::invite))
         .route("/api/v1/enrolments/{agent}", delete(enrolments::revoke))

@@ -49,7 +49,7 @@ pub use door::Door;
 pub use fleet::{Agent, AgentHealth, Fleet, FleetHealth, JobHealth, NoFleet, Order, Refused, Stop};
 pub use gateway::{Gateway, GatewaySettings};
 pub use history::Kept;
-pub use http::{Serving, openapi};
+pub use http::{PageFile, Serving, openapi};
 pub use hub::{Account, AgentAccount, Coverage, Delivery, Hub, ResultTable, TapAccount, WindowState};
 pub use job::{
     BusKind, Capture, End, Job, JobId, JobKind, JobOutlet, Keep, Merger, Outcome, OutletLosses, OutletState,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::http::Serving;
+use crate::http::{PageFile, Serving};
 use crate::service::Service;
 use crate::tls::Tls;
 
@@ -19,6 +19,8 @@ pub struct Listen<'a> {
     pub names: &'a [String],
     /// With TLS, or without.
     pub tls: Option<Tls>,
+    /// The page's files; none: there is the page without a script only.
+    pub page: Vec<PageFile>,
     /// Whether also elsewhere.
     pub beside: Beside,
 }
@@ -53,6 +55,7 @@ pub fn serve(service: Arc<Service>, listen: Listen<'_>, ready: impl FnOnce(Bound
         let mut terminate = signal(SignalKind::terminate())?;
         let mut hangup = signal(SignalKind::hangup())?;
         let mut serving = Serving::bind(service.clone(), listen.address, listen.names).await?;
+        serving.show(listen.page);
         let beside = match listen.beside {
             Beside::Nothing => None,
             Beside::Loopback => Some(Serving::bind(service, (Ipv4Addr::LOCALHOST, 0).into(), &[]).await?),

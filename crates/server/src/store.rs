@@ -9,6 +9,7 @@ mod frames;
 mod jobs;
 mod results;
 mod segments;
+mod sessions;
 mod tokens;
 
 use std::path::Path;
@@ -28,7 +29,7 @@ pub use segments::{Extent, Oldest, Piece, Segment};
 pub use tokens::StoredToken;
 
 /// Each entry brings a store one form further; what is here never changes, it is only added to.
-const FORMS: [&str; 10] = [
+const FORMS: [&str; 11] = [
     include_str!("store/form-1.sql"),
     include_str!("store/form-2.sql"),
     include_str!("store/form-3.sql"),
@@ -39,6 +40,7 @@ const FORMS: [&str; 10] = [
     include_str!("store/form-8.sql"),
     include_str!("store/form-9.sql"),
     include_str!("store/form-10.sql"),
+    include_str!("store/form-11.sql"),
 ];
 
 /// The store; one writer at a time.

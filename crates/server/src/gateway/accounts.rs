@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use control::Presence;
-use link::{Observed, ObservedState};
+use link::{Ahead, Observed, ObservedState};
 
 use super::lanes::{End, Known};
 use super::thread::{Core, job_id};
@@ -66,7 +66,7 @@ impl Core {
     /// How a job does on an agent.
     fn state_on(&self, work: &Work, agent: &str) -> &'static str {
         let observed = self.control.observed(agent).find(|of_job| of_job.job == work.id.0.unsigned_abs());
-        let is_here = |(name, presence, _): &(&str, Presence, Option<i64>)| {
+        let is_here = |(name, presence, _): &(&str, Presence, Option<Ahead>)| {
             *name == agent && matches!(presence, Presence::Here { .. })
         };
         let mut lanes = work.lanes.known.iter().filter(|(key, _)| key.agent == agent).map(|(_, lane)| lane);

@@ -6,11 +6,12 @@ use std::time::Instant;
 
 use collect::Report;
 use control::{Presence, ServerEvent, Why};
+use link::Ahead;
 use stream::Loss;
 use wire::Timestamp;
 
 use super::commit::{Marks, release};
-use super::lanes::{End, mark};
+use super::lanes::{End, Facts, mark};
 use super::pending::Entry;
 use super::thread::Core;
 use super::tuples::When;
@@ -72,7 +73,7 @@ impl Core {
             self.hub.meters.during(Stage::Merge, || work.count_joined(report));
         }
         self.count(entries, |work, entry, mut mark| {
-            mark.1.ahead_ns = ahead_of(&ahead, &entry.key.agent);
+            note(&mut mark.1, &ahead, &entry.key.agent);
             work.take(&entry.key, entry.report, mark);
         });
         self.publish(job);
@@ -116,9 +117,9 @@ impl Core {
         let committed = self.works.get(&job).into_iter().flat_map(|work| &work.lanes.known);
         let committed = committed
             .filter(|(_, known)| known.seq > 0)
-            .map(|(key, known)| (key.agent.clone(), known.facts.ahead_ns));
+            .map(|(key, known)| (key.agent.clone(), ahead_by(&known.facts)));
         let measured = self.control.agents();
-        let measured = measured.filter_map(|(agent, _, offset_ns)| Some((agent.to_owned(), offset_ns?)));
+        let measured = measured.filter_map(|(agent, _, ahead)| Some((agent.to_owned(), ahead?)));
         committed.chain(measured).collect()
     }
 
@@ -130,10 +131,21 @@ impl Core {
     }
 }
 
-type Clocks = BTreeMap<String, i64>;
+type Clocks = BTreeMap<String, Ahead>;
 
-fn ahead_of(clocks: &Clocks, agent: &str) -> i64 {
-    clocks.get(agent).copied().unwrap_or(0)
+/// By how much a clock is ahead at least.
+fn least(clocks: &Clocks, agent: &str) -> i64 {
+    clocks.get(agent).map_or(0, |ahead| ahead.ns.saturating_sub(ahead.uncertain_ns))
+}
+
+/// With a lane stands what was known of its clock.
+fn note(facts: &mut Facts, clocks: &Clocks, agent: &str) {
+    let Ahead { ns, uncertain_ns } = clocks.get(agent).copied().unwrap_or_default();
+    (facts.ahead_ns, facts.uncertain_ns) = (ns, uncertain_ns);
+}
+
+fn ahead_by(facts: &Facts) -> Ahead {
+    Ahead { ns: facts.ahead_ns, uncertain_ns: facts.uncertain_ns }
 }
 
 /// Joins what has come; `None`: nothing has come, and nothing has changed.
@@ -145,10 +157,10 @@ fn together(
 ) -> Result<Option<Together>, StoreError> {
     let Work { id: job, joining: Some(joining), results, lanes, .. } = work else { return Ok(None) };
     joining.recover(store)?;
-    let taken = entries.iter().filter_map(|entry| joining.take(entry, ahead_of(clocks, &entry.key.agent)));
+    let taken = entries.iter().filter_map(|entry| joining.take(entry, least(clocks, &entry.key.agent)));
     let mut frames: Vec<NewFrame> = taken.collect();
     let open = lanes.known.iter().filter(|(_, known)| known.facts.end == End::Open);
-    let given = joining.give(open.map(|(key, _)| ahead_of(clocks, &key.agent)));
+    let given = joining.give(open.map(|(key, _)| least(clocks, &key.agent)));
     if entries.is_empty() && given.is_none() {
         return Ok(None);
     }
@@ -170,7 +182,7 @@ fn together(
             NewFrame { job: *job, lane: None, over_ns, payload: payload.into() }
         }));
     }
-    marks.iter_mut().for_each(|((_, key), (_, facts))| facts.ahead_ns = ahead_of(clocks, &key.agent));
+    marks.iter_mut().for_each(|((_, key), (_, facts))| note(facts, clocks, &key.agent));
     let mut marks: Vec<_> = marks.iter().map(|((job, key), of)| mark(*job, key, of)).collect();
     marks.push(joining.mark(watermark));
     let joined = Joined { frames, marks, over_ns: joining.over_ns() };

@@ -314,10 +314,9 @@ impl Core {
         let lateness = |pipeline: &plan::Pipeline| pipeline.window.map(|window| window.lateness_ns);
         let lateness = work.plan.dataflow.pipelines.iter().filter_map(lateness).min().unwrap_or(0);
         let allowed = (lateness / 2).max(100_000_000).unsigned_abs();
-        for (agent, _, offset_ns) in
-            self.control.agents().filter(|(agent, ..)| known.agents.contains_key(*agent))
+        for (agent, _, ahead) in self.control.agents().filter(|(agent, ..)| known.agents.contains_key(*agent))
         {
-            let off = offset_ns.filter(|ns| ns.unsigned_abs() > allowed);
+            let off = ahead.map(|ahead| ahead.ns).filter(|ns| ns.unsigned_abs() > allowed);
             said.extend(off.map(|ns| words::clock(agent, ns)));
         }
         said.sort();

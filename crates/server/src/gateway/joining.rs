@@ -3,7 +3,8 @@
 //!
 //! Records of agents stay in the store until no later request can belong to one of theirs; with each commit stands there how far joined
 //! requests have been given. So whoever begins again is told the same records once more, and gives what had not been given.
-//! Clocks decide only how long a request is waited for: each record is taken by the offset of its agent's clock as it was known then.
+//! Clocks decide only how long a request is waited for: each record is taken by the offset of its agent's clock as it was known then, at the
+//! latest time that may be, and a lane has come as far as is certain. So what is uncertain of clocks adds to the patience.
 
 use std::sync::Arc;
 
@@ -149,7 +150,7 @@ impl Joining {
         report.part.rows.iter().for_each(|rows| self.join.take(rows, ahead_ns, taken));
     }
 
-    /// Takes what a record says; it is to be kept so, if it says anything. Until [`Joining::committed`] nobody may rely on that.
+    /// Takes what a record says, by a clock that is ahead by so much at least; it is to be kept so, if it says anything. Until [`Joining::committed`] nobody may rely on that.
     pub fn take(&mut self, entry: &Entry, ahead_ns: i64) -> Option<NewFrame> {
         let (Record::Data(data), Some(report)) = (&entry.record, &entry.report) else { return None };
         let ends = |rows: &Batch| rows.i64(common::TS_END).values().iter().copied().max();
@@ -235,10 +236,11 @@ impl Joining {
         self.join.over_ns()
     }
 
-    /// A lane is so far.
+    /// A lane is so far, and may be farther by what is uncertain of its clock.
     pub fn come_to(&mut self, lane: LaneId, state: State, facts: &Facts) {
+        let most_ns = facts.ahead_ns.saturating_add(facts.uncertain_ns);
         self.lanes.set(lane, state);
-        self.lanes.come_to(lane, Timestamp(facts.watermark_ns.saturating_sub(facts.ahead_ns)));
+        self.lanes.come_to(lane, Timestamp(facts.watermark_ns.saturating_sub(most_ns)));
     }
 
     /// How many requests were found where.

@@ -79,6 +79,9 @@ pub struct Facts {
     /// How far its clock was ahead of the server's by its last report, of a job over both taps of flows.
     #[serde(default)]
     pub ahead_ns: i64,
+    /// It may be as much more, or less.
+    #[serde(default)]
+    pub uncertain_ns: i64,
 }
 
 impl Facts {

@@ -237,7 +237,7 @@ impl Core {
                     self.hear_health(session, std::mem::take(&mut renew.health));
                     self.decide(Happens::Renew { session, renew });
                 }
-                ServerEvent::Offset(offset_ns) => self.decide(Happens::Offset { session, offset_ns }),
+                ServerEvent::Offset(ahead) => self.decide(Happens::Offset { session, ahead }),
                 ServerEvent::Record(record) => self.take_record(session, record),
                 ServerEvent::Closed(_) => return self.close(session),
             }
@@ -319,11 +319,11 @@ impl Core {
 
     pub fn told_agents(&self) -> Vec<Agent> {
         let known: BTreeMap<&str, _> =
-            self.control.agents().map(|(name, presence, offset)| (name, (presence, offset))).collect();
+            self.control.agents().map(|(name, presence, ahead)| (name, (presence, ahead))).collect();
         self.agents.told(|agent| {
-            let Some((presence, offset_ns)) = known.get(agent.name.as_str()) else { return };
+            let Some((presence, ahead)) = known.get(agent.name.as_str()) else { return };
             agent.connected = matches!(presence, control::Presence::Here { .. });
-            agent.clock_offset_ns = *offset_ns;
+            agent.clock_offset_ns = ahead.map(|ahead| ahead.ns);
             if agent.connected {
                 agent.packets_per_second = self.control.packets_per_second(&agent.name);
                 agent.last_seen_ns = Some(now_ns());

@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use tokio::sync::{Semaphore, watch};
 
+use super::assets::Assets;
 use super::failure::Failure;
 use super::rate::Rates;
-use super::sessions::Sessions;
 use crate::catalog::CatalogText;
 use crate::service::{Denied, Service};
 use crate::tls::Tls;
@@ -28,8 +28,8 @@ pub struct App {
     pub service: Arc<Service>,
     /// Names under which we may be asked, in lower case.
     pub hosts: Vec<String>,
-    /// Browsers that have logged in.
-    pub sessions: Sessions,
+    /// The page's files.
+    pub assets: Assets,
     /// How often they may ask.
     pub rates: Rates,
     /// What queries may be made of.

@@ -10,7 +10,7 @@ use axum::http::request::Parts;
 use super::app::{App, Peer};
 use super::failure::Failure;
 use super::params::header_text;
-use super::sessions::{COOKIE, Hash};
+use super::sessions::{self, COOKIE, Hash};
 use crate::access::{self, Access, Role};
 
 /// The session that a request names.
@@ -74,7 +74,10 @@ pub async fn find(app: &Arc<App>, parts: &Parts) -> Result<Option<Access>, Failu
         Some((false, _)) => return Err(Failure::unauthorized("Authorization: Bearer TOKEN is wanted")),
         None => match session_of(&parts.headers) {
             None => return Ok(None),
-            Some(name) => app.sessions.token(name),
+            Some(name) => {
+                let name = name.to_owned();
+                app.run(move |service| Ok(sessions::token(service.store(), &name)?)).await?
+            }
         },
     };
     let Some(hash) = hash else { return Err(Failure::unauthorized("the session is over: log in again")) };

@@ -39,6 +39,11 @@ impl Failure {
         Failure::new(StatusCode::NOT_FOUND, "not_found", message)
     }
 
+    /// Whether whoever asked is not known, or no longer.
+    pub fn is_unauthorized(&self) -> bool {
+        self.status == StatusCode::UNAUTHORIZED.as_u16()
+    }
+
     pub fn method() -> Failure {
         Failure::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this address takes other methods")
     }

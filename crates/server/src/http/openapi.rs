@@ -18,7 +18,7 @@ use super::{alerts, enrolments, help, jobs, metrics, past, rows, stream, tokens}
         help::health, help::counters, metrics::own, metrics::of_jobs, help::catalog, help::check, help::explain,
         jobs::create, jobs::list, jobs::show, jobs::stop, jobs::renew, jobs::accounts, rows::results, rows::rows,
         past::query, jobs::agents, stream::stream, tokens::create, tokens::list, tokens::revoke,
-        tokens::login, tokens::logout, tokens::audit,
+        tokens::whoami, tokens::login, tokens::logout, tokens::audit,
         alerts::list, alerts::rules, alerts::create_rule, alerts::show_rule, alerts::replace_rule, alerts::remove_rule,
         alerts::silences, alerts::create_silence, alerts::replace_silence, alerts::end_silence, alerts::receivers,
         alerts::test_receiver,

@@ -1,5 +1,5 @@
-//! A page for people who open the server's address: how it is, its jobs, its agents. No script; whatever comes from queries
-//! or the network is text.
+//! The page without a script, at `/status` and, where this program was made without its page, at `/`: how the server is, its jobs, its
+//! agents. Whatever comes from queries or the network is text.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use axum::response::{Html, IntoResponse, Redirect, Response};
 use serde::Deserialize;
 
 use super::app::{App, Peer};
-use super::caller::{self, session_of};
+use super::caller;
 use super::failure::Failure;
 use super::help::{Counters, counted};
 use super::tokens;
@@ -72,7 +72,7 @@ pub async fn login(State(app): State<Arc<App>>, request: Request) -> Response {
     };
     match begun {
         Ok((_, cookie)) => {
-            let mut response = Redirect::to("/").into_response();
+            let mut response = Redirect::to("/status").into_response();
             response.headers_mut().insert(header::SET_COOKIE, cookie);
             response
         }
@@ -84,8 +84,10 @@ pub async fn login(State(app): State<Arc<App>>, request: Request) -> Response {
 
 /// Logs out.
 pub async fn logout(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
-    session_of(&headers).into_iter().for_each(|name| app.sessions.end(name));
-    ([(header::SET_COOKIE, tokens::FORGET)], Redirect::to("/")).into_response()
+    match tokens::end(&app, &headers).await {
+        Ok(()) => ([(header::SET_COOKIE, tokens::FORGET)], Redirect::to("/status")).into_response(),
+        Err(failure) => failure.into_response(),
+    }
 }
 
 async fn show(app: &Arc<App>, who: Access) -> Result<String, Failure> {

@@ -15,7 +15,7 @@ use super::caller::{self, Caller, session_of};
 use super::failure::Failure;
 use super::json::Json;
 use super::params::{Body, Params};
-use super::sessions::{COOKIE, SESSION_TIME};
+use super::sessions::{self, COOKIE, SESSION_TIME};
 use crate::access::{self, Access, NewToken, Role, Scope, Token};
 use crate::service::{Denied, Service};
 use crate::store::{Audited, now_ns};
@@ -57,6 +57,17 @@ pub struct LoginAnswer {
     pub name: String,
     /// What it allows.
     pub role: Role,
+}
+
+/// Who asks.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct WhoAnswer {
+    /// The token's name; nothing: whoever asks has shown no token, or has no session any more.
+    pub name: Option<String>,
+    /// What it allows.
+    pub role: Option<Role>,
+    /// The program's version.
+    pub version: String,
 }
 
 /// Which entries of the log.
@@ -157,6 +168,22 @@ pub async fn revoke(
     revoked.map(|_| StatusCode::NO_CONTENT).ok_or_else(unknown)
 }
 
+/// Say who asks, also to those who have not logged in.
+#[utoipa::path(
+    get, path = "/api/v1/login", tag = "access", security(()),
+    responses((status = 200, description = "Whose token it is", body = WhoAnswer), (status = "4XX", description = "Why not", body = Failure))
+)]
+pub async fn whoami(State(app): State<Arc<App>>, request: Request) -> Result<Json<WhoAnswer>, Failure> {
+    let (parts, _) = request.into_parts();
+    let found = match caller::find(&app, &parts).await {
+        Ok(found) => found,
+        Err(failure) if failure.is_unauthorized() => None,
+        Err(failure) => return Err(failure),
+    };
+    let (name, role) = found.map(|who| (who.name, who.role)).unzip();
+    Ok(Json(WhoAnswer { name, role, version: env!("CARGO_PKG_VERSION").into() }))
+}
+
 /// Exchange a token for a session, which a browser names in a cookie.
 #[utoipa::path(
     post, path = "/api/v1/login", tag = "access", request_body = LoginRequest, security(()),
@@ -191,7 +218,7 @@ pub(super) async fn begin(
         .await
         .or_else(|failure| if found.is_err() { Ok(()) } else { Err(failure) })?;
     let access = found?;
-    let name = app.sessions.begin(hash);
+    let name = app.run(move |service| Ok(sessions::begin(service.store(), hash)?)).await?;
     let secure = if app.tls.is_some() { "; Secure" } else { "" };
     let cookie = format!(
         "{COOKIE}={name}; HttpOnly; SameSite=Strict; Path=/; Max-Age={}{secure}",
@@ -205,10 +232,16 @@ pub(super) async fn begin(
 pub(super) const FORGET: &str = "netalytics=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0";
 
 /// End the session that the cookie names.
-#[utoipa::path(delete, path = "/api/v1/login", tag = "access", security(()), responses((status = 204, description = "It is over")))]
-pub async fn logout(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
-    session_of(&headers).into_iter().for_each(|name| app.sessions.end(name));
-    (StatusCode::NO_CONTENT, [(header::SET_COOKIE, FORGET)]).into_response()
+#[utoipa::path(delete, path = "/api/v1/login", tag = "access", security(()), responses((status = 204, description = "It is over"), (status = "5XX", description = "Why not", body = Failure)))]
+pub async fn logout(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, Failure> {
+    end(&app, &headers).await?;
+    Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, FORGET)]).into_response())
+}
+
+/// Ends the session that a request names, if it names one.
+pub(super) async fn end(app: &Arc<App>, headers: &HeaderMap) -> Result<(), Failure> {
+    let Some(name) = session_of(headers).map(str::to_owned) else { return Ok(()) };
+    app.run(move |service| Ok(sessions::end(service.store(), &name)?)).await
 }
 
 /// Read the log of who did what.

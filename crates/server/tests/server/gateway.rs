@@ -77,6 +77,7 @@ fn ways(center: &Center, n: usize, token: &str, said: Arc<Vec<Said>>, up_to: &Ar
         up_to: up_to.clone(),
         server: center.address.clone(),
         ahead_ns: 0,
+        way: Duration::ZERO,
         host: None,
     }
 }

@@ -33,6 +33,8 @@ pub struct Ways {
     pub server: Arc<Mutex<SocketAddr>>,
     /// Its clock.
     pub ahead_ns: i64,
+    /// What is sent to it takes so long; what it sends, no time.
+    pub way: Duration,
     /// Where it is a host of its own: what passes there. Its reports are then what a monitor with its order finds in that.
     pub host: Option<Host>,
 }
@@ -185,7 +187,10 @@ impl Life {
             }
             match stream.read(&mut buffer) {
                 Ok(0) => return None,
-                Ok(n) => session.handle_bytes(self.now(), &buffer[..n], &mut self.spool).ok()?,
+                Ok(n) => {
+                    std::thread::sleep(self.ways.way);
+                    session.handle_bytes(self.now(), &buffer[..n], &mut self.spool).ok()?;
+                }
                 Err(error) if is_patience(&error) => {}
                 Err(_) => return None,
             }

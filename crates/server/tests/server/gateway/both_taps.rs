@@ -19,11 +19,13 @@ struct Hosts {
     folder: tempfile::TempDir,
     /// Of whose clock it is ahead by how much.
     ahead_us: i64,
+    /// And how long what is sent to it takes.
+    way: Duration,
 }
 
 impl Hosts {
     fn new(ahead_us: i64) -> Hosts {
-        let hosts = Hosts { folder: tempfile::tempdir().expect("a folder"), ahead_us };
+        let hosts = Hosts { folder: tempfile::tempdir().expect("a folder"), ahead_us, way: Duration::ZERO };
         let way = testkit::Way { server: [10, 20, 0, 10], to_us: 12_000, back_us: 8_000, ahead_us };
         let whole = std::fs::read(shop("in.pcap")).expect("the capture is there");
         let clients = testkit::at_the_clients(&whole, way, |_| {});
@@ -46,7 +48,8 @@ impl Hosts {
             let host = Some(Host { addresses, capture, step_ns: STEP_NS });
             let ahead_ns = if n == 0 { self.ahead_us * 1000 } else { 0 };
             let ways = ways(center, n, &tokens[n], nothing.clone(), &up_to[n]);
-            FakeAgent::start(Ways { host, ahead_ns, ..ways })
+            let way = if n == 0 { self.way } else { Duration::ZERO };
+            FakeAgent::start(Ways { host, ahead_ns, way, ..ways })
         };
         let agents = hosts.into_iter().enumerate().map(start).collect();
         center.agents(2);
@@ -106,6 +109,25 @@ fn rows_of_both_taps_are_those_of_two_captures() {
         }
         drop(crew);
     }
+}
+
+/// Half of a round trip is taken for each way, and one took it all: the clock seems to be ahead by 200 ms, twice the patience.
+#[test]
+fn what_is_uncertain_of_clocks_is_waited_for() {
+    let hosts = Hosts { way: Duration::from_millis(400), ..Hosts::new(0) };
+    let center = Center::start(settings());
+    let crew = hosts.start(&center, 1);
+    let job = center.job(ROWS, "one_off");
+    crew.say_one(0, ALL);
+    // The server's tap is behind all the time: at every moment it lacks the same part of what the other tells.
+    for reports in (2..=20).map(|n| 3 * n) {
+        crew.say_one(1, reports);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    crew.say(ALL);
+    center.ended(&job);
+    assert_eq!(sorted(&center.rows(&job, 0)), sorted(&hosts.truth(ROWS)));
+    assert_eq!(counts(&center, &job)[1..], [0, 0, 0]);
 }
 
 #[test]

@@ -1,0 +1,38 @@
+//! What a browser gets that opens our address: the page's files, or the page without a script where there are none.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, Request, State};
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
+
+use super::app::App;
+use super::failure::Failure;
+use super::page;
+
+/// The page, or the one without a script where this program was made without.
+pub async fn home(State(app): State<Arc<App>>, request: Request) -> Response {
+    match app.assets.answer("index.html", request.headers()) {
+        Some(page) => page,
+        None => page::status(State(app), request).await,
+    }
+}
+
+/// The page's sign, which browsers ask for by themselves.
+pub async fn icon(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
+    app.assets.answer("favicon.svg", &headers).unwrap_or_else(nothing)
+}
+
+/// The licences of what is in the page.
+pub async fn licences(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
+    app.assets.answer("LICENSES.txt", &headers).unwrap_or_else(nothing)
+}
+
+/// A file of the page.
+pub async fn file(State(app): State<Arc<App>>, Path(name): Path<String>, headers: HeaderMap) -> Response {
+    app.assets.answer(&format!("assets/{name}"), &headers).unwrap_or_else(nothing)
+}
+
+fn nothing() -> Response {
+    Failure::not_found("there is nothing at this address").into_response()
+}

@@ -1,0 +1,91 @@
+// Bundles the page into dist/: index.html, favicon.svg and assets/ with a hash of what is in them in their names, each with a copy that
+// gzip has made small. Ends with an error where the page has become too large.
+import { build } from "esbuild";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
+
+const root = dirname(fileURLToPath(import.meta.url));
+const dist = join(root, "dist");
+const assets = join(dist, "assets");
+/** Bytes after gzip: in all, and of what is loaded before the editor and the charts. */
+const LIMIT_ALL = 220_000;
+const LIMIT_FIRST = 60_000;
+
+if (existsSync(assets)) rmSync(assets, { recursive: true });
+mkdirSync(assets, { recursive: true });
+const result = await build({
+  absWorkingDir: root,
+  entryPoints: ["src/main.tsx", "src/style.css"],
+  outdir: assets,
+  entryNames: "[name]-[hash]",
+  chunkNames: "[name]-[hash]",
+  bundle: true,
+  splitting: true,
+  format: "esm",
+  target: "es2022",
+  minify: true,
+  jsx: "automatic",
+  jsxImportSource: "preact",
+  legalComments: "none",
+  metafile: true,
+  logLevel: "warning",
+});
+
+const outputs = Object.entries(result.metafile.outputs);
+const made = (entry) => basename(outputs.find(([, output]) => output.entryPoint === entry)[0]);
+const page = readFileSync(join(root, "src/index.html"), "utf8")
+  .replace("MAIN.js", made("src/main.tsx"))
+  .replace("STYLE.css", made("src/style.css"));
+writeFileSync(join(dist, "index.html"), page);
+writeFileSync(join(dist, "favicon.svg"), readFileSync(join(root, "src/favicon.svg")));
+writeFileSync(join(dist, "LICENSES.txt"), licences());
+
+let all = 0;
+let first = 0;
+for (const folder of [dist, assets]) {
+  for (const name of readdirSync(folder)) {
+    if (name.startsWith(".") || name.endsWith(".gz") || name === "assets") continue;
+    const whole = readFileSync(join(folder, name));
+    const small = gzipSync(whole, { level: 9 });
+    writeFileSync(join(folder, `${name}.gz`), small);
+    if (name.endsWith(".txt")) continue;
+    all += small.length;
+    if (!later().has(name)) first += small.length;
+  }
+}
+console.log(`page: ${all} bytes in all, ${first} of them first`);
+if (all > LIMIT_ALL || first > LIMIT_FIRST) {
+  console.error(`page: too large; at most ${LIMIT_ALL} in all and ${LIMIT_FIRST} first`);
+  process.exit(1);
+}
+
+/** Files that are loaded when they are wanted: what the entry does not import at once. */
+function later() {
+  const main = outputs.find(([, output]) => output.entryPoint === "src/main.tsx")[0];
+  const at_once = new Set();
+  const visit = (name) => {
+    if (at_once.has(name)) return;
+    at_once.add(name);
+    for (const { path, kind } of result.metafile.outputs[name].imports) if (kind === "import-statement") visit(path);
+  };
+  visit(main);
+  return new Set(outputs.map(([name]) => name).filter((name) => name.endsWith(".js") && !at_once.has(name)).map((name) => basename(name)));
+}
+
+/** The licences of all that is in the page, as they ask for. */
+function licences() {
+  const names = new Set();
+  for (const input of Object.keys(result.metafile.inputs)) {
+    const found = /node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(input);
+    if (found) names.add(found[1]);
+  }
+  const texts = [...names].sort().map((name) => {
+    const folder = join(root, "node_modules", name);
+    const file = readdirSync(folder).find((file) => /^licen[cs]e/i.test(file));
+    const { version, license } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+    return `${name} ${version} (${license})\n\n${file ? readFileSync(join(folder, file), "utf8").trim() : ""}\n`;
+  });
+  return texts.join("\n----\n\n");
+}

@@ -1,0 +1,123 @@
+// Who may do what: tokens, what was done, and what the API can do.
+import { useSignal } from "@preact/signals";
+import { ask, may, me } from "./api";
+import { ago, time } from "./format";
+import { Copy, Notice, Text, said, useAsked } from "./parts";
+
+interface Token {
+  id: number;
+  name: string;
+  role: string;
+  networks: string[];
+  created_ns: string;
+  expires_ns: string | null;
+}
+
+interface Entry {
+  id: number;
+  at_ns: string;
+  who: string;
+  act: string;
+  object: string;
+  outcome: string;
+}
+
+type Api = { paths: Record<string, Record<string, { summary?: string; description?: string; tags?: string[] }>> };
+
+const ROLES: [string, string][] = [
+  ["view", "looks at answers and agents"],
+  ["run", "asks, too, and stops what is its own"],
+  ["raw", "sees tuples and texts that are not folded, too"],
+  ["admin", "everything: tokens, the log, what is others'"],
+  ["agent", "connects the agent of this name, and nothing else"],
+];
+
+export function Access() {
+  const isAdmin = may("admin");
+  const { answer, error, again } = useAsked(async (signal) => {
+    const [tokens, audit] = isAdmin
+      ? await Promise.all([ask<{ tokens: Token[] }>("GET", "/api/v1/tokens", undefined, { signal }), ask<{ entries: Entry[] }>("GET", "/api/v1/audit?limit=50", undefined, { signal })])
+      : [{ tokens: [] }, { entries: [] }];
+    return { ...tokens, ...audit };
+  }, [isAdmin], 5000);
+  const { answer: api } = useAsked((signal) => ask<Api>("GET", "/api/v1/openapi.json", undefined, { signal }), []);
+  const secret = useSignal<{ name: string; secret: string } | null>(null);
+  const failed = useSignal("");
+  const calls = Object.entries(api?.paths ?? {}).flatMap(([path, methods]) => Object.entries(methods).map(([method, what]) => ({ path, method: method.toUpperCase(), what: what.summary || what.description || "", tag: what.tags?.[0] ?? "" })));
+  const tags = [...new Set(calls.map((call) => call.tag))];
+  return (
+    <div class="page">
+      <header class="head"><h1>Access</h1><p class="muted">You are <strong><Text of={me.value?.name ?? ""} /></strong>, with the role {me.value?.role}.</p></header>
+      {error !== undefined && <Notice kind="bad">{said(error)}</Notice>}
+      {failed.value !== "" && <Notice kind="bad">{failed.value}</Notice>}
+      {!isAdmin && <Notice>Tokens and the log are shown to the role admin.</Notice>}
+      {secret.value && (
+        <Notice kind="warn">
+          The token of <Text of={secret.value.name} /> is shown now and never again: <code class="secret">{secret.value.secret}</code> <Copy text={() => secret.value?.secret ?? ""}>Copy</Copy>{" "}
+          <button type="button" onClick={() => (secret.value = null)}>I have it</button>
+        </Notice>
+      )}
+      {isAdmin && (
+        <section>
+          <h2>Tokens</h2>
+          <div class="scroll" tabIndex={0} role="region" aria-label="Tokens">
+            <table class="plain wide">
+              <thead><tr><th scope="col">name</th><th scope="col">role</th><th scope="col">networks</th><th scope="col">made</th><th scope="col">ends</th><th scope="col"><span class="hidden">act</span></th></tr></thead>
+              <tbody>
+                {answer?.tokens.map((token) => (
+                  <tr key={token.id}>
+                    <th scope="row"><Text of={token.name} /></th>
+                    <td>{token.role}</td>
+                    <td>{token.networks.length === 0 ? <span class="muted">all</span> : token.networks.join(", ")}</td>
+                    <td class="muted">{ago(token.created_ns)}</td>
+                    <td>{token.expires_ns ? `${time(token.expires_ns).slice(0, 16)} UTC` : <span class="muted">never</span>}</td>
+                    <td>{token.name !== me.value?.name && <button type="button" aria-label={`Revoke ${token.name}`} onClick={() => confirm(`Revoke the token ${token.name}? Its sessions and streams end at once.`) && void ask("DELETE", `/api/v1/tokens/${token.id}`).then(again, (why) => (failed.value = said(why)))}>Revoke</button>}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+          <form
+            class="line-form"
+            onSubmit={(event) => {
+              event.preventDefault();
+              const at = event.currentTarget;
+              const form = new FormData(at);
+              const days = Number(form.get("days"));
+              const body = { name: String(form.get("name")).trim(), role: form.get("role"), networks: String(form.get("networks") ?? "").split(/[\s,]+/).filter(Boolean), expires_in_seconds: days > 0 ? Math.round(days * 86_400) : null };
+              failed.value = "";
+              ask<{ name: string; secret: string }>("POST", "/api/v1/tokens", body).then((made) => { secret.value = made; at.reset(); again(); }, (why) => (failed.value = said(why)));
+            }}
+          >
+            <label>Name <input name="name" required pattern="[A-Za-z0-9_.\-]{1,64}" title="letters, digits, - _ ." /></label>
+            <label>Role <select name="role">{ROLES.map(([role, what]) => <option value={role}>{role}: {what}</option>)}</select></label>
+            <label>Networks <input name="networks" placeholder="all; or 10.1.0.0/16" /></label>
+            <label>Days <input name="days" type="number" min="0" step="any" placeholder="for good" /></label>
+            <button class="primary">Make a token</button>
+          </form>
+        </section>
+      )}
+      {isAdmin && answer && (
+        <section>
+          <h2>What was done</h2>
+          <div class="scroll" tabIndex={0} role="region" aria-label="Log">
+            <table class="plain wide">
+              <thead><tr><th scope="col">when (UTC)</th><th scope="col">who</th><th scope="col">what</th><th scope="col">of</th><th scope="col">came to</th></tr></thead>
+              <tbody>{answer.entries.map((entry) => <tr key={entry.id}><td class="muted nowrap">{time(entry.at_ns).slice(0, 19)}</td><td><Text of={entry.who} /></td><td><code>{entry.act}</code></td><td><Text of={entry.object} /></td><td><Text of={entry.outcome} /></td></tr>)}</tbody>
+            </table>
+          </div>
+        </section>
+      )}
+      <section>
+        <h2>What the API can do</h2>
+        <p class="muted">All that this page does goes over the API, which programs may use, too: <a href="/api/v1/openapi.json">its description</a> (OpenAPI 3.1). A token goes into the header <code>Authorization: Bearer …</code>. <a href="/LICENSES.txt">Licences</a> of what this page is made of.</p>
+        {tags.map((tag) => (
+          <details>
+            <summary>{tag || "other"} <span class="muted">{calls.filter((call) => call.tag === tag).length}</span></summary>
+            <dl class="api">{calls.filter((call) => call.tag === tag).map((call) => <div><dt><code><b>{call.method}</b> {call.path}</code></dt><dd>{call.what}</dd></div>)}</dl>
+          </details>
+        ))}
+      </section>
+    </div>
+  );
+}

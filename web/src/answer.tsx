@@ -1,0 +1,419 @@
+// An answer as it comes: its rows, how they went, how they are spread, and beside the numbers what they are worth: what was lost, what was
+// sampled, who is missing, what is still open.
+import { useComputed, useSignal } from "@preact/signals";
+import type { ComponentType } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { ask, may, me, type Job, type Row } from "./api";
+import { colourOf } from "./colours";
+import { bytes, clock, csv, duration, many, millis, numeric, percentage, time, visible } from "./format";
+import { Model, sorted, type Account, type Result, type Win } from "./model";
+import { isMap } from "./edges";
+import { Copy, Empty, Notice, State, Text, said } from "./parts";
+import { go, keep, link, param } from "./route";
+import { Stream } from "./stream";
+import { Table, heading } from "./table";
+
+const VIEWS = [["table", "Table"], ["time", "Over time"], ["spread", "Distribution"], ["heat", "Heat map"], ["map", "Map"]] as const;
+const DRAWN_MAX = 8;
+/** A lease is renewed so often while the page looks at its job. */
+const RENEW_MS = 60_000;
+
+type Draw = { Map_: ComponentType<any>; Chart: ComponentType<any>; Spread: ComponentType<any>; Heat: ComponentType<any>; spreadColumn(result: Result): number };
+
+export function Answer({ id }: { id: string }) {
+  const job = useSignal<Job | null>(null);
+  const error = useSignal("");
+  const model = useRef<Model | null>(null);
+  const [, setVersion] = useState(0);
+  const stream = useSignal<Stream | null>(null);
+  const isPaused = useSignal(false);
+  const behind = useSignal(0);
+  const waiting = useRef<Parameters<Model["apply"]>[0]>([]);
+  const find = useSignal(param("find"));
+  const details = useSignal(false);
+  const draw = useSignal<Draw | null>(null);
+  const now = useSignal(Date.now());
+
+  useEffect(() => {
+    const held = new Model(id, () => setVersion((n) => n + 1));
+    model.current = held;
+    const opened = new Stream([id], (events) => {
+      if (isPaused.value) {
+        waiting.current.push(...events);
+        // What is kept while nobody looks on has a bound, too; what is closed comes again with the history.
+        if (waiting.current.length > 2000) waiting.current = waiting.current.filter((event) => event.kind !== "account").slice(-2000);
+        behind.value = waiting.current.length;
+        return;
+      }
+      held.apply(events);
+      setVersion((n) => n + 1);
+    });
+    stream.value = opened;
+    const load = () => ask<Job>("GET", `/api/v1/jobs/${encodeURIComponent(id)}`).then((found) => (job.value = found), (why) => (error.value = said(why)));
+    void load();
+    const tick = setInterval(() => (now.value = Date.now()), 1000);
+    const renew = setInterval(() => {
+      const one = job.value;
+      if (one && one.lease_seconds !== null && held.state !== "ended" && may("run") && one.owner === me.value?.name) {
+        void ask("POST", `/api/v1/jobs/${encodeURIComponent(id)}/renew`).catch(() => undefined);
+      }
+    }, RENEW_MS);
+    return () => {
+      opened.close();
+      clearInterval(tick);
+      clearInterval(renew);
+    };
+  }, []);
+
+  const view = param("view", "table");
+  useEffect(() => {
+    if (view !== "table" && !draw.value) {
+      void Promise.all([import("./chart"), import("./spread"), import("./map")]).then(([chart, spread, map]) => (draw.value = { Chart: chart.default, ...spread, ...map }));
+    }
+  }, [view]);
+
+  const pause = () => {
+    isPaused.value = !isPaused.value;
+    if (!isPaused.value) {
+      model.current?.apply(waiting.current);
+      waiting.current = [];
+      behind.value = 0;
+    }
+  };
+
+  const result = model.current?.results[Number(param("result", "0"))];
+  const windows = result?.inOrder ?? [];
+  const isWindowed = windows.some((window) => window.start !== "");
+  const wanted = param("at");
+  const window = windows.find((one) => one.start === wanted) ?? result?.newestClosed ?? windows.at(-1);
+  const isNewest = !windows.some((one) => one.start === wanted);
+
+  useEffect(() => {
+    const onKey = (event: Event) => {
+      const key = (event as CustomEvent<KeyboardEvent>).detail.key;
+      const at = VIEWS[Number(key) - 1];
+      if (at) keep({ view: at[0] });
+      else if (key === " ") pause();
+      else if ((key === "[" || key === "]") && window) {
+        const i = windows.indexOf(window) + (key === "[" ? -1 : 1);
+        const next = windows[i];
+        if (next) keep({ at: next.start });
+      } else return;
+      (event as CustomEvent<KeyboardEvent>).detail.preventDefault();
+    };
+    addEventListener("pagekey", onKey);
+    return () => removeEventListener("pagekey", onKey);
+  });
+
+  const stateOf = useComputed(() => stream.value?.state.value ?? { is: "connecting" as const });
+  const one = job.value;
+  const held = model.current;
+  if (error.value !== "" && !one) {
+    return <div class="page"><h1>Answer {visible(id)}</h1><Notice kind="bad">{error.value}</Notice><p><a href={link("jobs")}>All answers</a></p></div>;
+  }
+  const measures = result?.measures ?? [];
+  const asked = param("measure");
+  const measure = result ? (measures.find((at) => result.columns[at]?.name === asked) ?? result.measure) : -1;
+  // What is worst stands first, unless the query or the reader has chosen an order.
+  const hasOrder = !result || measure < 0 || result.at("rank") >= 0 || /\border\s+by\b/i.test(one?.query ?? "");
+  const chosen = param("sort") || (hasOrder ? "none" : `-${result?.columns[measure]?.name}`);
+  const sort = chosen === "none" ? null : { by: chosen.replace(/^-/, ""), down: chosen.startsWith("-") };
+  let rows: Row[] = window?.rows ?? [];
+  if (result && find.value !== "") {
+    const needle = find.value.toLowerCase();
+    rows = rows.filter((row) => row.some((cell) => typeof cell === "string" && cell.toLowerCase().includes(needle)));
+  }
+  if (result && sort && result.at(sort.by) >= 0) rows = sorted(rows, result.at(sort.by), sort.down);
+  const largest = result && measure >= 0 ? sorted(window?.rows ?? [], measure, true).map((row) => result.key(row)) : [];
+  const picked = param("groups") === "" ? [] : param("groups").split("\u001f");
+  const drawn = [...new Set(picked.length > 0 ? picked : largest)].slice(0, DRAWN_MAX);
+  const course = new Map<string, (number | null)[]>();
+  if (result && isWindowed && measure >= 0) {
+    const last = windows.slice(-40);
+    last.forEach((window, i) => {
+      for (const row of window.rows) {
+        const key = result.key(row);
+        const values = course.get(key) ?? last.map(() => null);
+        values[i] = numeric(row[measure]);
+        course.set(key, values);
+      }
+    });
+  }
+  const missing = result && window ? (window.rows.map((row) => row[result.at("agents_missing")]).find((cell) => typeof cell === "string") as string | undefined) : undefined;
+  const state = stateOf.value;
+  const jobState = held?.state || one?.state || "";
+  const pick = (key: string) => keep({ groups: (picked.includes(key) ? picked.filter((other) => other !== key) : [...picked, key].slice(-DRAWN_MAX)).join("\u001f") });
+  const stop = () => void ask("DELETE", `/api/v1/jobs/${encodeURIComponent(id)}`).catch((why) => (error.value = said(why)));
+  const lost = lossOf(result, window, held?.account ?? null);
+
+  return (
+    <div class="page answer">
+      <header class="head">
+        <p class="crumb"><a href={link("jobs")}>Answers</a> / {visible(id)}</p>
+        <div class="title">
+          <h1><Text of={one?.name || `Answer ${id}`} /> {jobState !== "" && <State of={jobState} />}</h1>
+          <div class="actions">
+            <button type="button" onClick={() => go("ask", "", { q: one?.query ?? "" })}>Change the question</button>
+            <Copy text={() => location.href}>Copy the link</Copy>
+            {may("run") && jobState !== "ended" && jobState !== "" && <button type="button" class="danger" onClick={stop}>Stop</button>}
+          </div>
+        </div>
+        <pre class="query" tabIndex={0}><code><Text of={one?.query ?? ""} /></code></pre>
+      </header>
+      {error.value !== "" && <Notice kind="bad">{error.value}</Notice>}
+      {held && (jobState === "ended" || held.reason) && held.hasSnapshot && (held.outcome === "failed" || held.reason) && (
+        <Notice kind={held.outcome === "failed" ? "bad" : "info"}>{jobState === "ended" ? `Ended (${held.outcome ?? "finished"}): ` : ""}<Text of={held.reason ?? ""} /></Notice>
+      )}
+      {held?.gaps.map((gap) => <Notice kind="warn">Something was left out: <Text of={gap} />. What is shown was read anew.</Notice>)}
+      {state.is === "waiting" && (
+        <Notice kind="warn">
+          Not live: <Text of={state.why} />. Again in {Math.max(0, Math.ceil((state.until - now.value) / 1000))} s; what is shown stays.{" "}
+          <button type="button" onClick={() => stream.value?.now()}>Try now</button>
+        </Notice>
+      )}
+      {state.is === "over" && <Notice kind="bad"><Text of={state.why} /></Notice>}
+
+      <div class="trust" role="group" aria-label="What the numbers are worth">
+        <Chip kind={isPaused.value || state.is !== "live" ? "warn" : jobState === "ended" ? "" : "good"}>
+          {isPaused.value ? `paused, ${behind.value} changes wait` : state.is !== "live" ? "not live" : jobState === "ended" ? "complete" : held?.account?.lag_ns ? `live, ${duration(Math.max(0, Number(held.account.lag_ns)))} behind` : "live"}
+        </Chip>
+        {window && isWindowed && <Chip kind={window.open ? "warn" : ""}>{clock(window.start)}–{clock(window.end)} UTC {window.open ? "still open" : "closed"}</Chip>}
+        {held?.account && <>
+        <Chip kind={lost.share > 0 ? "bad" : ""}>{lost.text}</Chip>
+        <Chip kind={(held?.account?.sample_rate ?? 1) < 1 ? "warn" : ""}>{(held?.account?.sample_rate ?? 1) < 1 ? `one flow in ${(1 / (held?.account?.sample_rate ?? 1)).toFixed(1).replace(/\.0$/, "")}` : "every flow"}</Chip>
+        </>}
+        {window && <Chip kind={missing ? "bad" : ""}>{missing ? <>without <Text of={missing} /></> : "all agents"}</Chip>}
+        {quality(held?.account ?? null)}
+        <button type="button" class="quiet" aria-expanded={details.value} onClick={() => (details.value = !details.value)}>Why believe it?</button>
+      </div>
+      {details.value && <Believe account={held?.account ?? null} job={id} isEnded={jobState === "ended"} />}
+
+      {held && held.results.length > 1 && (
+        <div class="tabs" role="group" aria-label="Results">
+          {held.results.map((other, i) => <button type="button" aria-pressed={other === result} onClick={() => keep({ result: String(i), sort: "", measure: "", groups: "" })}>{other.processor ?? "tuples"}</button>)}
+        </div>
+      )}
+      <div class="tools">
+        <div class="segmented" role="group" aria-label="View">
+          {VIEWS.map(([name, title]) => (name !== "map" || (result && isMap(result))) && <button type="button" aria-pressed={view === name} onClick={() => keep({ view: name })}>{title}</button>)}
+        </div>
+        {measures.length > 1 && view !== "spread" && view !== "heat" && view !== "map" && result && (
+          <label class="inline">Draw
+            <select value={result.columns[measure]?.name} onChange={(event) => keep({ measure: event.currentTarget.value })}>
+              {measures.map((at) => <option value={result.columns[at]?.name}>{heading(result.columns[at]!)}</option>)}
+            </select>
+          </label>
+        )}
+        <label class="inline grow"><span class="hidden">Find in the table</span>
+          <input type="search" placeholder="Find  /" value={find.value} onInput={(event) => { find.value = event.currentTarget.value; keep({ find: find.value }); }} />
+        </label>
+        <button type="button" aria-pressed={isPaused.value} class={isPaused.value ? "loud" : ""} onClick={pause} disabled={jobState === "ended" && !isPaused.value}>{isPaused.value ? `Go on (${behind.value})` : "Pause"}</button>
+        {result && window && (
+          <>
+            <Copy text={() => csv(result.columns, rows)}>Copy CSV</Copy>
+            <a class="button" href={`/api/v1/jobs/${encodeURIComponent(id)}/rows?format=csv&limit=10000&result=${result.place}`} download={`answer-${id}.csv`}>CSV</a>
+            <a class="button" href={`/api/v1/jobs/${encodeURIComponent(id)}/rows?format=parquet&limit=10000&result=${result.place}`} download={`answer-${id}.parquet`}>Parquet</a>
+          </>
+        )}
+      </div>
+      {isWindowed && result && window && <Strip result={result} windows={windows} at={window.start} onAt={(start) => keep({ at: start })} newest={isNewest} onNewest={() => keep({ at: "" })} />}
+
+      <section aria-label="Answer" class="body">
+        {!held?.hasSnapshot ? (
+          <Skeleton />
+        ) : !result || !window ? (
+          <Nothing account={held.account} state={jobState} reason={held.reason} query={one?.query ?? ""} />
+        ) : view === "table" ? (
+          rows.length === 0 ? (
+            <Empty title={find.value !== "" ? "No row has that" : "No row in this window"}><p class="muted">{find.value !== "" ? `${window.rows.length} rows are there.` : "Nothing that the query asks for was seen in that time."}</p></Empty>
+          ) : (
+            <Table result={result} rows={rows} sort={sort} onSort={(to) => keep({ sort: to ? `${to.down ? "-" : ""}${to.by}` : "none" })} picked={picked} onPick={pick} colour={colourOf} course={course} measure={measure} isOpen={window.open} />
+          )
+        ) : !draw.value ? (
+          <Skeleton />
+        ) : view === "time" ? (
+          !isWindowed || measure < 0 ? (
+            <Empty title="There is no time to draw over"><p>Windows make one: <code>w=10s</code> in the query.</p></Empty>
+          ) : (
+            <draw.value.Chart result={result} windows={windows} keys={drawn} measure={measure} at={window.start} onAt={(start: string) => keep({ at: start })} />
+          )
+        ) : view === "map" ? (
+          isMap(result) ? <draw.value.Map_ result={result} rows={rows} query={one?.query ?? ""} /> : <Empty title="The rows do not say who asks whom"><p>With <code>group=client_ip, server_ip</code> they do.</p></Empty>
+        ) : draw.value.spreadColumn(result) < 0 ? (
+          <Empty title="The result has no histogram">
+            <p>The blocks <code>hist</code> and <code>cdf</code> make one.{" "}
+              <button type="button" onClick={() => go("ask", "", { q: withHist(one?.query ?? "") })}>Ask with a histogram</button></p>
+          </Empty>
+        ) : view === "spread" ? (
+          <draw.value.Spread result={result} rows={window.rows} keys={drawn.length > 0 ? drawn : window.rows.slice(0, 4).map((row) => result.key(row))} />
+        ) : (
+          <draw.value.Heat result={result} windows={windows} group={drawn[0] ?? result.key(window.rows[0] ?? [])} />
+        )}
+      </section>
+      {result && window && (
+        <p class="muted small foot-note">
+          {rows.length} of {window.rows.length} rows{isWindowed ? ` in this window, ${windows.length} windows here` : ""}
+          {result.leftOut > 0 ? `; ${result.leftOut} older rows are not held here, the CSV has them` : ""}
+          {view !== "table" && view !== "map" && largest.length > drawn.length ? `; ${drawn.length} of ${largest.length} groups are drawn: choose others in the table` : ""}.
+          {one?.redacted ? " Texts that may name a person are folded." : ""}
+        </p>
+      )}
+    </div>
+  );
+}
+
+const Chip = ({ kind, children }: { kind: string; children: any }) => <span class={`chip ${kind}`}>{children}</span>;
+
+const Skeleton = () => <div class="skeleton" role="status"><span class="hidden">Loading…</span>{[80, 64, 72, 50, 60].map((width) => <div style={{ width: `${width}%` }} />)}</div>;
+
+/** Each query with groups has a form with histograms. */
+const withHist = (query: string) => query.replace(/\(\s*[a-z0-9-]+(\s*:[^)]*)?\)/, (_, args: string | undefined) => `(group-hist${(args ?? ": w=10s").replace(/,?\s*\b[qk]=[^,)]*(?:,\s*[\d.]+)*/g, "")})`);
+
+function lossOf(result: Result | undefined, window: Win | undefined, account: Account | null): { share: number; text: string } {
+  const at = result?.at("lost") ?? -1;
+  const share = at < 0 || !window ? 0 : Math.max(0, ...window.rows.map((row) => numeric(row[at]) ?? 0));
+  if (share > 0) return { share, text: `${percentage(share)} lost in this window` };
+  const before = account?.lost_before_us ?? 0;
+  const dropped = account?.dropped ?? 0;
+  if (before + dropped > 0) return { share: (before + dropped) / Math.max(1, account?.received ?? 1), text: `${many(before + dropped)} packets lost since the start` };
+  return { share: 0, text: "nothing lost" };
+}
+
+function quality(account: Account | null) {
+  const all = Object.values(account?.quality ?? {}).reduce((sum, n) => sum + n, 0);
+  if (all === 0) return null;
+  const exact = account?.quality["exact"] ?? 0;
+  return <Chip kind={exact < all * 0.95 ? "warn" : ""}>{percentage(exact / all)} exact</Chip>;
+}
+
+/** The windows that are here, as bars of how many rows they have: one is chosen, the open one is hatched, what was lost is marked. */
+function Strip({ result, windows, at, onAt, newest, onNewest }: { result: Result; windows: Win[]; at: string; onAt(start: string): void; newest: boolean; onNewest(): void }) {
+  const last = windows.slice(-90);
+  const count = result.at("count");
+  const size = (window: Win) => (count >= 0 ? window.rows.reduce((sum, row) => sum + (numeric(row[count]) ?? 0), 0) : window.rows.length);
+  const sizes = last.map(size);
+  const most = Math.max(...sizes, 1);
+  const lost = result.at("lost");
+  const missing = result.at("agents_missing");
+  const first = last[0];
+  return (
+    <div class="strip">
+      <span class="muted small">{first ? `${clock(first.start)} UTC` : ""}</span>
+      <div class="bars" role="group" aria-label="Windows">
+        {last.map((window, i) => {
+          const isBad = !window.open && window.rows.some((row) => (numeric(row[lost]) ?? 0) > 0 || (missing >= 0 && row[missing] !== null));
+          return (
+            <button
+              type="button"
+              tabIndex={window.start === at ? 0 : -1}
+              aria-pressed={window.start === at}
+              aria-label={`${clock(window.start)} to ${clock(window.end)}, ${window.open ? "open" : "closed"}, ${sizes[i]}${isBad ? ", incomplete" : ""}`}
+              title={`${clock(window.start)}–${clock(window.end)} UTC: ${many(sizes[i] ?? 0)}${window.open ? ", still open" : ""}${isBad ? ", incomplete" : ""}`}
+              class={`${window.open ? "open" : ""}${isBad ? " incomplete" : ""}`}
+              onClick={() => onAt(window.start)}
+              onKeyDown={(event) => {
+                const next = last[i + (event.key === "ArrowLeft" ? -1 : event.key === "ArrowRight" ? 1 : NaN)];
+                if (!next) return;
+                event.preventDefault();
+                onAt(next.start);
+                const buttons = (event.currentTarget.parentElement as HTMLElement).children;
+                (buttons[last.indexOf(next)] as HTMLElement).focus();
+              }}
+            >
+              <span style={{ height: `${Math.max(6, ((sizes[i] ?? 0) / most) * 100).toFixed(0)}%` }} />
+            </button>
+          );
+        })}
+      </div>
+      <button type="button" disabled={newest} onClick={onNewest}>{newest ? "newest" : "to the newest"}</button>
+    </div>
+  );
+}
+
+interface AgentAccount {
+  agent: string;
+  state: string;
+  reason: string | null;
+  counters: Record<string, number>;
+  records_lost: number;
+  tuples_lost: number;
+}
+
+/** Everything that speaks for or against the numbers. */
+function Believe({ account, job, isEnded }: { account: Account | null; job: string; isEnded: boolean }) {
+  const agents = useSignal<AgentAccount[]>([]);
+  useEffect(() => {
+    const load = () => void ask<{ agents: AgentAccount[] }>("GET", `/api/v1/jobs/${encodeURIComponent(job)}/agents`).then((found) => (agents.value = found.agents), () => undefined);
+    load();
+    const timer = isEnded ? undefined : setInterval(load, 3000);
+    return () => clearInterval(timer);
+  }, [job, isEnded]);
+  if (!account) return <div class="card"><p class="muted">No agent has told yet what it has seen.</p></div>;
+  const parts: [string, number, string][] = [
+    ["given to parsers", account.parsed, "var(--accent)"],
+    ["not asked for", account.filtered, "var(--faint)"],
+    ["not of the sample", account.sampled_out, "#cc79a7"],
+    ["dropped", account.dropped, "var(--bad)"],
+    ["unreadable", account.undecodable, "#b08900"],
+  ];
+  const sum = parts.reduce((all, [, n]) => all + n, 0);
+  const tuples = Object.entries(account.quality).sort(([, a], [, b]) => b - a);
+  const all = tuples.reduce((n, [, more]) => n + more, 0);
+  return (
+    <section class="card believe" aria-label="Account">
+      <h2>Account of packets</h2>
+      <p class="muted small">
+        {many(account.received)} received{sum === 0 ? "" : sum === account.received ? ", which is the sum of what became of them" : ", and what became of some is not told yet"}; {account.lost_before_us > 0 ? `${many(account.lost_before_us)} were lost before us` : "none were lost before us"}.
+        {sum === 0 && account.received > 0 && " What became of each is counted at the agents."}
+      </p>
+      {sum > 0 && (
+        <>
+          <div class="stack" aria-hidden="true">{parts.map(([, n, colour]) => n > 0 && <span style={{ flexGrow: String(n), background: colour }} />)}</div>
+          <dl class="pairs">
+            {parts.map(([what, n, colour]) => <div><dt><span class="dot" aria-hidden="true" style={{ background: colour }} /> {what}</dt><dd>{many(n)}</dd></div>)}
+          </dl>
+        </>
+      )}
+      {all > 0 && (
+        <>
+          <h2>How sure each tuple is</h2>
+          <dl class="pairs">{tuples.map(([what, n]) => <div><dt>{visible(what).replaceAll("_", " ")}</dt><dd>{percentage(n / all)}</dd></div>)}</dl>
+        </>
+      )}
+      {agents.value.length > 0 && (
+        <div class="scroll" tabIndex={0} role="region" aria-label="Agents">
+          <table class="plain">
+            <caption>Agents</caption>
+            <thead><tr><th scope="col">agent</th><th scope="col">state</th><th scope="col" class="n">packets</th><th scope="col" class="n">bytes</th><th scope="col" class="n">tuples</th><th scope="col" class="n">lost</th><th scope="col">why</th></tr></thead>
+            <tbody>
+              {agents.value.map((one) => (
+                <tr>
+                  <th scope="row"><Text of={one.agent} /></th>
+                  <td><State of={one.state} /></td>
+                  <td class="n">{many(one.counters["packets"] ?? 0)}</td>
+                  <td class="n">{bytes(one.counters["bytes"] ?? 0)}</td>
+                  <td class="n">{many(one.counters["tuples"] ?? 0)}</td>
+                  <td class="n">{many((one.counters["lost"] ?? 0) + one.records_lost)}</td>
+                  <td><Text of={one.reason ?? ""} /></td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {account.watermark_ns && <p class="muted small">The packets' clock stands at {time(account.watermark_ns)} UTC, {duration(Math.max(0, Date.now() - millis(account.watermark_ns)) * 1e6)} behind this browser's.</p>}
+    </section>
+  );
+}
+
+/** Why there is nothing: which stage has emptied it. */
+function Nothing({ account, state, reason, query }: { account: Account | null; state: string; reason: string | null; query: string }) {
+  const width = /\bw=(\d+\s*(?:ms|s|m|h))/.exec(query)?.[1];
+  let why = "The agents have not told anything yet.";
+  if (state === "ended") why = "It ended, and nothing that it asks for was seen.";
+  else if (state === "planned") why = "No agent has taken it yet.";
+  else if (account && account.received === 0) why = "No packet has come to the agents' interfaces.";
+  else if (account && account.parsed === 0 && account.filtered > 0) why = `${many(account.received)} packets came, and FROM and TO let none of them through.`;
+  else if (account) why = `${many(account.received)} packets came. ${width ? `The first window (${width}) is still open` : "Without w= rows come when it ends or is stopped"}, or WHERE has let nothing through.`;
+  return <Empty title="No row yet"><p>{why}</p>{reason && <p class="muted"><Text of={reason} /></p>}</Empty>;
+}

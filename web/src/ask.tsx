@@ -1,0 +1,326 @@
+// Ask: a query, what is wrong with it, what it would do, and where it runs. What is typed is kept by the browser; nothing runs before
+// somebody says so.
+import { useComputed, useSignal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import { ask, may, type Agent, type Explained, type Job, type Problem } from "./api";
+import { bytes, many, visible } from "./format";
+import { Empty, Notice, State, Text, said, useAsked } from "./parts";
+import { Past, isPast, type PastAnswer } from "./past";
+import { go, keep, link, param, route } from "./route";
+import type { Editor } from "./editor";
+
+const EXAMPLES: [string, string][] = [
+  ["Which pages are slow?", "PARSE http PROCESS (diff-group: group=url_template, w=10s)"],
+  ["Who asks whom?", "PARSE http PROCESS (service-map: w=10s)"],
+  ["What fails, and for whom?", "PARSE http WHERE status >= 500 PROCESS (group-count: group=url_template, client_ip, w=10s)"],
+  ["Which statements take longest?", "PARSE mysql_query PROCESS (group-avg-top-k: group=fingerprint, k=10, w=10s)"],
+  ["How are response times distributed?", "PARSE http PROCESS (group-hist: group=url_template, w=10s)"],
+  ["How does the slowest hundredth do?", "PARSE http PROCESS (group-count-quantile: group=url_template, q=0.5, 0.99, w=5s)"],
+  ["Which keys does the cache miss?", "PARSE memcached_get WHERE hit = false PROCESS (top-k: k=20, w=10s)"],
+  ["Who sends the most?", "PARSE packet PROCESS (group-sum-top-k: group=src_ip, k=10, w=10s)"],
+  ["How was it in the last ten minutes?", "PARSE http SINCE 10m PROCESS (diff-group: group=url_template, w=10s)"],
+  ["Which statements fail?", "PARSE mysql_query WHERE error_code != 0 PROCESS (group-count-top-k: group=fingerprint, error_code, k=10, w=10s)"],
+];
+
+const DRAFT = "draft";
+const HISTORY = "history";
+const HISTORY_MAX = 100;
+
+interface Past {
+  query: string;
+  job: string;
+  at: number;
+}
+
+function past(): Past[] {
+  try {
+    const read: unknown = JSON.parse(localStorage.getItem(HISTORY) ?? "[]");
+    return Array.isArray(read) ? (read as Past[]).filter((one) => typeof one?.query === "string") : [];
+  } catch {
+    return [];
+  }
+}
+
+function remember(one: Past): void {
+  const all = [one, ...past().filter((other) => other.query !== one.query)].slice(0, HISTORY_MAX);
+  localStorage.setItem(HISTORY, JSON.stringify(all));
+}
+
+const names = (labels: Record<string, string>) => Object.entries(labels).map(([name, value]) => `${name}=${value}`);
+
+export function Ask() {
+  const text = useSignal(param("q") || localStorage.getItem(DRAFT) || (EXAMPLES[0]?.[1] ?? ""));
+  const problems = useSignal<Problem[]>([]);
+  const checkedText = useSignal("");
+  const explained = useSignal<Explained | null>(null);
+  const refused = useSignal("");
+  const busy = useSignal(false);
+  const standing = useSignal(false);
+  const name = useSignal("");
+  const on = useSignal<string[]>([]);
+  const raw = useSignal(false);
+  const interfaces = useSignal("");
+  const filter = useSignal("");
+  const kept = useSignal<PastAnswer | null>(null);
+  const history = useSignal(past());
+  const host = useRef<HTMLDivElement>(null);
+  const editor = useRef<Editor | null>(null);
+  /** What the editor itself has put into the address: that is no wish for another query. */
+  const own = useRef("");
+  const docs = useRef(new Map<string, string>());
+  const { answer: agents } = useAsked((signal) => ask<{ agents: Agent[] }>("GET", "/api/v1/agents", undefined, { signal }), [], 5000);
+  const { answer: jobs } = useAsked((signal) => ask<{ jobs: Job[] }>("GET", "/api/v1/jobs?limit=50", undefined, { signal }), [], 5000);
+  const here = (agents?.agents ?? []).filter((agent) => agent.connected);
+  const labels = [...new Set(here.flatMap((agent) => names(agent.labels)))].sort();
+  const taking = here.filter((agent) => on.value.every((label) => names(agent.labels).includes(label)));
+  const isRight = useComputed(() => checkedText.value === text.value && problems.value.length === 0 && text.value.trim() !== "");
+
+  const explain = async (query: string) => {
+    try {
+      explained.value = await ask<Explained>("POST", "/api/v1/explain", { query });
+    } catch {
+      explained.value = null;
+    }
+  };
+
+  const run = async () => {
+    const query = editor.current?.text() ?? text.value;
+    if (query.trim() === "" || busy.value) return;
+    if (!may("run")) {
+      refused.value = "Your token may look, and not start anything: that needs the role run.";
+      return;
+    }
+    busy.value = true;
+    refused.value = "";
+    kept.value = null;
+    try {
+      if (isPast(query)) {
+        kept.value = await ask<PastAnswer>("POST", "/api/v1/query", { query });
+        return;
+      }
+      const body = {
+        query,
+        name: name.value.trim(),
+        kind: standing.value ? "standing" : "one_off",
+        on: Object.fromEntries(on.value.map((label) => label.split(/=(.*)/s).slice(0, 2))),
+        redact: !raw.value,
+        interfaces: interfaces.value.split(/[\s,]+/).filter(Boolean),
+        capture_filter: filter.value.trim() || null,
+        lease_seconds: standing.value ? null : 300,
+      };
+      const key = [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+      const job = await ask<Job>("POST", "/api/v1/jobs", body, { headers: { "Idempotency-Key": key } });
+      remember({ query, job: job.id, at: Date.now() });
+      go("job", job.id);
+    } catch (error) {
+      refused.value = said(error);
+    } finally {
+      busy.value = false;
+    }
+  };
+  const latest = useRef(run);
+  latest.current = run;
+
+  useEffect(() => {
+    let gone = false;
+    void ask<{ parsers: { name: string; doc: string; fields: { name: string; doc: string }[] }[]; blocks: { name: string; doc: string }[]; arguments: { name: string; doc: string; default: string }[] }>("GET", "/api/v1/catalog").then((catalog) => {
+      for (const parser of catalog.parsers) {
+        docs.current.set(parser.name, parser.doc);
+        for (const field of parser.fields) docs.current.set(field.name, field.doc);
+      }
+      for (const block of catalog.blocks) docs.current.set(block.name, block.doc);
+      for (const one of catalog.arguments) docs.current.set(`${one.name}=`, one.default ? `${one.doc} (unless said: ${one.default})` : one.doc);
+    }, () => undefined);
+    void import("./editor").then(({ make }) => {
+      if (gone || !host.current) return;
+      editor.current = make(host.current, {
+        text: text.value,
+        changed: (now) => {
+          text.value = now;
+          localStorage.setItem(DRAFT, now);
+        },
+        checked: (found, of) => {
+          problems.value = found;
+          checkedText.value = of;
+          if (found.length === 0 && of.trim() !== "") {
+            own.current = of;
+            keep({ q: of });
+            void explain(of);
+          }
+        },
+        run: () => void latest.current(),
+        doc: (word) => docs.current.get(word) ?? docs.current.get(word.replace(/[:=( ]*$/, "")) ?? "",
+      });
+      editor.current.focus();
+    });
+    return () => {
+      gone = true;
+      editor.current?.destroy();
+    };
+  }, []);
+
+  // A link to another query, or the way back.
+  const asked = route.value.params.get("q");
+  useEffect(() => {
+    if (asked !== null && asked !== own.current && editor.current && asked !== editor.current.text()) editor.current.set(asked);
+  }, [asked]);
+
+  const put = (query: string) => {
+    editor.current?.set(query);
+    editor.current?.focus();
+    scrollTo({ top: 0 });
+  };
+  const watching = (jobs?.jobs ?? []).filter((job) => job.kind === "standing" && job.state !== "ended");
+
+  return (
+    <div class="page ask">
+      <header class="head"><h1>Ask the network</h1></header>
+      <div class="two">
+        <div>
+          <section class="card editor" aria-label="Query">
+            <div ref={host} class="editor-host"><pre class="editor-wait">{visible(text.value).replaceAll("\\n", "\n")}</pre></div>
+            <div class="problems" aria-live="polite">
+              {problems.value.map((problem) => {
+                const meant = /^did you mean `([^`]+)`/.exec(problem.hint ?? "")?.[1];
+                const { start_utf16: from, end_utf16: to } = problem.place;
+                return (
+                  <p class="problem">
+                    <span class="sign" aria-hidden="true">✕</span>
+                    <span>
+                      <Text of={problem.message} />
+                      {problem.expected && <span class="muted"> · wanted: <Text of={problem.expected} /></span>}
+                      {problem.hint && !meant && <span class="muted"> · <Text of={problem.hint} /></span>}
+                    </span>
+                    {meant && checkedText.value === text.value && (
+                      <button type="button" onClick={() => editor.current?.replace(from, to, meant)}>use <code>{visible(meant)}</code></button>
+                    )}
+                  </p>
+                );
+              })}
+            </div>
+            <div class="run">
+              <button type="button" class="primary" disabled={busy.value} onClick={() => void run()}>
+                {busy.value ? "Starting…" : standing.value ? "Keep watching" : "Run"} <kbd>Ctrl ⏎</kbd>
+              </button>
+              <span class="muted">
+                on {here.length === 0 ? "no agent" : taking.length === here.length && on.value.length === 0 ? (here.length === 1 ? <Text of={here[0]?.name ?? ""} /> : `all ${here.length} agents`) : `${taking.length} of ${here.length} agents`}
+              </span>
+              <details class="more">
+                <summary>Where and how</summary>
+                <div class="fields">
+                  {labels.length > 0 && (
+                    <fieldset>
+                      <legend>Only agents with</legend>
+                      {labels.map((label) => (
+                        <label class="check">
+                          <input
+                            type="checkbox"
+                            checked={on.value.includes(label)}
+                            onChange={(event) => (on.value = event.currentTarget.checked ? [...on.value, label] : on.value.filter((other) => other !== label))}
+                          />
+                          <Text of={label} />
+                        </label>
+                      ))}
+                    </fieldset>
+                  )}
+                  <label>Interfaces <input value={interfaces.value} placeholder="all that the agent may" onInput={(event) => (interfaces.value = event.currentTarget.value)} /></label>
+                  <label>Capture filter <input value={filter.value} placeholder="tcp port 80" onInput={(event) => (filter.value = event.currentTarget.value)} /></label>
+                  <label>Name <input value={name.value} maxLength={200} placeholder="none" onInput={(event) => (name.value = event.currentTarget.value)} /></label>
+                  <label class="check"><input type="checkbox" checked={standing.value} onChange={(event) => (standing.value = event.currentTarget.checked)} /> Keep watching: a standing job, which goes on until it is stopped</label>
+                  <label class="check"><input type="checkbox" checked={raw.value} disabled={!may("raw")} onChange={(event) => (raw.value = event.currentTarget.checked)} /> Texts that may name a person are not folded (role raw)</label>
+                </div>
+              </details>
+            </div>
+            {refused.value !== "" && <Notice kind="bad">{refused.value}</Notice>}
+            {agents && here.length === 0 && <Notice kind="warn">No agent is connected: a query cannot run. <code>netalytics agent --server {location.origin}</code> starts one on a host.</Notice>}
+          </section>
+
+          {kept.value && <Past answer={kept.value} />}
+          <section>
+            <h2>Questions to begin with</h2>
+            <ul class="examples">
+              {EXAMPLES.map(([question, query]) => (
+                <li>
+                  <button type="button" class="example" onClick={() => put(query)}>
+                    <strong>{question}</strong>
+                    <code>{query}</code>
+                  </button>
+                </li>
+              ))}
+            </ul>
+          </section>
+        </div>
+
+        <aside>
+          {watching.length > 0 && (
+            <section class="card">
+              <h2>Watched now</h2>
+              <ul class="list">
+                {watching.map((job) => (
+                  <li>
+                    <a href={link("job", job.id)}><Text of={job.name || `job ${job.id}`} /></a> <State of={job.state} />
+                    <code class="one-line"><Text of={job.query} /></code>
+                  </li>
+                ))}
+              </ul>
+            </section>
+          )}
+          <Plan of={isRight.value ? explained.value : null} />
+          <section class="card">
+            <h2>Asked before</h2>
+            {history.value.length === 0 ? (
+              <Empty title="Nothing yet">
+                <p class="muted small">What you run is kept here, in this browser.</p>
+              </Empty>
+            ) : (
+              <ul class="list">
+                {history.value.slice(0, 12).map((one) => (
+                  <li>
+                    <button type="button" class="past" onClick={() => put(one.query)}><code><Text of={one.query} /></code></button>
+                    <span class="muted small">{new Date(one.at).toISOString().slice(0, 16).replace("T", " ")} · <a href={link("job", one.job)}>answer {visible(one.job)}</a></span>
+                  </li>
+                ))}
+              </ul>
+            )}
+          </section>
+        </aside>
+      </div>
+    </div>
+  );
+}
+
+/** What a query would do: from packets to rows, and what that takes. */
+function Plan({ of }: { of: Explained | null }) {
+  if (!of) {
+    return (
+      <section class="card">
+        <h2>What it would do</h2>
+        <p class="muted small">That is said once the query is right.</p>
+      </section>
+    );
+  }
+  // An agent that sees nothing at the moment says nothing of what it would take.
+  const busy = of.agents.filter(({ estimate }) => estimate.packets_per_second > 0);
+  const cost = busy[0] ?? { agent: "", estimate: of.estimate };
+  const { packets_per_second: packets, cores, memory_bytes: memory } = cost.estimate;
+  return (
+    <section class="card plan">
+      <h2>What it would do</h2>
+      <ol>
+        <li><span class="step">packets</span> <span class="muted">{many(packets)}/s {busy.length > 0 ? <>seen by <Text of={cost.agent} /></> : "assumed"}</span></li>
+        {of.parsers.map((parser) => (
+          <li>
+            <span class="step">{parser.name}</span>
+            <span class="muted cols">{parser.columns.map((column) => <code>{column}</code>)}</span>
+          </li>
+        ))}
+        {of.processors.length === 0 ? <li><span class="step">tuples</span> <span class="muted">each of them is a row</span></li> : of.processors.map((name) => <li><span class="step">{name}</span></li>)}
+      </ol>
+      <p class="small muted">Takes about {cores < 0.01 ? "0.01" : cores.toFixed(2)} cores and {bytes(memory)} of the host.</p>
+      <details>
+        <summary>In words</summary>
+        <pre tabIndex={0}>{visible(of.text).replaceAll("\\n", "\n")}</pre>
+      </details>
+    </section>
+  );
+}

@@ -1,0 +1,66 @@
+// Answers: all jobs, those that run first, with what each came to.
+import { useSignal } from "@preact/signals";
+import { ask, may, type Job } from "./api";
+import { ago, many } from "./format";
+import { Empty, Notice, State, Text, said, useAsked } from "./parts";
+import { keep, link, param } from "./route";
+
+const PAGE = 100;
+
+export function Jobs() {
+  const state = param("state");
+  const { answer, error, again } = useAsked((signal) => ask<{ jobs: Job[]; next: string | null }>("GET", `/api/v1/jobs?limit=${PAGE}${state ? `&state=${state}` : ""}`, undefined, { signal }), [state], 3000);
+  const failed = useSignal("");
+  const older = useSignal<Job[]>([]);
+  const next = useSignal<string | null | undefined>(undefined);
+  const find = param("find").toLowerCase();
+  const all = [...(answer?.jobs ?? []), ...older.value].filter((job) => find === "" || `${job.name} ${job.query} ${job.owner}`.toLowerCase().includes(find));
+  const rest = next.value === undefined ? answer?.next : next.value;
+  return (
+    <div class="page">
+      <header class="head"><h1>Answers</h1><p class="muted">Every query that was run here, with its rows as long as they are kept.</p></header>
+      <div class="tools">
+        <div class="segmented" role="group" aria-label="State">
+          {[["", "All"], ["running", "Running"], ["planned", "Waiting"], ["ended", "Ended"]].map(([value, title]) => (
+            <button type="button" aria-pressed={state === value} onClick={() => { older.value = []; next.value = undefined; keep({ state: value ?? "" }); }}>{title}</button>
+          ))}
+        </div>
+        <label class="inline grow"><span class="hidden">Find</span><input type="search" placeholder="Find  /" value={param("find")} onInput={(event) => keep({ find: event.currentTarget.value })} /></label>
+        <a class="button primary" href={link("ask")}>Ask</a>
+      </div>
+      {error !== undefined && <Notice kind="bad">{said(error)} {answer && "What is shown is older."}</Notice>}
+      {failed.value !== "" && <Notice kind="bad">{failed.value}</Notice>}
+      {!answer ? null : all.length === 0 ? (
+        <Empty title={find || state ? "None of that kind" : "Nothing was asked yet"}><p><a href={link("ask")}>Ask the first question</a></p></Empty>
+      ) : (
+        <div class="scroll" tabIndex={0} role="region" aria-label="Answers">
+          <table class="plain wide">
+            <thead><tr><th scope="col" class="n">no.</th><th scope="col">question</th><th scope="col">state</th><th scope="col">by</th><th scope="col">begun</th><th scope="col">rows go to</th><th scope="col"><span class="hidden">act</span></th></tr></thead>
+            <tbody>
+              {all.map((job) => (
+                <tr key={job.id}>
+                  <td class="n">{job.id}</td>
+                  <td class="question">
+                    <a href={link("job", job.id)}><Text of={job.name || "unnamed"} /></a>
+                    <code class="one-line" title={job.query}><Text of={job.query} /></code>
+                    {Object.keys(job.on).length > 0 && <span class="muted small">on {Object.entries(job.on).map(([name, value]) => <Text of={`${name}=${value} `} />)}</span>}
+                  </td>
+                  <td><State of={job.outcome === "failed" ? "failed" : job.state} />{job.reason && <span class="muted small why"><Text of={job.reason} /></span>}</td>
+                  <td><Text of={job.owner} /></td>
+                  <td class="muted">{ago(job.created_ns)}</td>
+                  <td>{job.outlets.length === 0 ? <span class="muted">–</span> : job.outlets.map((outlet) => <div><Text of={outlet.to} /> <State of={outlet.state} /> <span class="muted small">{many(outlet.delivered)} rows{outlet.behind > 0 ? `, ${many(outlet.behind)} behind` : ""}</span></div>)}</td>
+                  <td>{job.state !== "ended" && may("run") && (
+                    <button type="button" aria-label={`Stop ${job.name || job.id}`} onClick={() => void ask("DELETE", `/api/v1/jobs/${job.id}`).then(again, (why) => (failed.value = said(why)))}>Stop</button>
+                  )}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {rest && (
+        <button type="button" onClick={() => void ask<{ jobs: Job[]; next: string | null }>("GET", `/api/v1/jobs?limit=${PAGE}&before=${rest}${state ? `&state=${state}` : ""}`).then((more) => { older.value = [...older.value, ...more.jobs]; next.value = more.next; }, (why) => (failed.value = said(why)))}>Older ones</button>
+      )}
+    </div>
+  );
+}

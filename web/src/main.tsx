@@ -1,0 +1,215 @@
+// The page: who is in, where one is, and what frames every place: navigation, looks, keys.
+import { render } from "preact";
+import { signal, useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import { Refused, logIn, logOut, me, version, whoAmI } from "./api";
+import { Access } from "./access";
+import { Alerts } from "./alerts";
+import { Answer } from "./answer";
+import { Ask } from "./ask";
+import { Jobs } from "./jobs";
+import { Network } from "./network";
+import { Dialog, Notice, Text, said } from "./parts";
+import { go, link, route } from "./route";
+
+const PLACES = [
+  { page: "ask", name: "Ask", key: "a", icon: "M4 5h16v10H9l-5 4z" },
+  { page: "jobs", name: "Answers", key: "j", icon: "M5 19V9m7 10V5m7 14v-7" },
+  { page: "network", name: "Network", key: "n", icon: "M12 4v5m0 0-6 6m6-6 6 6M4 15h4v4H4zm12 0h4v4h-4zM10 2h4v4h-4z" },
+  { page: "alerts", name: "Alerts", key: "l", icon: "M6 16V11a6 6 0 0 1 12 0v5l2 2H4zm4 4h4" },
+  { page: "access", name: "Access", key: "t", icon: "M14 10a4 4 0 1 0-3.5 4L12 15.5V18h2v2h4v-3l-4.4-4.4c.3-.8.4-1.6.4-2.6z" },
+];
+
+const theme = signal<"auto" | "light" | "dark">((localStorage.getItem("theme") as "light" | "dark" | null) ?? "auto");
+const singleKeys = signal(localStorage.getItem("keys") !== "off");
+const help = signal(false);
+
+function setTheme(to: "auto" | "light" | "dark"): void {
+  theme.value = to;
+  if (to === "auto") localStorage.removeItem("theme");
+  else localStorage.setItem("theme", to);
+  document.documentElement.dataset.theme = to;
+  dispatchEvent(new Event("themechange"));
+}
+
+function Login() {
+  const busy = useSignal(false);
+  const error = useSignal("");
+  return (
+    <main class="login">
+      <form
+        class="card"
+        onSubmit={(event) => {
+          event.preventDefault();
+          const token = String(new FormData(event.currentTarget).get("token") ?? "").trim();
+          busy.value = true;
+          error.value = "";
+          logIn(token)
+            .catch((why) => (error.value = said(why)))
+            .finally(() => (busy.value = false));
+        }}
+      >
+        <h1><Logo /> netalytics</h1>
+        <p class="muted">Which service is slow, for whom, and why: from the network alone.</p>
+        <label>
+          Token
+          <input type="password" name="token" autocomplete="off" required autofocus aria-describedby="token-help" />
+        </label>
+        <p class="muted small" id="token-help">
+          The first one is in <code>admin.token</code> in the server's data directory. An admin makes others. It is exchanged for a cookie that scripts cannot read.
+        </p>
+        {error.value !== "" && <Notice kind="bad">{error.value}</Notice>}
+        <button class="primary" disabled={busy.value}>{busy.value ? "Asking…" : "Log in"}</button>
+      </form>
+    </main>
+  );
+}
+
+const Logo = () => (
+  <svg class="logo" viewBox="0 0 32 32" aria-hidden="true">
+    <rect width="32" height="32" rx="7" />
+    <path d="M6 20h5l3-11 5 15 3-9h4" />
+  </svg>
+);
+
+const KEYS: [string, string][] = [
+  ["?", "these keys"],
+  ["a j n l t", "Ask, Answers, Network, Alerts, Access"],
+  ["Ctrl Enter", "run the query"],
+  ["/", "find in a table"],
+  ["[ ]", "one window back, one forth"],
+  ["Space", "pause, go on"],
+  ["1 2 3 4 5", "table, over time, distribution, heat map, map"],
+];
+
+function Keys() {
+  return (
+    <Dialog title="Keys" close={() => (help.value = false)}>
+      <dl class="keys">
+        {KEYS.map(([keys, what]) => (
+          <>
+            <dt>{keys.split(" ").map((key) => <kbd>{key}</kbd>)}</dt>
+            <dd>{what}</dd>
+          </>
+        ))}
+      </dl>
+      <label class="check">
+        <input
+          type="checkbox"
+          checked={singleKeys.value}
+          onChange={(event) => {
+            singleKeys.value = event.currentTarget.checked;
+            localStorage.setItem("keys", singleKeys.value ? "on" : "off");
+          }}
+        />
+        Single keys act
+      </label>
+    </Dialog>
+  );
+}
+
+function Shell() {
+  const page = route.value.page === "job" ? "jobs" : route.value.page;
+  useEffect(() => {
+    const name = PLACES.find((place) => place.page === page)?.name ?? "netalytics";
+    document.title = `${route.value.page === "job" ? `Answer ${route.value.id}` : name} · netalytics`;
+  }, [page, route.value.id]);
+  return (
+    <div class="shell">
+      <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); document.getElementById("main")?.focus(); }}>To the content</a>
+      <nav aria-label="Places">
+        <a class="brand" href={link("ask")}><Logo /> <span>netalytics</span></a>
+        <ul>
+          {PLACES.map((place) => (
+            <li>
+              <a href={link(place.page)} aria-current={page === place.page ? "page" : undefined}>
+                <svg viewBox="0 0 24 24" aria-hidden="true"><path d={place.icon} /></svg>
+                <span>{place.name}</span>
+              </a>
+            </li>
+          ))}
+        </ul>
+        <div class="foot">
+          <label class="theme">
+            <span class="hidden">Looks</span>
+            <select value={theme.value} onChange={(event) => setTheme(event.currentTarget.value as "auto")}>
+              <option value="auto">as the system</option>
+              <option value="light">light</option>
+              <option value="dark">dark</option>
+            </select>
+          </label>
+          <button type="button" class="quiet" onClick={() => (help.value = true)}>Keys</button>
+          <button type="button" class="quiet" onClick={() => void logOut()}>Log out</button>
+          <p class="muted small who"><Text of={me.value?.name ?? ""} />, role {me.value?.role}<br />version {version.value}</p>
+        </div>
+      </nav>
+      <main id="main" tabIndex={-1}>{place()}</main>
+      {help.value && <Keys />}
+    </div>
+  );
+}
+
+function place() {
+  const { page, id } = route.value;
+  switch (page) {
+    case "job": return <Answer key={id} id={id} />;
+    case "jobs": return <Jobs />;
+    case "network": return <Network />;
+    case "alerts": return <Alerts />;
+    case "access": return <Access />;
+    default: return <Ask />;
+  }
+}
+
+function Page() {
+  if (me.value === undefined) return <main class="login"><p class="muted">{away.value === "" ? "Asking the server…" : away.value}</p></main>;
+  return me.value === null ? <Login /> : <Shell />;
+}
+
+const away = signal("");
+
+/** Whether keys that are pressed are meant for what has the focus. */
+export function isTyping(event: KeyboardEvent): boolean {
+  const target = event.composedPath()[0] as HTMLElement;
+  return event.ctrlKey || event.metaKey || event.altKey || target.isContentEditable || ["INPUT", "TEXTAREA", "SELECT"].includes(target.tagName);
+}
+
+addEventListener("keydown", (event) => {
+  if (!me.value || !singleKeys.value || isTyping(event) || help.value) return;
+  if (event.key === "?") help.value = true;
+  else if (event.key === "/") {
+    const find = document.querySelector<HTMLInputElement>("input[type=search]");
+    if (!find) return;
+    find.focus();
+  } else {
+    const place = PLACES.find((place) => place.key === event.key);
+    if (place) go(place.page);
+    else dispatchEvent(new CustomEvent("pagekey", { detail: event }));
+    if (!place) return;
+  }
+  event.preventDefault();
+});
+
+async function begin(): Promise<void> {
+  const token = /^#token=(.+)$/.exec(location.hash)?.[1];
+  if (token !== undefined) {
+    // It is not to stay in the address, nor in the browser's history.
+    history.replaceState(null, "", "#/ask");
+    route.value = { page: "ask", id: "", params: new URLSearchParams() };
+    await logIn(decodeURIComponent(token)).catch(() => undefined);
+  }
+  for (;;) {
+    try {
+      await whoAmI();
+      return;
+    } catch (error) {
+      away.value = error instanceof Refused && error.status !== 0 ? error.message : "The server does not answer. Trying again…";
+      await new Promise((after) => setTimeout(after, 2000));
+    }
+  }
+}
+
+setTheme(theme.value);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => dispatchEvent(new Event("themechange")));
+render(<Page />, document.getElementById("page") as HTMLElement);
+void begin();

@@ -1,0 +1,222 @@
+// An answer as the page holds it: of each result the newest windows, put together from what was kept and what comes live. A closed window
+// takes the place of what was told of it while it was open, and never changes again. What is too much is left out, and counted.
+import { ask, type Cell, type Column, type Row } from "./api";
+import { isNumber, numeric } from "./format";
+import type { Event } from "./stream";
+
+const WINDOWS_MAX = 720;
+const ROWS_MAX = 50_000;
+/** Rows that are asked for of what was kept. */
+const BEFORE = 10_000;
+
+export interface Win {
+  /** Nanoseconds since the epoch; empty: all of the time. */
+  start: string;
+  end: string;
+  open: boolean;
+  rows: Row[];
+}
+
+export interface Account {
+  watermark_ns: string | null;
+  lag_ns: string | null;
+  received: number;
+  parsed: number;
+  filtered: number;
+  sampled_out: number;
+  dropped: number;
+  undecodable: number;
+  lost_before_us: number;
+  quality: Record<string, number>;
+  sample_rate: number | null;
+}
+
+export class Result {
+  readonly windows = new Map<string, Win>();
+  /** Rows that the page does not hold: older ones, and those beyond what it takes. */
+  leftOut = 0;
+  private held = 0;
+
+  constructor(
+    readonly place: number,
+    readonly processor: string | null,
+    readonly columns: Column[],
+    readonly keys: number,
+    public total: number,
+  ) {}
+
+  at(name: string): number {
+    return this.columns.findIndex((column) => column.name === name);
+  }
+
+  /** Columns that name a row. */
+  get keyColumns(): number[] {
+    const from = this.at("window_end") + 1;
+    return Array.from({ length: this.keys }, (_, i) => from + i);
+  }
+
+  /** Columns with something to draw. */
+  get measures(): number[] {
+    if (this.processor === null) return [];
+    const beside = new Set(["rank", "error_bound", "lost", "approximate", "window_start", "window_end", ...this.columns.flatMap((column) => [column.low ?? "", column.high ?? ""])]);
+    const keys = new Set(this.keyColumns);
+    return this.columns.flatMap((column, at) => (isNumber(column) && column.unit !== "epoch_ns" && !beside.has(column.name) && !keys.has(at) ? [at] : []));
+  }
+
+  /** The measure that says most: a high quantile, else a time, else a number. */
+  get measure(): number {
+    const all = this.measures;
+    const named = (test: RegExp) => all.find((at) => test.test(this.columns[at]?.name ?? ""));
+    return named(/^p99/) ?? named(/^p9/) ?? named(/^avg/) ?? all.find((at) => this.columns[at]?.unit === "ns") ?? all[0] ?? -1;
+  }
+
+  key(row: Row): string {
+    return this.keyColumns.map((at) => (row[at] === null ? "–" : String(row[at]))).join(" · ") || (this.processor ?? "");
+  }
+
+  /** By time, the newest last. */
+  get inOrder(): Win[] {
+    return [...this.windows.values()].sort((a, b) => a.start.length - b.start.length || (a.start < b.start ? -1 : 1));
+  }
+
+  get newestClosed(): Win | undefined {
+    return this.inOrder.filter((window) => !window.open).at(-1);
+  }
+
+  put(window: Win, add = false): void {
+    const before = this.windows.get(window.start);
+    if (before && !before.open && window.open) return;
+    if (add && before && !before.open) {
+      before.rows.push(...window.rows);
+      this.held += window.rows.length;
+    } else {
+      this.held += window.rows.length - (before?.rows.length ?? 0);
+      this.windows.set(window.start, window);
+    }
+    const all = this.inOrder;
+    while (all.length > 1 && (all.length > WINDOWS_MAX || this.held > ROWS_MAX)) {
+      const oldest = all.shift() as Win;
+      this.windows.delete(oldest.start);
+      this.held -= oldest.rows.length;
+      this.leftOut += oldest.rows.length;
+    }
+    // Without windows: tuples, of which the last are held.
+    const only = all[0];
+    if (all.length === 1 && only && only.rows.length > ROWS_MAX) {
+      this.leftOut += only.rows.splice(0, only.rows.length - ROWS_MAX).length;
+      this.held = ROWS_MAX;
+    }
+  }
+
+  /** Rows of which each says its window. */
+  putRows(rows: Row[]): void {
+    const [start, end] = [this.at("window_start"), this.at("window_end")];
+    const found = new Map<string, Win>();
+    for (const row of rows) {
+      const at = start < 0 ? "" : String(row[start]);
+      const window = found.get(at) ?? { start: at, end: end < 0 ? "" : String(row[end]), open: false, rows: [] };
+      window.rows.push(row);
+      found.set(at, window);
+    }
+    for (const window of found.values()) this.put(window);
+  }
+}
+
+export class Model {
+  results: Result[] = [];
+  state = "";
+  reason: string | null = null;
+  outcome: string | null = null;
+  account: Account | null = null;
+  /** What the stream left out, in its own words. */
+  gaps: string[] = [];
+  hasSnapshot = false;
+
+  constructor(
+    private readonly job: string,
+    /** Called when something has come that was not told by `apply`. */
+    private readonly changed: () => void,
+  ) {}
+
+  apply(events: Event[]): void {
+    for (const { kind, data } of events) {
+      if (kind !== "gap" && data.job !== undefined && String(data.job) !== this.job) continue;
+      switch (kind) {
+        case "snapshot":
+          this.snapshot(data);
+          break;
+        case "window": {
+          const result = this.results[data.result];
+          if (!result) break;
+          const isOpen = data.state === "open";
+          if (!isOpen) result.total += data.rows.length + (data.rows_left_out ?? 0);
+          const window = { start: data.start ?? "", end: data.end ?? "", open: isOpen, rows: data.rows };
+          result.put(window, !isOpen);
+          if (data.rows_left_out > 0 && !isOpen) {
+            if (data.start !== null) void this.fetch(result, `since=${data.start}&until=${data.end}&limit=${BEFORE}`);
+            else result.leftOut += data.rows_left_out;
+          }
+          break;
+        }
+        case "account":
+          this.account = data;
+          break;
+        case "sampling":
+          if (this.account) this.account.sample_rate = data.rate;
+          break;
+        case "job":
+          [this.state, this.reason, this.outcome] = [data.state, data.reason, data.outcome];
+          break;
+        case "gap":
+          this.gaps = [...this.gaps.slice(-4), data.reason];
+          break;
+      }
+    }
+  }
+
+  private snapshot(data: any): void {
+    this.hasSnapshot = true;
+    [this.state, this.reason, this.outcome] = [data.state, data.reason, data.outcome];
+    this.account = data.account ?? this.account;
+    const before = this.results;
+    this.results = data.results.map((told: any, place: number) => {
+      const total = Number(told.total);
+      const old = before[place];
+      const result = new Result(place, told.processor, told.columns, told.keys, total);
+      if (old && old.columns.length === result.columns.length) old.windows.forEach((window) => window.open || result.put(window));
+      const windows: [any, boolean][] = [[told.closed, false], [told.open, true]];
+      for (const [window, open] of windows) {
+        if (window.rows.length > 0) result.put({ start: window.start ?? "", end: window.end ?? "", open, rows: window.rows });
+      }
+      if (total > (told.closed.rows.length as number)) {
+        const after = total - BEFORE - 1;
+        result.leftOut = Math.max(0, total - BEFORE);
+        void this.fetch(result, `limit=${BEFORE}${after >= 0 ? `&after=${after}` : ""}`);
+      }
+      return result;
+    });
+  }
+
+  private async fetch(result: Result, query: string): Promise<void> {
+    try {
+      const page = await ask<{ rows: Row[] }>("GET", `/api/v1/jobs/${this.job}/rows?result=${result.place}&${query}`);
+      result.putRows(page.rows);
+    } catch (error) {
+      this.gaps = [...this.gaps.slice(-4), `earlier rows could not be had: ${(error as Error).message}`];
+    }
+    this.changed();
+  }
+}
+
+/** Rows in another order; those without a value last, equal ones as they were. */
+export function sorted(rows: Row[], at: number, down: boolean): Row[] {
+  const value = (cell: Cell | undefined) => numeric(cell) ?? (cell === null || cell === undefined ? null : String(cell));
+  return rows
+    .map((row, i) => ({ row, i, v: value(row[at]) }))
+    .sort((a, b) => {
+      if (a.v === null || b.v === null) return (a.v === null ? 1 : 0) - (b.v === null ? 1 : 0) || a.i - b.i;
+      const order = typeof a.v === "number" && typeof b.v === "number" ? a.v - b.v : String(a.v) < String(b.v) ? -1 : a.v === b.v ? 0 : 1;
+      return (down ? -order : order) || a.i - b.i;
+    })
+    .map(({ row }) => row);
+}

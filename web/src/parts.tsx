@@ -1,0 +1,116 @@
+// Small parts that all pages share.
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { Refused } from "./api";
+import { visible } from "./format";
+
+/** Text that somebody else wrote: shown as it is, and doing nothing. */
+export const Text = ({ of }: { of: string }) => <bdi>{visible(of)}</bdi>;
+
+/** Where something cannot be shown, why. */
+export function Notice({ kind = "info", children }: { kind?: "info" | "bad" | "warn"; children: ComponentChildren }) {
+  const word = { info: "Note", bad: "Error", warn: "Careful" }[kind];
+  return (
+    <div class={`notice ${kind}`} role={kind === "bad" ? "alert" : "status"}>
+      <strong>{word}.</strong> <span>{children}</span>
+    </div>
+  );
+}
+
+export const said = (error: unknown) => (error instanceof Refused ? visible(error.message) : String((error as Error)?.message ?? error));
+
+export const Empty = ({ title, children }: { title: string; children?: ComponentChildren }) => (
+  <div class="empty">
+    <p class="empty-title">{title}</p>
+    {children}
+  </div>
+);
+
+/** What came of asking, asked again every `every` milliseconds while somebody looks. */
+export function useAsked<T>(load: (signal: AbortSignal) => Promise<T>, on: unknown[], every = 0) {
+  const [answer, setAnswer] = useState<T | undefined>(undefined);
+  const [error, setError] = useState<unknown>(undefined);
+  const [times, setTimes] = useState(0);
+  useEffect(() => {
+    const abort = new AbortController();
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const once = async () => {
+      if (!document.hidden) {
+        try {
+          setAnswer(await load(abort.signal));
+          setError(undefined);
+        } catch (error) {
+          if (!abort.signal.aborted) setError(error);
+        }
+      }
+      if (every > 0 && !abort.signal.aborted) timer = setTimeout(() => void once(), every);
+    };
+    void once();
+    return () => {
+      abort.abort();
+      clearTimeout(timer);
+    };
+  }, [...on, times]);
+  return { answer, error, again: () => setTimes((n) => n + 1) };
+}
+
+/** A state with a sign of its own beside its colour. */
+export function State({ of }: { of: string }) {
+  const sign: Record<string, string> = {
+    running: "●", connected: "●", ok: "●", up: "●", planned: "○", arming: "◐", draining: "◑", pending: "◐", ended: "■", gone: "✕", firing: "▲", failed: "✕",
+    broken: "✕", retrying: "◐", no_data: "○", missing_agents: "◌", resolved: "✓",
+  };
+  const kind = ["running", "connected", "ok", "up"].includes(of) ? "good" : ["gone", "firing", "failed", "broken"].includes(of) ? "bad" : "plain";
+  return (
+    <span class={`state ${kind}`}>
+      <span aria-hidden="true">{sign[of] ?? "•"}</span> {of.replaceAll("_", " ")}
+    </span>
+  );
+}
+
+/** A dialogue of the browser's own, so that keys and focus are right. */
+export function Dialog({ title, close, children }: { title: string; close: () => void; children: ComponentChildren }) {
+  const at = useRef<HTMLDialogElement>(null);
+  useEffect(() => at.current?.showModal(), []);
+  return (
+    <dialog ref={at} aria-label={title} onClose={close}>
+      <header class="dialog-head">
+        <h2>{title}</h2>
+        <button type="button" class="quiet" aria-label="Close" onClick={() => at.current?.close()}>✕</button>
+      </header>
+      {children}
+    </dialog>
+  );
+}
+
+/** Says shortly that something was done. */
+export function Copy({ text, children }: { text: () => string; children: ComponentChildren }) {
+  const [done, setDone] = useState(false);
+  return (
+    <button
+      type="button"
+      onClick={() => {
+        void navigator.clipboard?.writeText(text()).then(() => {
+          setDone(true);
+          setTimeout(() => setDone(false), 1500);
+        });
+      }}
+    >
+      {done ? "Copied" : children}
+    </button>
+  );
+}
+
+/** The width that an element has now. */
+export function useWidth<E extends HTMLElement>() {
+  const at = useRef<E>(null);
+  const [width, setWidth] = useState(0);
+  useEffect(() => {
+    const element = at.current;
+    if (!element) return;
+    const watch = new ResizeObserver((entries) => setWidth(Math.floor(entries[0]?.contentRect.width ?? 0)));
+    watch.observe(element);
+    return () => watch.disconnect();
+  }, []);
+  return [at, width] as const;
+}

@@ -1,0 +1,159 @@
+// Rows as a table: only those that can be seen are there, however many there are.
+import { Virtualizer, elementScroll, observeElementOffset, observeElementRect } from "@tanstack/virtual-core";
+import { useEffect, useReducer, useRef } from "preact/hooks";
+import type { Column, Row } from "./api";
+import { isNumber, numeric, shown } from "./format";
+import type { Result } from "./model";
+
+const ROW_PX = 34;
+
+export interface Sort {
+  by: string;
+  down: boolean;
+}
+
+interface Props {
+  result: Result;
+  rows: Row[];
+  sort: Sort | null;
+  onSort(sort: Sort | null): void;
+  picked: string[];
+  onPick(key: string): void;
+  colour(key: string): string;
+  /** Values of a row's measure in the windows before, the newest last. */
+  course: Map<string, (number | null)[]>;
+  measure: number;
+  isOpen: boolean;
+  /** Whether each row says its window: where there are rows of several. */
+  showWindows?: boolean;
+}
+
+/** Columns that have one of their own: ends of intervals stand beside what they are of, and what says nothing is not shown. */
+function columnsOf(result: Result, rows: Row[], showWindows: boolean): number[] {
+  const ends = new Set(result.columns.flatMap((column) => [column.low ?? "", column.high ?? ""]));
+  const isWindow = !showWindows && result.at("window_start") >= 0;
+  const silent = (name: string, at: number) =>
+    ["agents_missing", "lost", "error_bound"].includes(name) ? rows.every((row) => row[at] === null) : name === "approximate" && rows.every((row) => row[at] !== true);
+  return result.columns.flatMap((column, at) => {
+    if (showWindows && column.name === "window_end") return [];
+    if (ends.has(column.name) || (isWindow && (column.name === "window_start" || column.name === "window_end"))) return [];
+    if (column.type === "json" || column.type === "hashes" || silent(column.name, at)) return [];
+    return [at];
+  });
+}
+
+/** A heading without the unit that the values say themselves. */
+export const heading = (column: Column) => (column.unit === "ns" ? column.name.replace(/_ns$/, "") : column.unit === "bytes" ? column.name.replace(/_bytes$/, "") : column.name).replaceAll("_", " ");
+
+export function Table(props: Props) {
+  const { result, rows, sort } = props;
+  const scroll = useRef<HTMLDivElement>(null);
+  const [, draw] = useReducer((n: number) => n + 1, 0);
+  const virtual = useRef<Virtualizer<HTMLDivElement, HTMLTableRowElement> | null>(null);
+  const options = {
+    count: rows.length,
+    getScrollElement: () => scroll.current,
+    estimateSize: () => ROW_PX,
+    overscan: 12,
+    scrollToFn: elementScroll,
+    observeElementRect,
+    observeElementOffset,
+    initialRect: { width: 800, height: 600 },
+    onChange: () => draw(0),
+  };
+  virtual.current ??= new Virtualizer(options);
+  virtual.current.setOptions(options);
+  useEffect(() => virtual.current?._didMount(), []);
+  useEffect(() => virtual.current?._willUpdate());
+  const columns = columnsOf(result, rows, props.showWindows ?? false);
+  const items = virtual.current.getVirtualItems();
+  const before = items[0]?.start ?? 0;
+  const behind = virtual.current.getTotalSize() - (items.at(-1)?.end ?? 0);
+  const approximate = result.at("approximate");
+  const hasCourse = props.measure >= 0 && [...props.course.values()].some((values) => values.length > 1);
+  const most = Math.max(...rows.slice(0, 2000).map((row) => numeric(row[props.measure]) ?? 0), 0);
+  const width = columns.length + (hasCourse ? 1 : 0);
+  return (
+    <div class={`table-scroll${props.isOpen ? " provisional" : ""}`} ref={scroll} tabIndex={0} role="region" aria-label="Rows">
+      <table class="rows" aria-rowcount={rows.length + 1}>
+        <thead>
+          <tr aria-rowindex={1}>
+            {columns.map((at) => {
+              const column = result.columns[at] as Column;
+              const is = sort?.by === column.name ? (sort.down ? "descending" : "ascending") : undefined;
+              const first = isNumber(column) && column.name !== "rank";
+              const next = is === undefined ? { by: column.name, down: first } : sort?.down === first ? { by: column.name, down: !first } : null;
+              return (
+                <th scope="col" class={isNumber(column) ? "n" : ""} aria-sort={is}>
+                  <button type="button" title={column.doc} onClick={() => props.onSort(next)}>
+                    {isNumber(column) && is && <span aria-hidden="true" class="arrow">{is === "descending" ? "↓" : "↑"}</span>}
+                    {heading(column)}
+                    {!isNumber(column) && is && <span aria-hidden="true" class="arrow">{is === "descending" ? "↓" : "↑"}</span>}
+                  </button>
+                </th>
+              );
+            })}
+            {hasCourse && <th scope="col" class="beside">{heading(result.columns[props.measure] as Column)} so far</th>}
+          </tr>
+        </thead>
+        <tbody>
+          {before > 0 && <tr aria-hidden="true"><td colSpan={width} style={{ height: `${before}px`, padding: 0 }} /></tr>}
+          {items.map((item) => {
+            const row = rows[item.index];
+            if (!row) return null;
+            const key = result.key(row);
+            const isPicked = props.picked.includes(key);
+            const isRough = approximate >= 0 && row[approximate] === true;
+            return (
+              <tr key={item.index} aria-rowindex={item.index + 2} class={isPicked ? "picked" : ""}>
+                {columns.map((at, i) => {
+                  const column = result.columns[at] as Column;
+                  const value = shown(column, row[at]);
+                  const [low, high] = [column.low, column.high].map((name) => (name === undefined ? null : row[result.at(name)]));
+                  const isKey = result.keyColumns.includes(at);
+                  const isMeasure = at === props.measure;
+                  const share = isMeasure && most > 0 ? Math.max(0, (numeric(row[at]) ?? 0) / most) : 0;
+                  return (
+                    <td class={`${isNumber(column) ? "n" : "t"}${isKey ? " key" : ""}${isMeasure ? " measure" : ""}`}>
+                      {isMeasure && share > 0 && <span class="bar" aria-hidden="true" style={{ width: `${(share * 100).toFixed(1)}%` }} />}
+                      {isKey && i === columns.indexOf(result.keyColumns[0] ?? -1) ? (
+                        <button type="button" class="pick" aria-pressed={isPicked} title={`${value}\n(draw it)`} onClick={() => props.onPick(key)}>
+                          <span class="dot" aria-hidden="true" style={{ background: props.colour(key) }} />
+                          <bdi>{value}</bdi>
+                        </button>
+                      ) : (
+                        <bdi class="value" title={value.length > 24 ? value : undefined}>{isRough && isNumber(column) && !isKey ? "~" : ""}{value}</bdi>
+                      )}
+                      {(low ?? null) !== null || (high ?? null) !== null ? <span class="interval">{` ${low === null ? "?" : shown(column, low)} – ${high === null ? "?" : shown(column, high)}`}</span> : null}
+                    </td>
+                  );
+                })}
+                {hasCourse && <td class="course"><Course of={props.course.get(key) ?? []} colour={props.colour(key)} /></td>}
+              </tr>
+            );
+          })}
+          {behind > 0 && <tr aria-hidden="true"><td colSpan={width} style={{ height: `${behind}px`, padding: 0 }} /></tr>}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** How a value went, in one line; where there is none the line is broken. */
+function Course({ of, colour }: { of: (number | null)[]; colour: string }) {
+  const [w, h] = [96, 20];
+  const there = of.filter((v) => v !== null);
+  if (there.length < 2) return null;
+  const top = Math.max(...there, 1e-9);
+  const x = (i: number) => (of.length < 2 ? w : (i / (of.length - 1)) * (w - 4) + 2);
+  let path = "";
+  let isBroken = true;
+  of.forEach((v, i) => {
+    if (v === null) isBroken = true;
+    else {
+      path += `${isBroken ? "M" : "L"}${x(i).toFixed(1)} ${(h - 2 - (Math.max(0, v) / top) * (h - 4)).toFixed(1)}`;
+      isBroken = false;
+    }
+  });
+  return <svg width={w} height={h} viewBox={`0 0 ${w} ${h}`} aria-hidden="true"><path d={path} fill="none" stroke={colour} stroke-width="1.5" stroke-linejoin="round" /></svg>;
+}

@@ -1,0 +1,357 @@
+// The page in a browser, against the program itself, which plays the demonstration: `node web/test/run.mjs PROGRAM [FOLDER FOR PICTURES] [FLAGS]`.
+// Each step says what it is about; the first that fails ends it. Any request to elsewhere, any breach of the page's policy and any error in
+// the browser's console is a failure, too.
+import { chromium } from "playwright-core";
+import { spawn } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+const [program, pictures, ...flags] = process.argv.slice(2);
+const axe = readFileSync(join(root, "node_modules/axe-core/axe.min.js"), "utf8");
+const folder = mkdtempSync(join(tmpdir(), "netalytics-page-"));
+const PATIENCE_MS = 30_000;
+let server;
+let listen = "127.0.0.1:0";
+
+function assert(is, what) {
+  if (!is) throw new Error(what);
+}
+
+/** Starts the program; the address that lets a browser in. */
+async function start() {
+  server = spawn(program, ["serve", "--demo", "--data", join(folder, "data"), "--listen", listen, ...flags], { stdio: ["ignore", "ignore", "pipe"] });
+  let said = "";
+  const url = await new Promise((found, failed) => {
+    server.stderr.on("data", (bytes) => {
+      said += bytes;
+      const url = /the page: (\S+)/.exec(said)?.[1];
+      if (url) found(url);
+    });
+    server.on("exit", () => failed(new Error(`the program ended: ${said}`)));
+    setTimeout(() => failed(new Error(`no address came: ${said}`)), PATIENCE_MS).unref();
+  });
+  listen = new URL(url).host;
+  return url;
+}
+
+async function stop() {
+  if (!server || server.exitCode !== null) return;
+  const ended = new Promise((done) => server.once("exit", done));
+  server.kill("SIGTERM");
+  await ended;
+}
+
+const chrome = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync);
+const browser = await chromium.launch({
+  executablePath: chrome,
+  args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"],
+});
+const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, colorScheme: "light", serviceWorkers: "block" });
+const page = await context.newPage();
+page.setDefaultTimeout(PATIENCE_MS);
+const troubles = [];
+let isAway = false;
+const excused = (text) => isAway && /Failed to load resource|net::ERR/.test(text);
+page.on("console", (message) => message.type() === "error" && !excused(message.text()) && troubles.push(`console: ${message.text()}`));
+page.on("pageerror", (error) => troubles.push(`page: ${error.stack ?? error}`));
+page.on("request", (request) => new URL(request.url()).host === listen || troubles.push(`request to elsewhere: ${request.url()}`));
+
+const began = Date.now();
+async function step(what, act) {
+  const from = Date.now();
+  try {
+    await act();
+    assert(troubles.length === 0, troubles.join("\n"));
+    console.log(`ok ${String(Date.now() - from).padStart(6)} ms  ${what}`);
+  } catch (error) {
+    await picture("failed").catch(() => undefined);
+    console.error(`FAILED: ${what}\n${error.stack ?? error}\n${troubles.join("\n")}`);
+    await end(1);
+  }
+}
+
+async function picture(name) {
+  if (!pictures) return;
+  mkdirSync(pictures, { recursive: true });
+  await page.screenshot({ path: join(pictures, `${name}.png`) });
+}
+
+/** Nobody is kept out: what axe finds, in light and dark, and on a small screen; nothing is wider than the screen. */
+async function looksRight(name) {
+  const small = async () => {
+    await page.setViewportSize({ width: 360, height: 740 });
+    await page.waitForTimeout(150);
+    const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    await picture(`${name}-360`);
+    assert(over <= 0, `${name} is ${over} px wider than a small screen`);
+    await violations(`${name}, 360 px`);
+    await page.setViewportSize({ width: 1280, height: 860 });
+    await page.waitForTimeout(150);
+  };
+  await picture(`${name}-light`);
+  await violations(`${name}, light`);
+  await small();
+  await page.emulateMedia({ colorScheme: "dark" });
+  await page.waitForTimeout(150);
+  await picture(`${name}-dark`);
+  await violations(`${name}, dark`);
+  await page.emulateMedia({ colorScheme: "light" });
+}
+
+async function violations(where) {
+  // By the debugger's door: the page's policy lets no script in that is not its own.
+  const found = await page.evaluate(`(async () => { if (!globalThis.axe) { ${axe} } const found = await axe.run(document, { resultTypes: ["violations"], runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"] }); return found.violations.map((one) => one.id + ": " + one.help + ": " + one.nodes.slice(0, 3).map((node) => node.html.slice(0, 200) + " " + (node.any[0]?.message ?? "")).join(" | ")); })()`);
+  assert(found.length === 0, `axe, ${where}:\n${found.join("\n")}`);
+}
+
+const heading = (text) => page.getByRole("heading", { level: 1, name: text }).waitFor();
+const go = (name) => page.getByRole("navigation").getByRole("link", { name, exact: true }).click();
+const api = (path) => page.evaluate(async (path) => (await fetch(path)).json(), path);
+
+async function end(code) {
+  await browser.close().catch(() => undefined);
+  await stop();
+  rmSync(folder, { recursive: true, force: true });
+  process.exit(code);
+}
+
+await step("an address logs in once, and does not stay in the address bar", async () => {
+  const url = await start();
+  await page.goto(url);
+  await heading("Ask the network");
+  assert(!page.url().includes("token"), page.url());
+  const cookie = (await context.cookies()).find((cookie) => cookie.name === "netalytics");
+  assert(cookie?.httpOnly && cookie.sameSite === "Strict", JSON.stringify(cookie));
+});
+
+await step("the page comes with its policy, small, and is kept", async () => {
+  const response = await page.request.get(`http://${listen}/`, { headers: { "accept-encoding": "gzip" } });
+  const policy = response.headers()["content-security-policy"];
+  assert(policy.includes("default-src 'none'") && policy.includes("require-trusted-types-for 'script'") && !policy.includes("unsafe"), policy);
+  assert(response.headers()["content-encoding"] === "gzip", "not compressed");
+  const again = await page.request.get(`http://${listen}/`, { headers: { "if-none-match": response.headers().etag } });
+  assert(again.status() === 304, `${again.status()}`);
+  const script = /assets\/main-[^"]+\.js/.exec(await response.text())?.[0];
+  const kept = await page.request.get(`http://${listen}/${script}`);
+  assert(kept.headers()["cache-control"].includes("immutable"), kept.headers()["cache-control"]);
+});
+
+const editor = page.locator(".editor-host .cm-content");
+async function write(text) {
+  await editor.click();
+  await page.keyboard.press("Control+a");
+  await page.keyboard.press("Delete");
+  await page.keyboard.type(text, { delay: 5 });
+}
+
+await step("what is wrong is said where it is, also behind an emoji, and can be put right", async () => {
+  await write("PARSE http WHERE path = '😀' PROCESS (group-count: group=url_templat");
+  const problem = page.locator(".problem").first();
+  await problem.waitFor();
+  await page.keyboard.press("Escape");
+  await page.getByRole("button", { name: "use url_template" }).click();
+  await page.waitForFunction(() => document.querySelector(".editor-host").shadowRoot.querySelector(".cm-content").textContent.includes("group=url_template)"), undefined, { timeout: 5000 }).catch(async () => {
+    throw new Error(await editor.textContent());
+  });
+  await page.locator(".plan ol").waitFor();
+});
+
+await step("what may follow is offered, and Enter takes only what was chosen", async () => {
+  await write("PARSE ht");
+  const offered = page.locator(".editor-host .cm-tooltip-autocomplete li");
+  await offered.first().waitFor();
+  await page.keyboard.press("Tab");
+  const text = await editor.textContent();
+  assert(/^PARSE http/.test(text), text);
+});
+
+await step("Ask looks right", async () => {
+  await write("PARSE http PROCESS (group-count-quantile: group=url_template, q=0.5, 0.99, w=1s), (group-hist: group=url_template, w=1s)");
+  await page.keyboard.press("Escape");
+  await page.locator(".plan ol").waitFor();
+  await page.getByText("Watched now").waitFor();
+  await looksRight("ask");
+});
+
+await step("a query runs, and its rows come", async () => {
+  await editor.click();
+  await page.keyboard.press("Control+Enter");
+  await page.waitForURL(/#\/job\/\d+/);
+  await page.locator(".rows tbody .pick").first().waitFor();
+});
+
+await step("the table's numbers are those of the API", async () => {
+  const id = /job\/(\d+)/.exec(page.url())[1];
+  await page.getByRole("button", { name: "Pause" }).click();
+  await page.getByText(/paused/).waitFor();
+  const shown = await page.evaluate(() => {
+    const at = document.querySelector(".strip .bars [aria-pressed=true]").getAttribute("aria-label");
+    const rows = [...document.querySelectorAll(".rows tbody tr:not([aria-hidden])")].map((row) => [row.querySelector(".pick bdi").textContent, row.querySelectorAll("td")[1].textContent]);
+    return { at: at.slice(0, 8), rows };
+  });
+  const { columns, rows } = await api(`/api/v1/jobs/${id}/rows?limit=10000&result=0`);
+  const at = (name) => columns.findIndex((column) => column.name === name);
+  const kept = rows.filter((row) => new Date(Number(BigInt(row[at("window_start")]) / 1000000n)).toISOString().slice(11, 19) === shown.at);
+  const expected = kept.map((row) => [row[at("url_template")], String(row[at("count")])]);
+  const key = (rows) => JSON.stringify(rows.toSorted?.() ?? [...rows].sort());
+  assert(key(shown.rows) === key(expected) && expected.length > 0, `${JSON.stringify(shown)}\n${JSON.stringify(expected)}`);
+  await page.getByRole("button", { name: /Go on/ }).click();
+});
+
+await step("rows are sorted, found and drawn, and the address says so", async () => {
+  await page.getByRole("button", { name: "p99", exact: true }).click();
+  await page.waitForURL(/sort=p99/);
+  await page.keyboard.press("Escape");
+  await page.getByRole("searchbox").fill("search");
+  await page.waitForFunction(() => document.querySelectorAll(".rows tbody .pick").length === 1);
+  await page.getByRole("searchbox").fill("");
+  await page.getByRole("button", { name: "Why believe it?" }).click();
+  await page.getByText("Account of packets").waitFor();
+  await looksRight("answer-table");
+  await page.getByRole("button", { name: "Why believe it?" }).click();
+  await page.getByRole("button", { name: "Over time" }).click();
+  await page.locator(".plot canvas").waitFor();
+  await looksRight("answer-time");
+});
+
+await step("values are shown as they are spread, and over time", async () => {
+  await page.getByRole("button", { name: "group-hist" }).click();
+  await page.getByRole("button", { name: "Distribution" }).click();
+  await page.locator(".spread rect").first().waitFor();
+  await looksRight("answer-spread");
+  await page.getByRole("button", { name: "Heat map" }).click();
+  await page.locator(".heat canvas").waitFor();
+  await looksRight("answer-heat");
+});
+
+await step("who asks whom is drawn, and opens", async () => {
+  await page.goto(`http://${listen}/#/ask?q=${encodeURIComponent("PARSE http PROCESS (group-count-success-quantile: group=client_ip, server_ip, server_port, q=0.99, w=1s)")}`);
+  await page.waitForFunction(() => document.querySelector(".editor-host")?.shadowRoot?.textContent.includes("server_port"));
+  await page.getByRole("button", { name: /^Run/ }).click();
+  await page.waitForURL(/#\/job\/\d+/);
+  await page.getByRole("button", { name: "Map", exact: true }).click();
+  await page.locator(".edge").first().waitFor();
+  await page.locator(".edge").first().focus();
+  await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: "Ask about this only" }).waitFor();
+  await looksRight("answer-map");
+});
+
+await step("a link shows the same, and starts nothing", async () => {
+  const before = (await api("/api/v1/jobs?limit=1000")).jobs.length;
+  await page.reload();
+  await page.locator(".edge").first().waitFor();
+  await page.goto(`http://${listen}/#/ask?q=${encodeURIComponent("PARSE http PROCESS (rate: w=1s)")}`);
+  await page.waitForFunction(() => document.querySelector(".editor-host")?.shadowRoot?.textContent.includes("(rate: w=1s)"));
+  await page.waitForTimeout(500);
+  assert((await api("/api/v1/jobs?limit=1000")).jobs.length === before, "a link has started a job");
+});
+
+await step("what was kept is asked at once", async () => {
+  await page.goto(`http://${listen}/#/ask?q=${encodeURIComponent("PARSE http SINCE 10m PROCESS (diff-group: group=url_template, w=10s)")}`);
+  await page.waitForFunction(() => document.querySelector(".editor-host")?.shadowRoot?.textContent.includes("SINCE 10m"));
+  await page.getByRole("button", { name: /^Run/ }).click();
+  await page.locator(".past-answer .rows tbody .pick").first().waitFor();
+  await looksRight("past");
+});
+
+await step("what strangers write is text", async () => {
+  const bad = `</code><img src=x onerror=alert(1)><script>alert(1)</script>\u202egnp`;
+  const created = await page.evaluate(async (name) => (await fetch("/api/v1/jobs", { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ query: "PARSE http WHERE path = '<script>alert(1)</script>' PROCESS (group-count: group=path, w=1s)", name, kind: "standing", lease_seconds: null }) })).json(), bad);
+  await go("Answers");
+  await page.getByText("<img src=x onerror=alert(1)>").first().waitFor();
+  await page.goto(`http://${listen}/#/job/${created.id}?find=${encodeURIComponent("<script>alert(2)</script>")}&sort=%3Cimg&groups=%3Cimg`);
+  await heading(/<img src=x/);
+  assert((await page.locator("main img, main script").count()) === 0, "a text has become an element");
+  assert((await page.locator("h1").textContent()).includes("\\u{202e}"), "what turns text around is not shown");
+  await page.getByRole("button", { name: "Stop", exact: true }).click();
+});
+
+await step("fifty thousand rows are a table of a few", async () => {
+  const columns = [{ name: "url", type: "text", unit: "", doc: "" }, { name: "count", type: "u64", unit: "", doc: "" }, { name: "p99_ns", type: "u64", unit: "ns", doc: "" }];
+  const rows = Array.from({ length: 50_000 }, (_, i) => [`/page/${i}`, i, String(i * 1000)]);
+  const snapshot = { job: "1", state: "running", reason: null, outcome: null, account: null, results: [{ processor: "group", columns, keys: 1, total: "50000", closed: { start: null, end: null, rows: rows.slice(-10) }, open: { start: null, end: null, rows: [] } }] };
+  // It is told once; whoever asks again waits.
+  await page.route("**/api/v1/stream?**", () => undefined);
+  await page.route("**/api/v1/stream?**", (route) => route.fulfill({ contentType: "text/event-stream", body: `event: snapshot\nid: 1:1\ndata: ${JSON.stringify(snapshot)}\n\n` }), { times: 1 });
+  await page.route("**/api/v1/jobs/1/rows?**", (route) => route.fulfill({ json: { rows } }));
+  await page.goto(`http://${listen}/#/jobs`);
+  await page.goto(`http://${listen}/#/job/1?sort=-count`);
+  await page.locator('.rows[aria-rowcount="50001"]').waitFor();
+  assert((await page.locator(".rows tr").count()) < 120, "rows that nobody sees are drawn");
+  await page.getByText("/page/49999", { exact: true }).waitFor();
+  await page.locator(".table-scroll").evaluate((at) => (at.scrollTop = at.scrollHeight));
+  await page.getByText("/page/0", { exact: true }).waitFor();
+  await page.getByRole("searchbox").fill("/page/2500");
+  await page.locator('.rows[aria-rowcount="12"]').waitFor();
+  await page.unrouteAll({ behavior: "ignoreErrors" });
+});
+
+await step("an answer without rows says why", async () => {
+  await page.goto(`http://${listen}/#/job/999999`);
+  await page.getByRole("alert").waitFor();
+  troubles.splice(0, troubles.length, ...troubles.filter((trouble) => !/404/.test(trouble)));
+});
+
+for (const [name, title] of [["Answers", "Answers"], ["Network", "Network"], ["Alerts", "Alerts"], ["Access", "Access"]]) {
+  await step(`${name} looks right`, async () => {
+    await go(name);
+    await heading(title);
+    if (name === "Alerts") {
+      await page.getByRole("button", { name: "New rule" }).click();
+      await page.getByLabel("Name").fill("slow pages");
+      const web = (await api("/api/v1/jobs?limit=1000")).jobs.find((job) => job.name === "web");
+      await page.getByLabel("Of the rows of").selectOption(web.id);
+      await page.getByLabel("When").fill("p99 > 1ms");
+      await page.getByRole("button", { name: "Watch", exact: true }).click();
+      await page.getByRole("heading", { name: "Rules" }).waitFor();
+    }
+    await page.locator(".skeleton").waitFor({ state: "detached" });
+    await page.waitForTimeout(400);
+    await looksRight(name.toLowerCase());
+  });
+}
+
+await step("keys lead everywhere", async () => {
+  await page.keyboard.press("j");
+  await heading("Answers");
+  await page.keyboard.press("?");
+  await page.getByRole("dialog").waitFor();
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("/");
+  assert(await page.evaluate(() => document.activeElement.type === "search"), "/ finds nothing to find with");
+});
+
+async function logIn() {
+  await page.getByLabel("Token").fill(readFileSync(join(folder, "data/admin.token"), "utf8").trim());
+  await page.getByRole("button", { name: "Log in" }).click();
+  await page.getByRole("navigation").waitFor();
+}
+
+await step("logging out and in", async () => {
+  await page.getByRole("button", { name: "Log out" }).click();
+  await page.getByLabel("Token").waitFor();
+  await looksRight("login");
+  await logIn();
+});
+
+await step("a server that is started again is found again", async () => {
+  await page.goto(`http://${listen}/#/job/1`);
+  await page.locator(".chip.good").waitFor();
+  await page.locator(".rows tbody .pick").first().waitFor();
+  isAway = true;
+  await stop();
+  await page.getByText("Not live:").waitFor();
+  await picture("reconnecting");
+  assert((await page.locator(".rows tbody .pick").count()) > 0, "what was there is gone");
+  await start();
+  await page.locator(".chip.good").waitFor();
+  await heading("web");
+  isAway = false;
+});
+
+console.log(`all of it took ${((Date.now() - began) / 1000).toFixed(1)} s`);
+await end(0);
