@@ -4,6 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 ./setup.sh build
+web/build.sh || echo "*** demo: the page of netalytics serve could not be built; all else works without it ***" >&2
 cargo build --release --locked --quiet -p netalytics
 ask() {
   printf "\n$ netalytics query '%s' -r captures/shop/in.pcap\n" "$1"
@@ -14,4 +15,4 @@ target/release/netalytics overview -r captures/shop/in.pcap
 ask 'PARSE http PROCESS (diff-group: group=url_template)' --quiet
 ask 'PARSE mysql_query PROCESS (group-avg-top-k: k=3)' --quiet
 ask 'PARSE memcached_get FROM * TO *:11211 PROCESS (group-count-success: group=client_ip), (cdf)'
-printf '\nThe program is target/release/netalytics; `netalytics parsers` lists what it reads.\n'
+printf '\nThe program is target/release/netalytics; `netalytics parsers` lists what it reads,\nand `netalytics serve --demo` prints the address of its page.\n'

@@ -2,8 +2,8 @@
 # Installs what is missing on Debian, in parts that may be named: `setup.sh build test`. Without a name: build and test.
 #
 #   build    what compiling and using netalytics needs: C and C++ compilers and make (zstd, librdkafka), libpcap (capture
-#            filters), OpenSSL (Kafka over TLS)
-#   test     what the tests start and ask besides: servers, clients, readers of Parquet, Java and Maven (Kafka)
+#            filters), OpenSSL (Kafka over TLS), node and npm (the page of `netalytics serve`)
+#   test     what the tests start and ask besides: servers, clients, readers of Parquet, Java and Maven (Kafka), a browser
 #   bed      what deploy/testbed.sh builds a network of; a part of test
 #   dpdk     what the feature of that name needs
 #   package  what packaging/ needs to build packages and to try them
@@ -26,7 +26,7 @@ build() {
   have cc || missing+=(gcc libc6-dev)
   [ -e /usr/include/pcap/pcap.h ] || missing+=(libpcap-dev)
   [ -e /usr/include/openssl/ssl.h ] || missing+=(libssl-dev)
-  want c++:g++ make:make
+  want c++:g++ make:make node:nodejs npm:npm
 }
 
 # What the live tests start in namespaces of their own. Debian may start the services as well when it installs them.
@@ -34,7 +34,8 @@ build() {
 test_() {
   bed
   want mariadb:mariadb-client redis-server:redis-server prometheus:prometheus prometheus-alertmanager:prometheus-alertmanager wrk:wrk tcpdump:tcpdump setcap:libcap2-bin \
-    ovs-vswitchd:openvswitch-switch ethtool:ethtool openssl:openssl faketime:faketime socat:socat pgrep:procps java:openjdk-17-jre-headless mvn:maven
+    ovs-vswitchd:openvswitch-switch ethtool:ethtool openssl:openssl faketime:faketime socat:socat tshark:tshark pgrep:procps java:openjdk-17-jre-headless mvn:maven chromium:chromium
+  [ -e /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf ] || missing+=(fonts-dejavu-core)
   python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
   python3 -c 'import pip' 2>/dev/null || missing+=(python3-pip)
 }
@@ -46,6 +47,7 @@ bed() {
 dpdk() { pkg-config --exists libdpdk 2>/dev/null || missing+=(libdpdk-dev pkg-config); }
 
 package() {
+  want node:nodejs npm:npm
   want flex:flex bison:bison make:make curl:curl strip:binutils rpmbuild:rpm umoci:umoci runc:runc python3:python3 \
     debootstrap:debootstrap systemd-analyze:systemd
 }

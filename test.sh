@@ -4,6 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 ./setup.sh build test
+web/build.sh || echo "*** test: the page could not be built: the program is tested WITHOUT it ***" >&2
 # Under nohup programs ignore SIGHUP, and so would those that the tests hang up on.
 env --default-signal=HUP cargo test --workspace --locked --quiet --no-fail-fast
 if ./setup.sh build dpdk; then

@@ -121,6 +121,8 @@ start_switch() {
   ovsdb-server "$own/conf.db" --remote="punix:$own/db.sock" --pidfile="$own/ovsdb-server.pid" --unixctl="$own/ovsdb.ctl" -vconsole:off --log-file="$own/ovsdb.log" --detach
   ovs-vsctl --db="unix:$own/db.sock" --no-wait init
   ovs-vswitchd "unix:$own/db.sock" --pidfile="$own/ovs-vswitchd.pid" --unixctl="$own/vswitchd.ctl" -vconsole:off --log-file="$own/vswitchd.log" --detach
+  # Where its own tools look for it.
+  ln -s vswitchd.ctl "$own/ovs-vswitchd.$(cat "$own/ovs-vswitchd.pid").ctl"
   local words=(add-br br0 -- set bridge br0 datapath_type=netdev fail_mode=secure "protocols=OpenFlow10,OpenFlow13,OpenFlow14,OpenFlow15"
     other_config:disable-in-band=true "other_config:datapath-id=$(datapath "$name")" "other_config:hwaddr=\"$(mac "${address_of[$name]}")\"")
   for port in $(ports "$name"); do
@@ -186,10 +188,13 @@ write_network() {
       printf 'ovsdb = "unix:%s"\n' "$dir/run/$name/db.sock"
     fi
     printf 'forwarding = "%s"\n' "$(case $forwarding in normal) echo normal ;; *) echo controller ;; esac)"
+    [ "$forwarding" != rules ] || echo 'first_table = "free"'
+    printf 'via = ["nsenter", "--net=/var/run/netns/%s"] # at its ports\n' "$(ns "$name")"
   done
   for host in "${names[@]}"; do
     printf '\n[[host]]\nname = "%s"\naddresses = ["%s"]\nat = "leaf%s:%s"\ncores = 1\nmemory = "1GiB"\nused = %s\nmbps = 1000\n' \
       "$host" "${address_of[$host]}" "${leaf_of[$host]}" "${port_of[$host]}" "$(case $host in spare*) echo 0.0 ;; *) echo 0.5 ;; esac)"
+    case $host in spare*) printf 'spare = true\ninterface = "eth0"\nvia = ["nsenter", "--net=/var/run/netns/%s"]\n' "$(ns "$host")" ;; esac
   done
   for ((leaf = 1; leaf <= LEAVES; leaf++)); do
     for ((n = 1; n <= spines; n++)); do printf '\n[[link]]\nends = ["leaf%s:%s", "spine%s:%s"]\nmbps = 1000\n' "$leaf" $((FIRST_UPLINK + n - 1)) "$n" "$leaf"; done

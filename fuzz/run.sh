@@ -10,12 +10,17 @@ flags="--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
 flags+=" -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table"
 flags+=" -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1"
 host=$(rustc -vV | sed -n 's/^host: //p')
-RUSTFLAGS="$flags" cargo build --release --quiet --target "$host"
+# A few seconds of each are over before a better optimised build would have paid.
+profile=release
+if [ "$seconds" -lt 60 ]; then profile=quick; fi
+RUSTFLAGS="$flags" cargo build --profile "$profile" --quiet --target "$host"
 targets=("$@")
 if [ ${#targets[@]} -eq 0 ]; then
   for f in fuzz_targets/*.rs; do targets+=("$(basename "$f" .rs)"); done
 fi
-for target in "${targets[@]}"; do
+
+one() {
+  local target=$1 corpus log patience
   corpus=$(mktemp -d)
   mkdir -p "artifacts/$target"
   log="$corpus.log"
@@ -23,12 +28,25 @@ for target in "${targets[@]}"; do
   patience=10
   if [ "$target" = recording ]; then patience=100; fi
   # Each run makes tables of some MiB: without a fixed threshold they go to the heap and scatter it, past any limit in minutes.
-  if ! MALLOC_MMAP_THRESHOLD_=1048576 "target/$host/release/$target" "$corpus" $(ls -d "corpus/$target" 2>/dev/null) -max_total_time="$seconds" \
+  if ! MALLOC_MMAP_THRESHOLD_=1048576 "target/$host/$profile/$target" "$corpus" $(ls -d "corpus/$target" 2>/dev/null) -max_total_time="$seconds" \
     -rss_limit_mb=1024 -timeout="$patience" -max_len=65536 -artifact_prefix="artifacts/$target/" >"$log" 2>&1; then
     tail -n 40 "$log"
     echo "fuzz $target: FAILED (input kept in fuzz/artifacts/$target)"
-    exit 1
+    return 1
   fi
   echo "fuzz $target: $(grep -E '^Done' "$log")"
   rm -rf "$corpus" "$log"
+}
+
+# As many at a time as there are cores.
+running=0 failed=0
+for target in "${targets[@]}"; do
+  if [ "$running" -ge "$(nproc)" ]; then
+    wait -n || failed=1
+    running=$((running - 1))
+  fi
+  one "$target" &
+  running=$((running + 1))
 done
+for _ in $(seq "$running"); do wait -n || failed=1; done
+exit "$failed"

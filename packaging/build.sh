@@ -17,6 +17,8 @@ static=$out/netalytics-$version-$machine-linux
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || echo 0)
 export SOURCE_DATE_EPOCH
 mkdir -p "$work"
+# The program holds its page.
+web/build.sh
 
 fresh() { rm -rf "${work:?}/$1" && mkdir -p "$work/$1"; }
 

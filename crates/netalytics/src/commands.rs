@@ -3,6 +3,7 @@
 pub mod access;
 pub mod agent;
 pub mod alerts;
+pub mod calibrate;
 pub mod check;
 pub mod compare;
 pub mod complete;
@@ -16,6 +17,7 @@ mod job_sheet;
 pub mod jobs;
 pub mod listing;
 pub mod man;
+pub mod map;
 pub mod monitor;
 pub mod overview;
 pub mod parsers;

@@ -15,7 +15,7 @@ use crate::live::Owner;
 use crate::output;
 
 /// A web shop with its database and cache: `captures/shop`.
-const CAPTURE: &[u8] = include_bytes!("../../../captures/shop/in.pcap");
+pub const CAPTURE: &[u8] = include_bytes!("../../../captures/shop/in.pcap");
 /// The agent's name.
 const AGENT: &str = "demo";
 /// How long the agent may take to come.
@@ -73,15 +73,18 @@ impl Demo {
             .stderr(Stdio::null())
             .spawn()
             .context("the demonstration's agent cannot be started")?;
-        let service = service.clone();
+        let demonstrating = service.clone();
         std::thread::spawn(move || {
-            if let Err(error) = service.demonstrate(&JOBS, PATIENCE) {
+            if let Err(error) = demonstrating.demonstrate(&JOBS, PATIENCE) {
                 output::complain(&format!("the demonstration has no jobs: {error}"));
             }
         });
+        // Behind `#`, what a browser keeps to itself.
+        let entry = service.renew_page_token("demo-page").context("no token for a browser")?;
+        output::complain(&format!("a shop of three servers is watched; the page: {url}/#token={entry}"));
         let admin = folder.join(server::ADMIN_TOKEN);
         output::complain(&format!(
-            "a shop of three servers is watched; in ten seconds: netalytics jobs results 1 --server {url} --token-file {}{}",
+            "in a terminal, in ten seconds: netalytics jobs results 1 --server {url} --token-file {}{}",
             admin.display(),
             ca.iter().map(|word| format!(" {word}")).collect::<String>()
         ));

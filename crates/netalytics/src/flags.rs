@@ -4,6 +4,7 @@ pub mod access;
 pub mod agent;
 pub mod alerts;
 pub mod bus;
+pub mod calibrate;
 pub mod compare;
 pub mod follow;
 pub mod help;
@@ -11,6 +12,7 @@ pub mod limits;
 pub mod listing;
 pub mod live;
 pub mod monitor;
+pub mod network;
 pub mod outlets;
 pub mod overview;
 pub mod query;
@@ -39,7 +41,7 @@ pub use limits::Limits;
 pub use listing::ListFlags;
 pub use monitor::MonitorFlags;
 pub use outlets::RedactFlags;
-pub use overview::{OverviewFlags, OverviewFormat};
+pub use overview::{LookFlags, MapFlags, MapFormat, OverviewFlags, OverviewFormat};
 pub use query::{
     Checksums, Cores, ExplainFlags, Format, Progress, QueryFlags, QueryText, RecordFlags, ShownNames,
     WorkFlags, Workers,
@@ -80,6 +82,10 @@ pub enum Verb {
     /// Show on one screen what a capture holds: protocols, services, talkers, slow and failing requests, what to ask next
     #[command(after_help = help::OVERVIEW_EXAMPLES)]
     Overview(Box<OverviewFlags>),
+
+    /// Show who asks whom: each client and service, how often, how fast, how well, and whose time it takes
+    #[command(after_help = help::MAP_EXAMPLES)]
+    Map(Box<MapFlags>),
 
     /// Put two periods, or two inputs, side by side: before and after a deployment, and what differs by more than noise
     #[command(after_help = help::COMPARE_EXAMPLES)]
@@ -145,6 +151,10 @@ pub enum Verb {
     #[command(after_help = help::ALERTS_EXAMPLES, args_conflicts_with_subcommands = true)]
     Alerts(alerts::AlertsFlags),
 
+    /// Measure what monitors take on this machine, for explain --costs
+    #[command(after_help = help::CALIBRATE_EXAMPLES)]
+    Calibrate(calibrate::CalibrateFlags),
+
     /// Study on drawn networks what a decision costs: where monitors go
     Simulate(simulate::SimulateFlags),
 
@@ -176,36 +186,34 @@ impl Verb {
     /// The words of a verb that reads packets.
     fn words(&mut self) -> Option<Words<'_>> {
         fn of_work(work: &mut WorkFlags) -> Words<'_> {
-            let WorkFlags { text, read, live, words, bus, .. } = work;
-            let input = bus.kafka.as_ref().map_or(Input::Here, |_| Input::Elsewhere);
+            let is_elsewhere = work.bus.kafka.is_some() || work.network.network.is_some();
+            let WorkFlags { text, read, live, words, .. } = work;
+            let input = if is_elsewhere { Input::Elsewhere } else { Input::Here };
             Words { read, interfaces: Vec::new(), others: words, query: Some(text), live, input }
+        }
+        fn of_look(look: &mut LookFlags) -> Words<'_> {
+            let LookFlags { read, live, words, .. } = look;
+            Words { read, interfaces: Vec::new(), others: words, query: None, live, input: Input::Here }
         }
         let input = |server: Option<&String>| server.map_or(Input::Here, |_| Input::Elsewhere);
         match self {
             Verb::Query(flags) => {
-                let input = input(flags.remote.kept.server.as_ref().or(flags.query.work.bus.kafka.as_ref()));
-                Some(Words { input, ..of_work(&mut flags.query.work) })
+                let words = of_work(&mut flags.query.work);
+                let input = flags.remote.kept.server.as_ref().map_or(words.input, |_| Input::Elsewhere);
+                Some(Words { input, ..words })
             }
             Verb::Record(flags) => Some(of_work(&mut flags.work)),
             Verb::Check(flags) => {
-                let input = input(flags.kept.server.as_ref().or(flags.work.bus.kafka.as_ref()));
-                Some(Words { input, ..of_work(&mut flags.work) })
+                let words = of_work(&mut flags.work);
+                let input = flags.kept.server.as_ref().map_or(words.input, |_| Input::Elsewhere);
+                Some(Words { input, ..words })
             }
             Verb::Compare(flags) => {
                 let input = input(flags.kept.server.as_ref());
                 Some(Words { input, ..of_work(&mut flags.query.work) })
             }
-            Verb::Overview(flags) => {
-                let OverviewFlags { read, live, words, .. } = &mut **flags;
-                Some(Words {
-                    read,
-                    interfaces: Vec::new(),
-                    others: words,
-                    query: None,
-                    live,
-                    input: Input::Here,
-                })
-            }
+            Verb::Overview(flags) => Some(of_look(&mut flags.look)),
+            Verb::Map(flags) => Some(of_look(&mut flags.look)),
             Verb::Publish(flags) => {
                 let bus::PublishFlags { text, read, live, words, .. } = &mut **flags;
                 let (query, others) = (Some(text), words);

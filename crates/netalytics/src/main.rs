@@ -24,10 +24,14 @@ mod keeping;
 mod lease;
 mod live;
 mod logging;
+mod looking;
 mod loss_notice;
+mod mapping;
 mod merging;
+mod networked;
 mod output;
 mod overview;
+mod page;
 mod panics;
 mod passing;
 mod period;
@@ -41,6 +45,7 @@ mod served;
 mod signals;
 mod simulating;
 mod stats;
+mod steered;
 mod summary_file;
 mod two_taps;
 mod version;
@@ -69,6 +74,7 @@ fn run(cli: Cli) -> ExitCode {
         None => commands::introduction::introduce(),
         Some(Verb::Query(mut flags)) => commands::query::query(&mut flags, cli.quiet, cli.verbose > 0),
         Some(Verb::Overview(flags)) => commands::overview::overview(&flags, cli.quiet, cli.verbose > 0),
+        Some(Verb::Map(flags)) => commands::map::map(&flags, cli.quiet, cli.verbose > 0),
         Some(Verb::Check(mut flags)) => commands::check::check(&mut flags, cli.quiet, cli.verbose > 0),
         Some(Verb::Compare(flags)) => commands::compare::compare(&flags, cli.quiet, cli.verbose > 0),
         Some(Verb::Record(mut flags)) => commands::record::record(&mut flags, cli.quiet, cli.verbose > 0),
@@ -85,6 +91,7 @@ fn run(cli: Cli) -> ExitCode {
         Some(Verb::Agents(flags)) => commands::jobs::agents(&flags),
         Some(Verb::Tokens(flags)) => commands::access::tokens(&flags),
         Some(Verb::Audit(flags)) => commands::access::audit(&flags),
+        Some(Verb::Calibrate(flags)) => commands::calibrate::calibrate(&flags, cli.quiet),
         Some(Verb::Simulate(flags)) => commands::simulate::simulate(&flags, cli.quiet),
         Some(Verb::Alerts(flags)) => commands::alerts::alerts(&flags),
         Some(Verb::Complete { what, text }) => commands::complete::complete(what, &text),

@@ -27,7 +27,7 @@ pub fn settle(query: &Query, flags: &WorkFlags) -> anyhow::Result<Periods> {
     if query.period.is_open() && query.baseline.is_none() {
         return Ok(Periods { own: Bounds::default(), baseline: None, live_ns: None });
     }
-    if flags.live.is_live() {
+    if flags.live.is_live() || flags.network.network.is_some() {
         return live(query);
     }
     if flags.bus.kafka.is_some() {

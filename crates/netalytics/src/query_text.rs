@@ -35,6 +35,12 @@ pub fn check(text: &str, names: &mut Names, captures: &[PathBuf]) -> anyhow::Res
     Ok(checked.map_err(|errors| WrongUse::Query(query::render(&errors, text)))?)
 }
 
+/// Checks a query for a network, which heeds BUDGET. A host is one of the names known.
+pub fn check_for_network(text: &str, names: &Names) -> anyhow::Result<query::Query> {
+    let checked = query::check_for_network(text, &parsers::registry::schemas(), &names.addresses);
+    Ok(checked.map_err(|errors| WrongUse::Query(query::render(&errors, text)))?)
+}
+
 /// The plan of a query over packets.
 pub fn plan(text: &str, names: &mut Names, captures: &[PathBuf]) -> anyhow::Result<Plan> {
     Ok(planner::lower(&check(text, names, captures)?))

@@ -110,6 +110,10 @@ pub fn is_nothing(plan: &Plan, summary: &Summary) -> bool {
     if summary.published().is_some() {
         return summary.rows == 0;
     }
+    // What has arrived here is what monitors have chosen.
+    if matches!(summary.fed, Some(Fed::Monitored(_))) {
+        return summary.rows == 0;
+    }
     let c = &summary.stream;
     let left = match plan.dataflow.inputs.len() {
         0 | 1 => c.tuples_in.saturating_sub(c.tuples_filtered),
@@ -130,6 +134,10 @@ pub fn nothing(plan: &Plan, summary: &Summary) -> Vec<String> {
             (Fed::Published(published), 0) if published.records == 0 => {
                 vec!["nothing was published in that time".into()]
             }
+            (Fed::Monitored(monitored), 0) if monitored.packets == 0 => {
+                vec!["no packet came to a monitor".into()]
+            }
+            (Fed::Monitored(_), 0) => vec!["the monitors' packets made no tuple".into()],
             (Fed::Published(_), 0) => vec!["who publishes had nothing to tell in that time".into()],
             _ => after_tuples(plan, summary),
         };

@@ -15,6 +15,8 @@ use serde_json::Value;
 mod comparing;
 #[path = "captures/expressions.rs"]
 mod expressions;
+#[path = "captures/map.rs"]
+mod map;
 #[path = "captures/monitor.rs"]
 mod monitor;
 #[path = "captures/nothing.rs"]

@@ -4,6 +4,8 @@
 mod alerts;
 #[path = "cli/bus.rs"]
 mod bus;
+#[path = "cli/explain.rs"]
+mod explain;
 #[path = "cli/faults/mod.rs"]
 mod faults;
 #[path = "cli/feedback.rs"]
@@ -552,9 +554,11 @@ fn the_examples_in_the_help_work() {
         let help = check(args, 0, &[]).out.replace("\n  ", "\n");
         let examples =
             help.lines().map(str::trim).filter(|l| l.starts_with("netalytics ") && !l.contains(" --help"));
-        // Those with a network interface have their tests in live.rs, those with a server in cli/remote.rs.
-        let elsewhere =
-            |l: &&str| ["monday", "slow.nq", " -i ", " --server"].iter().any(|word| l.contains(word));
+        // Those with a network interface have their tests in live.rs, those with a server in cli/remote.rs, those with a network's
+        // file in cli/explain.rs.
+        let elsewhere = |l: &&str| {
+            ["monday", "slow.nq", " -i ", " --server", "network.toml"].iter().any(|word| l.contains(word))
+        };
         for example in examples.filter(|l| !elsewhere(l)) {
             let output = Command::new("sh")
                 .args(["-c", example])

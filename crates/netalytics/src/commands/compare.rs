@@ -43,6 +43,9 @@ fn show(
     confidence: f64,
     telling: Telling,
 ) -> anyhow::Result<Ended> {
+    if flags.work.network.network.is_some() {
+        return Err(wrong_flags("a comparison reads what is there already: leave out --network"));
+    }
     if let Some(path) = &flags.output {
         output::refuse_inputs(path, baseline)?;
     }

@@ -1,25 +1,42 @@
-//! `netalytics explain QUERY`: the plan, without reading a packet; with `--engine flink` what Flink would be told.
+//! `netalytics explain QUERY`: the plan, without reading a packet; with `--engine flink` what Flink would be told, with
+//! `--network` what it does to a network.
 
 use serde_json::{Value, json};
 use sinks::units;
 
 use crate::commands::remote::Remote;
-use crate::failure::Ended;
+use crate::failure::{Ended, wrong_flags};
 use crate::flags::ExplainFlags;
 use crate::flags::bus::Merging;
-use crate::{hosts, output, period, published, query_text, why};
+use crate::flags::network::Shown;
+use crate::{hosts, networked, output, period, published, query_text, why};
 
 /// Prints the plan.
 pub fn explain(flags: &ExplainFlags) -> anyhow::Result<Ended> {
     let text = query_text::read(&flags.text)?;
     let mut names = hosts::read(flags.text.hosts.as_deref())?;
-    let checked = query_text::check(&text, &mut names, &[])?;
+    let checked = match &flags.network.network {
+        Some(_) => query_text::check_for_network(&text, &names)?,
+        None => query_text::check(&text, &mut names, &[])?,
+    };
     if flags.bus.engine == Merging::Flink {
         let told = published::statements(&checked, &flags.bus.asked())?;
         let said: String = told.iter().map(|statement| format!("{statement};\n\n")).collect();
         return output::print(output::visible_lines(said.trim_end()).as_bytes());
     }
     let plan = period::as_far_as_known(&checked, planner::lower(&checked));
+    if let Some(network) = &flags.network.network {
+        if flags.server.is_some() {
+            return Err(wrong_flags("--network plans without a server: leave out --server"));
+        }
+        let planned = networked::plan(&flags.network, network, &plan, checked.budget)?;
+        let said = match flags.format {
+            Shown::Text => planner::explain(&plan) + &planner::physical::to_text(&planned.plan),
+            Shown::Json => format!("{:#}\n", planner::physical::to_json(&planned.plan)),
+            Shown::Svg => planner::physical::to_svg(&planned.plan, &planned.site),
+        };
+        return output::print(output::visible_lines(&said).as_bytes());
+    }
     why::never(&plan).iter().for_each(|reason| output::complain(&format!("note: {reason}")));
     let mut said = planner::explain(&plan) + &planner::explain_period(&checked);
     if let Some(server) = &flags.server {

@@ -47,6 +47,7 @@ const USAGES: &[Usage] = &[
         &["k", "key", "near", "groups_max"],
         "PARSE memcached PROCESS (workload-profile: w=60s)",
     ),
+    usage("service-map", &["groups_max"], "PARSE http PROCESS (service-map: w=10s)"),
 ];
 
 /// Arguments that every processor takes.

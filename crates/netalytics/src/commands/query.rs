@@ -23,6 +23,12 @@ use runner::Writing;
 /// Answers the query, or has a server's agents answer it.
 pub fn query(flags: &mut AskFlags, quiet: bool, verbose: bool) -> anyhow::Result<Ended> {
     let telling = Telling::of(quiet, verbose);
+    let in_network = flags.query.work.network.network.is_some();
+    if in_network && flags.remote.kept.server.is_some() {
+        return Err(wrong_flags(
+            "--network starts monitors from here, --server has agents do it: one of them",
+        ));
+    }
     if let Some(server) = &flags.remote.kept.server {
         let text = query_text::read(&flags.query.work.text)?;
         if query_past::is_asked(&text) {

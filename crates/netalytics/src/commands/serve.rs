@@ -15,7 +15,7 @@ use crate::demo::Demo;
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::service::{ServeFlags, ServeVerb};
 use crate::job_bus::JobBus;
-use crate::{output, passing};
+use crate::{output, page, passing};
 
 /// Serves, until a signal ends it, or copies what it was asked.
 pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
@@ -28,6 +28,7 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
         }
     }
     let shown = shown(flags)?;
+    let page = flags.page.as_deref().map_or_else(|| Ok(page::built_in()), page::of)?;
     let passing = (flags.demo && flags.data.is_none()).then(passing::folder).transpose();
     let passing = passing.context("cannot make a folder for the demonstration")?;
     let folder = match &passing {
@@ -72,7 +73,7 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
         Some(Shown::Files { .. }) if flags.demo => Beside::Loopback,
         _ => Beside::Nothing,
     };
-    let listen = Listen { address: flags.listen, names: &flags.hosts, tls, beside };
+    let listen = Listen { address: flags.listen, names: &flags.hosts, tls, page, beside };
     server::serve(service, listen, ready).with_context(|| format!("cannot serve on {}", flags.listen))?;
     drop(demo);
     Ok(Ended::Done)

@@ -11,7 +11,7 @@ use crate::failure::{Ended, wrong_flags};
 use crate::flags::simulate::{PlacementFlags, SimulateFlags, Simulation};
 use crate::flags::{Format, Progress};
 use crate::output;
-use crate::simulating::{self, decimals};
+use crate::simulating::{self, FIGURES, decimals};
 
 /// Simulates.
 pub fn simulate(flags: &SimulateFlags, quiet: bool) -> anyhow::Result<Ended> {
@@ -38,8 +38,8 @@ fn placement(flags: &PlacementFlags, quiet: bool) -> anyhow::Result<Ended> {
     }
     let rows: Vec<Vec<String>> = points.iter().map(row).collect();
     match flags.format {
-        Format::Table => output::print(listing::table(COLUMNS, &rows).as_bytes()),
-        format => listing::print_rows(COLUMNS, &rows, format),
+        Format::Table => output::print(listing::table(&columns(), &rows).as_bytes()),
+        format => listing::print_rows(&columns(), &rows, format),
     }
 }
 
@@ -93,28 +93,19 @@ impl Shown {
     }
 }
 
-const COLUMNS: &[&str] = &[
-    "strategy",
-    "flows",
-    "extra_percent",
-    "weighted_percent",
-    "all_extra_percent",
-    "all_weighted_percent",
-    "monitors",
-    "aggregators",
-    "processors",
-    "processes",
-    "processes_deviation",
-];
+/// The columns of a screen; of the processes the deviation, too.
+fn columns() -> Vec<&'static str> {
+    let shown = FIGURES.iter().filter(|figure| figure.shown.is_some()).map(|figure| figure.name);
+    ["strategy", "flows"].into_iter().chain(shown).chain(["processes_deviation"]).collect()
+}
 
 fn row(point: &Point) -> Vec<String> {
-    let shares = [point.extra, point.weighted, point.extra_all, point.weighted_all];
-    let counts = [point.monitors, point.aggregators, point.processors, point.processes];
-    let mut row = vec![point.strategy.name().to_owned(), point.monitored.to_string()];
-    row.extend(shares.iter().map(|share| decimals(share.mean, 2)));
-    row.extend(counts.iter().map(|count| decimals(count.mean, 1)));
-    row.push(decimals(point.processes.deviation, 1));
-    row
+    let shown = FIGURES.iter().filter_map(|figure| Some(decimals((figure.of)(point).mean, figure.shown?)));
+    [point.strategy.name().to_owned(), point.monitored.to_string()]
+        .into_iter()
+        .chain(shown)
+        .chain([decimals(point.processes.deviation, 1)])
+        .collect()
 }
 
 fn left_out(point: &Point) -> String {

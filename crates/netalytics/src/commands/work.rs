@@ -23,6 +23,7 @@ use crate::hosts::{self, Names};
 use crate::keeping::{self, Keeping, Packets};
 use crate::live::{self, Owner};
 use crate::loss_notice::LossNotice;
+use crate::networked;
 use crate::output;
 use crate::period::{self, Periods};
 use crate::progress::Progress;
@@ -31,6 +32,7 @@ use crate::query_text;
 use crate::replaying;
 use crate::signals::{self, Signals};
 use crate::stats::Stats;
+use crate::steered;
 use crate::summary_file::SummaryFile;
 use crate::two_taps;
 use crate::watch::Watch;
@@ -129,6 +131,8 @@ enum Source {
     Recording(Box<Replaying>),
     /// From what others have published.
     Published(Box<Answering>),
+    /// From a network, where monitors are started.
+    Network(PathBuf),
 }
 
 /// Answers the query; however that ends, the file for the summary says so.
@@ -154,12 +158,17 @@ fn answer<T: Target>(
 ) -> anyhow::Result<Ended> {
     let text = query_text::read(&flags.text)?;
     let mut names = hosts::read(flags.text.hosts.as_deref())?;
-    let checked = query_text::check(&text, &mut names, &flags.read)?;
+    let checked = match &flags.network.network {
+        None => query_text::check(&text, &mut names, &flags.read)?,
+        Some(_) => query_text::check_for_network(&text, &names)?,
+    };
+    let budget = checked.budget;
     let capturing = flags.live.is_live();
     let filtered = checked.filter.is_some();
     let is_recording = replaying::asked(&flags.read)?;
     let periods = period::settle(&checked, flags)?;
     let bounds = target.period(&periods)?;
+    networked::alone(flags)?;
     let (mut plan, from) = match &flags.bus.kafka {
         Some(brokers) => {
             let (plan, answering) = published::open(checked, flags, brokers, bounds, telling)?;
@@ -169,7 +178,10 @@ fn answer<T: Target>(
             let (plan, replaying) = replaying::open(checked, flags, bounds, telling)?;
             (plan, Source::Recording(Box::new(replaying)))
         }
-        None => (planner::within(planner::lower(&checked), bounds), Source::Packets),
+        None => {
+            let from = flags.network.network.clone().map_or(Source::Packets, Source::Network);
+            (planner::within(planner::lower(&checked), bounds), from)
+        }
     };
     periods.end_live(&mut plan);
     flags.limits.bound(&mut plan);
@@ -192,7 +204,11 @@ fn answer<T: Target>(
         Source::Packets => {
             Some(open(&flags.read, &flags.live, workers(flags, filtered), &plan.monitor, &stop)?)
         }
-        Source::Recording(_) | Source::Published(_) => None,
+        Source::Recording(_) | Source::Published(_) | Source::Network(_) => None,
+    };
+    let planned = match &from {
+        Source::Network(path) => Some(networked::plan(&flags.network, path, &plan, budget)?),
+        _ => None,
     };
     let mut ready = target.prepare()?;
     let packets = Packets::prepare(flags)?;
@@ -216,7 +232,8 @@ fn answer<T: Target>(
     let limits = flags.limits.of_run();
     let memory = Memory::divide(&limits, &plan, target.writing());
     info!("{memory}");
-    let comes = matches!(&from, Source::Published(answering) if answering.reach != Reach::Past);
+    let comes =
+        planned.is_some() || matches!(&from, Source::Published(answering) if answering.reach != Reach::Past);
     let prompt = capturing || comes || flags.read.iter().any(|path| !path.is_file() && !path.is_dir());
     // Lines of statistics would come between.
     let is_watched = prompt && target.is_watched(&ready) && !plan.dataflow.pipelines.is_empty();
@@ -239,6 +256,15 @@ fn answer<T: Target>(
         }
         (Some(input), Source::Packets) => {
             Run::start(&plan, &config, input).context("cannot start the workers")?
+        }
+        (_, Source::Network(_)) => {
+            let planned = planned.expect("it was planned for the network");
+            let program = flags.monitor_program.as_deref();
+            let steered = steered::start(&plan, &planned, &config.stream, program)?;
+            if telling != Telling::Errors {
+                output::complain(&format!("capturing from {}; Ctrl-C ends it", steered.words()));
+            }
+            Run::fed(&plan, config.stream.window_bytes_max, Box::new(steered))
         }
         (None, Source::Packets) => unreachable!("packets were opened"),
     };

@@ -59,6 +59,13 @@ Examples:
   netalytics overview -i eth0 --for 30s
   netalytics overview -r captures/shop/in.pcap --format json";
 
+/// Below the help of `map`.
+pub const MAP_EXAMPLES: &str = "\
+Examples:
+  netalytics map -r captures/shop/in.pcap
+  netalytics map -i eth0 --for 30s
+  netalytics map -r captures/shop/in.pcap --format dot | dot -Tsvg > map.svg";
+
 /// Below the help of `compare`.
 pub const COMPARE_EXAMPLES: &str = "\
 Examples:
@@ -104,7 +111,15 @@ Examples:
 pub const EXPLAIN_EXAMPLES: &str = "\
 Examples:
   netalytics explain \"PARSE http TO *:80 PROCESS (diff-group: group=url)\"
-  netalytics explain \"PARSE http PROCESS (diff-group: group=url, w=10s)\" --engine flink";
+  netalytics explain \"PARSE http PROCESS (diff-group: group=url, w=10s)\" --engine flink
+  netalytics explain \"PARSE tcp_conn_time TO 10.0.1.2:80 PROCESS (diff-group: group=srcIP)\" --network network.toml
+  netalytics explain \"PARSE http TO *:80\" --network network.toml --exact --format svg > plan.svg";
+
+/// Below the help of `calibrate`.
+pub const CALIBRATE_EXAMPLES: &str = "\
+Examples:
+  netalytics calibrate -o costs.toml
+  netalytics explain \"PARSE http TO 10.0.1.2:80\" --network network.toml --costs costs.toml";
 
 /// Below the help of `parsers`.
 pub const PARSERS_EXAMPLES: &str = "\

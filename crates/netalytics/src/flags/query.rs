@@ -11,6 +11,7 @@ use super::Limits;
 use super::bus::{BusFlags, ExplainBusFlags};
 use super::limits::{bytes, duration};
 use super::live::LiveFlags;
+use super::network::{NetworkFlags, Shown};
 use super::outlets::{OutletFlags, RedactFlags};
 use super::zone::zone;
 
@@ -159,6 +160,13 @@ pub struct WorkFlags {
     pub bus: BusFlags,
 
     #[command(flatten)]
+    pub network: NetworkFlags,
+
+    /// What monitors' hosts run as netalytics, if it is elsewhere there than here
+    #[arg(long, value_name = "PATH", requires = "network", help_heading = "In a network")]
+    pub monitor_program: Option<PathBuf>,
+
+    #[command(flatten)]
     pub limits: Limits,
 }
 
@@ -167,6 +175,20 @@ pub struct WorkFlags {
 pub struct ExplainFlags {
     #[command(flatten)]
     pub text: QueryText,
+
+    #[command(flatten)]
+    pub network: NetworkFlags,
+
+    /// How the plan for the network is shown
+    #[arg(
+        long,
+        value_enum,
+        value_name = "FORMAT",
+        default_value_t,
+        requires = "network",
+        help_heading = "In a network"
+    )]
+    pub format: Shown,
 
     #[command(flatten)]
     pub bus: ExplainBusFlags,

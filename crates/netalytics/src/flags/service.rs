@@ -30,6 +30,10 @@ pub struct ServeFlags {
     #[arg(long)]
     pub demo: bool,
 
+    /// Show the page of this folder, as web/build.sh makes it, instead of the one that is built in: for those who work on it
+    #[arg(long, value_name = "DIR", hide = true)]
+    pub page: Option<PathBuf>,
+
     /// A name by which clients may call this server, beside localhost and the address; may be given several times
     #[arg(long = "host", value_name = "NAME")]
     pub hosts: Vec<String>,

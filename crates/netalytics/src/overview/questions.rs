@@ -139,7 +139,7 @@ pub fn together(plans: &[Plan]) -> MonitorSpec {
 }
 
 /// The parsers with requests that take time and end well or not; of each protocol the one that reads all of it.
-fn protocols() -> Vec<Protocol> {
+pub fn protocols() -> Vec<Protocol> {
     let mut found: Vec<(u8, Protocol)> = Vec::new();
     for registration in PARSERS {
         let Reads::Messages(protocol, variant) = registration.reads else { continue };

@@ -220,11 +220,11 @@ fn refused(found: &Found, n: usize) -> List {
 }
 
 /// An address with its port.
-fn end(ip: &str, port: u64) -> String {
+pub fn end(ip: &str, port: u64) -> String {
     if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
 }
 
 /// A count with its word.
-fn some(n: u64, word: &str) -> String {
+pub fn some(n: u64, word: &str) -> String {
     format!("{n} {word}{}", if n == 1 { "" } else { "s" })
 }

@@ -23,6 +23,29 @@ pub fn write(folder: &Path, study: &Study, runs: &[Run], points: &[Point]) -> an
     Ok(())
 }
 
+/// A number that a study gives for each strategy and number of flows.
+pub struct Named {
+    /// Its column's name.
+    pub name: &'static str,
+    /// Which it is.
+    pub of: fn(&Point) -> Figure,
+    /// Decimals of its mean on a screen; `None`: it stands in files only.
+    pub shown: Option<usize>,
+}
+
+/// All of them, in the order of their columns.
+pub const FIGURES: &[Named] = &[
+    Named { name: "extra_percent", of: |p| p.extra, shown: Some(2) },
+    Named { name: "weighted_percent", of: |p| p.weighted, shown: Some(2) },
+    Named { name: "all_extra_percent", of: |p| p.extra_all, shown: Some(2) },
+    Named { name: "all_weighted_percent", of: |p| p.weighted_all, shown: Some(2) },
+    Named { name: "monitors", of: |p| p.monitors, shown: Some(1) },
+    Named { name: "aggregators", of: |p| p.aggregators, shown: Some(1) },
+    Named { name: "processors", of: |p| p.processors, shown: Some(1) },
+    Named { name: "processes", of: |p| p.processes, shown: Some(1) },
+    Named { name: "left_out", of: |p| p.left_out, shown: None },
+];
+
 /// So many decimals, and no more than there are.
 pub fn decimals(number: f64, most: usize) -> String {
     let text = format!("{number:.most$}");
@@ -31,33 +54,11 @@ pub fn decimals(number: f64, most: usize) -> String {
 
 fn points_csv(points: &[Point]) -> String {
     let mut text = String::from("strategy,flows,runs");
-    const FIGURES: [&str; 9] = [
-        "extra_percent",
-        "weighted_percent",
-        "all_extra_percent",
-        "all_weighted_percent",
-        "monitors",
-        "aggregators",
-        "processors",
-        "processes",
-        "left_out",
-    ];
-    FIGURES.iter().for_each(|name| text += &format!(",{name},{name}_deviation"));
+    FIGURES.iter().for_each(|figure| text += &format!(",{0},{0}_deviation", figure.name));
     text.push('\n');
     for p in points {
         text += &format!("{},{},{}", p.strategy.name(), p.monitored, p.runs);
-        let figures = [
-            p.extra,
-            p.weighted,
-            p.extra_all,
-            p.weighted_all,
-            p.monitors,
-            p.aggregators,
-            p.processors,
-            p.processes,
-            p.left_out,
-        ];
-        for Figure { mean, deviation } in figures {
+        for Figure { mean, deviation } in FIGURES.iter().map(|figure| (figure.of)(p)) {
             text += &format!(",{},{}", decimals(mean, 4), decimals(deviation, 4));
         }
         text.push('\n');

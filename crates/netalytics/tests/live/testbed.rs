@@ -11,7 +11,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use testkit::programs::wait_for;
 
-use crate::capture::{Capture, Captured, text};
+use crate::capture::{BINARY, Capture, Captured, text};
 use crate::net::{ip, shell};
 
 /// The repository.
@@ -298,6 +298,91 @@ fn two_queries_find_the_server_that_is_set_up_wrongly() {
     let mut paths = BTreeMap::new();
     logs.of("proxy.requests").iter().for_each(|line| *paths.entry(line[2].clone()).or_default() += 1_u64);
     assert_eq!(counts(&pages, &["path"]), paths);
+}
+
+/// The two queries of the use case, asked of the network: monitors at switches' ports, and rules that copy to spare hosts, answer as captures
+/// at the servers do, and leave nothing behind.
+#[test]
+fn queries_of_the_network_answer_as_captures_at_the_servers() {
+    let Some(bed) = TestBed::new() else { return };
+    bed.run(&["up"], &[("MISCONFIGURED", "app1")]);
+    bed.run(&["load", "--requests", "100"], &[]);
+    let network = fs::read_to_string(bed.path("network.toml")).expect("a network");
+    let without: Vec<&str> = network.lines().filter(|line| !line.ends_with("# at its ports")).collect();
+    for (network, said) in
+        [(network.clone(), "no switch copies anything"), (without.join("\n"), "switches copy, by")]
+    {
+        let file = bed.path("asked.toml");
+        fs::write(&file, network).expect("a file");
+        let file = file.to_str().expect("text");
+        let tiers = bed.beside(TIERS, &["app1", "app2", "db", "cache"], file, said);
+        let counts = |rows: &[Value]| -> BTreeMap<Pair, u64> {
+            rows.iter().map(|row| (ends_of(row), row["count"].as_u64().expect("a number"))).collect()
+        };
+        assert!(tiers.0.len() >= 4, "{:?}", tiers.0);
+        assert_eq!(counts(&tiers.0), counts(&tiers.1), "{said}");
+        // Times are those of the switch: all that is between is a wire.
+        for (seen, own) in tiers.0.iter().map(|row| (row, find(&tiers.1, row))) {
+            let [seen, own] = [seen, own].map(|row| row["avg_ns"].as_f64().expect("a time") / 1e6);
+            assert!((seen - own).abs() < 3.0 + 0.2 * own, "{seen} ms seen, {own} ms at the server");
+        }
+        let bytes = bed.beside(BYTES, &["db", "cache"], file, said);
+        let sums = |rows: &[Value]| -> BTreeMap<Pair, u64> {
+            rows.iter().map(|row| (ends_of(row), row["sum_bytes"].as_u64().expect("a number"))).collect()
+        };
+        assert!(bytes.0.len() >= 2, "{:?}", bytes.0);
+        assert_eq!(sums(&bytes.0), sums(&bytes.1), "{said}");
+    }
+}
+
+fn ends_of(row: &Value) -> Pair {
+    pair(&text(&row["client_ip"]), &text(&row["server_ip"]))
+}
+
+/// The row of the same two ends.
+fn find<'r>(rows: &'r [Value], like: &Value) -> &'r Value {
+    rows.iter().find(|row| ends_of(row) == ends_of(like)).expect("the same ends")
+}
+
+impl TestBed {
+    /// The rows of a query of the network, and those of captures at the servers meanwhile, each of its own server.
+    fn beside(&self, query: &str, servers: &[&str], network: &str, said: &str) -> (Vec<Value>, Vec<Value>) {
+        let addresses = fs::read_to_string(self.path("addresses")).expect("addresses");
+        let address = |host: &str| {
+            let name = format!("{}=", host.to_uppercase());
+            addresses.lines().find_map(|line| line.strip_prefix(&name)).expect("an address").to_owned()
+        };
+        let own: Vec<(String, Capture)> = servers
+            .iter()
+            .map(|host| {
+                let namespace = format!("{}{host}", self.prefix());
+                (address(host), Capture::start(&namespace, query, &["-i", "eth0"]))
+            })
+            .collect();
+        let asked = Capture::of(Command::new(BINARY), query, &["--network", network, "--exact"]);
+        self.run(&["load", "--requests", "100"], &[]);
+        let mut before = 0;
+        wait_for("the last packets", || {
+            let now = self.bytes_of("db");
+            (now == std::mem::replace(&mut before, now)).then_some(()).ok_or(format!("{now} bytes"))
+        });
+        let asked = asked.interrupt();
+        assert_eq!(asked.code, Some(0), "{}", asked.err);
+        assert!(asked.err.contains(said), "{}", asked.err);
+        for leaf in ["leaf1", "leaf2", "leaf3"] {
+            let bridge = format!("unix:{}", self.path(&format!("run/{leaf}/br0.mgmt")).display());
+            let dump = Command::new("ovs-ofctl").args(["-O", "OpenFlow13", "dump-flows", &bridge]).output();
+            let rules = String::from_utf8(dump.expect("ovs-ofctl").stdout).expect("text");
+            assert!(rules.contains("NORMAL") && !rules.contains("cookie=0x6e61"), "{rules}");
+        }
+        let mut rows = Vec::new();
+        for (address, capture) in own {
+            let captured = capture.interrupt();
+            captured.check();
+            rows.extend(captured.rows.into_iter().filter(|row| text(&row["server_ip"]) == address));
+        }
+        (asked.rows, rows)
+    }
 }
 
 /// What cannot be found here is in Python: the controller's own tests, before the bed's switches.

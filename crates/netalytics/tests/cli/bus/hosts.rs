@@ -7,7 +7,7 @@ use wire::{Captured, LinkType, Packet, Timestamp};
 use crate::Folder;
 
 /// What stands before the first packet of a pcap file, and before each.
-const HEAD: usize = 24;
+pub const HEAD: usize = 24;
 const RECORD: usize = 16;
 
 /// Files with the flows that each of so many hosts has seen, called after `name`.
@@ -28,6 +28,20 @@ pub fn deal(capture: &str, hosts: usize, folder: &Folder, name: &str) -> Vec<Str
     parts.iter().enumerate().map(file).collect()
 }
 
+/// Whether that is possible: frames of Ethernet in a plain file, of which none is a fragment that has no ports.
+pub fn can_deal(capture: &str) -> bool {
+    let bytes = fs::read(capture).expect("a capture");
+    let is_ethernet = bytes.len() > HEAD && bytes[20..HEAD] == [1, 0, 0, 0];
+    let is_whole = |records: &[Vec<u8>]| !records.iter().any(|record| is_fragment(&record[RECORD..]));
+    is_ethernet && split(&bytes).is_some_and(|records| is_whole(&records))
+}
+
+fn is_fragment(frame: &[u8]) -> bool {
+    let is_ipv4 = frame.len() > 22 && frame[12..14] == [8, 0];
+    let is_ipv6 = frame.len() > 22 && frame[12..14] == [0x86, 0xdd];
+    (is_ipv4 && (frame[20] & 0x3f, frame[21]) != (0, 0)) || (is_ipv6 && frame[20] == 44)
+}
+
 /// A file that lacks one packet in `every`.
 pub fn lossy(capture: &str, every: usize, folder: &Folder) -> String {
     let (mut bytes, records) = read(capture);
@@ -42,13 +56,19 @@ pub fn lossy(capture: &str, every: usize, folder: &Folder) -> String {
 /// What stands before the packets, and these.
 fn read(capture: &str) -> (Vec<u8>, Vec<Vec<u8>>) {
     let bytes = fs::read(capture).expect("a capture");
-    let is_little = matches!(bytes[..4], [0xd4, 0xc3, 0xb2, 0xa1] | [0x4d, 0x3c, 0xb2, 0xa1]);
-    assert!(is_little, "{capture}");
-    let (mut records, mut at) = (Vec::new(), HEAD);
-    while at < bytes.len() {
-        let length = u32::from_le_bytes(bytes[at + 8..at + 12].try_into().expect("four bytes"));
-        records.push(bytes[at..at + RECORD + length as usize].to_vec());
-        at += RECORD + length as usize;
-    }
+    let records = split(&bytes).unwrap_or_else(|| panic!("{capture}"));
     (bytes[..HEAD].to_vec(), records)
+}
+
+/// The packets of a pcap file that has its numbers' little ends first; `None`: it is none, or is cut.
+fn split(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let is_little = matches!(bytes.get(..4)?, [0xd4, 0xc3, 0xb2, 0xa1] | [0x4d, 0x3c, 0xb2, 0xa1]);
+    let (mut records, mut rest) = (Vec::new(), bytes.get(HEAD..).filter(|_| is_little)?);
+    while !rest.is_empty() {
+        let length = u32::from_le_bytes(rest.get(8..12)?.try_into().ok()?);
+        let (record, behind) = rest.split_at_checked(RECORD + length as usize)?;
+        records.push(record.to_vec());
+        rest = behind;
+    }
+    Some(records)
 }

@@ -1,9 +1,10 @@
 //! What DuckDB says of a recording of the same tuples, where a query can be said in its SQL: a third opinion, that knows nothing of us.
 
-use std::collections::BTreeMap;
-use std::io::Write;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Mutex;
 
 use serde_json::{Map, Value};
 
@@ -11,52 +12,105 @@ use super::questions::{Processor, Question};
 
 type Row = Map<String, Value>;
 
-/// Asks queries of SQL, a JSON list of rows for each.
-const ASKING: &str = "
+/// Answers each query of SQL by a JSON list of rows, or by the text of what is wrong with it.
+const ANSWERING: &str = "
 import json, sys, duckdb
 for line in sys.stdin:
-    rows = duckdb.sql(json.loads(line)).fetchall()
-    print(json.dumps([list(row) for row in rows], default=str))
+    try:
+        answer = [list(row) for row in duckdb.sql(json.loads(line)).fetchall()]
+    except duckdb.Error as error:
+        answer = str(error)
+    print(json.dumps(answer, default=str), flush=True)
 ";
 /// What is not compared.
 const SKIPPED: &str = "'skipped'";
 
-/// Recordings of tables, and a Python that has DuckDB.
-pub struct Opinion {
-    python: PathBuf,
-    recordings: PathBuf,
+/// Recordings of parsers' tuples, and who is asked of them.
+pub struct Opinion<'a> {
+    pub witness: &'a Witness,
+    pub recordings: PathBuf,
+    /// Of each parser that was recorded.
+    pub columns: &'a BTreeMap<String, Vec<String>>,
 }
 
-impl Opinion {
+/// A Python that has DuckDB, and answers until this is dropped.
+pub struct Witness(Mutex<Talk>);
+
+struct Talk {
+    child: Child,
+    asks: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Witness {
     /// `None` where there is no DuckDB, which is said.
-    pub fn new(recordings: &Path) -> Option<Opinion> {
+    pub fn start() -> Option<Witness> {
         let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let python = testkit::programs::python(tmp, "duckdb", "duckdb==2.0.0")?;
-        Some(Opinion { python, recordings: recordings.to_owned() })
+        let mut command = Command::new(python);
+        command.args(["-c", ANSWERING]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("Python runs");
+        let (asks, answers) = (child.stdin.take(), child.stdout.take().expect("piped"));
+        Some(Witness(Mutex::new(Talk { child, asks, answers: BufReader::new(answers) })))
     }
 
+    /// The rows of a query.
+    fn ask(&self, sql: &str) -> Result<Vec<Vec<Value>>, String> {
+        let mut talk = self.0.lock().expect("who held it has not panicked");
+        writeln!(talk.asks.as_mut().expect("it goes on"), "{}", Value::from(sql)).expect("it hears");
+        let mut answer = String::new();
+        talk.answers.read_line(&mut answer).expect("text");
+        serde_json::from_str(&answer).map_err(|_| answer)
+    }
+}
+
+impl Drop for Talk {
+    fn drop(&mut self) {
+        self.asks = None;
+        let _ = self.child.wait();
+    }
+}
+
+impl Opinion<'_> {
     /// How many rows agree, or what does not.
     pub fn compare(&self, question: &Question, expected: &[Row]) -> Result<usize, String> {
         let mut rows = 0;
-        for processor in &question.processors {
-            let Some(sql) = self.sql(question, processor) else { continue };
-            let ours: Vec<&Row> = expected.iter().filter(|row| is_of(row, question, processor)).collect();
-            let theirs = self.ask(&sql);
-            rows += agree(processor, &ours, &theirs)
-                .map_err(|why| format!("{}\n{sql}\n{why}", processor.chain()))?;
+        for of in &question.processors {
+            let Some(sql) = self.sql(question, of) else { continue };
+            let ours: Vec<&Row> = expected.iter().filter(|row| is_of(row, question, of)).collect();
+            let agreed = self.witness.ask(&sql).and_then(|theirs| agree(of, &ours, &theirs));
+            rows += agreed.map_err(|why| format!("{}\n{sql}\n{why}", of.chain()))?;
         }
         Ok(rows)
     }
 
-    fn ask(&self, sql: &str) -> Vec<Vec<Value>> {
-        let mut command = Command::new(&self.python);
-        command.args(["-c", ASKING]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().expect("Python runs");
-        let line = Value::String(sql.to_owned()).to_string() + "\n";
-        child.stdin.take().expect("piped").write_all(line.as_bytes()).expect("it reads");
-        let said = child.wait_with_output().expect("it ends");
-        assert!(said.status.success(), "{sql}");
-        serde_json::from_slice(&said.stdout).expect("rows")
+    /// The tuples that are read; those of several parsers joined by the flow.
+    fn tuples(&self, parse: &str) -> String {
+        let file = |parser: &str| {
+            let path = self.recordings.join(parser).join(parser).join("*.parquet");
+            // In a join only the ends of connections take part.
+            let is_of_ends = parser == "tcp_conn_time" && parse != parser;
+            let ends = if is_of_ends { " WHERE event = 'end'" } else { "" };
+            format!("(SELECT * FROM read_parquet('{}'){ends})", path.display())
+        };
+        let parsers: Vec<&str> = parse.split(", ").collect();
+        let mut names: Vec<&str> = self.columns[parsers[0]].iter().map(String::as_str).collect();
+        let (mut columns, mut from) = (String::new(), format!("{} AS t0", file(parsers[0])));
+        let mut latest = "t0.ts_end".to_owned();
+        for (place, parser) in parsers.iter().enumerate().skip(1) {
+            for column in &self.columns[*parser] {
+                match names.contains(&column.as_str()) {
+                    true => columns.push_str(&format!(", t{place}.\"{column}\" AS \"{parser}.{column}\"")),
+                    false => {
+                        names.push(column);
+                        columns.push_str(&format!(", t{place}.\"{column}\""));
+                    }
+                }
+            }
+            from.push_str(&format!(" JOIN {} AS t{place} ON t0.id = t{place}.id", file(parser)));
+            latest = format!("greatest({latest}, t{place}.ts_end)");
+        }
+        format!("(SELECT t0.* REPLACE ({latest} AS ts_end){columns} FROM {from})")
     }
 
     /// The query of one processor: window, groups, rank, aggregates.
@@ -64,7 +118,14 @@ impl Opinion {
         let can_be_said = question.clauses.is_empty() && !of.diff && of.limit.is_none() && of.given.is_none();
         // Of several values nobody needs a third opinion; addresses are in another order there.
         let has_address = of.group.iter().any(|group| group.ours.ends_with("_ip"));
-        let can_be_said = can_be_said && of.values.len() < 2 && !(of.rank.is_some() && has_address);
+        // What a file server was asked for is recorded in several tables.
+        let can_be_said = can_be_said && !["nfs", "rpc"].contains(&question.parse.as_str());
+        // Of two groups of one name the second is called otherwise.
+        let names: BTreeSet<String> = of.group.iter().map(|group| alias(&group.ours)).collect();
+        let can_be_said = can_be_said
+            && names.len() == of.group.len()
+            && of.values.len() < 2
+            && !(of.rank.is_some() && has_address);
         let filter: Option<Vec<String>> = question.filter.iter().map(|one| one.sql.clone()).collect();
         let groups: Option<Vec<String>> = of.group.iter().map(|one| one.sql.clone()).collect();
         let (filter, groups) = (filter?, groups?);
@@ -82,8 +143,13 @@ impl Opinion {
                     let each = of.quantiles.iter().map(|q| format!("quantile_disc({value}, {q})"));
                     aggregates.extend(each);
                 }
-                (aggregate, value) => aggregates.push(said(aggregate, value.as_deref(), of)?),
+                (aggregate, value) => {
+                    aggregates.push(said(aggregate, value.as_deref(), of, question.sample)?)
+                }
             }
+        }
+        if of.rank.is_some() && aggregates.last().is_some_and(|last| last == SKIPPED) {
+            return None;
         }
         let having = match of.having.as_deref() {
             None => String::new(),
@@ -94,7 +160,6 @@ impl Opinion {
         };
         let conditions: Vec<String> = filter.iter().map(|one| format!("({one})")).collect();
         let conditions = if conditions.is_empty() { "true".into() } else { conditions.join(" AND ") };
-        let path = self.recordings.join(&question.parse).join("*/*.parquet");
         let (start, more) = match of.window {
             Some((size, slide)) => (
                 format!("epoch_ns(ts_end) // {0} * {0} - i * {0}", u64::from(slide) * 1_000_000),
@@ -108,9 +173,9 @@ impl Opinion {
         let names = |n: usize, name: char| (0..n).map(|i| format!(", {name}{i}")).collect::<String>();
         let keys = names(groups.len(), 'k');
         let inner = format!(
-            "SELECT *, {start} AS ws{} FROM read_parquet('{}'){more} WHERE {conditions}",
+            "SELECT *, {start} AS ws{} FROM {}{more} WHERE {conditions}",
             list(&groups, 'k'),
-            path.display()
+            self.tuples(&question.parse)
         );
         let grouped = format!("SELECT ws{keys}{} FROM ({inner}) GROUP BY ws{keys}", list(&aggregates, 'a'));
         let ranked = match of.rank {
@@ -129,23 +194,28 @@ impl Opinion {
     }
 }
 
-/// An aggregate that has one column.
-fn said(aggregate: &str, value: Option<&str>, of: &Processor) -> Option<String> {
-    let seconds = of.window.map(|(size, _)| f64::from(size) / 1e3);
+/// An aggregate that has one column. Totals of a sample are those of all flows.
+fn said(aggregate: &str, value: Option<&str>, of: &Processor, sample: Option<&str>) -> Option<String> {
+    let share = sample.map(|share| format!(" / {share}::DOUBLE")).unwrap_or_default();
+    let whole = |total: String| if share.is_empty() { total } else { format!("round({total}{share})") };
+    let each_second = |total: String| {
+        let seconds = of.window.map(|(size, _)| f64::from(size) / 1e3);
+        seconds.map_or(SKIPPED.into(), |seconds| format!("{total}{share} / {seconds}::DOUBLE"))
+    };
     Some(match (aggregate, value) {
-        ("count", _) => "count(*)".into(),
-        ("rate", _) => seconds.map_or(SKIPPED.into(), |seconds| format!("count(*) / {seconds}::DOUBLE")),
+        ("count", _) => whole("count(*)".into()),
+        ("rate", _) => each_second("count(*)".into()),
         ("share", None) => "count(*)::DOUBLE / sum(count(*)) OVER (PARTITION BY ws)".into(),
         ("ratio", _) => {
             let condition = of.of.as_ref()?.sql.clone()?;
             format!("avg(CASE WHEN {condition} THEN 1.0 WHEN NOT ({condition}) THEN 0.0 END)")
         }
-        ("sum" | "avg" | "min" | "max", Some(value)) => format!("{aggregate}({value})"),
+        ("sum", Some(value)) if value.contains("DOUBLE") => format!("sum({value}){share}"),
+        ("sum", Some(value)) => whole(format!("sum({value})")),
+        ("avg" | "min" | "max", Some(value)) => format!("{aggregate}({value})"),
         ("stddev", Some(value)) => format!("stddev_samp({value})"),
         ("distinct", Some(value)) => format!("count(DISTINCT {value})"),
-        ("throughput", Some(value)) => {
-            seconds.map_or(SKIPPED.into(), |seconds| format!("sum({value}) / {seconds}::DOUBLE"))
-        }
+        ("throughput", Some(value)) => each_second(format!("sum({value})")),
         _ => SKIPPED.into(),
     })
 }
@@ -154,9 +224,14 @@ fn is_of(row: &Row, question: &Question, processor: &Processor) -> bool {
     question.processors.len() == 1 || row.get("processor").is_some_and(|name| *name == processor.chain())
 }
 
+/// What a group's column is called: of a parser's own the name alone.
+fn alias(group: &str) -> String {
+    let name = group.rsplit(" AS ").next().unwrap_or(group);
+    name.rsplit('.').next().unwrap_or(name).to_owned()
+}
+
 /// Of a row the window's start, the group, the rank and the aggregates.
 fn values(of: &Processor, row: &Row) -> Vec<Value> {
-    let alias = |group: &str| group.rsplit(" AS ").next().unwrap_or(group).to_owned();
     let groups: Vec<String> = of.group.iter().map(|group| alias(&group.ours)).collect();
     let mut names: Vec<String> = groups.clone();
     names.extend(of.rank.map(|_| "rank".to_owned()));

@@ -11,8 +11,10 @@ use super::terms::{Said, Table, Terms};
 pub struct Question {
     /// What is read: parsers.
     pub parse: String,
-    /// FROM, TO and SAMPLE.
+    /// FROM and TO.
     pub clauses: Vec<String>,
+    /// SAMPLE.
+    pub sample: Option<&'static str>,
     /// Conditions, all of which hold.
     pub filter: Vec<Said>,
     pub processors: Vec<Processor>,
@@ -41,10 +43,16 @@ pub struct Processor {
 }
 
 impl Question {
+    /// As it is asked of tuples that were published, which have their sampling.
+    pub fn text_of_tuples(&self, time: &str) -> String {
+        Question { sample: None, ..self.clone() }.text(time)
+    }
+
     /// As it is asked; `time` is SINCE and UNTIL.
     pub fn text(&self, time: &str) -> String {
         let mut text = format!("PARSE {}", self.parse);
         self.clauses.iter().for_each(|clause| text.push_str(&format!(" {clause}")));
+        self.sample.iter().for_each(|sample| text.push_str(&format!(" SAMPLE {sample}")));
         self.filter.iter().for_each(|condition| text.push_str(&format!(" WHERE {}", condition.ours)));
         text.push_str(time);
         let processors: Vec<String> = self.processors.iter().map(Processor::text).collect();
@@ -53,36 +61,14 @@ impl Question {
         }
         text
     }
-
-    /// Simpler queries, of which each lacks something.
-    pub fn simpler(&self) -> Vec<Question> {
-        let mut all = Vec::new();
-        if self.processors.len() > 1 {
-            all.extend(
-                self.processors.iter().map(|one| Question { processors: vec![one.clone()], ..self.clone() }),
-            );
-        }
-        for place in 0..self.filter.len() {
-            let mut less = self.clone();
-            less.filter.remove(place);
-            all.push(less);
-        }
-        for place in 0..self.clauses.len() {
-            let mut less = self.clone();
-            less.clauses.remove(place);
-            all.push(less);
-        }
-        if let [processor] = &self.processors[..] {
-            let processors = processor.simpler().into_iter();
-            all.extend(processors.map(|one| Question { processors: vec![one], ..self.clone() }));
-        }
-        all
-    }
 }
 
 impl Processor {
     /// Its name.
     pub fn chain(&self) -> String {
+        if self.given.is_some() {
+            return "workload-profile".into();
+        }
         let own = [("diff", self.diff), ("group", !self.group.is_empty())];
         let own = own.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name);
         let blocks = own.chain(self.aggregates.iter().copied()).chain(self.rank.map(|_| "top-k"));
@@ -96,7 +82,7 @@ impl Processor {
         Some(self.aggregates[..before].iter().map(several).sum())
     }
 
-    fn text(&self) -> String {
+    pub fn text(&self) -> String {
         if let Some(text) = self.given {
             return text.to_owned();
         }
@@ -128,56 +114,22 @@ impl Processor {
         self.limit.iter().for_each(|limit| text.push_str(&format!(" LIMIT {limit} ROWS")));
         text
     }
+}
 
-    fn simpler(&self) -> Vec<Processor> {
-        let mut all = Vec::new();
-        let mut without = |change: &dyn Fn(&mut Processor)| {
-            let mut less = self.clone();
-            change(&mut less);
-            if less.text() != self.text() {
-                all.push(less);
-            }
-        };
-        without(&|p| p.limit = None);
-        without(&|p| p.order = None);
-        without(&|p| p.having = None);
-        without(&|p| p.rank = None);
-        without(&|p| p.window = None);
-        without(&|p| p.window = p.window.map(|(size, _)| (size, size)));
-        without(&|p| p.values.truncate(1));
-        for place in 0..self.group.len() {
-            without(&|p| drop(p.group.remove(place)));
-        }
-        for (place, aggregate) in self.aggregates.iter().enumerate() {
-            without(&|p| {
-                p.aggregates.remove(place);
-                match *aggregate {
-                    "ratio" => p.of = None,
-                    "quantile" => p.quantiles.clear(),
-                    _ => {}
-                }
-                if !p.aggregates.iter().any(|one| OF_VALUES.contains(one)) {
-                    p.values.clear();
-                }
-            });
-        }
-        all
-    }
+/// All tuples of parsers.
+fn of(parse: String) -> Question {
+    Question { parse, clauses: Vec::new(), sample: None, filter: Vec::new(), processors: Vec::new() }
 }
 
 /// A query with processors that are written down.
 pub fn given(parse: &str, processors: &[&'static str]) -> Question {
     let processor = |text: &&'static str| Processor { given: Some(text), ..Processor::default() };
-    Question {
-        parse: parse.into(),
-        clauses: Vec::new(),
-        filter: Vec::new(),
-        processors: processors.iter().map(processor).collect(),
-    }
+    let processors = processors.iter().map(processor).collect();
+    Question { processors, ..of(parse.into()) }
 }
 
 /// Aggregates that look at values.
-const OF_VALUES: &[&str] =
+pub const OF_VALUES: &[&str] =
     &["sum", "avg", "min", "max", "stddev", "distinct", "quantile", "hist", "cdf", "throughput"];
 /// All others, but for those that need something.
 const OF_TUPLES: &[&str] = &["count", "rate", "share"];
@@ -185,19 +137,18 @@ const OF_TUPLES: &[&str] = &["count", "rate", "share"];
 const JUDGING: &[&str] =
     &["http", "http_get", "mysql_query", "memcached", "memcached_get", "redis", "dns", "tls", "nfs"];
 
-/// A query over a table, with so many processors, each of which `is_valid` has found to be.
+/// Reports on all that is asked of a service.
+const PROFILES: &[&str] = &["(workload-profile)", "(workload-profile: w=1s, k=3)"];
+
+/// A query over a table, with so many processors, each of which `is_valid` has found to be; one in some has none, and gives tuples.
 pub fn draw(
     random: &mut Rng,
     table: &Table,
+    sample: Option<&'static str>,
     processors: usize,
     is_valid: &mut dyn FnMut(&Question) -> bool,
 ) -> Question {
-    let mut question = Question {
-        parse: table.parse.clone(),
-        clauses: Vec::new(),
-        filter: Vec::new(),
-        processors: Vec::new(),
-    };
+    let mut question = Question { sample, ..of(table.parse()) };
     loop {
         let mut terms = Terms { random, table };
         question.filter = (0..terms.one(&[0, 0, 1, 1, 2])).map(|_| terms.condition(2)).collect();
@@ -209,8 +160,12 @@ pub fn draw(
             break;
         }
     }
+    let processors = if random.below(100) < 6 { 0 } else { processors };
     while question.processors.len() < processors {
-        let drawn = processor(&mut Terms { random, table });
+        let mut drawn = processor(&mut Terms { random, table });
+        if random.below(100) < 3 {
+            drawn = Processor { given: Some(PROFILES[random.below(2) as usize]), ..Processor::default() };
+        }
         // Rows say which processor they are of by its name.
         let is_new = question.processors.iter().all(|other| other.chain() != drawn.chain());
         let alone = Question { processors: vec![drawn.clone()], ..question.clone() };
@@ -228,7 +183,7 @@ fn processor(terms: &mut Terms<'_>) -> Processor {
             0..=4 => terms.one(OF_VALUES),
             5..=7 => terms.one(OF_TUPLES),
             8 => "ratio",
-            _ if JUDGING.contains(&terms.table.parse.as_str()) => "success",
+            _ if terms.table.parsers.iter().any(|parser| JUDGING.contains(&parser.as_str())) => "success",
             _ => "count",
         };
         if !of.aggregates.contains(&aggregate) {
@@ -251,7 +206,7 @@ fn processor(terms: &mut Terms<'_>) -> Processor {
         of.group = (0..terms.one(&[1, 1, 1, 2, 2, 3])).map(|place| terms.group(place)).collect();
     }
     if terms.chance(65) {
-        let size = terms.one(&[20, 60, 100, 240, 400, 1000]);
+        let size = terms.one(terms.table.windows());
         let slides = terms.one(&[1, 1, 1, 2, 4, 5]);
         of.window = Some((size, size / slides));
     }

@@ -32,10 +32,31 @@ pub struct Column {
     pub values: Vec<Value>,
 }
 
-/// What a parser has found in a capture.
+/// What parsers have found in a capture; of several their tuples are joined.
 pub struct Table {
-    pub parse: String,
+    pub parsers: Vec<String>,
+    /// The capture, and what each host has seen of it.
+    pub capture: String,
+    pub hosts: Vec<String>,
     pub columns: Vec<Column>,
+    /// From the first tuple to the last.
+    pub span_ms: i64,
+}
+
+impl Table {
+    /// What is behind PARSE.
+    pub fn parse(&self) -> String {
+        self.parsers.join(", ")
+    }
+
+    /// Lengths of windows in milliseconds, of which there are not too many.
+    pub fn windows(&self) -> &'static [u32] {
+        match self.span_ms {
+            ..30_000 => &[20, 60, 100, 240, 400, 1000],
+            30_000..1_000_000 => &[1000, 2400, 6000, 20_000],
+            _ => &[60_000, 240_000, 3_600_000],
+        }
+    }
 }
 
 /// Draws terms.
@@ -118,7 +139,10 @@ impl Terms<'_> {
             7 if kind == Kind::Whole => said(format!("trunc({name}, {n})"), format!("{sql} // {n} * {n}")),
             8 => match self.valued(&[Kind::Text]) {
                 Some((text, ..)) => {
-                    return (said(format!("length({text})"), format!("length(\"{text}\")")), Kind::Whole);
+                    return (
+                        said(format!("length({text})"), format!("length({})", quoted(&text))),
+                        Kind::Whole,
+                    );
                 }
                 None => plain,
             },
@@ -158,7 +182,7 @@ impl Terms<'_> {
             }),
             2 => self.valued(&[Kind::Text]).map(|(name, ..)| {
                 let function = self.one(&["lower", "upper"]);
-                said(format!("{function}({name})"), format!("{function}(\"{name}\")"))
+                said(format!("{function}({name})"), format!("{function}({})", quoted(&name)))
             }),
             3 => Some(said("trunc(ts_end, 250ms)", "epoch_ns(ts_end) // 250000000 * 250000000")),
             4 => {
@@ -173,7 +197,7 @@ impl Terms<'_> {
             None => {
                 let kinds = [Kind::Text, Kind::Text, Kind::Ip, Kind::Bool, Kind::Whole, Kind::Bytes];
                 let name = self.valued(&kinds).map_or_else(|| "client_ip".into(), |(name, ..)| name);
-                said(&name, format!("\"{name}\""))
+                said(&name, quoted(&name))
             }
         }
     }
@@ -220,7 +244,7 @@ impl Terms<'_> {
                 match self.one(&["", "/24", "/8"]) {
                     "" => {
                         let value = text_of(&value);
-                        said(format!("{name} {sign} {value}"), format!("\"{name}\" {sign} '{value}'"))
+                        said(format!("{name} {sign} {value}"), format!("{} {sign} '{value}'", quoted(&name)))
                     }
                     prefix if value.to_string().contains('.') => {
                         Said { ours: format!("{name} {sign} {}{prefix}", text_of(&value)), sql: None }
@@ -228,7 +252,9 @@ impl Terms<'_> {
                     _ => Said { ours: format!("{name} {sign} 2000::/3"), sql: None },
                 }
             }
-            Kind::Time => said(format!("{name} {sign} {value}"), format!("epoch_ns({name}) {sign} {value}")),
+            Kind::Time => {
+                said(format!("{name} {sign} {value}"), format!("epoch_ns({}) {sign} {value}", quoted(&name)))
+            }
             Kind::Whole | Kind::Duration | Kind::Bytes if self.chance(40) => {
                 let (number, kind) = self.number();
                 match self.valued(&[kind]) {
@@ -260,7 +286,7 @@ impl Terms<'_> {
                     self.valued(&[Kind::Text]).map_or_else(|| "'x'".into(), |(_, _, of)| literal(&of));
                 same(name, format!("in ({whole}, {other})"))
             }
-            2 => said(format!("length({name}) {sign} 5"), format!("length(\"{name}\") {sign} 5")),
+            2 => said(format!("length({name}) {sign} 5"), format!("length({}) {sign} 5", quoted(name))),
             _ => same(name, format!("{sign} {whole}")),
         }
     }
@@ -272,12 +298,17 @@ fn said(ours: impl Into<String>, sql: impl Into<String>) -> Said {
 
 /// A test of a column that both say alike.
 fn same(name: &str, test: impl std::fmt::Display) -> Said {
-    said(format!("{name} {test}"), format!("\"{name}\" {test}"))
+    said(format!("{name} {test}"), format!("{} {test}", quoted(name)))
 }
 
 /// A column of whole numbers in DuckDB's SQL, where there is room for what is computed of it.
 fn whole(name: &str) -> String {
-    format!("CAST(\"{name}\" AS HUGEINT)")
+    format!("CAST({} AS HUGEINT)", quoted(name))
+}
+
+/// A column in DuckDB's SQL.
+pub fn quoted(name: &str) -> String {
+    format!("\"{name}\"")
 }
 
 /// What stands in a JSON text.

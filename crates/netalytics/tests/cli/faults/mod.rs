@@ -13,6 +13,7 @@ use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use testkit::cluster::{Cluster, Parts};
@@ -187,6 +188,14 @@ fn topics(cluster: &Cluster) -> String {
     String::from_utf8(listed.expect("java").stdout).expect("text")
 }
 
+/// One cluster at a time: several lose sight of their own parts where they share a few cores.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    // Who has failed has ended its cluster.
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 type Scenario = fn(&Cluster);
 
 /// Each by itself, one after the other, on one cluster.
@@ -207,6 +216,7 @@ fn cluster(name: &str, parts: Parts) -> Option<Cluster> {
 
 #[test]
 fn what_fails_on_the_bus_is_told_and_bounded() {
+    let _alone = alone();
     let Some(cluster) = cluster("faults", Parts::Kafka(1)) else { return };
     play(
         &cluster,
@@ -229,6 +239,7 @@ fn what_fails_with_three_brokers_and_flink() {
     if std::env::var_os("NETALYTICS_FAULTS").is_none() {
         return;
     }
+    let _alone = alone();
     let Some(cluster) = cluster("faults-flink", Parts::ThreeBrokersAndFlink) else { return };
     play(
         &cluster,
@@ -250,6 +261,7 @@ fn what_fails_with_three_brokers_and_flink() {
 #[test]
 fn a_full_disk() {
     if std::env::var_os("NETALYTICS_FAULTS").is_some() {
+        let _alone = alone();
         disk::a_full_disk();
     }
 }

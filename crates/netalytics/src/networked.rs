@@ -1,0 +1,77 @@
+//! A query for a network: the network's file and what is known of costs are read, and the physical plan is made.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context;
+use plan::{Budget, Plan};
+use planner::physical::{Ask, Costs, PhysicalPlan, physical};
+use planner::topology::{Site, SiteError};
+
+use crate::failure::wrong_flags;
+use crate::flags::WorkFlags;
+use crate::flags::network::NetworkFlags;
+
+/// A network file is not larger.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// What is planned, and the network for which.
+pub struct Planned {
+    /// The network.
+    pub site: Site,
+    /// The plan.
+    pub plan: PhysicalPlan,
+}
+
+/// Refuses another input beside the network.
+pub fn alone(flags: &WorkFlags) -> anyhow::Result<()> {
+    let Some(_) = &flags.network.network else { return Ok(()) };
+    let others = [
+        (!flags.read.is_empty(), "-r"),
+        (flags.live.is_live(), "-i"),
+        (flags.bus.kafka.is_some(), "--kafka"),
+        (flags.write.is_some(), "-w"),
+    ];
+    match others.iter().find(|(is_there, _)| *is_there) {
+        Some((_, flag)) => {
+            Err(wrong_flags(format!("--network says where packets come from: leave out {flag}")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Plans a query for the network of the flags.
+pub fn plan(flags: &NetworkFlags, network: &Path, plan: &Plan, budget: Budget) -> anyhow::Result<Planned> {
+    let text = read(network)?;
+    let site = Site::parse(&text).map_err(|errors| {
+        let lines: Vec<String> = errors.iter().map(SiteError::to_string).collect();
+        wrong_flags(format!("{}:\n  {}", network.display(), lines.join("\n  ")))
+    })?;
+    let costs = match &flags.costs {
+        None => Costs::default(),
+        Some(path) => {
+            Costs::parse(&read(path)?).map_err(|why| wrong_flags(format!("{}: {why}", path.display())))?
+        }
+    };
+    let asked = Ask {
+        plan,
+        site: &site,
+        expected: &flags.expect,
+        costs: &costs,
+        exact: flags.exact,
+        budget,
+        seed: flags.seed,
+    };
+    let plan =
+        physical(&asked).map_err(|why| wrong_flags(format!("there is no plan for this network: {why}")))?;
+    Ok(Planned { site, plan })
+}
+
+fn read(path: &Path) -> anyhow::Result<String> {
+    let name = path.display();
+    let size = fs::metadata(path).with_context(|| format!("cannot read {name}"))?.len();
+    if size > FILE_BYTES_MAX {
+        return Err(wrong_flags(format!("{name} has {size} bytes; at most {FILE_BYTES_MAX} are read")));
+    }
+    fs::read_to_string(path).with_context(|| format!("cannot read {name}"))
+}

@@ -1,0 +1,44 @@
+//! The page of `netalytics serve`: the files that `web/build.sh` made before this program was compiled, or those of a folder.
+
+use std::path::Path;
+
+use anyhow::Context;
+use server::PageFile;
+
+/// Name, contents, and the same compressed by gzip.
+type File = (&'static str, &'static [u8], &'static [u8]);
+
+const FILES: &[File] = include!(concat!(env!("OUT_DIR"), "/page.rs"));
+
+/// The files of the page; none, where this program was compiled without.
+pub fn built_in() -> Vec<PageFile> {
+    let file = |(name, bytes, gzip): &File| PageFile {
+        name: (*name).into(),
+        bytes: (*bytes).into(),
+        gzip: (*gzip).into(),
+    };
+    FILES.iter().map(file).collect()
+}
+
+/// The files of a folder as `web/build.sh` makes it, for those who work on the page.
+pub fn of(folder: &Path) -> anyhow::Result<Vec<PageFile>> {
+    let mut files = Vec::new();
+    for (within, prefix) in [(folder.to_owned(), ""), (folder.join("assets"), "assets/")] {
+        let unreadable = || format!("cannot read {}", within.display());
+        for entry in std::fs::read_dir(&within).with_context(unreadable)? {
+            let path = entry.with_context(unreadable)?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if !path.is_file() || name.starts_with('.') || name.ends_with(".gz") {
+                continue;
+            }
+            let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            let gzip = std::fs::read(within.join(format!("{name}.gz"))).unwrap_or_default();
+            files.push(PageFile {
+                name: format!("{prefix}{name}").into(),
+                bytes: bytes.into(),
+                gzip: gzip.into(),
+            });
+        }
+    }
+    Ok(files)
+}

@@ -1,0 +1,96 @@
+//! Hosts that publish at the same time, each to a partition of its own.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::process::{Child, ChildStderr, ChildStdin, Command, Stdio};
+
+use serde_json::Value;
+
+use super::engines::TIMES;
+use super::hosts::HEAD;
+use crate::{BINARY, Folder};
+
+/// Publishes what each host has seen; how many tuples came too late.
+pub fn publish(kafka: &str, query: &str, hosts: &[String], what: &str) -> u64 {
+    let folder = Folder::new();
+    let begin = || begin(kafka, query, hosts, what, &folder);
+    let begun = (1..TIMES).fold(begin(), |begun, _| begun.or_else(|_| begin()));
+    let publishers = begun.unwrap_or_else(|why| panic!("{query}: {why}"));
+    // Nobody ends, and leaves his partition to another, before all have one.
+    std::thread::scope(|scope| {
+        for (publisher, host) in publishers.into_iter().zip(hosts) {
+            scope.spawn(move || publisher.publish(host));
+        }
+    });
+    (0..hosts.len()).map(|host| late(&folder.path(&host.to_string()))).sum()
+}
+
+/// All have a partition, and have published nothing; or what one says that has none, as brokers did not answer in time.
+fn begin(
+    kafka: &str,
+    query: &str,
+    hosts: &[String],
+    what: &str,
+    folder: &Folder,
+) -> Result<Vec<Publisher>, String> {
+    let start = |(number, host): (usize, &String)| {
+        let mut command = Command::new(BINARY);
+        command.args(["publish", query, "-r", "-", "--no-redact", "--partitions", "3"]);
+        command.args(["--publish", what, "--kafka", kafka]);
+        command.args(["--summary-json", &folder.path(&number.to_string())]);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        Publisher::start(command.spawn().expect("the binary runs"), host)
+    };
+    let mut all: Vec<Publisher> = hosts.iter().enumerate().map(start).collect();
+    all.iter_mut().try_for_each(Publisher::begins).map(|()| all)
+}
+
+/// A program that publishes what it is given; killed when dropped.
+struct Publisher {
+    child: Child,
+    input: Option<ChildStdin>,
+    says: Lines<BufReader<ChildStderr>>,
+}
+
+impl Publisher {
+    /// With the head of a capture, without which it does not begin.
+    fn start(mut child: Child, capture: &str) -> Publisher {
+        let (mut input, says) = (child.stdin.take(), child.stderr.take().expect("piped"));
+        let all = fs::read(capture).expect("a capture");
+        // It may have ended, which is seen by what it says.
+        let _ = input.as_mut().expect("piped").write_all(&all[..HEAD]);
+        Publisher { child, input, says: BufReader::new(says).lines() }
+    }
+
+    fn begins(&mut self) -> Result<(), String> {
+        let said = self.says.by_ref().map_while(Result::ok);
+        let is_told = |line: &String| line.contains("publishing to") || line.contains("error");
+        match { said }.find(is_told) {
+            Some(line) if line.contains("publishing to") => Ok(()),
+            why => Err(format!("{why:?}")),
+        }
+    }
+
+    /// Publishes all of it.
+    fn publish(mut self, capture: &str) {
+        let all = fs::read(capture).expect("a capture");
+        self.input.take().expect("it reads").write_all(&all[HEAD..]).expect("it reads");
+        let said: Vec<String> = self.says.by_ref().map_while(Result::ok).collect();
+        assert!(self.child.wait().expect("it ends").success(), "{said:?}");
+    }
+}
+
+impl Drop for Publisher {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// How many tuples came too late, as a summary says; of a run that has failed nothing.
+pub fn late(summary: &str) -> u64 {
+    let read = |file| serde_json::from_reader(file).ok();
+    let summary: Value = File::open(summary).ok().and_then(read).unwrap_or_default();
+    let counts = ["/stream/tuples_late", "/published/late"].map(|place| summary.pointer(place));
+    counts.into_iter().flatten().filter_map(Value::as_u64).sum()
+}

@@ -1,0 +1,58 @@
+//! Rows of two ways to answer, and whether they are alike: integers to the digit, real numbers but for the order in which they were added.
+
+use serde_json::{Map, Value};
+
+use crate::Ran;
+
+pub type Row = Map<String, Value>;
+
+/// What a run has printed as JSON lines.
+pub fn rows(ran: &Ran) -> Vec<Row> {
+    ran.out.lines().map(|line| serde_json::from_str(line).expect("a row")).collect()
+}
+
+/// Tuples in no order: those of one nanosecond come as their hosts have told them.
+pub fn in_one_order(mut rows: Vec<Row>) -> Vec<Row> {
+    rows.sort_by_cached_key(|row| Value::Object(row.clone()).to_string());
+    rows
+}
+
+/// What differs first between the rows of each processor.
+pub fn different(expected: &[Row], found: &[Row]) -> Option<String> {
+    let mut names: Vec<&Value> =
+        expected.iter().chain(found).map(|row| row.get("processor").unwrap_or(&Value::Null)).collect();
+    names.sort_by_key(|name| name.to_string());
+    names.dedup();
+    names.into_iter().find_map(|name| {
+        let of = |rows: &[Row]| -> Vec<Row> {
+            rows.iter().filter(|row| row.get("processor").unwrap_or(&Value::Null) == name).cloned().collect()
+        };
+        let (a, b) = (of(expected), of(found));
+        let place = a.iter().zip(&b).position(|(a, b)| !are_alike(a, b));
+        if place.is_none() && a.len() == b.len() {
+            return None;
+        }
+        let place = place.unwrap_or(a.len().min(b.len()));
+        let row = |rows: &[Row]| rows.get(place).map(|row| Value::Object(row.clone()).to_string());
+        Some(format!("{name}, row {place} of {} and {}:\n  {:?}\n  {:?}", a.len(), b.len(), row(&a), row(&b)))
+    })
+}
+
+/// What a capture lost has tests of its own.
+fn are_alike(a: &Row, b: &Row) -> bool {
+    a.len() == b.len()
+        && a.iter().all(|(name, a)| name == "lost" || b.get(name).is_some_and(|b| is_alike(a, b)))
+}
+
+fn is_alike(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(x), Value::Number(y)) if x.is_f64() && y.is_f64() => {
+            let (x, y) = (x.as_f64().unwrap_or(0.0), y.as_f64().unwrap_or(0.0));
+            x == y || (x - y).abs() <= 1e-9 * x.abs().max(y.abs())
+        }
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_alike(a, b))
+        }
+        _ => a == b,
+    }
+}

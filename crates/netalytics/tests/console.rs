@@ -1,0 +1,46 @@
+//! The page of `netalytics serve` in a browser (`web/test/run.mjs`): the program as it is, its demonstration, Debian's Chromium. What is
+//! tested, and what every step found, stands there. Where node or Chromium is missing, or npm finds no registry, that is said loudly.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_netalytics");
+
+fn web() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web")
+}
+
+/// Whether the program holds the page as it is built now: it does not where it was compiled before.
+fn is_built_in() -> bool {
+    let page = std::fs::read_to_string(web().join("dist/index.html")).expect("a page");
+    let (_, from) = page.split_once("/assets/main-").expect("its script");
+    let (hash, _) = from.split_once(".js").expect("its script's end");
+    let program = std::fs::read(PROGRAM).expect("the program");
+    memchr::memmem::find(&program, format!("assets/main-{hash}.js").as_bytes()).is_some()
+}
+
+#[test]
+fn the_page_does_what_it_is_for() {
+    if !testkit::programs::are_there(&["node", "npm", "chromium"]) {
+        return;
+    }
+    let built = Command::new(web().join("build.sh")).status().expect("bash");
+    if !built.success() {
+        testkit::loudly("the page could not be built: this test has checked NOTHING");
+        return;
+    }
+    let pictures = Path::new(env!("CARGO_TARGET_TMPDIR")).join("page");
+    let mut browse = Command::new("node");
+    browse.arg(web().join("test/run.mjs")).arg(PROGRAM).arg(&pictures);
+    if !is_built_in() {
+        testkit::loudly(
+            "the program was compiled before its page was built: the folder's is looked at (web/build.sh)",
+        );
+        browse.arg("--page").arg(web().join("dist"));
+    }
+    let ran = browse.output().expect("node");
+    let said = [ran.stdout, ran.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    println!("{said}\npictures of what was seen: {}", pictures.display());
+    assert!(ran.status.success(), "{said}");
+}
