@@ -7,7 +7,7 @@ mod to_packets;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 use serde_json::Value;
 
@@ -32,6 +32,20 @@ mod two_taps;
 
 fn captures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../captures")
+}
+
+/// Runs the program in the root of the repository.
+fn run(args: &[&str]) -> Output {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    Command::new(env!("CARGO_BIN_EXE_netalytics"))
+        .current_dir(root)
+        .args(args)
+        .output()
+        .expect("the program starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("what the program says is UTF-8")
 }
 
 /// What `netalytics query` prints as JSON lines.

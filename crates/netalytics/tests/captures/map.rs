@@ -1,28 +1,14 @@
 //! `netalytics map`: its numbers against those of queries that do without `service-map`, and what it draws.
 
-use std::path::Path;
-use std::process::{Command, Output};
-
 use serde_json::Value;
+
+use crate::{run, text};
 
 const SHOP: &str = "captures/shop/in.pcap";
 
-fn run(args: &[&str]) -> Output {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    Command::new(env!("CARGO_BIN_EXE_netalytics"))
-        .current_dir(root)
-        .args(args)
-        .output()
-        .expect("the program starts")
-}
-
-fn text(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).expect("what the program says is UTF-8")
-}
-
 fn edges() -> Vec<Value> {
-    let document: Value =
-        serde_json::from_str(&text(&run(&["map", "-r", SHOP, "--format", "json"]))).expect("the map is JSON");
+    let document: Value = serde_json::from_str(&text(&run(&["map", "-r", SHOP, "--format", "json"]).stdout))
+        .expect("the map is JSON");
     document["edges"].as_array().expect("a list").clone()
 }
 
@@ -37,8 +23,10 @@ fn every_edge_has_the_numbers_of_plain_queries() {
             "PARSE {parser} PROCESS (group-count-rate-success-sum-quantile: {ends}, value=response_time_ns, q=0.5, 0.99)"
         );
         let output = run(&["-q", "query", &query, "-r", SHOP, "--format", "jsonl"]);
-        let rows: Vec<Value> =
-            text(&output).lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect();
+        let rows: Vec<Value> = text(&output.stdout)
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("a line is JSON"))
+            .collect();
         assert_eq!(rows.len(), edges_of, "{parser}");
         for row in rows {
             let same = |edge: &&Value| {
@@ -70,8 +58,8 @@ fn it_fits_a_screen_and_names_hosts() {
     let hosts = std::env::temp_dir().join(format!("netalytics-map-{}", std::process::id()));
     std::fs::write(&hosts, "10.20.0.10 shop\n10.20.0.21 \"a\\b\n").expect("a file can be written");
     let file = hosts.to_str().expect("a path of letters");
-    let screen = text(&run(&["map", "-r", SHOP, "--hosts", file]));
-    let dot = text(&run(&["map", "-r", SHOP, "--hosts", file, "--format", "dot"]));
+    let screen = text(&run(&["map", "-r", SHOP, "--hosts", file]).stdout);
+    let dot = text(&run(&["map", "-r", SHOP, "--hosts", file, "--format", "dot"]).stdout);
     std::fs::remove_file(&hosts).expect("it was there");
     assert!(screen.contains("10.20.0.22 → shop:80 http"), "{screen}");
     assert!(screen.lines().all(|line| line.chars().count() <= 80), "{screen}");

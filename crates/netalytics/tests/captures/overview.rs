@@ -3,23 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// Runs the program in the root of the repository.
-fn run(args: &[&str]) -> Output {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    Command::new(env!("CARGO_BIN_EXE_netalytics"))
-        .current_dir(root)
-        .args(args)
-        .output()
-        .expect("the program starts")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).expect("what the program says is UTF-8")
-}
+use crate::{run, text};
 
 fn document(capture: &str) -> Value {
     let output = run(&["overview", "-r", capture, "--format", "json"]);

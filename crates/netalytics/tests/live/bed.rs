@@ -1,53 +1,25 @@
 //! A bed for tests of many hosts: a network namespace for each, all at one bridge that carries what is watched (`eth0`), and at
 //! another that carries what the program's own processes say to each other (`eth1`).
-//!
-//! A keeper, which is a process of its own, takes everything away when the test lets go of it, panics or is killed: it waits for
-//! the end of its standard input, ends what runs in the namespaces, and removes them and the bed's folder. After a panic the
-//! folder stays, with the logs in it, and its path is printed.
 
 use std::fs::File;
-use std::io::Write;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::net::{ip, within};
+use testkit::namespaces::Namespaces;
 
-/// The bed is `$1`, its folder `$2`.
-const KEEPER: &str = r#"
-trap '' INT TERM HUP
-read -r word
-hosts() { ip netns list | cut -d' ' -f1 | grep "^$1-"; }
-for ns in $(hosts $1); do ip netns pids $ns | xargs -r kill -9; done
-for ns in $(hosts $1); do ip netns del $ns; done
-grep -o " $2/[^ ]*" /proc/mounts | xargs -r umount -l
-[ "$word" = keep ] || rm -rf "$2"
-"#;
+use crate::net::{ip, within};
 
 /// See the module's text.
 pub struct Bed {
-    name: String,
+    spaces: Namespaces,
     hosts: Vec<String>,
-    folder: PathBuf,
-    keeper: Child,
 }
 
 impl Bed {
     /// One with these hosts. `None`, said loudly, where this machine can not.
     pub fn new(hosts: &[&str]) -> Option<Bed> {
-        let name = format!("nb{}", std::process::id());
-        let folder = tempfile::Builder::new().prefix("netalytics-bed-").tempdir().expect("a folder").keep();
-        let keeper = Command::new("bash")
-            .args(["-c", KEEPER, "keeper", &name])
-            .arg(&folder)
-            .process_group(0)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("bash runs");
         let hosts = hosts.iter().map(|&host| host.to_owned()).collect();
-        let bed = Bed { name, hosts, folder, keeper };
+        let bed = Bed { spaces: Namespaces::new("nb"), hosts };
         match bed.build() {
             Ok(()) => Some(bed),
             Err(why) => {
@@ -59,14 +31,13 @@ impl Bed {
 
     fn build(&self) -> Result<(), String> {
         let switch = self.ns("switch");
-        ip(&format!("netns add {switch}"))?;
+        self.spaces.add("switch")?;
         for bridge in ["eth0", "eth1"] {
             ip(&format!("-n {switch} link add {bridge} up type bridge"))?;
         }
         for host in &self.hosts {
             let ns = self.ns(host);
-            ip(&format!("netns add {ns}"))?;
-            ip(&format!("-n {ns} link set lo up"))?;
+            self.spaces.add(host)?;
             for (eth, address) in [("eth0", self.address(host)), ("eth1", self.inner_address(host))] {
                 let port = format!("{host}-{eth}");
                 ip(&format!("-n {switch} link add {port} type veth peer name {eth} netns {ns}"))?;
@@ -82,7 +53,7 @@ impl Bed {
 
     /// The namespace of a host.
     pub fn ns(&self, host: &str) -> String {
-        format!("{}-{host}", self.name)
+        self.spaces.name(host)
     }
 
     fn number(&self, host: &str) -> usize {
@@ -102,12 +73,12 @@ impl Bed {
 
     /// A file or folder of the bed.
     pub fn path(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
+        self.folder().join(name)
     }
 
     /// The bed's folder.
     pub fn folder(&self) -> &Path {
-        &self.folder
+        self.spaces.folder()
     }
 
     /// A folder on a disk of its own of so many bytes.
@@ -134,17 +105,6 @@ impl Bed {
 pub enum Partition {
     Cut,
     Healed,
-}
-
-impl Drop for Bed {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("the logs are in {}", self.folder.display());
-            let _ = self.keeper.stdin.as_mut().map(|input| input.write_all(b"keep\n"));
-        }
-        drop(self.keeper.stdin.take());
-        let _ = self.keeper.wait();
-    }
 }
 
 /// A program that runs on a host; killed when dropped. What it says stands in a log.

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// How late a taker may be, beside twice the time between its jumps.
 const SLACK: Duration = Duration::from_secs(2);
 /// Jumps of readers that get slower and slower are not longer than this, but by their own word.
-const GAP_MAX: Duration = Duration::from_secs(10);
+const GAP_MAX: Duration = Duration::from_secs(4);
 /// A rate is that of such a time.
 const SPAN: Duration = Duration::from_secs(1);
 /// Flows that are in stay in: it takes so long until it shows what a rate does.
