@@ -334,7 +334,8 @@ case $what in
   up) up ;;
   down) down ;;
   status) status ;;
-  exec) shift 2; on "$@" ;;
+  # Becomes it, so that whoever ends this ends it.
+  exec) [ $# -ge 4 ] || fail "exec needs a host and a command"; exec nsenter --net="/var/run/netns/$prefix-$3" "${@:4}" ;;
   load) shift 2; on client1 python3 "$here/testbed/load.py" "http://${address_of[proxy]}" "$@" ;;
   switch) start_switch "$3" ;;
   database) start_database ;;

@@ -29,6 +29,11 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
     }
     let shown = shown(flags)?;
     let page = flags.page.as_deref().map_or_else(|| Ok(page::built_in()), page::of)?;
+    if page.is_empty() {
+        output::complain(
+            "note: this program was compiled without its page, and shows a plain one: run web/build.sh before cargo build",
+        );
+    }
     let passing = (flags.demo && flags.data.is_none()).then(passing::folder).transpose();
     let passing = passing.context("cannot make a folder for the demonstration")?;
     let folder = match &passing {

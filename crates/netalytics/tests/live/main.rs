@@ -12,6 +12,7 @@ mod links;
 mod load;
 mod net;
 mod outlets;
+mod pages;
 mod redis;
 mod servers;
 mod team;

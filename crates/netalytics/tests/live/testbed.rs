@@ -20,13 +20,13 @@ fn root() -> &'static Path {
 }
 
 /// A bed, taken away when dropped.
-struct TestBed {
+pub struct TestBed {
     folder: TempDir,
 }
 
 impl TestBed {
     /// Its folder; nothing stands yet. `None`, said loudly, where this machine can not.
-    fn new() -> Option<TestBed> {
+    pub fn new() -> Option<TestBed> {
         let folder = tempfile::Builder::new().prefix("bed-").tempdir_in("/tmp").expect("a folder");
         let bed = TestBed { folder };
         let wanted =

@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""Draws what examples/pages/run.sh has found as the paper's figures 12 to 15: draw.py DIR OUT.svg. Needs matplotlib."""
+import json, os, sys
+import matplotlib
+
+matplotlib.use("svg")
+import matplotlib.pyplot as plt
+
+plt.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "netalytics", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False})
+COLOURS = ["#4c78a8", "#e45756", "#0b6e4f", "#f2a541", "#7b5ea7", "#8c6d46"]
+folder, out = sys.argv[1:]
+
+
+def rows(name):
+    return [json.loads(line) for line in open(os.path.join(folder, name + ".jsonl"))]
+
+
+def column(row, name):
+    return next(value for key, value in row.items() if key.startswith(name))
+
+
+def histogram(axes, buckets, edges, **words):
+    """Counts of ours, whose buckets are 1/64 wide, in wider ones."""
+    counts = [0] * (len(edges) - 1)
+    for bound, count in buckets:
+        at = next((n for n in range(len(counts)) if bound / 1e6 <= edges[n + 1]), len(counts) - 1)
+        counts[at] += count
+    axes.bar(edges[:-1], counts, width=[b - a for a, b in zip(edges, edges[1:])], align="edge", **words)
+
+
+def steps(axes, cdf, **words):
+    axes.step([0] + [bound / 1e6 for bound, _ in cdf], [0] + [share for _, share in cdf], where="post", **words)
+
+
+figure, ((clients, pages), (bug, statements)) = plt.subplots(2, 2, figsize=(9, 6.4), constrained_layout=True)
+hist = column(rows("clients")[0], "hist")
+most = max(bound for bound, _ in hist) / 1e6
+histogram(clients, hist, [most * n / 40 for n in range(41)], color="#4c78a8")
+clients.set(title="Response times of all pages (figure 12)", xlabel="ms", ylabel="connections")
+of_page = {row["path"]: column(row, "cdf") for row in rows("pages")}
+for colour, (path, cdf) in zip(COLOURS, of_page.items()):
+    steps(pages, cdf, color=colour, label=path)
+pages.set(title="By page (figure 13)", xlabel="ms", ylabel="share up to it", xscale="log")
+pages.legend(fontsize=7)
+for colour, path in (("#0b6e4f", "/overdue"), ("#e45756", "/overdue-bug")):
+    steps(bug, of_page[path], color=colour, label=path)
+bug.set(title="A page, and the same with a mistake (figure 14)", xlabel="ms", ylabel="share up to it", xlim=0)
+bug.legend(fontsize=8)
+edges = [0.1 * 10 ** (n / 8) for n in range(29)]
+for colour, row in zip(COLOURS, rows("statements")):
+    short = row["fingerprint"] if len(row["fingerprint"]) < 46 else row["fingerprint"][:44] + " …"
+    histogram(statements, column(row, "hist"), edges, color=colour, alpha=0.6, label=short)
+statements.set(title="Single statements (figure 15)", xlabel="ms", ylabel="statements", xscale="log")
+statements.legend(fontsize=6)
+figure.savefig(out, metadata={"Date": None})

@@ -1,0 +1,41 @@
+"""Asks the film shop for pages, as several clients do, each one page after the other on a connection of its own. Which ones the seed settles."""
+
+import argparse
+import random
+import threading
+import time
+import urllib.error
+import urllib.request
+
+PAGES = ["/film?id={}", "/search?word=night", "/search?word=garden", "/customer?id={}", "/popular", "/overdue?store=1", "/overdue-bug?store=1"]
+
+
+def client(url, asked, think):
+    for path in asked:
+        try:
+            with urllib.request.urlopen(url + path, timeout=30) as answer:
+                answer.read()
+        except urllib.error.HTTPError:
+            pass
+        time.sleep(think)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("url")
+    parser.add_argument("--requests", type=int, default=1000, help="how many (%(default)s)")
+    parser.add_argument("--clients", type=int, default=2, help="that ask at the same time (%(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="settles what is asked for (%(default)s)")
+    parser.add_argument("--think", type=float, default=0.005, help="seconds that a client waits before it asks again (%(default)s)")
+    args = parser.parse_args()
+    chance = random.Random(args.seed)
+    asked = [chance.choice(PAGES).format(chance.randint(1, 500)) for _ in range(args.requests)]
+    threads = [threading.Thread(target=client, args=(args.url, asked[n :: args.clients], args.think)) for n in range(args.clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+if __name__ == "__main__":
+    main()
