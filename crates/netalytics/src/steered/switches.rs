@@ -8,15 +8,13 @@ use std::thread::{self, JoinHandle};
 
 use anyhow::Context;
 use mirror::Copy;
-use planner::physical::{SwitchPart, Way};
+use planner::physical::{LEASE, SwitchPart, Way};
 use planner::topology::Reached;
 use steer::{Backend, Installed, OpenVSwitch, Wish};
 
 use crate::failure::wrong_flags;
 use crate::networked::Planned;
 
-/// Rules outlive this process by so many seconds at most.
-const LEASE: u16 = 10;
 /// How many numbers there are for those who have rules on switches: 12 bits of a cookie.
 const SERVERS: u16 = 1 << 12;
 /// The number of the job in rules' cookies.

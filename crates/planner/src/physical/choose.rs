@@ -1,32 +1,19 @@
 //! The choice: every mode that answers the query, with monitors at the switches' ports where they can be and with copies to hosts
 //! where not, each with what it takes; the cheapest that may be taken is taken.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 
-use mirror::compose::{RULES_MAX, Terms};
-use mirror::{
-    Copy, Layout, Mode, Offer, Others, Part as Bytes, Wanted, Which, asked, compose, offers, prove,
-};
-use plan::{AddressMatch, Budget, MonitorSpec, Plan};
+use mirror::{Offer, Part as Bytes, Which, offers};
+use plan::{Budget, Plan};
 
 use super::budget::{Exceeded, exceeded};
 use super::costs::Costs;
 use super::flows::{self, Part};
-use super::model::{self, forwarding, monitor};
+use super::parts::TWICE;
 use super::rates::{copied, rates};
-use super::value::{
-    Choice, Covering, MonitorPart, PassedOver, PhysicalPlan, Place, Rates, SwitchPart, Taken, Way,
-};
-use crate::placement::{Demand, Flow, NOBODY, Process, Strategy, place};
-use crate::topology::{Expected, HostId, Network, Reached, Site, Traffic, Weights};
-
-/// A rule that nobody renews is gone after so many seconds.
-pub(super) const LEASE: u16 = 30;
-/// The job's number in the cookies of rules that are printed.
-const JOB: u32 = 1;
-/// Of a packet, what is left in results that leave a monitor, where they are windows; rows take what the plan says.
-const RESULT_BYTES: f64 = 200.0;
+use super::value::{Choice, PassedOver, PhysicalPlan, Proof, Rates, Taken, Way};
+use crate::topology::{Expected, Network, Site, Traffic, Weights};
 
 /// What is to be planned.
 #[derive(Clone, Debug)]
@@ -110,10 +97,12 @@ pub fn physical(ask: &Ask<'_>) -> Result<PhysicalPlan, Unplanned> {
     Ok(plan)
 }
 
-struct Chooser<'a> {
-    ask: &'a Ask<'a>,
-    network: Network,
-    at: BTreeMap<usize, (Vec<Part>, Rates)>,
+/// The choice while it is made.
+pub(super) struct Chooser<'a> {
+    pub(super) ask: &'a Ask<'a>,
+    pub(super) network: Network,
+    /// Flows by their switches.
+    pub(super) at: BTreeMap<usize, (Vec<Part>, Rates)>,
     passed_over: Vec<PassedOver>,
 }
 
@@ -139,8 +128,7 @@ impl Chooser<'_> {
                 continue;
             }
             if offer.mode.part != Bytes::Whole && self.ask.costs.copy_ns(offer.mode.part).is_none() {
-                let why =
-                    "what cutting copies takes the switch was not measured: netalytics calibrate does that";
+                let why = "how long the switch takes to cut a copy is not known: where that was measured, cut_ns under [switch] in the costs file says it";
                 self.pass_over(&name(Some(&offer), false), why.to_owned());
                 continue;
             }
@@ -186,7 +174,7 @@ impl Chooser<'_> {
             dataflow: ask.plan.dataflow.clone(),
             lacks: offer.iter().flat_map(|offer| &offer.lacks).map(|lack| (*lack).to_owned()).collect(),
             taken: Taken::default(),
-            proved: 0,
+            proof: Proof::NotNeeded,
         };
         for (switch, (parts, rates)) in &self.at {
             plan.covered.push(self.covering(*switch, parts, rates));
@@ -210,298 +198,8 @@ impl Chooser<'_> {
         if ask.exact && !plan.lacks.is_empty() {
             return Err(plan.lacks.swap_remove(0));
         }
-        plan.proved = self.prove(&plan)?;
+        plan.proof = self.prove(&plan)?;
         Ok(plan)
-    }
-
-    fn covering(&self, switch: usize, parts: &[Part], rates: &Rates) -> Covering {
-        let spec = narrowed(&self.ask.plan.monitor, parts);
-        Covering {
-            switch,
-            name: self.ask.site.switches[switch].name.clone(),
-            clients: spec.clients,
-            servers: spec.servers,
-            hosts: parts.iter().flat_map(|part| part.hosts.iter().copied()).collect(),
-            rates: *rates,
-        }
-    }
-
-    /// Where monitors of switches go whose packets are copied.
-    fn hosts(
-        &self,
-        mode: Option<Mode>,
-        sniffed: &dyn Fn(usize) -> bool,
-    ) -> Result<BTreeMap<usize, HostId>, String> {
-        let (site, costs) = (self.ask.site, self.ask.costs);
-        let Some(mode) = mode else { return Ok(BTreeMap::new()) };
-        let switches: Vec<usize> = self.at.keys().copied().filter(|switch| !sniffed(*switch)).collect();
-        let rack = |switch: usize| site.racks.iter().position(|of| *of == switch).unwrap_or(0) as u16;
-        let needs: Vec<(f64, f64)> = switches
-            .iter()
-            .map(|switch| {
-                let (mbps, packets) = copied(mode, &self.at[switch].1, costs);
-                (mbps, self.reading(packets, mbps, packets.min(self.at[switch].1.packets)))
-            })
-            .collect();
-        let flows: Vec<Flow> = switches
-            .iter()
-            .zip(&needs)
-            .map(|(switch, (mbps, _))| Flow { racks: [rack(*switch); 2], mbps: *mbps as f32 })
-            .collect();
-        let most = |of: fn(&(f64, f64)) -> f64| needs.iter().map(of).fold(1e-3, f64::max);
-        // Rates are kept in 32 bits: a monitor has room for the largest of them.
-        let (mbps, cores) = (most(|need| need.0) * 1.000_001, most(|need| need.1));
-        let memory_gb = costs.monitor.memory_gb;
-        let small = Process { mbps: f64::MAX, cores: 1e-6, memory_gb: 1e-6 };
-        let demand = Demand {
-            flows: &flows,
-            monitor: Process { mbps, cores, memory_gb },
-            aggregator: small,
-            processor: small,
-            extracted: 1e-9,
-            strategy: Strategy::PackedNetwork,
-        };
-        let network = self.willing();
-        let placed = place(&network, &demand, self.ask.seed);
-        let mut hosts = BTreeMap::new();
-        for ((switch, monitor), (mbps, cores)) in switches.iter().zip(&placed.monitor_of).zip(&needs) {
-            let name = &site.switches[*switch].name;
-            if *monitor == NOBODY {
-                return Err(format!(
-                    "no host at {name} that is spare and can start a monitor has room for one: {cores:.3} cores, {memory_gb} GB and {mbps:.1} Mb/s"
-                ));
-            }
-            let host = placed.monitors[*monitor as usize].host;
-            // Two monitors would be on one port.
-            if hosts.values().any(|other| *other == host) {
-                return Err(format!("{name} and another switch would have one host for their monitors"));
-            }
-            hosts.insert(*switch, host);
-        }
-        Ok(hosts)
-    }
-
-    /// The network of hosts that may have monitors: on others nothing is free.
-    fn willing(&self) -> Network {
-        let mut site = self.ask.site.clone();
-        for host in &mut site.hosts {
-            if !(host.spare && host.starts.can()) {
-                (host.has.cores_used, host.has.memory_used) = (1.0, 1.0);
-            }
-        }
-        site.network().unwrap_or_else(|_| self.network.clone())
-    }
-
-    /// Cores of a monitor that gets so many packets, and looks at so many of them.
-    fn reading(&self, packets: f64, mbps: f64, asked: f64) -> f64 {
-        let costs = &self.ask.costs.monitor;
-        let parse_ns = self.ask.costs.parse_ns(self.ask.plan);
-        let bytes = mbps * 1e6 / 8.0;
-        (packets * costs.receive_ns
-            + bytes * costs.receive_byte_ns
-            + (packets - asked).max(0.0) * costs.refuse_ns
-            + asked * parse_ns)
-            / 1e9
-    }
-
-    fn switch(
-        &self,
-        switch: usize,
-        parts: &[Part],
-        mode: Option<Mode>,
-        host: Option<HostId>,
-    ) -> Result<SwitchPart, String> {
-        let site = self.ask.site;
-        let of = &site.switches[switch];
-        let which = mode.map_or(Which::Flow, |mode| mode.which);
-        let mut boxes = Vec::new();
-        for part in parts {
-            boxes.extend(asked(&narrowed(&self.ask.plan.monitor, std::slice::from_ref(part)), which));
-        }
-        boxes.sort_unstable();
-        boxes.dedup();
-        let mut ports: Vec<u32> = parts
-            .iter()
-            .flat_map(|part| &part.hosts)
-            .map(|host| site.hosts[*host as usize].at.port)
-            .collect();
-        ports.sort_unstable();
-        ports.dedup();
-        let mut done = SwitchPart {
-            switch,
-            name: of.name.clone(),
-            way: Way::Sniffer,
-            asked: boxes,
-            rules: Vec::new(),
-            ports,
-        };
-        let Some((mode, host)) = mode.zip(host) else { return Ok(done) };
-        let port = site.hosts[host as usize].at.port;
-        match (&of.reached, mode.which) {
-            (Reached::Not, _) => {
-                return Err(format!(
-                    "{} cannot be reached: the network file has neither ovsdb nor controller for it",
-                    of.name
-                ));
-            }
-            (Reached::Controller { .. }, Which::Port) => {
-                return Err(format!(
-                    "a mirror of ports needs the database of {}, and there is its controller only",
-                    of.name
-                ));
-            }
-            (Reached::Ovsdb(_), Which::Port) => done.way = Way::Mirror { port },
-            (_, Which::Flow | Which::Flags(_)) => {
-                done.way = Way::Rules { port };
-                let copy = Copy {
-                    job: JOB,
-                    generation: 1,
-                    asked: done.asked.clone(),
-                    ports: Vec::new(),
-                    part: mode.part,
-                    target: port,
-                };
-                let layout = Layout::of(&forwarding(site, switch));
-                let terms = Terms { server: 0, lease: LEASE, layout, rules_max: RULES_MAX };
-                done.rules = compose(&[copy], &terms).map_err(|refused| format!("{}: {refused}", of.name))?;
-                done.ports.clear();
-            }
-        }
-        Ok(done)
-    }
-
-    fn monitor(
-        &self,
-        switch: usize,
-        parts: &[Part],
-        rates: &Rates,
-        mode: Option<Mode>,
-        host: Option<HostId>,
-    ) -> Result<MonitorPart, String> {
-        let site = self.ask.site;
-        let name = &site.switches[switch].name;
-        let (mbps, packets) = copied(mode.unwrap_or(Mode::PORT), rates, self.ask.costs);
-        let cores = self.reading(packets, mbps, packets.min(rates.packets));
-        let (place, at, has) = match (host, &site.switches[switch].sniffer) {
-            (Some(host), _) => {
-                let on = &site.hosts[host as usize];
-                (Place::Host(host), on.name.clone(), on.has)
-            }
-            (None, Some(sniffer)) => (Place::Switch(switch), name.clone(), sniffer.has),
-            (None, None) => return Err(format!("no monitor can read at the ports of {name}")),
-        };
-        let free_cores = has.cores * (1.0 - has.cores_used);
-        let memory_gb = self.ask.costs.monitor.memory_gb;
-        let free_gb = has.memory_gb * (1.0 - has.memory_used);
-        if cores > free_cores {
-            return Err(format!(
-                "the monitor on {at} would take {cores:.3} cores, and {free_cores:.3} are free there"
-            ));
-        }
-        if memory_gb > free_gb {
-            return Err(format!(
-                "the monitor on {at} would take {memory_gb} GB, and {free_gb:.3} are free there"
-            ));
-        }
-        Ok(MonitorPart {
-            name: monitor(name),
-            place,
-            host: at,
-            switch,
-            spec: narrowed(&self.ask.plan.monitor, parts),
-            mbps,
-            cores,
-            memory_gb,
-            free_cores,
-            host_cores: has.cores,
-        })
-    }
-
-    /// What leaves a monitor, in Mb/s: rows by what the plan says of a packet, groups by how many are new.
-    fn results(&self, rates: &Rates) -> f64 {
-        let cost = crate::cost(self.ask.plan);
-        let rows = rates.packets * cost.sent_bytes_per_1000_packets as f64 / 1000.0;
-        // A few groups a second.
-        let bytes = if rows > 0.0 { rows } else { RESULT_BYTES };
-        bytes * 8.0 / 1e6
-    }
-
-    /// Whether a packet that parsers count by itself may be copied at two switches: neither end says by its port who serves.
-    fn twice(&self) -> bool {
-        let by_packet = |name: &str| ["packet", "tcp_pkt_size"].contains(&name);
-        let open = |end: &AddressMatch| end.port.is_none();
-        self.at.len() > 1
-            && self.ask.plan.monitor.parsers.iter().any(|parser| by_packet(&parser.schema.name))
-            && self
-                .at
-                .values()
-                .flat_map(|(parts, _)| parts)
-                .any(|part| part.clients.is_empty() && part.servers.iter().any(open))
-    }
-
-    /// Proves on the model that every packet that is asked for is copied once, and no other.
-    fn prove(&self, plan: &PhysicalPlan) -> Result<usize, String> {
-        if plan.switches.iter().all(|part| part.way == Way::Sniffer) {
-            return Ok(0);
-        }
-        let covered: BTreeSet<HostId> =
-            plan.covered.iter().flat_map(|covering| covering.hosts.iter().copied()).collect();
-        if covered.len() > PROVED_MAX {
-            return Ok(0);
-        }
-        let whole = plan.choice.mode.map_or(Bytes::Whole, |mode| mode.part);
-        let wanted: Vec<Wanted> = plan
-            .switches
-            .iter()
-            .filter(|part| part.way != Way::Sniffer)
-            .map(|part| Wanted {
-                monitor: monitor(&part.name),
-                enters: None,
-                asked: part.asked.clone(),
-                part: whole,
-                others: match part.way {
-                    Way::Mirror { .. } => Others::Tolerated,
-                    Way::Rules { .. } | Way::Sniffer => Others::Never,
-                },
-            })
-            .collect();
-        let site = model::small(self.ask.site, &covered);
-        let before = model::network(&site, &plan.switches, false);
-        let after = model::network(&site, &plan.switches, true);
-        let proved = prove(&before, &after, &wanted, &|rule| rule.cookie.is_of(0));
-        let proved = proved.map_err(|found| match found.first() {
-            Some(example) => format!("the rules would do something else: {example}"),
-            None => "the rules could not be proved".to_owned(),
-        })?;
-        Ok(proved.classes)
-    }
-}
-
-/// With more hosts the proof takes too long for whoever waits for a plan.
-const PROVED_MAX: usize = 24;
-
-const TWICE: &str =
-    "no port says which end serves: a packet between two of these hosts is counted at both their switches";
-
-/// The orders for some flows of a query.
-fn narrowed(spec: &MonitorSpec, parts: &[Part]) -> MonitorSpec {
-    let union = |of: &dyn Fn(&Part) -> Vec<AddressMatch>| -> Vec<AddressMatch> {
-        let lists: Vec<Vec<AddressMatch>> = parts.iter().map(of).collect();
-        if lists.iter().any(Vec::is_empty) {
-            return Vec::new();
-        }
-        let mut all: Vec<AddressMatch> = Vec::new();
-        for end in lists.into_iter().flatten() {
-            if !all.contains(&end) {
-                all.push(end);
-            }
-        }
-        all
-    };
-    MonitorSpec {
-        clients: union(&|part| part.clients.clone()),
-        servers: union(&|part| part.servers.clone()),
-        ..spec.clone()
     }
 }
 

@@ -4,7 +4,7 @@ use plan::AddressMatch;
 use serde_json::{Value, json};
 
 use super::text::mode;
-use super::value::{Covering, MonitorPart, PhysicalPlan, Place, SwitchPart, Way};
+use super::value::{Covering, MonitorPart, PhysicalPlan, Place, Proof, SwitchPart, Way};
 use crate::topology::LINK_CLASSES;
 use crate::words;
 
@@ -26,7 +26,7 @@ pub fn to_json(plan: &PhysicalPlan) -> Value {
         "mode": { "copied": mode(plan), "why": plan.choice.why, "passed_over": passed_over },
         "lacks": plan.lacks,
         "switches": plan.switches.iter().map(switch).collect::<Vec<_>>(),
-        "proved_classes": plan.proved,
+        "proof": proof(plan.proof),
         "monitors": plan.monitors.iter().map(monitor).collect::<Vec<_>>(),
         "dataflow": {
             "inputs": plan.dataflow.inputs.iter().map(|input| json!({
@@ -60,6 +60,15 @@ fn covering(covering: &Covering) -> Value {
         "connections_per_second": rates.connections,
         "supposed": rates.supposed,
     })
+}
+
+fn proof(proof: Proof) -> Value {
+    let (state, classes) = match proof {
+        Proof::NotNeeded => ("not needed", None),
+        Proof::TooManyHosts => ("too many hosts", None),
+        Proof::Holds(classes) => ("holds", Some(classes)),
+    };
+    json!({ "state": state, "classes": classes })
 }
 
 fn switch(part: &SwitchPart) -> Value {

@@ -11,7 +11,9 @@ mod costs;
 mod flows;
 mod json;
 mod model;
+mod parts;
 mod picture;
+mod proof;
 mod rates;
 #[cfg(test)]
 mod tests;
@@ -25,5 +27,6 @@ pub use json::to_json;
 pub use picture::to_svg;
 pub use text::{difference, to_text};
 pub use value::{
-    Choice, Covering, MonitorPart, PassedOver, PhysicalPlan, Place, Rates, SwitchPart, Taken, Way,
+    Choice, Covering, LEASE, MonitorPart, PassedOver, PhysicalPlan, Place, Proof, Rates, SwitchPart, Taken,
+    Way,
 };

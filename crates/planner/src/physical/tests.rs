@@ -93,14 +93,41 @@ fn a_switch_with_a_free_table_copies_in_it() {
     let plan = Case::new(&text).plan(CONNECTIONS).expect("a plan");
     let rules: Vec<String> = plan.switches[0].rules.iter().map(ToString::to_string).collect();
     assert!(rules.iter().any(|rule| rule.ends_with("resubmit(,10)")), "{rules:#?}");
-    assert!(plan.proved > 0);
+    assert!(matches!(plan.proof, Proof::Holds(1..)));
+}
+
+/// Whether a proof was needed, and made, is told apart in text and JSON.
+#[test]
+fn what_is_proved_is_told() {
+    let query = "PARSE tcp_conn_time TO 10.61.0.0/24 PROCESS (diff-group: group=srcIP)";
+    let with = |hosts: u32| {
+        let host = |n| {
+            let port = n + 100;
+            format!(
+                "[[host]]\nname = \"h{n}\"\naddresses = [\"10.61.0.{n}\"]\nat = \"leaf1:{port}\"\ncores = 1\nmemory = \"1GiB\"\nmbps = 100\n"
+            )
+        };
+        without_sniffers() + &(1..=hosts).map(host).collect::<String>()
+    };
+    let check = |site: &str, query: &str, state: &str, words: &str| {
+        let plan = Case::new(site).plan(query).unwrap_or_else(|why| panic!("{why}"));
+        let json = to_json(&plan);
+        assert_eq!(
+            (&json["proof"]["state"], json["proof"]["classes"].is_u64()),
+            (&state.into(), state == "holds")
+        );
+        assert!(to_text(&plan).contains(words), "{}", to_text(&plan));
+    };
+    check(&with(3), query, "holds", "nothing else does, forwarding stays (");
+    check(&with(25), query, "too many hosts", "not here, as many hosts are covered");
+    check(SITE, CONNECTIONS, "not needed", "nothing is copied, so there is nothing to prove");
 }
 
 #[test]
 fn cut_copies_are_taken_where_they_were_measured_to_be_cheap() {
     let mut case = Case::new(&without_sniffers());
     let before = case.plan(PAGES).expect("a plan");
-    assert!(before.choice.passed_over.iter().any(|other| other.why.contains("calibrate")));
+    assert!(before.choice.passed_over.iter().any(|other| other.why.contains("cut_ns")));
     assert_eq!(before.choice.mode, Some(Mode::FLOW));
     case.costs.switch.cut_ns = Some(case.costs.switch.copy_ns);
     // What it saves is little, and not worth what long heads lack.

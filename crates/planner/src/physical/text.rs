@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use plan::AddressMatch;
 
-use super::value::{Covering, MonitorPart, PhysicalPlan, SwitchPart, Way};
+use super::value::{Covering, MonitorPart, PhysicalPlan, Proof, SwitchPart, Way};
 use crate::topology::LINK_CLASSES;
 use crate::words;
 
@@ -35,17 +35,7 @@ pub fn to_text(plan: &PhysicalPlan) -> String {
     for part in &plan.switches {
         switch(&mut out, part);
     }
-    if plan.proved > 0 {
-        let text = "on a model of the network: what is asked reaches its monitor once, nothing else does, forwarding stays";
-        row(&mut out, "proved", &format!("{text} ({} classes of packets)", plan.proved));
-    }
-    if plan.proved == 0 && plan.switches.iter().any(|part| !part.rules.is_empty()) {
-        row(
-            &mut out,
-            "proved",
-            "not here, as many hosts are covered: each switch is proved when its rules are installed",
-        );
-    }
+    row(&mut out, "proved", &proof(plan.proof));
     out.push_str("monitors\n");
     for part in &plan.monitors {
         row(&mut out, &part.host, &monitor(part));
@@ -101,6 +91,19 @@ fn switch(out: &mut String, part: &SwitchPart) {
             row(out, &part.name, &format!("{count} {rules}, copies to port {port}"));
             part.rules.iter().for_each(|rule| row(out, "", &rule.to_string()));
         }
+    }
+}
+
+fn proof(proof: Proof) -> String {
+    match proof {
+        Proof::NotNeeded => "nothing is copied, so there is nothing to prove".to_owned(),
+        Proof::TooManyHosts => {
+            "not here, as many hosts are covered: each switch is proved when its rules are installed"
+                .to_owned()
+        }
+        Proof::Holds(classes) => format!(
+            "on a model of the network: what is asked reaches its monitor once, nothing else does, forwarding stays ({classes} classes of packets)"
+        ),
     }
 }
 

@@ -6,6 +6,9 @@ use plan::{AddressMatch, Dataflow, MonitorSpec};
 
 use crate::topology::{HostId, Traffic};
 
+/// Rules that nobody renews are gone after so many seconds.
+pub const LEASE: u16 = 10;
+
 /// See the module's text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PhysicalPlan {
@@ -27,9 +30,19 @@ pub struct PhysicalPlan {
     pub lacks: Vec<String>,
     /// What it takes.
     pub taken: Taken,
-    /// Classes of packets of which it was proved that they are copied once, or not at all; 0: no rule is needed, or they
-    /// are for too many hosts to be proved while somebody waits.
-    pub proved: usize,
+    /// What is known of the rules, on a model of the network.
+    pub proof: Proof,
+}
+
+/// What is known of the copies that a plan has switches make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// No switch copies anything.
+    NotNeeded,
+    /// So many hosts are covered that whoever asks would wait too long: the switches' own rules are proved when these are installed.
+    TooManyHosts,
+    /// Every packet is copied once or not at all, as is asked; in so many classes of packets.
+    Holds(usize),
 }
 
 /// Flows that are covered at one switch.

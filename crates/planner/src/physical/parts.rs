@@ -1,0 +1,277 @@
+//! What each switch does in a way, and the monitor that it does it for: where that runs, and what it takes.
+
+use std::collections::BTreeMap;
+
+use mirror::compose::{RULES_MAX, Terms};
+use mirror::{Copy, Layout, Mode, Which, asked, compose};
+use plan::{AddressMatch, MonitorSpec};
+use tuple::Schema;
+
+use super::choose::Chooser;
+use super::flows::Part;
+use super::model::{forwarding, monitor};
+use super::rates::copied;
+use super::value::{Covering, LEASE, MonitorPart, Place, Rates, SwitchPart, Way};
+use crate::placement::{Demand, Flow, NOBODY, Process, Strategy, place};
+use crate::topology::{HostId, Network, Reached};
+
+/// The job's number in the cookies of rules that are printed.
+const JOB: u32 = 1;
+/// Of a packet, what is left in results that leave a monitor, where they are windows; rows take what the plan says.
+const RESULT_BYTES: f64 = 200.0;
+
+impl Chooser<'_> {
+    pub(super) fn covering(&self, switch: usize, parts: &[Part], rates: &Rates) -> Covering {
+        let spec = narrowed(&self.ask.plan.monitor, parts);
+        Covering {
+            switch,
+            name: self.ask.site.switches[switch].name.clone(),
+            clients: spec.clients,
+            servers: spec.servers,
+            hosts: parts.iter().flat_map(|part| part.hosts.iter().copied()).collect(),
+            rates: *rates,
+        }
+    }
+
+    /// Where monitors of switches go whose packets are copied.
+    pub(super) fn hosts(
+        &self,
+        mode: Option<Mode>,
+        sniffed: &dyn Fn(usize) -> bool,
+    ) -> Result<BTreeMap<usize, HostId>, String> {
+        let (site, costs) = (self.ask.site, self.ask.costs);
+        let Some(mode) = mode else { return Ok(BTreeMap::new()) };
+        let switches: Vec<usize> = self.at.keys().copied().filter(|switch| !sniffed(*switch)).collect();
+        let rack = |switch: usize| site.racks.iter().position(|of| *of == switch).unwrap_or(0) as u16;
+        let needs: Vec<(f64, f64)> = switches
+            .iter()
+            .map(|switch| {
+                let (mbps, packets) = copied(mode, &self.at[switch].1, costs);
+                (mbps, self.reading(packets, mbps, packets.min(self.at[switch].1.packets)))
+            })
+            .collect();
+        let flows: Vec<Flow> = switches
+            .iter()
+            .zip(&needs)
+            .map(|(switch, (mbps, _))| Flow { racks: [rack(*switch); 2], mbps: *mbps as f32 })
+            .collect();
+        let most = |of: fn(&(f64, f64)) -> f64| needs.iter().map(of).fold(1e-3, f64::max);
+        // Rates are kept in 32 bits: a monitor has room for the largest of them.
+        let (mbps, cores) = (most(|need| need.0) * 1.000_001, most(|need| need.1));
+        let memory_gb = costs.monitor.memory_gb;
+        let small = Process { mbps: f64::MAX, cores: 1e-6, memory_gb: 1e-6 };
+        let demand = Demand {
+            flows: &flows,
+            monitor: Process { mbps, cores, memory_gb },
+            aggregator: small,
+            processor: small,
+            extracted: 1e-9,
+            strategy: Strategy::PackedNetwork,
+        };
+        let network = self.willing();
+        let placed = place(&network, &demand, self.ask.seed);
+        let mut hosts = BTreeMap::new();
+        for ((switch, monitor), (mbps, cores)) in switches.iter().zip(&placed.monitor_of).zip(&needs) {
+            let name = &site.switches[*switch].name;
+            if *monitor == NOBODY {
+                return Err(format!(
+                    "no host at {name} that is spare and can start a monitor has room for one: {cores:.3} cores, {memory_gb} GB and {mbps:.1} Mb/s"
+                ));
+            }
+            let host = placed.monitors[*monitor as usize].host;
+            // Two monitors would be on one port.
+            if hosts.values().any(|other| *other == host) {
+                return Err(format!("{name} and another switch would have one host for their monitors"));
+            }
+            hosts.insert(*switch, host);
+        }
+        Ok(hosts)
+    }
+
+    /// The network of hosts that may have monitors: on others nothing is free.
+    fn willing(&self) -> Network {
+        let mut site = self.ask.site.clone();
+        for host in &mut site.hosts {
+            if !(host.spare && host.starts.can()) {
+                (host.has.cores_used, host.has.memory_used) = (1.0, 1.0);
+            }
+        }
+        site.network().unwrap_or_else(|_| self.network.clone())
+    }
+
+    /// Cores of a monitor that gets so many packets, and looks at so many of them.
+    fn reading(&self, packets: f64, mbps: f64, asked: f64) -> f64 {
+        let costs = &self.ask.costs.monitor;
+        let parse_ns = self.ask.costs.parse_ns(self.ask.plan);
+        let bytes = mbps * 1e6 / 8.0;
+        (packets * costs.receive_ns
+            + bytes * costs.receive_byte_ns
+            + (packets - asked).max(0.0) * costs.refuse_ns
+            + asked * parse_ns)
+            / 1e9
+    }
+
+    pub(super) fn switch(
+        &self,
+        switch: usize,
+        parts: &[Part],
+        mode: Option<Mode>,
+        host: Option<HostId>,
+    ) -> Result<SwitchPart, String> {
+        let site = self.ask.site;
+        let of = &site.switches[switch];
+        let which = mode.map_or(Which::Flow, |mode| mode.which);
+        let mut boxes = Vec::new();
+        for part in parts {
+            boxes.extend(asked(&narrowed(&self.ask.plan.monitor, std::slice::from_ref(part)), which));
+        }
+        boxes.sort_unstable();
+        boxes.dedup();
+        let mut ports: Vec<u32> = parts
+            .iter()
+            .flat_map(|part| &part.hosts)
+            .map(|host| site.hosts[*host as usize].at.port)
+            .collect();
+        ports.sort_unstable();
+        ports.dedup();
+        let mut done = SwitchPart {
+            switch,
+            name: of.name.clone(),
+            way: Way::Sniffer,
+            asked: boxes,
+            rules: Vec::new(),
+            ports,
+        };
+        let Some((mode, host)) = mode.zip(host) else { return Ok(done) };
+        let port = site.hosts[host as usize].at.port;
+        match (&of.reached, mode.which) {
+            (Reached::Not, _) => {
+                return Err(format!(
+                    "{} cannot be reached: the network file has neither ovsdb nor controller for it",
+                    of.name
+                ));
+            }
+            (Reached::Controller { .. }, Which::Port) => {
+                return Err(format!(
+                    "a mirror of ports needs the database of {}, and there is its controller only",
+                    of.name
+                ));
+            }
+            (Reached::Ovsdb(_), Which::Port) => done.way = Way::Mirror { port },
+            (_, Which::Flow | Which::Flags(_)) => {
+                done.way = Way::Rules { port };
+                let copy = Copy {
+                    job: JOB,
+                    generation: 1,
+                    asked: done.asked.clone(),
+                    ports: Vec::new(),
+                    part: mode.part,
+                    target: port,
+                };
+                let layout = Layout::of(&forwarding(site, switch));
+                let terms = Terms { server: 0, lease: LEASE, layout, rules_max: RULES_MAX };
+                done.rules = compose(&[copy], &terms).map_err(|refused| format!("{}: {refused}", of.name))?;
+                done.ports.clear();
+            }
+        }
+        Ok(done)
+    }
+
+    pub(super) fn monitor(
+        &self,
+        switch: usize,
+        parts: &[Part],
+        rates: &Rates,
+        mode: Option<Mode>,
+        host: Option<HostId>,
+    ) -> Result<MonitorPart, String> {
+        let site = self.ask.site;
+        let name = &site.switches[switch].name;
+        let (mbps, packets) = copied(mode.unwrap_or(Mode::PORT), rates, self.ask.costs);
+        let cores = self.reading(packets, mbps, packets.min(rates.packets));
+        let (place, at, has) = match (host, &site.switches[switch].sniffer) {
+            (Some(host), _) => {
+                let on = &site.hosts[host as usize];
+                (Place::Host(host), on.name.clone(), on.has)
+            }
+            (None, Some(sniffer)) => (Place::Switch(switch), name.clone(), sniffer.has),
+            (None, None) => return Err(format!("no monitor can read at the ports of {name}")),
+        };
+        let free_cores = has.cores * (1.0 - has.cores_used);
+        let memory_gb = self.ask.costs.monitor.memory_gb;
+        let free_gb = has.memory_gb * (1.0 - has.memory_used);
+        if cores > free_cores {
+            return Err(format!(
+                "the monitor on {at} would take {cores:.3} cores, and {free_cores:.3} are free there"
+            ));
+        }
+        if memory_gb > free_gb {
+            return Err(format!(
+                "the monitor on {at} would take {memory_gb} GB, and {free_gb:.3} are free there"
+            ));
+        }
+        Ok(MonitorPart {
+            name: monitor(name),
+            place,
+            host: at,
+            switch,
+            spec: narrowed(&self.ask.plan.monitor, parts),
+            mbps,
+            cores,
+            memory_gb,
+            free_cores,
+            host_cores: has.cores,
+        })
+    }
+
+    /// What leaves a monitor, in Mb/s: rows by what the plan says of a packet, groups by how many are new.
+    pub(super) fn results(&self, rates: &Rates) -> f64 {
+        let cost = crate::cost(self.ask.plan);
+        let rows = rates.packets * cost.sent_bytes_per_1000_packets as f64 / 1000.0;
+        // A few groups a second.
+        let bytes = if rows > 0.0 { rows } else { RESULT_BYTES };
+        bytes * 8.0 / 1e6
+    }
+
+    /// Whether a packet that parsers count by itself may be copied at two switches: neither end says by its port who serves.
+    pub(super) fn twice(&self) -> bool {
+        let open = |end: &AddressMatch| end.port.is_none();
+        self.at.len() > 1
+            && self.ask.plan.monitor.parsers.iter().any(|parser| is_of_packets(&parser.schema))
+            && self
+                .at
+                .values()
+                .flat_map(|(parts, _)| parts)
+                .any(|part| part.clients.is_empty() && part.servers.iter().any(open))
+    }
+}
+
+pub(super) const TWICE: &str =
+    "no port says which end serves: a packet between two of these hosts is counted at both their switches";
+
+/// The orders for some flows of a query.
+fn narrowed(spec: &MonitorSpec, parts: &[Part]) -> MonitorSpec {
+    let union = |of: &dyn Fn(&Part) -> Vec<AddressMatch>| -> Vec<AddressMatch> {
+        let lists: Vec<Vec<AddressMatch>> = parts.iter().map(of).collect();
+        if lists.iter().any(Vec::is_empty) {
+            return Vec::new();
+        }
+        let mut all: Vec<AddressMatch> = Vec::new();
+        for end in lists.into_iter().flatten() {
+            if !all.contains(&end) {
+                all.push(end);
+            }
+        }
+        all
+    };
+    MonitorSpec {
+        clients: union(&|part| part.clients.clone()),
+        servers: union(&|part| part.servers.clone()),
+        ..spec.clone()
+    }
+}
+
+/// Whether a parser tells of each packet by itself: its rows have the length of one.
+fn is_of_packets(schema: &Schema) -> bool {
+    schema.find("packet_bytes").is_some()
+}

@@ -1,0 +1,52 @@
+//! The proof of a plan, on a model of the network: every packet that is asked for is copied once, and no other.
+
+use std::collections::BTreeSet;
+
+use mirror::{Others, Part as Bytes, Wanted, prove};
+
+use super::choose::Chooser;
+use super::model::{self, monitor};
+use super::value::{PhysicalPlan, Proof, Way};
+use crate::topology::HostId;
+
+/// With more hosts the proof takes too long for whoever waits for a plan.
+const PROVED_MAX: usize = 24;
+
+impl Chooser<'_> {
+    /// Proves on the model that every packet that is asked for is copied once, and no other.
+    pub(super) fn prove(&self, plan: &PhysicalPlan) -> Result<Proof, String> {
+        if plan.switches.iter().all(|part| part.way == Way::Sniffer) {
+            return Ok(Proof::NotNeeded);
+        }
+        let covered: BTreeSet<HostId> =
+            plan.covered.iter().flat_map(|covering| covering.hosts.iter().copied()).collect();
+        if covered.len() > PROVED_MAX {
+            return Ok(Proof::TooManyHosts);
+        }
+        let whole = plan.choice.mode.map_or(Bytes::Whole, |mode| mode.part);
+        let wanted: Vec<Wanted> = plan
+            .switches
+            .iter()
+            .filter(|part| part.way != Way::Sniffer)
+            .map(|part| Wanted {
+                monitor: monitor(&part.name),
+                enters: None,
+                asked: part.asked.clone(),
+                part: whole,
+                others: match part.way {
+                    Way::Mirror { .. } => Others::Tolerated,
+                    Way::Rules { .. } | Way::Sniffer => Others::Never,
+                },
+            })
+            .collect();
+        let site = model::small(self.ask.site, &covered);
+        let before = model::network(&site, &plan.switches, false);
+        let after = model::network(&site, &plan.switches, true);
+        let proved = prove(&before, &after, &wanted, &|rule| rule.cookie.is_of(0));
+        let proved = proved.map_err(|found| match found.first() {
+            Some(example) => format!("the rules would do something else: {example}"),
+            None => "the rules could not be proved".to_owned(),
+        })?;
+        Ok(Proof::Holds(proved.classes))
+    }
+}
