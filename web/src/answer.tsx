@@ -144,6 +144,14 @@ export function Answer({ id }: { id: string }) {
   const jobState = held?.state || one?.state || "";
   const pick = (key: string) => keep({ groups: (picked.includes(key) ? picked.filter((other) => other !== key) : [...picked, key].slice(-DRAWN_MAX)).join("\u001f") });
   const stop = () => void ask("DELETE", `/api/v1/jobs/${encodeURIComponent(id)}`).catch((why) => (error.value = said(why)));
+  const body = () => document.querySelector("section.body") as Element;
+  const save = () =>
+    void import("./finding").then(({ finding, hand }) => {
+      if (!result || !window) return;
+      const worth = [...document.querySelectorAll(".trust .chip")].map((chip) => chip.textContent ?? "");
+      const foot = document.querySelector(".foot-note")?.textContent ?? "";
+      hand(`answer-${id}.html`, "text/html", finding({ title: one?.name || `Answer ${id}`, query: one?.query ?? "", result, window, rows, worth, foot }, body()));
+    });
   const lost = lossOf(result, window, held?.account ?? null);
 
   return (
@@ -155,6 +163,7 @@ export function Answer({ id }: { id: string }) {
           <div class="actions">
             <button type="button" onClick={() => go("ask", "", { q: one?.query ?? "" })}>Change the question</button>
             <Copy text={() => location.href}>Copy the link</Copy>
+            {result && window && <button type="button" title="The question, the pictures, the rows and what they are worth, as one file that needs nothing else" onClick={save}>Save as a file</button>}
             {may("run") && jobState !== "ended" && jobState !== "" && <button type="button" class="danger" onClick={stop}>Stop</button>}
           </div>
         </div>
@@ -210,6 +219,7 @@ export function Answer({ id }: { id: string }) {
         <button type="button" aria-pressed={isPaused.value} class={isPaused.value ? "loud" : ""} onClick={pause} disabled={jobState === "ended" && !isPaused.value}>{isPaused.value ? `Go on (${behind.value})` : "Pause"}</button>
         {result && window && (
           <>
+            {view !== "table" && <button type="button" onClick={() => void import("./finding").then(({ picture }) => picture(`answer-${id}`, body()))}>Picture</button>}
             <Copy text={() => csv(result.columns, rows)}>Copy CSV</Copy>
             <a class="button" href={`/api/v1/jobs/${encodeURIComponent(id)}/rows?format=csv&limit=10000&result=${result.place}`} download={`answer-${id}.csv`}>CSV</a>
             <a class="button" href={`/api/v1/jobs/${encodeURIComponent(id)}/rows?format=parquet&limit=10000&result=${result.place}`} download={`answer-${id}.parquet`}>Parquet</a>

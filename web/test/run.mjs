@@ -227,6 +227,8 @@ await step("values are shown as they are spread, and over time", async () => {
   await page.getByRole("button", { name: "Heat map" }).click();
   await page.locator(".heat canvas").waitFor();
   await looksRight("answer-heat");
+  const heat = await handed("Picture");
+  assert(/\.png$/.test(heat.name) && readFileSync(heat.path).subarray(1, 4).toString() === "PNG", heat.name);
 });
 
 await step("who asks whom is drawn, and opens", async () => {
@@ -240,6 +242,33 @@ await step("who asks whom is drawn, and opens", async () => {
   await page.keyboard.press("Enter");
   await page.getByRole("button", { name: "Ask about this only" }).waitFor();
   await looksRight("answer-map");
+});
+
+/** What a button hands out. */
+async function handed(button) {
+  const coming = page.waitForEvent("download");
+  await page.getByRole("button", { name: button, exact: true }).click();
+  const download = await coming;
+  const path = join(folder, download.suggestedFilename());
+  await download.saveAs(path);
+  return { name: download.suggestedFilename(), path };
+}
+
+await step("a finding is one file that needs nothing else", async () => {
+  const map = await handed("Picture");
+  const svg = readFileSync(map.path, "utf8");
+  assert(/\.svg$/.test(map.name) && svg.includes("server_port") === false && /<path/.test(svg) && !/class=/.test(svg), map.name);
+  const saved = await handed("Save as a file");
+  const text = readFileSync(saved.path, "utf8");
+  assert(/\.html$/.test(saved.name) && !/<script|https?:\/\/(?!www\.w3\.org)/.test(text), saved.name);
+  const rows = await page.getByText(/rows in this window/).textContent();
+  const alone = await context.newPage();
+  alone.on("request", (request) => request.url().startsWith("file:") || request.url().startsWith("data:") || troubles.push(`the file asks for ${request.url()}`));
+  await alone.goto(`file://${saved.path}`);
+  assert((await alone.locator("tbody tr").count()) === Number(/^(\d+)/.exec(rows)[1]), `${await alone.locator("tbody tr").count()} of ${rows}`);
+  assert((await alone.locator("pre").textContent()).includes("group-count-success-quantile") && (await alone.locator("svg").count()) === 1, "what was asked and drawn is not in it");
+  if (pictures) await alone.screenshot({ path: join(pictures, "finding.png"), fullPage: true });
+  await alone.close();
 });
 
 await step("a link shows the same, and starts nothing", async () => {
