@@ -1,20 +1,18 @@
 //! Columns to datums: each record is written straight from the columns, behind the one before, into one buffer.
 
-use std::iter;
 use std::ops::Range;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Float64Type, Int64Type, UInt64Type};
-use arrow_array::{
-    Array, ArrayRef, BinaryArray, BooleanArray, Decimal128Array, FixedSizeBinaryArray, Float64Array,
-    Int64Array, RecordBatch, StringArray, UInt64Array,
-};
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_buffer::{BooleanBuffer, NullBuffer};
 
 use super::{Kind, Unsupported, kinds};
 
 /// Datums one after another.
 #[derive(Clone, Debug, Default)]
 pub struct Records {
+    /// Up to the last end; what is behind is room that was used before.
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
@@ -35,7 +33,7 @@ impl Records {
     /// What all of them take.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.bytes.len()
+        self.ends.last().copied().unwrap_or(0)
     }
 
     /// One after another.
@@ -45,7 +43,6 @@ impl Records {
 
     /// Forgets them and keeps the memory.
     pub fn clear(&mut self) {
-        self.bytes.clear();
         self.ends.clear();
     }
 
@@ -60,35 +57,49 @@ impl Records {
 /// When a column has a type without a form; nothing is appended then.
 pub fn encode(batch: &RecordBatch, out: &mut Records) -> Result<(), Unsupported> {
     let columns = columns(batch)?;
+    let at = out.bytes();
+    let most: usize = columns.iter().map(|column| column.bytes_max(batch.num_rows())).sum();
+    if out.bytes.len() < at + most + SLACK {
+        out.bytes.resize(at + most + SLACK, 0);
+    }
+    let mut to = Writer { bytes: &mut out.bytes, at };
     out.ends.reserve(batch.num_rows());
     for row in 0..batch.num_rows() {
         for column in &columns {
-            column.write(row, &mut out.bytes);
+            column.write(row, &mut to);
         }
-        out.ends.push(out.bytes.len());
+        out.ends.push(to.at);
     }
     Ok(())
 }
 
 /// A column, or several of them side by side that hold nothing: most tuples have many of those.
-enum Column<'a> {
+struct Column<'a> {
+    /// If there are any.
+    nulls: Option<&'a NullBuffer>,
+    values: Values<'a>,
+}
+
+enum Values<'a> {
+    /// So many columns of nulls.
     Nulls(usize),
-    Bool(&'a BooleanArray),
-    I64(&'a Int64Array),
-    U64(&'a UInt64Array),
-    F64(&'a Float64Array),
-    Text(&'a StringArray),
-    Bytes(&'a BinaryArray),
-    Fixed(&'a FixedSizeBinaryArray),
-    Decimal(&'a Decimal128Array),
+    Bool(&'a BooleanBuffer),
+    Long(&'a [i64]),
+    Double(&'a [f64]),
+    /// Where each ends, after where the first begins, and what they say.
+    Bytes(&'a [i32], &'a [u8]),
+    /// How long each is, and what they say.
+    Fixed(usize, &'a [u8]),
+    Decimal(&'a [i128]),
 }
 
 fn columns(batch: &RecordBatch) -> Result<Vec<Column<'_>>, Unsupported> {
     let mut columns: Vec<Column> = Vec::with_capacity(batch.num_columns());
     for (array, kind) in batch.columns().iter().zip(kinds(batch.schema_ref())?) {
-        match (Column::of(array, kind), columns.last_mut()) {
-            (Column::Nulls(_), Some(Column::Nulls(before))) => *before += 1,
-            (column, _) => columns.push(column),
+        let column = Column::of(array, kind);
+        match (&column.values, columns.last_mut().map(|last| &mut last.values)) {
+            (Values::Nulls(_), Some(Values::Nulls(before))) => *before += 1,
+            _ => columns.push(column),
         }
     }
     Ok(columns)
@@ -97,34 +108,60 @@ fn columns(batch: &RecordBatch) -> Result<Vec<Column<'_>>, Unsupported> {
 impl<'a> Column<'a> {
     fn of(array: &'a ArrayRef, kind: Kind) -> Column<'a> {
         if array.null_count() == array.len() {
-            return Column::Nulls(1);
+            return Column { nulls: None, values: Values::Nulls(1) };
         }
-        match kind {
-            Kind::Bool => Column::Bool(array.as_boolean()),
-            Kind::I64 => Column::I64(array.as_primitive::<Int64Type>()),
-            Kind::U64 => Column::U64(array.as_primitive::<UInt64Type>()),
-            Kind::F64 => Column::F64(array.as_primitive::<Float64Type>()),
-            Kind::Text => Column::Text(array.as_string::<i32>()),
-            Kind::Bytes => Column::Bytes(array.as_binary::<i32>()),
-            Kind::Fixed(_) => Column::Fixed(array.as_fixed_size_binary()),
-            Kind::Decimal => Column::Decimal(array.as_primitive::<Decimal128Type>()),
+        let values = match kind {
+            Kind::Bool => Values::Bool(array.as_boolean().values()),
+            Kind::I64 => Values::Long(array.as_primitive::<Int64Type>().values()),
+            // By its bits.
+            Kind::U64 => Values::Long(array.as_primitive::<UInt64Type>().values().inner().typed_data()),
+            Kind::F64 => Values::Double(array.as_primitive::<Float64Type>().values()),
+            Kind::Text => {
+                let text = array.as_string::<i32>();
+                Values::Bytes(text.value_offsets(), text.value_data())
+            }
+            Kind::Bytes => {
+                let bytes = array.as_binary::<i32>();
+                Values::Bytes(bytes.value_offsets(), bytes.value_data())
+            }
+            Kind::Fixed(length) => Values::Fixed(length as usize, array.as_fixed_size_binary().value_data()),
+            Kind::Decimal => Values::Decimal(array.as_primitive::<Decimal128Type>().values()),
+        };
+        Column { nulls: array.nulls().filter(|nulls| nulls.null_count() > 0), values }
+    }
+
+    /// What so many rows take at most.
+    fn bytes_max(&self, rows: usize) -> usize {
+        match self.values {
+            Values::Nulls(count) => rows * count,
+            Values::Bool(_) => rows * 2,
+            Values::Long(_) => rows * (1 + LONG_MAX),
+            Values::Double(_) => rows * 9,
+            Values::Bytes(ends, _) => rows * (1 + LONG_MAX) + (ends[rows] - ends[0]) as usize,
+            Values::Fixed(length, _) => rows * (1 + LONG_MAX + length),
+            Values::Decimal(_) => rows * (1 + 1 + 16),
         }
     }
 
     #[inline]
-    fn write(&self, row: usize, out: &mut Vec<u8>) {
-        match self {
-            Column::Nulls(count) => out.extend(iter::repeat_n(NULL, *count)),
-            Column::Bool(array) => field(*array, row, out, |out| out.push(array.value(row).into())),
-            Column::I64(array) => field(*array, row, out, |out| long(array.value(row), out)),
-            Column::U64(array) => field(*array, row, out, |out| long(array.value(row).cast_signed(), out)),
-            Column::F64(array) => {
-                field(*array, row, out, |out| out.extend_from_slice(&array.value(row).to_le_bytes()));
+    fn write(&self, row: usize, to: &mut Writer<'_>) {
+        if self.nulls.is_some_and(|nulls| nulls.is_null(row)) {
+            return to.put([NULL]);
+        }
+        match self.values {
+            Values::Nulls(count) => to.nulls(count),
+            Values::Bool(values) => to.put([VALUE, values.value(row).into()]),
+            Values::Long(values) => to.long(values[row]),
+            Values::Double(values) => {
+                to.put([VALUE]);
+                to.put(values[row].to_le_bytes());
             }
-            Column::Text(array) => field(*array, row, out, |out| bytes(array.value(row).as_bytes(), out)),
-            Column::Bytes(array) => field(*array, row, out, |out| bytes(array.value(row), out)),
-            Column::Fixed(array) => field(*array, row, out, |out| bytes(array.value(row), out)),
-            Column::Decimal(array) => field(*array, row, out, |out| decimal(array.value(row), out)),
+            Values::Bytes(ends, all) => to.bytes(all, ends[row] as usize..ends[row + 1] as usize),
+            Values::Fixed(length, all) => to.bytes(all, row * length..(row + 1) * length),
+            Values::Decimal(values) => {
+                let (all, unused) = decimal(values[row]);
+                to.bytes(&all, unused..all.len());
+            }
         }
     }
 }
@@ -134,41 +171,104 @@ const NULL: u8 = 0;
 /// Branch 1, as a long.
 const VALUE: u8 = 2;
 
-#[inline]
-fn field(array: &impl Array, row: usize, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
-    if array.is_null(row) {
-        out.push(NULL);
-    } else {
-        out.push(VALUE);
-        write(out);
+/// Bytes of the largest long.
+const LONG_MAX: usize = 10;
+/// What a writer may touch behind what it has written.
+const SLACK: usize = 32;
+
+/// Writes short things as pieces of fixed lengths, which take an instruction or two: what is behind them is written over by the next
+/// one. Whoever makes it sees to it that there is room.
+struct Writer<'a> {
+    bytes: &'a mut [u8],
+    at: usize,
+}
+
+impl Writer<'_> {
+    #[inline]
+    fn put<const N: usize>(&mut self, piece: [u8; N]) {
+        self.begin(piece, N);
+    }
+
+    /// Only `length` bytes of the piece count.
+    #[inline]
+    fn begin<const N: usize>(&mut self, piece: [u8; N], length: usize) {
+        self.bytes[self.at..][..N].copy_from_slice(&piece);
+        self.at += length;
+    }
+
+    #[inline]
+    fn nulls(&mut self, count: usize) {
+        if count <= SLACK {
+            self.begin([NULL; SLACK], count);
+        } else {
+            self.bytes[self.at..][..count].fill(NULL);
+            self.at += count;
+        }
+    }
+
+    #[inline]
+    fn long(&mut self, value: i64) {
+        let (varint, length) = varint(value);
+        self.begin((varint << 8 | u128::from(VALUE)).to_le_bytes(), 1 + length);
+    }
+
+    #[inline]
+    fn bytes(&mut self, all: &[u8], range: Range<usize>) {
+        let length = range.len();
+        self.long(length as i64);
+        match all[range.start..].first_chunk::<SLACK>() {
+            Some(piece) if length <= SLACK => self.begin(*piece, length),
+            _ => {
+                self.bytes[self.at..][..length].copy_from_slice(&all[range]);
+                self.at += length;
+            }
+        }
     }
 }
 
+/// A long, lowest byte first, and how many bytes it has: seven bits in each, the lowest first, and a bit that says that more follow.
 #[inline]
-fn long(value: i64, out: &mut Vec<u8>) {
-    let mut rest = ((value << 1) ^ (value >> 63)).cast_unsigned();
-    let mut varint = [0; 10];
-    let mut length = 0;
-    while rest >= 0x80 {
-        varint[length] = rest as u8 | 0x80;
-        rest >>= 7;
-        length += 1;
-    }
-    varint[length] = rest as u8;
-    out.extend_from_slice(&varint[..=length]);
+fn varint(value: i64) -> (u128, usize) {
+    let bits = ((value << 1) ^ (value >> 63)).cast_unsigned();
+    let length = (70 - (bits | 1).leading_zeros() as usize) / 7;
+    // Eight times seven bits, moved apart in halves of halves.
+    let low = bits & 0x00ff_ffff_ffff_ffff;
+    let low = (low & 0x00ff_ffff_f000_0000) << 4 | low & 0x0fff_ffff;
+    let low = (low & 0x0fff_c000_0fff_c000) << 2 | low & 0x0000_3fff_0000_3fff;
+    let low = (low & 0x3f80_3f80_3f80_3f80) << 1 | low & 0x007f_007f_007f_007f;
+    let high = bits >> 56 & 0x7f | bits >> 63 << 8;
+    let more = (1u128 << (8 * (length - 1))) - 1;
+    let more = more & 0x80_8080_8080_8080_8080;
+    (u128::from(low) | u128::from(high) << 64 | more, length)
 }
 
-#[inline]
-fn bytes(value: &[u8], out: &mut Vec<u8>) {
-    long(value.len() as i64, out);
-    out.extend_from_slice(value);
-}
-
-/// As few bytes as keep the sign.
-fn decimal(value: i128, out: &mut Vec<u8>) {
-    let all = value.to_be_bytes();
+/// Its bytes, big end first, and how many of them it needs not: as few are written as keep the sign.
+fn decimal(value: i128) -> ([u8; 16], usize) {
     let sign_bits = if value < 0 { value.leading_ones() } else { value.leading_zeros() };
     // One bit of the sign has to stay.
-    let unused = (sign_bits.saturating_sub(1) / 8).min(15) as usize;
-    bytes(&all[unused..], out);
+    (value.to_be_bytes(), (sign_bits.saturating_sub(1) / 8).min(15) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn varints_are_those_of_a_plain_loop() {
+        let plain = |value: i64| {
+            let (mut rest, mut bytes) = (((value << 1) ^ (value >> 63)).cast_unsigned(), Vec::new());
+            while rest >= 0x80 {
+                bytes.push(rest as u8 | 0x80);
+                rest >>= 7;
+            }
+            bytes.push(rest as u8);
+            bytes
+        };
+        let edges = (0..64).flat_map(|bit| [1 << bit, (1u64 << bit) - 1, 0x5555_5555_5555_5555 >> bit]);
+        for value in edges.flat_map(|bits| [bits.cast_signed(), !bits.cast_signed()]) {
+            let (bytes, length) = varint(value);
+            assert_eq!(bytes.to_le_bytes()[..length], plain(value), "{value}");
+            assert!(bytes.to_le_bytes()[length..].iter().all(|byte| *byte == 0), "{value}");
+        }
+    }
 }

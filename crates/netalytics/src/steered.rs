@@ -1,6 +1,7 @@
 //! A query at work in a network, from this machine: monitors are started where the plan has them, switches are told what to copy, and what
-//! monitors find is put together here. First monitors, then rules; at the end rules go first. Rules have leases, and monitors end with
-//! their standard input: so both go, too, when this process is killed.
+//! monitors find is put together here. First monitors, then copies, unless a monitor reads at an interface that comes with the copies; at the
+//! end copies go first. Rules have leases, mirrors and interfaces go with this process, and monitors end with their standard input: so all
+//! of it goes, too, when this process is killed.
 
 mod monitors;
 mod switches;
@@ -61,16 +62,20 @@ pub fn start(
             "several monitors do not count packets together: limit the time, as in LIMIT 90s",
         ));
     }
-    check(planned)?;
     let own = std::env::current_exe().context("cannot find this program")?;
     let program: PathBuf = program.map_or(own, Path::to_owned);
     // A plan says what is to be; what ports are called the switches know.
     let mut switches = Switches::reach(planned)?;
+    // An interface is there when copies come to it.
+    let has_interfaces = planned.plan.switches.iter().any(|part| part.way == Way::Interface);
+    if has_interfaces {
+        switches.install(planned)?;
+    }
     let (tell, said) = mpsc::sync_channel(SAID_MAX);
     let mut monitors = Vec::new();
     for (at, part) in planned.plan.monitors.iter().enumerate() {
         let starts = starts(&planned.site, part)?;
-        let interfaces = interfaces(&planned.site, part, &switches)?;
+        let interfaces = interfaces(planned, part, &switches)?;
         let order = order(plan, part, at).encode();
         let monitor = Monitor::start((at, &part.host), starts, &program, &interfaces, &order, tell.clone());
         monitors.push(monitor.with_context(|| format!("cannot start the monitor on {}", part.host))?);
@@ -88,7 +93,9 @@ pub fn start(
     };
     (0..steered.monitors.len()).for_each(|at| steered.collector.join(lane(at)));
     steered.wait_for_start()?;
-    switches.install(planned)?;
+    if !has_interfaces {
+        switches.install(planned)?;
+    }
     steered.switches = switches;
     Ok(steered)
 }
@@ -113,11 +120,11 @@ fn starts<'s>(site: &'s Site, part: &MonitorPart) -> anyhow::Result<&'s [String]
 }
 
 /// Where it captures.
-fn interfaces(site: &Site, part: &MonitorPart, switches: &Switches) -> anyhow::Result<Vec<String>> {
+fn interfaces(planned: &Planned, part: &MonitorPart, switches: &Switches) -> anyhow::Result<Vec<String>> {
     match part.place {
-        Place::Switch(switch) => switches.ports(switch),
+        Place::Switch(switch) => switches.interfaces(planned, switch),
         Place::Host(host) => {
-            let host = &site.hosts[host as usize];
+            let host = &planned.site.hosts[host as usize];
             let interface = host.interface.clone().ok_or_else(|| {
                 wrong_flags(format!(
                     "the network file does not say what the interface of {} is called",
@@ -300,17 +307,4 @@ impl Feed for Steered {
         };
         self.problems.iter().map(told).collect()
     }
-}
-
-/// Whether a plan can be carried out from here.
-fn check(planned: &Planned) -> anyhow::Result<()> {
-    for part in &planned.plan.switches {
-        if let Way::Mirror { .. } = part.way {
-            return Err(wrong_flags(format!(
-                "a mirror of ports of {} would outlive this process if that is killed: explain shows the plan, and --exact or less traffic gives another",
-                part.name
-            )));
-        }
-    }
-    Ok(())
 }

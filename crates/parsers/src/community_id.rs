@@ -1,42 +1,76 @@
 //! Community ID v1: the flow identifier that Zeek, Suricata and others print, so that tuples can be joined with theirs
 //! (<https://github.com/corelight/community-id-spec>). Seed 0.
 
+use std::net::IpAddr;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use sha1::{Digest, Sha1};
-use wire::{Addr, Endpoint, IpProtocol};
+use sha1::block_api::compress;
+use wire::IpProtocol;
 
 use crate::FlowContext;
+
+/// What is hashed before anything is said (RFC 3174, section 6.1).
+const BEGIN: [u32; 5] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0];
+/// `1:`, and 20 bytes in base 64.
+const LENGTH: usize = 2 + 28;
 
 /// The flow's Community ID.
 #[must_use]
 pub fn community_id(flow: &FlowContext) -> String {
+    community_id_text(flow).iter().copied().map(char::from).collect()
+}
+
+/// The same in ASCII. What is hashed fits into one block, which is made in place: packets' tuples have one each.
+pub(crate) fn community_id_text(flow: &FlowContext) -> [u8; LENGTH] {
     let (mut first, mut second) = (flow.client, flow.server);
     // The specification orders by address, then port; a v4 address compares like its mapped form.
     if (second.addr, second.port) < (first.addr, first.port) {
         std::mem::swap(&mut first, &mut second);
     }
-    let mut sha = Sha1::new();
-    sha.update([0, 0]);
-    update_addr(&mut sha, first.addr);
-    update_addr(&mut sha, second.addr);
-    sha.update([flow.protocol.0, 0]);
+    let mut block = Block { bytes: [0; 64], at: 2 };
+    for end in [first, second] {
+        match end.addr.to_ip() {
+            IpAddr::V4(addr) => block.push(addr.octets()),
+            IpAddr::V6(addr) => block.push(addr.octets()),
+        }
+    }
+    block.push([flow.protocol.0, 0]);
     if has_ports(flow.protocol) {
-        update_port(&mut sha, first);
-        update_port(&mut sha, second);
+        block.push(first.port.to_be_bytes());
+        block.push(second.port.to_be_bytes());
     }
-    format!("1:{}", STANDARD.encode(sha.finalize()))
+    let hash = block.hash();
+    let mut text = [0; LENGTH];
+    text[..2].copy_from_slice(b"1:");
+    STANDARD.encode_slice(hash, &mut text[2..]).expect("20 bytes are 28 in base 64");
+    text
 }
 
-fn update_addr(sha: &mut Sha1, addr: Addr) {
-    match addr.to_ip() {
-        std::net::IpAddr::V4(a) => sha.update(a.octets()),
-        std::net::IpAddr::V6(a) => sha.update(a.octets()),
-    }
+/// A message of at most 55 bytes, to be hashed.
+struct Block {
+    bytes: [u8; 64],
+    at: usize,
 }
 
-fn update_port(sha: &mut Sha1, end: Endpoint) {
-    sha.update(end.port.to_be_bytes());
+impl Block {
+    fn push<const N: usize>(&mut self, bytes: [u8; N]) {
+        self.bytes[self.at..][..N].copy_from_slice(&bytes);
+        self.at += N;
+    }
+
+    /// SHA-1 of it.
+    fn hash(mut self) -> [u8; 20] {
+        let bits = 8 * self.at as u64;
+        self.push([0x80]);
+        self.at = 56;
+        self.push(bits.to_be_bytes());
+        let mut state = BEGIN;
+        compress(&mut state, &[self.bytes]);
+        let mut hash = [0; 20];
+        hash.as_chunks_mut().0.iter_mut().zip(state).for_each(|(to, word)| *to = word.to_be_bytes());
+        hash
+    }
 }
 
 /// ICMP's pseudo ports (type and counterpart type) are not kept in a flow, so ICMP is hashed without, as the
@@ -47,6 +81,8 @@ fn has_ports(protocol: IpProtocol) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use wire::Endpoint;
+
     use super::*;
 
     fn check(protocol: IpProtocol, client: (&str, u16), server: (&str, u16), expected: &str) {

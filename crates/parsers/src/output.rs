@@ -4,7 +4,7 @@
 use tuple::{FieldId, TapColumns, TapEnd, TupleWriter, common};
 use wire::{Endpoint, IpProtocol, TcpSeq, Timestamp, Tunnel};
 
-use crate::community_id::community_id;
+use crate::community_id::community_id_text;
 use crate::memo::Memo;
 
 /// Who speaks.
@@ -381,7 +381,7 @@ pub fn write_common(
 ) {
     write_flow(w, flow);
     if w.wants(common::COMMUNITY_ID) {
-        w.text(common::COMMUNITY_ID, community_id(flow).as_bytes());
+        w.text(common::COMMUNITY_ID, &community_id_text(flow));
     }
     write_times(w, ts, end, quality);
 }
@@ -424,7 +424,7 @@ fn write_community_id(w: &mut TupleWriter, flow: &FlowContext, ids: &mut Memo) {
     let ends = [flow.client, flow.server].map(|end| (end.addr.0, end.port.to_be_bytes()));
     let parts = ends.iter().flat_map(|(addr, port)| addr.iter().chain(port)).chain([&flow.protocol.0]);
     key.iter_mut().zip(parts).for_each(|(byte, part)| *byte = *part);
-    ids.append(&key, &mut text, |_, text| text.extend_from_slice(community_id(flow).as_bytes()));
+    ids.append(&key, &mut text, |_, text| text.extend_from_slice(&community_id_text(flow)));
     w.text(common::COMMUNITY_ID, &text);
 }
 

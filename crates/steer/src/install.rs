@@ -92,7 +92,6 @@ pub struct NotStarted {
     /// The switch that it failed at, or several.
     pub switch: String,
     /// What happened there.
-    #[source]
     pub why: NotInstalled,
 }
 

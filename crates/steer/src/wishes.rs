@@ -70,6 +70,7 @@ impl Known<'_> {
             }
             wishes.links.push(Link(ends.0, ends.1));
         }
+        let island = islands(self.sites.len(), &wishes.links);
         for (address, at) in &self.map.hosts {
             wishes.hosts.push(Host { address: *address, at: place(at)? });
         }
@@ -82,7 +83,7 @@ impl Known<'_> {
                 };
                 let (monitor, part) = (tap.monitor.clone(), tap.part);
                 let share = &mut wishes.shares[site];
-                wishes.wanted.push(match &tap.how {
+                let wanted = match &tap.how {
                     How::Rules(names) => {
                         let (asked, ports) = (tap.asked.clone(), ports(names)?);
                         let enters = (!ports.is_empty()).then_some(site);
@@ -115,7 +116,16 @@ impl Known<'_> {
                         let asked = tap.asked.clone();
                         Wanted { monitor, enters: None, asked, part, others: Others::Tolerated }
                     }
-                });
+                };
+                // What enters at a switch that no cable is known to join to this one enters here, too, by a way that is not known.
+                match wanted.enters {
+                    Some(_) => wishes.wanted.push(wanted),
+                    None => wishes.wanted.extend(
+                        (0..self.sites.len())
+                            .filter(|other| island[*other] == island[site])
+                            .map(|other| Wanted { enters: Some(other), ..wanted.clone() }),
+                    ),
+                }
             }
         }
         Ok(wishes)
@@ -158,6 +168,16 @@ impl Known<'_> {
         }
         Ok(near)
     }
+}
+
+/// Which switches hang together by cables: of each the first that does.
+fn islands(switches: usize, cables: &[Link]) -> Vec<usize> {
+    let mut island: Vec<usize> = (0..switches).collect();
+    for Link(one, other) in cables {
+        let (a, b) = (island[one.0], island[other.0]);
+        island.iter_mut().filter(|of| **of == a.max(b)).for_each(|of| *of = a.min(b));
+    }
+    island
 }
 
 /// The number of a port.

@@ -1,16 +1,13 @@
-//! The switches of a plan while it is at work: asked what their ports are called, told what to copy, renewed, and rid of it.
+//! The switches of a plan while it is at work: asked what their ports are called, told what to copy as one job of a [`Fabric`], and rid of it.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::path::Path;
 
 use anyhow::Context;
-use mirror::Copy;
-use planner::physical::{LEASE, SwitchPart, Way};
-use planner::topology::Reached;
-use steer::{Backend, Installed, OpenVSwitch, Wish};
+use planner::physical::{LEASE, Proof, SwitchPart, Way};
+use planner::topology::{Forwarding, HostId, Reached, Site as Network, SitePort, SiteSwitch};
+use steer::{Backend, Controller, Fabric, How, Job, Map, OpenVSwitch, Place, Running, Site, Tap, To};
 
 use crate::failure::wrong_flags;
 use crate::networked::Planned;
@@ -19,17 +16,6 @@ use crate::networked::Planned;
 const SERVERS: u16 = 1 << 12;
 /// The number of the job in rules' cookies.
 const JOB: u32 = 1;
-
-/// A switch of the plan.
-struct Reach {
-    part: SwitchPart,
-    backend: OpenVSwitch,
-    /// Where its sockets are, and its bridge.
-    at: (PathBuf, String),
-    /// Numbers and names of its ports.
-    ports: Vec<(u32, String)>,
-    installed: Option<Installed>,
-}
 
 /// A number for rules that nobody else has there. Looked for from a place that differs by process, for those who begin at the same time.
 fn free_number(taken: &BTreeSet<u16>) -> Option<u16> {
@@ -41,155 +27,166 @@ fn free_number(taken: &BTreeSet<u16>) -> Option<u16> {
 #[derive(Default)]
 pub struct Switches {
     server: u16,
-    all: Vec<Reach>,
-    renewing: Option<(Sender<()>, JoinHandle<()>)>,
-    lost: Arc<Mutex<Option<String>>>,
+    /// Those that are asked, until they are a fabric's.
+    sites: Vec<Site>,
+    /// Names of ports, by the switches' indices.
+    ports: BTreeMap<SitePort, String>,
+    running: Option<Running>,
+    /// How many copy.
+    copying: usize,
 }
 
 impl Switches {
-    /// Asks each switch of a plan what it has. Nothing is changed yet.
+    /// Asks each switch that matters what it has. Nothing is changed yet.
     pub fn reach(planned: &Planned) -> anyhow::Result<Switches> {
-        let mut all = Vec::new();
+        let mut switches = Switches::default();
         let mut taken = BTreeSet::new();
-        for part in &planned.plan.switches {
-            let switch = &planned.site.switches[part.switch];
+        for (index, switch) in planned.site.switches.iter().enumerate() {
+            if planned.plan.switch(index).is_none() && !is_proved_over_the_whole_way(planned) {
+                continue;
+            }
             let name = &switch.name;
-            let Reached::Ovsdb(address) = &switch.reached else {
-                return Err(wrong_flags(format!(
-                    "{name} is not reached by its database (ovsdb), which this takes"
-                )));
-            };
-            let socket = address.strip_prefix("unix:").map(Path::new);
-            let folder = socket.and_then(Path::parent).ok_or_else(|| {
-                wrong_flags(format!("{name}: {address:?} is no address of a database on this machine, as unix:/run/openvswitch/db.sock"))
-            })?;
-            let at = (folder.to_owned(), switch.bridge.clone().unwrap_or_else(|| "br0".to_owned()));
-            let mut backend = OpenVSwitch::new(&at.0, &at.1);
+            let mut backend = backend(switch, &[])?;
             let seen = backend.list().with_context(|| format!("cannot ask {name}"))?;
             taken.extend(seen.rules.iter().filter_map(|rule| rule.cookie.owner()).map(|owner| owner.server));
-            let ports = seen.ports.into_iter().map(|(number, name, ..)| (number, name)).collect();
-            all.push(Reach { part: part.clone(), backend, at, ports, installed: None });
-        }
-        let server = free_number(&taken).context("rules of 4096 others stand on these switches")?;
-        Ok(Switches { server, all, renewing: None, lost: Arc::default() })
-    }
-
-    /// The names of the ports at which the monitor of a switch reads.
-    pub fn ports(&self, switch: usize) -> anyhow::Result<Vec<String>> {
-        let Some(of) = self.all.iter().find(|of| of.part.switch == switch) else { return Ok(Vec::new()) };
-        let name = |number: &u32| {
-            let port = of.ports.iter().find(|port| port.0 == *number).map(|port| port.1.clone());
-            port.ok_or_else(|| {
-                wrong_flags(format!("{} has no port {number}, which the network file names", of.part.name))
-            })
-        };
-        of.part.ports.iter().map(name).collect()
-    }
-
-    /// Has them copy. Where one refuses, those before it lose what they were given.
-    pub fn install(&mut self, planned: &Planned) -> anyhow::Result<()> {
-        let Some(mode) = planned.plan.choice.mode else { return Ok(()) };
-        let server = self.server;
-        let installed = self.all.iter_mut().try_for_each(|of| {
-            let Way::Rules { port } = of.part.way else { return Ok(()) };
-            let monitor = format!("monitor of {}", of.part.name);
-            let copy = Copy {
-                job: JOB,
-                generation: 1,
-                asked: of.part.asked.clone(),
-                ports: Vec::new(),
-                part: mode.part,
-                target: port,
-            };
-            let wish = Wish {
-                server,
-                switch: of.part.name.clone(),
-                copies: vec![copy],
-                monitors: vec![(port, monitor)],
-                lease: LEASE,
-            };
-            let installed = steer::install(&mut of.backend, &wish)
-                .with_context(|| format!("{} copies nothing", of.part.name))?;
-            of.installed = Some(installed);
-            anyhow::Ok(())
-        });
-        if installed.is_err() {
-            // What is left goes with its lease.
-            let _ = self.remove();
-        }
-        installed?;
-        self.keep()
-    }
-
-    /// Renews leases from now on.
-    fn keep(&mut self) -> anyhow::Result<()> {
-        let mut kept: Vec<(String, OpenVSwitch, Installed)> = self
-            .all
-            .iter()
-            .filter_map(|of| {
-                // The thread asks the switch by itself.
-                let backend = OpenVSwitch::new(&of.at.0, &of.at.1);
-                Some((of.part.name.clone(), backend, of.installed.clone()?))
-            })
-            .collect();
-        let every = kept.iter().filter_map(|(.., installed)| installed.renew_every).min();
-        let Some(every) = every else { return Ok(()) };
-        let (stop, stopped) = mpsc::channel::<()>();
-        let lost = self.lost.clone();
-        let renew = move || {
-            let mut failed = 0_u32;
-            while stopped.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
-                let renewed = kept.iter_mut().try_for_each(|(name, backend, installed)| {
-                    steer::renew(backend, &installed.rules).map_err(|why| format!("{name}: {why}"))
-                });
-                failed = if renewed.is_ok() { 0 } else { failed + 1 };
-                if let (Err(why), 2..) = (renewed, failed) {
-                    let text = format!("rules could not be renewed, and are gone: {why}");
-                    *lost.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
-                    return;
-                }
+            for (port, name, ..) in seen.ports {
+                switches.ports.insert(SitePort { switch: index, port }, name);
             }
-        };
-        let thread = thread::Builder::new().name("leases".into()).spawn(renew).context("no more threads")?;
-        self.renewing = Some((stop, thread));
+            if matches!(switch.reached, Reached::Controller { .. }) {
+                let quiet = planned.site.hosts.iter().filter(|host| host.quiet);
+                let quiet: Vec<&str> =
+                    quiet.filter_map(|host| switches.ports.get(&host.at)).map(String::as_str).collect();
+                backend = self::backend(switch, &quiet)?;
+            }
+            switches.sites.push(Site { name: name.clone(), backend, tunnel_address: None });
+        }
+        switches.server = free_number(&taken).context("rules of 4096 others stand on these switches")?;
+        Ok(switches)
+    }
+
+    fn place(&self, site: &Network, at: SitePort) -> anyhow::Result<Place> {
+        let switch = &site.switches[at.switch].name;
+        let port = self.ports.get(&at).ok_or_else(|| {
+            wrong_flags(format!("{switch} has no port {}, which the network file names", at.port))
+        })?;
+        Ok(Place::new(switch, port))
+    }
+
+    fn names(&self, site: &Network, part: &SwitchPart) -> anyhow::Result<Vec<String>> {
+        let of = |port: &u32| self.place(site, SitePort { switch: part.switch, port: *port });
+        part.ports.iter().map(|port| of(port).map(|place| place.port)).collect()
+    }
+
+    /// Where the monitor on the own host of a switch reads: at its ports, or at the interface that was made when copies began.
+    pub fn interfaces(&self, planned: &Planned, switch: usize) -> anyhow::Result<Vec<String>> {
+        let Some(part) = planned.plan.switch(switch) else { return Ok(Vec::new()) };
+        let made = self.running.as_ref().and_then(|running| running.interfaces().get(&monitor(part)));
+        made.map_or_else(|| self.names(&planned.site, part), |made| Ok(vec![made.clone()]))
+    }
+
+    /// Has them copy, all of them or none.
+    pub fn install(&mut self, planned: &Planned) -> anyhow::Result<()> {
+        let Planned { site, plan } = planned;
+        let Some(mode) = plan.choice.mode else { return Ok(()) };
+        let mut taps = Vec::new();
+        for part in &plan.switches {
+            let to = |port| {
+                let place = self.place(site, SitePort { switch: part.switch, port })?;
+                anyhow::Ok(To::Port(place.port))
+            };
+            let (how, to) = match part.way {
+                Way::Sniffer => continue,
+                Way::Interface => (How::Rules(Vec::new()), To::Interface),
+                Way::Rules { port } => (How::Rules(Vec::new()), to(port)?),
+                Way::Mirror { port } => (How::Mirror(self.names(site, part)?), to(port)?),
+            };
+            taps.push(Tap {
+                switch: part.name.clone(),
+                asked: part.asked.clone(),
+                how,
+                part: mode.part,
+                monitor: monitor(part),
+                to,
+            });
+        }
+        let map = if is_proved_over_the_whole_way(planned) { self.map(planned)? } else { Map::default() };
+        let fabric = Fabric::new(self.server, LEASE, std::mem::take(&mut self.sites), map);
+        self.copying = taps.len();
+        self.running = Some(fabric.start(Job { id: JOB, generation: 1, taps })?);
         Ok(())
     }
 
-    /// What has been lost since this was asked last.
+    /// Which ports are joined, and where the hosts are whose flows are copied.
+    fn map(&self, planned: &Planned) -> anyhow::Result<Map> {
+        let Planned { site, plan } = planned;
+        let cable =
+            |ends: [SitePort; 2]| anyhow::Ok((self.place(site, ends[0])?, self.place(site, ends[1])?));
+        let covered: BTreeSet<HostId> =
+            plan.covered.iter().flat_map(|covering| covering.hosts.iter().copied()).collect();
+        let mut hosts: Vec<(IpAddr, Place)> = Vec::new();
+        let is_monitors = |at: SitePort| {
+            let of = plan.switch(at.switch).map(|part| part.way);
+            matches!(of, Some(Way::Rules { port } | Way::Mirror { port }) if port == at.port)
+        };
+        let covered = covered.into_iter().map(|host| &site.hosts[host as usize]);
+        for host in covered.filter(|host| !is_monitors(host.at)) {
+            let place = self.place(site, host.at)?;
+            hosts.extend(host.addresses.iter().map(|address| (*address, place.clone())));
+        }
+        Ok(Map { cables: site.links.iter().map(|link| cable(link.ends)).collect::<Result<_, _>>()?, hosts })
+    }
+
+    /// Why nothing is copied any more, if so.
     pub fn lost(&self) -> Option<String> {
-        self.lost.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.running.as_ref()?.lost().map(|why| format!("switches do not copy any more: {why}"))
     }
 
     /// What they do, in words.
     pub fn words(&self) -> String {
-        let installed = || self.all.iter().filter_map(|of| of.installed.as_ref());
-        let rules: usize = installed().map(|installed| installed.rules.len()).sum();
-        match installed().count() {
-            0 => "no switch copies anything".to_owned(),
-            count => format!("{count} switches copy, by {rules} rules"),
+        match &self.running {
+            None => "no switch copies anything".to_owned(),
+            Some(running) => {
+                let (copying, classes) = (self.copying, running.proved().classes);
+                let copy = if copying == 1 { "switch copies" } else { "switches copy" };
+                format!("{copying} {copy}, proved for {classes} classes of packets")
+            }
         }
     }
 
     /// Takes away all that was given.
     pub fn remove(&mut self) -> anyhow::Result<()> {
-        if let Some((stop, thread)) = self.renewing.take() {
-            drop(stop);
-            let _ = thread.join();
-        }
-        let mut result = Ok(());
-        for of in &mut self.all {
-            if of.installed.take().is_some() {
-                let removed = steer::remove(&mut of.backend, self.server).map(drop);
-                result = result.and(removed.with_context(|| of.part.name.clone()));
-            }
-        }
-        result
+        Ok(self.running.take().map_or(Ok(()), Running::stop)?)
     }
 }
 
-impl Drop for Switches {
-    fn drop(&mut self) {
-        // Nobody hears of it; leases end.
-        let _ = self.remove();
+/// The name of the monitor of a switch.
+fn monitor(part: &SwitchPart) -> String {
+    format!("monitor of {}", part.name)
+}
+
+/// Whether it is proved that packets come to their monitors wherever they enter the network: where switches forward by themselves, so that the
+/// file says which way packets go, and hosts are not too many. Otherwise each switch is proved by itself.
+fn is_proved_over_the_whole_way(planned: &Planned) -> bool {
+    let Planned { site, plan } = planned;
+    let is_known =
+        |switch: &SiteSwitch| switch.reached != Reached::Not && switch.forwarding == Forwarding::Normal;
+    matches!(plan.proof, Proof::Holds(_)) && site.switches.iter().all(is_known)
+}
+
+/// How a switch is reached; `quiet` are ports to which one behind a controller floods nothing.
+fn backend(switch: &SiteSwitch, quiet: &[&str]) -> anyhow::Result<Box<dyn Backend + Send>> {
+    let name = &switch.name;
+    match &switch.reached {
+        Reached::Not => Err(wrong_flags(format!(
+            "{name} cannot be reached: the network file has neither ovsdb nor controller for it"
+        ))),
+        Reached::Controller { url, datapath } => Ok(Box::new(Controller::new(url, datapath, quiet))),
+        Reached::Ovsdb(address) => {
+            let socket = address.strip_prefix("unix:").map(Path::new);
+            let folder = socket.and_then(Path::parent).ok_or_else(|| {
+                wrong_flags(format!("{name}: {address:?} is no address of a database on this machine, as unix:/run/openvswitch/db.sock"))
+            })?;
+            Ok(Box::new(OpenVSwitch::new(folder, switch.bridge.as_deref().unwrap_or("br0"))))
+        }
     }
 }

@@ -77,6 +77,12 @@ impl Capture {
         self.end()
     }
 
+    /// `kill -9`.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("it ends");
+    }
+
     /// Waits for it to end by itself.
     pub fn end(mut self) -> Captured {
         let status = wait(&mut self.child);

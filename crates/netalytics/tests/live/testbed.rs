@@ -3,16 +3,17 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use planner::topology::Site;
 use serde_json::Value;
 use tempfile::TempDir;
-use testkit::programs::wait_for;
+use testkit::programs::{Program, free_port, wait_for};
 
 use crate::capture::{BINARY, Capture, Captured, text};
-use crate::net::{ip, shell};
+use crate::net::{ip, shell, within};
 
 /// The repository.
 fn root() -> &'static Path {
@@ -22,13 +23,16 @@ fn root() -> &'static Path {
 /// A bed, taken away when dropped.
 pub struct TestBed {
     folder: TempDir,
+    /// For a controller's socket: the bed's own folder is to be empty when it is built.
+    sdn: TempDir,
 }
 
 impl TestBed {
     /// Its folder; nothing stands yet. `None`, said loudly, where this machine can not.
     pub fn new() -> Option<TestBed> {
         let folder = tempfile::Builder::new().prefix("bed-").tempdir_in("/tmp").expect("a folder");
-        let bed = TestBed { folder };
+        let sdn = tempfile::Builder::new().prefix("sdn-").tempdir_in("/tmp").expect("a folder");
+        let bed = TestBed { folder, sdn };
         let wanted =
             ["ip", "nsenter", "ethtool", "ovs-vswitchd", "nginx", "mariadbd", "memcached", "python3", "curl"];
         if !testkit::programs::are_there(&wanted) {
@@ -139,6 +143,15 @@ fn a_bed_stands_and_goes_also_when_its_building_is_killed() {
     assert_eq!((site.switches.len(), site.hosts.len(), site.links.len()), (5, 10, 6));
     let racks = site.network().expect("a network").racks();
     assert_eq!(racks, 3);
+    // Where rules of others forward, each switch is proved by itself, and copies in the table that is free.
+    let file = bed.path("asked.toml");
+    fs::write(&file, bed.with_leaf2_here(&network)).expect("a file");
+    let flags = ["--network", file.to_str().expect("text"), "--expect", "10.60.2.0/24:9=500Mbps"];
+    let query = Capture::start(&format!("{}leaf2", bed.prefix()), PAGES_OF_APPS, &flags);
+    assert!(bed.copies("leaf2").contains("resubmit(,10)"));
+    assert_eq!(query.interrupt().code, Some(0));
+    assert_eq!(bed.copies("leaf2"), "");
+    fs::remove_file(&file).expect("it is there");
     bed.run(&["down"], &[]);
     assert_eq!(bed.namespaces(), Vec::<String>::new());
 }
@@ -300,40 +313,154 @@ fn two_queries_find_the_server_that_is_set_up_wrongly() {
     assert_eq!(counts(&pages, &["path"]), paths);
 }
 
-/// The two queries of the use case, asked of the network: monitors at switches' ports, and rules that copy to spare hosts, answer as captures
-/// at the servers do, and leave nothing behind.
+/// Where a mirror of ports takes switches less than rules.
+const MIRRORS: &str = "[switch]\ncopy_ns = 9000.0\nmirror_ns = 100.0\n";
+
+/// The two queries of the use case, asked of the network: monitors at switches' ports, rules and mirrors of ports that copy to spare hosts, answer as
+/// captures at the servers do, and leave nothing behind; also when the program is killed.
 #[test]
 fn queries_of_the_network_answer_as_captures_at_the_servers() {
     let Some(bed) = TestBed::new() else { return };
-    bed.run(&["up"], &[("MISCONFIGURED", "app1")]);
+    let sdn = Sdn::start(&bed.sdn);
+    let controller = sdn.as_ref().map_or(String::new(), |sdn| format!("unix:{}", sdn.socket.display()));
+    bed.run(&["up"], &[("MISCONFIGURED", "app1"), ("CONTROLLER", &controller)]);
     bed.run(&["load", "--requests", "100"], &[]);
     let network = fs::read_to_string(bed.path("network.toml")).expect("a network");
-    let without: Vec<&str> = network.lines().filter(|line| !line.ends_with("# at its ports")).collect();
-    for (network, said) in
-        [(network.clone(), "no switch copies anything"), (without.join("\n"), "switches copy, by")]
-    {
-        let file = bed.path("asked.toml");
-        fs::write(&file, network).expect("a file");
-        let file = file.to_str().expect("text");
-        let tiers = bed.beside(TIERS, &["app1", "app2", "db", "cache"], file, said);
-        let counts = |rows: &[Value]| -> BTreeMap<Pair, u64> {
-            rows.iter().map(|row| (ends_of(row), row["count"].as_u64().expect("a number"))).collect()
-        };
+    let [file, costs] = ["asked.toml", "costs.toml"].map(|name| bed.path(name));
+    fs::write(&costs, MIRRORS).expect("a file");
+    let [file, costs] = [&file, &costs].map(|path| path.to_str().expect("text"));
+    let flags = vec!["--network", file, "--exact"];
+    let mirrors = [&flags[..], &["--costs", costs]].concat();
+    let without = without_sniffers(&network);
+    for (network, asked) in [
+        (&network, Asked { flags: &flags, of: "", said: "no switch copies anything", from: None }),
+        (&without, Asked { flags: &flags, of: "rules", said: ", proved for ", from: None }),
+        (&without, Asked { flags: &mirrors, of: "mirrors", said: ", proved for ", from: None }),
+    ] {
+        fs::write(file, network).expect("a file");
+        let tiers = bed.beside(TIERS, &["app1", "app2", "db", "cache"], &asked);
         assert!(tiers.0.len() >= 4, "{:?}", tiers.0);
-        assert_eq!(counts(&tiers.0), counts(&tiers.1), "{said}");
+        assert_eq!(numbers(&tiers.0, "count"), numbers(&tiers.1, "count"), "{network}");
         // Times are those of the switch: all that is between is a wire.
         for (seen, own) in tiers.0.iter().map(|row| (row, find(&tiers.1, row))) {
             let [seen, own] = [seen, own].map(|row| row["avg_ns"].as_f64().expect("a time") / 1e6);
             assert!((seen - own).abs() < 3.0 + 0.2 * own, "{seen} ms seen, {own} ms at the server");
         }
-        let bytes = bed.beside(BYTES, &["db", "cache"], file, said);
-        let sums = |rows: &[Value]| -> BTreeMap<Pair, u64> {
-            rows.iter().map(|row| (ends_of(row), row["sum_bytes"].as_u64().expect("a number"))).collect()
-        };
+        let bytes = bed.beside(BYTES, &["db", "cache"], &asked);
         assert!(bytes.0.len() >= 2, "{:?}", bytes.0);
-        assert_eq!(sums(&bytes.0), sums(&bytes.1), "{said}");
+        assert_eq!(numbers(&bytes.0, "sum_bytes"), numbers(&bytes.1, "sum_bytes"), "{network}");
+    }
+    // Asked where the switch runs: copies come to an interface there.
+    fs::write(file, bed.with_leaf2_here(&network)).expect("a file");
+    let here = [&flags[..], &["--expect", "10.60.2.0/24:9=500Mbps"]].concat();
+    let here =
+        Asked { flags: &here, of: "rules", said: "monitors on leaf2; 1 switch copies", from: Some("leaf2") };
+    let pages = bed.beside(PAGES_OF_APPS, &["app1", "app2"], &here);
+    assert_eq!(pages.0.len(), 2, "{:?}", pages.0);
+    assert_eq!(numbers(&pages.0, "count"), numbers(&pages.1, "count"));
+    fs::write(file, &without).expect("a file");
+    // Told by the controller: floods have been kept from spare hosts by those before.
+    if let Some(sdn) = &sdn {
+        fs::write(file, sdn.instead_of_databases(&without)).expect("a file");
+        let told = Asked { flags: &flags, of: "rules", said: ", proved for ", from: None };
+        let tiers = bed.beside(TIERS, &["app1", "app2", "db", "cache"], &told);
+        assert_eq!(numbers(&tiers.0, "count"), numbers(&tiers.1, "count"));
+        fs::write(file, &without).expect("a file");
+    }
+    // A rule of somebody else above those that copy: it is heard at the next renewal.
+    let lost = Capture::of(Command::new(BINARY), TIERS, &flags);
+    let bridge = format!("unix:{}", bed.path("run/leaf3/br0.mgmt").display());
+    let rule = |words: &[&str]| {
+        let done = Command::new("ovs-ofctl").args(["-O", "OpenFlow13"]).args(words).status();
+        assert!(done.expect("ovs-ofctl").success());
+    };
+    rule(&["add-flow", &bridge, "priority=65535,tcp,tp_dst=3306,actions=drop"]);
+    let lost = lost.end();
+    assert!(lost.err.contains("switches do not copy any more: switch leaf3: "), "{}", lost.err);
+    assert_eq!((lost.code, bed.copies("leaf2").as_str()), (Some(1), ""), "{}", lost.err);
+    rule(&["--strict", "del-flows", &bridge, "priority=65535,tcp,tp_dst=3306"]);
+    // Killed: nobody takes anything away, and all goes by itself.
+    let mut killed = Capture::of(Command::new(BINARY), TIERS, &mirrors);
+    assert!(bed.copies("leaf2").contains("mirrors") && bed.copies("leaf2").contains("rules"));
+    killed.kill();
+    for leaf in LEAVES {
+        wait_for("the end of the lease", || match bed.copies(leaf) {
+            nothing if nothing.is_empty() => Ok(()),
+            left => Err(left),
+        });
     }
 }
+
+/// The controller of `sdn/`, at a socket and on a port of this machine.
+struct Sdn {
+    _program: Program,
+    socket: PathBuf,
+    url: String,
+}
+
+impl Sdn {
+    /// `None`, said loudly, where it cannot be installed.
+    fn start(folder: &TempDir) -> Option<Sdn> {
+        let venv = root().join("target/sdn");
+        let installed = Command::new(root().join("sdn/install.sh")).arg(&venv).output().expect("bash");
+        if !installed.status.success() {
+            testkit::loudly("os-ken COULD NOT BE INSTALLED: no query has gone through a controller");
+            return None;
+        }
+        let (socket, listen) = (folder.path().join("openflow"), format!("127.0.0.1:{}", free_port()));
+        let mut python = Command::new(venv.join("bin/python"));
+        python.arg(root().join("sdn")).arg("--openflow").arg(format!("unix:{}", socket.display()));
+        let program = Program::start(python.args(["--listen", &listen]));
+        wait_for("the controller", || {
+            let made = socket.metadata().map_err(|e| e.to_string())?;
+            (made.permissions().mode() != 0).then_some(()).ok_or_else(String::new)
+        });
+        Some(Sdn { _program: program, socket, url: format!("http://{listen}") })
+    }
+
+    /// A network's file in which it stands for the switches' databases.
+    fn instead_of_databases(&self, network: &str) -> String {
+        let line = |line: &str| {
+            let name = line.strip_prefix("ovsdb = ").and_then(|path| path.split('/').rev().nth(1));
+            match name.map(|name| (name.strip_prefix("leaf"), name.strip_prefix("spine"))) {
+                Some((Some(leaf), _)) => format!("controller = {:?}\ndatapath = \"{leaf:0>16}\"", self.url),
+                Some((_, Some(spine))) => {
+                    format!("controller = {:?}\ndatapath = \"{:0>16}\"", self.url, format!("10{spine}"))
+                }
+                _ if line == "spare = true" => format!("{line}\nquiet = true"),
+                _ => line.to_owned(),
+            }
+        };
+        network.lines().map(line).collect::<Vec<_>>().join("\n")
+    }
+}
+
+const PAGES_OF_APPS: &str =
+    "PARSE tcp_conn_time TO 10.60.2.0/24:8000 PROCESS (diff-group: group=srcIP, destIP)";
+
+/// How the network is asked.
+struct Asked<'a> {
+    flags: &'a [&'a str],
+    /// What switches copy by.
+    of: &'static str,
+    /// What is said of it.
+    said: &'static str,
+    /// Where the program runs, if not beside the bed.
+    from: Option<&'static str>,
+}
+
+/// A column by both ends.
+fn numbers(rows: &[Value], column: &str) -> BTreeMap<Pair, u64> {
+    rows.iter().map(|row| (ends_of(row), row[column].as_u64().expect("a number"))).collect()
+}
+
+/// A network's file in which no program runs on switches.
+fn without_sniffers(network: &str) -> String {
+    let lines: Vec<&str> = network.lines().filter(|line| !line.ends_with("# at its ports")).collect();
+    lines.join("\n")
+}
+
+const LEAVES: [&str; 3] = ["leaf1", "leaf2", "leaf3"];
 
 fn ends_of(row: &Value) -> Pair {
     pair(&text(&row["client_ip"]), &text(&row["server_ip"]))
@@ -346,7 +473,7 @@ fn find<'r>(rows: &'r [Value], like: &Value) -> &'r Value {
 
 impl TestBed {
     /// The rows of a query of the network, and those of captures at the servers meanwhile, each of its own server.
-    fn beside(&self, query: &str, servers: &[&str], network: &str, said: &str) -> (Vec<Value>, Vec<Value>) {
+    fn beside(&self, query: &str, servers: &[&str], asked: &Asked<'_>) -> (Vec<Value>, Vec<Value>) {
         let addresses = fs::read_to_string(self.path("addresses")).expect("addresses");
         let address = |host: &str| {
             let name = format!("{}=", host.to_uppercase());
@@ -359,7 +486,12 @@ impl TestBed {
                 (address(host), Capture::start(&namespace, query, &["-i", "eth0"]))
             })
             .collect();
-        let asked = Capture::of(Command::new(BINARY), query, &["--network", network, "--exact"]);
+        let Asked { flags, of, said, from } = asked;
+        let program = from.map(|host| within(&format!("{}{host}", self.prefix()), BINARY));
+        let asked = Capture::of(program.unwrap_or_else(|| Command::new(BINARY)), query, flags);
+        let copies = LEAVES.map(|leaf| self.copies(leaf)).concat();
+        assert_eq!(copies.is_empty(), of.is_empty(), "{copies}");
+        assert_eq!((copies.contains("mirrors:"), copies.contains(of)), (*of == "mirrors", true), "{copies}");
         self.run(&["load", "--requests", "100"], &[]);
         let mut before = 0;
         wait_for("the last packets", || {
@@ -368,12 +500,9 @@ impl TestBed {
         });
         let asked = asked.interrupt();
         assert_eq!(asked.code, Some(0), "{}", asked.err);
-        assert!(asked.err.contains(said), "{}", asked.err);
-        for leaf in ["leaf1", "leaf2", "leaf3"] {
-            let bridge = format!("unix:{}", self.path(&format!("run/{leaf}/br0.mgmt")).display());
-            let dump = Command::new("ovs-ofctl").args(["-O", "OpenFlow13", "dump-flows", &bridge]).output();
-            let rules = String::from_utf8(dump.expect("ovs-ofctl").stdout).expect("text");
-            assert!(rules.contains("NORMAL") && !rules.contains("cookie=0x6e61"), "{rules}");
+        assert!(asked.err.contains(*said), "{}", asked.err);
+        for leaf in LEAVES {
+            assert_eq!(self.copies(leaf), "", "{leaf}");
         }
         let mut rows = Vec::new();
         for (address, capture) in own {
@@ -382,6 +511,36 @@ impl TestBed {
             rows.extend(captured.rows.into_iter().filter(|row| text(&row["server_ip"]) == address));
         }
         (asked.rows, rows)
+    }
+}
+
+impl TestBed {
+    /// A network's file as it is for who runs beside the second leaf.
+    fn with_leaf2_here(&self, network: &str) -> String {
+        let away = format!("via = [\"nsenter\", \"--net=/var/run/netns/{}leaf2\"]", self.prefix());
+        network.replace(&away, "via = []")
+    }
+
+    /// What a switch copies by, if it copies: rules, mirrors; with all of its rules and mirrors.
+    fn copies(&self, leaf: &str) -> String {
+        let run = |name: &str| format!("unix:{}", self.path(&format!("run/{leaf}/{name}")).display());
+        let said = |program: &str, words: &[&str]| {
+            let output = Command::new(program).args(words).output().expect("Open vSwitch's own tools");
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            String::from_utf8(output.stdout).expect("text")
+        };
+        let rules = said("ovs-ofctl", &["-O", "OpenFlow13", "dump-flows", &run("br0.mgmt")]);
+        assert!(rules.contains("NORMAL") || rules.contains("resubmit(,10)"), "{rules}");
+        let database = format!("--db={}", run("db.sock"));
+        let mirrors = said("ovs-vsctl", &[&database, "--columns=name", "list", "mirror"]);
+        let mut copies = String::new();
+        if rules.contains("cookie=0x6e61") {
+            copies += &format!("rules:\n{rules}");
+        }
+        if mirrors.contains("netalytics-") {
+            copies += &format!("mirrors:\n{mirrors}");
+        }
+        copies
     }
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use mirror::{Offer, Part as Bytes, Which, offers};
+use mirror::{Mode, Offer, Part as Bytes, Which, offers};
 use plan::{Budget, Plan};
 
 use super::budget::{Exceeded, exceeded};
@@ -13,7 +13,18 @@ use super::flows::{self, Part};
 use super::parts::TWICE;
 use super::rates::{copied, rates};
 use super::value::{Choice, PassedOver, PhysicalPlan, Proof, Rates, Taken, Way};
-use crate::topology::{Expected, Network, Site, Traffic, Weights};
+use crate::topology::{Expected, Network, Reached, Site, Traffic, Weights};
+
+/// Where monitors are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Monitors {
+    /// On spare hosts, to whose ports switches copy.
+    Hosts,
+    /// At the ports of switches that can have them; else on spare hosts.
+    Ports,
+    /// At interfaces to which switches copy whose own host is this machine; else on spare hosts.
+    Interfaces,
+}
 
 /// What is to be planned.
 #[derive(Clone, Debug)]
@@ -62,9 +73,9 @@ pub fn physical(ask: &Ask<'_>) -> Result<PhysicalPlan, Unplanned> {
         chooser.at.insert(switch, (parts, rates));
     }
     let (mut all, mut over): (Vec<PhysicalPlan>, Option<Exceeded>) = (Vec::new(), None);
-    for (offer, sniff) in chooser.ways() {
-        let what = name(offer.as_ref(), sniff);
-        match chooser.build(offer.as_ref(), sniff) {
+    for (offer, monitors) in chooser.ways() {
+        let what = name(offer.as_ref(), monitors);
+        match chooser.build(offer.as_ref(), monitors) {
             Err(why) => chooser.pass_over(&what, why),
             Ok(plan) => match exceeded(&plan, ask.budget) {
                 Some(exceeded) => {
@@ -111,31 +122,47 @@ impl Chooser<'_> {
         self.passed_over.push(PassedOver { what: what.to_owned(), why });
     }
 
-    /// All ways: modes, and whether monitors read at switches' ports where they can. `None`: they do everywhere, and nothing is copied.
-    fn ways(&mut self) -> Vec<(Option<Offer>, bool)> {
-        let has_sniffer = |switch: &usize| self.ask.site.switches[*switch].sniffer.is_some();
-        let (some, all) = (self.at.keys().any(has_sniffer), self.at.keys().all(has_sniffer));
+    /// Whether a switch needs no spare host for its monitor.
+    fn is_on_its_own(&self, switch: usize, monitors: Monitors) -> bool {
+        let of = &self.ask.site.switches[switch];
+        let via = of.sniffer.as_ref().map(|sniffer| sniffer.starts.via.as_deref());
+        match monitors {
+            Monitors::Hosts => false,
+            Monitors::Ports => via.is_some(),
+            Monitors::Interfaces => via == Some(Some(&[])) && matches!(of.reached, Reached::Ovsdb(_)),
+        }
+    }
+
+    /// All ways: modes, and where monitors are. `None`: all are at switches' ports, and nothing is copied.
+    fn ways(&mut self) -> Vec<(Option<Offer>, Monitors)> {
+        let can = |monitors| self.at.keys().filter(|switch| self.is_on_its_own(**switch, monitors)).count();
+        let (at_ports, here) = (can(Monitors::Ports), can(Monitors::Interfaces));
+        let (some, all) = (at_ports > 0, at_ports == self.at.len());
         let mut ways = Vec::new();
         if all {
-            ways.push((None, true));
+            ways.push((None, Monitors::Ports));
         }
         for offer in offers(&self.ask.plan.monitor) {
             if self.ask.exact && !offer.lacks.is_empty() {
                 self.pass_over(
-                    &name(Some(&offer), false),
+                    &name(Some(&offer), Monitors::Hosts),
                     "the answer would lack something, and is to be exact".to_owned(),
                 );
                 continue;
             }
             if offer.mode.part != Bytes::Whole && self.ask.costs.copy_ns(offer.mode.part).is_none() {
                 let why = "how long the switch takes to cut a copy is not known: where that was measured, cut_ns under [switch] in the costs file says it";
-                self.pass_over(&name(Some(&offer), false), why.to_owned());
+                self.pass_over(&name(Some(&offer), Monitors::Hosts), why.to_owned());
                 continue;
             }
             if some && !all {
-                ways.push((Some(offer.clone()), true));
+                ways.push((Some(offer.clone()), Monitors::Ports));
             }
-            ways.push((Some(offer), false));
+            // All that passes a port is there for a monitor at the port, too, and nothing is copied for it.
+            if here > 0 && offer.mode.which != Which::Port {
+                ways.push((Some(offer.clone()), Monitors::Interfaces));
+            }
+            ways.push((Some(offer), Monitors::Hosts));
         }
         ways
     }
@@ -156,10 +183,10 @@ impl Chooser<'_> {
     }
 
     /// One way, with all that follows from it; or why it cannot be gone.
-    fn build(&self, offer: Option<&Offer>, sniff: bool) -> Result<PhysicalPlan, String> {
+    fn build(&self, offer: Option<&Offer>, monitors: Monitors) -> Result<PhysicalPlan, String> {
         let ask = self.ask;
-        let sniffed = |switch: usize| sniff && ask.site.switches[switch].sniffer.is_some();
-        let hosts = self.hosts(offer.map(|offer| offer.mode), &sniffed)?;
+        let on_its_own = |switch: usize| self.is_on_its_own(switch, monitors);
+        let hosts = self.hosts(offer.map(|offer| offer.mode), &on_its_own)?;
         let mut plan = PhysicalPlan {
             query: ask.plan.query.clone(),
             covered: Vec::new(),
@@ -178,15 +205,21 @@ impl Chooser<'_> {
         };
         for (switch, (parts, rates)) in &self.at {
             plan.covered.push(self.covering(*switch, parts, rates));
-            let mode = if sniffed(*switch) { None } else { offer.map(|offer| offer.mode) };
-            let part = self.switch(*switch, parts, mode, hosts.get(switch).copied())?;
-            let monitor = self.monitor(*switch, parts, rates, mode, hosts.get(switch).copied())?;
+            let is_sniffed = monitors == Monitors::Ports && on_its_own(*switch);
+            let mode = if is_sniffed { None } else { offer.map(|offer| offer.mode) };
+            let host = hosts.get(switch).copied();
+            let copies =
+                mode.map(|mode| (mode, way(mode, host.map(|host| ask.site.hosts[host as usize].at.port))));
+            let part = self.switch(*switch, parts, copies)?;
+            let monitor = self.monitor(*switch, parts, rates, mode, host)?;
             let (mbps, packets) = mode.map_or((0.0, 0.0), |mode| copied(mode, rates, ask.costs));
             let each = mode.map_or(0.0, |mode| match mode.which {
                 Which::Port => ask.costs.switch.mirror_ns,
                 _ => ask.costs.copy_ns(mode.part).unwrap_or(0.0),
             });
-            plan.taken.copied += Traffic::to_host(mbps);
+            if host.is_some() {
+                plan.taken.copied += Traffic::to_host(mbps);
+            }
             plan.taken.switch_cores += packets * each / 1e9;
             plan.taken.monitor_cores += monitor.cores;
             plan.taken.delay_us = plan.taken.delay_us.max(each / 1e3);
@@ -203,22 +236,37 @@ impl Chooser<'_> {
     }
 }
 
+/// How copies leave a switch, to this port of a host or to an interface.
+fn way(mode: Mode, port: Option<u32>) -> Way {
+    match (port, mode.which) {
+        (None, _) => Way::Interface,
+        (Some(port), Which::Port) => Way::Mirror { port },
+        (Some(port), Which::Flow | Which::Flags(_)) => Way::Rules { port },
+    }
+}
+
 /// A way in words.
-fn name(offer: Option<&Offer>, sniff: bool) -> String {
-    match (offer, sniff) {
-        (None, _) => SNIFFER.to_owned(),
-        (Some(offer), true) => {
-            format!("{}, and monitors at the ports of switches that can have them", offer.mode)
+fn name(offer: Option<&Offer>, monitors: Monitors) -> String {
+    let Some(Offer { mode, .. }) = offer else { return SNIFFER.to_owned() };
+    match monitors {
+        Monitors::Ports => format!("{mode}, and monitors at the ports of switches that can have them"),
+        Monitors::Interfaces => {
+            format!("copies of {mode} to interfaces of this machine, where the switch runs here")
         }
-        (Some(offer), false) => format!("copies of {}", offer.mode),
+        Monitors::Hosts => format!("copies of {mode}"),
     }
 }
 
 /// The way of a plan, likewise.
 pub(super) fn what_of(plan: &PhysicalPlan) -> String {
-    let sniffed = plan.switches.iter().any(|part| part.way == Way::Sniffer);
+    let has = |way| plan.switches.iter().any(|part| part.way == way);
+    let monitors = match (has(Way::Sniffer), has(Way::Interface)) {
+        (true, _) => Monitors::Ports,
+        (false, true) => Monitors::Interfaces,
+        (false, false) => Monitors::Hosts,
+    };
     let offer = plan.choice.mode.map(|mode| Offer { mode, lacks: Vec::new() });
-    name(offer.as_ref(), sniffed)
+    name(offer.as_ref(), monitors)
 }
 
 const SNIFFER: &str = "monitors at the switches' ports; nothing is copied";

@@ -75,6 +75,7 @@ fn switch(part: &SwitchPart) -> Value {
     let (way, to) = match part.way {
         Way::Sniffer => ("sniffer", None),
         Way::Rules { port } => ("rules", Some(port)),
+        Way::Interface => ("interface", None),
         Way::Mirror { port } => ("mirror", Some(port)),
     };
     json!({

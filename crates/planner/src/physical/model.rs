@@ -70,6 +70,9 @@ fn toward(site: &Site, from: usize, to: SitePort) -> Option<u32> {
     None
 }
 
+/// The number that an interface for copies has on paper: the switch says which it really is.
+pub(super) const INTERFACE: u32 = 0xfeff;
+
 /// Hosts of a switch that no rule names, on paper: they are alike, so a few stand for all.
 const OTHERS_MAX: usize = 2;
 
@@ -101,6 +104,10 @@ pub(super) fn network(site: &Site, parts: &[SwitchPart], done: bool) -> Network 
             let leads = if is_target { Leads::Monitor(monitor(&switch.name)) } else { Leads::Hosts };
             let flooded = if is_target { Flooded::No } else { Flooded::Yes };
             ports.push(Port { flooded, ..Port::new(host.at.port, &host.name, leads) });
+        }
+        if targets.contains(&SitePort { switch: index, port: INTERFACE }) {
+            let leads = Leads::Monitor(monitor(&switch.name));
+            ports.push(Port { flooded: Flooded::No, ..Port::new(INTERFACE, "interface", leads) });
         }
         for end in site.links.iter().flat_map(|link| link.ends).filter(|end| end.switch == index) {
             ports.push(Port::new(end.port, &format!("link{}", end.port), Leads::Switch));
@@ -134,6 +141,7 @@ pub(super) fn network(site: &Site, parts: &[SwitchPart], done: bool) -> Network 
 pub(super) fn target(way: Way) -> Option<u32> {
     match way {
         Way::Sniffer => None,
+        Way::Interface => Some(INTERFACE),
         Way::Rules { port } | Way::Mirror { port } => Some(port),
     }
 }

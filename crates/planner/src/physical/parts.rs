@@ -9,7 +9,7 @@ use tuple::Schema;
 
 use super::choose::Chooser;
 use super::flows::Part;
-use super::model::{forwarding, monitor};
+use super::model::{forwarding, monitor, target};
 use super::rates::copied;
 use super::value::{Covering, LEASE, MonitorPart, Place, Rates, SwitchPart, Way};
 use crate::placement::{Demand, Flow, NOBODY, Process, Strategy, place};
@@ -37,11 +37,11 @@ impl Chooser<'_> {
     pub(super) fn hosts(
         &self,
         mode: Option<Mode>,
-        sniffed: &dyn Fn(usize) -> bool,
+        on_its_own: &dyn Fn(usize) -> bool,
     ) -> Result<BTreeMap<usize, HostId>, String> {
         let (site, costs) = (self.ask.site, self.ask.costs);
         let Some(mode) = mode else { return Ok(BTreeMap::new()) };
-        let switches: Vec<usize> = self.at.keys().copied().filter(|switch| !sniffed(*switch)).collect();
+        let switches: Vec<usize> = self.at.keys().copied().filter(|switch| !on_its_own(*switch)).collect();
         let rack = |switch: usize| site.racks.iter().position(|of| *of == switch).unwrap_or(0) as u16;
         let needs: Vec<(f64, f64)> = switches
             .iter()
@@ -115,12 +115,11 @@ impl Chooser<'_> {
         &self,
         switch: usize,
         parts: &[Part],
-        mode: Option<Mode>,
-        host: Option<HostId>,
+        copies: Option<(Mode, Way)>,
     ) -> Result<SwitchPart, String> {
         let site = self.ask.site;
         let of = &site.switches[switch];
-        let which = mode.map_or(Which::Flow, |mode| mode.which);
+        let which = copies.map_or(Which::Flow, |(mode, _)| mode.which);
         let mut boxes = Vec::new();
         for part in parts {
             boxes.extend(asked(&narrowed(&self.ask.plan.monitor, std::slice::from_ref(part)), which));
@@ -142,38 +141,40 @@ impl Chooser<'_> {
             rules: Vec::new(),
             ports,
         };
-        let Some((mode, host)) = mode.zip(host) else { return Ok(done) };
-        let port = site.hosts[host as usize].at.port;
-        match (&of.reached, mode.which) {
+        let Some((mode, way)) = copies else { return Ok(done) };
+        match (&of.reached, way) {
             (Reached::Not, _) => {
                 return Err(format!(
                     "{} cannot be reached: the network file has neither ovsdb nor controller for it",
                     of.name
                 ));
             }
-            (Reached::Controller { .. }, Which::Port) => {
+            (Reached::Controller { .. }, Way::Mirror { .. }) => {
                 return Err(format!(
                     "a mirror of ports needs the database of {}, and there is its controller only",
                     of.name
                 ));
             }
-            (Reached::Ovsdb(_), Which::Port) => done.way = Way::Mirror { port },
-            (_, Which::Flow | Which::Flags(_)) => {
-                done.way = Way::Rules { port };
-                let copy = Copy {
-                    job: JOB,
-                    generation: 1,
-                    asked: done.asked.clone(),
-                    ports: Vec::new(),
-                    part: mode.part,
-                    target: port,
-                };
-                let layout = Layout::of(&forwarding(site, switch));
-                let terms = Terms { server: 0, lease: LEASE, layout, rules_max: RULES_MAX };
-                done.rules = compose(&[copy], &terms).map_err(|refused| format!("{}: {refused}", of.name))?;
-                done.ports.clear();
-            }
+            _ => done.way = way,
         }
+        let Some(target) = target(way) else { return Ok(done) };
+        if mode.which == Which::Port {
+            // What is copied to a port is no part of what is copied.
+            done.ports.retain(|port| *port != target);
+            return Ok(done);
+        }
+        let copy = Copy {
+            job: JOB,
+            generation: 1,
+            asked: done.asked.clone(),
+            ports: Vec::new(),
+            part: mode.part,
+            target,
+        };
+        let layout = Layout::of(&forwarding(site, switch));
+        let terms = Terms { server: 0, lease: LEASE, layout, rules_max: RULES_MAX };
+        done.rules = compose(&[copy], &terms).map_err(|refused| format!("{}: {refused}", of.name))?;
+        done.ports.clear();
         Ok(done)
     }
 

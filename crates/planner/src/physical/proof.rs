@@ -35,7 +35,7 @@ impl Chooser<'_> {
                 part: whole,
                 others: match part.way {
                     Way::Mirror { .. } => Others::Tolerated,
-                    Way::Rules { .. } | Way::Sniffer => Others::Never,
+                    Way::Rules { .. } | Way::Interface | Way::Sniffer => Others::Never,
                 },
             })
             .collect();

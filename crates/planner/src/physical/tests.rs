@@ -96,6 +96,25 @@ fn a_switch_with_a_free_table_copies_in_it() {
     assert!(matches!(plan.proof, Proof::Holds(1..)));
 }
 
+/// Where a switch runs on this machine, what is asked comes to an interface of it, when far more passes the ports.
+#[test]
+fn copies_go_to_an_interface_of_this_machine() {
+    let check = |via: &str, way| {
+        let traffic = ["10.60.1.3:80=8Mbps", "10.60.1.3:81=500Mbps"];
+        let expected = traffic.map(|text| Expected::parse(text).expect("traffic")).to_vec();
+        let site = SITE.replace("via = [\"ssh\", \"leaf1\"]", via);
+        let plan = Case { expected, ..Case::new(&site) }.plan(PAGES).expect("a plan");
+        assert_eq!((plan.switches[0].way, plan.monitors[0].place == Place::Switch(0)), way);
+        plan
+    };
+    check("via = [\"ssh\", \"leaf1\"]", (Way::Rules { port: 4 }, false));
+    let plan = check("via = []", (Way::Interface, true));
+    assert_eq!(plan.taken.copied.0.iter().sum::<f64>(), 0.0, "no link has them");
+    assert!(matches!(plan.proof, Proof::Holds(1..)));
+    let text = to_text(&plan);
+    assert!(text.contains("3 rules, copies to an interface that is made for them (65279 here)"), "{text}");
+}
+
 /// Whether a proof was needed, and made, is told apart in text and JSON.
 #[test]
 fn what_is_proved_is_told() {

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use plan::AddressMatch;
 
+use super::model::INTERFACE;
 use super::value::{Covering, MonitorPart, PhysicalPlan, Proof, SwitchPart, Way};
 use crate::topology::LINK_CLASSES;
 use crate::words;
@@ -85,10 +86,14 @@ fn switch(out: &mut String, part: &SwitchPart) {
     match part.way {
         Way::Sniffer => row(out, &part.name, &format!("no rule; the monitor reads at {ports}")),
         Way::Mirror { port } => row(out, &part.name, &format!("a mirror of {ports} to port {port}")),
-        Way::Rules { port } => {
+        Way::Rules { .. } | Way::Interface => {
+            let to = match part.way {
+                Way::Rules { port } => format!("port {port}"),
+                _ => format!("an interface that is made for them ({INTERFACE} here)"),
+            };
             let count = part.rules.len();
             let rules = if count == 1 { "rule" } else { "rules" };
-            row(out, &part.name, &format!("{count} {rules}, copies to port {port}"));
+            row(out, &part.name, &format!("{count} {rules}, copies to {to}"));
             part.rules.iter().for_each(|rule| row(out, "", &rule.to_string()));
         }
     }

@@ -107,6 +107,8 @@ pub enum Way {
         /// The port.
         port: u32,
     },
+    /// Rules copy to an interface of the switch's own host, which is this machine: whoever carries the plan out makes it.
+    Interface,
     /// A mirror of ports copies to the port of a host.
     Mirror {
         /// The port.

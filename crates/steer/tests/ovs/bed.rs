@@ -265,11 +265,6 @@ impl Bed {
 
 /// Both switches of the bed with this folder, for whichever process.
 pub fn fabric(folder: &Path, server: u16, lease: u16) -> Fabric {
-    let site = |which: Which, last: u8| Site {
-        name: which.name().to_owned(),
-        backend: Box::new(OpenVSwitch::new(&folder.join(which.name()), BRIDGE)),
-        tunnel_address: Some([10, 8, 0, last].into()),
-    };
     let cable = format!("v{CABLE}");
     let host = |which: Which, port: u32| {
         ([10, 9, 0, port as u8].into(), Place::new(which.name(), &format!("v{port}")))
@@ -278,6 +273,16 @@ pub fn fabric(folder: &Path, server: u16, lease: u16) -> Fabric {
     let map = Map {
         cables: vec![(Place::new("near", &cable), Place::new("far", &cable))],
         hosts: hosts.chain([host(Which::Far, FAR_HOST)]).collect(),
+    };
+    fabric_of(folder, server, lease, map)
+}
+
+/// Likewise, where that is known of the network.
+pub fn fabric_of(folder: &Path, server: u16, lease: u16, map: Map) -> Fabric {
+    let site = |which: Which, last: u8| Site {
+        name: which.name().to_owned(),
+        backend: Box::new(OpenVSwitch::new(&folder.join(which.name()), BRIDGE)),
+        tunnel_address: Some([10, 8, 0, last].into()),
     };
     Fabric::new(server, lease, vec![site(Which::Near, 1), site(Which::Far, 2)], map)
 }

@@ -4,9 +4,9 @@ use std::net::IpAddr;
 
 use mirror::ovsdb::Tunnel;
 use mirror::{Cube, Mode, Part};
-use steer::{Backend, How, Job, Observed, Place, Tap, To};
+use steer::{Backend, How, Job, Map, Observed, Place, Tap, To};
 
-use crate::bed::{Bed, FAR_MONITOR, MONITOR, TUNNEL_HOST, TUNNEL_HOST_ADDRESS, Which};
+use crate::bed::{Bed, FAR_MONITOR, MONITOR, TUNNEL_HOST, TUNNEL_HOST_ADDRESS, Which, fabric_of};
 use crate::packets::{SERVER, SERVES, Stream, ask, copy, cut, same, serve};
 
 const LEASE: u16 = 30;
@@ -102,6 +102,30 @@ fn jobs_share_switches() {
     check("mark one", [None, Some(filters[1])]);
     drop(two);
     check("mark none", [None, None]);
+}
+
+/// Of what enters at one switch another is not expected to see anything, unless a cable is known to join them.
+#[test]
+fn switches_that_are_not_known_to_be_joined_are_proved_apart() {
+    let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else { return };
+    let _server = serve(&bed);
+    let near = tap(Mode::FLOW, Some(80), "m", To::Port(format!("v{MONITOR}")));
+    let far = Tap {
+        switch: Which::Far.name().to_owned(),
+        ..tap(Mode::FLOW, Some(80), "n", To::Port(format!("v{FAR_MONITOR}")))
+    };
+    let job = || Job { id: 1, generation: 1, taps: vec![near.clone(), far.clone()] };
+    let refused = bed.fabric(SERVER, LEASE).start(job()).err().expect("what stays at the near one");
+    assert!(refused.to_string().contains("monitor n asks for it and does not get it"), "{refused}");
+    let apart = fabric_of(&bed.folder, SERVER, LEASE, Map::default());
+    let running = apart.start(job()).unwrap_or_else(|e| panic!("{e}"));
+    let (server, monitor) = (bed.capture(SERVES, ""), bed.capture(MONITOR, ""));
+    ask(&bed, "mark apart", &server);
+    let expected = bed.capture_file(&server, "tcp port 80");
+    same("apart", &cut(monitor.wait(expected.len()), Mode::FLOW), &cut(expected, Mode::FLOW));
+    running.stop().expect("it does");
+    server.end();
+    monitor.end();
 }
 
 /// What a later switch refuses is taken back from the earlier ones.

@@ -144,6 +144,8 @@ pub struct SiteHost {
     pub interface: Option<String>,
     /// It has nothing else to do: while a monitor runs there its port is for copies alone.
     pub spare: bool,
+    /// Its switch floods nothing to it: where a controller stands between, nobody here can see to that.
+    pub quiet: bool,
 }
 
 /// A link between two switches.

@@ -81,6 +81,8 @@ struct HostEntry {
     interface: Option<String>,
     #[serde(default)]
     spare: bool,
+    #[serde(default)]
+    quiet: bool,
     mbps: Spanned<f64>,
 }
 
@@ -245,8 +247,8 @@ impl Reading<'_> {
             let has = self.has(&entry);
             if let Some(at) = at {
                 let starts = Starts { agent: entry.agent, via: entry.via };
-                let (interface, spare) = (entry.interface, entry.spare);
-                hosts.push(SiteHost { name, addresses, at, has, starts, interface, spare });
+                let HostEntry { interface, spare, quiet, .. } = entry;
+                hosts.push(SiteHost { name, addresses, at, has, starts, interface, spare, quiet });
             }
         }
         hosts
