@@ -2,6 +2,7 @@
 """Kafka and Flink: what each role costs, beside the client's own performance tool, and how many of each a network needs.
 
     bench/bus.py --captures DIR --programs DIR [--out bench/runs/DATE-bus] [--repeat 5] [--part publish,share,roles,flink,latency]
+                 [--before PROGRAM]
 
 PROGRAMS is where deploy/kafka-flink.sh has installed Kafka and Flink. Every figure is taken with real processes on this machine: brokers and
 Flink on the last core, who captures on the first. CPU seconds are user + system of whole processes; results.json is
@@ -127,21 +128,29 @@ def publish(args, program, tool, told):
         if not capture.exists():
             continue
         size = capture.stat().st_size
-        ours, theirs, bare = [], [], []
+        ours, before, theirs, bounded, bare = [], [], [], [], []
         with cluster(args, flink=False) as bus:
             for _ in range(args.repeat):
                 ours.append(published(program, bus, capture, query))
                 records, average = ours[-1]["records"], round(ours[-1]["bytes"] / max(1, ours[-1]["records"]))
-                done = Measured([tool, "-P", "-t", "bench", "-p", 0, "-s", average, "-c", records, "-b", bus.kafka, "-z", "lz4", "-q", "-a", -1,
-                                 "-X", "enable.idempotence=true", "-X", "linger.ms=20", "-X", "batch.num.messages=100000"])
-                theirs.append({"cpu_s": done.cpu_s, "wall_s": done.wall_s})
+                if args.before:
+                    before.append(published(args.before, bus, capture, query))
+                for runs, settings in ((theirs, ["linger.ms=20"]), (bounded, ["linger.ms=100", "queue.buffering.max.kbytes=4096"])):
+                    flags = [part for one in ("enable.idempotence=true", "batch.num.messages=100000", *settings) for part in ("-X", one)]
+                    done = Measured([tool, "-P", "-t", "bench", "-p", 0, "-s", average, "-c", records, "-b", bus.kafka, "-z", "lz4", "-q", "-a", -1, *flags])
+                    runs.append({"cpu_s": done.cpu_s, "wall_s": done.wall_s})
                 done = Measured([program, "query", query, "-r", capture, "--workers", 1, "--format", "csv", "-o", "/dev/null"])
                 bare.append({"cpu_s": done.cpu_s})
             threads = spent_by_threads(program, bus, capture, query)
+            threads_before = spent_by_threads(args.before, bus, capture, query) if args.before else {}
         records = ours[0]["records"]
         row = {"capture": name, "query": query, "records": records, "bytes_a_record": ours[0]["bytes"] / records, "input_bytes": size,
                "ours_cpu_s": middle(ours, "cpu_s"), "ours_wall_s": middle(ours, "wall_s"),
                "tool_cpu_s": middle(theirs, "cpu_s"), "tool_wall_s": middle(theirs, "wall_s"), "csv_cpu_s": middle(bare, "cpu_s"), "threads_cpu_s": threads}
+        row["runs_cpu_s"] = {name: [run["cpu_s"] for run in runs] for name, runs in (("ours", ours), ("before", before), ("tool", theirs), ("tool_bounded", bounded))}
+        row["tool_bounded_cpu_s"] = middle(bounded, "cpu_s")
+        if before:
+            row |= {"before_cpu_s": middle(before, "cpu_s"), "threads_before_cpu_s": threads_before}
         row["ratio"] = row["tool_cpu_s"] / row["ours_cpu_s"]
         row["tuples_a_cpu_s"] = records / row["ours_cpu_s"]
         row["tuples_a_s"] = records / row["ours_wall_s"]
@@ -352,6 +361,8 @@ def main():
     parser.add_argument("--captures", type=pathlib.Path, required=True)
     parser.add_argument("--programs", type=pathlib.Path, required=True)
     parser.add_argument("--program", type=pathlib.Path, help="netalytics, already built")
+    parser.add_argument("--before", type=pathlib.Path, help="an earlier netalytics, whose publisher is measured beside")
+    parser.add_argument("--tool", type=pathlib.Path, help="librdkafka's performance tool, already built")
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--copies", type=int, default=6, help="publishers of Flink's topic")
@@ -362,7 +373,7 @@ def main():
     out.mkdir(parents=True, exist_ok=True)
     results = out / "results.json"
     told = json.loads(results.read_text()) if results.exists() else {}
-    program, tool = build(args.program)
+    program, tool = (args.program, args.tool) if args.program and args.tool else build(args.program)
     for part in args.part.split(","):
         told.pop(part, None)
         told.update(date=str(datetime.date.today()), cores=CORES, repeat=args.repeat, query=TOP)

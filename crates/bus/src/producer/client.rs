@@ -1,7 +1,7 @@
 //! librdkafka's producer: how it is set up, and what it calls back with.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, RwLock};
 
 use rdkafka::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
@@ -51,6 +51,8 @@ pub fn start(kafka: &Kafka, config: &ProducerConfig) -> Result<ThreadedProducer<
 pub struct Told {
     pub trouble: Trouble,
     pub memory: Memory,
+    /// One for each target.
+    queues: RwLock<Vec<Arc<Queue>>>,
     pub dropped_full: AtomicU64,
     pub dropped_too_large: AtomicU64,
     dropped_refused: AtomicU64,
@@ -69,6 +71,13 @@ struct Statistics {
 }
 
 impl Told {
+    /// Knows one more queue from now on; its number.
+    pub fn add(&self, queue: Arc<Queue>) -> usize {
+        let mut queues = self.queues.write().unwrap_or_else(|e| e.into_inner());
+        queues.push(queue);
+        queues.len() - 1
+    }
+
     /// Records were taken over, of so many bytes together.
     pub fn taken(&self, records: usize, bytes: usize) {
         self.records.fetch_add(records as u64, Ordering::Relaxed);
@@ -94,8 +103,8 @@ impl Told {
         Counters {
             records: read(&self.records),
             bytes: read(&self.bytes),
-            acknowledged: read(&self.acknowledged.records),
-            acknowledged_bytes: read(&self.acknowledged.bytes),
+            acknowledged: self.acknowledged.records.read(),
+            acknowledged_bytes: self.acknowledged.bytes.read(),
             wire_bytes: read(&self.wire_bytes),
             dropped_full: read(&self.dropped_full),
             dropped_too_large: read(&self.dropped_too_large),
@@ -135,10 +144,13 @@ impl ClientContext for Told {
 }
 
 impl ProducerContext for Told {
-    type DeliveryOpaque = Arc<Queue>;
+    /// A queue's number.
+    type DeliveryOpaque = usize;
 
     /// Called by the client's one thread, record by record in their order.
-    fn delivery(&self, result: &DeliveryResult<'_>, queue: Arc<Queue>) {
+    fn delivery(&self, result: &DeliveryResult<'_>, queue: usize) {
+        let queues = self.queues.read().unwrap_or_else(|e| e.into_inner());
+        let queue = &queues[queue];
         let message = match result {
             Ok(message) | Err((_, message)) => message,
         };
@@ -153,7 +165,7 @@ impl ProducerContext for Told {
             }
             Err((error, message)) => self.refuse(error, message.topic()),
         }
-        self.memory.release(1, bytes);
+        self.memory.settle(bytes);
         queue.settle();
     }
 }

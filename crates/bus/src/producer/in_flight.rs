@@ -14,50 +14,86 @@ const GRAIN: Duration = Duration::from_millis(10);
 /// No more times are kept than this, however long brokers are away.
 const MARKS_MAX: usize = 1024;
 
+/// A sum to which one thread alone adds, and which any may read.
+#[derive(Debug, Default)]
+pub struct Tally(AtomicU64);
+
+impl Tally {
+    /// Not by `fetch_add`, which takes as long as all else that is done for a record.
+    pub fn add(&self, more: u64) {
+        self.0.store(self.read().wrapping_add(more), Ordering::Release);
+    }
+
+    /// Who reads it sees also what was done before.
+    pub fn read(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
 /// Records that brokers have acknowledged. On a cache line of its own: one thread counts here while another hands over.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Acknowledged {
-    pub records: AtomicU64,
-    pub bytes: AtomicU64,
+    pub records: Tally,
+    pub bytes: Tally,
 }
 
 impl Acknowledged {
     /// One more.
     pub fn add(&self, bytes: u64) {
-        self.records.fetch_add(1, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.records.add(1);
+        self.bytes.add(bytes);
     }
 }
 
 /// Memory of records that wait, of all targets.
 #[derive(Debug, Default)]
-#[repr(align(128))]
 pub struct Memory {
-    bytes: AtomicU64,
+    /// Of all that were handed over.
+    handed: Apart<AtomicU64>,
+    /// Of those of them that wait no more.
+    settled: Apart<Tally>,
 }
+
+/// On cache lines of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Apart<T>(T);
 
 impl Memory {
     /// Makes room for records of so many bytes together where `bytes_max` allows it. One that is alone finds room always.
     pub fn reserve(&self, records: usize, payload: usize, bytes_max: u64) -> bool {
-        let bytes = payload as u64 + records as u64 * OVERHEAD;
-        let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let bytes = taken(records, payload);
+        // First: what is settled later counts as waiting.
+        let settled = self.settled.0.read();
+        let before = self.handed.0.fetch_add(bytes, Ordering::Relaxed).wrapping_sub(settled);
         let fits = (before == 0 && records == 1) || before + bytes <= bytes_max;
         if !fits {
-            self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+            self.handed.0.fetch_sub(bytes, Ordering::Relaxed);
         }
         fits
     }
 
-    /// Records are acknowledged, or given up.
-    pub fn release(&self, records: usize, payload: usize) {
-        self.bytes.fetch_sub(payload as u64 + records as u64 * OVERHEAD, Ordering::Relaxed);
+    /// Records for which there was room were refused on the spot.
+    pub fn take_back(&self, records: usize, payload: usize) {
+        self.handed.0.fetch_sub(taken(records, payload), Ordering::Relaxed);
+    }
+
+    /// A record is acknowledged, or given up.
+    pub fn settle(&self, payload: usize) {
+        self.settled.0.add(taken(1, payload));
     }
 
     /// What waits takes.
     pub fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed)
+        let settled = self.settled.0.read();
+        self.handed.0.load(Ordering::Relaxed).wrapping_sub(settled)
     }
+}
+
+/// What records take while they wait.
+pub fn taken(records: usize, payload: usize) -> u64 {
+    payload as u64 + records as u64 * OVERHEAD
 }
 
 /// One target's records, which are acknowledged in the order in which they were handed over.
@@ -69,11 +105,12 @@ pub struct Queue {
     settled: Settled,
 }
 
+/// Only one thread writes here.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Settled {
     /// Records acknowledged, or given up.
-    count: AtomicU64,
+    count: Tally,
     /// The offset behind the last record that was acknowledged; 0: none was.
     end: AtomicI64,
 }
@@ -87,7 +124,7 @@ impl Queue {
     /// So many records are handed over.
     pub fn hand_over(&self, records: usize, now: Duration) {
         let mut handed = self.handed.lock().unwrap_or_else(|e| e.into_inner());
-        let settled = self.settled.count.load(Ordering::Relaxed);
+        let settled = self.settled.count.read();
         if handed.marks.back().is_none_or(|(_, last)| now >= *last + GRAIN) {
             handed.forget(settled);
             if handed.marks.len() < MARKS_MAX {
@@ -100,15 +137,18 @@ impl Queue {
 
     /// The next record is acknowledged, or given up.
     pub fn settle(&self) {
-        self.settled.count.fetch_add(1, Ordering::Relaxed);
+        self.settled.count.add(1);
     }
 
     /// A record is acknowledged, with this offset; whether it stands behind those before. If not, the topic was made anew in between.
     /// A negative offset is one that the broker did not tell: it had the record already, from an attempt whose answer was lost.
     pub fn written(&self, offset: i64) -> bool {
-        self.by_key
-            || offset < 0
-            || self.settled.end.fetch_max(offset.saturating_add(1), Ordering::Relaxed) <= offset
+        if self.by_key || offset < 0 {
+            return true;
+        }
+        let end = self.settled.end.load(Ordering::Relaxed);
+        self.settled.end.store(end.max(offset.saturating_add(1)), Ordering::Relaxed);
+        end <= offset
     }
 
     /// The offset behind the last record that was acknowledged.
@@ -124,7 +164,7 @@ impl Queue {
     /// How many wait, and since when the oldest does.
     pub fn waiting(&self) -> (u64, Option<Duration>) {
         let mut handed = self.handed.lock().unwrap_or_else(|e| e.into_inner());
-        let settled = self.settled.count.load(Ordering::Relaxed).min(handed.count);
+        let settled = self.settled.count.read().min(handed.count);
         handed.forget(settled);
         let since = handed.marks.front().map(|(_, at)| *at);
         let count = handed.count - settled;
@@ -218,7 +258,7 @@ mod tests {
         let memory = Memory::default();
         assert!(memory.reserve(1, 5000, 1000));
         assert!(!memory.reserve(1, 1, 1000));
-        memory.release(1, 5000);
+        memory.settle(5000);
         assert!(memory.reserve(1, 100, 1000) && memory.reserve(1, 100, 1000));
         assert!(!memory.reserve(1, 100, 1000));
         assert_eq!(memory.bytes(), 2 * (100 + OVERHEAD));

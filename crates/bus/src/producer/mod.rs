@@ -14,7 +14,7 @@ use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseRecord, Producer as _, ThreadedProducer};
 
-use crate::{Error, Kafka};
+use crate::{Error, Kafka, sys};
 use avro::Records;
 pub use config::{Away, Compression, Counters, ProducerConfig, RECORD_BYTES_MAX};
 
@@ -52,9 +52,11 @@ struct To {
     topic: String,
     partition: i32,
     queue: Arc<Queue>,
+    /// The queue's number.
+    number: usize,
 }
 
-type Record<'a> = BaseRecord<'a, [u8], [u8], Arc<Queue>>;
+type Record<'a> = BaseRecord<'a, [u8], [u8], usize>;
 
 /// So many records are counted together.
 const AT_ONCE: usize = 256;
@@ -77,8 +79,9 @@ impl Producer {
     /// Names a partition to write to, or [`BY_KEY`]; it should exist.
     pub fn target(&mut self, topic: &str, partition: i32) -> Target {
         let queue = Arc::new(Queue::new(partition == BY_KEY));
-        self.targets.push(To { topic: topic.to_owned(), partition, queue });
-        Target(self.targets.len() - 1)
+        let number = self.told.add(queue.clone());
+        self.targets.push(To { topic: topic.to_owned(), partition, queue, number });
+        Target(number)
     }
 
     /// Hands over records without a key, in their order.
@@ -95,8 +98,8 @@ impl Producer {
         while rest.len() > 0 {
             let some = rest.clone().take(AT_ONCE);
             let (count, bytes) = (some.len(), some.clone().map(<[u8]>::len).sum());
-            if self.told.memory.reserve(count, bytes, self.config.bytes_max) {
-                self.hand_over(&self.targets[target.0], some, bytes, &mut all)?;
+            if self.room(count, bytes)? {
+                self.hand_over(&self.targets[target.0], some, &mut all)?;
             } else {
                 for record in some {
                     let one = self.send(target, None, record)?;
@@ -113,28 +116,29 @@ impl Producer {
     fn hand_over<'a>(
         &self,
         to: &To,
-        records: impl ExactSizeIterator<Item = &'a [u8]>,
-        bytes: usize,
+        records: impl ExactSizeIterator<Item = &'a [u8]> + Clone,
         all: &mut Handed,
     ) -> Result<(), Error> {
-        let (mut left, mut left_bytes) = (records.len(), bytes);
-        to.queue.hand_over(left, self.begun.elapsed());
+        to.queue.hand_over(records.len(), self.begun.elapsed());
+        let refused = sys::produce(&self.client, &to.topic, to.partition, to.number, records.clone());
         let mut taken = (0, 0);
-        let mut outcome = self.told.check(&self.kafka);
-        for payload in records {
-            if outcome.is_err() {
-                break;
-            }
-            (left, left_bytes) = (left - 1, left_bytes - payload.len());
-            match self.give(to, payload, |record| record) {
+        let mut outcome = Ok(());
+        for (payload, refused) in records.zip(refused) {
+            let is_taken = match refused {
+                None => Ok(true),
+                // So are all behind it: their order stays.
+                Some(RDKafkaErrorCode::QueueFull) if outcome.is_ok() => {
+                    self.give(to, payload, |record| record)
+                }
+                Some(code) => self.refused(to, payload.len(), &KafkaError::MessageProduction(code)),
+            };
+            match is_taken {
                 Ok(true) => taken = (taken.0 + 1, taken.1 + payload.len()),
                 Ok(false) => all.dropped += 1,
-                Err(error) => outcome = Err(error),
+                Err(error) => outcome = outcome.and(Err(error)),
             }
         }
         self.told.taken(taken.0, taken.1);
-        self.told.memory.release(left, left_bytes);
-        to.queue.take_back(left);
         all.taken += taken.0 as u64;
         outcome
     }
@@ -166,7 +170,7 @@ impl Producer {
     ) -> Result<Handed, Error> {
         let to = &self.targets[target.0];
         let bytes = payload.len() + key.map_or(0, <[u8]>::len);
-        if !self.room(bytes)? {
+        if !self.room(1, bytes)? {
             self.told.dropped_full.fetch_add(1, Ordering::Relaxed);
             return Ok(Handed { taken: 0, dropped: 1 });
         }
@@ -195,7 +199,7 @@ impl Producer {
         payload: &'a [u8],
         with: impl FnOnce(Record<'a>) -> Record<'a>,
     ) -> Result<bool, Error> {
-        let record = Record::with_opaque_to(&to.topic, to.queue.clone());
+        let record = Record::with_opaque_to(&to.topic, to.number);
         let mut record = with(record.partition(to.partition).payload(payload));
         let bytes = payload.len() + record.key.map_or(0, <[u8]>::len);
         loop {
@@ -210,10 +214,15 @@ impl Producer {
                 std::thread::sleep(LOOK);
                 continue;
             }
-            to.queue.take_back(1);
-            self.told.memory.release(1, bytes);
-            return self.not_taken(to, &error).map(|()| false);
+            return self.refused(to, bytes, &error);
         }
+    }
+
+    /// A record that the client does not take gives its room and its place back; `false`: it is dropped and counted.
+    fn refused(&self, to: &To, bytes: usize, error: &KafkaError) -> Result<bool, Error> {
+        to.queue.take_back(1);
+        self.told.memory.take_back(1, bytes);
+        self.not_taken(to, error).map(|()| false)
     }
 
     /// Waits until everything is acknowledged, or given up by the brokers, at most so long.
@@ -270,15 +279,18 @@ impl Producer {
         self.told.trouble.reason()
     }
 
-    /// Makes room for a record; `false`: there is none, and nobody waits for it.
-    fn room(&self, bytes: usize) -> Result<bool, Error> {
+    /// Makes room for records; `false`: there is none, and nobody waits for it, or there will never be for several of them at once.
+    fn room(&self, records: usize, bytes: usize) -> Result<bool, Error> {
         self.told.check(&self.kafka)?;
         loop {
-            if self.told.memory.reserve(1, bytes, self.config.bytes_max) {
+            if self.told.memory.reserve(records, bytes, self.config.bytes_max) {
                 return Ok(true);
             }
             match self.config.away {
                 Away::Drop => return Ok(false),
+                Away::Block if records > 1 && in_flight::taken(records, bytes) > self.config.bytes_max => {
+                    return Ok(false);
+                }
                 Away::Block if self.stop.load(Ordering::Relaxed) => {
                     return Err(Error::Stopped(self.kafka.servers().to_owned()));
                 }

@@ -168,9 +168,19 @@ fn topics(plan: &Plan) -> Vec<String> {
     }
 }
 
+/// A file can wait for brokers. The client looks for acknowledgments without a pause while what waits is older than a batch may wait for
+/// more: so no more is handed over than it sends in that time.
+const OF_FILES: (u64, Duration) = (8 << 20, Duration::from_millis(100));
+
 fn producing(flags: &PublishFlags) -> ProducerConfig {
+    let given = ProducerConfig { bytes_max: flags.unacknowledged_max as u64, ..ProducerConfig::default() };
+    let (bytes_max, linger) = match flags.away {
+        Away::Block if !flags.live.is_live() => (given.bytes_max.min(OF_FILES.0), OF_FILES.1),
+        _ => (given.bytes_max, given.linger),
+    };
     ProducerConfig {
-        bytes_max: flags.unacknowledged_max as u64,
+        bytes_max,
+        linger,
         away: match flags.away {
             Away::Block => bus::Away::Block,
             Away::Drop => bus::Away::Drop,
@@ -179,6 +189,5 @@ fn producing(flags: &PublishFlags) -> ProducerConfig {
             Compression::Lz4 => bus::Compression::Lz4,
             Compression::Zstd => bus::Compression::Zstd,
         },
-        ..ProducerConfig::default()
     }
 }

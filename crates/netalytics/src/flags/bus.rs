@@ -227,7 +227,8 @@ pub struct PublishFlags {
     #[arg(long, value_enum, default_value_t = Away::Block, value_name = "WHAT", help_heading = "Kafka")]
     pub away: Away,
 
-    /// Most memory for records that no broker has acknowledged; where half of it is taken, SAMPLE auto looks at fewer flows
+    /// Most memory for records that no broker has acknowledged; where half of it is taken, SAMPLE auto looks at fewer flows. Files are read no
+    /// faster than 8 MiB of it allow, unless records are dropped
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = bytes, help_heading = "Kafka")]
     pub unacknowledged_max: usize,
 
