@@ -18,12 +18,13 @@ pub(super) fn cover(demand: &Demand<'_>, by_rack: &ByRack, load: &mut Load<'_>) 
         assignment: Assignment::new(demand.flows.len()),
         of_rack: vec![Vec::new(); by_rack.racks()],
     };
-    let largest_first = largest_first(demand);
-    packing.within_racks(&largest_first);
-    let mut waiting = packing.between_racks(&largest_first);
-    packing.open_for(&mut waiting);
+    let mut largest_first = largest_first(demand);
+    packing.cover(&largest_first);
     packing.close_emptiest();
     packing.concentrate();
+    // Where monitors were closed there may be room for flows that had none.
+    largest_first.retain(|index| !packing.assignment.is_covered(*index as usize));
+    packing.cover(&largest_first);
     packing.free_idle();
     packing.assignment.without_idle().finish(demand)
 }
@@ -76,6 +77,13 @@ impl Packing<'_, '_> {
             self.assignment.give(index as usize, mbps, monitor);
         }
         fits
+    }
+
+    /// Covers flows as far as there is room.
+    fn cover(&mut self, largest_first: &[u32]) {
+        self.within_racks(largest_first);
+        let mut waiting = self.between_racks(largest_first);
+        self.open_for(&mut waiting);
     }
 
     fn within_racks(&mut self, largest_first: &[u32]) {

@@ -167,6 +167,14 @@ proptest::proptest! {
     }
 }
 
+/// A seed by which a promise was broken once.
+#[test]
+fn what_was_broken_once_holds() {
+    let seed = 12_943_801_637_506_755_579;
+    let instance = Instance::new(seed);
+    strategies().for_each(|strategy| check(&instance, strategy, seed));
+}
+
 /// The seeds have all there is to see: enough room and too little, flows that are too big.
 #[test]
 fn instances_are_of_all_kinds() {
