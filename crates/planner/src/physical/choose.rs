@@ -1,19 +1,17 @@
 //! The choice: every mode that answers the query, with monitors at the switches' ports where they can be and with copies to hosts
 //! where not, each with what it takes; the cheapest that may be taken is taken.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use mirror::{Mode, Offer, Part as Bytes, Which, offers};
-use plan::{Budget, Plan};
 
+use super::ask::{Ask, Asked};
 use super::budget::{Exceeded, exceeded};
-use super::costs::Costs;
-use super::flows::{self, Part};
+use super::flows;
 use super::parts::TWICE;
 use super::rates::{copied, rates};
-use super::value::{Choice, PassedOver, PhysicalPlan, Proof, Rates, Taken, Way};
-use crate::topology::{Expected, Network, Reached, Site, Traffic, Weights};
+use super::value::{Choice, PassedOver, PhysicalPlan, Proof, Taken, Way};
+use crate::topology::{Expected, Reached, Traffic, Weights};
 
 /// Where monitors are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,25 +22,6 @@ enum Monitors {
     Ports,
     /// At interfaces to which switches copy whose own host is this machine; else on spare hosts.
     Interfaces,
-}
-
-/// What is to be planned.
-#[derive(Clone, Debug)]
-pub struct Ask<'a> {
-    /// The query's plan.
-    pub plan: &'a Plan,
-    /// The network.
-    pub site: &'a Site,
-    /// Traffic that is expected besides what the site says.
-    pub expected: &'a [Expected],
-    /// What things cost.
-    pub costs: &'a Costs,
-    /// Only modes that lack nothing.
-    pub exact: bool,
-    /// What may be taken.
-    pub budget: Budget,
-    /// Of placement.
-    pub seed: u64,
 }
 
 /// Why there is no plan.
@@ -66,12 +45,13 @@ pub fn physical(ask: &Ask<'_>) -> Result<PhysicalPlan, Unplanned> {
     if at.is_empty() {
         return Err(Unplanned::NoFlows(uncovered));
     }
-    let mut chooser = Chooser { ask, network, at: BTreeMap::new(), passed_over: Vec::new() };
     let expected: Vec<Expected> = ask.expected.iter().chain(&ask.site.expected).copied().collect();
-    for (switch, parts) in at {
+    let with_rates = |(switch, parts): (usize, Vec<_>)| {
         let rates = rates(&parts, ask.site, &expected, ask.costs);
-        chooser.at.insert(switch, (parts, rates));
-    }
+        (switch, (parts, rates))
+    };
+    let asked = Asked { ask, network, at: at.into_iter().map(with_rates).collect() };
+    let mut chooser = Chooser { asked, passed_over: Vec::new() };
     let (mut all, mut over): (Vec<PhysicalPlan>, Option<Exceeded>) = (Vec::new(), None);
     for (offer, monitors) in chooser.ways() {
         let what = name(offer.as_ref(), monitors);
@@ -109,11 +89,8 @@ pub fn physical(ask: &Ask<'_>) -> Result<PhysicalPlan, Unplanned> {
 }
 
 /// The choice while it is made.
-pub(super) struct Chooser<'a> {
-    pub(super) ask: &'a Ask<'a>,
-    pub(super) network: Network,
-    /// Flows by their switches.
-    pub(super) at: BTreeMap<usize, (Vec<Part>, Rates)>,
+struct Chooser<'a> {
+    asked: Asked<'a>,
     passed_over: Vec<PassedOver>,
 }
 
@@ -124,7 +101,7 @@ impl Chooser<'_> {
 
     /// Whether a switch needs no spare host for its monitor.
     fn is_on_its_own(&self, switch: usize, monitors: Monitors) -> bool {
-        let of = &self.ask.site.switches[switch];
+        let of = &self.asked.ask.site.switches[switch];
         let via = of.sniffer.as_ref().map(|sniffer| sniffer.starts.via.as_deref());
         match monitors {
             Monitors::Hosts => false,
@@ -135,22 +112,23 @@ impl Chooser<'_> {
 
     /// All ways: modes, and where monitors are. `None`: all are at switches' ports, and nothing is copied.
     fn ways(&mut self) -> Vec<(Option<Offer>, Monitors)> {
-        let can = |monitors| self.at.keys().filter(|switch| self.is_on_its_own(**switch, monitors)).count();
+        let can =
+            |monitors| self.asked.at.keys().filter(|switch| self.is_on_its_own(**switch, monitors)).count();
         let (at_ports, here) = (can(Monitors::Ports), can(Monitors::Interfaces));
-        let (some, all) = (at_ports > 0, at_ports == self.at.len());
+        let (some, all) = (at_ports > 0, at_ports == self.asked.at.len());
         let mut ways = Vec::new();
         if all {
             ways.push((None, Monitors::Ports));
         }
-        for offer in offers(&self.ask.plan.monitor) {
-            if self.ask.exact && !offer.lacks.is_empty() {
+        for offer in offers(&self.asked.ask.plan.monitor) {
+            if self.asked.ask.exact && !offer.lacks.is_empty() {
                 self.pass_over(
                     &name(Some(&offer), Monitors::Hosts),
                     "the answer would lack something, and is to be exact".to_owned(),
                 );
                 continue;
             }
-            if offer.mode.part != Bytes::Whole && self.ask.costs.copy_ns(offer.mode.part).is_none() {
+            if offer.mode.part != Bytes::Whole && self.asked.ask.costs.copy_ns(offer.mode.part).is_none() {
                 let why = "how long the switch takes to cut a copy is not known: where that was measured, cut_ns under [switch] in the costs file says it";
                 self.pass_over(&name(Some(&offer), Monitors::Hosts), why.to_owned());
                 continue;
@@ -170,9 +148,9 @@ impl Chooser<'_> {
     /// What a plan counts for: cores, links as cores, and what its answer lacks.
     fn price(&self, plan: &PhysicalPlan) -> f64 {
         let links = plan.taken.copied.weighed(Weights::PAPER) + plan.taken.results_mbps;
-        let lacking = if plan.lacks.is_empty() { 0.0 } else { self.ask.costs.exact_worth_cores };
+        let lacking = if plan.lacks.is_empty() { 0.0 } else { self.asked.ask.costs.exact_worth_cores };
         let cores = plan.taken.monitor_cores + plan.taken.switch_cores;
-        cores + links / self.ask.costs.link_mbps_per_core + lacking
+        cores + links / self.asked.ask.costs.link_mbps_per_core + lacking
     }
 
     fn words(&self, plan: &PhysicalPlan) -> String {
@@ -184,9 +162,9 @@ impl Chooser<'_> {
 
     /// One way, with all that follows from it; or why it cannot be gone.
     fn build(&self, offer: Option<&Offer>, monitors: Monitors) -> Result<PhysicalPlan, String> {
-        let ask = self.ask;
+        let ask = self.asked.ask;
         let on_its_own = |switch: usize| self.is_on_its_own(switch, monitors);
-        let hosts = self.hosts(offer.map(|offer| offer.mode), &on_its_own)?;
+        let hosts = self.asked.hosts(offer.map(|offer| offer.mode), &on_its_own)?;
         let mut plan = PhysicalPlan {
             query: ask.plan.query.clone(),
             covered: Vec::new(),
@@ -203,15 +181,15 @@ impl Chooser<'_> {
             taken: Taken::default(),
             proof: Proof::NotNeeded,
         };
-        for (switch, (parts, rates)) in &self.at {
-            plan.covered.push(self.covering(*switch, parts, rates));
+        for (switch, (parts, rates)) in &self.asked.at {
+            plan.covered.push(self.asked.covering(*switch, parts, rates));
             let is_sniffed = monitors == Monitors::Ports && on_its_own(*switch);
             let mode = if is_sniffed { None } else { offer.map(|offer| offer.mode) };
             let host = hosts.get(switch).copied();
             let copies =
                 mode.map(|mode| (mode, way(mode, host.map(|host| ask.site.hosts[host as usize].at.port))));
-            let part = self.switch(*switch, parts, copies)?;
-            let monitor = self.monitor(*switch, parts, rates, mode, host)?;
+            let part = self.asked.switch(*switch, parts, copies)?;
+            let monitor = self.asked.monitor(*switch, parts, rates, mode, host)?;
             let (mbps, packets) = mode.map_or((0.0, 0.0), |mode| copied(mode, rates, ask.costs));
             let each = mode.map_or(0.0, |mode| match mode.which {
                 Which::Port => ask.costs.switch.mirror_ns,
@@ -223,15 +201,15 @@ impl Chooser<'_> {
             plan.taken.switch_cores += packets * each / 1e9;
             plan.taken.monitor_cores += monitor.cores;
             plan.taken.delay_us = plan.taken.delay_us.max(each / 1e3);
-            plan.taken.results_mbps += self.results(rates);
+            plan.taken.results_mbps += self.asked.results(rates);
             plan.switches.push(part);
             plan.monitors.push(monitor);
         }
-        plan.lacks.extend(self.twice().then(|| TWICE.to_owned()));
+        plan.lacks.extend(self.asked.twice().then(|| TWICE.to_owned()));
         if ask.exact && !plan.lacks.is_empty() {
             return Err(plan.lacks.swap_remove(0));
         }
-        plan.proof = self.prove(&plan)?;
+        plan.proof = self.asked.prove(&plan)?;
         Ok(plan)
     }
 }
@@ -258,7 +236,7 @@ fn name(offer: Option<&Offer>, monitors: Monitors) -> String {
 }
 
 /// The way of a plan, likewise.
-pub(super) fn what_of(plan: &PhysicalPlan) -> String {
+fn what_of(plan: &PhysicalPlan) -> String {
     let has = |way| plan.switches.iter().any(|part| part.way == way);
     let monitors = match (has(Way::Sniffer), has(Way::Interface)) {
         (true, _) => Monitors::Ports,

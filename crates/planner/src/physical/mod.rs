@@ -5,6 +5,7 @@
 //! and are proved on a model of the network, in which packets go as the network's file says that they do; what switches really have is
 //! asked, and proved again, by whoever installs them.
 
+mod ask;
 mod budget;
 mod choose;
 mod costs;
@@ -20,8 +21,9 @@ mod tests;
 mod text;
 mod value;
 
+pub use ask::Ask;
 pub use budget::Exceeded;
-pub use choose::{Ask, Unplanned, physical};
+pub use choose::{Unplanned, physical};
 pub use costs::{Costs, MonitorCosts, SwitchCosts, TrafficShape};
 pub use json::to_json;
 pub use picture::to_svg;

@@ -7,7 +7,7 @@ use mirror::{Copy, Layout, Mode, Which, asked, compose};
 use plan::{AddressMatch, MonitorSpec};
 use tuple::Schema;
 
-use super::choose::Chooser;
+use super::ask::Asked;
 use super::flows::Part;
 use super::model::{forwarding, monitor, target};
 use super::rates::copied;
@@ -20,7 +20,7 @@ const JOB: u32 = 1;
 /// Of a packet, what is left in results that leave a monitor, where they are windows; rows take what the plan says.
 const RESULT_BYTES: f64 = 200.0;
 
-impl Chooser<'_> {
+impl Asked<'_> {
     pub(super) fn covering(&self, switch: usize, parts: &[Part], rates: &Rates) -> Covering {
         let spec = narrowed(&self.ask.plan.monitor, parts);
         Covering {

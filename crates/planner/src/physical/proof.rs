@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use mirror::{Others, Part as Bytes, Wanted, prove};
 
-use super::choose::Chooser;
+use super::ask::Asked;
 use super::model::{self, monitor};
 use super::value::{PhysicalPlan, Proof, Way};
 use crate::topology::HostId;
@@ -12,7 +12,7 @@ use crate::topology::HostId;
 /// With more hosts the proof takes too long for whoever waits for a plan.
 const PROVED_MAX: usize = 24;
 
-impl Chooser<'_> {
+impl Asked<'_> {
     /// Proves on the model that every packet that is asked for is copied once, and no other.
     pub(super) fn prove(&self, plan: &PhysicalPlan) -> Result<Proof, String> {
         if plan.switches.iter().all(|part| part.way == Way::Sniffer) {
