@@ -17,7 +17,7 @@ say usr/share/bash-completion/completions/netalytics completions bash
 say "$zsh/_netalytics" completions zsh
 say usr/share/fish/vendor_completions.d/netalytics.fish completions fish
 "$binary" man | gzip -9n | install -D -m 644 /dev/stdin "$to/usr/share/man/man1/netalytics.1.gz"
-for unit in netalytics-record@ netalytics-server netalytics-agent; do
+for unit in netalytics-record@ netalytics-publish@ netalytics-server netalytics-agent; do
   put "$here/packaging/systemd/$unit.service" "usr/lib/systemd/system/$unit.service"
 done
 doc=usr/share/doc/netalytics
@@ -26,5 +26,5 @@ for file in "$here"/docs/*.md "$here"/README.md "$here"/GLOSSARY.md; do
 done
 gzip -9n <"$here/CHANGELOG.md" | install -D -m 644 /dev/stdin "$to/$doc/changelog.gz"
 put "$here/LICENSE" "$doc/copyright"
-for example in shop server agent; do put "$here/packaging/systemd/$example.conf" "$doc/examples/$example.conf"; done
+for example in shop publish server agent; do put "$here/packaging/systemd/$example.conf" "$doc/examples/$example.conf"; done
 put "$here/captures/shop/in.pcap" "$doc/examples/shop.pcap"

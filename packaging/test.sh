@@ -24,7 +24,7 @@ answers() {
 units() {
   fresh units
   local unit said
-  for unit in record@ server agent; do
+  for unit in record@ publish@ server agent; do
     # Checked for a service of that name whose program is here.
     sed 's#/usr/bin/netalytics#/bin/true#' "packaging/systemd/netalytics-$unit.service" >"$work/units/netalytics-${unit/@/@x}.service"
     # What it does not know it only says.
