@@ -178,6 +178,11 @@ impl Topics {
                 Err(error) if is_passing(&error) && begun.elapsed() < self.timeout => {
                     std::thread::sleep(Duration::from_millis(100));
                 }
+                // A topic that is new is not known to all brokers yet; one that is deleted will be known to none.
+                Err(error) if is_unknown(&error) && begun.elapsed() < self.timeout => {
+                    std::thread::sleep(Duration::from_millis(100));
+                    self.partitions(topic)?.ok_or_else(|| Error::NoTopic(topic.to_owned()))?;
+                }
                 answer => return answer.map_err(|e| self.explain(&e, doing)),
             }
         }
@@ -247,6 +252,14 @@ fn is_passing(error: &KafkaError) -> bool {
                 | Code::NotLeaderForPartition
                 | Code::ReplicaNotAvailable
         )
+    )
+}
+
+fn is_unknown(error: &KafkaError) -> bool {
+    use RDKafkaErrorCode as Code;
+    matches!(
+        error.rdkafka_error_code(),
+        Some(Code::UnknownTopicOrPartition | Code::UnknownTopic | Code::UnknownPartition)
     )
 }
 

@@ -133,13 +133,14 @@ fn is_away(error: &anyhow::Error) -> bool {
 
 /// Records that were dropped, a sentence for each cause.
 pub fn dropped(sent: &Counters, trouble: &str) -> Vec<String> {
+    let refusal = sent.refusal.as_deref().unwrap_or(trouble);
     let causes = [
         (
             sent.dropped_full,
             "there was no room for them (--unacknowledged-max) while no broker took any".to_owned(),
         ),
         (sent.dropped_too_large, "they are larger than Kafka's property message.max.bytes".to_owned()),
-        (sent.dropped_refused, format!("brokers refused them ({trouble})")),
+        (sent.dropped_refused, format!("brokers refused them ({refusal})")),
     ];
     let some = causes.into_iter().filter(|(n, _)| *n > 0);
     some.map(|(n, why)| format!("{n} records were dropped, as {why}; what was published is incomplete"))

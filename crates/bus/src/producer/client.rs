@@ -62,6 +62,8 @@ pub struct Told {
     wire_bytes: AtomicU64,
     /// A topic that is there no more.
     gone: OnceLock<String>,
+    /// Why the first record was refused.
+    refusal: OnceLock<String>,
 }
 
 /// What is read of librdkafka's statistics.
@@ -109,6 +111,7 @@ impl Told {
             dropped_full: read(&self.dropped_full),
             dropped_too_large: read(&self.dropped_too_large),
             dropped_refused: read(&self.dropped_refused),
+            refusal: self.refusal.get().cloned(),
             in_flight_bytes: self.memory.bytes(),
             ..Counters::default()
         }
@@ -123,7 +126,10 @@ impl Told {
             }
             // The client is closed with records in it.
             Some(Code::PurgeQueue | Code::PurgeInflight) => {}
-            Some(code) => self.trouble.note(error, &format!("topic `{topic}`: {code}")),
+            Some(code) => {
+                self.refusal.get_or_init(|| code.to_string());
+                self.trouble.note(error, &format!("topic `{topic}`: {code}"));
+            }
             None => {}
         }
     }

@@ -62,6 +62,8 @@ pub struct Counters {
     pub dropped_too_large: u64,
     /// Records that brokers refused.
     pub dropped_refused: u64,
+    /// Why the first of these was, where brokers said so.
+    pub refusal: Option<String>,
     /// Records taken over and not acknowledged yet.
     pub in_flight: u64,
     /// The memory that they take.
