@@ -24,6 +24,9 @@ pub fn refused(refusal: &Refusal) -> Refused {
             let labels: Vec<_> = on.iter().map(|(name, value)| format!("{name}={value}")).collect();
             Refused::NoAgent(format!("no agent that is connected has the labels {}", labels.join(", ")))
         }
+        Refusal::Missing { agent } => Refused::NoAgent(format!(
+            "agent {agent}, which the network's file names, is not connected to this server"
+        )),
         Refusal::TooCostly { agent, why } => {
             Refused::Unable(format!("agent {agent} has no room for it: {why}"))
         }
