@@ -233,6 +233,8 @@ impl Core {
             Said::Gone(ended) => {
                 copying.stage = Stage::Gone;
                 copying.left = ended.err();
+                // It has done all that there was to do, and nobody waits for it.
+                copying.thread = None;
                 if let Some(why) = copying.then.take() {
                     self.decide(ServerEvent::Stop { job: job.0.unsigned_abs(), why });
                 }
