@@ -154,7 +154,9 @@ impl Shared {
     }
 
     fn tell(&self, job: JobId, change: impl FnOnce(&mut NetworkJob)) {
-        lock(&self.jobs).get_mut(&job).into_iter().for_each(change);
+        if let Some(told) = lock(&self.jobs).get_mut(&job) {
+            change(told);
+        }
     }
 }
 

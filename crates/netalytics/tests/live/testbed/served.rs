@@ -11,6 +11,7 @@ use super::*;
 
 const QUERY: &str =
     "PARSE tcp_conn_time TO 10.60.2.1:8000, 10.60.3.1:8000 PROCESS (diff-group: group=srcIP, destIP)";
+const OF_DB: &str = "PARSE tcp_conn_time TO 10.60.3.1:8000 PROCESS (diff-group: group=srcIP, destIP)";
 const SPARE: [&str; 2] = ["spare2", "spare3"];
 
 struct Served<'b> {
@@ -111,8 +112,8 @@ impl Served<'_> {
     }
 
     /// Starts a job in the network; its number.
-    fn start(&self) -> String {
-        let (job, err) = self.ask(&["jobs", "start", QUERY, "--standing", "--raw", "--by-network"]);
+    fn start(&self, query: &str) -> String {
+        let (job, err) = self.ask(&["jobs", "start", query, "--standing", "--raw", "--by-network"]);
         job.first().and_then(|job| job["id"].as_str()).unwrap_or_else(|| panic!("{err}")).to_owned()
     }
 
@@ -192,7 +193,7 @@ fn a_server_has_its_agents_and_switches_answer() {
     served.wait_for_agents();
 
     // It runs when switches copy, and has ended when none does; meanwhile it counts what passes.
-    let first = served.start();
+    let first = served.start(QUERY);
     served.wait(&first, "running");
     assert_eq!(served.copying(), ["leaf2", "leaf3"]);
     let shown = served.network();
@@ -200,11 +201,15 @@ fn a_server_has_its_agents_and_switches_answer() {
     let rule = &rules(&shown, "leaf2")[0];
     assert_eq!((&rule["job"], &rule["lease_seconds"]), (&json!(first), &json!(10)), "{rule}");
     let plan = &shown["jobs"][0];
+    assert_eq!(plan["job"], json!(first));
     let monitors = plan["monitors"].as_array().expect("monitors");
     let agents: Vec<_> = monitors.iter().map(|of| (text(&of["agent"]), text(&of["switch"]))).collect();
     assert_eq!(agents, [pair("spare2", "leaf2"), pair("spare3", "leaf3")], "{shown}");
     assert_eq!(plan["state"], "copying", "{plan}");
     assert!(text(&plan["proof"]).contains("proved for"), "{plan}");
+    // Another one, which asks for some of the same packets and has its monitor on the same host.
+    let beside = served.start(OF_DB);
+    served.wait(&beside, "running");
     let at = |host: &str| Capture::start(&format!("{}{host}", bed.prefix()), QUERY, &["-i", "eth0"]);
     let own = [at("app1"), at("db")];
     let load = "for i in $(seq 20); do curl -sf http://10.60.2.1:8000/ >&2 && curl -sf http://10.60.3.1:8000/ >&2; done";
@@ -215,14 +220,19 @@ fn a_server_has_its_agents_and_switches_answer() {
     );
     served.api("DELETE", &format!("/jobs/{first}"), &Value::Null);
     assert_eq!(served.wait(&first, "ended"), "it was stopped");
+    assert_eq!(served.copying(), ["leaf3"]);
+    served.api("DELETE", &format!("/jobs/{beside}"), &Value::Null);
+    served.wait(&beside, "ended");
     assert_eq!(served.copying(), [""; 0]);
     let rows = served.ask(&["jobs", "results", &first]).0;
-    let own: Vec<Value> = own.into_iter().flat_map(|capture| capture.interrupt().rows).collect();
+    let [app1, db] = own.map(|capture| capture.interrupt().rows);
+    assert_eq!(numbers(&served.ask(&["jobs", "results", &beside]).0, "count"), numbers(&db, "count"));
+    let own: Vec<Value> = [app1, db].concat();
     assert_eq!(numbers(&rows, "count"), numbers(&own, "count"));
     assert_eq!(numbers(&rows, "count").values().sum::<u64>(), 47, "{rows:?}");
 
     // Killed and begun again: the job goes on, and the rules are the same server's.
-    let second = served.start();
+    let second = served.start(QUERY);
     served.wait(&second, "running");
     let before = rules(&served.network(), "leaf3");
     served.kill_server();
@@ -245,7 +255,7 @@ fn a_server_has_its_agents_and_switches_answer() {
     rule(&["--strict", "del-flows", &bridge, "priority=65535,tcp,tp_dst=8000"]);
 
     // Killed for good: rules go with their leases. Hosts that have no room any more get no monitor.
-    let third = served.start();
+    let third = served.start(QUERY);
     served.wait(&third, "running");
     assert_eq!(served.copying(), ["leaf2", "leaf3"]);
     served.kill_server();

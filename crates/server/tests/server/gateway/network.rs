@@ -170,7 +170,7 @@ fn what_cannot_be_planned_is_refused_with_its_reason() {
     let (status, refused) = submit(&planned, WINDOWS);
     assert_eq!(
         (status, refused["message"].as_str()),
-        (422, Some("there is no plan: 2.000 cores, and 1.000 are free there"))
+        (409, Some("there is no plan: 2.000 cores, and 1.000 are free there"))
     );
     paper.with(|sheet| sheet.agents = vec![("agent-0", "eth0"), ("nobody", "eth0")]);
     let _crew = Crew::start(&planned, WINDOWS, 1, 0);
