@@ -132,7 +132,7 @@ impl Core {
         let agents = saved.iter().flat_map(|job| job.agents.keys());
         work.go_on(&self.store, progress, agents, until_ns).map_err(|error| busy(&error))?;
         if let Some(JobState::Ended(why)) = saved.map(|job| &job.state) {
-            work.phase = Phase::Ending(words::ended(why, &[]));
+            work.phase = Phase::Ending(words::ended(why, &[], order.network.is_some()));
         }
         // What ends is copied no more: the rules of the last life go with their leases.
         let is_active = saved.is_some_and(|job| job.state.is_active());
@@ -182,7 +182,7 @@ impl Core {
                     let troubles = self.troubles(job);
                     let work = job_id(job).and_then(|job| self.works.get_mut(&job));
                     if let Some(work) = work {
-                        work.phase = Phase::Ending(words::ended(&why, &troubles));
+                        work.phase = Phase::Ending(words::ended(&why, &troubles, work.copying.is_some()));
                     }
                     ended = true;
                 }

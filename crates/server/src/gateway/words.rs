@@ -34,8 +34,9 @@ pub fn refused(refusal: &Refusal) -> Refused {
     }
 }
 
-/// How a job ended; `troubles`: what agents said of it.
-pub fn ended(why: &Why, troubles: &[String]) -> JobEnd {
+/// How a job ended; `troubles`: what agents said of it; `has_parts`: each of them has one that nobody else does.
+pub fn ended(why: &Why, troubles: &[String], has_parts: bool) -> JobEnd {
+    let nobody = if has_parts { "an agent does not do its part" } else { "no agent could run it" };
     let (outcome, said) = match why {
         Why::PacketLimit => (Outcome::Limit, "its packets were taken".into()),
         Why::RowLimit => (Outcome::Limit, "it has its rows".into()),
@@ -46,8 +47,8 @@ pub fn ended(why: &Why, troubles: &[String]) -> JobEnd {
             (Outcome::Abandoned, "its lease was not renewed: who had asked for it is gone".into())
         }
         Why::Finished => (Outcome::Finished, "all agents are through".into()),
-        Why::Poisoned if troubles.is_empty() => (Outcome::Failed, "no agent could run it".into()),
-        Why::Poisoned => (Outcome::Failed, format!("no agent could run it: {}", troubles.join("; "))),
+        Why::Poisoned if troubles.is_empty() => (Outcome::Failed, nobody.into()),
+        Why::Poisoned => (Outcome::Failed, format!("{nobody}: {}", troubles.join("; "))),
     };
     JobEnd::new(outcome, said)
 }

@@ -113,7 +113,7 @@ impl Served<'_> {
 
     /// Starts a job in the network; its number.
     fn start(&self, query: &str) -> String {
-        let (job, err) = self.ask(&["jobs", "start", query, "--standing", "--raw", "--by-network"]);
+        let (job, err) = self.ask(&["jobs", "start", query, "--standing", "--by-network"]);
         job.first().and_then(|job| job["id"].as_str()).unwrap_or_else(|| panic!("{err}")).to_owned()
     }
 
