@@ -1,4 +1,5 @@
 // The network as the server knows it: its agents, what they see and run, and how the server itself does.
+import type { ComponentChildren } from "preact";
 import { ask, type Agent, type Job } from "./api";
 import { bytes, duration, many } from "./format";
 import { Empty, Notice, State, Text, said, useAsked } from "./parts";
@@ -23,17 +24,67 @@ const LOSSES: [string, string][] = [
   ["notifications_lost", "notifications lost"],
 ];
 
+interface Rule { job: string | null; cookie: string; table: number; priority: number; matches: string; actions: string; lease_seconds: number }
+interface Mirror { job: string | null; name: string; ports: string[]; to: string | null }
+interface Switch { name: string; tier: string; reached: string | null; agent: string | null; rules: Rule[]; mirrors: Mirror[] }
+interface Monitor { agent: string; host: string; switch: string; interfaces: string[]; clients: string[]; servers: string[]; mbps: number; cores: number }
+interface Planned { job: string; state: string; mode: string; why: string; lacks: string[]; not_covered: string[]; monitors: Monitor[]; proof: string }
+interface View { is_known: boolean; switches: Switch[]; jobs: Planned[] }
+
+/** What switches copy, and for whom. */
+function Switches({ all, of }: { all: Switch[]; of: (id: string | null) => ComponentChildren }) {
+  const rows = all.flatMap((one) => [
+    ...one.rules.map((rule) => <tr key={`${rule.cookie} ${rule.table} ${rule.matches}`}><td><Text of={one.name} /></td><td>{of(rule.job)}</td><td><code><Text of={rule.matches} /></code></td><td><code><Text of={rule.actions} /></code></td><td class="n">{rule.lease_seconds} s</td><td><code><Text of={rule.cookie} /></code></td></tr>),
+    ...one.mirrors.map((mirror) => <tr key={mirror.name}><td><Text of={one.name} /></td><td>{of(mirror.job)}</td><td>all of ports <Text of={mirror.ports.join(", ")} /></td><td>mirror to <Text of={mirror.to ?? "–"} /></td><td class="n">–</td><td><code><Text of={mirror.name} /></code></td></tr>),
+  ]);
+  return (
+    <section class="card">
+      <h2>Switches</h2>
+      <p>{all.map((one) => <span class="tag" key={one.name}><Text of={`${one.name}, ${one.tier}, ${one.reached === null ? "not reached" : `by ${one.reached}`}${one.agent === null ? "" : `, agent ${one.agent}`}`} /></span>)}</p>
+      {rows.length === 0 ? <p class="muted">No switch copies anything.</p> : (
+        <div class="scroll" tabIndex={0} role="region" aria-label="Rules in force">
+          <table class="plain wide">
+            <thead><tr><th scope="col">switch</th><th scope="col">for</th><th scope="col">packets</th><th scope="col">what is done</th><th scope="col" class="n">lease</th><th scope="col">cookie</th></tr></thead>
+            <tbody>{rows}</tbody>
+          </table>
+        </div>
+      )}
+    </section>
+  );
+}
+
+/** Where the monitors of a job run, and why there. */
+function Plan({ of, title }: { of: Planned; title: ComponentChildren }) {
+  return (
+    <section class="card">
+      <h2>{title} <State of={of.state} /></h2>
+      <p>Copied: <Text of={of.mode} />. <span class="muted"><Text of={of.why} />{of.proof && <>; <Text of={of.proof} /></>}</span></p>
+      {[...of.lacks, ...of.not_covered].map((lack) => <p class="muted small" key={lack}>Lacks: <Text of={lack} /></p>)}
+      <div class="scroll" tabIndex={0} role="region" aria-label="Monitors">
+        <table class="plain wide">
+          <thead><tr><th scope="col">agent</th><th scope="col">host</th><th scope="col">reads at</th><th scope="col">packets of</th><th scope="col">flows</th><th scope="col" class="n">expected</th></tr></thead>
+          <tbody>{of.monitors.map((one) => (
+            <tr key={one.agent}><td><Text of={one.agent} /></td><td><Text of={one.host} /></td><td><Text of={one.interfaces.join(", ")} /></td><td><Text of={one.switch} /></td><td><Text of={`${one.clients.join(", ") || "anybody"} → ${one.servers.join(", ") || "anybody"}`} /></td><td class="n">{one.mbps.toFixed(1)} Mb/s, {one.cores.toFixed(3)} cores</td></tr>
+          ))}</tbody>
+        </table>
+      </div>
+    </section>
+  );
+}
+
 export function Network() {
   const { answer, error } = useAsked(async (signal) => {
-    const [agents, jobs, counters] = await Promise.all([
+    const [agents, jobs, counters, view] = await Promise.all([
       ask<{ agents: Agent[] }>("GET", "/api/v1/agents", undefined, { signal }),
       ask<{ jobs: Job[] }>("GET", "/api/v1/jobs?limit=1000", undefined, { signal }),
       ask<Record<string, number>>("GET", "/api/v1/counters", undefined, { signal }),
+      ask<View>("GET", "/api/v1/network", undefined, { signal }),
     ]);
-    return { agents: agents.agents, jobs: new Map(jobs.jobs.map((job) => [job.id, job])), counters };
+    return { agents: agents.agents, jobs: new Map(jobs.jobs.map((job) => [job.id, job])), counters, view };
   }, [], 3000);
   const counters = answer?.counters ?? {};
   const lost = LOSSES.filter(([name]) => (counters[name] ?? 0) > 0);
+  const of = (id: string | null) => id === null ? <span class="muted">all jobs</span> : <a href={link("job", id)}><Text of={answer?.jobs.get(id)?.name || `job ${id}`} /></a>;
   return (
     <div class="page">
       <header class="head"><h1>Network</h1><p class="muted">Who looks at which packets, and how the server does.</p></header>
@@ -72,6 +123,8 @@ export function Network() {
           </li>
         ))}
       </ul>
+      {answer?.view.is_known && <Switches all={answer.view.switches} of={of} />}
+      {answer?.view.jobs.map((job) => <Plan key={job.job} of={job} title={of(job.job)} />)}
       {answer && (
         <section class="card">
           <h2>Left out since the server was started</h2>

@@ -50,6 +50,22 @@ pub struct Request {
     pub interfaces: Vec<String>,
     /// The order: bytes to everyone but the monitor.
     pub body: Bytes,
+    /// Orders of single agents. Where there are some, these agents take part and no others, and all of them have to be there when the job is
+    /// taken: each does a part that nobody else does.
+    pub parts: BTreeMap<String, Bytes>,
+}
+
+impl Request {
+    /// What an agent is told; `None`: it has no part in the job.
+    #[must_use]
+    pub fn order_of(&self, agent: &str) -> Option<&Bytes> {
+        if self.parts.is_empty() { Some(&self.body) } else { self.parts.get(agent) }
+    }
+
+    /// Whether an agent that comes may take part.
+    pub(crate) fn is_open(&self) -> bool {
+        self.parts.is_empty()
+    }
 }
 
 /// How far a job is.
@@ -92,7 +108,7 @@ pub enum Why {
     },
     /// All agents are through with it.
     Finished,
-    /// No agent runs it: each refused it, or it crashed there again and again.
+    /// No agent runs it, or one does not that has a part of its own: each refused it, or it crashed there again and again.
     Poisoned,
 }
 

@@ -24,6 +24,13 @@ pub fn prefix(server: u16) -> String {
     format!("netalytics-{server:03x}-")
 }
 
+/// The number of the job whose mirror has this name; `None`: it is not ours.
+#[must_use]
+pub fn job_of(name: &str) -> Option<u32> {
+    let mut words = name.strip_prefix("netalytics-")?.split('-').skip(1);
+    u32::from_str_radix(words.next()?, 16).ok()
+}
+
 impl PortMirror {
     /// Its name.
     #[must_use]

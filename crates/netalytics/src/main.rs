@@ -19,6 +19,7 @@ mod flags;
 mod folder;
 mod hosts;
 mod job_bus;
+mod job_network;
 mod kafka;
 mod keeping;
 mod lease;

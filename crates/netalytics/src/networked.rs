@@ -42,17 +42,8 @@ pub fn alone(flags: &WorkFlags) -> anyhow::Result<()> {
 
 /// Plans a query for the network of the flags.
 pub fn plan(flags: &NetworkFlags, network: &Path, plan: &Plan, budget: Budget) -> anyhow::Result<Planned> {
-    let text = read(network)?;
-    let site = Site::parse(&text).map_err(|errors| {
-        let lines: Vec<String> = errors.iter().map(SiteError::to_string).collect();
-        wrong_flags(format!("{}:\n  {}", network.display(), lines.join("\n  ")))
-    })?;
-    let costs = match &flags.costs {
-        None => Costs::default(),
-        Some(path) => {
-            Costs::parse(&read(path)?).map_err(|why| wrong_flags(format!("{}: {why}", path.display())))?
-        }
-    };
+    let site = site(network)?;
+    let costs = costs(flags.costs.as_deref())?;
     let asked = Ask {
         plan,
         site: &site,
@@ -65,6 +56,20 @@ pub fn plan(flags: &NetworkFlags, network: &Path, plan: &Plan, budget: Budget) -
     let plan =
         physical(&asked).map_err(|why| wrong_flags(format!("there is no plan for this network: {why}")))?;
     Ok(Planned { site, plan })
+}
+
+/// The network of a file.
+pub fn site(path: &Path) -> anyhow::Result<Site> {
+    Site::parse(&read(path)?).map_err(|errors| {
+        let lines: Vec<String> = errors.iter().map(SiteError::to_string).collect();
+        wrong_flags(format!("{}:\n  {}", path.display(), lines.join("\n  ")))
+    })
+}
+
+/// The costs of a file, if there is one.
+pub fn costs(path: Option<&Path>) -> anyhow::Result<Costs> {
+    let Some(path) = path else { return Ok(Costs::default()) };
+    Costs::parse(&read(path)?).map_err(|why| wrong_flags(format!("{}: {why}", path.display())))
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {

@@ -4,7 +4,7 @@
 //! of it goes, too, when this process is killed.
 
 mod monitors;
-mod switches;
+pub mod switches;
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};

@@ -12,12 +12,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use plan::Plan;
+use plan::{Budget, Plan};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::door::Door;
 use crate::job::{Capture, JobId, JobKind, Merger, Outcome, Redaction};
+use crate::network::NetworkView;
 
 /// Carries jobs out.
 pub trait Fleet: Send + Sync {
@@ -49,6 +50,11 @@ pub trait Fleet: Send + Sync {
         }
     }
 
+    /// The network in which jobs may run.
+    fn network(&self) -> NetworkView {
+        NetworkView::default()
+    }
+
     /// Where agents connect, if they may.
     fn door(&self) -> Option<Door> {
         None
@@ -72,6 +78,8 @@ pub struct Order {
     pub capture: Capture,
     /// Who merges what agents publish to the bus; `None`: they send it here.
     pub merged_by: Option<Merger>,
+    /// It runs in the network, as that is planned within this budget; `None`: on agents with the labels.
+    pub network: Option<Budget>,
 }
 
 /// Why a job is ended.

@@ -16,6 +16,7 @@ mod help;
 mod jobs;
 mod json;
 mod metrics;
+mod network;
 mod openapi;
 mod page;
 mod params;
@@ -231,6 +232,7 @@ fn router(app: Arc<App>) -> Router {
         .route("/api/v1/jobs/{id}/results", get(rows::results))
         .route("/api/v1/jobs/{id}/rows", get(rows::rows))
         .route("/api/v1/agents", get(jobs::agents))
+        .route("/api/v1/network", get(network::show))
         .route("/api/v1/tokens", get(tokens::list).post(tokens::create))
         .route("/api/v1/tokens/{id}", delete(tokens::revoke))
         .route("/api/v1/login", get(tokens::whoami).post(tokens::login).delete(tokens::logout))

@@ -253,6 +253,8 @@ pub struct Capture {
     pub interfaces: Vec<String>,
     /// A capture filter in libpcap's language.
     pub filter: Option<String>,
+    /// What the server's network is planned to bring to them.
+    pub network: bool,
 }
 
 /// What leaves an agent of texts that may say something of a person.
@@ -341,6 +343,8 @@ pub struct Job {
     pub interfaces: Vec<String>,
     /// Which packets they capture, in libpcap's language; none: all.
     pub capture_filter: Option<String>,
+    /// Whether it runs in the server's network: monitors where that is planned, switches copy to them.
+    pub network: bool,
     /// It ends when nobody has renewed its lease for so many seconds; none: it has no lease.
     pub lease_seconds: Option<u32>,
     /// What is kept of its rows for queries that come later.

@@ -31,6 +31,7 @@ mod leases;
 mod limits;
 mod meters;
 mod metrics;
+mod network;
 mod past;
 mod rows;
 mod rules;
@@ -47,7 +48,7 @@ pub use columns::{AGENTS_MISSING, ColumnHead, read_rows, schema};
 pub use delivery::Named;
 pub use door::Door;
 pub use fleet::{Agent, AgentHealth, Fleet, FleetHealth, JobHealth, NoFleet, Order, Refused, Stop};
-pub use gateway::{Gateway, GatewaySettings};
+pub use gateway::{Doors, Gateway, GatewaySettings};
 pub use history::Kept;
 pub use http::{PageFile, Serving, openapi};
 pub use hub::{Account, AgentAccount, Coverage, Delivery, Hub, ResultTable, TapAccount, WindowState};
@@ -56,6 +57,10 @@ pub use job::{
     Redaction, State, Submission,
 };
 pub use limits::{Limits, PastLimits, Retention, Scrapers};
+pub use network::{
+    AgentPart, Copies, CopiesState, Network, NetworkHost, NetworkJob, NetworkLink, NetworkMirror,
+    NetworkMonitor, NetworkRule, NetworkSwitch, NetworkView, Planned,
+};
 pub use rows::read_arrow;
 pub use run::{Beside, Bound, Listen, serve};
 pub use service::{ADMIN_TOKEN, Denied, Opened, Service};

@@ -61,7 +61,7 @@ pub fn results(service: &Service, who: &Access, only: Option<&[JobId]>, form: Fo
             continue;
         }
         // Single tuples are no metrics.
-        let plan = service.plan(&job.query).ok().filter(|plan| !plan.dataflow.pipelines.is_empty());
+        let plan = service.plan_of(job).ok().filter(|plan| !plan.dataflow.pipelines.is_empty());
         if let Some(plan) = plan {
             let from = (&**service.store(), service.history());
             service.shown.add(from, (job, &plan), service.limits().series_max, &mut page)?;

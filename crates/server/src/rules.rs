@@ -126,7 +126,7 @@ impl Service {
     }
 
     fn checked_rule(&self, asked: &RuleRequest, job: &Job) -> Result<Rule, Unwatched> {
-        let plan = self.plan(&job.query).map_err(|errors| Unwatched::Query(job.query.clone(), errors))?;
+        let plan = self.plan_of(job).map_err(|errors| Unwatched::Query(job.query.clone(), errors))?;
         self.rule_of(asked, &plan)
     }
 

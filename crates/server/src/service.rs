@@ -7,7 +7,7 @@ use std::fmt::Display;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use plan::{Plan, Sample};
+use plan::{Budget, Plan, Sample};
 use tuple::Schema;
 
 use crate::access::{Access, Role, Scope};
@@ -154,7 +154,7 @@ impl Service {
                 let end = End::new(Outcome::Failed, why);
                 self.store().set_state(job.id, &State::Ended(end), None)
             };
-            let Ok(query) = self.checked(&job.query) else {
+            let Ok(query) = self.checked_of(&job) else {
                 end("this version of the program does not understand the query any more")?;
                 continue;
             };
@@ -164,7 +164,7 @@ impl Service {
             }
             let plan = Arc::new(planner::lower(&query));
             self.leases.begin(job.id, job.lease_seconds);
-            if let Err(refused) = self.fleet.start(&order(&job, plan)) {
+            if let Err(refused) = self.fleet.start(&order(&job, plan, query.budget)) {
                 self.store().set_state(job.id, &State::Planned, Some(&refused.to_string()))?;
             } else if job.state == State::Draining {
                 self.fleet.stop(job.id, Stop::Asked);
@@ -173,7 +173,7 @@ impl Service {
         for id in self.store().jobs_delivering()? {
             let job = self.store().job(id)?;
             // Of a query that is not understood any more there are no new rows, and nobody knows what those that are there mean.
-            let Some(Ok(plan)) = job.map(|job| self.plan(&job.query)) else { continue };
+            let Some(Ok(plan)) = job.map(|job| self.plan_of(&job)) else { continue };
             self.deliveries.begin(id, &plan)?;
         }
         Ok(())
@@ -182,6 +182,19 @@ impl Service {
     /// The plan of a query.
     pub(crate) fn plan(&self, text: &str) -> Result<Arc<Plan>, Vec<query::Diagnostic>> {
         self.checked(text).map(|query| Arc::new(planner::lower(&query)))
+    }
+
+    /// The query of a job; one in the network may have BUDGET.
+    fn checked_of(&self, job: &Job) -> Result<query::Query, Vec<query::Diagnostic>> {
+        match job.network {
+            true => query::check_for_network(&job.query, &self.schemas, &()),
+            false => self.checked(&job.query),
+        }
+    }
+
+    /// The plan of a job's query.
+    pub(crate) fn plan_of(&self, job: &Job) -> Result<Arc<Plan>, Vec<query::Diagnostic>> {
+        self.checked_of(job).map(|query| Arc::new(planner::lower(&query)))
     }
 
     /// A job that `who` may know of.
@@ -201,8 +214,7 @@ impl Service {
 
     /// Whether `who` may know of a job: its query keeps to the token's networks.
     pub fn may_see(&self, who: &Access, job: &Job) -> bool {
-        who.scope == Scope::default()
-            || self.plan(&job.query).is_ok_and(|plan| who.scope.allows(&plan.monitor))
+        who.scope == Scope::default() || self.plan_of(job).is_ok_and(|plan| who.scope.allows(&plan.monitor))
     }
 
     /// Whether `who` may see a job's rows: tuples and texts that are not folded are for *raw*.
@@ -305,14 +317,19 @@ fn tuples_made(query: &query::Query) -> Option<TuplesMade> {
     query.processors.is_empty().then(|| TuplesMade { parsers: parsers.collect(), sample })
 }
 
-fn order(job: &Job, plan: Arc<Plan>) -> Order {
+fn order(job: &Job, plan: Arc<Plan>, budget: Budget) -> Order {
     Order {
         id: job.id,
         plan,
         on: job.on.clone(),
         kind: job.kind,
-        capture: Capture { interfaces: job.interfaces.clone(), filter: job.capture_filter.clone() },
+        capture: Capture {
+            interfaces: job.interfaces.clone(),
+            filter: job.capture_filter.clone(),
+            network: job.network,
+        },
         redaction: if job.redacted { Redaction::Folded } else { Redaction::Raw },
         merged_by: job.engine,
+        network: job.network.then_some(budget),
     }
 }

@@ -10,6 +10,7 @@ use mirror::ovsdb::{self, PortMirror};
 use mirror::{Layout, Operation, Proved, compose_ends, diff, prove};
 
 use crate::backend::{Failed, Observed};
+use crate::fabric::Ours;
 use crate::install::{NotInstalled, NotStarted, follow, none_clash, on_paper};
 use crate::order::{Job, Jobs, Map, Site, Tap, To};
 use crate::ports::{Ports, Way, failed, find};
@@ -100,6 +101,22 @@ impl Carrier {
     /// Why a job is not there any more.
     pub fn lost(&self, job: (u32, u8)) -> Option<String> {
         self.lost.get(&job).cloned()
+    }
+
+    /// What each switch has of ours, as it was seen last.
+    pub fn ours(&self) -> Vec<Ours> {
+        // Without a job nothing is left; what was seen last is of before.
+        let seen = if self.jobs.is_empty() { &[][..] } else { &self.seen };
+        let prefix = ovsdb::prefix(self.server);
+        let of = |(site, seen): (&Site, &Observed)| {
+            let mirrors = seen.mirrors.iter().filter(|mirror| mirror.name.starts_with(&prefix));
+            Ours {
+                switch: site.name.clone(),
+                rules: ours(&seen.rules, self.server),
+                mirrors: mirrors.map(|mirror| (ovsdb::job_of(&mirror.name), mirror.clone())).collect(),
+            }
+        };
+        self.sites.iter().zip(seen).map(of).collect()
     }
 
     /// Names of the interfaces that were made for a job, by their monitors.

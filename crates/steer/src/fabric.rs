@@ -11,7 +11,9 @@ use std::thread;
 use std::time::Duration;
 
 use mirror::Proved;
+use mirror::openflow::Rule;
 
+use crate::backend::Mirrored;
 use crate::carry::Carrier;
 use crate::install::NotStarted;
 use crate::order::{Job, Map, Site};
@@ -58,6 +60,23 @@ impl Fabric {
         let (carrier, end) = (Arc::clone(&self.carrier), self.end.clone());
         Ok(Running { carrier, _end: end, job: (id, generation), proved, interfaces })
     }
+
+    /// What the switches have of ours, as they said behind the last change; when leases are renewed, it is looked whether that still holds.
+    #[must_use]
+    pub fn ours(&self) -> Vec<Ours> {
+        lock(&self.carrier).ours()
+    }
+}
+
+/// What a switch has of a fabric's jobs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ours {
+    /// The switch.
+    pub switch: String,
+    /// Rules.
+    pub rules: Vec<Rule>,
+    /// Mirrors of ports, each with the number of its job.
+    pub mirrors: Vec<(Option<u32>, Mirrored)>,
 }
 
 /// A job whose packets are copied, until this is stopped or dropped.

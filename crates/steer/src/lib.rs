@@ -21,7 +21,7 @@ mod wishes;
 
 pub use backend::{Backend, Capabilities, Failed, Mirrored, Observed, Out};
 pub use controller::Controller;
-pub use fabric::{Fabric, Running};
+pub use fabric::{Fabric, Ours, Running};
 pub use install::{Installed, NotInstalled, NotStarted, Wish, install, remove, renew};
 pub use order::{How, Job, Map, Place, Site, Tap, To};
 pub use ovs::OpenVSwitch;

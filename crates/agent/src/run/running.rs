@@ -62,7 +62,7 @@ impl Running {
 
     pub fn on_frame(&mut self, lane: Lane, frame: Frame, spool: &mut Spool) -> Option<AgentEvent> {
         match frame {
-            Frame::Started => None,
+            Frame::Started => Some(AgentEvent::Reported(lane)),
             Frame::Report(payload) => {
                 let head = collect::head(&payload)
                     .inspect_err(|why| tracing::warn!("job {}: {why}", lane.job))

@@ -68,7 +68,7 @@ pub enum AgentEvent {
     Granted(Granted),
     /// The server wants to hear everything.
     ObserveAll,
-    /// A monitor has told its first result.
+    /// A monitor captures, or has told its first result.
     Reported(Lane),
     /// A monitor has taken so many packets so far.
     Used {

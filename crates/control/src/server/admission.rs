@@ -40,6 +40,11 @@ pub enum Refusal {
         /// Those asked for.
         on: BTreeMap<String, String>,
     },
+    /// An agent is not here that has a part of its own.
+    Missing {
+        /// Which.
+        agent: String,
+    },
     /// No host that is here can bear it beside its other jobs.
     TooCostly {
         /// The first one's agent.
@@ -93,6 +98,9 @@ impl Server {
 
     /// The agents for a job that are here, each with its life, and those whose hosts cannot bear it.
     fn choose(&self, request: &Request) -> Result<Chosen, Refusal> {
+        if !request.is_open() {
+            return self.choose_named(request);
+        }
         let (mut agents, mut without) = (BTreeMap::new(), BTreeSet::new());
         for (agent, peer) in &self.peers {
             if peer.session().is_some() && peer.has_labels(&request.on) {
@@ -113,6 +121,20 @@ impl Server {
         }
     }
 
+    /// Those that have parts, all of them.
+    fn choose_named(&self, request: &Request) -> Result<Chosen, Refusal> {
+        let mut agents = BTreeMap::new();
+        for agent in request.parts.keys() {
+            let here = self.peers.get(agent).filter(|peer| peer.session().is_some());
+            let peer = here.ok_or_else(|| Refusal::Missing { agent: agent.clone() })?;
+            if let Some(why) = self.excess(agent, &request.cost) {
+                return Err(Refusal::TooCostly { agent: agent.clone(), why });
+            }
+            agents.insert(agent.clone(), peer.boot);
+        }
+        Ok((agents, BTreeSet::new()))
+    }
+
     /// Why a host cannot bear a job beside those it has, by the packets it sees; hosts that say no ceiling bear everything.
     fn excess(&self, agent: &str, cost: &Cost) -> Option<String> {
         let capacity = &self.peers.get(agent)?.capacity;
@@ -131,7 +153,8 @@ impl Server {
     pub(super) fn take_in(&mut self, agent: &str) -> bool {
         let Some(peer) = self.peers.get(agent) else { return false };
         let boot = peer.boot;
-        let is_for = |job: &Job| job.request.kind == Kind::Standing && job.state.is_active();
+        let is_for =
+            |job: &Job| job.request.kind == Kind::Standing && job.state.is_active() && job.request.is_open();
         let wanted = self.jobs.values().filter(|job| is_for(job) && !job.agents.contains_key(agent));
         let wanted: Vec<u64> =
             wanted.filter(|job| peer.has_labels(&job.request.on)).map(|job| job.id).collect();

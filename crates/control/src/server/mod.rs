@@ -431,13 +431,15 @@ impl Server {
     fn desired(&self, agent: &str) -> Desired {
         let jobs = self.jobs.values().filter(|job| job.state.is_active() && job.agents.contains_key(agent));
         let mut taps = Vec::new();
-        let order = |job: &Job| Order {
-            job: job.id,
-            body: job.request.body.clone(),
-            packets_max: job.request.limit.packets.unwrap_or_default(),
-            taps: self.table(job.id, agent).map_or(0, |table| number(&mut taps, table)),
+        let order = |job: &Job| {
+            Some(Order {
+                job: job.id,
+                body: job.request.order_of(agent)?.clone(),
+                packets_max: job.request.limit.packets.unwrap_or_default(),
+                taps: self.table(job.id, agent).map_or(0, |table| number(&mut taps, table)),
+            })
         };
-        let jobs = jobs.map(order).collect();
+        let jobs = jobs.filter_map(order).collect();
         let generation = self.peers.get(agent).map_or(0, |peer| peer.generation);
         Desired { generation, jobs, taps }
     }

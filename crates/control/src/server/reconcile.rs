@@ -73,6 +73,9 @@ impl Server {
         if self.has_taken_all(job, now.monotonic_ns) {
             return Some(Why::PacketLimit);
         }
+        if !job.request.is_open() && job.agents.keys().any(|agent| self.is_hopeless(agent, job.id)) {
+            return Some(Why::Poisoned);
+        }
         if job.request.kind == Kind::Standing || job.agents.is_empty() {
             return None;
         }
@@ -81,6 +84,12 @@ impl Server {
         let states = states?;
         let is_hopeless = states.iter().all(|state| state.is_hopeless());
         Some(if is_hopeless { Why::Poisoned } else { Why::Finished })
+    }
+
+    /// Whether an agent that is here will never run a job.
+    fn is_hopeless(&self, agent: &str, job: u64) -> bool {
+        let state = self.peers.get(agent).and_then(|peer| peer.state_of(job));
+        state.is_some_and(ObservedState::is_hopeless)
     }
 
     /// How a job ended on an agent; `None`: it has not, as far as is known.

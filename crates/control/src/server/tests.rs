@@ -28,6 +28,7 @@ fn request(key: &str, kind: Kind) -> Request {
         taps: crate::Taps::One,
         interfaces: vec![],
         body: b"plan".as_slice().into(),
+        parts: BTreeMap::new(),
     }
 }
 
@@ -417,4 +418,37 @@ fn flows_of_an_agent_that_does_not_run_the_job_are_told_by_others() {
         server.handle(observed(2, 2, 2, &[(1, state)]), at(2));
         assert_eq!(server.table(1, "a"), None, "{state:?}");
     }
+}
+
+#[test]
+fn agents_with_parts_of_their_own_are_told_these_and_no_others_any() {
+    let mut server = server();
+    for (session, agent) in [(1, "a"), (2, "b"), (3, "c")] {
+        server.handle(connected(session, agent, 1), at(0));
+    }
+    let parts = |agents: &[&str]| -> BTreeMap<String, bytes::Bytes> {
+        agents.iter().map(|agent| ((*agent).to_owned(), agent.to_uppercase().into_bytes().into())).collect()
+    };
+    let asked = |agents: &[&str]| Request {
+        parts: parts(agents),
+        cost: Cost::default(),
+        ..request("", Kind::Standing)
+    };
+    let missing = Refusal::Missing { agent: "d".into() };
+    assert_eq!(submit(&mut server, asked(&["a", "d"])), Err(missing));
+    let mut heavy = asked(&["a", "b"]);
+    heavy.cost.base.cpu_millis = 26;
+    assert!(matches!(submit(&mut server, heavy), Err(Refusal::TooCostly { agent, .. }) if agent == "a"));
+    assert_eq!(submit(&mut server, asked(&["a", "b"])).map(|taken| taken.job), Ok(1));
+    server.handle(connected(4, "e", 1), at(1));
+    let told = |server: &Server, agent: &str| -> Vec<bytes::Bytes> {
+        server.desired(agent).jobs.into_iter().map(|order| order.body).collect()
+    };
+    for (agent, expected) in [("a", Some("A")), ("b", Some("B")), ("c", None), ("e", None)] {
+        assert_eq!(told(&server, agent), Vec::from_iter(expected.map(bytes::Bytes::from)), "{agent}");
+    }
+    // Nobody else does what one refuses.
+    let generation = server.peers["b"].generation;
+    let actions = short(server.handle(observed(2, 2, generation, &[(1, ObservedState::Refused)]), at(2)));
+    assert!(actions.contains(&"save 1 Draining(Poisoned)".into()), "{actions:?}");
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use control::{Degraded, Job, JobState, Kind};
+use control::{Degraded, Job, JobState, Kind, Request, Taps};
 use link::{Lost, TapTable};
 
 use crate::agent::addresses;
@@ -21,9 +21,10 @@ impl World {
             let process = host.process.as_ref();
             self.check(process.is_some(), || format!("agent {agent} is not there"));
             for (lane, monitor) in process.into_iter().flat_map(|process| &process.monitors) {
-                let is_asked = |job: &Job| job.request.body == monitor.order.body;
+                let own = self.agent_name(agent);
+                let is_asked = |job: &Job| job.request.order_of(&own) == Some(&monitor.order.body);
                 self.check(jobs.get(&lane.job).is_some_and(is_asked), || {
-                    format!("agent {agent} runs another server's job {}", lane.job)
+                    format!("agent {agent} runs another's job {}, or part of it", lane.job)
                 });
             }
             let running: BTreeSet<u64> = process
@@ -80,7 +81,8 @@ impl World {
         }
         let stands = |job: &u64| {
             let job = self.server.jobs.get(job);
-            job.is_some_and(|job| job.request.kind == Kind::Standing && job.state.is_active())
+            let asks = |request: &Request| request.kind == Kind::Standing && request.taps == Taps::One;
+            job.is_some_and(|job| asks(&job.request) && job.state.is_active())
         };
         for (job, tables) in watching.iter().filter(|(job, _)| stands(job)) {
             for (agent, table) in tables {

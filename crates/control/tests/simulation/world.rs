@@ -231,7 +231,10 @@ impl World {
             if !self.random.chance(200_000) {
                 self.keys += 1;
             }
-            let request = self.request();
+            let mut request = self.request();
+            if self.random.chance(200_000) {
+                request = self.in_parts(request);
+            }
             self.requests.push(ServerEvent::Submit(Box::new(request)));
         }
         if self.random.chance(self.options.stop) && !self.server.jobs.is_empty() {
@@ -261,7 +264,22 @@ impl World {
             taps: Taps::One,
             interfaces: vec![],
             body: Bytes::from(vec![random.between(0, 2) as u8, u8::from(is_poison), reports as u8]),
+            parts: BTreeMap::new(),
         }
+    }
+
+    /// The same in parts: some agents have orders of their own, and no others any.
+    fn in_parts(&mut self, request: Request) -> Request {
+        let mut parts = BTreeMap::new();
+        for agent in 0..self.hosts.len() {
+            if self.random.chance(500_000) {
+                let mut body = request.body.to_vec();
+                body.push(agent as u8);
+                parts.insert(self.agent_name(agent), body.into());
+            }
+        }
+        let taps = if parts.is_empty() { Taps::One } else { Taps::All };
+        Request { parts, taps, ..request }
     }
 
     fn stop_everything(&mut self) {
@@ -275,6 +293,10 @@ impl World {
         let role = self.hosts[agent].role;
         let fits = job.request.on.get("role").is_none_or(|wanted| wanted == role);
         let is_poison = job.request.body[1] == 1;
+        let fits = match job.request.parts.is_empty() {
+            true => fits,
+            false => job.request.parts.contains_key(&self.agent_name(agent)),
+        };
         job.state.is_active() && job.request.kind == Kind::Standing && fits && !is_poison
     }
 

@@ -48,7 +48,7 @@ fn start(asked: &StartFlags) -> anyhow::Result<Value> {
         "on": labels(&asked.on, "--on wants LABEL=VALUE")?, "redact": !asked.raw,
         "interfaces": asked.interface, "capture_filter": asked.capture_filter, "to": asked.to,
         "keep": if asked.keep_tuples { "tuples" } else { "results" },
-        "bus": asked.bus.map(Bus::word), "engine": asked.engine.map(Merging::word),
+        "network": asked.by_network, "bus": asked.bus.map(Bus::word), "engine": asked.engine.map(Merging::word),
     }))
 }
 

@@ -26,14 +26,14 @@ pub fn query(flags: &mut AskFlags, quiet: bool, verbose: bool) -> anyhow::Result
     let in_network = flags.query.work.network.network.is_some();
     if in_network && flags.remote.kept.server.is_some() {
         return Err(wrong_flags(
-            "--network starts monitors from here, --server has agents do it: one of them",
+            "--network starts monitors from here, --server has agents do it: one of them; --by-network is for the network of the server",
         ));
     }
     if let Some(server) = &flags.remote.kept.server {
         let text = query_text::read(&flags.query.work.text)?;
         if query_past::is_asked(&text) {
             let live = &flags.query.work.live;
-            if !live.interfaces.is_empty() || !live.filter.is_empty() {
+            if !live.interfaces.is_empty() || !live.filter.is_empty() || flags.remote.by_network {
                 return Err(wrong_flags(
                     "SINCE asks of what was kept: which interfaces and packets that is, was said when its job was started",
                 ));

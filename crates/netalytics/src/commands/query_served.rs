@@ -84,8 +84,12 @@ fn answer(server: &str, flags: &AskFlags, telling: Telling) -> anyhow::Result<Su
     let started = Instant::now();
     let text = query_text::read(&flags.query.work.text)?;
     // What the server makes of the query counts.
-    let plan =
-        query::check(&text, &parsers::registry::schemas(), &()).ok().map(|query| planner::lower(&query));
+    let schemas = parsers::registry::schemas();
+    let checked = match flags.remote.by_network {
+        true => query::check_for_network(&text, &schemas, &()),
+        false => query::check(&text, &schemas, &()),
+    };
+    let plan = checked.ok().map(|query| planner::lower(&query));
     let remote =
         Remote::at(server, flags.remote.kept.token_file.as_deref(), flags.remote.kept.ca.as_deref())?;
     let asked = request(&text, flags)?;
@@ -126,6 +130,7 @@ fn request(text: &str, flags: &AskFlags) -> anyhow::Result<Value> {
         "redact": !flags.remote.raw,
         "interfaces": live.interfaces,
         "capture_filter": (!live.filter.is_empty()).then_some(&live.filter),
+        "network": flags.remote.by_network,
         "lease_seconds": lease as u64,
     }))
 }

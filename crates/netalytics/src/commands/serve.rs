@@ -7,15 +7,16 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use server::{
-    AlertLimits, Beside, Bound, Bus, Gateway, GatewaySettings, Limits, Listen, Named, Opened, PastLimits,
-    Receiver, Retention, Scrapers, Shown, Tls,
+    AlertLimits, Beside, Bound, Bus, Doors, Gateway, GatewaySettings, Limits, Listen, Named, Network, Opened,
+    PastLimits, Receiver, Retention, Scrapers, Shown, Tls,
 };
 
 use crate::demo::Demo;
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::service::{ServeFlags, ServeVerb};
 use crate::job_bus::JobBus;
-use crate::{output, page, passing};
+use crate::job_network::JobNetwork;
+use crate::{networked, output, page, passing};
 
 /// Serves, until a signal ends it, or copies what it was asked.
 pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
@@ -47,6 +48,14 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
         Some(brokers) => Some(Arc::new(JobBus::new(brokers, &flags.client, &flags.flink)?) as Arc<dyn Bus>),
         None => None,
     };
+    let network = match &flags.network {
+        Some(path) => {
+            let costs = networked::costs(flags.costs.as_deref())?;
+            let network = JobNetwork::new(networked::site(path)?, costs, &folder);
+            Some(Arc::new(network) as Arc<dyn Network>)
+        }
+        None => None,
+    };
     let named = Named::new(&flags.outlets).map_err(|why| wrong_flags(format!("--outlet {why}")))?;
     let mut opened = Opened::open(&folder, limits(flags)).map_err(|error| anyhow!(error))?;
     opened.outlets = named;
@@ -61,7 +70,8 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
         ..GatewaySettings::default()
     };
     let tls = shown.as_ref().map(|shown| tls(flags, &folder, shown)).transpose()?;
-    let gateway = Gateway::open_with(&opened, settings, bus).context("cannot read the data directory")?;
+    let gateway = Gateway::open_with(&opened, settings, Doors { bus, network })
+        .context("cannot read the data directory")?;
     let service = opened.serve(gateway).context("cannot read the data directory")?;
     let (mut demo, watched) = (None, service.clone());
     let ready = |bound: Bound| {

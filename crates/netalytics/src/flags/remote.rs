@@ -47,6 +47,10 @@ pub struct RemoteFlags {
     #[command(flatten)]
     pub kept: KeptFlags,
 
+    /// Run it in the server's network (serve --network): monitors where that is planned, and switches copy to them
+    #[arg(long, requires = "server", conflicts_with_all = ["on", "interface"])]
+    pub by_network: bool,
+
     /// How long the job goes on when this terminal is gone without having stopped it
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration, requires = "server")]
     pub lease: i64,

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use clap::builder::ValueHint;
 use clap::{Args, Subcommand};
 
 use super::bus::{Bus, FlinkFlags, KafkaClientFlags, Merging};
@@ -58,6 +59,14 @@ pub struct ServeFlags {
 
     #[command(flatten)]
     pub flink: FlinkFlags,
+
+    /// The network in which jobs may run (jobs start --by-network): a file as for query --network, in which agents are named
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "In a network")]
+    pub network: Option<PathBuf>,
+
+    /// What copying packets costs there, measured by calibrate [default: supposed]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "network", help_heading = "In a network")]
+    pub costs: Option<PathBuf>,
 
     /// Answer GET /metrics, how the server does, to everybody who reaches its port; otherwise that needs a token of the role view
     #[arg(long)]
@@ -345,6 +354,10 @@ pub struct StartFlags {
     /// Look at packets only that this filter, in tcpdump's language, takes
     #[arg(long, value_name = "FILTER")]
     pub capture_filter: Option<String>,
+
+    /// Run it in the server's network (serve --network): monitors where that is planned, and switches copy to them
+    #[arg(long, conflicts_with_all = ["on", "interface", "bus"])]
+    pub by_network: bool,
 
     /// Where its rows go, too, from the server: an outlet's name there, or a URL as for query --to, which needs an admin's token;
     /// may be given several times

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use planner::physical::{LEASE, Proof, SwitchPart, Way};
-use planner::topology::{Forwarding, HostId, Reached, Site as Network, SitePort, SiteSwitch};
+use planner::topology::{Forwarding, HostId, Reached, Site as Network, SiteHost, SitePort, SiteSwitch};
 use steer::{Backend, Controller, Fabric, How, Job, Map, OpenVSwitch, Place, Running, Site, Tap, To};
 
 use crate::failure::wrong_flags;
@@ -39,12 +39,15 @@ pub struct Switches {
 impl Switches {
     /// Asks each switch that matters what it has. Nothing is changed yet.
     pub fn reach(planned: &Planned) -> anyhow::Result<Switches> {
+        let matters = |index| planned.plan.switch(index).is_some() || is_proved_over_the_whole_way(planned);
+        Switches::reach_those(&planned.site, &matters)
+    }
+
+    /// The same of these switches, by their indices.
+    pub fn reach_those(site: &Network, matters: &dyn Fn(usize) -> bool) -> anyhow::Result<Switches> {
         let mut switches = Switches::default();
         let mut taken = BTreeSet::new();
-        for (index, switch) in planned.site.switches.iter().enumerate() {
-            if planned.plan.switch(index).is_none() && !is_proved_over_the_whole_way(planned) {
-                continue;
-            }
+        for (index, switch) in site.switches.iter().enumerate().filter(|(index, _)| matters(*index)) {
             let name = &switch.name;
             let mut backend = backend(switch, &[])?;
             let seen = backend.list().with_context(|| format!("cannot ask {name}"))?;
@@ -53,7 +56,7 @@ impl Switches {
                 switches.ports.insert(SitePort { switch: index, port }, name);
             }
             if matches!(switch.reached, Reached::Controller { .. }) {
-                let quiet = planned.site.hosts.iter().filter(|host| host.quiet);
+                let quiet = site.hosts.iter().filter(|host| host.quiet);
                 let quiet: Vec<&str> =
                     quiet.filter_map(|host| switches.ports.get(&host.at)).map(String::as_str).collect();
                 backend = self::backend(switch, &quiet)?;
@@ -84,10 +87,10 @@ impl Switches {
         made.map_or_else(|| self.names(&planned.site, part), |made| Ok(vec![made.clone()]))
     }
 
-    /// Has them copy, all of them or none.
-    pub fn install(&mut self, planned: &Planned) -> anyhow::Result<()> {
+    /// What they are to copy.
+    pub fn taps(&self, planned: &Planned) -> anyhow::Result<Vec<Tap>> {
         let Planned { site, plan } = planned;
-        let Some(mode) = plan.choice.mode else { return Ok(()) };
+        let Some(mode) = plan.choice.mode else { return Ok(Vec::new()) };
         let mut taps = Vec::new();
         for part in &plan.switches {
             let to = |port| {
@@ -109,31 +112,64 @@ impl Switches {
                 to,
             });
         }
+        Ok(taps)
+    }
+
+    /// Has them copy, all of them or none.
+    pub fn install(&mut self, planned: &Planned) -> anyhow::Result<()> {
+        if planned.plan.choice.mode.is_none() {
+            return Ok(());
+        }
+        let taps = self.taps(planned)?;
         let map = if is_proved_over_the_whole_way(planned) { self.map(planned)? } else { Map::default() };
-        let fabric = Fabric::new(self.server, LEASE, std::mem::take(&mut self.sites), map);
+        let fabric = self.fabric(map);
         self.copying = taps.len();
         self.running = Some(fabric.start(Job { id: JOB, generation: 1, taps })?);
         Ok(())
     }
 
-    /// Which ports are joined, and where the hosts are whose flows are copied.
-    fn map(&self, planned: &Planned) -> anyhow::Result<Map> {
-        let Planned { site, plan } = planned;
+    /// Those that were reached, for jobs that come and go.
+    pub fn fabric(&mut self, map: Map) -> Fabric {
+        Fabric::new(self.server, LEASE, std::mem::take(&mut self.sites), map)
+    }
+
+    /// The number by which they tell our rules from those of others.
+    pub fn server(&self) -> u16 {
+        self.server
+    }
+
+    /// From now on another one: that of an earlier life of whoever has rules there.
+    pub fn go_on_as(&mut self, server: u16) {
+        self.server = server;
+    }
+
+    /// Which ports are joined, and where these hosts are.
+    pub fn map_of<'h>(
+        &self,
+        site: &Network,
+        which: impl Iterator<Item = &'h SiteHost>,
+    ) -> anyhow::Result<Map> {
         let cable =
             |ends: [SitePort; 2]| anyhow::Ok((self.place(site, ends[0])?, self.place(site, ends[1])?));
+        let mut hosts: Vec<(IpAddr, Place)> = Vec::new();
+        for host in which {
+            let place = self.place(site, host.at)?;
+            hosts.extend(host.addresses.iter().map(|address| (*address, place.clone())));
+        }
+        Ok(Map { cables: site.links.iter().map(|link| cable(link.ends)).collect::<Result<_, _>>()?, hosts })
+    }
+
+    /// The same of the hosts whose flows are copied.
+    fn map(&self, planned: &Planned) -> anyhow::Result<Map> {
+        let Planned { site, plan } = planned;
         let covered: BTreeSet<HostId> =
             plan.covered.iter().flat_map(|covering| covering.hosts.iter().copied()).collect();
-        let mut hosts: Vec<(IpAddr, Place)> = Vec::new();
         let is_monitors = |at: SitePort| {
             let of = plan.switch(at.switch).map(|part| part.way);
             matches!(of, Some(Way::Rules { port } | Way::Mirror { port }) if port == at.port)
         };
         let covered = covered.into_iter().map(|host| &site.hosts[host as usize]);
-        for host in covered.filter(|host| !is_monitors(host.at)) {
-            let place = self.place(site, host.at)?;
-            hosts.extend(host.addresses.iter().map(|address| (*address, place.clone())));
-        }
-        Ok(Map { cables: site.links.iter().map(|link| cable(link.ends)).collect::<Result<_, _>>()?, hosts })
+        self.map_of(site, covered.filter(|host| !is_monitors(host.at)))
     }
 
     /// Why nothing is copied any more, if so.
@@ -167,10 +203,14 @@ fn monitor(part: &SwitchPart) -> String {
 /// Whether it is proved that packets come to their monitors wherever they enter the network: where switches forward by themselves, so that the
 /// file says which way packets go, and hosts are not too many. Otherwise each switch is proved by itself.
 fn is_proved_over_the_whole_way(planned: &Planned) -> bool {
-    let Planned { site, plan } = planned;
+    matches!(planned.plan.proof, Proof::Holds(_)) && all_ways_are_known(&planned.site)
+}
+
+/// Whether all switches are reached, and forward by themselves.
+pub fn all_ways_are_known(site: &Network) -> bool {
     let is_known =
         |switch: &SiteSwitch| switch.reached != Reached::Not && switch.forwarding == Forwarding::Normal;
-    matches!(plan.proof, Proof::Holds(_)) && site.switches.iter().all(is_known)
+    site.switches.iter().all(is_known)
 }
 
 /// How a switch is reached; `quiet` are ports to which one behind a controller floods nothing.

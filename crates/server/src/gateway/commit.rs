@@ -277,7 +277,7 @@ impl Core {
             Phase::Working => None,
         });
         for (job, mut end) in ending.collect::<Vec<_>>() {
-            if !self.is_read(job, &mut end) {
+            if !self.is_copied_no_more(job, &mut end) || !self.is_read(job, &mut end) {
                 continue;
             }
             if let Some(work) = self.works.get_mut(&job) {

@@ -1,44 +1,59 @@
 //! What [`control`] decides is carried out here, in its order.
 
-use control::{JobState, Limit, Request, ServerAction, ServerEvent, Why};
+use bytes::Bytes;
+use control::{JobState, Limit, Request, ServerAction, ServerEvent, Taps, Why};
 use link::{Hello, Lane, Now, Resume};
 use planner::BothTaps;
 
+use super::copying::Copying;
 use super::joining::{JoinLimits, Joining};
 use super::lanes::{End, Key};
+use super::order::Orders;
 use super::saved;
 use super::thread::{Core, Room, job_id};
 use super::words;
 use super::work::{Phase, Progress, Work};
 use crate::fleet::{Order, Refused};
 use crate::job::{JobId, Redaction, State};
+use crate::network::Planned;
 
 /// Monitors end by themselves when their time is over; those that do not are told to so long after it.
 const GRACE_NS: i64 = 2_000_000_000;
 
+/// The plan of a job in a network, or why there is none.
+type Planning = Result<Planned, String>;
+
 impl Core {
     /// A job is wanted: a new one, or one of an earlier life of the gateway.
-    pub fn start(&mut self, order: &Order) -> Result<(), Refused> {
+    pub fn start(&mut self, order: &Order, planned: Option<Planning>) -> Result<(), Refused> {
         if self.works.contains_key(&order.id) {
             return Ok(());
         }
         let id = order.id.0.unsigned_abs();
         match self.progress.remove(&id) {
-            Some(progress) => self.go_on(order, progress.as_deref()),
-            None => self.begin(order),
+            Some(progress) => self.go_on(order, planned, progress.as_deref()),
+            None => self.begin(order, planned.transpose().map_err(Refused::Unable)?),
         }
     }
 
-    fn begin(&mut self, order: &Order) -> Result<(), Refused> {
+    fn begin(&mut self, order: &Order, planned: Option<Planned>) -> Result<(), Refused> {
         if self.room == Room::Full {
             return Err(words::refused(&control::Refusal::StoreIsFull));
         }
         let both = over_both_taps(order)?;
+        if planned.is_some() && both.is_some() {
+            return Err(Refused::Unable(
+                "in a network each flow is seen once: tap.… takes agents at both ends, without the network"
+                    .into(),
+            ));
+        }
         let wanted = self.wanted(order, None)?;
         let topics = wanted.as_ref().map_or(&[][..], |wanted| &wanted.topics);
         let agents = both.as_ref().map_or(&order.plan, |both| &both.agents);
         let now = self.now();
         let limit = &order.plan.monitor.limit;
+        let orders = Orders::new(order, topics, now.wall_ns);
+        let parts = planned.iter().flat_map(|planned| &planned.parts);
         let request = Request {
             key: String::new(),
             owner: String::new(),
@@ -53,9 +68,11 @@ impl Core {
                     .map(|nanos| now.wall_ns.saturating_add(nanos).saturating_add(GRACE_NS)),
             },
             cost: planner::cost(agents),
-            taps: saved::taps(order.plan.monitor.taps),
+            // In a network the parts say who tells of a flow.
+            taps: if planned.is_some() { Taps::All } else { saved::taps(order.plan.monitor.taps) },
             interfaces: order.capture.interfaces.clone(),
-            body: super::order::body(order, agents, topics, now.wall_ns),
+            body: if planned.is_some() { Bytes::new() } else { orders.of_all(agents) },
+            parts: parts.map(|part| (part.agent.clone(), orders.of(part, agents))).collect(),
         };
         self.control.count_from(order.id.0.unsigned_abs().saturating_sub(1));
         self.submitted = None;
@@ -66,7 +83,8 @@ impl Core {
         }) {
             return Err(words::refused(refusal));
         }
-        let work = self.work(order, both.as_ref(), 0);
+        let mut work = self.work(order, both.as_ref(), 0);
+        work.copying = planned.map(|planned| Copying::new(order.id, planned.copies, self.events.clone()));
         if let Err(error) = self.hub.open(order.id, &work.tables()) {
             self.begin_again();
             return Err(Refused::Busy(error.to_string()));
@@ -95,7 +113,12 @@ impl Core {
     }
 
     /// A job that an earlier life of the gateway had taken.
-    fn go_on(&mut self, order: &Order, progress: Option<&str>) -> Result<(), Refused> {
+    fn go_on(
+        &mut self,
+        order: &Order,
+        planned: Option<Planning>,
+        progress: Option<&str>,
+    ) -> Result<(), Refused> {
         let busy = |error: &dyn std::fmt::Display| Refused::Busy(error.to_string());
         let kept = self.hub.rows_kept(order.id, 0).map_err(|error| busy(&error))?;
         let both = over_both_taps(order)?;
@@ -109,9 +132,16 @@ impl Core {
         let agents = saved.iter().flat_map(|job| job.agents.keys());
         work.go_on(&self.store, progress, agents, until_ns).map_err(|error| busy(&error))?;
         if let Some(JobState::Ended(why)) = saved.map(|job| &job.state) {
-            work.phase = Phase::Ending(words::ended(why, &[]));
+            work.phase = Phase::Ending(words::ended(why, &[], order.network.is_some()));
         }
+        // What ends is copied no more: the rules of the last life go with their leases.
+        let is_active = saved.is_some_and(|job| job.state.is_active());
+        work.copying = planned.filter(|_| is_active).map(|planned| self.copy_again(order.id, planned));
+        let has_failed = work.copying.as_ref().is_some_and(Copying::has_failed);
         self.works.insert(order.id, work);
+        if has_failed {
+            self.fail_in_network(order.id);
+        }
         self.begin_reading(order.id, wanted);
         self.publish(order.id);
         self.tell(order.id);
@@ -152,7 +182,7 @@ impl Core {
                     let troubles = self.troubles(job);
                     let work = job_id(job).and_then(|job| self.works.get_mut(&job));
                     if let Some(work) = work {
-                        work.phase = Phase::Ending(words::ended(&why, &troubles));
+                        work.phase = Phase::Ending(words::ended(&why, &troubles, work.copying.is_some()));
                     }
                     ended = true;
                 }
@@ -174,14 +204,19 @@ impl Core {
 
     fn save(&mut self, job: control::Job) -> Result<(), NotSaved> {
         let Some(id) = job_id(job.id) else { return Ok(()) };
-        if let Err(error) = self.store.save_controlled(id, &saved::write(&job), &job.request.body) {
+        if let Err(error) =
+            self.store.save_controlled(id, &saved::write(&job), &saved::write_body(&job.request))
+        {
             self.set_room(Room::Full);
             tracing::error!("job {id} is not saved: {error}");
             return Err(NotSaved);
         }
         let until_ns = self.now().monotonic_ns.saturating_add(self.settings.first_report_ns);
-        if let Some(work) = self.works.get_mut(&id).filter(|_| job.state.is_active()) {
-            job.agents.keys().for_each(|agent| work.expect(agent, until_ns));
+        if let Some(work) = self.works.get_mut(&id) {
+            match job.state.is_active() {
+                true => job.agents.keys().for_each(|agent| work.expect(agent, until_ns)),
+                false => work.copying.iter_mut().for_each(Copying::end),
+            }
         }
         self.saved.insert(job.id, job);
         self.tell(id);
@@ -286,6 +321,7 @@ impl Core {
             self.account(job);
             self.tell(job);
         }
+        self.look_at_copies();
         self.end_jobs();
     }
 
@@ -309,6 +345,7 @@ impl Core {
         let mut said: Vec<String> = words::degraded(&self.control.degraded(known)).collect();
         said.extend(self.troubles(job));
         let Some(work) = self.works.get_mut(&id) else { return };
+        let state = work.copying.as_ref().map_or(state.clone(), |copying| copying.shown(state));
         said.extend(words::lacks(work));
         said.extend(work.reading.as_ref().and_then(|reading| reading.trouble.clone()));
         let lateness = |pipeline: &plan::Pipeline| pipeline.window.map(|window| window.lateness_ns);

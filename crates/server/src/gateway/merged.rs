@@ -23,7 +23,7 @@ impl Core {
         from: Option<(i64, Vec<Option<i64>>)>,
     ) -> Result<Option<Wanted>, Refused> {
         let Some(by) = order.merged_by else { return Ok(None) };
-        let Some((bus, _)) = &self.bus else {
+        let Some(bus) = &self.bus else {
             return Err(Refused::Unable("this server has no bus: serve --kafka HOST:PORT names one".into()));
         };
         if planner::both_taps(&order.plan).is_ok_and(|both| both.is_some()) {
@@ -48,11 +48,10 @@ impl Core {
     pub fn begin_reading(&mut self, job: JobId, wanted: Option<Wanted>) {
         let is_merged = |plan: &Plan| !plan.dataflow.pipelines.is_empty();
         let wanted = wanted.filter(|wanted| is_merged(&wanted.plan));
-        let (Some(wanted), Some((bus, events)), Some(work)) = (wanted, &self.bus, self.works.get_mut(&job))
-        else {
+        let (Some(wanted), Some(bus), Some(work)) = (wanted, &self.bus, self.works.get_mut(&job)) else {
             return;
         };
-        work.reading = Some(Reading::begin(job, bus.clone(), wanted, events.clone()));
+        work.reading = Some(Reading::begin(job, bus.clone(), wanted, self.events.clone()));
     }
 
     /// Whoever reads has something to say.

@@ -16,6 +16,7 @@ mod accounts;
 mod agents;
 mod commit;
 mod commit_joined;
+mod copying;
 mod deciding;
 mod health;
 mod joining;
@@ -45,6 +46,7 @@ use crate::bus::Bus;
 use crate::door::{Arrival, Door, Ended};
 use crate::fleet::{Agent, Fleet, FleetHealth, Order, Refused, Stop};
 use crate::job::JobId;
+use crate::network::{Network, NetworkView, Planned};
 use crate::service::Opened;
 use crate::store::{Store, StoreError};
 
@@ -106,8 +108,12 @@ pub(crate) fn lane_facts(store: &Store, job: JobId) -> Result<Vec<(String, LaneF
 pub(crate) enum Event {
     /// Of a connection.
     Arrival(Arrival),
-    /// A job is wanted.
-    Start { order: Box<Order>, answer: SyncSender<Result<(), Refused>> },
+    /// A job is wanted; in a network, with its plan, or why there is none.
+    Start {
+        order: Box<Order>,
+        planned: Option<Result<Planned, String>>,
+        answer: SyncSender<Result<(), Refused>>,
+    },
     /// A job is wanted no more.
     Stop { job: JobId, why: Stop },
     /// Who asks wants to know the agents.
@@ -116,6 +122,8 @@ pub(crate) enum Event {
     Health { answer: SyncSender<FleetHealth> },
     /// Of what agents of a job publish.
     Merged(JobId, reading::Said),
+    /// Of what switches copy for a job.
+    Copies(JobId, copying::Said),
     /// The gateway ends.
     End,
 }
@@ -124,7 +132,17 @@ pub(crate) enum Event {
 pub struct Gateway {
     events: Sender<Event>,
     door: Door,
+    network: Option<Arc<dyn Network>>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// What some jobs need beside agents.
+#[derive(Clone, Default)]
+pub struct Doors {
+    /// Where agents publish what they find.
+    pub bus: Option<Arc<dyn Bus>>,
+    /// Switches that copy to monitors.
+    pub network: Option<Arc<dyn Network>>,
 }
 
 impl Gateway {
@@ -133,27 +151,28 @@ impl Gateway {
     /// # Errors
     /// When the store cannot be read, or the system gives no more threads.
     pub fn open(opened: &Opened, settings: GatewaySettings) -> Result<Arc<Gateway>, StoreError> {
-        Gateway::open_with(opened, settings, None)
+        Gateway::open_with(opened, settings, Doors::default())
     }
 
-    /// The same with a bus, for jobs whose agents publish what they find.
+    /// The same with doors, for jobs that need them.
     ///
     /// # Errors
     /// As [`Gateway::open`].
     pub fn open_with(
         opened: &Opened,
         settings: GatewaySettings,
-        bus: Option<Arc<dyn Bus>>,
+        doors: Doors,
     ) -> Result<Arc<Gateway>, StoreError> {
         let (events, incoming) = mpsc::channel();
-        let bus = bus.map(|bus| (bus, events.clone()));
-        let core = thread::Core::new(opened.store.clone(), opened.hub.clone(), settings, bus)?;
+        let Doors { bus, network } = doors;
+        let to_us = (bus, events.clone());
+        let core = thread::Core::new(opened.store.clone(), opened.hub.clone(), settings, to_us)?;
         let thread = std::thread::Builder::new().name("gateway".into()).spawn(move || core.run(&incoming));
         let thread = thread.map_err(|_| StoreError::Other(rusqlite::Error::InvalidQuery))?;
         let arrivals = events.clone();
         let tell = move |arrival| arrivals.send(Event::Arrival(arrival)).map_err(|_| Ended);
         let door = Door::new(settings.agents_max, Arc::new(tell));
-        Ok(Arc::new(Gateway { events, door, thread: Some(thread) }))
+        Ok(Arc::new(Gateway { events, door, network, thread: Some(thread) }))
     }
 }
 
@@ -171,8 +190,14 @@ impl Fleet for Gateway {
     }
 
     fn start(&self, order: &Order) -> Result<(), Refused> {
+        let without = || Err("this server has no network: serve --network FILE names one".to_owned());
+        let planned = order.network.map(|budget| {
+            let network = self.network.as_ref();
+            network.map_or_else(without, |network| network.plan(order.id, &order.plan, budget))
+        });
         let (answer, answered) = mpsc::sync_channel(1);
-        let sent = self.events.send(Event::Start { order: Box::new(order.clone()), answer });
+        let order = Box::new(order.clone());
+        let sent = self.events.send(Event::Start { order, planned, answer });
         let ended = || Err(Refused::Busy("the server is ending".into()));
         sent.ok().and_then(|()| answered.recv().ok()).unwrap_or_else(ended)
     }
@@ -180,6 +205,10 @@ impl Fleet for Gateway {
     fn stop(&self, job: JobId, why: Stop) {
         // When it has ended nothing runs.
         let _ = self.events.send(Event::Stop { job, why });
+    }
+
+    fn network(&self) -> NetworkView {
+        self.network.as_ref().map(|network| network.view()).unwrap_or_default()
     }
 
     fn door(&self) -> Option<Door> {

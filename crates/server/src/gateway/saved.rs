@@ -28,6 +28,9 @@ struct Saved {
     told_by_all: bool,
     #[serde(default)]
     interfaces: Vec<String>,
+    /// Agents have orders of their own: they stand together in place of the order.
+    #[serde(default)]
+    in_parts: bool,
 }
 
 /// As [`plan::Cost`], in its order.
@@ -71,7 +74,7 @@ enum SavedDegraded {
 
 /// As text.
 pub fn write(job: &Job) -> String {
-    let Request { owner, name, kind, on, limit, cost, taps, interfaces, .. } = &job.request;
+    let Request { owner, name, kind, on, limit, cost, taps, interfaces, parts, .. } = &job.request;
     let saved = Saved {
         owner: owner.clone(),
         name: name.clone(),
@@ -95,8 +98,19 @@ pub fn write(job: &Job) -> String {
         degraded: job.degraded.iter().cloned().map(write_degraded).collect(),
         told_by_all: *taps == Taps::All,
         interfaces: interfaces.clone(),
+        in_parts: !parts.is_empty(),
     };
     serde_json::to_string(&saved).unwrap_or_default()
+}
+
+/// The order, or those of all agents, which never change.
+pub fn write_body(request: &Request) -> Bytes {
+    if request.parts.is_empty() {
+        return request.body.clone();
+    }
+    let parts: BTreeMap<&String, &[u8]> =
+        request.parts.iter().map(|(agent, body)| (agent, body.as_ref())).collect();
+    serde_json::to_vec(&parts).unwrap_or_default().into()
 }
 
 fn write_cost(cost: &Cost) -> SavedCost {
@@ -148,6 +162,10 @@ fn write_degraded(degraded: Degraded) -> SavedDegraded {
 /// What [`write`] wrote, with the job's number and order; `None` when it is not that.
 pub fn read(id: u64, text: &str, body: Bytes) -> Option<Job> {
     let saved: Saved = serde_json::from_str(text).ok()?;
+    let parts: BTreeMap<String, Vec<u8>> = match saved.in_parts {
+        true => serde_json::from_slice(&body).ok()?,
+        false => BTreeMap::new(),
+    };
     let request = Request {
         key: String::new(),
         owner: saved.owner,
@@ -159,7 +177,8 @@ pub fn read(id: u64, text: &str, body: Bytes) -> Option<Job> {
         cost: read_cost(&saved.takes),
         taps: if saved.told_by_all { Taps::All } else { Taps::One },
         interfaces: saved.interfaces,
-        body,
+        body: if saved.in_parts { Bytes::new() } else { body },
+        parts: parts.into_iter().map(|(agent, body)| (agent, body.into())).collect(),
     };
     let state = match saved.state {
         SavedState::Planned => JobState::Planned,
@@ -220,7 +239,7 @@ mod tests {
     fn what_is_written_is_read() {
         let why = Why::Stopped { by: "x".into() };
         for state in [JobState::Planned, JobState::Arming, JobState::Running, JobState::Draining(why)] {
-            let request = Request {
+            let mut request = Request {
                 key: String::new(),
                 owner: "o".into(),
                 name: "n".into(),
@@ -232,12 +251,17 @@ mod tests {
                 taps: Taps::All,
                 interfaces: vec!["br-*".into()],
                 body: Bytes::from_static(b"body"),
+                parts: BTreeMap::new(),
             };
+            if state == JobState::Running {
+                request.body = Bytes::new();
+                request.parts = [("a".to_owned(), Bytes::from_static(b"\xff\0"))].into();
+            }
             let restarted = Degraded::Restarted { agent: "a".into(), boot: u64::MAX, at_ns: 5 };
             let degraded = [Degraded::NoRoom { agent: "b".into(), why: "so".into() }, restarted].into();
             let agents = [("a".to_owned(), u64::MAX)].into();
             let job = Job { id: 4, request, state, agents, granted: 5, degraded };
-            assert_eq!(read(4, &write(&job), Bytes::from_static(b"body")), Some(job));
+            assert_eq!(read(4, &write(&job), write_body(&job.request)), Some(job));
         }
         assert_eq!(read(4, "{}", Bytes::new()), None);
     }

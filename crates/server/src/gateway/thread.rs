@@ -55,8 +55,10 @@ pub struct Core {
     pub room: Room,
     /// What became of a job that is asked for.
     pub submitted: Option<Result<Submitted, control::Refusal>>,
-    /// Where agents of some jobs publish, and how what is merged of that comes here.
-    pub bus: Option<(Arc<dyn Bus>, Sender<Event>)>,
+    /// Where agents of some jobs publish.
+    pub bus: Option<Arc<dyn Bus>>,
+    /// How what threads of jobs say comes here.
+    pub events: Sender<Event>,
     /// The data directory's.
     pub identity: u64,
     started: Instant,
@@ -74,7 +76,7 @@ impl Core {
         store: Arc<Store>,
         hub: Arc<Hub>,
         settings: GatewaySettings,
-        bus: Option<(Arc<dyn Bus>, Sender<Event>)>,
+        (bus, events): (Option<Arc<dyn Bus>>, Sender<Event>),
     ) -> Result<Core, StoreError> {
         let (mut jobs, mut progress) = (BTreeMap::new(), BTreeMap::new());
         for known in store.controlled()? {
@@ -102,6 +104,7 @@ impl Core {
             room: Room::Free,
             submitted: None,
             bus,
+            events,
             identity,
             started,
             second_ns: 0,
@@ -146,8 +149,8 @@ impl Core {
     fn handle(&mut self, event: Event) {
         match event {
             Event::Arrival(arrival) => self.arrive(arrival),
-            Event::Start { order, answer } => {
-                let result = self.start(&order);
+            Event::Start { order, planned, answer } => {
+                let result = self.start(&order, planned);
                 // Who asked may have gone.
                 let _ = answer.send(result);
             }
@@ -156,7 +159,7 @@ impl Core {
                     Stop::Asked => control::Why::Stopped { by: String::new() },
                     Stop::Abandoned => control::Why::Abandoned,
                 };
-                self.decide(Happens::Stop { job: job.0.unsigned_abs(), why });
+                self.stop_job(job, why);
             }
             Event::Agents { answer } => {
                 let _ = answer.send(self.told_agents());
@@ -165,6 +168,7 @@ impl Core {
                 let _ = answer.send(self.health());
             }
             Event::Merged(job, said) => self.hear_merged(job, said),
+            Event::Copies(job, said) => self.hear_copies(job, said),
             Event::End => {}
         }
     }
@@ -232,6 +236,7 @@ impl Core {
                         self.note_troubles(&agent, &observed);
                     }
                     self.decide(Happens::Observed { session, observed });
+                    self.look_at_copies();
                 }
                 ServerEvent::Renew(mut renew) => {
                     self.hear_health(session, std::mem::take(&mut renew.health));

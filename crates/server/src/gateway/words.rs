@@ -24,6 +24,9 @@ pub fn refused(refusal: &Refusal) -> Refused {
             let labels: Vec<_> = on.iter().map(|(name, value)| format!("{name}={value}")).collect();
             Refused::NoAgent(format!("no agent that is connected has the labels {}", labels.join(", ")))
         }
+        Refusal::Missing { agent } => Refused::NoAgent(format!(
+            "agent {agent}, which the network's file names, is not connected to this server"
+        )),
         Refusal::TooCostly { agent, why } => {
             Refused::Unable(format!("agent {agent} has no room for it: {why}"))
         }
@@ -31,8 +34,9 @@ pub fn refused(refusal: &Refusal) -> Refused {
     }
 }
 
-/// How a job ended; `troubles`: what agents said of it.
-pub fn ended(why: &Why, troubles: &[String]) -> JobEnd {
+/// How a job ended; `troubles`: what agents said of it; `has_parts`: each of them has one that nobody else does.
+pub fn ended(why: &Why, troubles: &[String], has_parts: bool) -> JobEnd {
+    let nobody = if has_parts { "an agent does not do its part" } else { "no agent could run it" };
     let (outcome, said) = match why {
         Why::PacketLimit => (Outcome::Limit, "its packets were taken".into()),
         Why::RowLimit => (Outcome::Limit, "it has its rows".into()),
@@ -43,8 +47,8 @@ pub fn ended(why: &Why, troubles: &[String]) -> JobEnd {
             (Outcome::Abandoned, "its lease was not renewed: who had asked for it is gone".into())
         }
         Why::Finished => (Outcome::Finished, "all agents are through".into()),
-        Why::Poisoned if troubles.is_empty() => (Outcome::Failed, "no agent could run it".into()),
-        Why::Poisoned => (Outcome::Failed, format!("no agent could run it: {}", troubles.join("; "))),
+        Why::Poisoned if troubles.is_empty() => (Outcome::Failed, nobody.into()),
+        Why::Poisoned => (Outcome::Failed, format!("{nobody}: {}", troubles.join("; "))),
     };
     JobEnd::new(outcome, said)
 }

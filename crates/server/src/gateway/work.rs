@@ -11,6 +11,7 @@ use stream::Loss;
 use tuple::{Batch, FieldId};
 use wire::Timestamp;
 
+use super::copying::Copying;
 use super::joining::{JOINED, Joining};
 use super::lanes::{Awaited, End, Facts, Key, Lanes, read_mark};
 use super::reading::Reading;
@@ -73,6 +74,8 @@ pub struct Work {
     pub joining: Option<Box<Joining>>,
     /// What agents publish is merged elsewhere, of a job with a bus; they say here how far they are.
     pub reading: Option<Reading>,
+    /// Switches copy for it, of a job in a network.
+    pub copying: Option<Copying>,
     pub lanes: Lanes,
     pub progress: Progress,
     /// As it is in the store.
@@ -114,6 +117,7 @@ impl Work {
             results,
             joining: None,
             reading: None,
+            copying: None,
             lanes: Lanes::default(),
             progress,
             published: None,

@@ -58,6 +58,9 @@ pub struct JobRequest {
     /// Which packets they capture, in libpcap's language; none: all.
     #[serde(default)]
     pub capture_filter: Option<String>,
+    /// Run it in the server's network: monitors where that is planned, and switches copy to them. BUDGET bounds what that takes.
+    #[serde(default)]
+    pub network: bool,
     /// Of a one-off job: it ends when nobody has renewed it for so many seconds.
     #[serde(default)]
     pub lease_seconds: Option<u32>,
@@ -117,6 +120,7 @@ fn checked(asked: JobRequest) -> Result<Submission, Failure> {
         redact,
         interfaces,
         capture_filter,
+        network,
         lease_seconds,
         to,
         keep,
@@ -156,9 +160,15 @@ fn checked(asked: JobRequest) -> Result<Submission, Failure> {
             return Err(Failure::bad("Flink merges what is on a bus: say that there is one (bus: kafka)"));
         }
     };
+    if network && (!on.is_empty() || !interfaces.is_empty() || merged_by.is_some()) {
+        return Err(Failure::bad(
+            "the network's plan says which agents take part and where they capture, and they send what they find to the server: leave out \
+             on, interfaces and bus",
+        ));
+    }
     let redaction = if redact { Redaction::Folded } else { Redaction::Raw };
     let filter = capture_filter.filter(|filter| !filter.trim().is_empty());
-    let capture = Capture { interfaces, filter };
+    let capture = Capture { interfaces, filter, network };
     Ok(Submission { query, name, kind, on, labels, redaction, capture, lease_seconds, to, keep, merged_by })
 }
 

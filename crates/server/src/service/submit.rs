@@ -30,7 +30,11 @@ impl Service {
                 Remembered::Other => return Err(Denied::KeyReused),
             }
         }
-        let query = self.checked(&asked.query).map_err(Denied::Query)?;
+        let query = match asked.capture.network {
+            true => query::check_for_network(&asked.query, &self.schemas, &()),
+            false => self.checked(&asked.query),
+        };
+        let query = query.map_err(Denied::Query)?;
         let (plan, tuples) = (Arc::new(planner::lower(&query)), tuples_made(&query));
         may_ask(who, &plan)?;
         if who.role < Role::Raw && asked.redaction == Redaction::Raw {
@@ -42,7 +46,7 @@ impl Service {
         let outlets = asked.to.iter().map(|to| RandomState::new().hash_one(to)).collect();
         let new = NewJob { asked, owner: &who.name, outlets, tuples };
         let job = self.store().add_job(&new, key)?;
-        if let Err(refused) = self.fleet.start(&order(&job, plan.clone())) {
+        if let Err(refused) = self.fleet.start(&order(&job, plan.clone(), query.budget)) {
             self.store().forget_job(job.id)?;
             return Err(refused.into());
         }

@@ -58,7 +58,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Job> {
     let (state, reason): (String, Option<String>) = (row.get(4)?, row.get(5)?);
     let outcome = row.get::<_, Option<String>>(12)?.and_then(|word| Outcome::of(&word));
     let capture: Capture = serde_json::from_str(&row.get::<_, String>(13)?).unwrap_or_default();
-    let Capture { interfaces, filter } = capture;
+    let Capture { interfaces, filter, network } = capture;
     let state = State::of(&state, reason.clone(), outcome);
     let engine = row.get::<_, Option<String>>(17)?.map(|word| Merger::of(&word));
     Ok(Job {
@@ -77,6 +77,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Job> {
         ended_ns: row.get(11)?,
         interfaces,
         capture_filter: filter,
+        network,
         lease_seconds: row.get(14)?,
         outlets: Vec::new(),
         keep: Keep::of(&row.get::<_, String>(15)?),

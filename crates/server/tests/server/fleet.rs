@@ -11,7 +11,8 @@ use monitor::job::Config;
 use plan::Plan;
 use runner::Run;
 use server::{
-    Agent, Coverage, Delivery, Fleet, Hub, JobId, Order, Refused, ResultTable, State, Stop, WindowState,
+    Agent, Coverage, Delivery, Fleet, Hub, JobId, NetworkHost, NetworkRule, NetworkSwitch, NetworkView,
+    Order, Refused, ResultTable, State, Stop, WindowState,
 };
 use sinks::Sink;
 use stream::{ServerTap, Sightings};
@@ -101,6 +102,36 @@ impl Fleet for TestFleet {
             clock_offset_ns: Some(-1_500),
             last_seen_ns: Some(1_795_291_157_229_334_000),
         }]
+    }
+
+    fn network(&self) -> NetworkView {
+        let name = |name: &str| name.to_owned();
+        let rule = NetworkRule {
+            job: Some(JobId(1)),
+            cookie: name("0x6e61000000010100"),
+            table: 0,
+            priority: 40_000,
+            matches: name("tcp,nw_dst=10.0.1.2,tp_dst=80"),
+            actions: name("output:9,NORMAL"),
+            lease_seconds: 10,
+        };
+        let switch = NetworkSwitch {
+            name: name("leaf1"),
+            tier: name("edge"),
+            reached: Some(name("ovsdb")),
+            agent: None,
+            rules: vec![rule],
+            mirrors: Vec::new(),
+        };
+        let host = NetworkHost {
+            name: name("spare1"),
+            addresses: Vec::new(),
+            switch: name("leaf1"),
+            port: 9,
+            spare: true,
+            agent: Some(name("here")),
+        };
+        NetworkView { is_known: true, switches: vec![switch], hosts: vec![host], ..NetworkView::default() }
     }
 
     fn start(&self, order: &Order) -> Result<(), Refused> {

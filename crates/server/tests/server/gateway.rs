@@ -5,6 +5,7 @@ mod agent;
 mod both_taps;
 mod center;
 mod feed;
+mod network;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use server::{Fleet, Gateway, GatewaySettings, Limits, Opened, Service, Serving};
+use server::{Doors, Fleet, Gateway, GatewaySettings, Limits, Opened, Service, Serving};
 use tokio::runtime::Runtime;
 
 /// Longest wait for what has to come.
@@ -16,6 +16,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Center {
     pub folder: tempfile::TempDir,
     pub settings: GatewaySettings,
+    doors: Doors,
     /// Where it is now, for agents.
     pub address: Arc<Mutex<SocketAddr>>,
     pub service: Option<Arc<Service>>,
@@ -25,10 +26,15 @@ pub struct Center {
 
 impl Center {
     pub fn start(settings: GatewaySettings) -> Center {
+        Center::with(settings, Doors::default())
+    }
+
+    pub fn with(settings: GatewaySettings, doors: Doors) -> Center {
         let nowhere: SocketAddr = "127.0.0.1:1".parse().expect("an address");
         let mut center = Center {
             folder: tempfile::tempdir().expect("a folder"),
             settings,
+            doors,
             address: Arc::new(Mutex::new(nowhere)),
             service: None,
             runtime: None,
@@ -48,7 +54,8 @@ impl Center {
             }
             std::thread::sleep(Duration::from_millis(5));
         };
-        let gateway = Gateway::open(&opened, self.settings).expect("the gateway opens");
+        let gateway =
+            Gateway::open_with(&opened, self.settings, self.doors.clone()).expect("the gateway opens");
         let service = opened.serve(gateway as Arc<dyn Fleet>).expect("the service begins");
         let runtime = Runtime::new().expect("a runtime");
         let loopback: SocketAddr = "127.0.0.1:0".parse().expect("an address");

@@ -1,0 +1,243 @@
+//! Jobs of a server in a network: each is planned for agents that the network's file names, and what switches copy for all of them is one
+//! [`Fabric`], with one number on switches for all lives of a data directory. It is there while there are such jobs; who begins anew asks
+//! switches anew.
+
+mod view;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anyhow::{Context, bail};
+use plan::{Budget, Plan};
+use planner::physical::{Ask, Costs, MonitorPart, Place, physical};
+use planner::topology::{Reached, Site};
+use server::{AgentPart, Copies, CopiesState, JobId, Network, NetworkJob, NetworkView};
+use steer::{Fabric, Job, Map, Running};
+
+use crate::networked::Planned;
+use crate::steered::switches::{Switches, all_ways_are_known};
+
+/// The file of our number on switches, in the data directory.
+const NUMBER: &str = "switches.number";
+/// Jobs have 20 bits of a rule's cookie, and 0 is none.
+const NUMBERS: u64 = (1 << 20) - 1;
+/// With more hosts it takes too long to prove what becomes of packets over the whole way: then it is proved of each switch.
+const HOSTS_MAX: usize = 24;
+/// Of placements that are as good always the same one, so that who begins again plans the same.
+const SEED: u64 = 1;
+
+/// See the module's text.
+pub struct JobNetwork {
+    shared: Arc<Shared>,
+    costs: Costs,
+}
+
+/// What jobs share.
+struct Shared {
+    /// The network, as far as it can be asked by agents.
+    site: Site,
+    number: PathBuf,
+    wires: Mutex<Option<Wires>>,
+    jobs: Mutex<BTreeMap<JobId, NetworkJob>>,
+}
+
+/// Switches that were reached.
+struct Wires {
+    switches: Switches,
+    fabric: Fabric,
+}
+
+impl JobNetwork {
+    /// The network of a server with its data in this folder. Nobody is asked yet.
+    pub fn new(site: Site, costs: Costs, folder: &Path) -> JobNetwork {
+        let (wires, jobs) = Default::default();
+        let shared = Shared { site: by_agents(site), number: folder.join(NUMBER), wires, jobs };
+        JobNetwork { shared: Arc::new(shared), costs }
+    }
+
+    fn try_plan(&self, job: JobId, plan: &Plan, budget: Budget) -> anyhow::Result<server::Planned> {
+        let shared = &self.shared;
+        let site = &shared.site;
+        let ask = Ask { plan, site, expected: &[], costs: &self.costs, exact: false, budget, seed: SEED };
+        let plan =
+            physical(&ask).map_err(|why| anyhow::anyhow!("there is no plan for the network: {why}"))?;
+        let planned = Planned { site: site.clone(), plan };
+        let mut parts: Vec<AgentPart> = Vec::new();
+        for part in &planned.plan.monitors {
+            let agent = agent(site, part)?;
+            if parts.iter().any(|other| other.agent == agent) {
+                bail!("agent {agent} would have two monitors of one job, and has one");
+            }
+            let (clients, servers) = (part.spec.clients.clone(), part.spec.servers.clone());
+            parts.push(AgentPart { agent, clients, servers, interfaces: shared.interfaces(&planned, part)? });
+        }
+        let number = number_of(job);
+        let mut jobs = lock(&shared.jobs);
+        if jobs.keys().any(|other| *other != job && number_of(*other) == number) {
+            bail!("a job that is a million older is still there");
+        }
+        jobs.insert(job, view::job(job, &planned, &parts));
+        let copies = JobCopies { job, planned, shared: shared.clone(), running: None };
+        Ok(server::Planned { parts, copies: Box::new(copies) })
+    }
+}
+
+impl Network for JobNetwork {
+    fn plan(&self, job: JobId, plan: &Plan, budget: Budget) -> Result<server::Planned, String> {
+        self.try_plan(job, plan, budget).map_err(|why| format!("{why:#}"))
+    }
+
+    fn view(&self) -> NetworkView {
+        let ours = lock(&self.shared.wires).as_ref().map(|wires| wires.fabric.ours()).unwrap_or_default();
+        let jobs = lock(&self.shared.jobs);
+        view::network(&self.shared.site, &ours, &jobs)
+    }
+}
+
+impl Shared {
+    /// Where a monitor captures.
+    fn interfaces(&self, planned: &Planned, part: &MonitorPart) -> anyhow::Result<Vec<String>> {
+        match part.place {
+            Place::Switch(switch) => {
+                self.with_wires(|wires| wires.switches.interfaces(planned, switch)).with_context(|| {
+                    format!("what the ports of {} are called, at which {} would read", part.host, part.name)
+                })
+            }
+            Place::Host(host) => {
+                let host = &self.site.hosts[host as usize];
+                let interface = host.interface.clone().with_context(|| {
+                    format!("the network file does not say what the interface of {} is called", host.name)
+                })?;
+                Ok(vec![interface])
+            }
+        }
+    }
+
+    /// Does something with switches; those that can be told anything are reached for it, if they are not yet.
+    fn with_wires<T>(&self, act: impl FnOnce(&mut Wires) -> anyhow::Result<T>) -> anyhow::Result<T> {
+        let mut wires = lock(&self.wires);
+        let there = match wires.take() {
+            Some(there) => there,
+            None => self.reach()?,
+        };
+        act(wires.insert(there))
+    }
+
+    fn reach(&self) -> anyhow::Result<Wires> {
+        let site = &self.site;
+        let can_be = |index: usize| site.switches[index].reached != Reached::Not;
+        let mut switches = Switches::reach_those(site, &can_be)?;
+        switches.go_on_as(self.number(switches.server())?);
+        let hosts = || site.hosts.iter().filter(|host| !host.spare && !host.addresses.is_empty());
+        let map = match all_ways_are_known(site) && hosts().count() <= HOSTS_MAX {
+            true => switches.map_of(site, hosts())?,
+            false => Map::default(),
+        };
+        let fabric = switches.fabric(map);
+        Ok(Wires { switches, fabric })
+    }
+
+    /// Our number on switches: the one that we had, so that our rules take the place of those that are left of an earlier life; else this.
+    fn number(&self, free: u16) -> anyhow::Result<u16> {
+        let name = self.number.display();
+        match fs::read_to_string(&self.number) {
+            Ok(text) => text.trim().parse().with_context(|| format!("{name} holds no number")),
+            Err(why) if why.kind() == std::io::ErrorKind::NotFound => {
+                fs::write(&self.number, format!("{free}\n"))
+                    .with_context(|| format!("cannot write {name}"))?;
+                Ok(free)
+            }
+            Err(why) => Err(why).with_context(|| format!("cannot read {name}")),
+        }
+    }
+
+    fn tell(&self, job: JobId, change: impl FnOnce(&mut NetworkJob)) {
+        if let Some(told) = lock(&self.jobs).get_mut(&job) {
+            change(told);
+        }
+    }
+}
+
+/// What switches copy for one job.
+struct JobCopies {
+    job: JobId,
+    planned: Planned,
+    shared: Arc<Shared>,
+    running: Option<Running>,
+}
+
+impl Copies for JobCopies {
+    fn begin(&mut self) -> Result<(), String> {
+        let begin = || {
+            if self.planned.plan.choice.mode.is_none() {
+                return Ok(None);
+            }
+            self.shared.with_wires(|wires| {
+                let taps = wires.switches.taps(&self.planned)?;
+                Ok(Some(wires.fabric.start(Job { id: number_of(self.job), generation: 1, taps })?))
+            })
+        };
+        self.running = begin().map_err(|why: anyhow::Error| format!("{why:#}"))?;
+        let proof = match &self.running {
+            None => "no switch copies anything".to_owned(),
+            Some(running) => format!("proved for {} classes of packets", running.proved().classes),
+        };
+        self.shared.tell(self.job, |told| (told.state, told.proof) = (CopiesState::Copying, proof));
+        Ok(())
+    }
+
+    fn lost(&mut self) -> Option<String> {
+        self.running.as_ref()?.lost().map(|why| format!("switches do not copy any more: {why}"))
+    }
+
+    fn end(&mut self) -> Result<(), String> {
+        let ended = self.running.take().map_or(Ok(()), Running::stop);
+        self.shared.tell(self.job, |told| told.state = CopiesState::Ended);
+        ended.map_err(|why| why.to_string())
+    }
+}
+
+impl Drop for JobCopies {
+    fn drop(&mut self) {
+        drop(self.running.take());
+        // In this order everywhere: a job that comes meanwhile finds what is there, or makes it anew.
+        let mut wires = lock(&self.shared.wires);
+        let mut jobs = lock(&self.shared.jobs);
+        jobs.remove(&self.job);
+        if jobs.is_empty() {
+            *wires = None;
+        }
+    }
+}
+
+/// The network without what only a terminal can do: starting monitors by words.
+fn by_agents(mut site: Site) -> Site {
+    site.hosts.iter_mut().for_each(|host| host.starts.via = None);
+    for switch in &mut site.switches {
+        switch.sniffer = switch.sniffer.take().filter(|sniffer| sniffer.starts.agent.is_some());
+        switch.sniffer.iter_mut().for_each(|sniffer| sniffer.starts.via = None);
+    }
+    site
+}
+
+/// The agent that runs a monitor.
+fn agent(site: &Site, part: &MonitorPart) -> anyhow::Result<String> {
+    let starts = match part.place {
+        Place::Switch(switch) => site.switches[switch].sniffer.as_ref().map(|sniffer| &sniffer.starts),
+        Place::Host(host) => Some(&site.hosts[host as usize].starts),
+    };
+    let agent = starts.and_then(|starts| starts.agent.clone());
+    agent.with_context(|| format!("the network file has no agent for {}", part.host))
+}
+
+/// What a job goes by on switches.
+fn number_of(job: JobId) -> u32 {
+    ((job.0.unsigned_abs().max(1) - 1) % NUMBERS + 1) as u32
+}
+
+/// What a thread left that panicked is as good as before.
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,129 @@
+//! What the API tells of a network: what its file says, what is in force, and the plans of jobs.
+
+use std::collections::BTreeMap;
+
+use mirror::openflow::Rule;
+use planner::physical::to_json;
+use planner::topology::{Reached, Site, SiteHost, SiteLink, SiteSwitch, Tier};
+use serde_json::Value;
+use server::{
+    AgentPart, CopiesState, JobId, NetworkHost, NetworkJob, NetworkLink, NetworkMirror, NetworkMonitor,
+    NetworkRule, NetworkSwitch, NetworkView,
+};
+use steer::Ours;
+
+use super::number_of;
+use crate::networked::Planned;
+
+/// A job that was planned.
+pub fn job(job: JobId, planned: &Planned, parts: &[AgentPart]) -> NetworkJob {
+    let site = &planned.site;
+    let plan = to_json(&planned.plan);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let texts = |value: &Value| value.as_array().into_iter().flatten().map(text).collect::<Vec<_>>();
+    let monitors = planned.plan.monitors.iter().zip(parts).enumerate();
+    let monitors = monitors.map(|(at, (monitor, part))| NetworkMonitor {
+        agent: part.agent.clone(),
+        host: monitor.host.clone(),
+        switch: site.switches[monitor.switch].name.clone(),
+        interfaces: part.interfaces.clone(),
+        clients: texts(&plan["monitors"][at]["clients"]),
+        servers: texts(&plan["monitors"][at]["servers"]),
+        mbps: monitor.mbps,
+        cores: monitor.cores,
+    });
+    NetworkJob {
+        job,
+        state: CopiesState::Waiting,
+        mode: text(&plan["mode"]["copied"]),
+        why: planned.plan.choice.why.clone(),
+        lacks: planned.plan.lacks.clone(),
+        not_covered: planned.plan.uncovered.clone(),
+        monitors: monitors.collect(),
+        proof: String::new(),
+        plan,
+    }
+}
+
+/// The network.
+pub fn network(site: &Site, ours: &[Ours], jobs: &BTreeMap<JobId, NetworkJob>) -> NetworkView {
+    let by_number: BTreeMap<u32, JobId> = jobs.keys().map(|job| (number_of(*job), *job)).collect();
+    let job = |number: Option<u32>| by_number.get(&number?).copied();
+    let switch = |of: &SiteSwitch| {
+        let here = ours.iter().find(|ours| ours.switch == of.name);
+        let mirrors = here.into_iter().flat_map(|ours| &ours.mirrors);
+        NetworkSwitch {
+            name: of.name.clone(),
+            tier: tier(of.tier).to_owned(),
+            reached: reached(&of.reached).map(str::to_owned),
+            agent: of.sniffer.as_ref().and_then(|sniffer| sniffer.starts.agent.clone()),
+            rules: here.into_iter().flat_map(|ours| &ours.rules).map(|of| rule(of, &job)).collect(),
+            mirrors: mirrors
+                .map(|(number, mirror)| NetworkMirror {
+                    job: job(*number),
+                    name: mirror.name.clone(),
+                    ports: mirror.entering.clone(),
+                    to: mirror.output.clone(),
+                })
+                .collect(),
+        }
+    };
+    NetworkView {
+        is_known: true,
+        switches: site.switches.iter().map(switch).collect(),
+        hosts: site.hosts.iter().map(|of| host(site, of)).collect(),
+        links: site.links.iter().map(|of| link(site, of)).collect(),
+        jobs: jobs.values().cloned().collect(),
+    }
+}
+
+fn tier(tier: Tier) -> &'static str {
+    match tier {
+        Tier::Edge => "edge",
+        Tier::Aggregation => "aggregation",
+        Tier::Core => "core",
+    }
+}
+
+fn reached(reached: &Reached) -> Option<&'static str> {
+    match reached {
+        Reached::Not => None,
+        Reached::Ovsdb(_) => Some("ovsdb"),
+        Reached::Controller { .. } => Some("controller"),
+    }
+}
+
+fn rule(rule: &Rule, job: &dyn Fn(Option<u32>) -> Option<JobId>) -> NetworkRule {
+    NetworkRule {
+        job: job(rule.cookie.owner().map(|owner| owner.job)),
+        cookie: rule.cookie.to_string(),
+        table: rule.table,
+        priority: rule.priority,
+        matches: rule.matched.to_string(),
+        actions: rule.actions_text(),
+        lease_seconds: rule.hard_timeout,
+    }
+}
+
+fn host(site: &Site, host: &SiteHost) -> NetworkHost {
+    NetworkHost {
+        name: host.name.clone(),
+        addresses: host.addresses.iter().map(ToString::to_string).collect(),
+        switch: site.switches[host.at.switch].name.clone(),
+        port: host.at.port,
+        spare: host.spare,
+        agent: host.starts.agent.clone(),
+    }
+}
+
+fn link(site: &Site, link: &SiteLink) -> NetworkLink {
+    let [from, to] = link.ends;
+    let name = |switch: usize| site.switches[switch].name.clone();
+    NetworkLink {
+        from: name(from.switch),
+        from_port: from.port,
+        to: name(to.switch),
+        to_port: to.port,
+        mbps: link.mbps,
+    }
+}

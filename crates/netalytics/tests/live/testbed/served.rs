@@ -1,0 +1,271 @@
+//! A server that has a network: agents on the bed's spare hosts, and switches that copy to them while a job runs and no longer; whatever is
+//! killed. Truth is what captures at the servers count.
+
+use std::fs::File;
+use std::net::TcpStream;
+use std::path::Path;
+
+use serde_json::json;
+
+use super::*;
+
+const QUERY: &str =
+    "PARSE tcp_conn_time TO 10.60.2.1:8000, 10.60.3.1:8000 PROCESS (diff-group: group=srcIP, destIP)";
+const OF_DB: &str = "PARSE tcp_conn_time TO 10.60.3.1:8000 PROCESS (diff-group: group=srcIP, destIP)";
+const SPARE: [&str; 2] = ["spare2", "spare3"];
+
+struct Served<'b> {
+    bed: &'b TestBed,
+    port: u16,
+    server: Option<Program>,
+    others: Vec<Program>,
+}
+
+impl Served<'_> {
+    /// A file beside the bed.
+    fn path(&self, name: &str) -> String {
+        self.bed.sdn.path().join(name).display().to_string()
+    }
+
+    fn program(&self, mut command: Command, name: &str) -> Program {
+        let said = File::create(self.path(&format!("{name}.said"))).expect("a file");
+        Program(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).spawn().expect("it starts"))
+    }
+
+    /// Starts the server, with a network's file.
+    fn serve(&mut self, network: &str) {
+        fs::write(self.path("network.toml"), network).expect("a file");
+        let mut command = Command::new(BINARY);
+        command.args([
+            "serve",
+            "--listen",
+            &format!("127.0.0.1:{}", self.port),
+            "--data",
+            &self.path("data"),
+        ]);
+        command.args(["--network", &self.path("network.toml"), "-v"]);
+        self.server = Some(self.program(command, "server"));
+        wait_for("the server", || {
+            TcpStream::connect(("127.0.0.1", self.port)).map(drop).map_err(|why| {
+                format!("{why} {}", fs::read_to_string(self.path("server.said")).unwrap_or_default())
+            })
+        });
+    }
+
+    fn kill_server(&mut self) {
+        self.server.take().expect("it runs").kill();
+    }
+
+    /// An agent on a spare host, which reaches the server by two wires.
+    fn add_agent(&mut self, host: &str) {
+        let (ns, port) = (format!("{}{host}", self.bed.prefix()), self.port);
+        shell(&ns, "ip link set lo up");
+        let socket = self.path(&format!("{host}.socket"));
+        let mut outer = Command::new("socat");
+        outer.args([&format!("UNIX-LISTEN:{socket},fork"), &format!("TCP:127.0.0.1:{port}")]);
+        let mut inner = within(&ns, "socat");
+        inner.args([
+            &format!("TCP-LISTEN:{port},bind=127.0.0.1,fork,reuseaddr"),
+            &format!("UNIX-CONNECT:{socket}"),
+        ]);
+        let (status, made) = self.api("POST", "/tokens", &json!({"name": host, "role": "agent"}));
+        assert_eq!(status, 201, "{made}");
+        let token = self.path(&format!("{host}.token"));
+        fs::write(&token, made["secret"].as_str().expect("a secret")).expect("a file");
+        let mut agent = within(&ns, BINARY);
+        agent.args(["agent", "--server", &format!("http://127.0.0.1:{port}"), "--name", host]);
+        agent.args(["--token-file", &token, "--folder", &self.path(&format!("{host}.agent")), "-v"]);
+        for (command, name) in [(outer, "outer"), (inner, "inner"), (agent, "agent")] {
+            let started = self.program(command, &format!("{host}.{name}"));
+            self.others.push(started);
+        }
+    }
+
+    fn api(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        let secret = fs::read_to_string(self.path("data/admin.token")).expect("the first token");
+        let mut curl = Command::new("curl");
+        curl.args(["-sS", "-X", method, "-w", "\n%{http_code}"]);
+        curl.arg(format!("http://127.0.0.1:{}/api/v1{path}", self.port));
+        curl.args(["-H", &format!("Authorization: Bearer {}", secret.trim())]);
+        if !body.is_null() {
+            curl.args(["-H", "Content-Type: application/json", "-d", &body.to_string()]);
+        }
+        let text = String::from_utf8(curl.output().expect("curl").stdout).expect("text");
+        let (body, status) = text.rsplit_once('\n').unwrap_or_default();
+        (status.parse().unwrap_or(0), serde_json::from_str(body).unwrap_or_default())
+    }
+
+    /// What a verb of the program prints.
+    fn ask(&self, words: &[&str]) -> (Vec<Value>, String) {
+        let mut command = Command::new(BINARY);
+        command.args(words).args([
+            "--server",
+            &format!("http://127.0.0.1:{}", self.port),
+            "--format",
+            "jsonl",
+        ]);
+        let output =
+            command.arg("--token-file").arg(self.path("data/admin.token")).output().expect("it runs");
+        let text = String::from_utf8(output.stdout).expect("text");
+        let rows = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        (rows, String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
+    /// Starts a job in the network; its number.
+    fn start(&self, query: &str) -> String {
+        let (job, err) = self.ask(&["jobs", "start", query, "--standing", "--by-network"]);
+        job.first().and_then(|job| job["id"].as_str()).unwrap_or_else(|| panic!("{err}")).to_owned()
+    }
+
+    /// Waits until a job is in this state; why it is.
+    fn wait(&self, job: &str, state: &str) -> String {
+        wait_for(state, || {
+            let shown = self.api("GET", &format!("/jobs/{job}"), &Value::Null).1;
+            match shown["state"] == state {
+                true => Ok(shown["reason"].as_str().unwrap_or_default().to_owned()),
+                false => {
+                    let said = |name: &str| fs::read_to_string(self.path(name)).unwrap_or_default();
+                    Err(format!("{shown} {} {}", said("server.said"), said("spare2.agent.said")))
+                }
+            }
+        })
+    }
+
+    fn wait_for_agents(&self) {
+        wait_for("the agents", || {
+            let agents = self.api("GET", "/agents", &Value::Null).1;
+            let here = agents["agents"].as_array().into_iter().flatten();
+            let here = here.filter(|agent| agent["connected"] == true).count();
+            (here == SPARE.len()).then_some(()).ok_or(agents.to_string())
+        });
+    }
+
+    /// Which leaves copy.
+    fn copying(&self) -> Vec<&'static str> {
+        LEAVES.into_iter().filter(|leaf| !self.bed.copies(leaf).is_empty()).collect()
+    }
+
+    fn wait_for_no_copies(&self) {
+        wait_for("the end of the lease", || {
+            let left = self.copying();
+            left.is_empty().then_some(()).ok_or(format!("{left:?}"))
+        });
+    }
+
+    fn network(&self) -> Value {
+        self.api("GET", "/network", &Value::Null).1
+    }
+}
+
+/// The network's file: no program at switches' ports, an agent on each spare host.
+fn by_agents(network: &str) -> String {
+    let line = |line: &str| match line.split("spare").nth(1).filter(|_| line.starts_with("via = ")) {
+        Some(rest) => format!("agent = \"spare{}\"", &rest[..1]),
+        None => line.to_owned(),
+    };
+    without_sniffers(network).lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn rules(network: &Value, switch: &str) -> Vec<Value> {
+    let switches = network["switches"].as_array().expect("switches");
+    let found = switches.iter().find(|of| of["name"] == switch).expect("the switch");
+    found["rules"].as_array().expect("rules").clone()
+}
+
+#[test]
+fn a_server_has_its_agents_and_switches_answer() {
+    let Some(bed) = TestBed::new().filter(|_| testkit::programs::are_there(&["socat"])) else { return };
+    bed.run(&["up"], &[("SERVERS", "none")]);
+    let network = by_agents(&fs::read_to_string(bed.path("network.toml")).expect("a network"));
+    let mut served = Served { bed: &bed, port: free_port(), server: None, others: Vec::new() };
+    for host in ["app1", "db"] {
+        let mut http = within(&format!("{}{host}", bed.prefix()), "python3");
+        http.args(["-m", "http.server", "8000", "--directory"]).arg(Path::new("/proc/self/task"));
+        let started = served.program(http, &format!("{host}.http"));
+        served.others.push(started);
+    }
+    served.serve(&network);
+    let (status, refused) = served.api("POST", "/jobs", &json!({"query": QUERY, "network": true}));
+    assert_ne!(status, 201, "{refused}");
+    let why = refused["message"].as_str().expect("why").to_owned();
+    assert!(why.contains("agent spare2, which the network's file names, is not connected"), "{why}");
+    SPARE.iter().for_each(|host| served.add_agent(host));
+    served.wait_for_agents();
+
+    // It runs when switches copy, and has ended when none does; meanwhile it counts what passes.
+    let first = served.start(QUERY);
+    served.wait(&first, "running");
+    assert_eq!(served.copying(), ["leaf2", "leaf3"]);
+    let shown = served.network();
+    assert!(rules(&shown, "leaf1").is_empty(), "{shown}");
+    let rule = &rules(&shown, "leaf2")[0];
+    assert_eq!((&rule["job"], &rule["lease_seconds"]), (&json!(first), &json!(10)), "{rule}");
+    let plan = &shown["jobs"][0];
+    assert_eq!(plan["job"], json!(first));
+    let monitors = plan["monitors"].as_array().expect("monitors");
+    let agents: Vec<_> = monitors.iter().map(|of| (text(&of["agent"]), text(&of["switch"]))).collect();
+    assert_eq!(agents, [pair("spare2", "leaf2"), pair("spare3", "leaf3")], "{shown}");
+    assert_eq!(plan["state"], "copying", "{plan}");
+    assert!(text(&plan["proof"]).contains("proved for"), "{plan}");
+    // Another one, which asks for some of the same packets and has its monitor on the same host.
+    let beside = served.start(OF_DB);
+    served.wait(&beside, "running");
+    let at = |host: &str| Capture::start(&format!("{}{host}", bed.prefix()), QUERY, &["-i", "eth0"]);
+    let own = [at("app1"), at("db")];
+    let load = "for i in $(seq 20); do curl -sf http://10.60.2.1:8000/ >&2 && curl -sf http://10.60.3.1:8000/ >&2; done";
+    shell(&format!("{}client1", bed.prefix()), load);
+    shell(
+        &format!("{}client2", bed.prefix()),
+        "for i in $(seq 7); do curl -sf http://10.60.3.1:8000/ >&2; done",
+    );
+    served.api("DELETE", &format!("/jobs/{first}"), &Value::Null);
+    assert_eq!(served.wait(&first, "ended"), "it was stopped");
+    assert_eq!(served.copying(), ["leaf3"]);
+    served.api("DELETE", &format!("/jobs/{beside}"), &Value::Null);
+    served.wait(&beside, "ended");
+    assert_eq!(served.copying(), [""; 0]);
+    let rows = served.ask(&["jobs", "results", &first]).0;
+    let [app1, db] = own.map(|capture| capture.interrupt().rows);
+    assert_eq!(numbers(&served.ask(&["jobs", "results", &beside]).0, "count"), numbers(&db, "count"));
+    let own: Vec<Value> = [app1, db].concat();
+    assert_eq!(numbers(&rows, "count"), numbers(&own, "count"));
+    assert_eq!(numbers(&rows, "count").values().sum::<u64>(), 47, "{rows:?}");
+
+    // Killed and begun again: the job goes on, and the rules are the same server's.
+    let second = served.start(QUERY);
+    served.wait(&second, "running");
+    let before = rules(&served.network(), "leaf3");
+    served.kill_server();
+    served.serve(&network);
+    served.wait(&second, "running");
+    wait_for("the rules", || {
+        let now = rules(&served.network(), "leaf3");
+        (now == before).then_some(()).ok_or(format!("{now:?}"))
+    });
+    // A rule of somebody else above ours: it is heard at the next renewal.
+    let bridge = format!("unix:{}", bed.path("run/leaf3/br0.mgmt").display());
+    let rule = |words: &[&str]| {
+        let done = Command::new("ovs-ofctl").args(["-O", "OpenFlow13"]).args(words).status();
+        assert!(done.expect("ovs-ofctl").success());
+    };
+    rule(&["add-flow", &bridge, "priority=65535,tcp,tp_dst=8000,actions=drop"]);
+    let why = served.wait(&second, "ended");
+    assert!(why.starts_with("switches do not copy any more: switch leaf3: "), "{why}");
+    assert_eq!(served.copying(), [""; 0]);
+    rule(&["--strict", "del-flows", &bridge, "priority=65535,tcp,tp_dst=8000"]);
+
+    // Killed for good: rules go with their leases. Hosts that have no room any more get no monitor.
+    let third = served.start(QUERY);
+    served.wait(&third, "running");
+    assert_eq!(served.copying(), ["leaf2", "leaf3"]);
+    served.kill_server();
+    served.wait_for_no_copies();
+    served.serve(&network.replace("used = 0.0", "used = 0.9999"));
+    let why = served.wait(&third, "ended");
+    assert!(why.contains("the server was started again, and now there is no plan"), "{why}");
+    let (status, refused) = served.api("POST", "/jobs", &json!({"query": QUERY, "network": true}));
+    assert_ne!(status, 201, "{refused}");
+    let why = refused["message"].as_str().expect("why").to_owned();
+    assert!(why.contains("has room for one: ") && why.contains(" cores"), "{why}");
+    assert_eq!(served.network()["jobs"], json!([]));
+}

@@ -1,0 +1,40 @@
+//! The network: switches and what they have for jobs, where monitors run and why.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use axum::extract::State;
+
+use super::app::App;
+use super::caller::Caller;
+use super::failure::Failure;
+use super::json::Json;
+use crate::access::{Role, Scope};
+use crate::job::JobId;
+use crate::network::NetworkView;
+
+/// Show the network, the rules in force in it, and where the monitors of jobs run and why.
+#[utoipa::path(
+    get, path = "/api/v1/network", tag = "agents",
+    responses(
+        (status = 200, description = "Of jobs those that the token may know of", body = NetworkView),
+        (status = "4XX", description = "Why not", body = Failure),
+    )
+)]
+pub async fn show(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<NetworkView>, Failure> {
+    let who = caller.at_least(Role::View)?;
+    let look = move |service: &crate::service::Service| {
+        let mut view = service.fleet.network();
+        if who.scope != Scope::default() {
+            let seen: BTreeSet<JobId> =
+                view.jobs.iter().map(|of| of.job).filter(|job| service.job(&who, *job).is_ok()).collect();
+            view.jobs.retain(|of| seen.contains(&of.job));
+            for switch in &mut view.switches {
+                switch.rules.retain(|rule| rule.job.is_none_or(|job| seen.contains(&job)));
+                switch.mirrors.retain(|mirror| mirror.job.is_none_or(|job| seen.contains(&job)));
+            }
+        }
+        Ok(view)
+    };
+    Ok(Json(app.run(look).await?))
+}

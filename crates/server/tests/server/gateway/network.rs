@@ -1,0 +1,188 @@
+//! Jobs in a network, of which the switches are on paper: what was asked of them, and in which order.
+
+use std::sync::{Arc, Mutex};
+
+use plan::{AddressMatch, Budget, Plan};
+use serde_json::{Value, json};
+use server::{AgentPart, Copies, Doors, JobId, Network, NetworkView, Planned};
+
+use super::{Center, Crew, WINDOWS, patient};
+
+/// See the module's text.
+#[derive(Clone, Default)]
+struct Paper(Arc<Mutex<Sheet>>);
+
+#[derive(Default)]
+struct Sheet {
+    /// Which agents have parts, and where they capture; none: there is no plan.
+    agents: Vec<(&'static str, &'static str)>,
+    budget: Budget,
+    asked: Vec<&'static str>,
+    /// Why switches refuse.
+    refuses: Option<String>,
+    /// Why they do not copy any more.
+    lost: Option<String>,
+}
+
+impl Paper {
+    fn with<T>(&self, act: impl FnOnce(&mut Sheet) -> T) -> T {
+        act(&mut self.0.lock().expect("a sheet"))
+    }
+
+    fn asked(&self) -> Vec<&'static str> {
+        self.with(|sheet| sheet.asked.clone())
+    }
+}
+
+impl Network for Paper {
+    fn plan(&self, _: JobId, _: &Plan, budget: Budget) -> Result<Planned, String> {
+        let agents = self.with(|sheet| {
+            sheet.budget = budget;
+            sheet.agents.clone()
+        });
+        if agents.is_empty() {
+            return Err("there is no plan: 2.000 cores, and 1.000 are free there".into());
+        }
+        let port = |port: usize| AddressMatch { net: None, port: Some(8000 + port as u16) };
+        let part = |(at, (agent, interface)): (usize, &(&str, &str))| AgentPart {
+            agent: (*agent).to_owned(),
+            clients: Vec::new(),
+            servers: vec![port(at)],
+            interfaces: vec![(*interface).to_owned()],
+        };
+        Ok(Planned { parts: agents.iter().enumerate().map(part).collect(), copies: Box::new(self.clone()) })
+    }
+
+    fn view(&self) -> NetworkView {
+        NetworkView { is_known: true, ..NetworkView::default() }
+    }
+}
+
+impl Copies for Paper {
+    fn begin(&mut self) -> Result<(), String> {
+        self.with(|sheet| {
+            sheet.asked.push("begin");
+            sheet.refuses.clone().map_or(Ok(()), Err)
+        })
+    }
+
+    fn lost(&mut self) -> Option<String> {
+        self.with(|sheet| sheet.lost.clone())
+    }
+
+    fn end(&mut self) -> Result<(), String> {
+        self.with(|sheet| sheet.asked.push("end"));
+        Ok(())
+    }
+}
+
+fn center(paper: &Paper) -> Center {
+    Center::with(patient(), Doors { network: Some(Arc::new(paper.clone())), bus: None })
+}
+
+fn submit(center: &Center, query: &str) -> (u16, Value) {
+    let body = json!({ "query": query, "kind": "standing", "redact": false, "network": true });
+    center.ask("POST", "/api/v1/jobs", Some(&body))
+}
+
+fn job(center: &Center) -> String {
+    let (status, made) = submit(center, WINDOWS);
+    assert_eq!(status, 201, "{made}");
+    assert_eq!(made["network"], true);
+    made["id"].as_str().expect("a number").to_owned()
+}
+
+fn until_asked(center: &Center, paper: &Paper, what: &[&str]) {
+    center.until(&format!("{what:?}"), |_| (paper.asked() == what).then_some(()));
+}
+
+fn until_state(center: &Center, job: &str, state: &str) {
+    center.until(state, |center| (center.show(job)["state"] == state).then_some(()));
+}
+
+#[test]
+fn switches_copy_when_all_monitors_capture_and_until_the_job_ends() {
+    let paper = Paper::default();
+    let mut center = center(&paper);
+    let crew = Crew::start(&center, WINDOWS, 3, 0);
+    paper.with(|sheet| sheet.agents = vec![("agent-0", "eth0"), ("agent-1", "eth1")]);
+    let first = job(&center);
+    crew.say_one(0, 1);
+    center.until("one has come", |center| {
+        let (_, told) = center.ask("GET", &format!("/api/v1/jobs/{first}/agents"), None);
+        let agents = told["agents"].as_array()?.clone();
+        assert!(agents.iter().all(|agent| agent["agent"] != "agent-2"), "{told}");
+        agents.iter().any(|agent| agent["state"] == "running").then_some(())
+    });
+    // The other one does not capture yet.
+    assert_eq!((paper.asked(), center.show(&first)["state"].as_str()), (vec![], Some("arming")));
+    crew.say_one(1, 1);
+    until_asked(&center, &paper, &["begin"]);
+    until_state(&center, &first, "running");
+    // A server that begins again plans the same, and goes on.
+    center.kill();
+    center.begin();
+    until_asked(&center, &paper, &["begin", "begin"]);
+    until_state(&center, &first, "running");
+    center.ask("DELETE", &format!("/api/v1/jobs/{first}"), None);
+    assert_eq!(center.ended(&first)["reason"], "it was stopped");
+    assert_eq!(paper.asked(), ["begin", "begin", "end"]);
+
+    // Another plan than agents were told.
+    let second = job(&center);
+    until_state(&center, &second, "running");
+    center.kill();
+    paper.with(|sheet| sheet.agents = vec![("agent-0", "eth0"), ("agent-1", "eth2")]);
+    center.begin();
+    let ended = center.ended(&second);
+    assert_eq!(ended["outcome"], "failed");
+    assert!(ended["reason"].as_str().is_some_and(|why| why.contains("monitors elsewhere")), "{ended}");
+}
+
+#[test]
+fn a_job_ends_when_switches_refuse_or_lose_what_they_had() {
+    let paper = Paper::default();
+    let center = center(&paper);
+    let _crew = Crew::start(&center, WINDOWS, 2, 1);
+    paper.with(|sheet| sheet.agents = vec![("agent-0", "eth0"), ("agent-1", "eth0")]);
+    paper.with(|sheet| sheet.refuses = Some("switch s1: it has no port p9".into()));
+    let ended = center.ended(&job(&center));
+    assert_eq!(
+        (&ended["outcome"], &ended["reason"]),
+        (&json!("failed"), &json!("switch s1: it has no port p9"))
+    );
+    assert_eq!(paper.asked(), ["begin", "end"]);
+    paper.with(|sheet| sheet.refuses = None);
+    let second = job(&center);
+    until_state(&center, &second, "running");
+    paper.with(|sheet| sheet.lost = Some("switches do not copy any more".into()));
+    let ended = center.ended(&second);
+    assert_eq!(
+        (&ended["outcome"], &ended["reason"]),
+        (&json!("failed"), &json!("switches do not copy any more"))
+    );
+}
+
+#[test]
+fn what_cannot_be_planned_is_refused_with_its_reason() {
+    let paper = Paper::default();
+    let planned = center(&paper);
+    let (status, refused) = submit(&planned, WINDOWS);
+    assert_eq!(
+        (status, refused["message"].as_str()),
+        (409, Some("there is no plan: 2.000 cores, and 1.000 are free there"))
+    );
+    paper.with(|sheet| sheet.agents = vec![("agent-0", "eth0"), ("nobody", "eth0")]);
+    let _crew = Crew::start(&planned, WINDOWS, 1, 0);
+    let (_, refused) = submit(&planned, &format!("{WINDOWS} BUDGET cpu=5%"));
+    let missing = "agent nobody, which the network's file names, is not connected to this server";
+    assert_eq!(refused["message"], missing);
+    assert_eq!(paper.with(|sheet| sheet.budget.cpu), Some(0.05));
+    let on = json!({ "query": WINDOWS, "network": true, "on": { "role": "web" } });
+    assert_eq!(planned.ask("POST", "/api/v1/jobs", Some(&on)).0, 400);
+    assert_eq!(planned.ask("GET", "/api/v1/network", None).1["is_known"], true);
+    let without = Center::start(patient());
+    let (_, refused) = submit(&without, WINDOWS);
+    assert_eq!(refused["message"], "this server has no network: serve --network FILE names one");
+    assert_eq!(without.ask("GET", "/api/v1/network", None).1["is_known"], false);
+}
