@@ -67,7 +67,8 @@ pub fn plan(flags: &NetworkFlags, network: &Path, plan: &Plan, budget: Budget) -
     Ok(Planned { site, plan })
 }
 
-fn read(path: &Path) -> anyhow::Result<String> {
+/// A file's text, if it is not too long for one.
+pub fn read(path: &Path) -> anyhow::Result<String> {
     let name = path.display();
     let size = fs::metadata(path).with_context(|| format!("cannot read {name}"))?.len();
     if size > FILE_BYTES_MAX {
