@@ -6,6 +6,7 @@
 
 mod asserting;
 mod away_notice;
+mod calibrating;
 mod color;
 mod commands;
 mod comparing;
