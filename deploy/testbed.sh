@@ -189,6 +189,7 @@ write_network() {
     fi
     printf 'forwarding = "%s"\n' "$(case $forwarding in normal) echo normal ;; *) echo controller ;; esac)"
     [ "$forwarding" != rules ] || echo 'first_table = "free"'
+    printf 'tunnel = "%s"\n' "${address_of[$name]}"
     printf 'via = ["nsenter", "--net=/var/run/netns/%s"] # at its ports\n' "$(ns "$name")"
   done
   for host in "${names[@]}"; do

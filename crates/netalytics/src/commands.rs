@@ -8,6 +8,7 @@ pub mod check;
 pub mod compare;
 pub mod complete;
 pub mod completions;
+pub mod discover;
 pub mod explain;
 pub mod follow;
 pub mod interfaces;

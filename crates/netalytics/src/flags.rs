@@ -6,6 +6,7 @@ pub mod alerts;
 pub mod bus;
 pub mod calibrate;
 pub mod compare;
+pub mod discover;
 pub mod follow;
 pub mod help;
 pub mod limits;
@@ -151,9 +152,12 @@ pub enum Verb {
     #[command(after_help = help::ALERTS_EXAMPLES, args_conflicts_with_subcommands = true)]
     Alerts(alerts::AlertsFlags),
 
-    /// Measure what monitors take on this machine, for explain --costs
+    /// Measure what monitors, and a switch that copies, take on this machine, for explain --costs
     #[command(after_help = help::CALIBRATE_EXAMPLES)]
     Calibrate(calibrate::CalibrateFlags),
+
+    /// Write the file of a network by what its switches and agents say
+    Network(discover::NetworkVerbFlags),
 
     /// Study on drawn networks what a decision costs: where monitors go
     Simulate(simulate::SimulateFlags),

@@ -6,12 +6,14 @@
 
 mod asserting;
 mod away_notice;
+mod calibrating;
 mod color;
 mod commands;
 mod comparing;
 mod conversation;
 mod delivering;
 mod demo;
+mod discovering;
 mod display;
 mod dns_names;
 mod failure;
@@ -55,6 +57,7 @@ mod why;
 
 use std::process::ExitCode;
 
+use flags::discover::{NetworkVerbFlags, OfNetwork};
 use flags::{Cli, Verb};
 
 /// Flow tables and groups are large and looked up at random.
@@ -93,6 +96,9 @@ fn run(cli: Cli) -> ExitCode {
         Some(Verb::Tokens(flags)) => commands::access::tokens(&flags),
         Some(Verb::Audit(flags)) => commands::access::audit(&flags),
         Some(Verb::Calibrate(flags)) => commands::calibrate::calibrate(&flags, cli.quiet),
+        Some(Verb::Network(NetworkVerbFlags { what: OfNetwork::Discover(flags) })) => {
+            commands::discover::discover(&flags, cli.quiet)
+        }
         Some(Verb::Simulate(flags)) => commands::simulate::simulate(&flags, cli.quiet),
         Some(Verb::Alerts(flags)) => commands::alerts::alerts(&flags),
         Some(Verb::Complete { what, text }) => commands::complete::complete(what, &text),

@@ -72,7 +72,8 @@ pub fn costs(path: Option<&Path>) -> anyhow::Result<Costs> {
     Costs::parse(&read(path)?).map_err(|why| wrong_flags(format!("{}: {why}", path.display())))
 }
 
-fn read(path: &Path) -> anyhow::Result<String> {
+/// A file's text, if it is not too long for one.
+pub fn read(path: &Path) -> anyhow::Result<String> {
     let name = path.display();
     let size = fs::metadata(path).with_context(|| format!("cannot read {name}"))?.len();
     if size > FILE_BYTES_MAX {

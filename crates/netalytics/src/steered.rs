@@ -25,6 +25,7 @@ use crate::failure::wrong_flags;
 use crate::networked::Planned;
 use monitors::{Monitor, Said};
 use switches::Switches;
+pub use switches::free_number;
 
 /// What monitors have said and nobody has taken yet.
 const SAID_MAX: usize = 64;

@@ -86,6 +86,20 @@ impl Controller {
     }
 }
 
+/// The numbers of the switches that a controller at `http://HOST:PORT` has seen.
+///
+/// # Errors
+/// See [`Failed`].
+pub fn datapaths(url: &str) -> Result<Vec<String>, Failed> {
+    let mut controller = Controller::new(url, "", &[]);
+    controller.base.truncate(controller.base.len() - 1);
+    let listed = controller.ask("GET", "", None)?;
+    let strange = || Failed::NotUnderstood(format!("{} has no list of switches", controller.base));
+    let listed = listed.as_array().ok_or_else(strange)?;
+    let number = |switch: &Value| switch.get("datapath").and_then(Value::as_str).map(str::to_owned);
+    Ok(listed.iter().filter_map(number).collect())
+}
+
 /// What rules are left, after these operations.
 fn changed(mut rules: Vec<Rule>, operations: &[Operation]) -> Vec<Rule> {
     for operation in operations {

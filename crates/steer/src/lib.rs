@@ -1,12 +1,14 @@
 //! Carries rules that copy packets to switches, and takes them away. What the rules are, and that they are right, [`mirror`] knows; here is
 //! only how they travel: a [`Backend`] for each kind of switch; [`install`], which asks one switch what it has, proves what it is to get,
-//! gives it, and proves what it then has; and a [`Fabric`], which does so for the jobs of a process, over all switches of a network.
+//! gives it, and proves what it then has; and a [`Fabric`], which does so for the jobs of a process, over all switches of a network. What is
+//! joined to what [`explore`] finds out.
 
 #![forbid(unsafe_code)]
 
 mod backend;
 mod carry;
 mod controller;
+mod explore;
 mod fabric;
 mod install;
 mod interface;
@@ -20,7 +22,8 @@ mod trace;
 mod wishes;
 
 pub use backend::{Backend, Capabilities, Failed, Mirrored, Observed, Out};
-pub use controller::Controller;
+pub use controller::{Controller, datapaths};
+pub use explore::{At, Described, Found, PortOf, explore};
 pub use fabric::{Fabric, Ours, Running};
 pub use install::{Installed, NotInstalled, NotStarted, Wish, install, remove, renew};
 pub use order::{How, Job, Map, Place, Site, Tap, To};

@@ -33,8 +33,8 @@ const NOBODYS_FRAME: &str = "020000000001020000000002\
 /// See the module's text.
 #[derive(Debug)]
 pub struct OpenVSwitch {
-    run: PathBuf,
-    bridge: String,
+    pub(crate) run: PathBuf,
+    pub(crate) bridge: String,
     /// What goes with this process, by its name.
     kept: BTreeMap<String, (Keeper, Option<Tap>)>,
     /// Its ports' numbers in the datapath, as they were when it was listed.
@@ -53,7 +53,13 @@ impl OpenVSwitch {
         }
     }
 
-    fn ofctl(&self, version: &str, words: &[&str], more: &[&str], input: &str) -> Result<String, Failed> {
+    pub(crate) fn ofctl(
+        &self,
+        version: &str,
+        words: &[&str],
+        more: &[&str],
+        input: &str,
+    ) -> Result<String, Failed> {
         let bridge = format!("unix:{}/{}.mgmt", self.run.display(), self.bridge);
         let mut arguments = vec!["-O".to_owned(), version.to_owned()];
         arguments.extend(words.iter().map(|word| (*word).to_owned()));
@@ -62,7 +68,7 @@ impl OpenVSwitch {
         tool::run("ovs-ofctl", &arguments, ("OVS_RUNDIR", &self.run), input, PATIENCE)
     }
 
-    fn vsctl(&self, words: Vec<String>) -> Result<String, Failed> {
+    pub(crate) fn vsctl(&self, words: Vec<String>) -> Result<String, Failed> {
         tool::run("ovs-vsctl", &self.vsctl_arguments(words), ("OVS_RUNDIR", &self.run), "", PATIENCE)
     }
 
@@ -78,7 +84,7 @@ impl OpenVSwitch {
         Ok(())
     }
 
-    fn appctl(&self, words: &[&str]) -> Result<String, Failed> {
+    pub(crate) fn appctl(&self, words: &[&str]) -> Result<String, Failed> {
         let arguments: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         tool::run("ovs-appctl", &arguments, ("OVS_RUNDIR", &self.run), "", PATIENCE)
     }
@@ -94,7 +100,7 @@ impl OpenVSwitch {
     }
 
     /// Rows of a table, each with these columns.
-    fn rows(&self, table: &str, columns: &[&str]) -> Result<Vec<Vec<Value>>, Failed> {
+    pub(crate) fn rows(&self, table: &str, columns: &[&str]) -> Result<Vec<Vec<Value>>, Failed> {
         let columns = format!("--columns={}", columns.join(","));
         let words = ["--format=json", &columns, "list", table].map(str::to_owned);
         let text = self.vsctl(words.to_vec())?;
@@ -268,7 +274,7 @@ impl OpenVSwitch {
 }
 
 /// Numbers and names of ports, and whether they are flooded to, of what `ovs-ofctl show` prints.
-fn ports(shown: &str) -> Vec<(u32, String, Flooded)> {
+pub(crate) fn ports(shown: &str) -> Vec<(u32, String, Flooded)> {
     let mut found: Vec<(u32, String, Flooded)> = Vec::new();
     for line in shown.lines().map(str::trim) {
         if let Some(config) = line.strip_prefix("config:") {

@@ -1,5 +1,6 @@
 //! `netalytics calibrate`: what monitors take on this machine, by parser, from a built-in workload; kept in a file that `explain` and `query`
-//! read with `--costs`. What it cannot measure it says, and leaves at what is supposed.
+//! read with `--costs`; where namespaces can be made and there is Open vSwitch, also what a switch takes to copy packets. What it cannot measure it
+//! says, and leaves at what is supposed.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,6 +11,7 @@ use monitor::{Input, Job, Step, job};
 use planner::physical::Costs;
 use stream::{Output, TakeOutput};
 
+use crate::calibrating::{self, Copying, Lab, Receiving};
 use crate::demo::CAPTURE;
 use crate::failure::Ended;
 use crate::flags::calibrate::CalibrateFlags;
@@ -39,6 +41,9 @@ const PARSERS: [(&str, Option<u16>); 8] = [
 
 /// Measures, and prints or keeps what it has found.
 pub fn calibrate(flags: &CalibrateFlags, quiet: bool) -> anyhow::Result<Ended> {
+    if let Some(order) = &flags.send {
+        return output::print(calibrating::be_sender(order)?.as_bytes());
+    }
     let folder = tempfile::tempdir().context("no folder for the workload")?;
     let workload = folder.path().join("workload.pcap");
     std::fs::write(&workload, repeated(CAPTURE, ROUNDS)).context("cannot write the workload")?;
@@ -57,10 +62,39 @@ pub fn calibrate(flags: &CalibrateFlags, quiet: bool) -> anyhow::Result<Ended> {
         tell(&format!("{parser}: {ns:.0} ns for each of {} packets", measured.asked));
         parse_ns.push((parser, ns));
     }
-    tell(
-        "not measured here, so supposed: a packet's way from an interface into a monitor, and what a switch takes to copy one; set [monitor] receive_ns and [switch] where you know better",
-    );
-    let text = written(refuse_ns, &parse_ns);
+    let lab = Lab::new();
+    let received = of_lab(&lab, |lab| calibrating::receiving(lab, refuse_ns));
+    match &received {
+        Ok(of) => tell(&format!(
+            "a packet into a monitor: {:.0} ns, and {:.2} ns for each byte",
+            of.packet, of.byte
+        )),
+        Err(why) => tell(&format!(
+            "a packet's way into a monitor is not measured, so supposed ({why:#}); [monitor] receive_ns and receive_byte_ns say it"
+        )),
+    }
+    let copied = of_lab(&lab, calibrating::copying);
+    match &copied {
+        Ok(Copying { copy, mirror, tunnel, cut }) => {
+            let ways = [
+                ("by a rule", copy),
+                ("by a mirror", mirror),
+                ("into a tunnel", tunnel),
+                ("cut to 128 bytes", cut),
+            ];
+            let of = |(way, ns): &(&str, &Option<f64>)| match ns {
+                Some(ns) => format!("{ns:.0} ns {way}"),
+                None => format!("too little to be told {way}"),
+            };
+            let ways: Vec<String> = ways.iter().map(of).collect();
+            tell(&format!("a switch in user space, for each packet that it copies: {}", ways.join(", ")));
+        }
+        Err(why) => tell(&format!(
+            "what a switch takes to copy a packet is not measured, so supposed ({why:#}); [switch] says it"
+        )),
+    }
+    drop(lab);
+    let text = written(refuse_ns, &parse_ns, received.ok(), copied.ok());
     // What reads the file later has to understand it.
     Costs::parse(&text).map_err(anyhow::Error::msg).context("what was measured makes no sense")?;
     match &flags.output {
@@ -71,6 +105,14 @@ pub fn calibrate(flags: &CalibrateFlags, quiet: bool) -> anyhow::Result<Ended> {
                 .with_context(|| format!("cannot write {}", path.display()))?;
             Ok(Ended::Done)
         }
+    }
+}
+
+/// What is measured in the lab, if there is one.
+fn of_lab<T>(lab: &anyhow::Result<Lab>, measure: impl Fn(&Lab) -> anyhow::Result<T>) -> anyhow::Result<T> {
+    match lab {
+        Ok(lab) => measure(lab),
+        Err(why) => Err(anyhow::anyhow!("{why:#}")),
     }
 }
 
@@ -141,22 +183,47 @@ fn repeated(capture: &[u8], rounds: u32) -> Vec<u8> {
     all
 }
 
-/// As `--costs` reads it.
-fn written(refuse_ns: f64, parse_ns: &[(&str, f64)]) -> String {
+/// As `--costs` reads it; what was not measured is supposed.
+fn written(
+    refuse_ns: f64,
+    parse_ns: &[(&str, f64)],
+    received: Option<Receiving>,
+    copied: Option<Copying>,
+) -> String {
     let supposed = Costs::default();
+    let mut measured = vec!["[monitor.parse_ns] and refuse_ns"];
+    measured.extend(received.map(|_| "receive_ns and receive_byte_ns"));
+    measured.extend(copied.map(|_| "[switch]"));
+    let received = received
+        .unwrap_or(Receiving { packet: supposed.monitor.receive_ns, byte: supposed.monitor.receive_byte_ns });
     let mut text = format!(
-        "# Written by netalytics calibrate: [monitor.parse_ns] and refuse_ns were measured, the rest is supposed.\n\
-         origin = \"calibrated\"\n\n[monitor]\nreceive_ns = {:.1}\nreceive_byte_ns = {:.2}\nrefuse_ns = {refuse_ns:.1}\nmemory_gb = {:.2}\n\n[monitor.parse_ns]\n",
-        supposed.monitor.receive_ns, supposed.monitor.receive_byte_ns, supposed.monitor.memory_gb
+        "# Written by netalytics calibrate: {} were measured, the rest is supposed.\n\
+         origin = \"calibrated\"\n\n[monitor]\nreceive_ns = {:.1}\nreceive_byte_ns = {:.3}\nrefuse_ns = {refuse_ns:.1}\nmemory_gb = {:.2}\n\n[monitor.parse_ns]\n",
+        measured.join(", "),
+        received.packet,
+        received.byte,
+        supposed.monitor.memory_gb
     );
     for (parser, ns) in parse_ns {
         text += &format!("{parser} = {ns:.1}\n");
     }
-    let switch = supposed.switch;
-    text += &format!(
-        "\n[switch]\ncopy_ns = {:.1}\nmirror_ns = {:.1}\ntunnel_ns = {:.1}\n# cut_ns: not measured, so copies are not cut\n",
-        switch.copy_ns, switch.mirror_ns, switch.tunnel_ns
-    );
+    let (known, copied) = (supposed.switch, copied.unwrap_or_default());
+    let ways = [
+        ("copy_ns", copied.copy, known.copy_ns),
+        ("mirror_ns", copied.mirror, known.mirror_ns),
+        ("tunnel_ns", copied.tunnel, known.tunnel_ns),
+    ];
+    text += "\n[switch]\n";
+    for (name, ns, supposed) in ways {
+        text += &match ns {
+            Some(ns) => format!("{name} = {ns:.1}\n"),
+            None => format!("{name} = {supposed:.1} # supposed\n"),
+        };
+    }
+    text += &match copied.cut {
+        Some(ns) => format!("cut_ns = {ns:.1}\n"),
+        None => "# cut_ns: not measured, so copies are not cut\n".to_owned(),
+    };
     text
 }
 
@@ -173,8 +240,17 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let costs = Costs::parse(&written(60.0, &[("http", 300.0), ("packet", 80.0)])).expect("costs");
+        let parsers = [("http", 300.0), ("packet", 80.0)];
+        let costs = Costs::parse(&written(60.0, &parsers, None, None)).expect("costs");
         assert_eq!(costs.monitor.parse_ns["http"], 300.0);
         assert_eq!((costs.monitor.refuse_ns, costs.switch.cut_ns), (60.0, None));
+        assert_eq!(costs.monitor.receive_ns, Costs::default().monitor.receive_ns);
+        let received = Receiving { packet: 900.0, byte: 0.25 };
+        let copied = Copying { copy: Some(700.0), mirror: None, tunnel: Some(2000.0), cut: Some(9000.0) };
+        let costs = Costs::parse(&written(60.0, &parsers, Some(received), Some(copied))).expect("costs");
+        assert_eq!((costs.monitor.receive_ns, costs.monitor.receive_byte_ns), (900.0, 0.25));
+        let switch = costs.switch;
+        assert_eq!((switch.copy_ns, switch.mirror_ns, switch.tunnel_ns), (700.0, 600.0, 2000.0));
+        assert_eq!(switch.cut_ns, Some(9000.0));
     }
 }

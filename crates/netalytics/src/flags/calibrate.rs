@@ -11,4 +11,8 @@ pub struct CalibrateFlags {
     /// The file to keep it in, for --costs [default: standard output]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
+
+    /// Be the one who sends packets to measure with: how many, their bytes, to whom
+    #[arg(long, hide = true, value_name = "PACKETS,BYTES,ADDRESS", conflicts_with = "output")]
+    pub send: Option<String>,
 }

@@ -121,6 +121,12 @@ Examples:
   netalytics calibrate -o costs.toml
   netalytics explain \"PARSE http TO 10.0.1.2:80\" --network network.toml --costs costs.toml";
 
+/// Below the help of `network discover`.
+pub const DISCOVER_EXAMPLES: &str = "\
+Examples:
+  netalytics network discover --switch leaf1=unix:/run/leaf1/db.sock --switch spine1=unix:/run/spine1/db.sock --addresses 10.0.1.0/24 -o network.toml
+  netalytics network discover --switch s1=unix:/run/openvswitch/db.sock,br1 --server http://127.0.0.1:7979 --token-file t --into network.toml -o network.toml";
+
 /// Below the help of `parsers`.
 pub const PARSERS_EXAMPLES: &str = "\
 Examples:

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use anyhow::Context;
+use mirror::ovsdb::Tunnel;
 use planner::physical::{LEASE, Proof, SwitchPart, Way};
 use planner::topology::{Forwarding, HostId, Reached, Site as Network, SiteHost, SitePort, SiteSwitch};
 use steer::{Backend, Controller, Fabric, How, Job, Map, OpenVSwitch, Place, Running, Site, Tap, To};
@@ -18,7 +19,7 @@ const SERVERS: u16 = 1 << 12;
 const JOB: u32 = 1;
 
 /// A number for rules that nobody else has there. Looked for from a place that differs by process, for those who begin at the same time.
-fn free_number(taken: &BTreeSet<u16>) -> Option<u16> {
+pub fn free_number(taken: &BTreeSet<u16>) -> Option<u16> {
     let first = std::process::id() as u16;
     (0..SERVERS).map(|nth| first.wrapping_add(nth) % SERVERS).find(|number| !taken.contains(number))
 }
@@ -39,7 +40,11 @@ pub struct Switches {
 impl Switches {
     /// Asks each switch that matters what it has. Nothing is changed yet.
     pub fn reach(planned: &Planned) -> anyhow::Result<Switches> {
-        let matters = |index| planned.plan.switch(index).is_some() || is_proved_over_the_whole_way(planned);
+        let matters = |index| {
+            planned.plan.switch(index).is_some()
+                || is_end(planned, index)
+                || is_proved_over_the_whole_way(planned)
+        };
         Switches::reach_those(&planned.site, &matters)
     }
 
@@ -61,7 +66,7 @@ impl Switches {
                     quiet.filter_map(|host| switches.ports.get(&host.at)).map(String::as_str).collect();
                 backend = self::backend(switch, &quiet)?;
             }
-            switches.sites.push(Site { name: name.clone(), backend, tunnel_address: None });
+            switches.sites.push(Site { name: name.clone(), backend, tunnel_address: switch.tunnel });
         }
         switches.server = free_number(&taken).context("rules of 4096 others stand on these switches")?;
         Ok(switches)
@@ -102,6 +107,9 @@ impl Switches {
                 Way::Interface => (How::Rules(Vec::new()), To::Interface),
                 Way::Rules { port } => (How::Rules(Vec::new()), to(port)?),
                 Way::Mirror { port } => (How::Mirror(self.names(site, part)?), to(port)?),
+                Way::Tunnel { end } => {
+                    (How::Rules(Vec::new()), To::Switch(Tunnel::Vxlan, self.place(site, end)?))
+                }
             };
             taps.push(Tap {
                 switch: part.name.clone(),
@@ -165,8 +173,11 @@ impl Switches {
         let covered: BTreeSet<HostId> =
             plan.covered.iter().flat_map(|covering| covering.hosts.iter().copied()).collect();
         let is_monitors = |at: SitePort| {
-            let of = plan.switch(at.switch).map(|part| part.way);
-            matches!(of, Some(Way::Rules { port } | Way::Mirror { port }) if port == at.port)
+            plan.switches.iter().any(|part| match part.way {
+                Way::Rules { port } | Way::Mirror { port } => at == SitePort { switch: part.switch, port },
+                Way::Tunnel { end } => at == end,
+                Way::Sniffer | Way::Interface => false,
+            })
         };
         let covered = covered.into_iter().map(|host| &site.hosts[host as usize]);
         self.map_of(site, covered.filter(|host| !is_monitors(host.at)))
@@ -198,6 +209,11 @@ impl Switches {
 /// The name of the monitor of a switch.
 fn monitor(part: &SwitchPart) -> String {
     format!("monitor of {}", part.name)
+}
+
+/// Whether a tunnel of the plan ends at a switch.
+fn is_end(planned: &Planned, switch: usize) -> bool {
+    planned.plan.switches.iter().any(|part| matches!(part.way, Way::Tunnel { end } if end.switch == switch))
 }
 
 /// Whether it is proved that packets come to their monitors wherever they enter the network: where switches forward by themselves, so that the

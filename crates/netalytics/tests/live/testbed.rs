@@ -145,6 +145,7 @@ fn a_bed_stands_and_goes_also_when_its_building_is_killed() {
     assert_eq!((site.switches.len(), site.hosts.len(), site.links.len()), (5, 10, 6));
     let racks = site.network().expect("a network").racks();
     assert_eq!(racks, 3);
+    bed.is_found(&network);
     // Where rules of others forward, each switch is proved by itself, and copies in the table that is free.
     let file = bed.path("asked.toml");
     fs::write(&file, bed.with_leaf2_here(&network)).expect("a file");
@@ -328,6 +329,7 @@ fn queries_of_the_network_answer_as_captures_at_the_servers() {
     bed.run(&["up"], &[("MISCONFIGURED", "app1"), ("CONTROLLER", &controller)]);
     bed.run(&["load", "--requests", "100"], &[]);
     let network = fs::read_to_string(bed.path("network.toml")).expect("a network");
+    bed.is_found(&network);
     let [file, costs] = ["asked.toml", "costs.toml"].map(|name| bed.path(name));
     fs::write(&costs, MIRRORS).expect("a file");
     let [file, costs] = [&file, &costs].map(|path| path.to_str().expect("text"));
@@ -360,6 +362,19 @@ fn queries_of_the_network_answer_as_captures_at_the_servers() {
     let pages = bed.beside(PAGES_OF_APPS, &["app1", "app2"], &here);
     assert_eq!(pages.0.len(), 2, "{:?}", pages.0);
     assert_eq!(numbers(&pages.0, "count"), numbers(&pages.1, "count"));
+    fs::write(file, &without).expect("a file");
+    // The third leaf has no host to spare: through a tunnel to one at the first.
+    let (before, after) = without.split_once("name = \"spare3\"").expect("a host");
+    fs::write(file, format!("{before}name = \"spare3\"{}", after.replacen("spare = true", "", 1)))
+        .expect("a file");
+    let through =
+        Asked { flags: &flags, of: "ports", said: "monitors on spare2, spare1; 2 switches copy", from: None };
+    let tiers = bed.beside(TIERS, &["app1", "app2", "db", "cache"], &through);
+    assert!(tiers.0.len() >= 4, "{:?}", tiers.0);
+    assert_eq!(numbers(&tiers.0, "count"), numbers(&tiers.1, "count"));
+    let through = Asked { said: "monitors on spare", ..through };
+    let bytes = bed.beside(BYTES, &["db", "cache"], &through);
+    assert_eq!(numbers(&bytes.0, "sum_bytes"), numbers(&bytes.1, "sum_bytes"));
     fs::write(file, &without).expect("a file");
     // Told by the controller: floods have been kept from spare hosts by those before.
     if let Some(sdn) = &sdn {
@@ -523,7 +538,7 @@ impl TestBed {
         network.replace(&away, "via = []")
     }
 
-    /// What a switch copies by, if it copies: rules, mirrors; with all of its rules and mirrors.
+    /// What a switch copies by, if it copies: rules, mirrors, ports that were made; with all of its rules, mirrors and ports.
     fn copies(&self, leaf: &str) -> String {
         let run = |name: &str| format!("unix:{}", self.path(&format!("run/{leaf}/{name}")).display());
         let said = |program: &str, words: &[&str]| {
@@ -535,12 +550,17 @@ impl TestBed {
         assert!(rules.contains("NORMAL") || rules.contains("resubmit(,10)"), "{rules}");
         let database = format!("--db={}", run("db.sock"));
         let mirrors = said("ovs-vsctl", &[&database, "--columns=name", "list", "mirror"]);
+        let ports = said("ovs-vsctl", &[&database, "list-ports", "br0"]);
         let mut copies = String::new();
         if rules.contains("cookie=0x6e61") {
             copies += &format!("rules:\n{rules}");
         }
         if mirrors.contains("netalytics-") {
             copies += &format!("mirrors:\n{mirrors}");
+        }
+        // Those of tunnels, and interfaces.
+        if ports.lines().any(|port| port.starts_with("na")) {
+            copies += &format!("ports:\n{ports}");
         }
         copies
     }
@@ -562,4 +582,73 @@ fn the_controllers_tests_pass() {
     let said = String::from_utf8_lossy(&tested.stderr);
     assert!(tested.status.success(), "{said}");
     eprintln!("{}", said.lines().rev().take(3).collect::<Vec<_>>().join(" "));
+}
+
+/// The hosts of the bed, as who is asked for them behind all ports.
+const EVERYBODY: [&str; 6] =
+    ["--addresses", "10.60.1.0/29", "--addresses", "10.60.2.0/29", "--addresses", "10.60.3.0/29"];
+
+impl TestBed {
+    /// What `network discover` writes of the bed, with these flags; it says nothing, and leaves nothing on the switches.
+    fn discovered(&self, network: &Site, more: &[&str]) -> String {
+        let mut program = Command::new(BINARY);
+        program.args(["network", "discover", "--link-mbps", "1000"]).args(more).stdin(Stdio::null());
+        for switch in &network.switches {
+            let database = self.path(&format!("run/{}/db.sock", switch.name));
+            program.args(["--switch", &format!("{}=unix:{}", switch.name, database.display())]);
+        }
+        let before = LEAVES.map(|leaf| self.rules(leaf));
+        let Output { status, stdout, stderr } = program.output().expect("it starts");
+        let said = String::from_utf8_lossy(&stderr);
+        assert!(status.success() && said.is_empty(), "{said}");
+        assert_eq!(LEAVES.map(|leaf| self.rules(leaf)), before);
+        String::from_utf8(stdout).expect("text")
+    }
+
+    /// A switch's rules, whoever made them, without what they have counted.
+    fn rules(&self, switch: &str) -> Vec<String> {
+        let bridge = format!("unix:{}", self.path(&format!("run/{switch}/br0.mgmt")).display());
+        let output = Command::new("ovs-ofctl")
+            .args(["-O", "OpenFlow13", "--no-stats", "dump-flows", &bridge])
+            .output();
+        let text = String::from_utf8(output.expect("ovs-ofctl").stdout).expect("text");
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// What is found out is what the bed's own file says; with what its owner knows besides, plans are the same.
+    fn is_found(&self, network: &str) {
+        let site = Site::parse(network).expect("the bed's file");
+        let of = |text: &str| {
+            let site = Site::parse(text).unwrap_or_else(|why| panic!("{why:?}\n{text}"));
+            let switch = |switch: &planner::topology::SiteSwitch| format!("{switch:?}");
+            let host = |host: &planner::topology::SiteHost| {
+                format!("{} {:?} {:?} {}", host.name, host.addresses, host.at, host.has.mbps)
+            };
+            let mut all = [
+                site.switches.iter().map(switch).collect::<Vec<_>>(),
+                site.hosts.iter().map(host).collect(),
+                site.links.iter().map(|link| format!("{link:?}")).collect(),
+            ];
+            all.iter_mut().for_each(|of| of.sort_unstable());
+            all
+        };
+        assert_eq!(of(&self.discovered(&site, &EVERYBODY)), of(network));
+        // The owner's file, in which places are wrong and links are missing.
+        let wrong = network.replace("\"leaf1:1\"", "\"leaf1:x\"").replace("\"leaf1:4\"", "\"leaf1:1\"");
+        let wrong = wrong.replace("\"leaf1:x\"", "\"leaf1:4\"");
+        let [owners, asked] = ["owners.toml", "found.toml"].map(|name| self.path(name));
+        fs::write(&owners, wrong.split("\n[[link]]").next().expect("a beginning")).expect("a file");
+        let found = self.discovered(&site, &["--into", owners.to_str().expect("text")]);
+        assert_eq!(of(&found), of(network));
+        fs::write(&asked, found).expect("a file");
+        fs::write(&owners, network).expect("a file");
+        let plan = |file: &Path| {
+            let flags = ["explain", TIERS, "--format", "json", "--network", file.to_str().expect("text")];
+            let output = Command::new(BINARY).args(flags).output().expect("it starts");
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            String::from_utf8(output.stdout).expect("text")
+        };
+        assert_eq!(plan(&asked), plan(&owners));
+        [owners, asked].iter().for_each(|path| fs::remove_file(path).expect("it is there"));
+    }
 }

@@ -10,8 +10,9 @@ use super::budget::{Exceeded, exceeded};
 use super::flows;
 use super::parts::TWICE;
 use super::rates::{copied, rates};
+use super::tunnels::wrapped;
 use super::value::{Choice, PassedOver, PhysicalPlan, Proof, Taken, Way};
-use crate::topology::{Expected, Reached, Traffic, Weights};
+use crate::topology::{Expected, Reached, SitePort, Traffic, Weights};
 
 /// Where monitors are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,17 +187,26 @@ impl Chooser<'_> {
             let is_sniffed = monitors == Monitors::Ports && on_its_own(*switch);
             let mode = if is_sniffed { None } else { offer.map(|offer| offer.mode) };
             let host = hosts.get(switch).copied();
-            let copies =
-                mode.map(|mode| (mode, way(mode, host.map(|host| ask.site.hosts[host as usize].at.port))));
+            let at = host.map(|host| ask.site.hosts[host as usize].at);
+            let copies = mode.map(|mode| (mode, way(mode, *switch, at)));
             let part = self.asked.switch(*switch, parts, copies)?;
             let monitor = self.asked.monitor(*switch, parts, rates, mode, host)?;
             let (mbps, packets) = mode.map_or((0.0, 0.0), |mode| copied(mode, rates, ask.costs));
-            let each = mode.map_or(0.0, |mode| match mode.which {
+            let mut each = mode.map_or(0.0, |mode| match mode.which {
                 Which::Port => ask.costs.switch.mirror_ns,
                 _ => ask.costs.copy_ns(mode.part).unwrap_or(0.0),
             });
             if host.is_some() {
                 plan.taken.copied += Traffic::to_host(mbps);
+            }
+            if let Way::Tunnel { end } = part.way {
+                // What comes out of the tunnel is copied there.
+                plan.taken.switch_cores += packets * ask.costs.switch.copy_ns / 1e9;
+                plan.taken.copied += self.asked.between(*switch, end.switch, wrapped(mbps, packets));
+                each = match mode.map(|mode| mode.part) {
+                    Some(Bytes::First(_)) => each + ask.costs.switch.tunnel_ns,
+                    _ => ask.costs.switch.tunnel_ns,
+                };
             }
             plan.taken.switch_cores += packets * each / 1e9;
             plan.taken.monitor_cores += monitor.cores;
@@ -215,11 +225,12 @@ impl Chooser<'_> {
 }
 
 /// How copies leave a switch, to this port of a host or to an interface.
-fn way(mode: Mode, port: Option<u32>) -> Way {
+fn way(mode: Mode, switch: usize, port: Option<SitePort>) -> Way {
     match (port, mode.which) {
         (None, _) => Way::Interface,
-        (Some(port), Which::Port) => Way::Mirror { port },
-        (Some(port), Which::Flow | Which::Flags(_)) => Way::Rules { port },
+        (Some(end), _) if end.switch != switch => Way::Tunnel { end },
+        (Some(SitePort { port, .. }), Which::Port) => Way::Mirror { port },
+        (Some(SitePort { port, .. }), Which::Flow | Which::Flags(_)) => Way::Rules { port },
     }
 }
 

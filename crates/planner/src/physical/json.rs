@@ -77,14 +77,20 @@ fn switch(part: &SwitchPart) -> Value {
         Way::Rules { port } => ("rules", Some(port)),
         Way::Interface => ("interface", None),
         Way::Mirror { port } => ("mirror", Some(port)),
+        Way::Tunnel { end } => ("tunnel", Some(end.port)),
     };
-    json!({
+    let mut of = json!({
         "switch": part.name,
         "way": way,
         "to_port": to,
         "ports": part.ports,
         "rules": part.rules.iter().map(mirror::json::rule_to_json).collect::<Vec<_>>(),
-    })
+    });
+    if let Some(landing) = &part.landing {
+        of["to_switch"] = json!(landing.name);
+        of["rules_there"] = landing.rules.iter().map(mirror::json::rule_to_json).collect();
+    }
+    of
 }
 
 fn monitor(part: &MonitorPart) -> Value {

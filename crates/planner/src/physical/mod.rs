@@ -19,6 +19,7 @@ mod rates;
 #[cfg(test)]
 mod tests;
 mod text;
+mod tunnels;
 mod value;
 
 pub use ask::Ask;
@@ -29,6 +30,6 @@ pub use json::to_json;
 pub use picture::to_svg;
 pub use text::{difference, to_text};
 pub use value::{
-    Choice, Covering, LEASE, MonitorPart, PassedOver, PhysicalPlan, Place, Proof, Rates, SwitchPart, Taken,
-    Way,
+    Choice, Covering, LEASE, Landing, MonitorPart, PassedOver, PhysicalPlan, Place, Proof, Rates, SwitchPart,
+    Taken, Way,
 };

@@ -73,6 +73,14 @@ fn toward(site: &Site, from: usize, to: SitePort) -> Option<u32> {
 /// The number that an interface for copies has on paper: the switch says which it really is.
 pub(super) const INTERFACE: u32 = 0xfeff;
 
+/// The number that a tunnel's port has on paper, where copies leave.
+pub(super) const TUNNEL: u32 = 0xfefe;
+
+/// And where they arrive, from this switch.
+pub(super) fn landing(from: usize) -> u32 {
+    0xe000 + from as u32 % 0x1000
+}
+
 /// Hosts of a switch that no rule names, on paper: they are alike, so a few stand for all.
 const OTHERS_MAX: usize = 2;
 
@@ -93,21 +101,28 @@ pub(super) fn small(site: &Site, covered: &BTreeSet<HostId>) -> Site {
 
 /// The network with some parts done; or as it is by itself. Ports of monitors are those of all parts that will be.
 pub(super) fn network(site: &Site, parts: &[SwitchPart], done: bool) -> Network {
-    let targets: BTreeSet<SitePort> = parts
-        .iter()
-        .filter_map(|part| target(part.way).map(|port| SitePort { switch: part.switch, port }))
-        .collect();
+    let targets: BTreeMap<SitePort, String> =
+        parts.iter().filter_map(|part| Some((lands(part)?, monitor(&part.name)))).collect();
+    let tunnels: Vec<(usize, SitePort)> =
+        parts.iter().filter_map(|part| Some((part.switch, tunnel(part)?))).collect();
     let switches = site.switches.iter().enumerate().map(|(index, switch)| {
         let mut ports: Vec<Port> = Vec::new();
         for host in site.hosts.iter().filter(|host| host.at.switch == index) {
-            let is_target = targets.contains(&host.at);
-            let leads = if is_target { Leads::Monitor(monitor(&switch.name)) } else { Leads::Hosts };
-            let flooded = if is_target { Flooded::No } else { Flooded::Yes };
+            let (leads, flooded) = match targets.get(&host.at) {
+                Some(monitor) => (Leads::Monitor(monitor.clone()), Flooded::No),
+                None => (Leads::Hosts, Flooded::Yes),
+            };
             ports.push(Port { flooded, ..Port::new(host.at.port, &host.name, leads) });
         }
-        if targets.contains(&SitePort { switch: index, port: INTERFACE }) {
-            let leads = Leads::Monitor(monitor(&switch.name));
+        if let Some(monitor) = targets.get(&SitePort { switch: index, port: INTERFACE }) {
+            let leads = Leads::Monitor(monitor.clone());
             ports.push(Port { flooded: Flooded::No, ..Port::new(INTERFACE, "interface", leads) });
+        }
+        let begins = tunnels.iter().filter(|(from, _)| *from == index).map(|_| TUNNEL);
+        let ends = tunnels.iter().filter(|(_, end)| end.switch == index).map(|(from, _)| landing(*from));
+        for number in begins.chain(ends) {
+            let of = Port::new(number, &format!("tunnel{number}"), Leads::Copies);
+            ports.push(Port { flooded: Flooded::No, ..of });
         }
         for end in site.links.iter().flat_map(|link| link.ends).filter(|end| end.switch == index) {
             ports.push(Port::new(end.port, &format!("link{}", end.port), Leads::Switch));
@@ -115,6 +130,10 @@ pub(super) fn network(site: &Site, parts: &[SwitchPart], done: bool) -> Network 
         let mut rules = forwarding(site, index);
         let part = parts.iter().find(|part| part.switch == index).filter(|_| done);
         rules.extend(part.into_iter().flat_map(|part| part.rules.iter().cloned()));
+        let landed = parts.iter().filter(|part| done && tunnel(part).is_some_and(|end| end.switch == index));
+        rules.extend(
+            landed.filter_map(|part| part.landing.as_ref()).flat_map(|landing| landing.rules.iter().cloned()),
+        );
         let mut model = Switch::new(&switch.name, ports, rules);
         if let Some(SwitchPart { way: Way::Mirror { port }, ports, .. }) = part {
             let (entering, leaving) = (ports.clone(), ports.clone());
@@ -129,20 +148,36 @@ pub(super) fn network(site: &Site, parts: &[SwitchPart], done: bool) -> Network 
         model
     });
     let at = |port: SitePort| (port.switch, port.port);
-    let links = site.links.iter().map(|link| Link(at(link.ends[0]), at(link.ends[1]))).collect();
-    let hosts = site.hosts.iter().filter(|host| !targets.contains(&host.at));
+    let links = site.links.iter().map(|link| Link(at(link.ends[0]), at(link.ends[1])));
+    let links =
+        links.chain(tunnels.iter().map(|(from, end)| Link((*from, TUNNEL), (end.switch, landing(*from)))));
+    let hosts = site.hosts.iter().filter(|host| !targets.contains_key(&host.at));
     let hosts = hosts
         .flat_map(|host| host.addresses.iter().map(|address| Host { address: *address, at: at(host.at) }))
         .collect();
-    Network::new(switches.collect(), links, hosts)
+    Network::new(switches.collect(), links.collect(), hosts)
 }
 
-/// The port to which copies go.
+/// The port by which copies leave their switch.
 pub(super) fn target(way: Way) -> Option<u32> {
     match way {
         Way::Sniffer => None,
         Way::Interface => Some(INTERFACE),
+        Way::Tunnel { .. } => Some(TUNNEL),
         Way::Rules { port } | Way::Mirror { port } => Some(port),
+    }
+}
+
+/// Where copies of a switch are at their monitor.
+pub(super) fn lands(part: &SwitchPart) -> Option<SitePort> {
+    tunnel(part).or_else(|| target(part.way).map(|port| SitePort { switch: part.switch, port }))
+}
+
+/// Where copies of a switch come out of a tunnel.
+fn tunnel(part: &SwitchPart) -> Option<SitePort> {
+    match part.way {
+        Way::Tunnel { end } => Some(end),
+        _ => None,
     }
 }
 

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use mirror::compose::{RULES_MAX, Terms};
-use mirror::{Copy, Layout, Mode, Which, asked, compose};
+use mirror::{Copy, Layout, Mode, Which, asked, compose, compose_ends};
 use plan::{AddressMatch, MonitorSpec};
 use tuple::Schema;
 
 use super::ask::Asked;
 use super::flows::Part;
-use super::model::{forwarding, monitor, target};
+use super::model::{forwarding, landing, monitor, target};
 use super::rates::copied;
-use super::value::{Covering, LEASE, MonitorPart, Place, Rates, SwitchPart, Way};
+use super::value::{Covering, LEASE, Landing, MonitorPart, Place, Rates, SwitchPart, Way};
 use crate::placement::{Demand, Flow, NOBODY, Process, Strategy, place};
 use crate::topology::{HostId, Network, Reached};
 
@@ -70,13 +70,15 @@ impl Asked<'_> {
         };
         let network = self.willing();
         let placed = place(&network, &demand, self.ask.seed);
-        let mut hosts = BTreeMap::new();
+        let (mut hosts, mut elsewhere) = (BTreeMap::new(), Vec::new());
         for ((switch, monitor), (mbps, cores)) in switches.iter().zip(&placed.monitor_of).zip(&needs) {
             let name = &site.switches[*switch].name;
             if *monitor == NOBODY {
-                return Err(format!(
+                let none = format!(
                     "no host at {name} that is spare and can start a monitor has room for one: {cores:.3} cores, {memory_gb} GB and {mbps:.1} Mb/s"
-                ));
+                );
+                elsewhere.push((*switch, *cores, none));
+                continue;
             }
             let host = placed.monitors[*monitor as usize].host;
             // Two monitors would be on one port.
@@ -84,6 +86,11 @@ impl Asked<'_> {
                 return Err(format!("{name} and another switch would have one host for their monitors"));
             }
             hosts.insert(*switch, host);
+        }
+        // Who has a host of its own has it.
+        for (switch, cores, none) in elsewhere {
+            let host = self.behind_another(switch, mode, cores, &network, &hosts);
+            hosts.insert(switch, host.map_err(|why| format!("{none}; {why}"))?);
         }
         Ok(hosts)
     }
@@ -140,6 +147,7 @@ impl Asked<'_> {
             asked: boxes,
             rules: Vec::new(),
             ports,
+            landing: None,
         };
         let Some((mode, way)) = copies else { return Ok(done) };
         match (&of.reached, way) {
@@ -154,6 +162,17 @@ impl Asked<'_> {
                     "a mirror of ports needs the database of {}, and there is its controller only",
                     of.name
                 ));
+            }
+            (_, Way::Tunnel { end }) => {
+                let at_end = forwarding(site, end.switch);
+                let landing =
+                    mirror::Landing { job: JOB, generation: 1, tunnel: landing(switch), target: end.port };
+                let terms =
+                    Terms { server: 0, lease: LEASE, layout: Layout::of(&at_end), rules_max: RULES_MAX };
+                let name = site.switches[end.switch].name.clone();
+                let rules =
+                    compose_ends(&[], &[landing], &terms).map_err(|refused| format!("{name}: {refused}"))?;
+                (done.way, done.landing) = (way, Some(Landing { name, rules }));
             }
             _ => done.way = way,
         }

@@ -137,6 +137,7 @@ impl<'a> Picture<'a> {
             self.text("", (x, y - 1.0), &self.site.switches[switch].name.clone());
             let below = match self.plan.switch(switch) {
                 Some(part) if part.way == Way::Sniffer => "monitor at its ports".to_owned(),
+                Some(part) if part.landing.is_some() => format!("{} rules, a tunnel", part.rules.len()),
                 Some(part) if !part.rules.is_empty() => format!("{} rules", part.rules.len()),
                 Some(_) => "mirror of ports".to_owned(),
                 None => String::new(),
@@ -181,10 +182,9 @@ impl<'a> Picture<'a> {
 
     /// Mb/s of copies that go to a port.
     fn copies_to(&self, at: SitePort) -> Option<f64> {
-        let part = self.plan.switch(at.switch)?;
-        let port = super::model::target(part.way)?;
-        let monitor = self.plan.monitors.iter().find(|monitor| monitor.switch == at.switch)?;
-        (port == at.port).then_some(monitor.mbps)
+        let part = self.plan.switches.iter().find(|part| super::model::lands(part) == Some(at))?;
+        let monitor = self.plan.monitors.iter().find(|monitor| monitor.switch == part.switch)?;
+        Some(monitor.mbps)
     }
 
     /// From copied packets to rows, in boxes.

@@ -35,7 +35,7 @@ impl Asked<'_> {
                 part: whole,
                 others: match part.way {
                     Way::Mirror { .. } => Others::Tolerated,
-                    Way::Rules { .. } | Way::Interface | Way::Sniffer => Others::Never,
+                    Way::Rules { .. } | Way::Tunnel { .. } | Way::Interface | Way::Sniffer => Others::Never,
                 },
             })
             .collect();

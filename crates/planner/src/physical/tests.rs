@@ -8,7 +8,7 @@ use plan::Budget;
 
 use super::*;
 use crate::lower;
-use crate::topology::{Expected, Site};
+use crate::topology::{Expected, Site, SitePort};
 
 const SITE: &str = include_str!("tests/network.toml");
 
@@ -113,6 +113,63 @@ fn copies_go_to_an_interface_of_this_machine() {
     assert!(matches!(plan.proof, Proof::Holds(1..)));
     let text = to_text(&plan);
     assert!(text.contains("3 rules, copies to an interface that is made for them (65279 here)"), "{text}");
+}
+
+/// The network with tunnels between leaves, and without one spare host.
+fn with_tunnels(text: &str, without: &str) -> String {
+    let text = (1..=3).fold(text.to_owned(), |text, leaf| {
+        let database = format!("ovsdb = \"unix:/run/leaf{leaf}/db.sock\"\n");
+        text.replace(&database, &format!("{database}tunnel = \"10.60.{leaf}.200\"\n"))
+    });
+    let (before, after) = text.split_once(&format!("name = \"{without}\"")).expect("a host");
+    format!("{before}name = \"{without}\"{}", after.replacen("spare = true\n", "", 1))
+}
+
+/// A switch without a spare host copies through a tunnel to one behind another switch that no other needs; links and both switches' time count.
+#[test]
+fn copies_go_through_a_tunnel_where_a_switch_has_no_spare_host() {
+    let text = with_tunnels(&without_sniffers(), "spare3");
+    let case = Case { exact: true, ..Case::new(&text) };
+    let plan = case.plan(CONNECTIONS).unwrap_or_else(|why| panic!("{why}"));
+    golden("tunnel", &to_text(&plan));
+    let end = SitePort { switch: 0, port: 4 };
+    assert_eq!((plan.switches[1].way, plan.monitors[1].host.as_str()), (Way::Tunnel { end }, "spare1"));
+    assert!(matches!(plan.proof, Proof::Holds(1..)));
+    let json = to_json(&plan);
+    assert_eq!(
+        (&json["switches"][1]["way"], &json["switches"][1]["to_switch"]),
+        (&"tunnel".into(), &"leaf1".into())
+    );
+    assert!(to_svg(&plan, &Site::parse(&text).expect("a site")).contains(" rules, a tunnel"));
+    // Each of two links between switches gets what is wrapped, each monitor's link what is not.
+    let [access, aggregation, core] = plan.taken.copied.0;
+    let packets = plan.covered[1].rates.packets;
+    let expected = 2.0 * (plan.monitors[1].mbps + packets * 50.0 * 8.0 / 1e6);
+    assert!((aggregation - expected).abs() < 1e-9 && core == 0.0, "{aggregation} {expected}");
+    assert!((access - plan.monitors[0].mbps - plan.monitors[1].mbps).abs() < 1e-9);
+    // A monitor at the ports takes more where much else passes them.
+    let expected = ["10.60.3.1:3306=8Mbps", "10.60.3.1:81=800Mbps"];
+    let expected = expected.map(|text| Expected::parse(text).expect("traffic")).to_vec();
+    let query = "PARSE mysql_query TO 10.60.3.1:3306";
+    let plan = Case { expected, ..Case::new(&with_tunnels(SITE, "spare3")) }.plan(query).expect("a plan");
+    assert!(matches!(plan.switches[0].way, Way::Tunnel { .. }), "{}", to_text(&plan));
+}
+
+#[test]
+fn where_no_tunnel_can_be_is_told() {
+    let check = |text: &str, expected: &str| {
+        let why = Case { exact: true, ..Case::new(text) }.plan(CONNECTIONS).expect_err(expected).to_string();
+        assert!(why.contains("no host at leaf3") && why.contains(expected), "{why}");
+    };
+    let text = with_tunnels(&without_sniffers(), "spare3");
+    check(&text.replace("tunnel = ", "# "), "tunnels cannot begin there");
+    check(
+        &text.replace("tunnel = \"10.60.1.200\"", ""),
+        "none behind another switch to which a tunnel could lead",
+    );
+    check(&text.replace("mbps = 10000", "mbps = 1"), "none behind another switch");
+    let controlled = "controller = \"http://x\"\ndatapath = \"1\"";
+    check(&text.replace("ovsdb = \"unix:/run/leaf3/db.sock\"", controlled), "tunnels cannot begin there");
 }
 
 /// Whether a proof was needed, and made, is told apart in text and JSON.

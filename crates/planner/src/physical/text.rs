@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use plan::AddressMatch;
 
-use super::model::INTERFACE;
+use super::model::{INTERFACE, TUNNEL};
 use super::value::{Covering, MonitorPart, PhysicalPlan, Proof, SwitchPart, Way};
 use crate::topology::LINK_CLASSES;
 use crate::words;
@@ -86,15 +86,24 @@ fn switch(out: &mut String, part: &SwitchPart) {
     match part.way {
         Way::Sniffer => row(out, &part.name, &format!("no rule; the monitor reads at {ports}")),
         Way::Mirror { port } => row(out, &part.name, &format!("a mirror of {ports} to port {port}")),
-        Way::Rules { .. } | Way::Interface => {
+        Way::Rules { .. } | Way::Tunnel { .. } | Way::Interface => {
             let to = match part.way {
                 Way::Rules { port } => format!("port {port}"),
+                Way::Tunnel { end } => {
+                    let to = part.landing.as_ref().map_or("another switch", |landing| landing.name.as_str());
+                    format!("a tunnel ({TUNNEL} here) to port {} of {to}", end.port)
+                }
                 _ => format!("an interface that is made for them ({INTERFACE} here)"),
             };
             let count = part.rules.len();
             let rules = if count == 1 { "rule" } else { "rules" };
             row(out, &part.name, &format!("{count} {rules}, copies to {to}"));
             part.rules.iter().for_each(|rule| row(out, "", &rule.to_string()));
+            let there = part
+                .landing
+                .iter()
+                .flat_map(|landing| landing.rules.iter().map(|rule| (&landing.name, rule)));
+            there.for_each(|(name, rule)| row(out, "", &format!("at {name}: {rule}")));
         }
     }
 }

@@ -4,7 +4,7 @@ use mirror::openflow::Rule;
 use mirror::{Cube, Mode};
 use plan::{AddressMatch, Dataflow, MonitorSpec};
 
-use crate::topology::{HostId, Traffic};
+use crate::topology::{HostId, SitePort, Traffic};
 
 /// Rules that nobody renews are gone after so many seconds.
 pub const LEASE: u16 = 10;
@@ -109,6 +109,11 @@ pub enum Way {
     },
     /// Rules copy to an interface of the switch's own host, which is this machine: whoever carries the plan out makes it.
     Interface,
+    /// Rules copy into a tunnel, at whose end they go to the port of a host behind another switch.
+    Tunnel {
+        /// That port.
+        end: SitePort,
+    },
     /// A mirror of ports copies to the port of a host.
     Mirror {
         /// The port.
@@ -131,6 +136,17 @@ pub struct SwitchPart {
     pub rules: Vec<Rule>,
     /// Ports at which a sniffer reads, or that are mirrored.
     pub ports: Vec<u32>,
+    /// The other end of the tunnel, if it copies into one.
+    pub landing: Option<Landing>,
+}
+
+/// Where a tunnel for copies ends.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Landing {
+    /// The name of that switch.
+    pub name: String,
+    /// Rules that are added there, likewise.
+    pub rules: Vec<Rule>,
 }
 
 /// Where a monitor runs.

@@ -38,6 +38,8 @@ pub struct SiteSwitch {
     pub forwarding: Forwarding,
     /// Whose its first table is.
     pub first_table: FirstTable,
+    /// Where tunnels to it end; none: none can.
+    pub tunnel: Option<IpAddr>,
     /// Its own host, where programs may run: they read packets at its ports.
     pub sniffer: Option<Sniffer>,
 }

@@ -57,6 +57,7 @@ struct SwitchEntry {
     forwarding: Forwarding,
     #[serde(default)]
     first_table: FirstTable,
+    tunnel: Option<Spanned<String>>,
     agent: Option<String>,
     via: Option<Vec<String>>,
     cores: Option<Spanned<f64>>,
@@ -180,8 +181,23 @@ impl Reading<'_> {
         };
         let sniffer =
             self.sniffer(&entry.name, entry.agent, entry.via, (entry.cores, entry.memory, entry.used));
+        let tunnel = entry.tunnel.and_then(|text| self.tunnel(&text));
         let SwitchEntry { tier, bridge, forwarding, first_table, .. } = entry;
-        self.switches.push(SiteSwitch { name, tier, bridge, reached, forwarding, first_table, sniffer });
+        let of = SiteSwitch { name, tier, bridge, reached, forwarding, first_table, tunnel, sniffer };
+        self.switches.push(of);
+    }
+
+    /// Where tunnels to a switch end; two switches have no such address together.
+    fn tunnel(&mut self, text: &Spanned<String>) -> Option<IpAddr> {
+        let Ok(address) = text.get_ref().parse() else {
+            self.complain(text, format!("{:?} is no address", text.get_ref()));
+            return None;
+        };
+        if let Some(other) = self.switches.iter().find(|switch| switch.tunnel == Some(address)) {
+            let what = format!("tunnels to {address} end at switch {:?} already", other.name);
+            self.complain(text, what);
+        }
+        Some(address)
     }
 
     /// A switch's own host, if programs may run there; one core and a gibibyte unless it is said.

@@ -1,0 +1,126 @@
+//! A place of its own to measure in: namespaces of network, mounts and processes, held by a process whose standard input is ours. Whatever was
+//! made or runs there is gone when this is dropped, and as well when this process ends, however it does: the kernel sees to that.
+
+use std::fs;
+use std::io;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+
+/// Nothing that is waited for takes longer.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+/// How often it is looked.
+pub const LOOK: Duration = Duration::from_millis(20);
+/// A folder that every system has; within, it is empty and in memory.
+pub const FOLDER: &str = "/run";
+
+/// See the module's text.
+pub struct Lab {
+    holder: Child,
+    inside: u32,
+}
+
+/// A program that runs there.
+pub struct Running {
+    outer: Child,
+    /// Its number as processes are numbered here.
+    pub pid: u32,
+}
+
+impl Lab {
+    /// One in which there is nothing yet.
+    pub fn new() -> anyhow::Result<Lab> {
+        let words = ["--net", "--pid", "--mount", "--fork", "--kill-child", "cat"];
+        let mut command = Command::new("unshare");
+        command.args(words).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut holder = command.spawn().context("unshare does not run")?;
+        let inside = only_child(&mut holder).context("namespaces cannot be made, which needs root's rights");
+        match inside {
+            Ok(inside) => {
+                let lab = Lab { holder, inside };
+                lab.run(&["mount", "-t", "tmpfs", "tmpfs", FOLDER])?;
+                lab.run(&["ip", "link", "set", "lo", "up"])?;
+                Ok(lab)
+            }
+            Err(why) => {
+                let _ = holder.kill();
+                let _ = holder.wait();
+                Err(why)
+            }
+        }
+    }
+
+    /// A program that is to run there.
+    pub fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new("nsenter");
+        command.args(["--target", &self.inside.to_string(), "--net", "--mount", "--pid", "--"]).args(words);
+        for variable in ["OVS_RUNDIR", "OVS_DBDIR", "OVS_LOGDIR", "OVS_SYSCONFDIR"] {
+            command.env(variable, FOLDER);
+        }
+        command.stdin(Stdio::null());
+        command
+    }
+
+    /// What a program says that has done well.
+    pub fn run(&self, words: &[&str]) -> anyhow::Result<String> {
+        let output = self.command(words).output().context("nsenter does not run")?;
+        if !output.status.success() {
+            bail!("{}: {}", words.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Starts a program that goes on.
+    pub fn start(&self, words: &[&str]) -> anyhow::Result<Running> {
+        let mut command = self.command(words);
+        let mut outer =
+            command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().context("nsenter does not run")?;
+        let pid = only_child(&mut outer).with_context(|| format!("{} does not run", words[0]))?;
+        Ok(Running { outer, pid })
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        drop(self.holder.stdin.take());
+        let _ = self.holder.wait();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // What runs inside ends with the lab at the latest.
+        let _ = self.outer.kill();
+        let _ = self.outer.wait();
+    }
+}
+
+/// The number of the process that a program has started to live elsewhere.
+fn only_child(of: &mut Child) -> anyhow::Result<u32> {
+    let (begun, list) = (Instant::now(), format!("/proc/{0}/task/{0}/children", of.id()));
+    while begun.elapsed() < PATIENCE {
+        let listed = fs::read_to_string(&list).unwrap_or_default();
+        if let Some(child) = listed.split_whitespace().next().and_then(|number| number.parse().ok()) {
+            return Ok(child);
+        }
+        if of.try_wait()?.is_some() {
+            bail!("it has ended at once");
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    bail!("it has started nothing")
+}
+
+/// Time of processors that a process has taken in all its threads, in nanoseconds.
+pub fn processor_ns(pid: u32) -> io::Result<u64> {
+    let mut all = 0;
+    for task in fs::read_dir(format!("/proc/{pid}/task"))? {
+        // A thread that has ended meanwhile counts no longer.
+        let Ok(text) = fs::read_to_string(task?.path().join("schedstat")) else { continue };
+        let ns: Option<u64> = text.split_whitespace().next().and_then(|ns| ns.parse().ok());
+        all += ns.ok_or_else(|| io::Error::other("the kernel does not tell what threads take"))?;
+    }
+    if all == 0 { Err(io::Error::other("the kernel does not tell what threads take")) } else { Ok(all) }
+}

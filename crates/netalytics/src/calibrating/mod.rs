@@ -1,0 +1,21 @@
+//! What `calibrate` measures by packets that it sends itself: a switch that copies, and a monitor that receives.
+
+mod lab;
+mod receive;
+mod sender;
+mod switch;
+
+pub use lab::Lab;
+pub use receive::Receiving;
+pub use sender::be_sender;
+pub use switch::Copying;
+
+/// A packet's way into a monitor that takes so long to refuse it.
+pub fn receiving(lab: &Lab, refuse_ns: f64) -> anyhow::Result<Receiving> {
+    receive::measure(lab, refuse_ns)
+}
+
+/// What a switch takes to copy a packet.
+pub fn copying(lab: &Lab) -> anyhow::Result<Copying> {
+    switch::measure(lab)
+}

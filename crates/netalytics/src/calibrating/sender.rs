@@ -1,0 +1,68 @@
+//! Packets to measure with: UDP datagrams of one size, sent by this program from within the lab, slowly enough that whoever takes them keeps up.
+
+use std::net::UdpSocket;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+
+use super::lab::{Lab, processor_ns};
+
+/// So many at once, and then a pause: more than whoever takes them takes in one go, and no more than wait for it.
+const BURST: u32 = 128;
+/// The pause.
+const PAUSE: Duration = Duration::from_micros(1200);
+/// Never more.
+const PACKETS_MAX: u32 = 1_000_000;
+/// Where nobody listens.
+const PORT: u16 = 9;
+
+/// What is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent<'a> {
+    /// How many packets.
+    pub packets: u32,
+    /// Bytes that each carries.
+    pub payload: u32,
+    /// To whom.
+    pub to: &'a str,
+}
+
+/// Has them sent from within the lab; the processor time that the sender took for each, the kernel's on the way included.
+pub fn send(lab: &Lab, sent: Sent<'_>) -> anyhow::Result<f64> {
+    let program = std::env::current_exe().context("cannot find this program")?;
+    let program = program.to_str().context("this program's path is no text")?;
+    let Sent { packets, payload, to } = sent;
+    let said = lab.run(&[program, "calibrate", "--send", &format!("{packets},{payload},{to}")])?;
+    said.trim().parse().context("the sender says no number")
+}
+
+/// What the sender does: `PACKETS,BYTES,ADDRESS`.
+pub fn be_sender(order: &str) -> anyhow::Result<String> {
+    let words: Vec<&str> = order.split(',').collect();
+    let [packets, payload, to] = words[..] else { bail!("{order:?} is no order to send") };
+    let (packets, payload): (u32, usize) = (packets.parse()?, payload.parse()?);
+    if packets == 0 || packets > PACKETS_MAX {
+        bail!("{packets} packets are not sent");
+    }
+    let socket = UdpSocket::bind("0.0.0.0:0")?;
+    socket.connect((to, PORT))?;
+    let bytes = vec![0; payload.min(1472)];
+    // Numbers of processes are those of the lab, where this folder shows others': it is asked for itself.
+    let own = own_ns()?;
+    for nth in 1..=packets {
+        // Nobody is there who could refuse them.
+        let _ = socket.send(&bytes);
+        if nth % BURST == 0 {
+            thread::sleep(PAUSE);
+        }
+    }
+    Ok(format!("{}\n", (own_ns()? - own) as f64 / f64::from(packets)))
+}
+
+fn own_ns() -> anyhow::Result<u64> {
+    let own = std::fs::read_link(Path::new("/proc/self")).context("there is no /proc/self")?;
+    let number = own.to_str().and_then(|text| text.parse().ok()).context("/proc/self leads nowhere")?;
+    Ok(processor_ns(number)?)
+}

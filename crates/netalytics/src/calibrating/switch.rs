@@ -1,0 +1,173 @@
+//! What a switch of this machine takes to copy a packet: an Open vSwitch with its datapath in user space is built, packets are sent through it
+//! in each way of copying and in none, and its processor time is taken. Of several rounds the least counts: others at work make it more only.
+
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+
+use super::lab::{FOLDER, LOOK, Lab, PATIENCE, Running, processor_ns};
+use super::sender::{Sent, send};
+
+/// Where Open vSwitch has the form of its database.
+const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
+/// Packets of a round.
+const PACKETS: u32 = 20_000;
+/// What a packet carries, so that it has as many bytes as is supposed of packets.
+const PAYLOAD: u32 = 558;
+/// Rounds of all ways.
+const ROUNDS: usize = 5;
+/// Packets ahead of those that count, so that the switch knows the way.
+const AHEAD: u32 = 200;
+/// Where packets go that are sent through the switch.
+const BEYOND: &str = "10.98.0.2";
+
+/// What is less than this share of forwarding a packet cannot be told from what others at work make of it.
+const UNSURE: f64 = 0.03;
+
+/// Nanoseconds for each packet; `None`: too little to be told.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Copying {
+    /// A whole copy, to a port.
+    pub copy: Option<f64>,
+    /// By a mirror of ports.
+    pub mirror: Option<f64>,
+    /// Into a tunnel.
+    pub tunnel: Option<f64>,
+    /// Its first bytes.
+    pub cut: Option<f64>,
+}
+
+/// What a switch does with each packet: actions, and whether a mirror copies besides.
+const WAYS: [(&str, &str, bool); 5] = [
+    ("forwards", "output:2", false),
+    ("copy", "output:3,output:2", false),
+    ("cut", "output(port=3,max_len=128),output:2", false),
+    ("tunnel", "output:4,output:2", false),
+    ("mirror", "output:2", true),
+];
+
+/// Builds the switch, and measures.
+pub fn measure(lab: &Lab) -> anyhow::Result<Copying> {
+    let switch = Switch::build(lab)?;
+    let mut least: BTreeMap<&str, f64> = BTreeMap::new();
+    for _ in 0..ROUNDS {
+        for (name, actions, is_mirrored) in WAYS {
+            let ns = switch.way(actions, is_mirrored)?;
+            let known = least.entry(name).or_insert(ns);
+            *known = known.min(ns);
+        }
+    }
+    let more =
+        |name: &str| Some(least[name] - least["forwards"]).filter(|more| *more > UNSURE * least["forwards"]);
+    Ok(Copying { copy: more("copy"), mirror: more("mirror"), tunnel: more("tunnel"), cut: more("cut") })
+}
+
+struct Switch<'l> {
+    lab: &'l Lab,
+    daemon: Running,
+    _database: Running,
+}
+
+impl Switch<'_> {
+    fn build(lab: &Lab) -> anyhow::Result<Switch<'_>> {
+        for (here, port) in [("a0", "a1"), ("b0", "b1"), ("m0", "m1")] {
+            lab.run(&["ip", "link", "add", here, "type", "veth", "peer", "name", port])?;
+            lab.run(&["ip", "link", "set", here, "up", "arp", "off"])?;
+            lab.run(&["ip", "link", "set", port, "up", "arp", "off"])?;
+        }
+        let (database, socket) = (format!("{FOLDER}/conf.db"), format!("{FOLDER}/db.sock"));
+        lab.run(&["ovsdb-tool", "create", &database, SCHEMA])?;
+        let remote = format!("--remote=punix:{socket}");
+        let control = |name: &str| format!("--unixctl={FOLDER}/{name}.ctl");
+        let files = [control("database"), control("switch")];
+        let serves = lab.start(&["ovsdb-server", &database, &remote, &files[0], "-vconsole:off"])?;
+        let begun = Instant::now();
+        while let Err(why) = vsctl(lab, "--no-wait init") {
+            if begun.elapsed() > PATIENCE {
+                return Err(why);
+            }
+            thread::sleep(LOOK);
+        }
+        let daemon = lab.start(&["ovs-vswitchd", &format!("unix:{socket}"), &files[1], "-vconsole:off"])?;
+        vsctl(lab, "add-br br0 -- set bridge br0 datapath_type=netdev fail_mode=secure")?;
+        for (port, number) in [("a1", 1), ("b1", 2), ("m1", 3)] {
+            vsctl(lab, &format!("add-port br0 {port} -- set interface {port} ofport_request={number}"))?;
+        }
+        vsctl(
+            lab,
+            "add-port br0 t -- set interface t ofport_request=4 type=vxlan options:remote_ip=10.99.0.2",
+        )?;
+        // The tunnel leaves by the bridge's own port, to one who need not be there.
+        lab.run(&["ip", "addr", "add", "10.99.0.1/24", "dev", "br0"])?;
+        lab.run(&["ip", "link", "set", "br0", "up"])?;
+        let switch = Switch { lab, daemon, _database: serves };
+        switch.appctl(&["tnl/neigh/set", "br0", "10.99.0.2", "02:00:00:00:00:09"])?;
+        reachable(lab, "a0", "10.98.0.1/24", BEYOND)?;
+        Ok(switch)
+    }
+
+    fn appctl(&self, words: &[&str]) -> anyhow::Result<String> {
+        let target = format!("{FOLDER}/switch.ctl");
+        self.lab.run(&[&["ovs-appctl", "-t", &target], words].concat())
+    }
+
+    fn ofctl(&self, words: &[&str]) -> anyhow::Result<String> {
+        let bridge = format!("unix:{FOLDER}/br0.mgmt");
+        let (verb, more) = words.split_first().context("a verb")?;
+        self.lab.run(&[&["ovs-ofctl", "-O", "OpenFlow13", verb, &bridge], more].concat())
+    }
+
+    /// Nanoseconds that the switch takes for a packet, in one way.
+    fn way(&self, actions: &str, is_mirrored: bool) -> anyhow::Result<f64> {
+        self.ofctl(&["del-flows"])?;
+        self.ofctl(&["add-flow", "in_port=LOCAL,actions=output:3"])?;
+        self.ofctl(&["add-flow", &format!("in_port=1,actions={actions}")])?;
+        vsctl(self.lab, "clear bridge br0 mirrors")?;
+        if is_mirrored {
+            vsctl(
+                self.lab,
+                "-- --id=@in get port a1 -- --id=@out get port m1 -- --id=@m create mirror name=m select-src-port=@in output-port=@out -- set bridge br0 mirrors=@m",
+            )?;
+        }
+        send(self.lab, Sent { packets: AHEAD, payload: PAYLOAD, to: BEYOND })?;
+        let (packets, taken) = (self.settled()?, processor_ns(self.daemon.pid)?);
+        send(self.lab, Sent { packets: PACKETS, payload: PAYLOAD, to: BEYOND })?;
+        let (more, after) = (self.settled()? - packets, processor_ns(self.daemon.pid)?);
+        if more < u64::from(PACKETS / 100) {
+            bail!("of {PACKETS} packets {more} came through the switch");
+        }
+        Ok((after - taken) as f64 / more as f64)
+    }
+
+    /// Packets that have been sent on, when no more are.
+    fn settled(&self) -> anyhow::Result<u64> {
+        let (begun, mut before) = (Instant::now(), None);
+        while begun.elapsed() < PATIENCE {
+            let shown = self.ofctl(&["dump-ports", "2"])?;
+            let count = shown.split("tx pkts=").nth(1).and_then(|rest| rest.split(',').next()?.parse().ok());
+            let count: u64 = count.context("ovs-ofctl counts in another way")?;
+            if before == Some(count) {
+                return Ok(count);
+            }
+            before = Some(count);
+            thread::sleep(LOOK);
+        }
+        bail!("the switch does not come to rest")
+    }
+}
+
+fn vsctl(lab: &Lab, words: &str) -> anyhow::Result<String> {
+    let database = format!("--db=unix:{FOLDER}/db.sock");
+    let mut all = vec!["ovs-vsctl", &database, "--timeout=10"];
+    all.extend(words.split(' '));
+    lab.run(&all)
+}
+
+/// Gives an interface an address, and says where another one is that nobody has.
+pub fn reachable(lab: &Lab, interface: &str, own: &str, other: &str) -> anyhow::Result<()> {
+    lab.run(&["ip", "addr", "add", own, "dev", interface])?;
+    lab.run(&["ip", "neigh", "add", other, "lladdr", "02:00:00:00:00:02", "dev", interface])?;
+    Ok(())
+}

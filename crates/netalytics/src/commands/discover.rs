@@ -1,0 +1,205 @@
+//! `netalytics network discover`: asks switches what they are joined to and who is behind their ports, and a server for its agents; writes the
+//! network's file by what they say, and tells what is not known.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use anyhow::Context;
+use mirror::diff::owners;
+use planner::topology::{Site, SiteError};
+use serde_json::Value;
+use steer::{Backend, Described, OpenVSwitch, explore};
+
+use super::remote::Remote;
+use crate::discovering::{AgentSeen, Draft, SwitchSeen, Told, World, draw};
+use crate::failure::{Ended, wrong_flags};
+use crate::flags::discover::{DiscoverFlags, NamedSwitch};
+use crate::live::Owner;
+use crate::steered::free_number;
+use crate::{hosts, networked, output};
+
+/// So many addresses are looked for at most: each is asked for at every port.
+const ADDRESSES_MAX: usize = 4096;
+/// Namespaces of networks that have a name.
+const NAMED_NETWORKS: &str = "/var/run/netns";
+
+/// Finds out, and writes.
+pub fn discover(flags: &DiscoverFlags, quiet: bool) -> anyhow::Result<Ended> {
+    let names: BTreeSet<&String> = flags.switches.iter().map(|switch| &switch.name).collect();
+    if names.len() < flags.switches.len() {
+        return Err(wrong_flags("two --switch have one name"));
+    }
+    let before = match &flags.into {
+        Some(path) => {
+            let text = networked::read(path)?;
+            parsed(&text).map_err(|why| wrong_flags(format!("{}:{why}", path.display())))?;
+            Draft::read(&text)
+        }
+        None => Draft::default(),
+    };
+    let agents = agents(flags)?;
+    let asked = addresses(flags, &agents, &before)?;
+    let mut notes = Vec::new();
+    let told = told(flags, &mut notes)?;
+    let (mut switches, mut taken) = (Vec::new(), BTreeSet::new());
+    for named in &flags.switches {
+        let cannot = || format!("cannot ask {}", named.name);
+        let folder = named.socket.parent().unwrap_or(Path::new("/"));
+        let mut switch = OpenVSwitch::new(folder, &named.bridge);
+        let rules = switch.list().with_context(cannot)?.rules;
+        let described = switch.describe().with_context(cannot)?;
+        taken.extend(rules.iter().filter_map(|rule| rule.cookie.owner()).map(|owner| owner.server));
+        switches.push((named, switch, described, owners(&rules)));
+    }
+    let number = free_number(&taken).context("rules of 4096 others stand on these switches")?;
+    let met: Vec<_> =
+        switches.iter().map(|(named, switch, of, _)| (named.name.as_str(), switch, of)).collect();
+    let found = explore(&met, number, &asked)?;
+    let seen = switches.into_iter().map(|(named, _, described, rules)| SwitchSeen {
+        name: named.name.clone(),
+        told: reached(named, &described, &told, &mut notes),
+        bridge: named.bridge.clone(),
+        via: described.process.and_then(via),
+        described,
+        rules,
+    });
+    let world = World {
+        switches: seen.collect(),
+        found,
+        agents,
+        names: hosts::read(None)?.names,
+        link_mbps: flags.link_mbps,
+        via: flags.via.iter().cloned().collect(),
+        before,
+    };
+    let (draft, more) = draw(&world);
+    notes.extend(more);
+    let is_known =
+        |name: &String| draft.switches.iter().chain(&draft.hosts).any(|entry| entry.text("name") == name);
+    notes.extend(
+        world
+            .via
+            .keys()
+            .filter(|name| !is_known(name))
+            .map(|name| format!("--via {name}: there is no switch or host of that name")),
+    );
+    let text = draft.print();
+    parsed(&text).map_err(|why| anyhow::anyhow!("what was found makes no network:{why}"))?;
+    if !quiet {
+        notes.iter().for_each(|note| output::complain(&format!("note: {note}")));
+    }
+    match &flags.output {
+        None => output::print(text.as_bytes()),
+        Some(path) => {
+            let cannot = || format!("cannot write {}", path.display());
+            output::create(path, Owner::Us)?.write_all(text.as_bytes()).with_context(cannot)?;
+            Ok(Ended::Done)
+        }
+    }
+}
+
+/// A file that can be read as a network; else all that is wrong, a line each.
+fn parsed(text: &str) -> Result<Site, String> {
+    Site::parse(text)
+        .map_err(|errors| errors.iter().map(|error: &SiteError| format!("\n  {error}")).collect())
+}
+
+/// The agents of the server, if one was named.
+fn agents(flags: &DiscoverFlags) -> anyhow::Result<Vec<AgentSeen>> {
+    let Some(server) = &flags.server else { return Ok(Vec::new()) };
+    let remote = Remote::at(server, flags.token_file.as_deref(), flags.ca.as_deref())?;
+    let answer = remote.json("GET", "/api/v1/agents", None)?;
+    let texts = |of: &Value, key: &str| -> Vec<String> {
+        let all = of[key].as_array().into_iter().flatten();
+        all.filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let agent = |of: &Value| {
+        let shared = texts(of, "addresses_shared");
+        let own = texts(of, "addresses").into_iter().filter(|address| !shared.contains(address));
+        AgentSeen {
+            name: of["name"].as_str().unwrap_or_default().to_owned(),
+            addresses: own.filter_map(|address| address.parse().ok()).collect(),
+            interfaces: texts(of, "interfaces"),
+            cores: of["cores"].as_u64().unwrap_or(1),
+            memory: of["memory_bytes"].as_u64().unwrap_or(0),
+        }
+    };
+    Ok(answer["agents"].as_array().into_iter().flatten().map(agent).collect())
+}
+
+/// Which addresses are looked for.
+fn addresses(flags: &DiscoverFlags, agents: &[AgentSeen], before: &Draft) -> anyhow::Result<Vec<Ipv4Addr>> {
+    let v4 = |address: IpAddr| match address {
+        IpAddr::V4(v4) => Some(v4),
+        IpAddr::V6(_) => None,
+    };
+    let mut all: BTreeSet<Ipv4Addr> =
+        agents.iter().flat_map(|agent| &agent.addresses).copied().filter_map(v4).collect();
+    let known = before.hosts.iter().flat_map(|host| host.texts("addresses"));
+    all.extend(known.filter_map(|address| address.parse().ok().and_then(v4)));
+    for (address, length) in &flags.addresses {
+        let count = 1_u64 << (32 - length);
+        if count > ADDRESSES_MAX as u64 {
+            return Err(wrong_flags(format!(
+                "--addresses {address}/{length} are {count} addresses; at most {ADDRESSES_MAX} are looked for: name smaller networks"
+            )));
+        }
+        let first = u64::from(u32::from(*address)) & !(count - 1);
+        all.extend((first..first + count).map(|number| Ipv4Addr::from(number as u32)));
+    }
+    if all.len() > ADDRESSES_MAX {
+        let count = all.len();
+        return Err(wrong_flags(format!(
+            "these are {count} addresses; at most {ADDRESSES_MAX} are looked for"
+        )));
+    }
+    Ok(all.into_iter().collect())
+}
+
+/// The numbers of the switches that the controller has.
+fn told(flags: &DiscoverFlags, notes: &mut Vec<String>) -> anyhow::Result<Option<(String, Vec<String>)>> {
+    let Some(url) = &flags.controller else { return Ok(None) };
+    if !url.starts_with("http://") {
+        return Err(wrong_flags("--controller wants an address as http://127.0.0.1:8081"));
+    }
+    let has = steer::datapaths(url).context("cannot ask the controller")?;
+    if has.len() > flags.switches.len() {
+        let (all, named) = (has.len(), flags.switches.len());
+        notes.push(format!("the controller has {all} switches; of {named} --switch says where they are, and the others are left out: a controller does not say what they are joined to"));
+    }
+    Ok(Some((url.clone(), has)))
+}
+
+fn reached(
+    named: &NamedSwitch,
+    described: &Described,
+    told: &Option<(String, Vec<String>)>,
+    notes: &mut Vec<String>,
+) -> Told {
+    let database = || Told::Database(format!("unix:{}", named.socket.display()));
+    match told {
+        Some((url, has)) if has.contains(&described.datapath) => Told::Controller(url.clone()),
+        Some(_) => {
+            let (name, number) = (&named.name, &described.datapath);
+            notes.push(format!("the controller has no switch {number}: {name} is told by its database"));
+            database()
+        }
+        None => database(),
+    }
+}
+
+/// How a program is started where a process of this machine has its network: here, or within a network namespace that has a name.
+fn via(process: u32) -> Option<Vec<String>> {
+    let of = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+    let there = of(Path::new(&format!("/proc/{process}/ns/net")))?;
+    if of(Path::new("/proc/self/ns/net"))? == there {
+        return Some(Vec::new());
+    }
+    let named = fs::read_dir(NAMED_NETWORKS).ok()?.flatten().map(|entry| entry.path());
+    let path = named.into_iter().find(|path| of(path) == Some(there))?;
+    Some(vec!["nsenter".to_owned(), format!("--net={}", path.display())])
+}

@@ -1,0 +1,140 @@
+//! A network's file while it is written: entries with keys in the order in which people read them; what a file said before that nobody has
+//! found out otherwise stays.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+/// How keys stand.
+const ORDER: [&str; 21] = [
+    "name",
+    "tier",
+    "bridge",
+    "ovsdb",
+    "controller",
+    "datapath",
+    "forwarding",
+    "first_table",
+    "tunnel",
+    "addresses",
+    "at",
+    "agent",
+    "via",
+    "interface",
+    "cores",
+    "memory",
+    "used",
+    "spare",
+    "quiet",
+    "ends",
+    "mbps",
+];
+
+/// One `[[switch]]`, `[[host]]`, `[[link]]` or `[[traffic]]`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Entry {
+    /// Its keys.
+    pub keys: BTreeMap<String, Value>,
+    /// What stands beside its name.
+    pub remark: Option<&'static str>,
+}
+
+impl Entry {
+    /// Sets a key.
+    pub fn set(&mut self, key: &str, value: impl Into<Value>) {
+        self.keys.insert(key.to_owned(), value.into());
+    }
+
+    /// Sets a key that has no value yet.
+    pub fn set_if_missing(&mut self, key: &str, value: impl Into<Value>) {
+        self.keys.entry(key.to_owned()).or_insert_with(|| value.into());
+    }
+
+    /// A key's text.
+    pub fn text(&self, key: &str) -> &str {
+        self.keys.get(key).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// A key's texts.
+    pub fn texts(&self, key: &str) -> Vec<String> {
+        let all = self.keys.get(key).and_then(Value::as_array).into_iter().flatten();
+        all.filter_map(Value::as_str).map(str::to_owned).collect()
+    }
+
+    fn print(&self, kind: &str, out: &mut String) {
+        *out += &format!("\n[[{kind}]]\n");
+        let place = |key: &str| ORDER.iter().position(|known| *known == key).unwrap_or(ORDER.len());
+        let mut keys: Vec<(&String, &Value)> = self.keys.iter().collect();
+        keys.sort_by_key(|(key, _)| place(key));
+        for (nth, (key, value)) in keys.into_iter().enumerate() {
+            // What JSON writes of texts, numbers and lists of texts TOML reads.
+            let remark =
+                self.remark.filter(|_| nth == 0).map(|text| format!(" # {text}")).unwrap_or_default();
+            *out += &format!("{key} = {value}{remark}\n");
+        }
+    }
+}
+
+/// A whole file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Draft {
+    /// Switches.
+    pub switches: Vec<Entry>,
+    /// Hosts.
+    pub hosts: Vec<Entry>,
+    /// Links.
+    pub links: Vec<Entry>,
+    /// What traffic is expected.
+    pub traffic: Vec<Entry>,
+}
+
+impl Draft {
+    /// Of a file that was read as a network before.
+    pub fn read(text: &str) -> Draft {
+        let file: Value = toml::from_str(text).unwrap_or_default();
+        let entries = |kind: &str| {
+            let all = file[kind].as_array().into_iter().flatten();
+            let entry = |entry: &Value| {
+                let keys = entry.as_object().into_iter().flatten();
+                Entry { keys: keys.map(|(key, value)| (key.clone(), value.clone())).collect(), remark: None }
+            };
+            all.map(entry).collect()
+        };
+        Draft {
+            switches: entries("switch"),
+            hosts: entries("host"),
+            links: entries("link"),
+            traffic: entries("traffic"),
+        }
+    }
+
+    /// As a file.
+    pub fn print(&self) -> String {
+        let mut out = "# Written by netalytics network discover.\n".to_owned();
+        let Draft { switches, hosts, links, traffic } = self;
+        for (kind, entries) in [("switch", switches), ("host", hosts), ("link", links), ("traffic", traffic)]
+        {
+            entries.iter().for_each(|entry| entry.print(kind, &mut out));
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_is_written() {
+        let text = "[[host]]\nname = \"web 1\"\naddresses = [\"10.0.0.1\"]\nat = \"leaf1:3\"\ncores = 4.5\nmemory = \"1GiB\"\nvia = []\nspare = true\nmbps = 1000\n\
+            [[switch]]\nname = \"leaf1\"\ntier = \"edge\"\n";
+        let draft = Draft::read(text);
+        assert_eq!(Draft::read(&draft.print()), draft);
+        let host = draft.print();
+        let host = host.split("[[host]]\n").nth(1).expect("a host");
+        assert!(
+            host.starts_with("name = \"web 1\"\naddresses = [\"10.0.0.1\"]\nat = \"leaf1:3\"\nvia = []\n"),
+            "{host}"
+        );
+    }
+}

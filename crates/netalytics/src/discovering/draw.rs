@@ -1,0 +1,475 @@
+//! From what was found to a network's file, with all that it lacks in words. Nothing is guessed: what is not known stays out.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
+
+use mirror::Layout;
+use mirror::openflow::{Action, Rule};
+use steer::{At, Described, Found};
+
+use super::draft::{Draft, Entry};
+
+/// Supposed of a link whose speed nobody says.
+const SUPPOSED_MBPS: f64 = 1000.0;
+/// Of a host of which nothing is known nothing is taken.
+const UNKNOWN: &str = "what it has is not known, so nothing is free there";
+
+/// A switch that was asked.
+pub struct SwitchSeen {
+    /// Its name.
+    pub name: String,
+    /// Where it is told of rules: its database, or its controller and its number there.
+    pub told: Told,
+    /// Its bridge.
+    pub bridge: String,
+    /// What it says of itself.
+    pub described: Described,
+    /// Its rules, but for ours.
+    pub rules: Vec<Rule>,
+    /// How programs are started on its own machine.
+    pub via: Option<Vec<String>>,
+}
+
+/// Where a switch is told of rules.
+pub enum Told {
+    /// Its database.
+    Database(String),
+    /// A controller.
+    Controller(String),
+}
+
+/// An agent of a server.
+pub struct AgentSeen {
+    /// Its name.
+    pub name: String,
+    /// Its addresses.
+    pub addresses: Vec<IpAddr>,
+    /// Where it may capture.
+    pub interfaces: Vec<String>,
+    /// Its cores.
+    pub cores: u64,
+    /// Its memory in bytes.
+    pub memory: u64,
+}
+
+/// All that is known.
+pub struct World {
+    /// Switches.
+    pub switches: Vec<SwitchSeen>,
+    /// What is between and behind them.
+    pub found: Found,
+    /// Agents.
+    pub agents: Vec<AgentSeen>,
+    /// Names of addresses.
+    pub names: HashMap<IpAddr, String>,
+    /// What each link bears, if that was said.
+    pub link_mbps: Option<f64>,
+    /// How programs are started, by names of hosts.
+    pub via: BTreeMap<String, Vec<String>>,
+    /// The file as it was.
+    pub before: Draft,
+}
+
+/// The file, and what has to be said of it.
+pub fn draw(world: &World) -> (Draft, Vec<String>) {
+    let mut drawing = Drawing { world, notes: Vec::new(), taken: BTreeSet::new() };
+    let mut hosts = drawing.hosts();
+    drawing.kept_hosts(&mut hosts);
+    let mut switches = drawing.switches();
+    drawing.tiers(&mut switches, &hosts);
+    let links = drawing.links(&switches);
+    let tier = |at: &str| {
+        let name = at.rsplit_once(':').map_or(at, |(name, _)| name);
+        switches.iter().find(|entry| entry.text("name") == name).map(|entry| entry.text("tier").to_owned())
+    };
+    hosts.retain(|host| {
+        let is_edge = tier(host.text("at")).as_deref() == Some("edge");
+        if !is_edge {
+            let (name, at) = (host.text("name"), host.text("at"));
+            drawing.notes.push(format!("{name} is at {at}, which is no edge switch by the file: left out"));
+        }
+        is_edge
+    });
+    drawing.silent();
+    let traffic = world.before.traffic.clone();
+    (Draft { switches, hosts, links, traffic }, drawing.notes)
+}
+
+struct Drawing<'a> {
+    world: &'a World,
+    notes: Vec<String>,
+    /// Names of hosts that are taken.
+    taken: BTreeSet<String>,
+}
+
+impl Drawing<'_> {
+    fn at(&self, at: At) -> String {
+        format!("{}:{}", self.world.switches[at.0].name, at.1)
+    }
+
+    fn is_looked_at(&self, name: &str) -> bool {
+        self.world.switches.iter().any(|switch| switch.name == name)
+    }
+
+    /// Ports that no cable has and where somebody is, in the order of switches and ports.
+    fn peopled(&self) -> Vec<At> {
+        let ends: BTreeSet<At> = self.world.found.cables.iter().flatten().copied().collect();
+        let mut ports = Vec::new();
+        for (index, switch) in self.world.switches.iter().enumerate() {
+            for (number, port) in &switch.described.ports {
+                let at = (index, *number);
+                let is_peopled = !port.learned.is_empty() || self.world.found.answers.contains_key(&at);
+                let is_cables = ends.contains(&at) || self.world.found.unclear.contains(&at);
+                ports.extend((is_peopled && !is_cables).then_some(at));
+            }
+        }
+        ports
+    }
+
+    /// Of each address the port at which it answers, where that is one.
+    fn places(&mut self, ports: &[At]) -> BTreeMap<IpAddr, At> {
+        let mut all: BTreeMap<IpAddr, Vec<At>> = BTreeMap::new();
+        for at in ports {
+            for address in self.world.found.answers.get(at).into_iter().flatten().map(|(address, _)| *address)
+            {
+                all.entry(address.into()).or_default().push(*at);
+            }
+        }
+        let mut places = BTreeMap::new();
+        for (address, at) in all {
+            match at.as_slice() {
+                [one] => {
+                    places.insert(address, *one);
+                }
+                several => {
+                    let several: Vec<String> = several.iter().map(|at| self.at(*at)).collect();
+                    self.notes.push(format!("{address} answers at {}: left out", several.join(" and ")));
+                }
+            }
+        }
+        places
+    }
+
+    fn hosts(&mut self) -> Vec<Entry> {
+        let ports = self.peopled();
+        let places = self.places(&ports);
+        let mut agents: BTreeMap<At, &AgentSeen> = BTreeMap::new();
+        for agent in &self.world.agents {
+            let at: BTreeSet<At> = agent.addresses.iter().filter_map(|ip| places.get(ip).copied()).collect();
+            let name = &agent.name;
+            let Some(first) = at.first() else {
+                let own = |switch: &SwitchSeen| {
+                    agent.addresses.iter().any(|ip| switch.described.addresses.contains(ip))
+                };
+                if !self.world.switches.iter().any(own) {
+                    self.notes.push(format!("agent {name} is behind no port of these switches: left out"));
+                }
+                continue;
+            };
+            if at.len() > 1 {
+                let said = self.at(*first);
+                self.notes
+                    .push(format!("agent {name} is at several ports, and a host of the file at one: {said}"));
+            }
+            if let Some(other) = agents.insert(*first, agent) {
+                let (at, other) = (self.at(*first), &other.name);
+                self.notes.push(format!("agents {other} and {name} are both at {at}: {other} is left out"));
+            }
+        }
+        ports.into_iter().map(|at| self.host(at, &places, agents.get(&at).copied())).collect()
+    }
+
+    fn host(&mut self, at: At, places: &BTreeMap<IpAddr, At>, agent: Option<&AgentSeen>) -> Entry {
+        let place = self.at(at);
+        let mut addresses: BTreeSet<IpAddr> =
+            places.iter().filter(|(_, on)| **on == at).map(|(ip, _)| *ip).collect();
+        let answered = self.world.found.answers.get(&at);
+        let macs: BTreeSet<&String> = answered.into_iter().flatten().map(|(_, mac)| mac).collect();
+        // Of an agent's addresses those that cannot be asked for, too.
+        let elsewhere = |ip: &&IpAddr| ip.is_ipv6() && !addresses.contains(*ip);
+        let more: Vec<IpAddr> =
+            agent.iter().flat_map(|agent| &agent.addresses).filter(elsewhere).copied().collect();
+        addresses.extend(more);
+        let before = self.before(&addresses, &place);
+        let mut entry = before.unwrap_or_default();
+        let kept: Vec<IpAddr> = entry.texts("addresses").iter().filter_map(|ip| ip.parse().ok()).collect();
+        addresses.extend(kept.iter().filter(|ip| ip.is_ipv6()));
+        let name = self.name(&entry, agent, &addresses, at);
+        if macs.len() > 1 {
+            let count = macs.len();
+            self.notes
+                .push(format!("{count} machines are behind {place}; they are one host of the file, {name}"));
+        }
+        if addresses.is_empty() {
+            self.notes.push(format!(
+                "{name} at {place} has no address that is known: --addresses says which to look for"
+            ));
+        }
+        let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+        entry.set("name", name.as_str());
+        entry.set("addresses", addresses);
+        entry.set("at", place);
+        match agent {
+            Some(agent) => {
+                entry.set("agent", agent.name.as_str());
+                entry.set("cores", agent.cores.max(1));
+                entry.set("memory", format!("{}MiB", (agent.memory >> 20).max(1)));
+                if let [only] = agent.interfaces.as_slice() {
+                    entry.set_if_missing("interface", only.as_str());
+                }
+            }
+            None if !entry.keys.contains_key("cores") => {
+                entry.set("cores", 1);
+                entry.set("memory", "1GiB");
+                entry.set("used", 1.0);
+                entry.remark = Some(UNKNOWN);
+            }
+            None => {}
+        }
+        if let Some(via) = self.world.via.get(&name) {
+            entry.set("via", via.clone());
+        }
+        let mbps = self.world.switches[at.0].described.ports.get(&at.1).and_then(|port| port.mbps);
+        self.bears(&mut entry, mbps, &name);
+        entry
+    }
+
+    /// What a link bears: what was said now, what was said before, what the switch says.
+    fn bears(&mut self, entry: &mut Entry, mbps: Option<f64>, whose: &str) {
+        if let Some(said) = self.world.link_mbps {
+            entry.set("mbps", said);
+        } else if !entry.keys.contains_key("mbps") {
+            if mbps.is_none() {
+                self.notes.push(format!(
+                    "how much the link of {whose} bears is not known: {SUPPOSED_MBPS} Mb/s are supposed"
+                ));
+            }
+            entry.set("mbps", mbps.unwrap_or(SUPPOSED_MBPS));
+        }
+    }
+
+    /// What the file said of the host that has one of these addresses, or this place.
+    fn before(&self, addresses: &BTreeSet<IpAddr>, place: &str) -> Option<Entry> {
+        let has = |entry: &&Entry| {
+            entry.texts("addresses").iter().any(|ip| ip.parse().is_ok_and(|ip| addresses.contains(&ip)))
+        };
+        let hosts = &self.world.before.hosts;
+        let at = |entry: &&Entry| {
+            entry.text("at") == place && (addresses.is_empty() || entry.texts("addresses").is_empty())
+        };
+        hosts.iter().find(has).or_else(|| hosts.iter().find(at)).cloned()
+    }
+
+    /// By what it was called before, by its agent, by the hosts file, by the port; none twice.
+    fn name(
+        &mut self,
+        entry: &Entry,
+        agent: Option<&AgentSeen>,
+        addresses: &BTreeSet<IpAddr>,
+        at: At,
+    ) -> String {
+        let said = Some(entry.text("name")).filter(|name| !name.is_empty()).map(str::to_owned);
+        let listed = || addresses.iter().find_map(|ip| self.world.names.get(ip).cloned());
+        let port = || self.world.switches[at.0].described.ports.get(&at.1).map(|port| port.name.clone());
+        let name = said.or_else(|| agent.map(|agent| agent.name.clone())).or_else(listed).or_else(port);
+        let mut name = name.unwrap_or_default();
+        let is_other =
+            self.world.before.hosts.iter().any(|old| old.text("name") == name) && entry.text("name") != name;
+        if is_other || self.taken.contains(&name) {
+            name = format!("{name} at {}", self.at(at));
+        }
+        self.taken.insert(name.clone());
+        name
+    }
+
+    /// Hosts of the file that did not answer, where their places are still free.
+    fn kept_hosts(&mut self, hosts: &mut Vec<Entry>) {
+        for old in &self.world.before.hosts {
+            let (name, at) = (old.text("name"), old.text("at"));
+            if hosts.iter().any(|host| host.text("name") == name) {
+                continue;
+            }
+            let switch = at.rsplit_once(':').map_or(at, |(switch, _)| switch);
+            let mut places = hosts.iter().map(|host| host.text("at").to_owned()).collect::<Vec<_>>();
+            places.extend(self.world.found.cables.iter().flatten().map(|end| self.at(*end)));
+            if places.iter().any(|place| place == at) {
+                self.notes.push(format!("{name} was not found, and at {at} is somebody else: left out"));
+                continue;
+            }
+            if self.is_looked_at(switch) {
+                self.notes.push(format!("{name} was not found; it stays at {at}, where the file has it"));
+            }
+            hosts.push(old.clone());
+        }
+    }
+
+    fn switches(&mut self) -> Vec<Entry> {
+        let mut entries: Vec<Entry> = Vec::new();
+        for switch in &self.world.switches {
+            let old = self.world.before.switches.iter().find(|old| old.text("name") == switch.name);
+            let mut entry = old.cloned().unwrap_or_default();
+            for key in ["ovsdb", "controller", "datapath", "first_table"] {
+                entry.keys.remove(key);
+            }
+            entry.set("name", switch.name.as_str());
+            entry.set("bridge", switch.bridge.as_str());
+            match &switch.told {
+                Told::Database(address) => entry.set("ovsdb", address.as_str()),
+                Told::Controller(url) => {
+                    entry.set("controller", url.as_str());
+                    entry.set("datapath", switch.described.datapath.as_str());
+                }
+            }
+            entry.set("forwarding", if learns(&switch.rules) { "normal" } else { "controller" });
+            if matches!(Layout::of(&switch.rules), Layout::FirstTable { .. }) {
+                entry.set("first_table", "free");
+            }
+            match switch.described.addresses.as_slice() {
+                [only] => entry.set("tunnel", only.to_string()),
+                [] => {}
+                several if !entry.keys.contains_key("tunnel") => {
+                    let several: Vec<String> = several.iter().map(ToString::to_string).collect();
+                    let (name, several) = (&switch.name, several.join(", "));
+                    self.notes.push(format!("{name} has the addresses {several}: at which of them tunnels end is not known, so none do; tunnel = … says it"));
+                }
+                _ => {}
+            }
+            let own =
+                |agent: &&AgentSeen| agent.addresses.iter().any(|ip| switch.described.addresses.contains(ip));
+            if let Some(agent) = self.world.agents.iter().find(own) {
+                entry.set("agent", agent.name.as_str());
+                entry.set("cores", agent.cores.max(1));
+                entry.set("memory", format!("{}MiB", (agent.memory >> 20).max(1)));
+            }
+            match (self.world.via.get(&switch.name), &switch.via) {
+                (Some(said), _) => entry.set("via", said.clone()),
+                (None, Some(found)) => entry.set_if_missing("via", found.clone()),
+                (None, None) => {}
+            }
+            entries.push(entry);
+        }
+        let others = self.world.before.switches.iter().filter(|old| !self.is_looked_at(old.text("name")));
+        entries.extend(others.cloned());
+        entries
+    }
+
+    /// Where hosts are is the edge, or where they may be, as long as none is known; above it one tier is the core, of several the lowest is called
+    /// aggregation.
+    fn tiers(&self, switches: &mut [Entry], hosts: &[Entry]) {
+        let mut depth: BTreeMap<usize, usize> = BTreeMap::new();
+        let ends: BTreeSet<At> = self.world.found.cables.iter().flatten().copied().collect();
+        for (index, switch) in self.world.switches.iter().enumerate() {
+            let own = format!("{}:", switch.name);
+            let has_hosts = match hosts {
+                [] => switch
+                    .described
+                    .ports
+                    .iter()
+                    .any(|(number, port)| port.is_up && !ends.contains(&(index, *number))),
+                hosts => hosts.iter().any(|host| host.text("at").starts_with(&own)),
+            };
+            if has_hosts || !self.world.found.cables.iter().flatten().any(|end| end.0 == index) {
+                depth.insert(index, 0);
+            }
+        }
+        for level in 0..self.world.switches.len() {
+            for [a, b] in &self.world.found.cables {
+                for (from, to) in [(a.0, b.0), (b.0, a.0)] {
+                    if depth.get(&from) == Some(&level) {
+                        depth.entry(to).or_insert(level + 1);
+                    }
+                }
+            }
+        }
+        let highest = depth.values().max().copied().unwrap_or(0);
+        for (index, entry) in switches.iter_mut().enumerate().take(self.world.switches.len()) {
+            let tier = match depth.get(&index).copied().unwrap_or(0) {
+                0 => "edge",
+                1 if highest > 1 => "aggregation",
+                _ => "core",
+            };
+            entry.set_if_missing("tier", tier);
+        }
+    }
+
+    fn links(&mut self, switches: &[Entry]) -> Vec<Entry> {
+        let mut links = Vec::new();
+        let same = |a: &Entry, b: &[String]| {
+            let ends = a.texts("ends");
+            ends.iter().all(|end| b.contains(end)) && ends.len() == b.len()
+        };
+        let mut cables = self.world.found.cables.clone();
+        cables.sort_unstable();
+        for [a, b] in cables {
+            let (one, other) = (self.at(a), self.at(b));
+            let tier = |at: At| switches.get(at.0).map(|entry| entry.text("tier").to_owned());
+            if tier(a) == tier(b) {
+                self.notes.push(format!("{one} and {other} are joined, and both switches are of one tier, which the file cannot say: left out"));
+                continue;
+            }
+            let ends = vec![one.clone(), other.clone()];
+            let old = self.world.before.links.iter().find(|old| same(old, &ends));
+            let mut entry = old.cloned().unwrap_or_default();
+            let speed =
+                |at: At| self.world.switches[at.0].described.ports.get(&at.1).and_then(|port| port.mbps);
+            let mbps = [speed(a), speed(b)].into_iter().flatten().reduce(f64::min);
+            entry.set("ends", ends);
+            self.bears(&mut entry, mbps, &format!("{one} and {other}"));
+            links.push(entry);
+        }
+        for old in &self.world.before.links {
+            let ends = old.texts("ends");
+            if links.iter().any(|link: &Entry| same(link, &ends)) {
+                continue;
+            }
+            let is_known =
+                |end: &String| end.rsplit_once(':').is_some_and(|(name, _)| self.is_looked_at(name));
+            let is_taken = |end: &String| links.iter().any(|link: &Entry| link.texts("ends").contains(end));
+            if ends.iter().all(is_known) || ends.iter().any(is_taken) {
+                self.notes.push(format!("the link {} is not there any more: left out", ends.join(" – ")));
+            } else {
+                links.push(old.clone());
+            }
+        }
+        links
+    }
+
+    /// Ports of which nothing is known.
+    fn silent(&mut self) {
+        let peopled = self.peopled();
+        let ends: BTreeSet<At> = self.world.found.cables.iter().flatten().copied().collect();
+        for (index, switch) in self.world.switches.iter().enumerate() {
+            let of = |number: &u32| (index, *number);
+            let named = |(number, port): (&u32, &steer::PortOf)| format!("{number} ({})", port.name);
+            let ports = || switch.described.ports.iter().filter(|(_, port)| port.is_up);
+            let unclear = |number: &u32| self.world.found.unclear.contains(&of(number));
+            let several: Vec<String> = ports().filter(|(number, _)| unclear(number)).map(named).collect();
+            let quiet = |number: &u32| {
+                !peopled.contains(&of(number)) && !ends.contains(&of(number)) && !unclear(number)
+            };
+            let nobody: Vec<String> = ports().filter(|(number, _)| quiet(number)).map(named).collect();
+            let name = &switch.name;
+            if !several.is_empty() {
+                self.notes.push(format!("where ports {} of {name} lead is not clear: not to one other port of these switches alone", several.join(", ")));
+            }
+            if !nobody.is_empty() {
+                self.notes.push(format!("nobody is known at ports {} of {name}", nobody.join(", ")));
+            }
+        }
+    }
+}
+
+/// Whether a switch forwards by itself and in no other way.
+fn learns(rules: &[Rule]) -> bool {
+    let mut actions = rules.iter().flat_map(|rule| &rule.actions);
+    let passes = |action: &Action| {
+        matches!(action, Action::Normal | Action::Resubmit { port: None, .. } | Action::Goto(_))
+    };
+    rules.iter().any(|rule| rule.actions.contains(&Action::Normal))
+        && actions.all(passes)
+        && rules.iter().all(|rule| !rule.actions.is_empty())
+}
+
+#[cfg(test)]
+#[path = "draw_tests.rs"]
+mod tests;

@@ -1,0 +1,138 @@
+//! Flags of `network discover`.
+
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+
+use clap::builder::ValueHint;
+use clap::{Args, Subcommand};
+
+/// Flags of `network`.
+#[derive(Args, Debug)]
+#[command(arg_required_else_help = false)]
+pub struct NetworkVerbFlags {
+    #[command(subcommand)]
+    pub what: OfNetwork,
+}
+
+/// What is done with a network's file.
+#[derive(Debug, Subcommand)]
+pub enum OfNetwork {
+    /// Write the file of a network by what its switches and a server's agents say
+    #[command(after_help = super::help::DISCOVER_EXAMPLES)]
+    Discover(Box<DiscoverFlags>),
+}
+
+/// Flags of `network discover`.
+#[derive(Args, Debug)]
+pub struct DiscoverFlags {
+    /// A switch: its name and where its Open vSwitch's database listens on this machine, with the bridge where that is not br0; may be
+    /// given several times
+    #[arg(long = "switch", value_name = "NAME=unix:PATH[,BRIDGE]", required = true, value_parser = switch)]
+    pub switches: Vec<NamedSwitch>,
+
+    /// The controller's HTTP interface that is to be told of rules, instead of the switches' databases: docs/sdn.md
+    #[arg(long, value_name = "URL")]
+    pub controller: Option<String>,
+
+    /// The words that start a program on a switch's or a host's own machine, as leaf1='ssh leaf1'; may be given several times
+    #[arg(long, value_name = "NAME=WORDS", value_parser = via)]
+    pub via: Vec<(String, Vec<String>)>,
+
+    /// Addresses that are looked for behind the ports of switches, as 10.0.1.0/24, beside those of agents; may be given several times
+    #[arg(long, value_name = "NET", value_parser = network)]
+    pub addresses: Vec<(Ipv4Addr, u8)>,
+
+    /// What each link bears in Mb/s [default: what the switches say]
+    #[arg(long, value_name = "N", value_parser = rate)]
+    pub link_mbps: Option<f64>,
+
+    /// A file of this network: what it says beside places and addresses stays
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub into: Option<PathBuf>,
+
+    /// The file to write [default: standard output]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+
+    /// The server whose agents are hosts
+    #[arg(long, value_name = "URL", help_heading = "By a server")]
+    pub server: Option<String>,
+
+    /// A file with the token; else the environment's NETALYTICS_TOKEN
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "server", help_heading = "By a server")]
+    pub token_file: Option<PathBuf>,
+
+    /// The certificate of the authority that has signed the server's, PEM; for https://
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "server", help_heading = "By a server")]
+    pub ca: Option<PathBuf>,
+}
+
+/// A switch that is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedSwitch {
+    /// Its name.
+    pub name: String,
+    /// Where its database listens.
+    pub socket: PathBuf,
+    /// Its bridge.
+    pub bridge: String,
+}
+
+fn switch(text: &str) -> Result<NamedSwitch, String> {
+    let wrong = || format!("{text:?} is no switch as leaf1=unix:/run/leaf1/db.sock,br0");
+    let (name, at) = text.split_once("=unix:").ok_or_else(wrong)?;
+    let (socket, bridge) = at.rsplit_once(',').unwrap_or((at, "br0"));
+    if name.is_empty() || name.contains(':') || bridge.is_empty() {
+        return Err(wrong());
+    }
+    if !socket.starts_with('/') || !socket.ends_with("/db.sock") {
+        return Err(format!(
+            "{socket:?} is to be the whole path of a db.sock: the switch's other sockets lie beside it"
+        ));
+    }
+    Ok(NamedSwitch { name: name.to_owned(), socket: socket.into(), bridge: bridge.to_owned() })
+}
+
+fn via(text: &str) -> Result<(String, Vec<String>), String> {
+    let (name, words) = text.split_once('=').ok_or_else(|| format!("{text:?} is to be NAME=WORDS"))?;
+    Ok((name.to_owned(), words.split_whitespace().map(str::to_owned).collect()))
+}
+
+fn network(text: &str) -> Result<(Ipv4Addr, u8), String> {
+    let (address, length) = text.split_once('/').unwrap_or((text, "32"));
+    let read = address.parse().ok().zip(length.parse().ok().filter(|length| *length <= 32));
+    read.ok_or_else(|| format!("{text:?} is no network as 10.0.1.0/24, nor an IPv4 address"))
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate: Option<f64> = text.parse().ok();
+    rate.filter(|rate| rate.is_finite() && *rate > 0.0)
+        .ok_or_else(|| format!("{text:?} is no number above 0"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn switches_and_networks_are_read() {
+        let read = switch("leaf1=unix:/run/leaf1/db.sock").expect("a switch");
+        assert_eq!((read.name.as_str(), read.bridge.as_str()), ("leaf1", "br0"));
+        assert_eq!(switch("a=unix:/run/db.sock,br9").expect("a switch").bridge, "br9");
+        for wrong in [
+            "leaf1",
+            "=unix:/run/db.sock",
+            "a:1=unix:/run/db.sock",
+            "a=unix:run/db.sock",
+            "a=unix:/run/x.sock",
+            "a=tcp:1.2.3.4",
+        ] {
+            assert!(switch(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(network("10.0.1.0/24"), Ok(([10, 0, 1, 0].into(), 24)));
+        assert_eq!(network("10.0.1.9"), Ok(([10, 0, 1, 9].into(), 32)));
+        assert!(network("10.0.1.0/33").is_err() && network("fd00::/8").is_err());
+        assert_eq!(via("leaf1=ssh leaf1").expect("words").1, ["ssh", "leaf1"]);
+        assert!(rate("0").is_err() && rate("inf").is_err());
+    }
+}

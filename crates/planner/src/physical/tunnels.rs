@@ -1,0 +1,90 @@
+//! Monitors behind another switch, where the covered one has no spare host with room: copies go there through a tunnel, which both switches have
+//! to be able to have. What is wrapped is longer, and counts on every link that it crosses.
+
+use std::collections::BTreeMap;
+
+use mirror::{Mode, Which};
+
+use super::ask::Asked;
+use super::rates::copied;
+use crate::topology::{HostId, LINK_CLASSES, LinkClass, Network, Reached, Traffic};
+
+/// What VXLAN puts around a packet: Ethernet, IPv4, UDP and its own header.
+const WRAPPING_BYTES: f64 = 50.0;
+
+/// Mb/s of copies within a tunnel.
+pub(super) fn wrapped(mbps: f64, packets: f64) -> f64 {
+    mbps + packets * WRAPPING_BYTES * 8.0 / 1e6
+}
+
+impl Asked<'_> {
+    /// The nearest host behind another switch that has room for a monitor which takes so many cores, and is no other switch's; the one that is
+    /// used least of those. `network`: what is free of hosts that may have monitors.
+    pub(super) fn behind_another(
+        &self,
+        switch: usize,
+        mode: Mode,
+        cores: f64,
+        network: &Network,
+        taken: &BTreeMap<usize, HostId>,
+    ) -> Result<HostId, String> {
+        let site = self.ask.site;
+        if mode.which == Which::Port {
+            return Err("a mirror of ports is not sent through a tunnel".to_owned());
+        }
+        if !self.has_tunnels(switch) {
+            return Err(
+                "tunnels cannot begin there: that needs ovsdb and tunnel in the network file".to_owned()
+            );
+        }
+        let (mbps, packets) = copied(mode, &self.at[&switch].1, self.ask.costs);
+        let mbps = wrapped(mbps, packets);
+        let fits = |host: &HostId| {
+            let (has, of) = (&network.hosts()[*host as usize], &site.hosts[*host as usize]);
+            let links = [switch, of.at.switch].map(|end| self.up(end));
+            self.has_tunnels(of.at.switch)
+                && of.at.switch != switch
+                && !taken.values().any(|other| other == host)
+                && has.cores * (1.0 - has.cores_used) >= cores
+                && has.memory_gb * (1.0 - has.memory_used) >= self.ask.costs.monitor.memory_gb
+                && has.mbps >= mbps
+                && links.iter().all(|up| *up >= mbps)
+        };
+        let order = |host: &HostId| {
+            let (has, of) = (&network.hosts()[*host as usize], &site.hosts[*host as usize]);
+            (self.is_other_pod(switch, of.at.switch), has.cores_used.max(has.memory_used))
+        };
+        let fit = network.all_hosts().filter(fits);
+        let nearest = fit.min_by(|a, b| order(a).partial_cmp(&order(b)).unwrap_or(std::cmp::Ordering::Equal));
+        nearest.ok_or_else(|| "and none behind another switch to which a tunnel could lead".to_owned())
+    }
+
+    /// Whether tunnels can begin and end at a switch.
+    fn has_tunnels(&self, switch: usize) -> bool {
+        let of = &self.ask.site.switches[switch];
+        of.tunnel.is_some() && matches!(of.reached, Reached::Ovsdb(_))
+    }
+
+    fn rack(&self, switch: usize) -> u16 {
+        self.ask.site.racks.iter().position(|of| *of == switch).unwrap_or(0) as u16
+    }
+
+    /// What the links up from a switch bear.
+    fn up(&self, switch: usize) -> f64 {
+        self.network.rack_up(self.rack(switch))
+    }
+
+    fn is_other_pod(&self, from: usize, to: usize) -> bool {
+        self.network.pod_of(self.rack(from)) != self.network.pod_of(self.rack(to))
+    }
+
+    /// What a tunnel between two edge switches puts on the links between switches.
+    pub(super) fn between(&self, from: usize, to: usize, mbps: f64) -> Traffic {
+        let is_crossed = |class: LinkClass| match class {
+            LinkClass::Access => false,
+            LinkClass::Aggregation => true,
+            LinkClass::Core => self.is_other_pod(from, to),
+        };
+        Traffic(LINK_CLASSES.map(|class| if is_crossed(class) { 2.0 * mbps } else { 0.0 }))
+    }
+}

@@ -1,0 +1,375 @@
+//! What Open vSwitches are joined to, found out by asking: a frame that goes out of each port and is heard at another switch tells of a cable,
+//! an answer to an ARP probe tells who is behind a port. Frames are of nobody's address; those of cables no bridge passes on, and probes carry
+//! no address of a sender, so nobody who hears them remembers anything. While this runs each switch has two rules for these frames alone, which
+//! note what came where as rules of a table that packets never reach; all of them go at the end, and with their lease.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr};
+use std::thread;
+use std::time::Duration;
+
+use mirror::openflow::action::LOCAL;
+use mirror::openflow::{Cookie, Owner};
+use serde_json::Value;
+
+use crate::backend::Failed;
+use crate::install::NotStarted;
+use crate::ovs::OpenVSwitch;
+
+/// Our rules end by themselves after so many seconds.
+const LEASE: u16 = 30;
+/// What was heard is noted here, as rules that match our own frames alone.
+const NOTES: u8 = 253;
+/// An EtherType for experiments, to the address that bridges pass nothing on to.
+const CABLE_FRAME: (&str, &str) = ("0180c200000e", "88b5");
+/// So many addresses are asked for at once.
+const AT_ONCE: usize = 256;
+/// Whoever does not answer is asked again.
+const ROUNDS: usize = 2;
+/// Answers take no longer.
+const ANSWERS: Duration = Duration::from_millis(250);
+/// A frame is not shorter.
+const FRAME_BYTES: usize = 60;
+/// Ports have numbers of 16 bits in our frames.
+const PORTS_MAX: usize = 0xff00;
+/// Kinds of ports that are no cables.
+const TUNNELS: [&str; 8] = ["vxlan", "gre", "geneve", "erspan", "ip6gre", "ip6erspan", "stt", "gtpu"];
+
+/// A port of one of several switches: its switch's place, its number.
+pub type At = (usize, u32);
+
+/// A switch, as it is by itself.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Described {
+    /// OpenFlow's number of it, 16 hexadecimal digits.
+    pub datapath: String,
+    /// The process that is the switch.
+    pub process: Option<u32>,
+    /// Addresses of its own host.
+    pub addresses: Vec<IpAddr>,
+    /// Its ports but for its own one and tunnels: by number.
+    pub ports: BTreeMap<u32, PortOf>,
+}
+
+/// A port of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PortOf {
+    /// Its name.
+    pub name: String,
+    /// What it bears, in Mb/s, where that is known.
+    pub mbps: Option<f64>,
+    /// Whether something is plugged in.
+    pub is_up: bool,
+    /// MAC addresses that the switch has learned there.
+    pub learned: BTreeSet<String>,
+}
+
+/// What was found between switches and behind their ports.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Found {
+    /// Ports that a cable joins, heard both ways.
+    pub cables: Vec<[At; 2]>,
+    /// Ports that hear or are heard, and where not exactly one other port does so too.
+    pub unclear: BTreeSet<At>,
+    /// Who answers behind a port: addresses, with MAC addresses.
+    pub answers: BTreeMap<At, BTreeMap<Ipv4Addr, String>>,
+}
+
+impl OpenVSwitch {
+    /// What it says of itself.
+    ///
+    /// # Errors
+    /// See [`Failed`].
+    pub fn describe(&self) -> Result<Described, Failed> {
+        let datapath = ["get", "bridge", &self.bridge, "datapath_id"].map(str::to_owned);
+        let datapath = self.vsctl(datapath.to_vec())?.trim().trim_matches('"').to_owned();
+        let process = fs::read_to_string(self.run.join("ovs-vswitchd.pid")).ok();
+        let mut ports = self.cables()?;
+        for (number, mac) in learned(&self.appctl(&["fdb/show", &self.bridge])?) {
+            ports.entry(number).and_modify(|port| {
+                port.learned.insert(mac);
+            });
+        }
+        Ok(Described {
+            datapath,
+            process: process.and_then(|text| text.trim().parse().ok()),
+            addresses: own_addresses(&self.appctl(&["ovs/route/show"])?),
+            ports,
+        })
+    }
+
+    /// Ports at which a cable may end.
+    fn cables(&self) -> Result<BTreeMap<u32, PortOf>, Failed> {
+        let rows = self.rows("Interface", &["name", "type", "link_state", "link_speed"])?;
+        let mut ports = BTreeMap::new();
+        for (number, name, _) in crate::ovs::ports(&self.ofctl("OpenFlow10", &["show"], &[], "")?) {
+            let row = rows.iter().find(|row| row.first().and_then(Value::as_str) == Some(&name));
+            let text = |at: usize| row.and_then(|row| row.get(at)?.as_str()).unwrap_or_default();
+            if number == LOCAL || TUNNELS.contains(&text(1)) {
+                continue;
+            }
+            let speed = row.and_then(|row| row.get(3)?.as_f64()).filter(|speed| *speed > 0.0);
+            let (mbps, is_up) = (speed.map(|bits| bits / 1e6), text(2) != "down");
+            ports.insert(number, PortOf { name, mbps, is_up, learned: BTreeSet::new() });
+        }
+        Ok(ports)
+    }
+
+    /// Has frames leave, all in one message.
+    fn send(&self, frames: &[(String, Vec<u32>)]) -> Result<(), Failed> {
+        let line = |(frame, ports): &(String, Vec<u32>)| {
+            let out: Vec<String> = ports.iter().map(|port| format!("output:{port}")).collect();
+            format!("packet-out in_port=controller,packet={frame},actions={}\n", out.join(","))
+        };
+        let lines: String = frames.iter().map(line).collect();
+        self.ofctl("OpenFlow13", &["bundle"], &["-"], &lines).map(drop)
+    }
+}
+
+/// Finds out what these switches are joined to, and which of these addresses are behind their ports. `server` is a number that nobody else
+/// has rules by.
+///
+/// # Errors
+/// When a switch does not do it. Nothing is left on the others.
+pub fn explore(
+    switches: &[(&str, &OpenVSwitch, &Described)],
+    server: u16,
+    addresses: &[Ipv4Addr],
+) -> Result<Found, NotStarted> {
+    let exploration = Exploration {
+        switches,
+        cookie: Cookie::of(Owner { server, job: 0, generation: 0, actions: 0 }),
+        mark: format!("026e{:04x}", std::process::id() as u16),
+    };
+    let found = exploration.cables().and_then(|(cables, unclear)| {
+        let answers = exploration.answers(&cables, addresses)?;
+        Ok(Found { cables, unclear, answers })
+    });
+    let swept = exploration.sweep();
+    found.and_then(|found| swept.map(|()| found))
+}
+
+struct Exploration<'a> {
+    switches: &'a [(&'a str, &'a OpenVSwitch, &'a Described)],
+    cookie: Cookie,
+    /// What our MAC addresses begin with, in hexadecimal digits; two bytes follow.
+    mark: String,
+}
+
+impl Exploration<'_> {
+    fn each(&self, act: impl Fn(usize, &OpenVSwitch) -> Result<(), Failed>) -> Result<(), NotStarted> {
+        let mut done = Ok(());
+        for (index, (name, switch, _)) in self.switches.iter().enumerate() {
+            let acted = act(index, switch);
+            done = done.and(acted.map_err(|why| NotStarted { switch: (*name).to_owned(), why: why.into() }));
+        }
+        done
+    }
+
+    /// Our address with two bytes of its own, as rules have it.
+    fn mac(&self, low: u16) -> String {
+        let digits = format!("{}{low:04x}", self.mark);
+        let bytes: Vec<&str> = (0..6).filter_map(|i| digits.get(2 * i..2 * i + 2)).collect();
+        bytes.join(":")
+    }
+
+    /// Has each switch take a kind of frames out of its forwarding, and note some of what they say.
+    fn note(&self, matched: &str, kept: &str) -> Result<(), NotStarted> {
+        let Exploration { cookie, .. } = self;
+        let actions = match kept {
+            "" => "drop".to_owned(),
+            kept => format!("learn(table={NOTES},hard_timeout={LEASE},priority=1,cookie={cookie},{kept})"),
+        };
+        let rule = format!(
+            "cookie={cookie},table=0,priority=65535,hard_timeout={LEASE},{matched},actions={actions}\n"
+        );
+        self.each(|_, switch| switch.ofctl("OpenFlow13", &["add-flows"], &["-"], &rule).map(drop))
+    }
+
+    /// What was noted: the switch, and the words of each note.
+    fn notes(&self) -> Result<Vec<(usize, BTreeMap<String, String>)>, NotStarted> {
+        let mut notes = Vec::new();
+        for (index, (name, switch, _)) in self.switches.iter().enumerate() {
+            let meant = format!("cookie={}/-1,table={NOTES}", self.cookie);
+            let dump = switch.ofctl("OpenFlow13", &["--no-names", "dump-flows"], &[&meant], "");
+            let dump =
+                dump.map_err(|why| NotStarted { switch: (*name).to_owned(), why: Failed::into(why) })?;
+            let lines = dump.lines().filter(|line| line.contains("in_port="));
+            notes.extend(lines.map(|line| (index, words(line))));
+        }
+        Ok(notes)
+    }
+
+    fn sweep(&self) -> Result<(), NotStarted> {
+        let ours = format!("cookie={}/-1", self.cookie);
+        self.each(|_, switch| switch.ofctl("OpenFlow13", &["del-flows"], &[&ours], "").map(drop))
+    }
+
+    /// Which ports are joined, and which ports hear something else than one other that hears them.
+    fn cables(&self) -> Result<(Vec<[At; 2]>, BTreeSet<At>), NotStarted> {
+        let ports: Vec<At> = (0..self.switches.len())
+            .flat_map(|index| self.switches[index].2.ports.keys().map(move |port| (index, *port)))
+            .take(PORTS_MAX)
+            .collect();
+        let (to, kind) = CABLE_FRAME;
+        let heard = format!("dl_type=0x{kind},dl_src={}/ff:ff:ff:ff:00:00", self.mac(0));
+        self.note(&heard, "NXM_OF_IN_PORT[],NXM_OF_ETH_TYPE[],NXM_OF_ETH_SRC[]")?;
+        self.each(|index, switch| {
+            let own = ports.iter().enumerate().filter(|(_, at)| at.0 == index);
+            let frame =
+                |(low, at): (usize, &At)| (padded(&format!("{to}{}{low:04x}{kind}", self.mark)), vec![at.1]);
+            let frames: Vec<_> = own.map(frame).collect();
+            if frames.is_empty() { Ok(()) } else { switch.send(&frames) }
+        })?;
+        thread::sleep(ANSWERS);
+        let mut hears: BTreeMap<At, BTreeSet<At>> = BTreeMap::new();
+        for (index, note) in self.notes()? {
+            let from = note.get("dl_src").and_then(|mac| {
+                let low: Vec<&str> = mac.rsplit(':').take(2).collect();
+                let low = u16::from_str_radix(&format!("{}{}", low.get(1)?, low.first()?), 16).ok()?;
+                ports.get(usize::from(low)).copied()
+            });
+            let at = note.get("in_port").and_then(|port| port.parse().ok());
+            if let (Some(from), Some(port)) = (from, at) {
+                hears.entry((index, port)).or_default().insert(from);
+            }
+        }
+        Ok(joined(&hears))
+    }
+
+    /// Who is behind which port that no cable to another switch has.
+    fn answers(
+        &self,
+        cables: &[[At; 2]],
+        addresses: &[Ipv4Addr],
+    ) -> Result<BTreeMap<At, BTreeMap<Ipv4Addr, String>>, NotStarted> {
+        let own = format!("{}ffff", self.mark);
+        let ends: BTreeSet<At> = cables.iter().flatten().copied().collect();
+        let mut answers: BTreeMap<At, BTreeMap<Ipv4Addr, String>> = BTreeMap::new();
+        let mut missing: Vec<Ipv4Addr> = addresses.to_vec();
+        for _ in 0..ROUNDS {
+            for asked in missing.chunks(AT_ONCE) {
+                // What comes round by switches that nobody has named goes no further.
+                self.note(&format!("arp,dl_src={}", self.mac(0xffff)), "")?;
+                let kept = "NXM_OF_IN_PORT[],eth_type=0x806,NXM_OF_ETH_SRC[],NXM_OF_ARP_SPA[]";
+                self.note(&format!("arp,dl_dst={}", self.mac(0xffff)), kept)?;
+                self.each(|index, switch| {
+                    let free = |port: &&u32| !ends.contains(&(index, **port));
+                    let ports: Vec<u32> = self.switches[index].2.ports.keys().filter(free).copied().collect();
+                    let probe = |address: &Ipv4Addr| {
+                        let target = u32::from(*address);
+                        let head = "ffffffffffff";
+                        let body = "08060001080006040001";
+                        padded(&format!("{head}{own}{body}{own}00000000000000000000{target:08x}"))
+                    };
+                    let frames: Vec<_> = asked.iter().map(|to| (probe(to), ports.clone())).collect();
+                    if ports.is_empty() { Ok(()) } else { switch.send(&frames) }
+                })?;
+            }
+            if missing.is_empty() {
+                break;
+            }
+            thread::sleep(ANSWERS);
+            for (index, note) in self.notes()? {
+                let [port, mac, address] = ["in_port", "dl_src", "arp_spa"].map(|name| note.get(name));
+                let port = port.and_then(|port| port.parse().ok());
+                let address = address.and_then(|address| address.parse().ok());
+                if let (Some(port), Some(address), Some(mac)) = (port, address, mac) {
+                    answers.entry((index, port)).or_default().insert(address, mac.clone());
+                }
+            }
+            missing.retain(|address| !answers.values().any(|known| known.contains_key(address)));
+        }
+        Ok(answers)
+    }
+}
+
+/// Ports that hear each other and nobody else, each pair once; and all others that hear or are heard.
+fn joined(hears: &BTreeMap<At, BTreeSet<At>>) -> (Vec<[At; 2]>, BTreeSet<At>) {
+    let only = |at: &At| hears.get(at).filter(|from| from.len() == 1).and_then(|from| from.first().copied());
+    let all = hears.iter().flat_map(|(at, from)| from.iter().copied().chain([*at]));
+    let (mut cables, mut unclear) = (Vec::new(), BTreeSet::new());
+    for at in all.collect::<BTreeSet<At>>() {
+        match only(&at).filter(|other| only(other) == Some(at) && other.0 != at.0) {
+            Some(other) if at < other => cables.push([at, other]),
+            Some(_) => {}
+            None => {
+                unclear.insert(at);
+            }
+        }
+    }
+    (cables, unclear)
+}
+
+/// A frame in hexadecimal digits, as long as frames are.
+fn padded(frame: &str) -> String {
+    format!("{frame:0<width$}", width = 2 * FRAME_BYTES)
+}
+
+/// The words of a rule's line that have a value.
+fn words(line: &str) -> BTreeMap<String, String> {
+    let pairs = line.split([',', ' ']).filter_map(|word| word.split_once('='));
+    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// Ports and MAC addresses of what `fdb/show` prints.
+fn learned(shown: &str) -> Vec<(u32, String)> {
+    let row = |line: &str| {
+        let mut cells = line.split_whitespace();
+        let port = cells.next()?.parse().ok()?;
+        let mac = cells.nth(1).filter(|mac| mac.matches(':').count() == 5)?;
+        Some((port, mac.to_owned()))
+    };
+    shown.lines().filter_map(row).collect()
+}
+
+/// A host's own addresses of what `ovs/route/show` prints, but for those that every host has.
+fn own_addresses(shown: &str) -> Vec<IpAddr> {
+    let own = shown.lines().filter(|line| line.trim_end().ends_with(" local"));
+    let address = |line: &str| line.split_whitespace().nth(1)?.split('/').next()?.parse().ok();
+    let tells = |address: &IpAddr| match address {
+        IpAddr::V4(v4) => !v4.is_loopback() && !v4.is_link_local() && !v4.is_unspecified(),
+        IpAddr::V6(v6) => !v6.is_loopback() && !v6.is_unicast_link_local() && !v6.is_multicast(),
+    };
+    let addresses: BTreeSet<IpAddr> = own.filter_map(address).filter(tells).collect();
+    addresses.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_that_hear_each_other_alone_are_joined() {
+        let hears = [
+            ((0, 1), vec![(1, 1)]),
+            ((1, 1), vec![(0, 1)]),
+            // Somebody between passes on what is not for bridges.
+            ((0, 2), vec![(1, 2), (2, 2)]),
+            ((1, 2), vec![(0, 2), (2, 2)]),
+            ((2, 2), vec![(0, 2), (1, 2)]),
+            // One way only, and a cable from a switch to itself.
+            ((2, 3), vec![(0, 3)]),
+            ((2, 5), vec![(2, 6)]),
+            ((2, 6), vec![(2, 5)]),
+        ];
+        let hears = hears.map(|(at, from)| (at, from.into_iter().collect())).into();
+        let (cables, unclear) = joined(&hears);
+        assert_eq!(cables, [[(0, 1), (1, 1)]]);
+        let expected = [(0, 2), (0, 3), (1, 2), (2, 2), (2, 3), (2, 5), (2, 6)];
+        assert_eq!(unclear, expected.into());
+    }
+
+    #[test]
+    fn what_a_switch_prints_is_read() {
+        let shown = " port  VLAN  MAC                Age\n    1     0  02:00:0a:3c:01:01    3\nLOCAL     0  02:00:0a:3c:01:c8    3\n";
+        assert_eq!(learned(shown), [(1, "02:00:0a:3c:01:01".to_owned())]);
+        let routes = "Route Table:\nCached: 10.60.1.200/32 dev br0 SRC 10.60.1.200 local\nCached: 127.0.0.1/32 dev lo SRC 127.0.0.1 local\n\
+            Cached: 10.60.0.0/16 dev br0 SRC 10.60.1.200\nCached: fe80::1/128 dev br0 SRC fe80::1 local\n";
+        assert_eq!(own_addresses(routes), ["10.60.1.200".parse::<IpAddr>().expect("an address")]);
+        let line = " cookie=0x6e61, table=253, priority=1,arp,in_port=4,dl_src=02:00:0a:3c:01:04,arp_spa=10.60.1.4 actions=drop";
+        assert_eq!((words(line)["in_port"].as_str(), words(line)["arp_spa"].as_str()), ("4", "10.60.1.4"));
+        assert_eq!(padded("ff").len(), 120);
+    }
+}
