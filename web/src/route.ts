@@ -41,4 +41,7 @@ export function keep(params: Record<string, string>): void {
   route.value = read();
 }
 
+/** Takes out of the address what is not chosen any more. */
+export const drop = (...names: string[]) => keep(Object.fromEntries(names.map((name) => [name, ""])));
+
 export const param = (name: string, otherwise = "") => route.value.params.get(name) ?? otherwise;

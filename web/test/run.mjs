@@ -2,8 +2,8 @@
 // Each step says what it is about; the first that fails ends it. Any request to elsewhere, any breach of the page's policy and any error in
 // the browser's console is a failure, too.
 import { chromium } from "playwright-core";
-import { spawn } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { spawn, spawnSync } from "node:child_process";
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -13,6 +13,10 @@ const [program, pictures, ...flags] = process.argv.slice(2);
 const axe = readFileSync(join(root, "node_modules/axe-core/axe.min.js"), "utf8");
 const folder = mkdtempSync(join(tmpdir(), "netalytics-page-"));
 const PATIENCE_MS = 30_000;
+/** A folder with a recording, and a capture to send, which is called as nobody's file should be. */
+const shelf = join(folder, "shelf");
+const CAPTURE = join(dirname(root), "captures/shop/in.pcap");
+const HOSTILE = "<img src=x onerror=alert(1)>\u202egnp.pcap";
 let server;
 let listen = "127.0.0.1:0";
 
@@ -20,9 +24,16 @@ function assert(is, what) {
   if (!is) throw new Error(what);
 }
 
+/** What the program prints in a terminal: rows of JSON lines. */
+function printed(...args) {
+  const ran = spawnSync(program, [...args, "-q"], { encoding: "utf8", maxBuffer: 1 << 26 });
+  assert(ran.status === 0, `${args.join(" ")}: ${ran.stderr}`);
+  return ran.stdout.split("\n").filter(Boolean).map((line) => JSON.parse(line));
+}
+
 /** Starts the program; the address that lets a browser in. */
 async function start() {
-  server = spawn(program, ["serve", "--demo", "--data", join(folder, "data"), "--listen", listen, ...flags], { stdio: ["ignore", "ignore", "pipe"] });
+  server = spawn(program, ["serve", "--demo", "--data", join(folder, "data"), "--listen", listen, "--recordings", shelf, ...flags], { stdio: ["ignore", "ignore", "pipe"] });
   let said = "";
   const url = await new Promise((found, failed) => {
     server.stderr.on("data", (bytes) => {
@@ -120,6 +131,10 @@ async function end(code) {
   process.exit(code);
 }
 
+mkdirSync(shelf);
+assert(spawnSync(program, ["record", "PARSE http", "-r", CAPTURE, "-o", join(shelf, "shop"), "-q"]).status === 0, "nothing is recorded");
+copyFileSync(CAPTURE, join(folder, HOSTILE));
+
 await step("an address logs in once, and does not stay in the address bar", async () => {
   const url = await start();
   await page.goto(url);
@@ -185,8 +200,10 @@ await step("a query runs, and its rows come", async () => {
   await page.locator(".rows tbody .pick").first().waitFor();
 });
 
+let first;
 await step("the table's numbers are those of the API", async () => {
   const id = /job\/(\d+)/.exec(page.url())[1];
+  first = id;
   await page.getByRole("button", { name: "Pause" }).click();
   await page.getByText(/paused/).waitFor();
   const shown = await page.evaluate(() => {
@@ -219,7 +236,110 @@ await step("rows are sorted, found and drawn, and the address says so", async ()
   await looksRight("answer-time");
 });
 
+const cellOf = ({ columns, rows }, row, name) => rows[row][columns.findIndex((column) => column.name === name)];
+const post = (body) => page.evaluate(async (body) => (await fetch("/api/v1/query", { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) })).json(), body);
+
+await step("a number opens down to its tuples, and a tuple to its flow", async () => {
+  await page.getByRole("button", { name: "Table", exact: true }).click();
+  await page.locator(".strip .bars button").nth(-4).click();
+  const row = page.locator(".rows tbody tr").filter({ has: page.locator(".pick") }).first();
+  const [group, count] = [await row.locator(".pick bdi").textContent(), await row.locator("td").nth(1).textContent()];
+  await row.locator("td.measure .number").focus();
+  await page.keyboard.press("Enter");
+  const drawer = page.getByRole("dialog");
+  await drawer.locator(".tuples tbody tr").first().waitFor();
+  assert(page.url().includes("open="), page.url());
+  const sure = await drawer.locator(".pairs").first().textContent();
+  assert(sure.includes(`tuples kept of it${count}`), `${group}: ${count}, ${sure}`);
+  assert((await drawer.locator(".tuples tbody tr").count()) === Math.min(100, Number(count)), "not as many tuples as the number says");
+  const query = await drawer.locator("pre.query").first().textContent();
+  assert(query.includes(`WHERE url_template = '${group}'`), query);
+  await looksRight("drill-number");
+  await drawer.locator(".tuples .pick").first().click();
+  await drawer.locator(".moments li").first().waitFor();
+  const community = /follow (\S+) /.exec(await drawer.getByText("netalytics follow").textContent())[1];
+  const shown = await drawer.locator(".moments li strong").allTextContents();
+  const flow = printed("query", `PARSE http WHERE community_id = '${community}'`, "-r", CAPTURE);
+  assert(shown.filter((parser) => parser === "http").length === flow.length && flow.length > 0, `${shown} and ${flow.length} in the terminal`);
+  await looksRight("drill-flow");
+  await page.reload();
+  await page.getByRole("dialog").locator(".tuples tbody tr").first().waitFor();
+  await page.keyboard.press("Escape");
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  await page.getByRole("button", { name: "to the newest" }).click();
+});
+
+/** Runs a query from the page; the answer's number. */
+async function run(query) {
+  await page.goto(`http://${listen}/#/ask?q=${encodeURIComponent(query)}`);
+  await page.waitForFunction((query) => document.querySelector(".editor-host")?.shadowRoot?.querySelector(".cm-content")?.textContent === query, query);
+  await page.getByRole("button", { name: /^Run/ }).click();
+  await page.waitForURL(/#\/job\/\d+/);
+  return /job\/(\d+)/.exec(page.url())[1];
+}
+
+await step("what nobody has kept is said, and can be kept", async () => {
+  await run("PARSE tcp_conn_time PROCESS (group-count: group=server_ip, w=1s)");
+  await page.locator(".rows tbody .number").first().click();
+  await page.getByRole("dialog").getByText("nothing that was kept answers this").waitFor();
+  await page.getByRole("button", { name: "Keep tuples of tcp_conn_time from now on" }).click();
+  await page.getByText("keeps them now").waitFor();
+  await picture("drill-unkept");
+  const { jobs } = await api("/api/v1/jobs?limit=1000");
+  assert(jobs.some((job) => job.keep === "tuples" && job.query === "PARSE tcp_conn_time"), "no job keeps them");
+  await page.keyboard.press("Escape");
+});
+
+await step("a ranking says what has changed", async () => {
+  const id = await run("PARSE http PROCESS (group-count-top-k: group=url_template, k=5, w=1s)");
+  await page.locator(".strip .bars button").nth(2).waitFor();
+  await page.locator(".moved").first().waitFor();
+  await page.getByRole("button", { name: "Pause" }).click();
+  await page.locator(".strip .bars button").nth(1).click();
+  const [before, now] = await page.evaluate(() => [0, 1].map((i) => document.querySelectorAll(".strip .bars button")[i].getAttribute("aria-label").slice(0, 8)));
+  const told = await api(`/api/v1/jobs/${id}/rows?limit=10000`);
+  const at = (name) => told.columns.findIndex((column) => column.name === name);
+  const of = (clock) => new Map(told.rows.filter((row) => new Date(Number(BigInt(row[at("window_start")]) / 1000000n)).toISOString().slice(11, 19) === clock).map((row) => [row[at("url_template")], row[at("rank")]]));
+  const [from, to] = [of(before), of(now)];
+  const moved = await page.evaluate(() => [...document.querySelectorAll(".rows tbody tr:not([aria-hidden])")].map((row) => [row.querySelector(".pick bdi").textContent, row.querySelector(".moved").textContent]));
+  for (const [group, said] of moved) {
+    const by = from.get(group) === undefined ? "new" : from.get(group) === to.get(group) ? "" : `${from.get(group) > to.get(group) ? "▲up " : "▼down "}${Math.abs(from.get(group) - to.get(group))}`;
+    assert(said === by, `${group}: ${said}, and it is ${by}`);
+  }
+  assert(moved.length === 5, JSON.stringify(moved));
+  await picture("ranking");
+});
+
+await step("a time is dragged over, and compared with the one before", async () => {
+  const bars = page.locator(".strip .bars button");
+  for (let i = 0; (await bars.count()) < 8 && i < 100; i += 1) await page.waitForTimeout(200);
+  await page.getByRole("button", { name: /Go on/ }).click().catch(() => undefined);
+  const [a, b] = [await bars.nth(-5).boundingBox(), await bars.nth(-3).boundingBox()];
+  await page.mouse.move(a.x + a.width / 2, a.y + 20);
+  await page.mouse.down();
+  await page.mouse.move(b.x + b.width / 2, b.y + 20, { steps: 8 });
+  await page.mouse.up();
+  await page.waitForURL(/from=\d+&to=\d+/);
+  const [, from, to] = /from=(\d+)&to=(\d+)/.exec(page.url());
+  assert(BigInt(to) - BigInt(from) === 3_000_000_000n, `${from} ${to}`);
+  await page.getByRole("button", { name: "Compare with the time before" }).click();
+  await page.locator(".compared tbody tr").first().waitFor();
+  assert(page.url().includes("vs=before"), page.url());
+  const iso = (ns) => `'${new Date(Number(ns / 1000000n)).toISOString().slice(0, 19)}Z'`;
+  const [since, until] = [BigInt(from), BigInt(to)];
+  const told = await post({ query: `PARSE http SINCE ${iso(since)} UNTIL ${iso(until)} BASELINE SINCE ${iso(since - (until - since))} UNTIL ${iso(since)} PROCESS (group-count-top-k: group=url_template, k=5)` });
+  const expected = new Map(told.results[0].rows.map((_, i) => [cellOf(told.results[0], i, "url_template"), `${cellOf(told.results[0], i, "count")} was ${cellOf(told.results[0], i, "baseline_count") ?? "–"}`]));
+  const shown = await page.evaluate(() => [...document.querySelectorAll(".compared tbody tr")].map((row) => [row.querySelector("th").textContent, row.querySelector("td.n").textContent.replace(/^.*(?:more: |less: )/, "").replace("was", " was").replace(/^\? /, "")]));
+  assert(shown.length === expected.size && shown.every(([group, said]) => expected.get(group) === said), `${JSON.stringify(shown)} ${JSON.stringify([...expected])}`);
+  await looksRight("compare");
+  await page.reload();
+  await page.locator(".compared tbody tr").first().waitFor();
+  await page.getByRole("button", { name: "Clear" }).click();
+  await page.locator(".compared").waitFor({ state: "detached" });
+});
+
 await step("values are shown as they are spread, and over time", async () => {
+  await page.goto(`http://${listen}/#/job/${first}`);
   await page.getByRole("button", { name: "group-hist" }).click();
   await page.getByRole("button", { name: "Distribution" }).click();
   await page.locator(".spread rect").first().waitFor();
@@ -287,6 +407,96 @@ await step("what was kept is asked at once", async () => {
   await page.getByRole("button", { name: /^Run/ }).click();
   await page.locator(".past-answer .rows tbody .pick").first().waitFor();
   await looksRight("past");
+});
+
+await step("values that were seen are offered", async () => {
+  await page.goto(`http://${listen}/#/ask`);
+  await page.reload();
+  await editor.waitFor();
+  await write("PARSE http WHERE method = ");
+  const offered = page.locator(".editor-host .cm-tooltip-autocomplete li");
+  await offered.filter({ hasText: "'GET'" }).waitFor();
+  await picture("values");
+  await page.keyboard.press("Tab");
+  assert((await editor.textContent()) === "PARSE http WHERE method = 'GET'", await editor.textContent());
+});
+
+await step("a capture is sent, asked and opened, and its name is text", async () => {
+  await page.getByLabel("A capture file to send").setInputFiles(join(folder, HOSTILE));
+  await page.waitForURL(/in=[0-9a-f]+/);
+  await write("PARSE http PROCESS (group-count-quantile: group=url_template, q=0.99)");
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("Control+Enter");
+  await page.locator(".past-answer .rows tbody .pick").first().waitFor();
+  const shown = await page.evaluate(() => [...document.querySelectorAll(".past-answer .rows tbody tr:not([aria-hidden])")].map((row) => [row.querySelector(".pick bdi").textContent, Number(row.querySelectorAll("td")[1].textContent)]));
+  const rows = printed("query", "PARSE http PROCESS (group-count-quantile: group=url_template, q=0.99)", "-r", CAPTURE).map((row) => [row.url_template, row.count]);
+  const sorted = (all) => JSON.stringify([...all].sort());
+  assert(sorted(shown) === sorted(rows), `${sorted(shown)}\n${sorted(rows)}`);
+  await page.locator(".past-answer .number").first().click();
+  await page.getByRole("dialog").locator(".tuples .pick").first().click();
+  await page.getByRole("dialog").locator(".moments li").nth(1).waitFor();
+  await page.keyboard.press("Escape");
+  await looksRight("recording-asked");
+  assert((await page.locator("main img").count()) === 0, "a file's name has become an element");
+});
+
+await step("Recordings looks right, and takes away what is not wanted", async () => {
+  await go("Recordings");
+  await heading("Recordings");
+  await page.getByRole("rowheader", { name: "onerror" }).waitFor();
+  await page.getByRole("rowheader", { name: "shop", exact: true }).waitFor();
+  assert((await page.locator("main img").count()) === 0, "a file's name has become an element");
+  await looksRight("recordings");
+  await page.getByRole("button", { name: /^Delete <img/ }).click();
+  await page.getByRole("button", { name: "Delete it for good" }).click();
+  await page.getByRole("rowheader", { name: "onerror" }).waitFor({ state: "detached" });
+  await page.getByRole("link", { name: "Ask shop" }).click();
+  await heading("Ask the network");
+  await editor.waitFor();
+  await page.keyboard.press("Control+Enter");
+  await page.locator(".past-answer .rows tbody tr").first().waitFor();
+});
+
+await step("the map has all protocols, and opens", async () => {
+  await go("Map");
+  await heading("Map");
+  await page.locator(".edge").first().waitFor();
+  const edges = await page.locator(".edge").evaluateAll((all) => all.map((edge) => edge.getAttribute("aria-label")));
+  assert(["80 http", "3306 mysql", "11211 memcached"].every((service) => edges.some((said) => said.includes(service))), edges.join("\n"));
+  assert(edges.some((said) => /of its caller's time/.test(said)), `no edge says its share: ${edges.join("\n")}`);
+  await page.locator(".edge").first().focus();
+  await page.keyboard.press("Enter");
+  await page.locator(".beside-map .number").first().click();
+  await page.getByRole("dialog").locator(".tuples tbody tr").first().waitFor();
+  await page.keyboard.press("Escape");
+  await looksRight("map");
+  await page.getByLabel("Against").selectOption("before");
+  await page.getByRole("heading", { name: "Worst change first" }).waitFor();
+  await looksRight("map-compared");
+  await page.getByRole("button", { name: "Table", exact: true }).click();
+  await page.getByRole("region", { name: "Edges" }).waitFor();
+  await looksRight("map-table");
+  await page.getByRole("button", { name: "Back to now" }).click();
+});
+
+await step("the map of 500 services can be read", async () => {
+  const columns = [["client_ip", "ip", ""], ["server_ip", "ip", ""], ["server_port", "u64", ""], ["count", "u64", ""], ["rate", "f64", "per_second"], ["success", "f64", "fraction"], ["time_ns", "i64", "ns"], ["p50_ns", "i64", "ns"], ["p99_ns", "i64", "ns"]].map(([name, type, unit]) => ({ name, type, unit, doc: "" }));
+  const rows = Array.from({ length: 2000 }, (_, i) => [`10.${i % 7}.${i % 10}.${i % 50}`, `10.${10 + (i % 5)}.${i % 4}.${i % 125}`, 80 + (i % 3), 10 + i, 1.5, i === 7 ? 0.5 : 1, String(1_000_000 + i), "1000000", String(2_000_000 + i * 1000)]);
+  await page.route("**/api/v1/query", (route) => route.fulfill({ json: { job: "1", recording: null, from: "tuples", since_ns: "1", until_ns: "2", baseline_since_ns: null, baseline_until_ns: null, tuples: 1, notes: [], results: /http/.test(route.request().postData()) ? [{ processor: "service-map", keys: 3, columns, rows, left_out: 0 }] : [] } }));
+  await page.goto(`http://${listen}/#/map?last=30m`);
+  await page.reload();
+  await page.locator(".host.group").first().waitFor();
+  assert((await page.locator(".host").count()) < 80, "too many boxes to read");
+  await looksRight("map-500");
+  await page.locator(".host.group").last().focus();
+  await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: /^Close/ }).waitFor();
+  await page.getByRole("button", { name: /^Close/ }).click();
+  await page.getByRole("searchbox").fill("10.12.3.");
+  await page.getByText(/ found$/).waitFor();
+  await page.getByLabel("Hosts").selectOption("host");
+  await picture("map-500-found");
+  await page.unrouteAll({ behavior: "ignoreErrors" });
 });
 
 await step("what strangers write is text", async () => {
