@@ -49,7 +49,7 @@ export function Compare({ query, place, own, baseline }: { query: string; place:
       </p>
       {error !== undefined ? <Notice kind="bad">{said(error)}</Notice> : !told ? <p class="muted" role="status">Asking what was kept…</p> : (
         <>
-          {answer.notes.map((note) => <Notice>{visible(note)}</Notice>)}
+          {answer.notes.map((note) => (note.startsWith("answered from the tuples") ? <p class="muted small">{visible(note)}</p> : <Notice>{visible(note)}</Notice>))}
           {rows.length === 0 ? <Empty title="No row in either" /> : (
             <div class="scroll" tabIndex={0} role="region" aria-label="Rows, compared">
               <table class="plain wide compared">

@@ -18,6 +18,8 @@ const AROUND_NS = 600_000_000_000n;
 /** Columns that all tuples have; a list of tuples shows these of them. */
 const COMMON = ["id", "ts", "client_ip", "client_port", "server_ip", "server_port", "transport", "quality", "client_guessed", "ts_end", "community_id", "tunnel", "tunnel_id", "tunnel_src", "tunnel_dst", "vlan_id", "agents_missing"];
 const SHOWN = ["client_ip", "client_port", "server_ip", "quality"];
+/** What other columns say, too. */
+const DULL = ["host", "path", "http_version", "url_query"];
 const OWN_MAX = 7;
 
 export interface Behind {
@@ -65,6 +67,7 @@ function Beneath({ query, recording, result, row, at, period, isOpen, account, i
   const mix = useSignal<[string, number][] | null>(null);
   const failed = useSignal<unknown>(null);
   const notes = useSignal<string[]>([]);
+  const ordered = useSignal("");
   const fields = useSignal<string[]>([]);
   const again = useSignal(0);
   const of = period ?? (recording === "" ? { since: String(BigInt(Date.now()) * 1_000_000n - 86_400_000_000_000n), until: String(BigInt(Date.now()) * 1_000_000n) } : null);
@@ -78,6 +81,7 @@ function Beneath({ query, recording, result, row, at, period, isOpen, account, i
       const bare = column.name.replace(/^(?:p[\d.]+|avg|max|min|sum|time)_?/, "");
       const durations = parsers.flatMap((one) => one.fields.filter((field) => field.unit === "ns").map((field) => field.name));
       const by = durations.find((name) => name === bare) ?? (column.unit === "ns" ? (durations.find((name) => /response_time|duration/.test(name)) ?? durations[0]) : undefined);
+      ordered.value = by ?? "";
       const [list, sure] = await Promise.all([
         askKept(tuples(query, where, of, by ? `${by} DESC` : "ts DESC", TUPLES_MAX), recording, TUPLES_MAX, abort.signal),
         askKept(counted(query, where, of, "(group-count: group=quality)"), recording, undefined, abort.signal),
@@ -143,7 +147,7 @@ function Beneath({ query, recording, result, row, at, period, isOpen, account, i
             {notes.value.map((note) => <p class="muted small">{visible(note)}</p>)}
           </>
         ) : (
-          <List told={found.value} open={open} />
+          <List told={found.value} by={ordered.value} open={open} />
         )}
       </section>
     </>
@@ -151,15 +155,17 @@ function Beneath({ query, recording, result, row, at, period, isOpen, account, i
 }
 
 /** The columns that say most of these tuples. */
-function telling(told: Told): number[] {
+function telling(told: Told, by = ""): number[] {
   const says = (at: number) => told.rows.some((row) => row[at] !== null && row[at] !== "");
   const named = (names: string[]) => names.map((name) => told.columns.findIndex((column) => column.name === name)).filter((at) => at >= 0);
-  const own = told.columns.flatMap((column, at) => (!COMMON.includes(column.name) && !["json", "hashes"].includes(column.type) && says(at) ? [at] : []));
-  return [...named(["ts"]), ...own.slice(0, OWN_MAX), ...named(SHOWN)];
+  const own = told.columns.flatMap((column, at) => (!COMMON.includes(column.name) && !DULL.includes(column.name) && !["json", "hashes"].includes(column.type) && says(at) ? [at] : []));
+  const times = own.filter((at) => told.columns[at]?.unit === "ns");
+  const first = [...named([by]), ...times.slice(0, 1)].slice(0, 1);
+  return [...named(["ts"]), ...first, ...own.filter((at) => !first.includes(at)).slice(0, OWN_MAX), ...named(SHOWN)];
 }
 
-function List({ told, open }: { told: Told; open(columns: Column[], row: Row): void }) {
-  const columns = telling(told);
+function List({ told, by, open }: { told: Told; by: string; open(columns: Column[], row: Row): void }) {
+  const columns = telling(told, by);
   return (
     <>
       <div class="scroll tuples" tabIndex={0} role="region" aria-label="Tuples, the first ones">

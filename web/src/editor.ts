@@ -155,6 +155,8 @@ export function make(host: HTMLElement, wishes: Wishes): Editor {
   };
 
   const take = (view: EditorView) => {
+    // What is being asked for comes at once: Tab does not lead away meanwhile.
+    if (completionStatus(view.state) === "pending") return true;
     if (completionStatus(view.state) !== "active") return false;
     if (selectedCompletion(view.state) === null) moveCompletionSelection(true)(view);
     return acceptCompletion(view);

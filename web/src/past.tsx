@@ -26,7 +26,7 @@ export function Past({ answer, query }: { answer: PastAnswer; query: string }) {
         {answer.since_ns && answer.until_ns ? between(answer.since_ns, answer.until_ns) : ""}
         {answer.baseline_since_ns && answer.baseline_until_ns ? `, against ${between(answer.baseline_since_ns, answer.baseline_until_ns)}` : ""}
       </p>
-      {answer.notes.map((note) => <Notice>{visible(note)}</Notice>)}
+      {answer.notes.map((note) => (note.startsWith("answered from the") ? <p class="muted small">{visible(note)}</p> : <Notice>{visible(note)}</Notice>))}
       {answer.results.map((told, i) => <One key={i} told={told} place={i} answer={answer} query={query} />)}
     </section>
   );

@@ -19,6 +19,9 @@ const REFRESH_MS = 20_000;
 const ROWS_MAX = 10_000;
 const DNS = "PARSE dns WHERE query_type in ('A', 'AAAA') and answer_count > 0 PROCESS (group-count: group=query_name, answers)";
 
+/** What is below the protocols, or another view of one: the same requests would be there twice. */
+const BELOW = /^(?:tcp_|packet$|flow$|rpc$)/;
+
 /** What is spoken, as the terminal's map has it. */
 const protocolOf = (parser: string) => parser.replace(/_(query|get|conn_time)$/, "");
 
@@ -39,7 +42,7 @@ async function load(signal: AbortSignal, last: string, times: { own: Period; bas
   const now = BigInt(Date.now()) * 1_000_000n;
   const length = BigInt(last.slice(0, -1)) * (NS[last.slice(-1)] ?? 60_000_000_000n);
   const own = times?.own ?? { since: String(now - length), until: String(now) };
-  const parsers = [...new Set(jobs.filter((job) => job.keep === "tuples").map((job) => parsersOf(job.query)).filter((list) => list.length === 1).map(([one]) => one!))];
+  const parsers = [...new Set(jobs.filter((job) => job.keep === "tuples").map((job) => parsersOf(job.query)).filter((list) => list.length === 1).map(([one]) => one!))].filter((parser) => !BELOW.test(parser));
   const found: Found = { edges: [], names: new Names([], new Map()), own, texts: [], notes: [], failed: [] };
   const called = new Map<string, string>();
   for (const parser of parsers) {
@@ -116,7 +119,9 @@ export default function Services() {
       </div>
       {error !== undefined && <Notice kind="bad">{said(error)} {answer && "What is shown is older."}</Notice>}
       {answer?.failed.map((why) => <Notice kind="warn">{why}</Notice>)}
-      {answer?.notes.map((note) => <Notice>{visible(note)}</Notice>)}
+      {answer && answer.notes.length > 0 && (
+        <details class="small"><summary>{answer.notes.length === 1 ? "A note" : `${answer.notes.length} notes`} on what was kept</summary><ul>{answer.notes.map((note) => <li class="muted">{visible(note)}</li>)}</ul></details>
+      )}
       <section class="body" aria-label="Answer">
         {!answer ? <p class="muted" role="status">Asking what was kept…</p> : edges.length === 0 ? (
           <Empty title={answer.texts.length === 0 ? "No job keeps tuples" : "Nobody asked anybody in that time"}>

@@ -69,6 +69,8 @@ impl Demo {
             .arg(folder.join("demo"))
             .arg("--demo")
             .arg(&capture)
+            // All jobs see the same packets, as they do on one interface: their numbers are of the same.
+            .arg("--demo-in-step")
             // It ends with this process, also when that is killed.
             .arg("--while-held")
             .stdin(Stdio::piped())

@@ -94,7 +94,6 @@ struct Asked<'a> {
 
 /// What a run was, beside its rows.
 struct Ran {
-    plan: Plan,
     tables: Vec<(Option<String>, runner::ResultTable)>,
     summary: Summary,
     notes: Vec<String>,
@@ -271,7 +270,7 @@ impl Asked<'_> {
         gone.map_err(|error| Unread::Wrong(format!("the rows could not be kept: {error}")))?;
         let tables = heads.into_iter().map(|head| head.processor).zip(tables).collect();
         drop(watch);
-        Ok(Ran { plan, tables, summary, notes: notes.into_inner() })
+        Ok(Ran { tables, summary, notes: notes.into_inner() })
     }
 
     /// What went wrong.
