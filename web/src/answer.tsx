@@ -170,6 +170,9 @@ export function Answer({ id }: { id: string }) {
     const since = BigInt(end) - FIVE_MINUTES_NS > BigInt(first) ? BigInt(end) - FIVE_MINUTES_NS : BigInt(first);
     keep({ vs, from: String(since), to: end });
   };
+  const open = (row: Row, at: number) => {
+    if (result && window) keep({ open: result.processor === null ? String(window.rows.indexOf(row)) : result.key(row), of: result.columns[at]?.name ?? "", at: window.start });
+  };
   const openedRow = opened === null || !result ? undefined : window?.rows.find((row) => result.key(row) === opened) ?? (result.processor === null ? window?.rows[Number(opened)] : undefined);
   const openedAt = result && param("of") !== "" ? result.at(param("of")) : measure;
   const missing = result && window ? (window.rows.map((row) => row[result.at("agents_missing")]).find((cell) => typeof cell === "string") as string | undefined) : undefined;
@@ -279,7 +282,7 @@ export function Answer({ id }: { id: string }) {
           rows.length === 0 ? (
             <Empty title={find.value !== "" ? "No row has that" : "No row in this window"}><p class="muted">{find.value !== "" ? `${window.rows.length} rows are there.` : "Nothing that the query asks for was seen in that time."}</p></Empty>
           ) : (
-            <Table result={result} rows={rows} sort={sort} onSort={(to) => keep({ sort: to ? `${to.down ? "-" : ""}${to.by}` : "none" })} picked={picked} onPick={pick} colour={colourOf} course={course} measure={measure} isOpen={window.open} ranks={ranks} onOpen={(row, at) => keep({ open: result.processor === null ? String(window.rows.indexOf(row)) : result.key(row), of: result.columns[at]?.name ?? "", at: window.start })} />
+            <Table result={result} rows={rows} sort={sort} onSort={(to) => keep({ sort: to ? `${to.down ? "-" : ""}${to.by}` : "none" })} picked={picked} onPick={pick} colour={colourOf} course={course} measure={measure} isOpen={window.open} ranks={ranks} onOpen={open} />
           )
         ) : !draw.value ? (
           <Skeleton />
@@ -290,7 +293,7 @@ export function Answer({ id }: { id: string }) {
             <draw.value.Chart result={result} windows={windows} keys={drawn} measure={measure} at={window.start} onAt={(start: string) => keep({ at: start })} onRange={(from: string, to: string) => keep({ from, to })} />
           )
         ) : view === "map" ? (
-          isMap(result) ? <draw.value.Map_ result={result} rows={rows} query={one?.query ?? ""} /> : <Empty title="The rows do not say who asks whom"><p>With <code>group=client_ip, server_ip</code> they do.</p></Empty>
+          isMap(result) ? <draw.value.Map_ result={result} rows={rows} query={one?.query ?? ""} onOpen={open} /> : <Empty title="The rows do not say who asks whom"><p>With <code>group=client_ip, server_ip</code> they do.</p></Empty>
         ) : draw.value.spreadColumn(result) < 0 ? (
           <Empty title="The result has no histogram">
             <p>The blocks <code>hist</code> and <code>cdf</code> make one.{" "}

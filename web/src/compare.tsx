@@ -41,11 +41,12 @@ export function Compare({ query, place, own, baseline }: { query: string; place:
   const isOtherDay = time(own.since).slice(0, 10) !== time(baseline.since).slice(0, 10);
   const { measures, rows } = told ? readCompared(told) : { measures: [], rows: [] };
   const differing = rows.filter(({ kind }) => kind !== "same").length;
+  const isSaid = rows.some(({ changes }) => changes.some(({ differs }) => differs !== null));
   return (
     <section class="compare" aria-label="Compared">
       <p>
         <strong>{between(own, true)} UTC</strong> against <strong>{between(baseline, isOtherDay)}</strong>
-        {told && <span class="muted">: {differing} of {rows.length} groups differ by more than noise; those with most evidence stand first</span>}
+        {told && isSaid && <span class="muted">: {differing} of {rows.length} groups differ by more than noise; those with most evidence stand first</span>}
       </p>
       {error !== undefined ? <Notice kind="bad">{said(error)}</Notice> : !told ? <p class="muted" role="status">Asking what was kept…</p> : (
         <>

@@ -62,15 +62,16 @@ export function readCompared(told: PastAnswer["results"][number]): { result: Res
       };
     });
     const count = changes.find(({ column }) => column.name === "count") ?? changes[0];
-    const isNew = !!count && !count.before && !!count.now;
-    const isGone = !!count && !count.now && !!count.before;
+    // Where it cannot be said whether numbers differ, as where nothing was kept of the other time, nothing is new.
+    const isNew = !!count && count.differs !== null && !count.before && !!count.now;
+    const isGone = !!count && count.differs !== null && !count.now && !!count.before;
     const most = [...changes].sort((a, b) => weight(b) - weight(a))[0];
     const telling = changes.filter(({ differs }) => differs);
     const verdicts = telling.map((change) => (change.ratio === null ? null : worse(change.column, change.ratio)));
     const kind: Kind = isNew ? "new" : isGone ? "gone" : verdicts.includes(true) ? "worse" : verdicts.includes(false) ? "better" : telling.length > 0 ? "changed" : "same";
     // What is worse says more than what is only more.
     const bad = telling.filter((change) => change.ratio !== null && worse(change.column, change.ratio)).sort((a, b) => weight(b) - weight(a))[0];
-    const word = isNew ? "new" : isGone ? "gone" : kind === "same" ? "no difference beyond noise" : said(bad ?? most!);
+    const word = isNew ? "new" : isGone ? "gone" : kind === "same" ? (changes.every(({ differs }) => differs === null) ? "cannot be said" : "no difference beyond noise") : said(bad ?? most!);
     const evidence = (isNew || isGone ? (count?.differs ? 14 : 2) : 0) + Math.max(0, ...changes.map(weight)) + (kind === "worse" ? 20 : 0);
     return { key: result.key(row), row, changes, kind, word, evidence };
   });

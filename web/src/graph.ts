@@ -134,11 +134,12 @@ export function usual(edges: Edge[]): Grouping {
 export function together(edges: Edge[], names: Names, by: Grouping, open: string): { edges: Edge[]; members: Map<string, Set<string>> } {
   const servers = new Set(edges.map(({ server }) => server));
   const clients = new Set(edges.map(({ client }) => client).filter((host) => !servers.has(host)));
+  const crowd = new Set([...clients].map((host) => names.group(host, by))).size > CLIENTS_MAX;
   const members = new Map<string, Set<string>>();
   const place = (host: string) => {
     const group = names.group(host, by);
     let at = group === open ? names.of(host) : group;
-    if (by === "host" && clients.size > CLIENTS_MAX && clients.has(host)) at = `clients (${clients.size})`;
+    if (crowd && clients.has(host) && group !== open) at = `clients (${clients.size})`;
     (members.get(at) ?? members.set(at, new Set()).get(at)!).add(host);
     return at;
   };

@@ -12,11 +12,13 @@ import { heading } from "./table";
 /** Edges that are drawn; the others are counted. */
 const EDGES_MAX = 60;
 const WORST_MAX = 8;
-const [BOX, HEAD, ROW, GAP, BETWEEN] = [190, 30, 26, 22, 190];
+const [BOX, HEAD, ROW, GAP, BETWEEN] = [206, 30, 26, 22, 190];
 const NOBODY = new Names([], new Map());
 
 /** The map of one result's rows. */
-export const Map_ = ({ result, rows, query }: { result: Result; rows: Row[]; query: string }) => <Drawn all={edgesOf(result, rows, query)} names={NOBODY} />;
+export const Map_ = ({ result, rows, query, onOpen }: { result: Result; rows: Row[]; query: string; onOpen?(row: Row, at: number): void }) => (
+  <Drawn all={edgesOf(result, rows, query)} names={NOBODY} {...(onOpen ? { onOpen: (edge: Edge, at: number) => onOpen(edge.of[0]!.row, at) } : {})} />
+);
 
 interface Props {
   all: Edge[];
@@ -119,7 +121,7 @@ function Picture({ edges: all, members, onOpen }: { edges: Edge[]; members: Map<
             const isGroup = size > 1 && !host.startsWith("clients (");
             return (
               <g class={`host${isGroup ? " group" : ""}`} key={host} transform={`translate(${at.x} ${at.y})`}
-                {...(isGroup ? { role: "button", tabindex: 0, "aria-label": `${visible(host)}, ${size} hosts: show them`, onClick: () => keep({ group: host }), onKeyDown: (event: KeyboardEvent) => event.key === "Enter" && keep({ group: host }) } : {})}>
+                {...(isGroup ? { role: "button", tabindex: 0, onClick: () => keep({ group: host }), onKeyDown: (event: KeyboardEvent) => event.key === "Enter" && keep({ group: host }) } : {})}>
                 <rect width={BOX} height={heightOf(host)} rx="9" />
                 <text x="12" y="20" class="name">{visible(host).slice(0, isGroup ? 17 : 24)}</text>
                 {isGroup && <text x={BOX - 12} y="20" text-anchor="end">{size} hosts</text>}
@@ -140,9 +142,10 @@ function Picture({ edges: all, members, onOpen }: { edges: Edge[]; members: Map<
         </svg>
       </div>
       <div class="beside-map">
+        {opened && <One edge={opened} {...(onOpen ? { onOpen } : {})} />}
         <section>
           <h2>{isCompared ? "Worst change first" : "Worst first"}</h2>
-          {worst.length === 0 && <p class="muted small">No edge differs by more than noise.</p>}
+          {worst.length === 0 && <p class="muted small">{all.some(({ change }) => change?.word === "cannot be said") ? "Whether edges differ cannot be said: not all of both times was kept." : "No edge differs by more than noise."}</p>}
           <ol class="list">
             {worst.map((edge) => (
               <li><button type="button" class="past" aria-pressed={keyOf(edge) === chosen.value} onClick={() => choose(edge)}>
@@ -152,7 +155,6 @@ function Picture({ edges: all, members, onOpen }: { edges: Edge[]; members: Map<
           </ol>
           {all.length > edges.length && <p class="muted small">{all.length - edges.length} edges with fewer requests are not drawn; the table has them. Fewer hosts, or a group opened, show more.</p>}
         </section>
-        {opened && <One edge={opened} {...(onOpen ? { onOpen } : {})} />}
       </div>
     </div>
   );

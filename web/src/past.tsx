@@ -61,7 +61,7 @@ function One({ told, place, answer, query }: { told: PastAnswer["results"][numbe
         onPick={(key) => (picked.value = picked.value.includes(key) ? picked.value.filter((other) => other !== key) : [...picked.value, key])}
         {...(answer.baseline_since_ns ? {} : { onOpen: open })}
       />
-      {isDrawn && Map_.value && <Map_.value result={result} rows={told.rows} query={query} />}
+      {isDrawn && Map_.value && <Map_.value result={result} rows={told.rows} query={query} {...(answer.baseline_since_ns ? {} : { onOpen: open })} />}
       {opened.value && Drill.value && (
         <Drill.value query={query} recording={answer.recording ?? ""} result={result} {...opened.value} period={periodOf(opened.value.row)} isOpen={false} account={null} isRedacted={false} close={() => (opened.value = null)} />
       )}

@@ -398,6 +398,36 @@ await step("a finding is one file that needs nothing else", async () => {
   await alone.close();
 });
 
+await step("questions beneath numbers are right ones, whatever they were made of", async () => {
+  const { build } = await import("esbuild");
+  const bundled = join(folder, "clauses.mjs");
+  await build({ entryPoints: [join(root, "src/clauses.ts"), join(root, "src/model.ts")], outdir: folder, outExtension: { ".js": ".mjs" }, bundle: true, format: "esm", logLevel: "error" });
+  const { against, butNot, clauses, condition, counted, only, tuples, whole, written } = await import(bundled);
+  const { Result } = await import(join(folder, "model.mjs"));
+  const of = { since: "1795647114000000001", until: "1795647124000000000" };
+  const before = { since: "1795647104000000000", until: "1795647114000000001" };
+  const column = (name, type) => ({ name, type, unit: "", doc: "" });
+  const cases = [
+    ["parse http process (diff-group: group=url_template, w=10s)", [["url_template", "text"]], ["/it's \" fine) -- no; PROCESS"], "url_template = '/it''s \" fine) -- no; PROCESS'"],
+    ["PARSE http -- PROCESS (rate)\nFROM 10.0.0.0/8 TO *:80 WHERE path != 'a PROCESS b' and not (status in (200, 204)) PROCESS (group-count-top-k: group=status/100 AS class, k=3, w=1s) ORDER BY count DESC LIMIT 2 ROWS;", [["class", "u64"]], [2], "status/100 = 2"],
+    ["PARSE http WHERE status > 1 WHERE method = \"GET\" SAMPLE 10% PROCESS (rate: w=1s), (group-count: group=subnet(client_ip, 24), host, w=2s, slide=1s)", [["subnet(client_ip, 24)", "text"], ["host", "text"]], ["10.0.0.0/24", null], "subnet(client_ip, 24) = '10.0.0.0/24' and host IS NULL", 1],
+    ["PARSE mysql_query PROCESS (service-map: w=1s)", [["client_ip", "ip"], ["server_ip", "ip"], ["server_port", "u64"]], ["10.0.0.1", "2001:db8::1", 3306], "client_ip = 10.0.0.1 and server_ip = 2001:db8::1 and server_port = 3306"],
+    ["PARSE http SINCE 1h BASELINE SINCE 3h UNTIL 2h PROCESS (group-count: group=client_guessed)", [["client_guessed", "bool"]], [true], "client_guessed = true"],
+    ["PARSE tcp_conn_time, http PROCESS group-avg-top-3: group=url, w=1s".replace("PROCESS ", "PROCESS (") + ")", [["url", "text"]], ["\u202e/x"], "url = '\u202e/x'"],
+  ];
+  for (const [query, columns, cells, expected, place = 0] of cases) {
+    const result = new Result(place, "group", [...columns.map(([name, type]) => column(name, type)), column("count", "u64")], columns.length, 1);
+    const where = condition(query, result, [...cells, 1]);
+    assert(where === expected, `${where}, not ${expected}`);
+    const base = query.includes("SINCE") ? written(clauses(query).filter(({ word }) => !["SINCE", "BASELINE"].includes(word))) : query;
+    const made = [only(query, where), butNot(query, where), tuples(query, where, of, "ts DESC", 5), counted(query, where, of, "(group-count: group=quality)"), against(base, of, before), whole(base, of)];
+    for (const text of made) {
+      const { diagnostics } = await page.evaluate(async (text) => (await fetch("/api/v1/check", { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ text }) })).json(), text);
+      assert(diagnostics.length === 0, `${text}: ${JSON.stringify(diagnostics)}`);
+    }
+  }
+});
+
 await step("a link shows the same, and starts nothing", async () => {
   const before = (await api("/api/v1/jobs?limit=1000")).jobs.length;
   await page.reload();
@@ -507,6 +537,22 @@ await step("the map of 500 services can be read", async () => {
   const said = await page.locator(".edge").evaluateAll((all) => all.map((edge) => edge.getAttribute("aria-label")));
   assert(said.some((one) => one.includes("198.51.100.1 asks 203.0.113.1") && one.includes("25 % of its caller's time")), said.join("\n"));
   await picture("map-500-found");
+  await page.unrouteAll({ behavior: "ignoreErrors" });
+});
+
+await step("what differs from an earlier time is marked, the worst first", async () => {
+  const measure = (name, type, unit) => [[name, type, unit], [`baseline_${name}`, type, unit], [`difference_${name}`, "f64", unit], [`ratio_${name.replace("_ns", "")}`, "f64", ""], [`differs_${name.replace("_ns", "")}`, "bool", ""]];
+  const columns = [["client_ip", "ip", ""], ["server_ip", "ip", ""], ["server_port", "u64", ""], ...measure("count", "u64", ""), ...measure("success", "f64", "fraction"), ...measure("p99_ns", "i64", "ns")].map(([name, type, unit]) => ({ name, type, unit, doc: "" }));
+  const row = (server, count, before, p99, slow) => ["10.0.0.1", server, 80, count, before, (count ?? 0) - (before ?? 0), before ? (count ?? 0) / before : null, count !== before, 1, 1, 0, 1, false, p99, "1000000", 0, p99 === null ? null : Number(p99) / 1e6, slow];
+  const rows = [row("10.0.0.2", 100, 100, "1000000", false), row("10.0.0.3", 100, 100, "4100000", true), row("10.0.0.4", 90, null, "1000000", null), row("10.0.0.5", null, 80, null, null)];
+  await page.route("**/api/v1/query", (route) => route.fulfill({ json: { job: "1", recording: null, from: "tuples", since_ns: "1", until_ns: "2", baseline_since_ns: "1", baseline_until_ns: "2", tuples: 1, notes: [], results: /http/.test(route.request().postData()) ? [{ processor: "service-map", keys: 3, columns, rows, left_out: 0 }] : [] } }));
+  await page.goto(`http://${listen}/#/map?vs=before&from=1795647114000000000&to=1795647124000000000`);
+  await page.reload();
+  await page.getByRole("heading", { name: "Worst change first" }).waitFor();
+  const worst = await page.locator(".beside-map .list li").allTextContents();
+  assert(worst.length === 3 && /10\.0\.0\.3 80 httpslower: p99 ×4\.10/.test(worst[0]), worst.join("\n"));
+  for (const kind of ["worse", "new", "gone"]) assert((await page.locator(`.edge.${kind}`).count()) === 1, `no edge is marked as ${kind}`);
+  await looksRight("map-changes");
   await page.unrouteAll({ behavior: "ignoreErrors" });
 });
 
