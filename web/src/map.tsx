@@ -13,6 +13,7 @@ import { heading } from "./table";
 const EDGES_MAX = 60;
 const WORST_MAX = 8;
 const [BOX, HEAD, ROW, GAP, BETWEEN] = [206, 30, 26, 22, 190];
+const FOLD = 160;
 const NOBODY = new Names([], new Map());
 
 /** The map of one result's rows. */
@@ -74,7 +75,8 @@ function Picture({ edges: all, members, onOpen }: { edges: Edge[]; members: Map<
   const width = found.length * BOX + (found.length - 1) * BETWEEN + 90;
   const place = new Map<string, { x: number; y: number; layer: number }>();
   found.forEach((layer, i) => {
-    let y = (height - (heights[i] ?? 0)) / 2;
+    // In the middle, and where it is seen without scrolling.
+    let y = Math.min((height - (heights[i] ?? 0)) / 2, FOLD);
     for (const host of layer) {
       place.set(host, { x: 45 + i * (BOX + BETWEEN), y, layer: i });
       y += heightOf(host) + GAP;

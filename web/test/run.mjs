@@ -321,6 +321,9 @@ await step("a time is dragged over, and compared with the one before", async () 
   const bars = page.locator(".strip .bars button");
   await page.getByRole("button", { name: /Go on/ }).click();
   await bars.nth(7).waitFor();
+  // Nothing moves while it is dragged over.
+  await page.getByRole("button", { name: "Pause" }).click();
+  await page.getByText(/paused/).waitFor();
   const [a, b] = [await bars.nth(-5).boundingBox(), await bars.nth(-3).boundingBox()];
   await page.mouse.move(a.x + a.width / 2, a.y + 20);
   await page.mouse.down();

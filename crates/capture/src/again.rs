@@ -268,7 +268,8 @@ mod tests {
         let path = folder.path().join("in.pcap");
         let mut talk = testkit::Dialogue::new("10.0.0.1:40000", "10.0.0.2:53");
         talk.handshake();
-        std::fs::write(&path, pcap_bytes(&talk.take(), Precision::Nanos, ByteOrder::Little)).expect("written");
+        std::fs::write(&path, pcap_bytes(&talk.take(), Precision::Nanos, ByteOrder::Little))
+            .expect("written");
         let stop = Stop::default();
         let first = |begun: Duration| {
             std::thread::sleep(begun);

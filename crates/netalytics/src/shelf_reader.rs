@@ -223,12 +223,7 @@ impl Asked<'_> {
     }
 
     /// Reads it, within `bounds`, to `sink`.
-    fn run(
-        &self,
-        bounds: Bounds,
-        fit: &dyn Fn(&mut Plan, bool),
-        sink: &mut dyn Sink,
-    ) -> Result<Ran, Unread> {
+    fn run(&self, bounds: Bounds, fit: &dyn Fn(&mut Plan, bool), sink: &mut dyn Sink) -> Result<Ran, Unread> {
         let (files, limits, stop) = (self.files(), self.memory(), Stop::default());
         let notes = RefCell::new(Vec::new());
         let is_recording = self.path.is_dir();

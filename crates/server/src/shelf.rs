@@ -335,8 +335,7 @@ impl Service {
         for (place, one) in results.into_iter().enumerate() {
             let rows: Vec<(Batch, Vec<String>)> =
                 one.batches.into_iter().map(|batch| (batch, Vec::new())).collect();
-            let answered =
-                Answered::made(place, one.processor, one.keys, (&one.schema, &one.columns), &rows);
+            let answered = Answered::made(place, one.processor, one.keys, (&one.schema, &one.columns), &rows);
             let answered = Answered { left_out: one.left_out, ..answered.ok_or(Unkept::Damaged)? };
             if answered.left_out > 0 {
                 notes.push(format!(

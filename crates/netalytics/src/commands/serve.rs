@@ -14,8 +14,8 @@ use server::{
 use crate::demo::Demo;
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::service::{ServeFlags, ServeVerb};
-use crate::shelf_reader::ShelfReader;
 use crate::job_bus::JobBus;
+use crate::shelf_reader::ShelfReader;
 use crate::{output, page, passing};
 
 /// Serves, until a signal ends it, or copies what it was asked.

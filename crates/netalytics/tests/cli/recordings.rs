@@ -60,8 +60,7 @@ impl Shelf {
 }
 
 fn rows(text: &str) -> Vec<Value> {
-    let mut rows: Vec<Value> =
-        text.lines().map(|line| serde_json::from_str(line).expect("a row")).collect();
+    let mut rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("a row")).collect();
     for row in &mut rows {
         row.as_object_mut().map(|row| row.remove("agents_missing"));
     }
@@ -159,7 +158,9 @@ fn recordings_are_for_those_who_may() {
     let (status, said) = shelf.send(&one, "text.pcap", &text);
     assert!(status == 400 && !said["message"].as_str().unwrap_or("server/").contains("server/"), "{said}");
     for id in ["..%2Fadmin.token", "..", "%00"] {
-        assert!([404, 405].contains(&shelf.ask(&shelf.admin, &format!("/recordings/{id}"), &["-X", "DELETE"]).0));
+        assert!(
+            [404, 405].contains(&shelf.ask(&shelf.admin, &format!("/recordings/{id}"), &["-X", "DELETE"]).0)
+        );
     }
     let kept = std::fs::read_dir(folder.path("server/uploads")).expect("the folder").count();
     assert_eq!(kept, 2, "one file and its note");

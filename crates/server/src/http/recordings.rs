@@ -83,7 +83,9 @@ pub async fn send(
         move |service: &Service| service.shelf()?.sent().begin(&who, &params.name, length)
     };
     let coming = app.run(begin).await?;
-    let kept = tokio::time::timeout(TIME, receive(&app, coming, body)).await.unwrap_or_else(|_| Err(Failure::late()));
+    let kept = tokio::time::timeout(TIME, receive(&app, coming, body))
+        .await
+        .unwrap_or_else(|_| Err(Failure::late()));
     let read = move |service: &Service| {
         let told = match kept {
             Ok(id) => found(service, &who, &id),

@@ -125,7 +125,8 @@ impl Sent {
         let id: String = random_hex().chars().take(ID_DIGITS).collect();
         let path = self.folder.join(&id);
         let part = path.with_extension("part");
-        let note = Note { name: name.chars().take(NAME_MAX).collect(), owner: who.name.clone(), sent_ns: now_ns() };
+        let note =
+            Note { name: name.chars().take(NAME_MAX).collect(), owner: who.name.clone(), sent_ns: now_ns() };
         fits(&self.limits, room, bytes.unwrap_or(0))?;
         let file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&part);
         let file = file.map_err(Unkept::Disk)?;
@@ -141,7 +142,8 @@ fn fits(limits: &ShelfLimits, room: u64, bytes: u64) -> Result<(), Denied> {
     }
     match bytes > room {
         true => Err(Denied::Quota(
-            "there is no room for it beside the other files that were sent (--uploads-mib): delete some".into(),
+            "there is no room for it beside the other files that were sent (--uploads-mib): delete some"
+                .into(),
         )),
         false => Ok(()),
     }
@@ -211,7 +213,10 @@ mod tests {
         let [one] = &sent.list()[..] else { panic!("one file") };
         assert_eq!((one.told.name.as_str(), one.told.bytes, &one.told.id), (name, 4, &id));
         assert_eq!(one.path.parent(), Some(data.path().join("uploads").as_path()));
-        assert!(matches!(sent.begin(&access("a"), "", Some(11)), Err(Denied::TooLarge(_))), "too large, as said");
+        assert!(
+            matches!(sent.begin(&access("a"), "", Some(11)), Err(Denied::TooLarge(_))),
+            "too large, as said"
+        );
         let mut coming = sent.begin(&access("a"), "", None).expect("room");
         coming.add(b"1234567890").expect("room");
         assert!(matches!(coming.add(b"1"), Err(Denied::TooLarge(_))), "too large, as it comes");
