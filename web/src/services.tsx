@@ -34,7 +34,7 @@ interface Found {
   failed: string[];
 }
 
-async function load(signal: AbortSignal, last: string, times: { own: Period; baseline: Period } | null): Promise<Found> {
+async function load(signal: AbortSignal, last: string, times: { own: Period; baseline: Period } | null, sofar: (found: Found) => void): Promise<Found> {
   const [{ jobs }, { agents }] = await Promise.all([
     ask<{ jobs: Job[] }>("GET", "/api/v1/jobs?limit=1000", undefined, { signal }),
     ask<{ agents: Agent[] }>("GET", "/api/v1/agents", undefined, { signal }),
@@ -75,6 +75,7 @@ async function load(signal: AbortSignal, last: string, times: { own: Period; bas
       }
     }
     found.edges.push(...edges);
+    sofar({ ...found, edges: [...found.edges], names: new Names(agents, called) });
   }
   found.names = new Names(agents, called);
   return found;
@@ -84,7 +85,10 @@ export default function Services() {
   const last = LENGTHS.some(([name]) => name === param("last")) ? param("last") : "5m";
   const times = periodsOf(param);
   const key = times ? `${times.own.since}|${times.own.until}|${times.baseline.since}|${times.baseline.until}` : "";
-  const { answer, error } = useAsked((signal) => load(signal, last, times), [last, key], times ? 0 : REFRESH_MS);
+  // The first time each protocol is shown as it comes.
+  const sofar = useSignal<Found | undefined>(undefined);
+  const { answer: whole, error } = useAsked((signal) => load(signal, last, times, (found) => { if (!signal.aborted) sofar.value = found; }), [last, key], times ? 0 : REFRESH_MS);
+  const answer = whole ?? sofar.value;
   const view = param("view", "graph");
   const opened = useSignal<{ edge: Edge; at: number } | null>(null);
   const Drill = useSignal<ComponentType<any> | null>(null);

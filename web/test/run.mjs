@@ -500,7 +500,7 @@ await step("Recordings looks right, and takes away what is not wanted", async ()
 await step("the map has all protocols, and opens", async () => {
   await go("Map");
   await heading("Map");
-  await page.locator(".edge").first().waitFor();
+  for (const service of ["80 http", "3306 mysql", "11211 memcached"]) await page.locator(`.edge[aria-label*="${service}"]`).first().waitFor();
   const edges = await page.locator(".edge").evaluateAll((all) => all.map((edge) => edge.getAttribute("aria-label")));
   assert(["80 http", "3306 mysql", "11211 memcached"].every((service) => edges.some((said) => said.includes(service))), edges.join("\n"));
   await page.locator(".edge").first().focus();

@@ -25,7 +25,7 @@ pub struct ServeFlags {
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
 
-    /// Show it at work: an agent of its own plays the shop's capture again and again, and three standing jobs watch that. The data
+    /// Show it at work: an agent of its own plays the shop's capture again and again, and six standing jobs watch that. The data
     /// go with the server, unless --data says where they are kept
     #[arg(long)]
     pub demo: bool,
