@@ -48,7 +48,7 @@ for (const folder of [dist, assets]) {
   for (const name of readdirSync(folder)) {
     if (name.startsWith(".") || name.endsWith(".gz") || name === "assets") continue;
     const whole = readFileSync(join(folder, name));
-    const small = gzipSync(whole, { level: 9 });
+    const small = gzipSync(whole, { level: 9, memLevel: 9 });
     writeFileSync(join(folder, `${name}.gz`), small);
     if (name.endsWith(".txt")) continue;
     all += small.length;

@@ -5,16 +5,20 @@ import type { ComponentType } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ask, may, me, type Job, type Row } from "./api";
 import { colourOf } from "./colours";
-import { bytes, clock, csv, duration, many, millis, numeric, percentage, time, visible } from "./format";
+import { Believe } from "./believe";
+import { EARLIER, periodsOf } from "./compared";
+import { clock, csv, duration, many, numeric, percentage, time, visible } from "./format";
 import { Model, sorted, type Account, type Result, type Win } from "./model";
 import { isMap } from "./edges";
 import { Copy, Empty, Notice, State, Text, said } from "./parts";
-import { go, keep, link, param } from "./route";
+import { drop, go, keep, link, param, route } from "./route";
 import { Stream } from "./stream";
+import { Strip } from "./strip";
 import { Table, heading } from "./table";
 
 const VIEWS = [["table", "Table"], ["time", "Over time"], ["spread", "Distribution"], ["heat", "Heat map"], ["map", "Map"]] as const;
 const DRAWN_MAX = 8;
+const FIVE_MINUTES_NS = 300_000_000_000n;
 /** A lease is renewed so often while the page looks at its job. */
 const RENEW_MS = 60_000;
 
@@ -32,6 +36,8 @@ export function Answer({ id }: { id: string }) {
   const find = useSignal(param("find"));
   const details = useSignal(false);
   const draw = useSignal<Draw | null>(null);
+  const Drill = useSignal<ComponentType<any> | null>(null);
+  const Compare = useSignal<ComponentType<any> | null>(null);
   const now = useSignal(Date.now());
 
   useEffect(() => {
@@ -71,6 +77,16 @@ export function Answer({ id }: { id: string }) {
       void Promise.all([import("./chart"), import("./spread"), import("./map")]).then(([chart, spread, map]) => (draw.value = { Chart: chart.default, ...spread, ...map }));
     }
   }, [view]);
+
+  // What is opened, and what it is compared with, stand in the address.
+  const opened = route.value.params.get("open");
+  const isCompared = param("vs") !== "";
+  useEffect(() => {
+    if (opened !== null && !Drill.value) void import("./drill").then((drill) => (Drill.value = drill.default));
+  }, [opened !== null]);
+  useEffect(() => {
+    if (isCompared && !Compare.value) void import("./compare").then((compare) => (Compare.value = compare.Compare));
+  }, [isCompared]);
 
   const pause = () => {
     isPaused.value = !isPaused.value;
@@ -139,6 +155,26 @@ export function Answer({ id }: { id: string }) {
       }
     });
   }
+  // Of a ranking: where each stood in the closed window before.
+  const previous = window ? windows[windows.indexOf(window) - 1] : undefined;
+  const rank = result?.at("rank") ?? -1;
+  const ranks = result && rank >= 0 && previous && isWindowed ? new Map(previous.rows.map((row) => [result.key(row), numeric(row[rank]) ?? 0])) : null;
+  const [from, to] = [param("from"), param("to")];
+  const times = periodsOf(param);
+  const newest = result?.newestClosed;
+  const compare = (vs: string) => {
+    if (vs === "" || (from !== "" && to !== "")) return keep({ vs });
+    // Where no time was chosen: what is here, up to five minutes, as it is now.
+    const end = newest?.end || String(BigInt(Date.now()) * 1_000_000n);
+    const first = windows[0]?.start || String(BigInt(end) - FIVE_MINUTES_NS);
+    const since = BigInt(end) - FIVE_MINUTES_NS > BigInt(first) ? BigInt(end) - FIVE_MINUTES_NS : BigInt(first);
+    keep({ vs, from: String(since), to: end });
+  };
+  const open = (row: Row, at: number) => {
+    if (result && window) keep({ open: result.processor === null ? String(window.rows.indexOf(row)) : result.key(row), of: result.columns[at]?.name ?? "", at: window.start });
+  };
+  const openedRow = opened === null || !result ? undefined : window?.rows.find((row) => result.key(row) === opened) ?? (result.processor === null ? window?.rows[Number(opened)] : undefined);
+  const openedAt = result && param("of") !== "" ? result.at(param("of")) : measure;
   const missing = result && window ? (window.rows.map((row) => row[result.at("agents_missing")]).find((cell) => typeof cell === "string") as string | undefined) : undefined;
   const state = stateOf.value;
   const jobState = held?.state || one?.state || "";
@@ -216,6 +252,11 @@ export function Answer({ id }: { id: string }) {
         <label class="inline grow"><span class="hidden">Find in the table</span>
           <input type="search" placeholder="Find  /" value={find.value} onInput={(event) => { find.value = event.currentTarget.value; keep({ find: find.value }); }} />
         </label>
+        {isWindowed && (
+          <label class="inline">Against
+            <select value={param("vs")} onChange={(event) => compare(event.currentTarget.value)}>{EARLIER.map(([name, title]) => <option value={name}>{title}</option>)}</select>
+          </label>
+        )}
         <button type="button" aria-pressed={isPaused.value} class={isPaused.value ? "loud" : ""} onClick={pause} disabled={jobState === "ended" && !isPaused.value}>{isPaused.value ? `Go on (${behind.value})` : "Pause"}</button>
         {result && window && (
           <>
@@ -226,7 +267,11 @@ export function Answer({ id }: { id: string }) {
           </>
         )}
       </div>
-      {isWindowed && result && window && <Strip result={result} windows={windows} at={window.start} onAt={(start) => keep({ at: start })} newest={isNewest} onNewest={() => keep({ at: "" })} />}
+      {isWindowed && result && window && <Strip result={result} windows={windows} at={window.start} onAt={(start) => keep({ at: start })} newest={isNewest} onNewest={() => keep({ at: "" })} from={from} to={to} mark={param("mark")} onRange={(from, to) => keep({ from, to })} />}
+      {isWindowed && result && (from !== "" || isCompared) && (
+        <Chosen query={one?.query ?? ""} compare={compare} />
+      )}
+      {result && times && (Compare.value ? <Compare.value query={one?.query ?? ""} place={result.place} {...times} /> : <Skeleton />)}
 
       <section aria-label="Answer" class="body">
         {!held?.hasSnapshot ? (
@@ -237,7 +282,7 @@ export function Answer({ id }: { id: string }) {
           rows.length === 0 ? (
             <Empty title={find.value !== "" ? "No row has that" : "No row in this window"}><p class="muted">{find.value !== "" ? `${window.rows.length} rows are there.` : "Nothing that the query asks for was seen in that time."}</p></Empty>
           ) : (
-            <Table result={result} rows={rows} sort={sort} onSort={(to) => keep({ sort: to ? `${to.down ? "-" : ""}${to.by}` : "none" })} picked={picked} onPick={pick} colour={colourOf} course={course} measure={measure} isOpen={window.open} />
+            <Table result={result} rows={rows} sort={sort} onSort={(to) => keep({ sort: to ? `${to.down ? "-" : ""}${to.by}` : "none" })} picked={picked} onPick={pick} colour={colourOf} course={course} measure={measure} isOpen={window.open} ranks={ranks} onOpen={open} />
           )
         ) : !draw.value ? (
           <Skeleton />
@@ -245,10 +290,10 @@ export function Answer({ id }: { id: string }) {
           !isWindowed || measure < 0 ? (
             <Empty title="There is no time to draw over"><p>Windows make one: <code>w=10s</code> in the query.</p></Empty>
           ) : (
-            <draw.value.Chart result={result} windows={windows} keys={drawn} measure={measure} at={window.start} onAt={(start: string) => keep({ at: start })} />
+            <draw.value.Chart result={result} windows={windows} keys={drawn} measure={measure} at={window.start} onAt={(start: string) => keep({ at: start })} onRange={(from: string, to: string) => keep({ from, to })} />
           )
         ) : view === "map" ? (
-          isMap(result) ? <draw.value.Map_ result={result} rows={rows} query={one?.query ?? ""} /> : <Empty title="The rows do not say who asks whom"><p>With <code>group=client_ip, server_ip</code> they do.</p></Empty>
+          isMap(result) ? <draw.value.Map_ result={result} rows={rows} query={one?.query ?? ""} onOpen={open} /> : <Empty title="The rows do not say who asks whom"><p>With <code>group=client_ip, server_ip</code> they do.</p></Empty>
         ) : draw.value.spreadColumn(result) < 0 ? (
           <Empty title="The result has no histogram">
             <p>The blocks <code>hist</code> and <code>cdf</code> make one.{" "}
@@ -260,6 +305,9 @@ export function Answer({ id }: { id: string }) {
           <draw.value.Heat result={result} windows={windows} group={drawn[0] ?? result.key(window.rows[0] ?? [])} />
         )}
       </section>
+      {result && window && openedRow && openedAt >= 0 && Drill.value && (
+        <Drill.value query={one?.query ?? ""} recording="" result={result} row={openedRow} at={openedAt} period={window.start === "" ? null : { since: window.start, until: window.end }} isOpen={window.open} account={held?.account ?? null} isRedacted={one?.redacted ?? false} close={() => drop("open", "of")} />
+      )}
       {result && window && (
         <p class="muted small foot-note">
           {rows.length} of {window.rows.length} rows{isWindowed ? ` in this window, ${windows.length} windows here` : ""}
@@ -268,6 +316,33 @@ export function Answer({ id }: { id: string }) {
           {one?.redacted ? " Texts that may name a person are folded." : ""}
         </p>
       )}
+    </div>
+  );
+}
+
+/** The time that was chosen, what it is compared with, and what else can be done with it. */
+function Chosen({ query, compare }: { query: string; compare(vs: string): void }) {
+  const [from, to, mark, vs] = [param("from"), param("to"), param("mark"), param("vs")];
+  const field = (name: string, title: string) => {
+    const value = /^\d{1,19}$/.test(param(name)) ? time(param(name)).slice(0, 19).replace(" ", "T") : "";
+    return (
+      <label class="inline">{title}
+        <input type="datetime-local" step="1" value={value} onChange={(event) => { const ms = Date.parse(`${event.currentTarget.value}Z`); if (Number.isFinite(ms) && ms > 0) keep({ [name]: String(BigInt(ms) * 1_000_000n) }); }} />
+      </label>
+    );
+  };
+  const isWhole = /^\d{1,19}$/.test(from) && /^\d{1,19}$/.test(to);
+  return (
+    <div class="tools chosen" role="group" aria-label="The chosen time">
+      {isWhole && <span><strong>{time(from).slice(0, 19)} – {clock(to)}</strong> UTC</span>}
+      {field("from", "From")}{field("to", "to")}
+      {vs === "range" && <>{field("bfrom", "against")}{field("bto", "to")}</>}
+      {isWhole && <button type="button" onClick={() => void import("./clauses").then(({ whole }) => go("ask", "", { q: whole(query, { since: from, until: to }) }))}>Ask of all of it</button>}
+      {isWhole && vs === "" && <button type="button" class="primary" onClick={() => compare("before")}>Compare with the time before</button>}
+      {isWhole && <button type="button" title="A release, a change: what comes behind it is compared with as much before" onClick={() => keep({ mark: from })}>Mark its beginning</button>}
+      {vs === "mark" && mark === "" && <span class="muted">No mark is set: choose a time that begins with the change, and mark its beginning.</span>}
+      {vs === "range" && !(param("bfrom") && param("bto")) && <span class="muted">Say from when to when the other time was.</span>}
+      <button type="button" onClick={() => drop("from", "to", "vs", "bfrom", "bto", "mark")}>Clear</button>
     </div>
   );
 }
@@ -294,126 +369,6 @@ function quality(account: Account | null) {
   if (all === 0) return null;
   const exact = account?.quality["exact"] ?? 0;
   return <Chip kind={exact < all * 0.95 ? "warn" : ""}>{percentage(exact / all)} exact</Chip>;
-}
-
-/** The windows that are here, as bars of how many rows they have: one is chosen, the open one is hatched, what was lost is marked. */
-function Strip({ result, windows, at, onAt, newest, onNewest }: { result: Result; windows: Win[]; at: string; onAt(start: string): void; newest: boolean; onNewest(): void }) {
-  const last = windows.slice(-90);
-  const count = result.at("count");
-  const size = (window: Win) => (count >= 0 ? window.rows.reduce((sum, row) => sum + (numeric(row[count]) ?? 0), 0) : window.rows.length);
-  const sizes = last.map(size);
-  const most = Math.max(...sizes, 1);
-  const lost = result.at("lost");
-  const missing = result.at("agents_missing");
-  const first = last[0];
-  return (
-    <div class="strip">
-      <span class="muted small">{first ? `${clock(first.start)} UTC` : ""}</span>
-      <div class="bars" role="group" aria-label="Windows">
-        {last.map((window, i) => {
-          const isBad = !window.open && window.rows.some((row) => (numeric(row[lost]) ?? 0) > 0 || (missing >= 0 && row[missing] !== null));
-          return (
-            <button
-              type="button"
-              tabIndex={window.start === at ? 0 : -1}
-              aria-pressed={window.start === at}
-              aria-label={`${clock(window.start)} to ${clock(window.end)}, ${window.open ? "open" : "closed"}, ${sizes[i]}${isBad ? ", incomplete" : ""}`}
-              title={`${clock(window.start)}–${clock(window.end)} UTC: ${many(sizes[i] ?? 0)}${window.open ? ", still open" : ""}${isBad ? ", incomplete" : ""}`}
-              class={`${window.open ? "open" : ""}${isBad ? " incomplete" : ""}`}
-              onClick={() => onAt(window.start)}
-              onKeyDown={(event) => {
-                const next = last[i + (event.key === "ArrowLeft" ? -1 : event.key === "ArrowRight" ? 1 : NaN)];
-                if (!next) return;
-                event.preventDefault();
-                onAt(next.start);
-                const buttons = (event.currentTarget.parentElement as HTMLElement).children;
-                (buttons[last.indexOf(next)] as HTMLElement).focus();
-              }}
-            >
-              <span style={{ height: `${Math.max(6, ((sizes[i] ?? 0) / most) * 100).toFixed(0)}%` }} />
-            </button>
-          );
-        })}
-      </div>
-      <button type="button" disabled={newest} onClick={onNewest}>{newest ? "newest" : "to the newest"}</button>
-    </div>
-  );
-}
-
-interface AgentAccount {
-  agent: string;
-  state: string;
-  reason: string | null;
-  counters: Record<string, number>;
-  records_lost: number;
-  tuples_lost: number;
-}
-
-/** Everything that speaks for or against the numbers. */
-function Believe({ account, job, isEnded }: { account: Account | null; job: string; isEnded: boolean }) {
-  const agents = useSignal<AgentAccount[]>([]);
-  useEffect(() => {
-    const load = () => void ask<{ agents: AgentAccount[] }>("GET", `/api/v1/jobs/${encodeURIComponent(job)}/agents`).then((found) => (agents.value = found.agents), () => undefined);
-    load();
-    const timer = isEnded ? undefined : setInterval(load, 3000);
-    return () => clearInterval(timer);
-  }, [job, isEnded]);
-  if (!account) return <div class="card"><p class="muted">No agent has told yet what it has seen.</p></div>;
-  const parts: [string, number, string][] = [
-    ["given to parsers", account.parsed, "var(--accent)"],
-    ["not asked for", account.filtered, "var(--faint)"],
-    ["not of the sample", account.sampled_out, "#cc79a7"],
-    ["dropped", account.dropped, "var(--bad)"],
-    ["unreadable", account.undecodable, "#b08900"],
-  ];
-  const sum = parts.reduce((all, [, n]) => all + n, 0);
-  const tuples = Object.entries(account.quality).sort(([, a], [, b]) => b - a);
-  const all = tuples.reduce((n, [, more]) => n + more, 0);
-  return (
-    <section class="card believe" aria-label="Account">
-      <h2>Account of packets</h2>
-      <p class="muted small">
-        {many(account.received)} received{sum === 0 ? "" : sum === account.received ? ", which is the sum of what became of them" : ", and what became of some is not told yet"}; {account.lost_before_us > 0 ? `${many(account.lost_before_us)} were lost before us` : "none were lost before us"}.
-        {sum === 0 && account.received > 0 && " What became of each is counted at the agents."}
-      </p>
-      {sum > 0 && (
-        <>
-          <div class="stack" aria-hidden="true">{parts.map(([, n, colour]) => n > 0 && <span style={{ flexGrow: String(n), background: colour }} />)}</div>
-          <dl class="pairs">
-            {parts.map(([what, n, colour]) => <div><dt><span class="dot" aria-hidden="true" style={{ background: colour }} /> {what}</dt><dd>{many(n)}</dd></div>)}
-          </dl>
-        </>
-      )}
-      {all > 0 && (
-        <>
-          <h2>How sure each tuple is</h2>
-          <dl class="pairs">{tuples.map(([what, n]) => <div><dt>{visible(what).replaceAll("_", " ")}</dt><dd>{percentage(n / all)}</dd></div>)}</dl>
-        </>
-      )}
-      {agents.value.length > 0 && (
-        <div class="scroll" tabIndex={0} role="region" aria-label="Agents">
-          <table class="plain">
-            <caption>Agents</caption>
-            <thead><tr><th scope="col">agent</th><th scope="col">state</th><th scope="col" class="n">packets</th><th scope="col" class="n">bytes</th><th scope="col" class="n">tuples</th><th scope="col" class="n">lost</th><th scope="col">why</th></tr></thead>
-            <tbody>
-              {agents.value.map((one) => (
-                <tr>
-                  <th scope="row"><Text of={one.agent} /></th>
-                  <td><State of={one.state} /></td>
-                  <td class="n">{many(one.counters["packets"] ?? 0)}</td>
-                  <td class="n">{bytes(one.counters["bytes"] ?? 0)}</td>
-                  <td class="n">{many(one.counters["tuples"] ?? 0)}</td>
-                  <td class="n">{many((one.counters["lost"] ?? 0) + one.records_lost)}</td>
-                  <td><Text of={one.reason ?? ""} /></td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
-      )}
-      {account.watermark_ns && <p class="muted small">The packets' clock stands at {time(account.watermark_ns)} UTC, {duration(Math.max(0, Date.now() - millis(account.watermark_ns)) * 1e6)} behind this browser's.</p>}
-    </section>
-  );
 }
 
 /** Why there is nothing: which stage has emptied it. */

@@ -131,6 +131,53 @@ export interface Agent {
   clock_offset_ns: string | null;
 }
 
+/** What was kept answers. */
+export interface PastAnswer {
+  job: string | null;
+  recording: string | null;
+  from: string;
+  since_ns: string | null;
+  until_ns: string | null;
+  baseline_since_ns: string | null;
+  baseline_until_ns: string | null;
+  tuples: number | null;
+  notes: string[];
+  results: { processor: string | null; keys: number; columns: Column[]; rows: Row[]; left_out: number }[];
+}
+
+/** Asks what was kept, or a recording. */
+export const askKept = (query: string, recording = "", limit?: number, signal?: AbortSignal) =>
+  ask<PastAnswer>("POST", "/api/v1/query", { query, ...(recording === "" ? {} : { recording }), ...(limit === undefined ? {} : { limit }) }, signal ? { signal } : {});
+
+/** A capture or recording that the server holds. */
+export interface Recording {
+  id: string;
+  name: string;
+  kind: "upload" | "capture" | "data_set";
+  bytes: number;
+  written_ns: string;
+  first_ns: string | null;
+  last_ns: string | null;
+  parsers: string[];
+  problem: string | null;
+  owner: string | null;
+  expires_ns: string | null;
+}
+
+export interface Catalog {
+  parsers: { name: string; doc: string; fields: Column[] }[];
+  blocks: { name: string; doc: string }[];
+  arguments: { name: string; doc: string; default: string }[];
+}
+
+let known: Promise<Catalog> | undefined;
+/** What queries may be made of; asked for once. */
+export const catalog = () =>
+  (known ??= ask<Catalog>("GET", "/api/v1/catalog").catch((error) => {
+    known = undefined;
+    throw error;
+  }));
+
 export interface Estimate {
   packets_per_second: number;
   cores: number;

@@ -2,10 +2,12 @@
 // somebody says so.
 import { useComputed, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { ask, may, type Agent, type Explained, type Job, type Problem } from "./api";
-import { bytes, many, visible } from "./format";
+import { ask, askKept, catalog, may, type Agent, type Explained, type Job, type PastAnswer, type Problem, type Recording } from "./api";
+import { bytes, visible } from "./format";
 import { Empty, Notice, State, Text, said, useAsked } from "./parts";
-import { Past, isPast, type PastAnswer } from "./past";
+import { Past, isPast } from "./past";
+import Plan from "./plan";
+import { SendFile } from "./sending";
 import { go, keep, link, param, route } from "./route";
 import type { Editor } from "./editor";
 
@@ -29,6 +31,8 @@ const HISTORY_MAX = 100;
 interface Past {
   query: string;
   job: string;
+  /** The recording that was asked. */
+  in?: string;
   at: number;
 }
 
@@ -61,7 +65,8 @@ export function Ask() {
   const raw = useSignal(false);
   const interfaces = useSignal("");
   const filter = useSignal("");
-  const kept = useSignal<PastAnswer | null>(null);
+  const kept = useSignal<{ answer: PastAnswer; query: string } | null>(null);
+  const shelf = useSignal<{ recordings: Recording[]; upload_bytes_max: number } | null>(null);
   const history = useSignal(past());
   const host = useRef<HTMLDivElement>(null);
   const editor = useRef<Editor | null>(null);
@@ -73,6 +78,13 @@ export function Ask() {
   const here = (agents?.agents ?? []).filter((agent) => agent.connected);
   const labels = [...new Set(here.flatMap((agent) => names(agent.labels)))].sort();
   const taking = here.filter((agent) => on.value.every((label) => names(agent.labels).includes(label)));
+  /** The recording that is asked; empty: what comes live, or was kept. */
+  const source = param("in");
+  const recording = shelf.value?.recordings.find(({ id }) => id === source);
+  const look = () => void ask<{ recordings: Recording[]; upload_bytes_max: number }>("GET", "/api/v1/recordings").then((found) => (shelf.value = found), () => undefined);
+  useEffect(() => {
+    if (may("run")) look();
+  }, []);
   const isRight = useComputed(() => checkedText.value === text.value && problems.value.length === 0 && text.value.trim() !== "");
 
   const explain = async (query: string) => {
@@ -94,8 +106,9 @@ export function Ask() {
     refused.value = "";
     kept.value = null;
     try {
-      if (isPast(query)) {
-        kept.value = await ask<PastAnswer>("POST", "/api/v1/query", { query });
+      if (source !== "" || isPast(query)) {
+        kept.value = { answer: await askKept(query, source), query };
+        remember({ query, job: "", in: source, at: Date.now() });
         return;
       }
       const body = {
@@ -110,7 +123,7 @@ export function Ask() {
       };
       const key = [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
       const job = await ask<Job>("POST", "/api/v1/jobs", body, { headers: { "Idempotency-Key": key } });
-      remember({ query, job: job.id, at: Date.now() });
+      remember({ query, job: job.id, in: "", at: Date.now() });
       go("job", job.id);
     } catch (error) {
       refused.value = said(error);
@@ -123,7 +136,7 @@ export function Ask() {
 
   useEffect(() => {
     let gone = false;
-    void ask<{ parsers: { name: string; doc: string; fields: { name: string; doc: string }[] }[]; blocks: { name: string; doc: string }[]; arguments: { name: string; doc: string; default: string }[] }>("GET", "/api/v1/catalog").then((catalog) => {
+    void catalog().then((catalog) => {
       for (const parser of catalog.parsers) {
         docs.current.set(parser.name, parser.doc);
         for (const field of parser.fields) docs.current.set(field.name, field.doc);
@@ -200,12 +213,22 @@ export function Ask() {
             </div>
             <div class="run">
               <button type="button" class="primary" disabled={busy.value} onClick={() => void run()}>
-                {busy.value ? "Starting…" : standing.value ? "Keep watching" : "Run"} <kbd>Ctrl ⏎</kbd>
+                {busy.value ? (source !== "" ? "Asking…" : "Starting…") : standing.value ? "Keep watching" : "Run"} <kbd>Ctrl ⏎</kbd>
               </button>
-              <span class="muted">
+              {shelf.value && (
+                <label class="inline">Of
+                  <select value={recording ? source : ""} onChange={(event) => { kept.value = null; keep({ in: event.currentTarget.value }); }}>
+                    <option value="">the network, live</option>
+                    {shelf.value.recordings.filter((one) => one.problem === null).map((one) => <option value={one.id}>{visible(one.name).slice(0, 60)}, {bytes(one.bytes)}</option>)}
+                  </select>
+                </label>
+              )}
+              {shelf.value && <SendFile max={shelf.value.upload_bytes_max} done={(one) => { look(); keep({ in: one.id }); }} />}
+              {source === "" && <span class="muted">
                 on {here.length === 0 ? "no agent" : taking.length === here.length && on.value.length === 0 ? (here.length === 1 ? <Text of={here[0]?.name ?? ""} /> : `all ${here.length} agents`) : `${taking.length} of ${here.length} agents`}
-              </span>
-              <details class="more">
+              </span>}
+              {source !== "" && shelf.value && !recording && <span class="muted">The recording of this link is not there any more, or not for you.</span>}
+              {source === "" && <details class="more">
                 <summary>Where and how</summary>
                 <div class="fields">
                   {labels.length > 0 && (
@@ -229,13 +252,13 @@ export function Ask() {
                   <label class="check"><input type="checkbox" checked={standing.value} onChange={(event) => (standing.value = event.currentTarget.checked)} /> Keep watching: a standing job, which goes on until it is stopped</label>
                   <label class="check"><input type="checkbox" checked={raw.value} disabled={!may("raw")} onChange={(event) => (raw.value = event.currentTarget.checked)} /> Texts that may name a person are not folded (role raw)</label>
                 </div>
-              </details>
+              </details>}
             </div>
             {refused.value !== "" && <Notice kind="bad">{refused.value}</Notice>}
-            {agents && here.length === 0 && <Notice kind="warn">No agent is connected: a query cannot run. <code>netalytics agent --server {location.origin}</code> starts one on a host.</Notice>}
+            {agents && here.length === 0 && source === "" && <Notice kind="warn">No agent is connected: a query cannot run. <code>netalytics agent --server {location.origin}</code> starts one on a host.</Notice>}
           </section>
 
-          {kept.value && <Past answer={kept.value} />}
+          {kept.value && <Past {...kept.value} />}
           <section>
             <h2>Questions to begin with</h2>
             <ul class="examples">
@@ -265,7 +288,7 @@ export function Ask() {
               </ul>
             </section>
           )}
-          <Plan of={isRight.value ? explained.value : null} />
+          <Plan of={isRight.value ? explained.value : null} query={checkedText.value} />
           <section class="card">
             <h2>Asked before</h2>
             {history.value.length === 0 ? (
@@ -277,7 +300,7 @@ export function Ask() {
                 {history.value.slice(0, 12).map((one) => (
                   <li>
                     <button type="button" class="past" onClick={() => put(one.query)}><code><Text of={one.query} /></code></button>
-                    <span class="muted small">{new Date(one.at).toISOString().slice(0, 16).replace("T", " ")} · <a href={link("job", one.job)}>answer {visible(one.job)}</a></span>
+                    <span class="muted small">{new Date(one.at).toISOString().slice(0, 16).replace("T", " ")} {one.job !== "" ? <> · <a href={link("job", one.job)}>answer {visible(one.job)}</a></> : one.in ? " · of a recording" : " · of what was kept"}</span>
                   </li>
                 ))}
               </ul>
@@ -286,41 +309,5 @@ export function Ask() {
         </aside>
       </div>
     </div>
-  );
-}
-
-/** What a query would do: from packets to rows, and what that takes. */
-function Plan({ of }: { of: Explained | null }) {
-  if (!of) {
-    return (
-      <section class="card">
-        <h2>What it would do</h2>
-        <p class="muted small">That is said once the query is right.</p>
-      </section>
-    );
-  }
-  // An agent that sees nothing at the moment says nothing of what it would take.
-  const busy = of.agents.filter(({ estimate }) => estimate.packets_per_second > 0);
-  const cost = busy[0] ?? { agent: "", estimate: of.estimate };
-  const { packets_per_second: packets, cores, memory_bytes: memory } = cost.estimate;
-  return (
-    <section class="card plan">
-      <h2>What it would do</h2>
-      <ol>
-        <li><span class="step">packets</span> <span class="muted">{many(packets)}/s {busy.length > 0 ? <>seen by <Text of={cost.agent} /></> : "assumed"}</span></li>
-        {of.parsers.map((parser) => (
-          <li>
-            <span class="step">{parser.name}</span>
-            <span class="muted cols">{parser.columns.map((column) => <code>{column}</code>)}</span>
-          </li>
-        ))}
-        {of.processors.length === 0 ? <li><span class="step">tuples</span> <span class="muted">each of them is a row</span></li> : of.processors.map((name) => <li><span class="step">{name}</span></li>)}
-      </ol>
-      <p class="small muted">Takes about {cores < 0.01 ? "0.01" : cores.toFixed(2)} cores and {bytes(memory)} of the host.</p>
-      <details>
-        <summary>In words</summary>
-        <pre tabIndex={0}>{visible(of.text).replaceAll("\\n", "\n")}</pre>
-      </details>
-    </section>
   );
 }

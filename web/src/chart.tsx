@@ -16,18 +16,20 @@ interface Props {
   /** The window that the table shows. */
   at: string;
   onAt(start: string): void;
+  /** A time was dragged over. */
+  onRange(from: string, to: string): void;
 }
 
 const css = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-export default function Chart({ result, windows, keys, measure, at, onAt }: Props) {
+export default function Chart({ result, windows, keys, measure, at, onAt, onRange }: Props) {
   const [host, width] = useWidth<HTMLDivElement>();
   const plot = useRef<uPlot | null>(null);
   const column = result.columns[measure] as Column;
   const [low, high] = [column.low, column.high].map((name) => (name === undefined ? -1 : result.at(name)));
   const hasBand = low !== undefined && high !== undefined && low >= 0 && high >= 0;
-  const latest = useRef({ windows, onAt, at });
-  latest.current = { windows, onAt, at };
+  const latest = useRef({ windows, onAt, onRange, at });
+  latest.current = { windows, onAt, onRange, at };
 
   // A window that nobody told of is a hole, not a slope.
   const length = windows.length > 0 ? millis((windows[0] as Win).end) - millis((windows[0] as Win).start) : 0;
@@ -68,7 +70,7 @@ export default function Chart({ result, windows, keys, measure, at, onAt }: Prop
           tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
           padding: [12, 30, 0, 0],
           legend: { show: false },
-          cursor: { y: false, points: { size: 8 } },
+          cursor: { y: false, points: { size: 8 }, drag: { x: true, y: false, setScale: false } },
           scales: { y: { range: (_, min, max) => [Math.min(0, min ?? 0), (max ?? 1) <= 0 ? 1 : (max ?? 1) * 1.08] } },
           series,
           bands,
@@ -83,6 +85,16 @@ export default function Chart({ result, windows, keys, measure, at, onAt }: Prop
                 }),
             ],
             setCursor: [(u) => tell(u)],
+            setSelect: [
+              (u) => {
+                if (u.select.width < 4) return;
+                const [a, b] = [u.select.left, u.select.left + u.select.width].map((x) => u.posToVal(x, "x"));
+                // A window is drawn around its start.
+                const within = latest.current.windows.filter(({ start }) => millis(start) / 1000 >= (a ?? 0) && millis(start) / 1000 <= (b ?? 0));
+                u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+                if (within[0]) latest.current.onRange(within[0].start, (within.at(-1) as Win).end);
+              },
+            ],
           },
         },
         data,

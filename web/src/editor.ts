@@ -1,13 +1,14 @@
 // The editor of queries: colours, completion and what is wrong, all of the last two as the server says. It lives in a shadow root, where
 // its styles need no exception from the page's policy.
 import { acceptCompletion, autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap, completionStatus, moveCompletionSelection, selectedCompletion, type CompletionContext, type CompletionResult } from "@codemirror/autocomplete";
-import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
+import { history, historyKeymap, standardKeymap } from "@codemirror/commands";
 import { HighlightStyle, StreamLanguage, bracketMatching, syntaxHighlighting } from "@codemirror/language";
-import { lintKeymap, setDiagnostics, type Diagnostic } from "@codemirror/lint";
-import { EditorState, Prec } from "@codemirror/state";
-import { EditorView, drawSelection, highlightSpecialChars, keymap, placeholder } from "@codemirror/view";
+import { EditorState, Prec, StateEffect, StateField } from "@codemirror/state";
+import { Decoration, EditorView, drawSelection, type DecorationSet, highlightSpecialChars, keymap, placeholder } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import { ask, type Checked, type Problem } from "./api";
+import { visible } from "./format";
+import { offer } from "./values";
 
 const CLAUSES = /^(?:PARSE|SELECT|FROM|TO|WHERE|SAMPLE|LIMIT|ROWS|PROCESS|SINCE|UNTIL|BASELINE|HAVING|ORDER|BY|ASC|DESC|AS|AND|OR|NOT|LIKE|IN|IS|NULL|TRUE|FALSE|CASE|WHEN|THEN|ELSE|END|BETWEEN)\b/i;
 
@@ -58,8 +59,7 @@ const look = EditorView.theme({
   "&.cm-focused .cm-selectionBackground, .cm-selectionBackground": { backgroundColor: "var(--select) !important" },
   ".cm-placeholder": { color: "var(--muted)" },
   ".cm-matchingBracket": { backgroundColor: "var(--select)", outline: "none" },
-  ".cm-lintRange": { backgroundImage: "none !important", paddingBottom: "1px" },
-  ".cm-lintRange-error": { textDecoration: "underline wavy var(--bad) 1px", textUnderlineOffset: "4px" },
+  ".wrong": { textDecoration: "underline wavy var(--bad) 1px", textUnderlineOffset: "4px" },
   ".cm-tooltip": { backgroundColor: "var(--panel)", color: "var(--ink)", border: "1px solid var(--line)", borderRadius: "8px", boxShadow: "var(--shadow)", overflow: "hidden" },
   ".cm-tooltip.cm-tooltip-autocomplete > ul": { fontFamily: "var(--mono)", fontSize: "13px", maxHeight: "15em" },
   ".cm-tooltip-autocomplete ul li": { padding: "3px 12px !important" },
@@ -67,7 +67,14 @@ const look = EditorView.theme({
   ".cm-completionIcon": { display: "none" },
   ".cm-completionMatchedText": { textDecoration: "none !important", fontWeight: "700" },
   ".cm-completionInfo": { padding: "8px 12px", maxWidth: "22rem", fontFamily: "var(--sans)", fontSize: "13px", lineHeight: "1.45" },
-  ".cm-diagnostic": { padding: "6px 12px", borderLeft: "3px solid var(--bad)" },
+});
+
+/** Where something is wrong: a line below it; what it is stands under the editor, and appears over the place. */
+const setWrong = StateEffect.define<DecorationSet>();
+const wrong = StateField.define<DecorationSet>({
+  create: () => Decoration.none,
+  update: (marks, change) => change.effects.reduce((now, effect) => (effect.is(setWrong) ? effect.value : now), marks.map(change.changes)),
+  provide: (field) => EditorView.decorations.from(field),
 });
 
 export interface Editor {
@@ -100,7 +107,7 @@ export function make(host: HTMLElement, wishes: Wishes): Editor {
     const text = view.state.doc.toString();
     const mine = ++revision;
     if (text.trim() === "") {
-      view.dispatch(setDiagnostics(view.state, []));
+      view.dispatch({ effects: setWrong.of(Decoration.none) });
       wishes.checked([], text);
       return;
     }
@@ -108,12 +115,13 @@ export function make(host: HTMLElement, wishes: Wishes): Editor {
       const found = await ask<Checked>("POST", "/api/v1/check", { text });
       if (mine !== revision) return;
       const length = view.state.doc.length;
-      const diagnostics = found.diagnostics.map((problem): Diagnostic => {
-        const from = Math.min(problem.place.start_utf16, length);
-        const to = Math.min(Math.max(problem.place.end_utf16, from + 1), length);
-        return { from: Math.min(from, to), to, severity: "error", message: [problem.message, problem.hint].filter(Boolean).join(": ") };
+      const marks = found.diagnostics.map((problem) => {
+        const to = Math.min(Math.max(problem.place.end_utf16, problem.place.start_utf16 + 1), length);
+        const title = [problem.message, problem.hint].filter(Boolean).join(": ");
+        return { from: Math.min(problem.place.start_utf16, to - 1), to, title };
       });
-      view.dispatch(setDiagnostics(view.state, diagnostics));
+      const drawn = marks.filter(({ from, to }) => from >= 0 && to > from).map(({ from, to, title }) => Decoration.mark({ class: "wrong", attributes: { title: visible(title) } }).range(from, to));
+      view.dispatch({ effects: setWrong.of(Decoration.set(drawn, true)) });
       wishes.checked(found.diagnostics, text);
     } catch {
       // The page says elsewhere that the server is away; what is typed is kept.
@@ -122,8 +130,15 @@ export function make(host: HTMLElement, wishes: Wishes): Editor {
 
   const complete = async (context: CompletionContext): Promise<CompletionResult | null> => {
     const before = context.state.sliceDoc(Math.max(0, context.pos - 1), context.pos);
-    if (!context.explicit && !/[\w.\-(:=, ]/.test(before)) return null;
+    if (!context.explicit && !/[\w.\-(:=, ']/.test(before)) return null;
     try {
+      const text = context.state.doc.toString();
+      const values = await offer(text.slice(0, context.pos), text).catch(() => null);
+      if (values) {
+        // A quote that the editor has closed by itself is a part of the value.
+        const to = context.state.sliceDoc(context.pos, context.pos + 1) === "'" ? context.pos + 1 : context.pos;
+        return { from: values.from, to, options: values.labels.map(({ label, detail }) => ({ label, detail })), filter: false };
+      }
       const found = await ask<Checked>("POST", "/api/v1/check", { text: context.state.doc.toString(), cursor: context.pos });
       if (!found.word || found.completions.length === 0) return null;
       const word = context.state.sliceDoc(found.word.start_utf16, context.pos);
@@ -140,6 +155,8 @@ export function make(host: HTMLElement, wishes: Wishes): Editor {
   };
 
   const take = (view: EditorView) => {
+    // What is being asked for comes at once: Tab does not lead away meanwhile.
+    if (completionStatus(view.state) === "pending") return true;
     if (completionStatus(view.state) !== "active") return false;
     if (selectedCompletion(view.state) === null) moveCompletionSelection(true)(view);
     return acceptCompletion(view);
@@ -161,11 +178,12 @@ export function make(host: HTMLElement, wishes: Wishes): Editor {
         ])),
         history(),
         drawSelection(),
+        wrong,
         highlightSpecialChars(),
         bracketMatching(),
         closeBrackets(),
         autocompletion({ override: [complete], selectOnOpen: false, interactionDelay: 0, icons: false, activateOnTypingDelay: 80 }),
-        keymap.of([...closeBracketsKeymap, ...completionKeymap, ...lintKeymap, ...historyKeymap, ...defaultKeymap]),
+        keymap.of([...closeBracketsKeymap, ...completionKeymap, ...historyKeymap, ...standardKeymap]),
         language,
         syntaxHighlighting(colours),
         look,

@@ -8,6 +8,7 @@ import { Alerts } from "./alerts";
 import { Answer } from "./answer";
 import { Ask } from "./ask";
 import { Jobs } from "./jobs";
+import { Later } from "./later";
 import { Network } from "./network";
 import { Dialog, Notice, Text, said } from "./parts";
 import { go, link, route } from "./route";
@@ -15,8 +16,10 @@ import { go, link, route } from "./route";
 const PLACES = [
   { page: "ask", name: "Ask", key: "a", icon: "M4 5h16v10H9l-5 4z" },
   { page: "jobs", name: "Answers", key: "j", icon: "M5 19V9m7 10V5m7 14v-7" },
+  { page: "map", name: "Map", key: "m", icon: "M4 4h5v5H4zm11 0h5v5h-5zM9 15h6v5H9zM9 6.5h6M7 9l4 6m6-6-4 6" },
   { page: "network", name: "Network", key: "n", icon: "M12 4v5m0 0-6 6m6-6 6 6M4 15h4v4H4zm12 0h4v4h-4zM10 2h4v4h-4z" },
   { page: "alerts", name: "Alerts", key: "l", icon: "M6 16V11a6 6 0 0 1 12 0v5l2 2H4zm4 4h4" },
+  { page: "recordings", name: "Recordings", key: "r", icon: "M4 6h16v12H4zm4 9a2.5 2.5 0 1 0 0-5 2.5 2.5 0 0 0 0 5zm8 0a2.5 2.5 0 1 0 0-5 2.5 2.5 0 0 0 0 5zm-8 0h8" },
   { page: "access", name: "Access", key: "t", icon: "M14 10a4 4 0 1 0-3.5 4L12 15.5V18h2v2h4v-3l-4.4-4.4c.3-.8.4-1.6.4-2.6z" },
 ];
 
@@ -74,7 +77,7 @@ const Logo = () => (
 
 const KEYS: [string, string][] = [
   ["?", "these keys"],
-  ["a j n l t", "Ask, Answers, Network, Alerts, Access"],
+  ["a j m n l r t", "Ask, Answers, Map, Network, Alerts, Recordings, Access"],
   ["Ctrl Enter", "run the query"],
   ["/", "find in a table"],
   ["[ ]", "one window back, one forth"],
@@ -154,6 +157,8 @@ function place() {
   switch (page) {
     case "job": return <Answer key={id} id={id} />;
     case "jobs": return <Jobs />;
+    case "map": return <Later key="map" load={() => import("./services")} />;
+    case "recordings": return <Later key="recordings" load={() => import("./recordings")} />;
     case "network": return <Network />;
     case "alerts": return <Alerts />;
     case "access": return <Access />;

@@ -69,13 +69,13 @@ export function State({ of }: { of: string }) {
 }
 
 /** A dialogue of the browser's own, so that keys and focus are right. */
-export function Dialog({ title, close, children }: { title: string; close: () => void; children: ComponentChildren }) {
+export function Dialog({ title, close, kind = "", children }: { title: string; close: () => void; kind?: string; children: ComponentChildren }) {
   const at = useRef<HTMLDialogElement>(null);
   useEffect(() => at.current?.showModal(), []);
   return (
-    <dialog ref={at} aria-label={title} onClose={close}>
+    <dialog ref={at} class={kind} aria-label={title} onClose={close}>
       <header class="dialog-head">
-        <h2>{title}</h2>
+        <h2><bdi>{title}</bdi></h2>
         <button type="button" class="quiet" aria-label="Close" onClick={() => at.current?.close()}>✕</button>
       </header>
       {children}

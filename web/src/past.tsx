@@ -1,58 +1,70 @@
-// The answer to a query with SINCE: from what was kept, at once. It stands below the query and does not change.
+// The answer to a query over what was kept, or over a recording: there at once. It stands below the query and does not change.
 import { useSignal } from "@preact/signals";
-import type { Column, Row } from "./api";
+import type { ComponentType } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import type { PastAnswer, Row } from "./api";
 import { colourOf } from "./colours";
 import { csv, time, visible } from "./format";
+import { isMap } from "./edges";
 import { Result, sorted } from "./model";
 import { Copy, Empty, Notice } from "./parts";
 import { Table, type Sort } from "./table";
-
-export interface PastAnswer {
-  job: string;
-  from: string;
-  since_ns: string;
-  until_ns: string;
-  baseline_since_ns: string | null;
-  baseline_until_ns: string | null;
-  tuples: string | null;
-  notes: string[];
-  results: { processor: string | null; keys: number; columns: Column[]; rows: Row[]; left_out: number }[];
-}
 
 /** Whether a query asks for what was kept. */
 export const isPast = (query: string) => /\bSINCE\b/i.test(query.replace(/'(?:[^']|'')*'|"(?:[^"]|"")*"/g, "''"));
 
 const NO_COURSE = new Map<string, (number | null)[]>();
 
-export function Past({ answer }: { answer: PastAnswer }) {
+export function Past({ answer, query }: { answer: PastAnswer; query: string }) {
+  const at = useRef<HTMLElement>(null);
+  useEffect(() => at.current?.scrollIntoView({ block: "nearest" }), [answer]);
   const between = (from: string, to: string) => `${time(from).slice(0, 19)} to ${time(to).slice(0, 19)} UTC`;
   return (
-    <section aria-label="Answer" class="past-answer">
-      <h2>What was kept says</h2>
+    <section aria-label="Answer" class="past-answer" ref={at}>
+      <h2>{answer.recording === null ? "What was kept says" : "The recording says"}</h2>
       <p class="muted small">
-        {between(answer.since_ns, answer.until_ns)}
+        {answer.since_ns && answer.until_ns ? between(answer.since_ns, answer.until_ns) : ""}
         {answer.baseline_since_ns && answer.baseline_until_ns ? `, against ${between(answer.baseline_since_ns, answer.baseline_until_ns)}` : ""}
       </p>
-      {answer.notes.map((note) => <Notice>{visible(note)}</Notice>)}
-      {answer.results.map((told, i) => <One key={i} told={told} place={i} />)}
+      {answer.notes.map((note) => (note.startsWith("answered from the") ? <p class="muted small">{visible(note)}</p> : <Notice>{visible(note)}</Notice>))}
+      {answer.results.map((told, i) => <One key={i} told={told} place={i} answer={answer} query={query} />)}
     </section>
   );
 }
 
-function One({ told, place }: { told: PastAnswer["results"][number]; place: number }) {
+function One({ told, place, answer, query }: { told: PastAnswer["results"][number]; place: number; answer: PastAnswer; query: string }) {
   const sort = useSignal<Sort | null>(null);
   const picked = useSignal<string[]>([]);
+  const opened = useSignal<{ row: Row; at: number } | null>(null);
+  const Drill = useSignal<ComponentType<any> | null>(null);
+  const Map_ = useSignal<ComponentType<any> | null>(null);
   const result = new Result(place, told.processor, told.columns, told.keys, told.rows.length);
+  const isDrawn = isMap(result) && result.at("window_start") < 0;
+  useEffect(() => {
+    if (isDrawn) void import("./map").then((map) => (Map_.value = map.Map_));
+  }, [isDrawn]);
   const at = sort.value ? result.at(sort.value.by) : -1;
   const rows = at >= 0 && sort.value ? sorted(told.rows, at, sort.value.down) : told.rows;
-  if (told.rows.length === 0) return <Empty title="No row"><p class="muted">Nothing that was kept of that time is asked for.</p></Empty>;
+  if (told.rows.length === 0) return <Empty title="No row"><p class="muted">Nothing of that time is asked for.</p></Empty>;
+  const [start, end] = [result.at("window_start"), result.at("window_end")];
+  const periodOf = (row: Row) =>
+    start >= 0 && row[start] !== null ? { since: String(row[start]), until: String(row[end]) } : answer.since_ns && answer.until_ns ? { since: answer.since_ns, until: answer.until_ns } : null;
+  const open = (row: Row, at: number) => {
+    opened.value = { row, at };
+    if (!Drill.value) void import("./drill").then((drill) => (Drill.value = drill.default));
+  };
   return (
     <>
       <div class="tools"><strong>{told.processor ?? "tuples"}</strong> <span class="muted grow">{told.rows.length} rows{told.left_out > 0 ? `, ${told.left_out} more are not shown` : ""}</span> <Copy text={() => csv(told.columns, rows)}>Copy CSV</Copy></div>
       <Table
         result={result} rows={rows} sort={sort.value} onSort={(to) => (sort.value = to)} picked={picked.value} colour={colourOf} course={NO_COURSE} measure={result.measure} isOpen={false} showWindows
         onPick={(key) => (picked.value = picked.value.includes(key) ? picked.value.filter((other) => other !== key) : [...picked.value, key])}
+        {...(answer.baseline_since_ns ? {} : { onOpen: open })}
       />
+      {isDrawn && Map_.value && <Map_.value result={result} rows={told.rows} query={query} {...(answer.baseline_since_ns ? {} : { onOpen: open })} />}
+      {opened.value && Drill.value && (
+        <Drill.value query={query} recording={answer.recording ?? ""} result={result} {...opened.value} period={periodOf(opened.value.row)} isOpen={false} account={null} isRedacted={false} close={() => (opened.value = null)} />
+      )}
     </>
   );
 }

@@ -35,10 +35,14 @@ export function go(page: string, id = "", params: Record<string, string> = {}): 
 
 /** Says in the address what has been chosen here; the way back is not made longer by it. */
 export function keep(params: Record<string, string>): void {
-  const now = route.value;
+  // Where one is by now: somebody may be on the way to another place.
+  const now = read();
   const all = { ...Object.fromEntries(now.params), ...params };
   history.replaceState(null, "", link(now.page, now.id, all));
   route.value = read();
 }
+
+/** Takes out of the address what is not chosen any more. */
+export const drop = (...names: string[]) => keep(Object.fromEntries(names.map((name) => [name, ""])));
 
 export const param = (name: string, otherwise = "") => route.value.params.get(name) ?? otherwise;

@@ -26,6 +26,10 @@ interface Props {
   isOpen: boolean;
   /** Whether each row says its window: where there are rows of several. */
   showWindows?: boolean;
+  /** Opens what stands behind a number. */
+  onOpen?(row: Row, at: number): void;
+  /** The ranks of the window before, by key. */
+  ranks?: Map<string, number> | null;
 }
 
 /** Columns that have one of their own: ends of intervals stand beside what they are of, and what says nothing is not shown. */
@@ -112,6 +116,8 @@ export function Table(props: Props) {
                   const [low, high] = [column.low, column.high].map((name) => (name === undefined ? null : row[result.at(name)]));
                   const isKey = result.keyColumns.includes(at);
                   const isMeasure = at === props.measure;
+                  const opens = props.onOpen && (result.processor === null ? isNumber(column) || column.unit === "epoch_ns" : isNumber(column) && !isKey && column.name !== "rank");
+                  const text = `${isRough && isNumber(column) && !isKey ? "~" : ""}${value}`;
                   const share = isMeasure && most > 0 ? Math.max(0, (numeric(row[at]) ?? 0) / most) : 0;
                   return (
                     <td class={`${isNumber(column) ? "n" : "t"}${isKey ? " key" : ""}${isMeasure ? " measure" : ""}`}>
@@ -121,9 +127,12 @@ export function Table(props: Props) {
                           <span class="dot" aria-hidden="true" style={{ background: props.colour(key) }} />
                           <bdi>{value}</bdi>
                         </button>
+                      ) : opens ? (
+                        <button type="button" class="number" tabIndex={isMeasure || (props.measure < 0 && i === 0) ? 0 : -1} title="What stands behind it" onClick={() => props.onOpen?.(row, at)}>{text}</button>
                       ) : (
-                        <bdi class="value" title={value.length > 24 ? value : undefined}>{isRough && isNumber(column) && !isKey ? "~" : ""}{value}</bdi>
+                        <bdi class="value" title={value.length > 24 ? value : undefined}>{text}</bdi>
                       )}
+                      {column.name === "rank" && props.ranks && <Moved from={props.ranks.get(key)} to={numeric(row[at])} />}
                       {(low ?? null) !== null || (high ?? null) !== null ? <span class="interval">{` ${low === null ? "?" : shown(column, low)} – ${high === null ? "?" : shown(column, high)}`}</span> : null}
                     </td>
                   );
@@ -137,6 +146,14 @@ export function Table(props: Props) {
       </table>
     </div>
   );
+}
+
+/** By how much a rank has changed since the window before. */
+function Moved({ from, to }: { from: number | undefined; to: number | null }) {
+  if (to === null || from === to) return <span class="moved" />;
+  if (from === undefined) return <span class="moved new">new</span>;
+  const by = Math.abs(from - to);
+  return <span class={`moved ${to < from ? "up" : "down"}`}><span aria-hidden="true">{to < from ? "▲" : "▼"}</span><span class="hidden">{to < from ? "up" : "down"} </span>{by}</span>;
 }
 
 /** How a value went, in one line; where there is none the line is broken. */

@@ -2,8 +2,8 @@
 // Each step says what it is about; the first that fails ends it. Any request to elsewhere, any breach of the page's policy and any error in
 // the browser's console is a failure, too.
 import { chromium } from "playwright-core";
-import { spawn } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { spawn, spawnSync } from "node:child_process";
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -13,6 +13,10 @@ const [program, pictures, ...flags] = process.argv.slice(2);
 const axe = readFileSync(join(root, "node_modules/axe-core/axe.min.js"), "utf8");
 const folder = mkdtempSync(join(tmpdir(), "netalytics-page-"));
 const PATIENCE_MS = 30_000;
+/** A folder with a recording, and a capture to send, which is called as nobody's file should be. */
+const shelf = join(folder, "shelf");
+const CAPTURE = join(dirname(root), "captures/shop/in.pcap");
+const HOSTILE = "<img src=x onerror=alert(1)>\u202egnp.pcap";
 let server;
 let listen = "127.0.0.1:0";
 
@@ -20,9 +24,16 @@ function assert(is, what) {
   if (!is) throw new Error(what);
 }
 
+/** What the program prints in a terminal: rows of JSON lines. */
+function printed(...args) {
+  const ran = spawnSync(program, [...args, "-q"], { encoding: "utf8", maxBuffer: 1 << 26 });
+  assert(ran.status === 0, `${args.join(" ")}: ${ran.stderr}`);
+  return ran.stdout.split("\n").filter(Boolean).map((line) => JSON.parse(line));
+}
+
 /** Starts the program; the address that lets a browser in. */
 async function start() {
-  server = spawn(program, ["serve", "--demo", "--data", join(folder, "data"), "--listen", listen, ...flags], { stdio: ["ignore", "ignore", "pipe"] });
+  server = spawn(program, ["serve", "--demo", "--data", join(folder, "data"), "--listen", listen, "--recordings", shelf, ...flags], { stdio: ["ignore", "ignore", "pipe"] });
   let said = "";
   const url = await new Promise((found, failed) => {
     server.stderr.on("data", (bytes) => {
@@ -56,7 +67,9 @@ const troubles = [];
 let isAway = false;
 /** A job that there is not: what the browser says of it may come late. */
 const NO_JOB = "999999";
-const excused = (message) => (isAway && /Failed to load resource|net::ERR/.test(message.text())) || message.location().url.includes(NO_JOB);
+/** What nobody has kept is refused, which the browser tells, too. */
+let isUnkept = false;
+const excused = (message) => (isUnkept && /409/.test(message.text())) || (isAway && /Failed to load resource|net::ERR/.test(message.text())) || message.location().url.includes(NO_JOB);
 page.on("console", (message) => message.type() === "error" && !excused(message) && troubles.push(`console: ${message.text()} ${message.location().url}`));
 page.on("pageerror", (error) => troubles.push(`page: ${error.stack ?? error}`));
 page.on("request", (request) => new URL(request.url()).host === listen || troubles.push(`request to elsewhere: ${request.url()}`));
@@ -120,6 +133,10 @@ async function end(code) {
   process.exit(code);
 }
 
+mkdirSync(shelf);
+assert(spawnSync(program, ["record", "PARSE http", "-r", CAPTURE, "-o", join(shelf, "shop"), "-q"]).status === 0, "nothing is recorded");
+copyFileSync(CAPTURE, join(folder, HOSTILE));
+
 await step("an address logs in once, and does not stay in the address bar", async () => {
   const url = await start();
   await page.goto(url);
@@ -158,22 +175,25 @@ await step("what is wrong is said where it is, also behind an emoji, and can be 
   await page.waitForFunction(() => document.querySelector(".editor-host").shadowRoot.querySelector(".cm-content").textContent.includes("group=url_template)"), undefined, { timeout: 5000 }).catch(async () => {
     throw new Error(await editor.textContent());
   });
-  await page.locator(".plan ol").waitFor();
+  await page.locator(".plan svg").waitFor();
 });
 
 await step("what may follow is offered, and Enter takes only what was chosen", async () => {
   await write("PARSE ht");
   const offered = page.locator(".editor-host .cm-tooltip-autocomplete li");
-  await offered.first().waitFor();
-  await page.keyboard.press("Tab");
-  const text = await editor.textContent();
+  await offered.filter({ hasText: /^http$/ }).waitFor();
+  let text = "";
+  for (let i = 0; i < 20 && !text.startsWith("PARSE http"); i += 1) {
+    await page.keyboard.press("Tab");
+    text = await editor.textContent();
+  }
   assert(/^PARSE http/.test(text), text);
 });
 
 await step("Ask looks right", async () => {
   await write("PARSE http PROCESS (group-count-quantile: group=url_template, q=0.5, 0.99, w=1s), (group-hist: group=url_template, w=1s)");
   await page.keyboard.press("Escape");
-  await page.locator(".plan ol").waitFor();
+  await page.locator(".plan svg").waitFor();
   await page.getByText("Watched now").waitFor();
   await looksRight("ask");
 });
@@ -185,8 +205,10 @@ await step("a query runs, and its rows come", async () => {
   await page.locator(".rows tbody .pick").first().waitFor();
 });
 
+let first;
 await step("the table's numbers are those of the API", async () => {
   const id = /job\/(\d+)/.exec(page.url())[1];
+  first = id;
   await page.getByRole("button", { name: "Pause" }).click();
   await page.getByText(/paused/).waitFor();
   const shown = await page.evaluate(() => {
@@ -219,7 +241,115 @@ await step("rows are sorted, found and drawn, and the address says so", async ()
   await looksRight("answer-time");
 });
 
+const cellOf = ({ columns, rows }, row, name) => rows[row][columns.findIndex((column) => column.name === name)];
+const post = (body) => page.evaluate(async (body) => (await fetch("/api/v1/query", { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) })).json(), body);
+
+await step("a number opens down to its tuples, and a tuple to its flow", async () => {
+  await page.getByRole("button", { name: "Table", exact: true }).click();
+  await page.locator(".strip .bars button").nth(-4).click();
+  const row = page.locator(".rows tbody tr").filter({ has: page.locator(".pick") }).first();
+  const [group, count] = [await row.locator(".pick bdi").textContent(), await row.locator("td").nth(1).textContent()];
+  await row.locator("td.measure .number").focus();
+  await page.keyboard.press("Enter");
+  const drawer = page.getByRole("dialog");
+  await drawer.locator(".tuples tbody tr").first().waitFor();
+  assert(page.url().includes("open="), page.url());
+  const sure = await drawer.locator(".pairs").first().textContent();
+  assert(sure.includes(`tuples kept of it${count}`), `${group}: ${count}, ${sure}`);
+  assert((await drawer.locator(".tuples tbody tr").count()) === Math.min(100, Number(count)), "not as many tuples as the number says");
+  const query = await drawer.locator("pre.query").first().textContent();
+  assert(query.includes(`WHERE url_template = '${group}'`), query);
+  await looksRight("drill-number");
+  await drawer.locator(".tuples .pick").first().click();
+  await drawer.locator(".moments li").first().waitFor();
+  const community = /follow (\S+) /.exec(await drawer.getByText("netalytics follow").textContent())[1];
+  const shown = await drawer.locator(".moments li strong").allTextContents();
+  const flow = printed("query", `PARSE http WHERE community_id = '${community}'`, "-r", CAPTURE);
+  assert(shown.filter((parser) => parser === "http").length === flow.length && flow.length > 0, `${shown} and ${flow.length} in the terminal`);
+  await looksRight("drill-flow");
+  await page.reload();
+  await page.getByRole("dialog").locator(".tuples tbody tr").first().waitFor();
+  await page.keyboard.press("Escape");
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  await page.getByRole("button", { name: "to the newest" }).click();
+});
+
+/** Runs a query from the page; the answer's number. */
+async function run(query) {
+  await page.goto(`http://${listen}/#/ask?q=${encodeURIComponent(query)}`);
+  await page.waitForFunction((query) => document.querySelector(".editor-host")?.shadowRoot?.querySelector(".cm-content")?.textContent === query, query);
+  await page.getByRole("button", { name: /^Run/ }).click();
+  await page.waitForURL(/#\/job\/\d+/);
+  return /job\/(\d+)/.exec(page.url())[1];
+}
+
+await step("what nobody has kept is said, and can be kept", async () => {
+  isUnkept = true;
+  await run("PARSE tcp_conn_time PROCESS (group-count: group=server_ip, w=1s)");
+  await page.locator(".rows tbody .number").first().click();
+  await page.getByRole("dialog").getByText("nothing that was kept answers this").waitFor();
+  await page.getByRole("button", { name: "Keep tuples of tcp_conn_time from now on" }).click();
+  await page.getByText("keeps them now").waitFor();
+  await picture("drill-unkept");
+  const { jobs } = await api("/api/v1/jobs?limit=1000");
+  assert(jobs.some((job) => job.keep === "tuples" && job.query === "PARSE tcp_conn_time"), "no job keeps them");
+  await page.keyboard.press("Escape");
+  isUnkept = false;
+});
+
+await step("a ranking says what has changed", async () => {
+  const id = await run("PARSE http PROCESS (group-count-top-k: group=url_template, k=5, w=1s)");
+  await page.locator(".strip .bars button").nth(2).waitFor();
+  await page.locator(".moved").first().waitFor();
+  await page.getByRole("button", { name: "Pause" }).click();
+  await page.locator(".strip .bars button").nth(1).click();
+  const [before, now] = await page.evaluate(() => [0, 1].map((i) => document.querySelectorAll(".strip .bars button")[i].getAttribute("aria-label").slice(0, 8)));
+  const told = await api(`/api/v1/jobs/${id}/rows?limit=10000`);
+  const at = (name) => told.columns.findIndex((column) => column.name === name);
+  const of = (clock) => new Map(told.rows.filter((row) => new Date(Number(BigInt(row[at("window_start")]) / 1000000n)).toISOString().slice(11, 19) === clock).map((row) => [row[at("url_template")], row[at("rank")]]));
+  const [from, to] = [of(before), of(now)];
+  const moved = await page.evaluate(() => [...document.querySelectorAll(".rows tbody tr:not([aria-hidden])")].map((row) => [row.querySelector(".pick bdi").textContent, row.querySelector(".moved").textContent]));
+  for (const [group, said] of moved) {
+    const by = from.get(group) === undefined ? "new" : from.get(group) === to.get(group) ? "" : `${from.get(group) > to.get(group) ? "▲up " : "▼down "}${Math.abs(from.get(group) - to.get(group))}`;
+    assert(said === by, `${group}: ${said}, and it is ${by}`);
+  }
+  assert(moved.length === 5, JSON.stringify(moved));
+  await picture("ranking");
+});
+
+await step("a time is dragged over, and compared with the one before", async () => {
+  const bars = page.locator(".strip .bars button");
+  await page.getByRole("button", { name: /Go on/ }).click();
+  await bars.nth(7).waitFor();
+  // Nothing moves while it is dragged over.
+  await page.getByRole("button", { name: "Pause" }).click();
+  await page.getByText(/paused/).waitFor();
+  const [a, b] = [await bars.nth(-5).boundingBox(), await bars.nth(-3).boundingBox()];
+  await page.mouse.move(a.x + a.width / 2, a.y + 20);
+  await page.mouse.down();
+  await page.mouse.move(b.x + b.width / 2, b.y + 20, { steps: 8 });
+  await page.mouse.up();
+  await page.waitForURL(/from=\d+&to=\d+/);
+  const [, from, to] = /from=(\d+)&to=(\d+)/.exec(page.url());
+  assert(BigInt(to) - BigInt(from) === 3_000_000_000n, `${from} ${to}`);
+  await page.getByRole("button", { name: "Compare with the time before" }).click();
+  await page.locator(".compared tbody tr").first().waitFor();
+  assert(page.url().includes("vs=before"), page.url());
+  const iso = (ns) => `'${new Date(Number(ns / 1000000n)).toISOString().slice(0, 19)}Z'`;
+  const [since, until] = [BigInt(from), BigInt(to)];
+  const told = await post({ query: `PARSE http SINCE ${iso(since)} UNTIL ${iso(until)} BASELINE SINCE ${iso(since - (until - since))} UNTIL ${iso(since)} PROCESS (group-count-top-k: group=url_template, k=5)` });
+  const expected = new Map(told.results[0].rows.map((_, i) => [cellOf(told.results[0], i, "url_template"), `${cellOf(told.results[0], i, "count")} was ${cellOf(told.results[0], i, "baseline_count") ?? "–"}`]));
+  const shown = await page.evaluate(() => [...document.querySelectorAll(".compared tbody tr")].map((row) => [row.querySelector("th").textContent, row.querySelector("td.n").textContent.replace(/^.*(?:more: |less: )/, "").replace("was", " was").replace(/^\? /, "")]));
+  assert(shown.length === expected.size && shown.every(([group, said]) => expected.get(group) === said), `${JSON.stringify(shown)} ${JSON.stringify([...expected])}`);
+  await looksRight("compare");
+  await page.reload();
+  await page.locator(".compared tbody tr").first().waitFor();
+  await page.getByRole("button", { name: "Clear" }).click();
+  await page.locator(".compared").waitFor({ state: "detached" });
+});
+
 await step("values are shown as they are spread, and over time", async () => {
+  await page.goto(`http://${listen}/#/job/${first}`);
   await page.getByRole("button", { name: "group-hist" }).click();
   await page.getByRole("button", { name: "Distribution" }).click();
   await page.locator(".spread rect").first().waitFor();
@@ -271,6 +401,36 @@ await step("a finding is one file that needs nothing else", async () => {
   await alone.close();
 });
 
+await step("questions beneath numbers are right ones, whatever they were made of", async () => {
+  const { build } = await import("esbuild");
+  const bundled = join(folder, "clauses.mjs");
+  await build({ entryPoints: [join(root, "src/clauses.ts"), join(root, "src/model.ts")], outdir: folder, outExtension: { ".js": ".mjs" }, bundle: true, format: "esm", logLevel: "error" });
+  const { against, butNot, clauses, condition, counted, only, tuples, whole, written } = await import(bundled);
+  const { Result } = await import(join(folder, "model.mjs"));
+  const of = { since: "1795647114000000001", until: "1795647124000000000" };
+  const before = { since: "1795647104000000000", until: "1795647114000000001" };
+  const column = (name, type) => ({ name, type, unit: "", doc: "" });
+  const cases = [
+    ["parse http process (diff-group: group=url_template, w=10s)", [["url_template", "text"]], ["/it's \" fine) -- no; PROCESS"], "url_template = '/it''s \" fine) -- no; PROCESS'"],
+    ["PARSE http -- PROCESS (rate)\nFROM 10.0.0.0/8 TO *:80 WHERE path != 'a PROCESS b' and not (status in (200, 204)) PROCESS (group-count-top-k: group=status/100 AS class, k=3, w=1s) ORDER BY count DESC LIMIT 2 ROWS;", [["class", "u64"]], [2], "status/100 = 2"],
+    ["PARSE http WHERE status > 1 WHERE method = \"GET\" SAMPLE 10% PROCESS (rate: w=1s), (group-count: group=subnet(client_ip, 24), host, w=2s, slide=1s)", [["subnet(client_ip, 24)", "text"], ["host", "text"]], ["10.0.0.0/24", null], "subnet(client_ip, 24) = '10.0.0.0/24' and host IS NULL", 1],
+    ["PARSE mysql_query PROCESS (service-map: w=1s)", [["client_ip", "ip"], ["server_ip", "ip"], ["server_port", "u64"]], ["10.0.0.1", "2001:db8::1", 3306], "client_ip = 10.0.0.1 and server_ip = 2001:db8::1 and server_port = 3306"],
+    ["PARSE http SINCE 1h BASELINE SINCE 3h UNTIL 2h PROCESS (group-count: group=client_guessed)", [["client_guessed", "bool"]], [true], "client_guessed = true"],
+    ["PARSE tcp_conn_time, http PROCESS group-avg-top-3: group=url, w=1s".replace("PROCESS ", "PROCESS (") + ")", [["url", "text"]], ["\u202e/x"], "url = '\u202e/x'"],
+  ];
+  for (const [query, columns, cells, expected, place = 0] of cases) {
+    const result = new Result(place, "group", [...columns.map(([name, type]) => column(name, type)), column("count", "u64")], columns.length, 1);
+    const where = condition(query, result, [...cells, 1]);
+    assert(where === expected, `${where}, not ${expected}`);
+    const base = query.includes("SINCE") ? written(clauses(query).filter(({ word }) => !["SINCE", "BASELINE"].includes(word))) : query;
+    const made = [only(query, where), butNot(query, where), tuples(query, where, of, "ts DESC", 5), counted(query, where, of, "(group-count: group=quality)"), against(base, of, before), whole(base, of)];
+    for (const text of made) {
+      const { diagnostics } = await page.evaluate(async (text) => (await fetch("/api/v1/check", { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ text }) })).json(), text);
+      assert(diagnostics.length === 0, `${text}: ${JSON.stringify(diagnostics)}`);
+    }
+  }
+});
+
 await step("a link shows the same, and starts nothing", async () => {
   const before = (await api("/api/v1/jobs?limit=1000")).jobs.length;
   await page.reload();
@@ -287,6 +447,116 @@ await step("what was kept is asked at once", async () => {
   await page.getByRole("button", { name: /^Run/ }).click();
   await page.locator(".past-answer .rows tbody .pick").first().waitFor();
   await looksRight("past");
+});
+
+await step("values that were seen are offered", async () => {
+  await page.goto(`http://${listen}/#/ask`);
+  await page.reload();
+  await editor.waitFor();
+  await write("PARSE http WHERE method = ");
+  const offered = page.locator(".editor-host .cm-tooltip-autocomplete li");
+  await offered.filter({ hasText: "'GET'" }).waitFor();
+  await picture("values");
+  await page.keyboard.press("Tab");
+  assert((await editor.textContent()) === "PARSE http WHERE method = 'GET'", await editor.textContent());
+});
+
+await step("a capture is sent, asked and opened, and its name is text", async () => {
+  await page.getByLabel("A capture file to send").setInputFiles(join(folder, HOSTILE));
+  await page.waitForURL(/in=[0-9a-f]+/);
+  await write("PARSE http PROCESS (group-count-quantile: group=url_template, q=0.99)");
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("Control+Enter");
+  await page.locator(".past-answer .rows tbody .pick").first().waitFor();
+  const shown = await page.evaluate(() => [...document.querySelectorAll(".past-answer .rows tbody tr:not([aria-hidden])")].map((row) => [row.querySelector(".pick bdi").textContent, Number(row.querySelectorAll("td")[1].textContent)]));
+  const rows = printed("query", "PARSE http PROCESS (group-count-quantile: group=url_template, q=0.99)", "-r", CAPTURE).map((row) => [row.url_template, row.count]);
+  const sorted = (all) => JSON.stringify([...all].sort());
+  assert(sorted(shown) === sorted(rows), `${sorted(shown)}\n${sorted(rows)}`);
+  await page.locator(".past-answer .number").first().click();
+  await page.getByRole("dialog").locator(".tuples .pick").first().click();
+  await page.getByRole("dialog").locator(".moments li").nth(1).waitFor();
+  await page.keyboard.press("Escape");
+  await looksRight("recording-asked");
+  assert((await page.locator("main img").count()) === 0, "a file's name has become an element");
+});
+
+await step("Recordings looks right, and takes away what is not wanted", async () => {
+  await go("Recordings");
+  await heading("Recordings");
+  await page.getByRole("rowheader", { name: "onerror" }).waitFor();
+  await page.getByRole("rowheader", { name: "shop", exact: true }).waitFor();
+  assert((await page.locator("main img").count()) === 0, "a file's name has become an element");
+  await looksRight("recordings");
+  await page.getByRole("button", { name: /^Delete <img/ }).click();
+  await page.getByRole("button", { name: "Delete it for good" }).click();
+  await page.getByRole("rowheader", { name: "onerror" }).waitFor({ state: "detached" });
+  await page.getByRole("link", { name: "Ask shop" }).click();
+  await heading("Ask the network");
+  await editor.waitFor();
+  await page.keyboard.press("Control+Enter");
+  await page.locator(".past-answer .rows tbody tr").first().waitFor();
+});
+
+await step("the map has all protocols, and opens", async () => {
+  await go("Map");
+  await heading("Map");
+  for (const service of ["80 http", "3306 mysql", "11211 memcached"]) await page.locator(`.edge[aria-label*="${service}"]`).first().waitFor();
+  const edges = await page.locator(".edge").evaluateAll((all) => all.map((edge) => edge.getAttribute("aria-label")));
+  assert(["80 http", "3306 mysql", "11211 memcached"].every((service) => edges.some((said) => said.includes(service))), edges.join("\n"));
+  await page.locator(".edge").first().focus();
+  await page.keyboard.press("Enter");
+  await page.locator(".beside-map .number").first().click();
+  await page.getByRole("dialog").locator(".tuples tbody tr").first().waitFor();
+  await page.keyboard.press("Escape");
+  await looksRight("map");
+  await page.getByLabel("Against").selectOption("before");
+  await page.getByRole("heading", { name: "Worst change first" }).waitFor();
+  await looksRight("map-compared");
+  await page.getByRole("button", { name: "Table", exact: true }).click();
+  await page.getByRole("region", { name: "Edges" }).waitFor();
+  await looksRight("map-table");
+  await page.getByRole("button", { name: "Back to now" }).click();
+});
+
+await step("the map of 500 services can be read", async () => {
+  const columns = [["client_ip", "ip", ""], ["server_ip", "ip", ""], ["server_port", "u64", ""], ["count", "u64", ""], ["rate", "f64", "per_second"], ["success", "f64", "fraction"], ["time_ns", "i64", "ns"], ["p50_ns", "i64", "ns"], ["p99_ns", "i64", "ns"]].map(([name, type, unit]) => ({ name, type, unit, doc: "" }));
+  // A host that is asked asks another one in turn, and waits for it a quarter of its time.
+  const chain = [["192.0.2.1", "198.51.100.1", 80, 100, 1.5, 1, "4000000", "1000000", "2000000"], ["198.51.100.1", "203.0.113.1", 81, 100, 1.5, 1, "1000000", "1000000", "2000000"]];
+  const rows = Array.from({ length: 2000 }, (_, i) => [`10.${i % 7}.${i % 10}.${i % 50}`, `10.${10 + (i % 5)}.${i % 4}.${i % 125}`, 80 + (i % 3), 10 + i, 1.5, i === 7 ? 0.5 : 1, String(1_000_000 + i), "1000000", String(2_000_000 + i * 1000)]).concat(chain);
+  await page.route("**/api/v1/query", (route) => route.fulfill({ json: { job: "1", recording: null, from: "tuples", since_ns: "1", until_ns: "2", baseline_since_ns: null, baseline_until_ns: null, tuples: 1, notes: [], results: /http/.test(route.request().postData()) ? [{ processor: "service-map", keys: 3, columns, rows, left_out: 0 }] : [] } }));
+  await page.goto(`http://${listen}/#/map?last=30m`);
+  await page.reload();
+  await page.locator(".host.group").first().waitFor();
+  assert((await page.locator(".host").count()) < 80, "too many boxes to read");
+  await looksRight("map-500");
+  await page.locator(".host.group").last().focus();
+  await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: /^Close/ }).waitFor();
+  await page.getByRole("button", { name: /^Close/ }).click();
+  await page.getByRole("searchbox").fill("198.51.100.1");
+  await page.getByText(/, 2 found$/).waitFor();
+  await page.getByLabel("Hosts").selectOption("host");
+  await page.locator(".edge").nth(1).waitFor();
+  const said = await page.locator(".edge").evaluateAll((all) => all.map((edge) => edge.getAttribute("aria-label")));
+  assert(said.some((one) => one.includes("198.51.100.1 asks 203.0.113.1") && one.includes("25 % of its caller's time")), said.join("\n"));
+  await picture("map-500-found");
+  await page.unrouteAll({ behavior: "ignoreErrors" });
+});
+
+await step("what differs from an earlier time is marked, the worst first", async () => {
+  const measure = (name, type, unit) => [[name, type, unit], [`baseline_${name}`, type, unit], [`difference_${name}`, "f64", unit], [`ratio_${name.replace("_ns", "")}`, "f64", ""], [`differs_${name.replace("_ns", "")}`, "bool", ""]];
+  const columns = [["client_ip", "ip", ""], ["server_ip", "ip", ""], ["server_port", "u64", ""], ...measure("count", "u64", ""), ...measure("success", "f64", "fraction"), ...measure("p99_ns", "i64", "ns")].map(([name, type, unit]) => ({ name, type, unit, doc: "" }));
+  const row = (server, count, before, p99, slow) => ["10.0.0.1", server, 80, count, before, (count ?? 0) - (before ?? 0), before ? (count ?? 0) / before : null, count !== before, 1, 1, 0, 1, false, p99, "1000000", 0, p99 === null ? null : Number(p99) / 1e6, slow];
+  const rows = [row("10.0.0.2", 100, 100, "1000000", false), row("10.0.0.3", 100, 100, "4100000", true), row("10.0.0.4", 90, null, "1000000", null), row("10.0.0.5", null, 80, null, null)];
+  await page.route("**/api/v1/query", (route) => route.fulfill({ json: { job: "1", recording: null, from: "tuples", since_ns: "1", until_ns: "2", baseline_since_ns: "1", baseline_until_ns: "2", tuples: 1, notes: [], results: /http/.test(route.request().postData()) ? [{ processor: "service-map", keys: 3, columns, rows, left_out: 0 }] : [] } }));
+  await page.goto(`http://${listen}/#/map?vs=before&from=1795647114000000000&to=1795647124000000000`);
+  await page.reload();
+  await page.getByRole("heading", { name: "Worst change first" }).waitFor();
+  const worst = await page.locator(".beside-map .list li").allTextContents();
+  assert(worst.length === 3 && /10\.0\.0\.3 80 httpslower: p99 ×4\.10/.test(worst[0]), worst.join("\n"));
+  for (const kind of ["worse", "new", "gone"]) assert((await page.locator(`.edge.${kind}`).count()) === 1, `no edge is marked as ${kind}`);
+  await looksRight("map-changes");
+  await page.unrouteAll({ behavior: "ignoreErrors" });
 });
 
 await step("what strangers write is text", async () => {
@@ -319,6 +589,64 @@ await step("fifty thousand rows are a table of a few", async () => {
   await page.getByRole("searchbox").fill("/page/2500");
   await page.locator('.rows[aria-rowcount="12"]').waitFor();
   await page.unrouteAll({ behavior: "ignoreErrors" });
+});
+
+await step("sixty updates a second do not freeze it", async () => {
+  await page.goto(`http://${listen}/#/jobs`);
+  await page.reload();
+  await heading("Answers");
+  await page.evaluate(() => {
+    const columns = [["window_start", "u64", "epoch_ns"], ["window_end", "u64", "epoch_ns"], ["url", "text", ""], ["count", "u64", ""], ["p99_ns", "u64", "ns"]].map(([name, type, unit]) => ({ name, type, unit, doc: "" }));
+    const window_ = (i, n, state) => ({ job: "1", result: 0, state, start: String(BigInt(1.7e18) + BigInt(i) * 1_000_000_000n), end: String(BigInt(1.7e18) + BigInt(i + 1) * 1_000_000_000n), rows_left_out: 0, rows: Array.from({ length: 200 }, (_, row) => [String(BigInt(1.7e18) + BigInt(i) * 1_000_000_000n), String(BigInt(1.7e18) + BigInt(i + 1) * 1_000_000_000n), `/page/${row}`, n + row, String(row * 1000)]) });
+    const snapshot = { job: "1", state: "running", reason: null, outcome: null, account: null, results: [{ processor: "group", columns, keys: 1, total: "0", closed: { start: null, end: null, rows: [] }, open: { start: null, end: null, rows: [] } }] };
+    const own = globalThis.fetch;
+    globalThis.longest = 0;
+    new PerformanceObserver((list) => list.getEntries().forEach((entry) => (globalThis.longest = Math.max(globalThis.longest, entry.duration)))).observe({ entryTypes: ["longtask"] });
+    globalThis.fetch = (url, more) => {
+      if (!String(url).includes("/api/v1/stream")) return own(url, more);
+      const text = new TextEncoder();
+      let n = 0;
+      const body = new ReadableStream({
+        start(to) {
+          const say = (kind, data) => to.enqueue(text.encode(`event: ${kind}\nid: 1:${n}\ndata: ${JSON.stringify(data)}\n\n`));
+          say("snapshot", snapshot);
+          const timer = setInterval(() => {
+            n += 1;
+            say("window", window_(Math.floor(n / 10), n, n % 10 === 9 ? "closed" : "open"));
+            if (n >= 300) clearInterval(timer);
+          }, 1000 / 60);
+        },
+      });
+      return Promise.resolve(new Response(body, { headers: { "Content-Type": "text/event-stream" } }));
+    };
+  });
+  await page.goto(`http://${listen}/#/job/1`);
+  await page.locator(".rows tbody .pick").first().waitFor();
+  await page.getByRole("button", { name: "Over time" }).click();
+  await page.locator(".plot canvas").waitFor();
+  await page.getByRole("button", { name: "Table", exact: true }).click();
+  await page.getByRole("button", { name: "Pause" }).click();
+  await page.getByText(/paused/).waitFor();
+  await page.getByRole("button", { name: /Go on/ }).click();
+  await page.waitForFunction(() => document.querySelectorAll(".strip .bars button").length >= 30);
+  console.log(`          the longest task took ${Math.round(await page.evaluate(() => globalThis.longest))} ms`);
+  await page.reload();
+});
+
+await step("a slow network is waited for", async () => {
+  const slow = await context.newPage();
+  const wire = await context.newCDPSession(slow);
+  await wire.send("Network.enable");
+  await wire.send("Network.setCacheDisabled", { cacheDisabled: true });
+  await wire.send("Network.emulateNetworkConditions", { offline: false, latency: 400, downloadThroughput: 50_000, uploadThroughput: 50_000 });
+  const from = Date.now();
+  await slow.goto(`http://${listen}/#/job/1`);
+  await slow.locator(".rows tbody .number").first().waitFor();
+  const shown = Date.now() - from;
+  await slow.getByRole("navigation").getByRole("link", { name: "Ask", exact: true }).click();
+  await slow.locator(".editor-host .cm-content").waitFor();
+  console.log(`          rows after ${shown} ms, the editor after ${Date.now() - from} ms, at 400 kb/s`);
+  await slow.close();
 });
 
 await step("an answer without rows says why", async () => {

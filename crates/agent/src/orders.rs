@@ -47,6 +47,8 @@ pub struct Demo {
     pub capture: PathBuf,
     /// Between two rounds.
     pub pause: Duration,
+    /// Whether all jobs see the same packets of it at the same time.
+    pub in_step: bool,
 }
 
 impl Demo {
@@ -109,9 +111,10 @@ pub fn asked(
         arguments.extend(["--workers".to_owned(), order.workers.to_string()]);
     }
     match demo {
-        Some(Demo { capture, pause }) => {
+        Some(Demo { capture, pause, in_step }) => {
             arguments.extend(["--demo".to_owned(), capture.display().to_string()]);
             arguments.extend(["--demo-pause".to_owned(), format!("{}ms", pause.as_millis())]);
+            arguments.extend(in_step.then(|| "--demo-in-step".to_owned()));
         }
         None => interfaces.iter().for_each(|name| arguments.extend(["-i".to_owned(), name.clone()])),
     }

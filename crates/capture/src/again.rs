@@ -1,6 +1,9 @@
 //! A capture played again and again, in real time, as if it were live: what a demonstration captures from. Its packets come when
 //! they are due and bear the time of now; between two rounds there is a pause. The sequence numbers of TCP (over Ethernet without
 //! tags) are others in each round: connections with the same ones would be copies of the first round's.
+//!
+//! Those who play a capture in step have their rounds at the same times, also in other processes: they see the same packets, as all who
+//! capture from one interface do.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -38,6 +41,8 @@ pub struct Again {
     /// When the next round begins.
     begins_ns: i64,
     rounds: u32,
+    /// In step with others: how long a round is, its pause with it. Rounds begin at multiples of that since 1970.
+    step_ns: Option<i64>,
 }
 
 struct Round {
@@ -64,6 +69,42 @@ impl Again {
             began: (wall, Instant::now()),
             begins_ns: wall,
             rounds: 0,
+            step_ns: None,
+        }
+    }
+
+    /// The same in step with all others who play this capture with this pause: it begins with their next round.
+    #[must_use]
+    pub fn in_step(mut self) -> Again {
+        let mut source = open(std::slice::from_ref(&self.path));
+        let mut block = Block::default();
+        let (mut first, mut last) = (None, i64::MIN);
+        while source.next_block(&mut block) {
+            for record in block.records() {
+                first.get_or_insert(record.ts.0);
+                last = last.max(record.ts.0);
+            }
+            block.clear();
+        }
+        let length = first.map_or(0, |first| last.saturating_sub(first));
+        let step = length.saturating_add(self.pause_ns).max(1_000_000);
+        self.step_ns = Some(step);
+        let rounds = self.began.0.div_euclid(step).saturating_add(1);
+        self.begins_ns = rounds.saturating_mul(step);
+        self.rounds = rounds as u32;
+        self
+    }
+
+    /// When the round behind this one begins, and how many rounds that is on.
+    fn next_round(&self) -> (i64, u32) {
+        let now = self.now_ns();
+        match self.step_ns {
+            None => (now.saturating_add(self.pause_ns), 1),
+            // What was missed, as by a machine that slept, is left out.
+            Some(step) => {
+                let on = now.saturating_sub(self.begins_ns).div_euclid(step).max(0).saturating_add(1);
+                (self.begins_ns.saturating_add(on.saturating_mul(step)), on as u32)
+            }
         }
     }
 
@@ -84,12 +125,13 @@ impl Again {
                 round.shift_ns.get_or_insert(self.begins_ns.saturating_sub(first));
                 return true;
             }
-            if self.rounds == 0 {
+            if self.errors.is_empty() {
                 self.errors.extend_from_slice(round.source.errors());
             }
-            self.rounds = self.rounds.wrapping_add(1);
+            let (begins_ns, on) = self.next_round();
+            self.rounds = self.rounds.wrapping_add(on);
+            self.begins_ns = begins_ns;
             self.round = None;
-            self.begins_ns = self.now_ns().saturating_add(self.pause_ns);
         }
         false
     }
@@ -218,6 +260,35 @@ mod tests {
         stop.stop();
         assert!(!source.next_block(&mut block));
         assert_eq!(source.counters().packets, times.len() as u64);
+    }
+
+    #[test]
+    fn those_in_step_play_the_same_at_the_same_time() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("in.pcap");
+        let mut talk = testkit::Dialogue::new("10.0.0.1:40000", "10.0.0.2:53");
+        talk.handshake();
+        std::fs::write(&path, pcap_bytes(&talk.take(), Precision::Nanos, ByteOrder::Little))
+            .expect("written");
+        let stop = Stop::default();
+        let first = |begun: Duration| {
+            std::thread::sleep(begun);
+            let mut source = Again::new(&path, Duration::from_millis(300), &stop).in_step();
+            let mut block = Block::default();
+            while block.is_empty() {
+                assert!(source.next_block(&mut block));
+            }
+            let number = |bytes: &[u8]| u32::from_be_bytes(bytes[38..42].try_into().expect("four bytes"));
+            let packet = block.packets().next().expect("a packet");
+            (block.records()[0].ts.0, number(packet.bytes), source.step_ns.expect("in step"))
+        };
+        let others = [Duration::ZERO, Duration::from_millis(110)].map(first);
+        for (ts, number, step) in others {
+            let (ts_before, number_before, _) = others[0];
+            assert_eq!(ts % step, 0, "a round begins at a multiple of its length");
+            let on = ((ts - ts_before) / step) as u32;
+            assert_eq!(number, number_before.wrapping_add(on.wrapping_mul(SEQ_STEP)));
+        }
     }
 
     #[test]

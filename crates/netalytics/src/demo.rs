@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use server::{Bound, Service};
+use server::{Bound, Keep, Service};
 
 use crate::live::Owner;
 use crate::output;
@@ -20,11 +20,14 @@ pub const CAPTURE: &[u8] = include_bytes!("../../../captures/shop/in.pcap");
 const AGENT: &str = "demo";
 /// How long the agent may take to come.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// What is watched.
-const JOBS: [(&str, &str); 3] = [
-    ("web", "PARSE http PROCESS (diff-group: group=url_template, w=10s)"),
-    ("database", "PARSE mysql_query PROCESS (diff-group: group=fingerprint, w=10s)"),
-    ("cache", "PARSE memcached PROCESS (group-count-success: group=command, w=10s)"),
+/// What is watched; of each protocol the tuples are kept, too, so that every number of the page can be opened.
+const JOBS: [(&str, &str, Keep); 6] = [
+    ("web", "PARSE http PROCESS (diff-group: group=url_template, w=10s)", Keep::Results),
+    ("database", "PARSE mysql_query PROCESS (diff-group: group=fingerprint, w=10s)", Keep::Results),
+    ("cache", "PARSE memcached PROCESS (group-count-success: group=command, w=10s)", Keep::Results),
+    ("requests", "PARSE http", Keep::Tuples),
+    ("statements", "PARSE mysql_query", Keep::Tuples),
+    ("cache commands", "PARSE memcached", Keep::Tuples),
 ];
 
 /// The demonstration's agent; it ends with this.
@@ -66,6 +69,8 @@ impl Demo {
             .arg(folder.join("demo"))
             .arg("--demo")
             .arg(&capture)
+            // All jobs see the same packets, as they do on one interface: their numbers are of the same.
+            .arg("--demo-in-step")
             // It ends with this process, also when that is killed.
             .arg("--while-held")
             .stdin(Stdio::piped())

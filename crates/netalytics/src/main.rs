@@ -45,6 +45,7 @@ mod query_text;
 mod redaction;
 mod replaying;
 mod served;
+mod shelf_reader;
 mod signals;
 mod simulating;
 mod stats;

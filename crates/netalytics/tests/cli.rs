@@ -18,6 +18,8 @@ mod labels;
 mod mistakes;
 #[path = "cli/past.rs"]
 mod past;
+#[path = "cli/recordings.rs"]
+mod recordings;
 #[path = "cli/remote.rs"]
 mod remote;
 #[path = "cli/resilience.rs"]

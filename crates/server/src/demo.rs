@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::access::{self, Access, Role, Scope};
-use crate::job::Submission;
+use crate::job::{Keep, Submission};
 use crate::service::{Denied, Service};
 use crate::store::{StoreError, now_ns};
 
@@ -37,19 +37,20 @@ impl Service {
         Ok(made.map(|made| made.secret).unwrap_or_default())
     }
 
-    /// Starts standing jobs, each with its name, once an agent has come, or gives up after so long. Those that run already do not
-    /// run twice.
+    /// Starts standing jobs, each with its name and with what is kept of it, once an agent has come, or gives up after so long. Those
+    /// that run already do not run twice.
     ///
     /// # Errors
     /// Why one is not taken.
-    pub fn demonstrate(&self, jobs: &[(&str, &str)], patience: Duration) -> Result<(), Denied> {
+    pub fn demonstrate(&self, jobs: &[(&str, &str, Keep)], patience: Duration) -> Result<(), Denied> {
         let until = Instant::now() + patience;
         while !self.fleet.agents().iter().any(|agent| agent.connected) && Instant::now() < until {
             std::thread::sleep(LOOK_EVERY);
         }
         let who = Access { id: 0, name: "demo".into(), role: Role::Admin, scope: Scope::default() };
-        for (name, query) in jobs {
-            self.submit(&who, &Submission::standing(query, name), Some((name, query.as_bytes())))?;
+        for (name, query, keep) in jobs {
+            let submission = Submission { keep: *keep, ..Submission::standing(query, name) };
+            self.submit(&who, &submission, Some((name, query.as_bytes())))?;
         }
         Ok(())
     }

@@ -22,6 +22,7 @@ mod page;
 mod params;
 mod past;
 mod rate;
+mod recordings;
 mod rows;
 mod sessions;
 mod stream;
@@ -57,6 +58,8 @@ pub(crate) use {params::time as read_time, stream::position as read_position};
 
 /// Time for what is being answered when the service ends.
 const END_TIME: Duration = Duration::from_secs(5);
+/// Files that are sent at once.
+const SENDING_AT_ONCE: usize = 4;
 /// How often is looked after what waits.
 const LOOK_AFTER_EVERY: Duration = Duration::from_secs(10);
 /// How often is looked whether a job's lease is over.
@@ -90,6 +93,7 @@ impl Serving {
             connections_waited: AtomicU64::new(0),
             tls: None,
             revoked: watch::Sender::default(),
+            sending_room: Arc::new(Semaphore::new(SENDING_AT_ONCE)),
             past_room: Arc::new(Semaphore::new(service.limits().past.at_once)),
             service,
         };
@@ -233,6 +237,7 @@ fn router(app: Arc<App>) -> Router {
         .route("/api/v1/jobs/{id}/rows", get(rows::rows))
         .route("/api/v1/agents", get(jobs::agents))
         .route("/api/v1/network", get(network::show))
+        .route("/api/v1/recordings/{id}", delete(recordings::remove))
         .route("/api/v1/tokens", get(tokens::list).post(tokens::create))
         .route("/api/v1/tokens/{id}", delete(tokens::revoke))
         .route("/api/v1/login", get(tokens::whoami).post(tokens::login).delete(tokens::logout))
@@ -255,6 +260,8 @@ fn router(app: Arc<App>) -> Router {
     Router::new()
         .route("/api/v1/stream", get(stream::stream))
         .route("/api/v1/agent", get(agent::connect))
+        // Large files come slowly.
+        .route("/api/v1/recordings", get(recordings::list).post(recordings::send))
         .merge(timed)
         .fallback(async || Failure::not_found("there is nothing at this address"))
         .method_not_allowed_fallback(async || Failure::method())

@@ -37,6 +37,7 @@ mod rows;
 mod rules;
 mod run;
 mod service;
+mod shelf;
 mod store;
 mod tls;
 mod unkept;
@@ -64,6 +65,7 @@ pub use network::{
 pub use rows::read_arrow;
 pub use run::{Beside, Bound, Listen, serve};
 pub use service::{ADMIN_TOKEN, Denied, Opened, Service};
+pub use shelf::{Looked, Read, ReadLimits, ReadResult, Reader, ShelfLimits, Unread};
 pub use store::{Store, StoreError, backup};
 pub use tls::{Shown, Tls, authority_pem};
 pub use unkept::Unkept;

@@ -45,12 +45,14 @@ pub struct Question {
 pub struct Answer {
     /// By processor.
     pub results: Vec<Answered>,
-    /// From which job.
-    pub job: JobId,
+    /// From which job; none: from a recording.
+    pub job: Option<JobId>,
+    /// From which recording; none: from a job.
+    pub recording: Option<String>,
     /// From its tuples, or from the rows that it made then.
     pub from: Origin,
-    /// From when, and before when.
-    pub period: (i64, i64),
+    /// From when, and before when; none: nothing is known to lie there.
+    pub period: Option<(i64, i64)>,
     /// The same of the baseline.
     pub baseline: Option<(i64, i64)>,
     /// Tuples that were read.
@@ -67,6 +69,8 @@ pub enum Origin {
     Tuples,
     /// Rows of the same query that were kept.
     Rows,
+    /// A capture or recording.
+    Recording,
 }
 
 /// One of the results.
@@ -84,7 +88,7 @@ pub struct Answered {
 
 impl Answered {
     /// A result that was made just now, of columns of `schema`; rows with the agents that they lack.
-    fn made(
+    pub(crate) fn made(
         place: usize,
         processor: Option<String>,
         keys: usize,

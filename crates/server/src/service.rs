@@ -19,6 +19,7 @@ use crate::hub::Hub;
 use crate::job::{Capture, End, Job, JobId, Outcome, Redaction, State, TuplesMade};
 use crate::leases::Leases;
 use crate::limits::Limits;
+use crate::shelf::Shelf;
 use crate::store::{Store, StoreError};
 use crate::unkept::Unkept;
 
@@ -45,6 +46,9 @@ pub enum Denied {
     /// What was sent is not understood.
     #[error("{0}")]
     Invalid(String),
+    /// What was sent is larger than it may be.
+    #[error("{0}")]
+    TooLarge(String),
     /// An outlet cannot be used.
     #[error("{0}")]
     Outlet(String),
@@ -83,6 +87,7 @@ pub struct Service {
     pub(crate) deliveries: Deliveries,
     /// What scrapers see of results.
     pub(crate) shown: Shown,
+    pub(crate) shelf: Option<Shelf>,
     /// Ends last: whoever opens the data directory next finds nobody at work in it.
     opened: Opened,
 }
@@ -144,6 +149,9 @@ impl Service {
     pub fn look_after(&self) {
         if let Err(error) = self.hub().look_after() {
             tracing::warn!("{error}");
+        }
+        if let Some(shelf) = &self.shelf {
+            shelf.sent().expire();
         }
     }
 

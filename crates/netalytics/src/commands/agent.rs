@@ -47,10 +47,11 @@ pub fn agent(flags: &AgentFlags) -> anyhow::Result<Ended> {
         program: std::env::current_exe().context("this program cannot be found")?,
         version: env!("CARGO_PKG_VERSION").into(),
         spool: SpoolLimits { bytes_max: flags.spool_max as u64, ..SpoolLimits::default() },
-        demo: flags
-            .demo
-            .clone()
-            .map(|capture| Demo { capture, pause: Duration::from_nanos(flags.demo_pause.unsigned_abs()) }),
+        demo: flags.demo.clone().map(|capture| Demo {
+            capture,
+            pause: Duration::from_nanos(flags.demo_pause.unsigned_abs()),
+            in_step: flags.demo_in_step,
+        }),
     };
     let (folder, url) = (config.folder.clone(), config.server.url());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

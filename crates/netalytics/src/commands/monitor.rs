@@ -47,7 +47,8 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
             let pause = Duration::from_nanos(flags.demo_pause.unsigned_abs());
             let filter = flags.live.capture_filter.clone().unwrap_or_default();
             let live = LiveFlags { filter, ..flags.live.clone() };
-            let source = Box::new(capture::Again::new(capture, pause, &stop));
+            let source = capture::Again::new(capture, pause, &stop);
+            let source = Box::new(if flags.demo_in_step { source.in_step() } else { source });
             Input::Each(vec![live::filter(source, &live)?])
         }
         None => work::open(&flags.read, &flags.live, flags.workers, &plan.monitor, &stop)?,

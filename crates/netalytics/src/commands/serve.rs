@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use server::{
     AlertLimits, Beside, Bound, Bus, Doors, Gateway, GatewaySettings, Limits, Listen, Named, Network, Opened,
-    PastLimits, Receiver, Retention, Scrapers, Shown, Tls,
+    PastLimits, Receiver, Retention, Scrapers, ShelfLimits, Shown, Tls,
 };
 
 use crate::demo::Demo;
@@ -16,6 +16,7 @@ use crate::failure::{Ended, wrong_flags};
 use crate::flags::service::{ServeFlags, ServeVerb};
 use crate::job_bus::JobBus;
 use crate::job_network::JobNetwork;
+use crate::shelf_reader::ShelfReader;
 use crate::{networked, output, page, passing};
 
 /// Serves, until a signal ends it, or copies what it was asked.
@@ -63,6 +64,14 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
         output::complain(&format!("the first token, an admin's, is in {}", file.display()));
     }
     opened.set_receivers(receivers);
+    let shelf = ShelfLimits {
+        file_bytes: u64::from(flags.upload_mib) << 20,
+        bytes: u64::from(flags.uploads_mib) << 20,
+        time: Duration::from_secs(u64::from(flags.uploads_hours) * 3600),
+    };
+    opened
+        .set_shelf(Arc::new(ShelfReader), flags.recordings.clone(), shelf)
+        .map_err(|why| wrong_flags(format!("--recordings: {why}")))?;
     let settings = GatewaySettings {
         agents_max: flags.agents_max,
         join_patience: Duration::from_secs(flags.join_patience.into()),

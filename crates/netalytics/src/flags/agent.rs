@@ -52,6 +52,10 @@ pub struct AgentFlags {
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s")]
     pub demo_pause: i64,
 
+    /// Begin each round of --demo when all others begin it who play that capture with that pause: so all jobs see the same packets
+    #[arg(long, requires = "demo")]
+    pub demo_in_step: bool,
+
     /// End when standard input ends, and so with whoever holds it open
     #[arg(long, hide = true)]
     pub while_held: bool,

@@ -27,6 +27,10 @@ pub struct MonitorFlags {
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s", help_heading = "Input")]
     pub demo_pause: i64,
 
+    /// Begin each round of --demo when all others begin it who play that capture with that pause: they see the same packets then
+    #[arg(long, requires = "demo", help_heading = "Input")]
+    pub demo_in_step: bool,
+
     #[command(flatten)]
     pub live: LiveFlags,
 

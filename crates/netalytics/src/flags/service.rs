@@ -26,7 +26,7 @@ pub struct ServeFlags {
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
 
-    /// Show it at work: an agent of its own plays the shop's capture again and again, and three standing jobs watch that. The data
+    /// Show it at work: an agent of its own plays the shop's capture again and again, and six standing jobs watch that. The data
     /// go with the server, unless --data says where they are kept
     #[arg(long)]
     pub demo: bool,
@@ -48,6 +48,10 @@ pub struct ServeFlags {
     /// the address in a file; may be given several times
     #[arg(long = "outlet", value_name = "NAME=URL")]
     pub outlets: Vec<String>,
+
+    /// A folder with captures and recordings that may be asked, beside what jobs keep; an admin may delete there
+    #[arg(long, value_name = "DIR")]
+    pub recordings: Option<PathBuf>,
 
     /// The Kafka over which jobs may have their agents' findings come (jobs start --bus kafka): brokers to ask first, several with
     /// commas between
@@ -151,6 +155,18 @@ pub struct ServeFlags {
     /// Memory for the groups of a query of the past
     #[arg(long, value_name = "MIB", default_value_t = 64, help_heading = "Limits", value_parser = clap::value_parser!(u32).range(1..))]
     pub past_mib: u32,
+
+    /// Most MiB of a capture that somebody sends to have it asked
+    #[arg(long, value_name = "MIB", default_value_t = 64, help_heading = "Limits", value_parser = clap::value_parser!(u32).range(1..))]
+    pub upload_mib: u32,
+
+    /// Most MiB of all of them
+    #[arg(long, value_name = "MIB", default_value_t = 1024, help_heading = "Limits", value_parser = clap::value_parser!(u32).range(1..))]
+    pub uploads_mib: u32,
+
+    /// How many hours one is kept
+    #[arg(long, value_name = "HOURS", default_value_t = 24, help_heading = "Limits", value_parser = clap::value_parser!(u16).range(1..))]
+    pub uploads_hours: u16,
 
     #[command(flatten)]
     pub alerts: AlertLimitFlags,

@@ -60,7 +60,7 @@ fn the_agent_of_a_demonstration_ends_with_a_server_that_is_killed() {
     let agent = children(process.0.id());
     assert_eq!(agent.len(), 1, "its agent");
     wait("it has monitors", || match children(agent[0]).len() {
-        3 => Ok(()),
+        6 => Ok(()),
         n => Err(format!("{n}")),
     });
     let monitors = children(agent[0]);

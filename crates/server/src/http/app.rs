@@ -40,6 +40,8 @@ pub struct App {
     pub ending: watch::Receiver<bool>,
     /// Queries of the past that may begin now.
     pub past_room: Arc<Semaphore>,
+    /// Files that may be sent now.
+    pub sending_room: Arc<Semaphore>,
     /// Connections that had to wait for others to end.
     pub connections_waited: AtomicU64,
     /// With TLS, or without.

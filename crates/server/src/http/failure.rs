@@ -121,6 +121,7 @@ impl From<Denied> for Failure {
             Denied::NotKept(_) => (StatusCode::CONFLICT, "not_kept"),
             Denied::Late(_) => (StatusCode::SERVICE_UNAVAILABLE, "timeout"),
             Denied::Forbidden(_) => (StatusCode::FORBIDDEN, "forbidden"),
+            Denied::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "too_large"),
             Denied::Invalid(_) => (StatusCode::BAD_REQUEST, "bad_request"),
             Denied::Quota(_) => (StatusCode::TOO_MANY_REQUESTS, "quota"),
             Denied::KeyReused => (StatusCode::CONFLICT, "key_reused"),

@@ -5,7 +5,9 @@ use axum::response::{IntoResponse, Response};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 
-use super::{alerts, enrolments, help, jobs, metrics, network, past, rows, stream, tokens};
+use super::{
+    alerts, enrolments, help, jobs, metrics, network, past, recordings, rows, stream, tokens,
+};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -17,7 +19,8 @@ use super::{alerts, enrolments, help, jobs, metrics, network, past, rows, stream
     paths(
         help::health, help::counters, metrics::own, metrics::of_jobs, help::catalog, help::check, help::explain,
         jobs::create, jobs::list, jobs::show, jobs::stop, jobs::renew, jobs::accounts, rows::results, rows::rows,
-        past::query, jobs::agents, network::show, stream::stream, tokens::create, tokens::list, tokens::revoke,
+        past::query, recordings::list, recordings::send, recordings::remove, jobs::agents, network::show, stream::stream,
+        tokens::create, tokens::list, tokens::revoke,
         tokens::whoami, tokens::login, tokens::logout, tokens::audit,
         alerts::list, alerts::rules, alerts::create_rule, alerts::show_rule, alerts::replace_rule, alerts::remove_rule,
         alerts::silences, alerts::create_silence, alerts::replace_silence, alerts::end_silence, alerts::receivers,

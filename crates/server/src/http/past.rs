@@ -1,4 +1,4 @@
-//! Queries of the past: answered at once, from what jobs have kept.
+//! Queries of the past: answered at once, from what jobs have kept, or from a capture or recording.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,8 +35,11 @@ const CONFIDENCE: f64 = 0.95;
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PastRequest {
-    /// The query, with SINCE; relative times count back from now.
+    /// The query, with SINCE; relative times count back from now. Of a recording SINCE may be left out, and they count back from its end.
     pub query: String,
+    /// The capture or recording that is asked, by its id; none: what jobs have kept.
+    #[serde(default)]
+    pub recording: Option<String>,
     /// Labels by which the job that kept it chooses its agents.
     #[serde(default)]
     pub on: BTreeMap<String, String>,
@@ -80,13 +83,15 @@ pub struct PastResult {
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct PastAnswer {
     /// Which job kept it.
-    pub job: JobId,
-    /// From its tuples, or from rows that it made of the same query.
+    pub job: Option<JobId>,
+    /// Or which recording it is.
+    pub recording: Option<String>,
+    /// From a job's tuples, from rows that it made of the same query, or from a recording.
     pub from: Origin,
-    /// The period's first moment.
-    pub since_ns: String,
+    /// The period's first moment, if there is any.
+    pub since_ns: Option<String>,
     /// The first moment behind it.
-    pub until_ns: String,
+    pub until_ns: Option<String>,
     /// The same of the baseline.
     pub baseline_since_ns: Option<String>,
     /// The first moment behind the baseline.
@@ -125,7 +130,7 @@ pub async fn query(
     }
     let most = app.service.limits().page_rows_max;
     let rows_max = asked.limit.unwrap_or(most).min(most);
-    let PastRequest { query, on, result, .. } = asked;
+    let PastRequest { query, recording, on, result, .. } = asked;
     let text = query.clone();
     let question = Question { query, on, confidence, rows_max };
     let room = tokio::time::timeout(WAIT, app.past_room.clone().acquire_owned()).await;
@@ -135,8 +140,11 @@ pub async fn query(
     let answer = app.run(move |service: &Service| {
         // It is given up when it takes too long, and holds its place until then.
         let _room = room;
-        let asked = service.ask_past(&who, &question);
-        service.note_result(&who.name, "query", "", &asked);
+        let asked = match &recording {
+            None => service.ask_past(&who, &question),
+            Some(id) => service.ask_recording(&who, id, &question),
+        };
+        service.note_result(&who.name, "query", recording.as_deref().unwrap_or_default(), &asked);
         match asked {
             Err(Denied::Query(errors)) => Ok(Err(errors)),
             asked => asked.and_then(|answer| said(answer, result.as_deref(), format)).map(Ok),
@@ -194,9 +202,10 @@ fn json(answer: Answer) -> PastAnswer {
     };
     PastAnswer {
         job: answer.job,
+        recording: answer.recording,
         from: answer.from,
-        since_ns: answer.period.0.to_string(),
-        until_ns: answer.period.1.to_string(),
+        since_ns: answer.period.map(|(since, _)| since.to_string()),
+        until_ns: answer.period.map(|(_, until)| until.to_string()),
         baseline_since_ns: answer.baseline.map(|(since, _)| since.to_string()),
         baseline_until_ns: answer.baseline.map(|(_, until)| until.to_string()),
         tuples: answer.tuples,

@@ -90,9 +90,10 @@ pub fn compare(
     }
     Ok(Answer {
         results,
-        job: kept.job.id,
+        job: Some(kept.job.id),
+        recording: None,
         from: Origin::Tuples,
-        period: wanted.own,
+        period: Some(wanted.own),
         baseline: Some(baseline),
         tuples: all.tuples,
         notes,

@@ -127,8 +127,9 @@ pub fn answer(
     rows.finish();
     let results = results(kept, &engine, rows, (&absences, wanted.own)).ok_or(Unkept::Damaged)?;
     let notes = notes(kept, &[wanted.own], counts, &absences);
-    let (job, tuples) = (kept.job.id, counts.tuples);
-    Ok(Answer { results, job, from: Origin::Tuples, period: wanted.own, baseline: None, tuples, notes })
+    let (job, period, tuples) = (Some(kept.job.id), Some(wanted.own), counts.tuples);
+    let from = Origin::Tuples;
+    Ok(Answer { results, job, recording: None, from, period, baseline: None, tuples, notes })
 }
 
 fn results(

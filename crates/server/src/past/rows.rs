@@ -40,9 +40,10 @@ pub fn answer(
     }
     Ok(Answer {
         results: answered,
-        job: job.id,
+        job: Some(job.id),
+        recording: None,
         from: Origin::Rows,
-        period: wanted.own,
+        period: Some(wanted.own),
         baseline: None,
         tuples: 0,
         notes,

@@ -15,6 +15,7 @@ use crate::history::History;
 use crate::hub::Hub;
 use crate::leases::Leases;
 use crate::limits::Limits;
+use crate::shelf::{Reader, Shelf, ShelfLimits};
 use crate::store::{Store, StoreError};
 
 /// The file of the first token.
@@ -35,6 +36,8 @@ pub struct Opened {
     pub admin_token: Option<PathBuf>,
     /// Addresses that jobs may name as their outlets.
     pub outlets: Named,
+    /// Captures and recordings that may be asked.
+    pub(super) shelf: Option<Shelf>,
     /// Held as long as we are.
     lock: File,
 }
@@ -102,6 +105,7 @@ impl Opened {
             limits,
             admin_token,
             outlets,
+            shelf: None,
             lock,
         })
     }
@@ -111,11 +115,25 @@ impl Opened {
         self.alerts.set_receivers(receivers);
     }
 
+    /// Captures and recordings may be asked: files that are sent, and those of a folder; before the service begins.
+    ///
+    /// # Errors
+    /// When a folder cannot be used, in words for a person.
+    pub fn set_shelf(
+        &mut self,
+        reader: Arc<dyn Reader>,
+        folder: Option<PathBuf>,
+        limits: ShelfLimits,
+    ) -> Result<(), String> {
+        self.shelf = Some(Shelf::open(reader, &self.folder, folder, limits)?);
+        Ok(())
+    }
+
     /// The service over this directory, with `fleet` to carry its jobs out. Jobs that had not ended are handed to it.
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub fn serve(self, fleet: Arc<dyn Fleet>) -> Result<Arc<Service>, StoreError> {
+    pub fn serve(mut self, fleet: Arc<dyn Fleet>) -> Result<Arc<Service>, StoreError> {
         let told = Arc::downgrade(&self.hub);
         let tell =
             move |job, event: &_| told.upgrade().into_iter().for_each(|hub| hub.tell_alert(job, event));
@@ -127,6 +145,7 @@ impl Opened {
             fleet,
             deliveries,
             shown: Shown::default(),
+            shelf: self.shelf.take(),
             schemas: parsers::registry::schemas(),
             submitting: Mutex::new(()),
             leases: Leases::default(),

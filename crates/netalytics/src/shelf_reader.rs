@@ -1,0 +1,361 @@
+//! The captures and recordings of a server asked: within its own process, by one worker, in bounded memory and time. The rows are those that
+//! `query -r` gives. Nothing is said of where a file lies: what is told is told to whoever may ask.
+
+use std::cell::{Cell, RefCell};
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use capture::live::Stop;
+use monitor::Input;
+use plan::{Bounds, Plan, Sample};
+use query::Query;
+use recording::{DataSet, Kind};
+use runner::replay::{self, CannotAnswer, Checksums};
+use runner::{Memory, Observer, Run, Summary, Writing, memory};
+use server::{Looked, Read, ReadLimits, ReadResult, Reader, Unread};
+use sinks::{Sink, distinct_names};
+use stream::compare::{self, Comparison, Side};
+use tuple::{Batch, FieldId, common};
+
+use crate::period;
+
+/// A capture that is not larger is read to its end, so that its last packet's time is known.
+const SHORT_BYTES: u64 = 16 << 20;
+
+/// See the module's text.
+pub struct ShelfReader;
+
+impl Reader for ShelfReader {
+    fn look(&self, path: &Path) -> Result<Looked, String> {
+        if path.is_dir() { recording(path) } else { captured(path) }
+    }
+
+    fn ask(&self, path: &Path, query: &Query, limits: ReadLimits) -> Result<Read, Unread> {
+        let asked = Asked { path, query, limits, until: Instant::now() + limits.time };
+        match query.baseline {
+            None => asked.answer(),
+            Some(_) => asked.compare(),
+        }
+    }
+}
+
+fn recording(path: &Path) -> Result<Looked, String> {
+    let set = DataSet::open(&[path.to_owned()]);
+    let tables = || set.tables.values().filter(|table| table.heads().any(|head| head.kind == Kind::Tuples));
+    let mut parsers: Vec<String> = tables().filter_map(recording::Table::holds).collect();
+    parsers.sort_unstable();
+    parsers.dedup();
+    let heads = || tables().flat_map(recording::Table::heads);
+    if parsers.is_empty() {
+        return Err("there is no recording in it".into());
+    }
+    Ok(Looked {
+        first_ns: heads().filter_map(|head| head.capture.first_ts).min(),
+        last_ns: heads().filter_map(|head| head.capture.last_ts).max(),
+        is_redacted: heads().all(|head| head.redacted.is_some()),
+        parsers,
+    })
+}
+
+fn captured(path: &Path) -> Result<Looked, String> {
+    let is_short = path.metadata().is_ok_and(|found| found.len() <= SHORT_BYTES);
+    let mut source = capture::open(&[path.to_owned()]);
+    let mut block = capture::Block::default();
+    let mut extent: Option<(i64, i64)> = None;
+    while source.next_block(&mut block) {
+        for record in block.records() {
+            let (first, last) = extent.unwrap_or((record.ts.0, record.ts.0));
+            extent = Some((first.min(record.ts.0), last.max(record.ts.0)));
+        }
+        block.clear();
+        if !is_short {
+            break;
+        }
+    }
+    match (extent, source.errors().first()) {
+        (None, Some(error)) => Err(error.message.clone()),
+        (extent, _) => Ok(Looked {
+            first_ns: extent.map(|(first, _)| first),
+            last_ns: extent.map(|(_, last)| last).filter(|_| is_short),
+            ..Looked::default()
+        }),
+    }
+}
+
+/// A query of one of them.
+struct Asked<'a> {
+    path: &'a Path,
+    query: &'a Query,
+    limits: ReadLimits,
+    until: Instant,
+}
+
+/// What a run was, beside its rows.
+struct Ran {
+    tables: Vec<(Option<String>, runner::ResultTable)>,
+    summary: Summary,
+    notes: Vec<String>,
+}
+
+impl Asked<'_> {
+    fn files(&self) -> Vec<PathBuf> {
+        vec![self.path.to_owned()]
+    }
+
+    /// What is read, from its first packet to behind its last one.
+    fn extent(&self) -> Result<Bounds, Unread> {
+        let wrong = |_| Unread::Wrong("it cannot be read".into());
+        let extent = period::extent(&self.files()).map_err(wrong)?;
+        Ok(Bounds {
+            since_ns: extent.map(|(first, _)| first),
+            until_ns: extent.map(|(_, last)| last.saturating_add(1)),
+        })
+    }
+
+    fn periods(&self) -> Result<(Bounds, Option<Bounds>), Unread> {
+        let query = self.query;
+        if query.period.is_open() && query.baseline.is_none() {
+            return Ok((Bounds::default(), None));
+        }
+        let counts_back = query.period.counts_back() || query.baseline.is_some();
+        let end_ns = if counts_back { self.extent()?.until_ns.map_or(0, |until| until - 1) } else { 0 };
+        let own = query.period.settle(end_ns);
+        let own = match query.baseline {
+            Some(_) => Bounds { until_ns: own.until_ns.or(Some(end_ns.saturating_add(1))), ..own },
+            None => own,
+        };
+        let baseline = query.baseline.map(|baseline| baseline.settle(own, end_ns));
+        match [Some(own), baseline].iter().flatten().any(Bounds::is_empty) {
+            true => Err(Unread::Wrong(
+                "nothing can lie within a period that ends before it begins; relative times count back from the last packet"
+                    .into(),
+            )),
+            false => Ok((own, baseline)),
+        }
+    }
+
+    fn answer(&self) -> Result<Read, Unread> {
+        let (own, _) = self.periods()?;
+        let mut rows = Rows { most: self.limits.rows_max, results: Vec::new() };
+        let Ran { tables, summary, mut notes, .. } = self.run(own, &|_, _| (), &mut rows)?;
+        notes.extend(self.said(&summary));
+        let results = tables.into_iter().enumerate().map(|(place, (processor, table))| {
+            let (batches, left_out) = rows.results.get_mut(place).map(std::mem::take).unwrap_or_default();
+            let keys = self.keys(place);
+            ReadResult { processor, keys, schema: table.schema, columns: table.columns, batches, left_out }
+        });
+        let results = results.collect();
+        let seen = summary.seen.map(|(first, last)| (first.0, last.0.saturating_add(1)));
+        let of = |ours: Option<i64>, seen: Option<i64>| ours.or(seen);
+        let known = match (own.since_ns.is_some() && own.until_ns.is_some(), seen) {
+            (false, None) if self.path.is_dir() => self.extent()?,
+            _ => Bounds { since_ns: seen.map(|(first, _)| first), until_ns: seen.map(|(_, last)| last) },
+        };
+        let period = of(own.since_ns, known.since_ns).zip(of(own.until_ns, known.until_ns));
+        let tuples = summary.accounting.tuples;
+        Ok(Read { results, period, baseline: None, tuples, notes })
+    }
+
+    /// How many columns of the result at a place say which group a row is of.
+    fn keys(&self, place: usize) -> usize {
+        let plan = planner::lower(self.query);
+        plan.dataflow.pipelines.get(place).map_or(0, |pipeline| pipeline.group.len())
+    }
+
+    fn compare(&self) -> Result<Read, Unread> {
+        if self.query.sample != Sample::All {
+            return Err(Unread::Wrong("a comparison looks at every flow: leave out SAMPLE".into()));
+        }
+        let (own, baseline) = self.periods()?;
+        let baseline = baseline.unwrap_or_default();
+        let both = Bounds {
+            since_ns: own.since_ns.min(baseline.since_ns),
+            until_ns: own.until_ns.max(baseline.until_ns),
+        };
+        let plan = planner::within(planner::lower(self.query), both);
+        if let Some(why) = compare::refused(&plan.dataflow) {
+            return Err(Unread::Wrong(why.into()));
+        }
+        let limits = self.memory();
+        let config = Memory::divide(&limits, &plan, Writing::AtOnce).config(&limits).stream;
+        let mut comparison = Comparison::new(&plan.dataflow, &config, own, baseline, self.limits.confidence);
+        let (mut notes, mut tuples) = (Vec::new(), 0);
+        for (side, bounds, name) in [(Side::Baseline, baseline, "baseline"), (Side::Own, own, "period")] {
+            let fit = |plan: &mut Plan, is_recording: bool| {
+                plan.dataflow = compare::tuples_of(&plan.dataflow);
+                if !is_recording {
+                    // Tuples are put in order by these.
+                    planner::add_columns(plan, &[common::ID, common::TS, common::TS_END]);
+                }
+            };
+            let mut half = Half { side, comparison: &mut comparison, tuples: 0 };
+            let ran = self.run(bounds, &fit, &mut half)?;
+            if half.tuples == 0 {
+                notes.push(format!("nothing lies in the {name}"));
+            }
+            tuples += half.tuples;
+            notes.extend(ran.notes.into_iter().chain(self.said(&ran.summary)));
+        }
+        notes.dedup();
+        let compared = comparison.results();
+        let mut rows = Rows { most: self.limits.rows_max, results: Vec::new() };
+        comparison.finish(&mut |place, batch| rows.add(place, &batch));
+        let names = distinct_names(compared.iter().map(|one| one.processor.as_str()));
+        let results = compared.iter().zip(names).enumerate().map(|(place, (one, name))| {
+            let (batches, left_out) = rows.results.get_mut(place).map(std::mem::take).unwrap_or_default();
+            let columns: Vec<FieldId> = one.schema().ids().collect();
+            let (schema, keys) = (one.schema().clone(), one.keys);
+            ReadResult { processor: Some(name), keys, schema, columns, batches, left_out }
+        });
+        let ends = |bounds: Bounds| bounds.since_ns.zip(bounds.until_ns);
+        Ok(Read { results: results.collect(), period: ends(own), baseline: ends(baseline), tuples, notes })
+    }
+
+    fn memory(&self) -> runner::Limits {
+        let mut limits =
+            runner::Limits { max: Some(self.limits.bytes.max(memory::LEAST)), ..runner::Limits::default() };
+        // Numbers that nobody who made the packets knows: which bucket a flow or a group is in.
+        limits.monitor.flow.seed = RandomState::new().hash_one(0);
+        limits.stream.seed = RandomState::new().hash_one(0);
+        limits
+    }
+
+    /// Reads it, within `bounds`, to `sink`.
+    fn run(&self, bounds: Bounds, fit: &dyn Fn(&mut Plan, bool), sink: &mut dyn Sink) -> Result<Ran, Unread> {
+        let (files, limits, stop) = (self.files(), self.memory(), Stop::default());
+        let notes = RefCell::new(Vec::new());
+        let is_recording = self.path.is_dir();
+        let (plan, mut run) = if is_recording {
+            let mut note = |text: &str| notes.borrow_mut().push(self.hidden(text));
+            let opened = replay::open(self.query.clone(), bounds, &files, Checksums::On, &mut note);
+            let (mut plan, replaying) = opened.map_err(|why| match why {
+                CannotAnswer::Wrong(why) => Unread::Wrong(why),
+                CannotAnswer::Unreadable(why) => Unread::Wrong(self.hidden(&why.join("; "))),
+            })?;
+            fit(&mut plan, true);
+            let config = Memory::divide(&limits, &plan, Writing::AtOnce).config(&limits).stream;
+            let run = Run::replay(&plan, config, replaying);
+            (plan, run)
+        } else {
+            let mut plan = planner::within(planner::lower(self.query), bounds);
+            fit(&mut plan, false);
+            let source = capture::open_until(&files, &stop);
+            if let Some(error) = source.errors().first() {
+                return Err(Unread::Wrong(error.message.clone()));
+            }
+            let config = Memory::divide(&limits, &plan, Writing::AtOnce).config(&limits);
+            let run = Run::start(&plan, &config, Input::Shared(source, 1));
+            let run = run.map_err(|error| Unread::Wrong(format!("no worker can be started: {error}")))?;
+            (plan, run)
+        };
+        run.stop = Some(stop.clone());
+        let watch = Watch { until: self.until, stop, is_late: Cell::new(false), notes: &notes };
+        let mut watching = &watch;
+        let tables = run.tables(&plan);
+        let heads = run.heads(&plan);
+        let gone = run.go(sink, &mut watching);
+        let summary = run.end(&plan, None);
+        if watch.is_late.get() {
+            return Err(Unread::Late(
+                "this took too long, and was given up: ask of a shorter time, or of a smaller file".into(),
+            ));
+        }
+        gone.map_err(|error| Unread::Wrong(format!("the rows could not be kept: {error}")))?;
+        let tables = heads.into_iter().map(|head| head.processor).zip(tables).collect();
+        drop(watch);
+        Ok(Ran { tables, summary, notes: notes.into_inner() })
+    }
+
+    /// What went wrong.
+    fn said(&self, summary: &Summary) -> Vec<String> {
+        summary.complaints().map(|text| self.hidden(text)).collect()
+    }
+
+    /// A text without the place where the file lies.
+    fn hidden(&self, text: &str) -> String {
+        text.replace(&self.path.display().to_string(), "the file")
+    }
+}
+
+/// Looks on, and ends what takes too long.
+struct Watch<'a> {
+    until: Instant,
+    stop: Stop,
+    is_late: Cell<bool>,
+    notes: &'a RefCell<Vec<String>>,
+}
+
+impl Observer for &Watch<'_> {
+    fn look(&mut self, _: &mut Run, _: &mut dyn Sink) -> io::Result<()> {
+        if self.until.saturating_duration_since(Instant::now()) == Duration::ZERO {
+            self.is_late.set(true);
+            self.stop.stop();
+        }
+        Ok(())
+    }
+
+    fn note(&self, text: &str) {
+        self.notes.borrow_mut().push(text.to_owned());
+    }
+}
+
+/// The first rows of each result; the others are counted.
+struct Rows {
+    most: usize,
+    results: Vec<(Vec<Batch>, u64)>,
+}
+
+impl Rows {
+    fn add(&mut self, place: usize, batch: &Batch) {
+        if self.results.len() <= place {
+            self.results.resize_with(place + 1, Default::default);
+        }
+        let (batches, left_out) = &mut self.results[place];
+        let room = self.most.saturating_sub(batches.iter().map(Batch::rows).sum());
+        let taken = room.min(batch.rows());
+        *left_out += (batch.rows() - taken) as u64;
+        if taken > 0 {
+            batches.push(batch.slice(0, taken));
+        }
+    }
+}
+
+impl Sink for Rows {
+    fn write(&mut self, place: usize, batch: &Batch) -> io::Result<()> {
+        self.add(place, batch);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// One of two periods: its tuples go to the comparison.
+struct Half<'c> {
+    side: Side,
+    comparison: &'c mut Comparison,
+    tuples: u64,
+}
+
+impl Sink for Half<'_> {
+    fn write(&mut self, _: usize, batch: &Batch) -> io::Result<()> {
+        self.tuples += batch.rows() as u64;
+        self.comparison.push(self.side, batch);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

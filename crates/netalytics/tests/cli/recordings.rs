@@ -1,0 +1,178 @@
+//! Captures and recordings that a server is asked: it answers as `query -r` does, to those who may ask, and takes in no more than it may.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use super::service::Server;
+use super::{Folder, check};
+
+const CAPTURE: &str = "captures/shop/in.pcap";
+/// What nobody should call a file.
+const HOSTILE: &str = "..%2F..%2F%3Cscript%3Ealert(1)%3C%2Fscript%3E%E2%80%AE.pcap";
+
+/// Status and body of a request; `token` is a secret.
+fn ask(url: &str, token: &str, more: &[&str]) -> (u16, String) {
+    let output = Command::new("curl")
+        .args(["-sS", "-w", "\n%{http_code}", "-H", &format!("Authorization: Bearer {token}")])
+        .args(more)
+        .arg(url)
+        .current_dir(super::ROOT)
+        .output()
+        .expect("curl runs");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let (body, status) = text.rsplit_once('\n').expect("a status");
+    (status.parse().expect("a number"), body.to_owned())
+}
+
+struct Shelf {
+    server: Server,
+    admin: String,
+}
+
+impl Shelf {
+    fn ask(&self, token: &str, path: &str, more: &[&str]) -> (u16, Value) {
+        let (status, body) = ask(&format!("{}/api/v1{path}", self.server.url), token, more);
+        (status, serde_json::from_str(&body).unwrap_or(Value::Null))
+    }
+
+    fn send(&self, token: &str, name: &str, file: &str) -> (u16, Value) {
+        let data = format!("@{file}");
+        self.ask(token, &format!("/recordings?name={name}"), &["--data-binary", &data])
+    }
+
+    fn query(&self, token: &str, id: &str, query: &str) -> (u16, String) {
+        let body = json!({ "query": query, "recording": id }).to_string();
+        let json = ["-H", "Content-Type: application/json", "-d", &body];
+        ask(&format!("{}/api/v1/query?format=jsonl", self.server.url), token, &json)
+    }
+
+    fn list(&self, token: &str) -> Vec<Value> {
+        let (status, told) = self.ask(token, "/recordings", &[]);
+        assert_eq!(status, 200, "{told}");
+        told["recordings"].as_array().expect("a list").clone()
+    }
+
+    fn token(&self, name: &str, role: &str) -> String {
+        let made = self.server.post("/tokens", &json!({ "name": name, "role": role }));
+        made["secret"].as_str().expect("a secret").to_owned()
+    }
+}
+
+fn rows(text: &str) -> Vec<Value> {
+    let mut rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("a row")).collect();
+    for row in &mut rows {
+        row.as_object_mut().map(|row| row.remove("agents_missing"));
+    }
+    rows
+}
+
+fn start(folder: &Folder) -> Shelf {
+    let shelf = folder.path("shelf");
+    check(&["record", "PARSE http", "-r", CAPTURE, "-o", &format!("{shelf}/shop"), "-q"], 0, &[]);
+    std::fs::copy(format!("{}/{CAPTURE}", super::ROOT), format!("{shelf}/shop.pcap")).expect("a copy");
+    std::os::unix::fs::symlink("/etc", format!("{shelf}/elsewhere")).expect("a link");
+    let server = Server::with(folder, &["--recordings", &shelf, "--upload-mib", "1", "--uploads-mib", "2"]);
+    let admin = std::fs::read_to_string(&server.token).expect("the first token").trim().to_owned();
+    Shelf { server, admin }
+}
+
+#[test]
+fn recordings_answer_as_in_the_terminal() {
+    let folder = Folder::new();
+    let shelf = start(&folder);
+    let (status, sent) = shelf.send(&shelf.admin, HOSTILE, CAPTURE);
+    assert_eq!(status, 201, "{sent}");
+    assert_eq!(sent["name"], "../../<script>alert(1)</script>\u{202e}.pcap");
+    assert!(sent["first_ns"].is_string() && sent["last_ns"].is_string(), "{sent}");
+    let all = shelf.list(&shelf.admin);
+    let id = |kind: &str| -> String {
+        let one = all.iter().find(|one| one["kind"] == kind).unwrap_or_else(|| panic!("no {kind}: {all:?}"));
+        one["id"].as_str().expect("an id").to_owned()
+    };
+    assert_eq!(all.len(), 3, "a link is none of them: {all:?}");
+    let recorded = folder.path("shelf/shop");
+    for (kind, file) in [("upload", CAPTURE), ("capture", CAPTURE), ("data_set", &recorded)] {
+        for query in [
+            "PARSE http PROCESS (group-count-quantile: group=url_template, q=0.5, 0.99)",
+            "PARSE http SINCE 500ms WHERE status >= 200 PROCESS (diff-group: group=url_template, w=100ms)",
+            "PARSE http WHERE url_template = '/search' ORDER BY response_time DESC LIMIT 5 ROWS",
+            "PARSE http SINCE 600ms BASELINE 600ms PROCESS (group-count-success: group=client_ip)",
+        ] {
+            let (status, answered) = shelf.query(&shelf.admin, &id(kind), query);
+            assert_eq!(status, 200, "{kind} {query}: {answered}");
+            let expected = rows(&check(&["query", query, "-r", file, "--format", "jsonl", "-q"], 0, &[]).out);
+            assert!(!expected.is_empty(), "{query}");
+            assert_eq!(rows(&answered), expected, "{kind} {query}");
+        }
+    }
+    let (status, wrong) = shelf.query(&shelf.admin, &id("data_set"), "PARSE mysql_query PROCESS (count)");
+    assert!(status == 400 && wrong.contains("no tuples of mysql_query"), "{status} {wrong}");
+    let (status, wrong) = shelf.query(&shelf.admin, &id("capture"), "PARSE http PROCESS (cout)");
+    assert!(status == 400 && wrong.contains("place"), "{status} {wrong}");
+    let (status, _) = shelf.ask(&shelf.admin, &format!("/recordings/{}", id("upload")), &["-X", "DELETE"]);
+    assert_eq!(status, 204);
+    assert_eq!(shelf.list(&shelf.admin).len(), 2);
+    assert_eq!(shelf.query(&shelf.admin, &id("upload"), "PARSE http PROCESS (count)").0, 404);
+}
+
+#[test]
+fn recordings_are_for_those_who_may() {
+    let folder = Folder::new();
+    let shelf = start(&folder);
+    let [one, other, raw, view] =
+        ["run", "run", "raw", "view"].map(|role| shelf.token(&format!("{role}-{}", rand(role)), role));
+    let (status, sent) = shelf.send(&one, "shop.pcap", CAPTURE);
+    assert_eq!(status, 201, "{sent}");
+    let id = sent["id"].as_str().expect("an id");
+    // Who has sent it may ask it anything; others do not know of it, admins aside.
+    assert_eq!(shelf.query(&one, id, "PARSE http LIMIT 1 ROWS").0, 200);
+    assert_eq!(shelf.query(&other, id, "PARSE http PROCESS (count)").0, 404);
+    assert_eq!(shelf.query(&shelf.admin, id, "PARSE http PROCESS (count)").0, 200);
+    assert!(shelf.list(&other).iter().all(|one| one["id"] != id));
+    assert_eq!(shelf.ask(&other, &format!("/recordings/{id}"), &["-X", "DELETE"]).0, 404);
+    assert_eq!(shelf.ask(&view, "/recordings", &[]).0, 403);
+    // Of the folder: texts of packets are for raw; those that were folded are for all, as numbers.
+    let of = |kind: &str| -> String {
+        let all = shelf.list(&shelf.admin);
+        all.iter().find(|one| one["kind"] == kind).expect("it")["id"].as_str().expect("an id").to_owned()
+    };
+    for (token, kind, query, expected) in [
+        (&one, "capture", "PARSE http PROCESS (count)", 403),
+        (&raw, "capture", "PARSE http PROCESS (count)", 200),
+        (&one, "data_set", "PARSE http PROCESS (count)", 200),
+        (&one, "data_set", "PARSE http", 403),
+        (&raw, "data_set", "PARSE http", 200),
+    ] {
+        let (status, said) = shelf.query(token, &of(kind), query);
+        assert_eq!(status, expected, "{kind} {query}: {said}");
+    }
+    assert_eq!(shelf.ask(&raw, &format!("/recordings/{}", of("capture")), &["-X", "DELETE"]).0, 403);
+    assert_eq!(shelf.ask(&shelf.admin, &format!("/recordings/{}", of("capture")), &["-X", "DELETE"]).0, 204);
+    assert_eq!(shelf.ask(&shelf.admin, &format!("/recordings/{}", of("data_set")), &["-X", "DELETE"]).0, 204);
+    assert!(!std::path::Path::new(&folder.path("shelf/shop")).exists());
+    // What is too large, what is none, and what is more than there is room for leave nothing behind.
+    let large = folder.file("large", &vec![0; 2 << 20]);
+    assert_eq!(shelf.send(&one, "large", &large).0, 413);
+    let text = folder.file("text", b"no capture at all, whatever it is called");
+    let (status, said) = shelf.send(&one, "text.pcap", &text);
+    assert!(status == 400 && !said["message"].as_str().unwrap_or("server/").contains("server/"), "{said}");
+    for id in ["..%2Fadmin.token", "..", "%00"] {
+        assert!(
+            [404, 405].contains(&shelf.ask(&shelf.admin, &format!("/recordings/{id}"), &["-X", "DELETE"]).0)
+        );
+    }
+    let kept = std::fs::read_dir(folder.path("server/uploads")).expect("the folder").count();
+    assert_eq!(kept, 2, "one file and its note");
+    let mut last = 0;
+    for _ in 0..12 {
+        last = shelf.send(&one, "again", CAPTURE).0;
+    }
+    assert_eq!(last, 429, "there is room for some only");
+}
+
+/// Names of tokens differ.
+fn rand(role: &str) -> usize {
+    static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+    NEXT.fetch_add(role.len(), std::sync::atomic::Ordering::Relaxed)
+}

@@ -1,0 +1,387 @@
+//! The shelf: captures and recordings that a server holds beside what its jobs keep, to be asked without a job. There are those of a folder
+//! that whoever runs the server names, and files that somebody has sent, which are that token's and go after a time.
+//!
+//! How packets and recordings are read this crate does not know: a [`Reader`] does. A file's name is somebody's text: it is kept and shown,
+//! and names no path.
+
+mod sent;
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use query::Query;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use tuple::{Batch, FieldId, Schema};
+use utoipa::ToSchema;
+
+use crate::access::{Access, Role};
+use crate::past::{Answer, Answered, Origin, Question};
+use crate::service::{Denied, Service, may_ask, must_own};
+use crate::unkept::Unkept;
+
+pub(crate) use sent::Sending;
+
+/// Entries of the folder that are listed.
+const ENTRIES_MAX: usize = 1000;
+
+/// What the shelf may hold and take.
+#[derive(Clone, Copy, Debug)]
+pub struct ShelfLimits {
+    /// Bytes of a file that is sent.
+    pub file_bytes: u64,
+    /// Bytes of all files that were sent.
+    pub bytes: u64,
+    /// How long one is kept.
+    pub time: Duration,
+}
+
+impl Default for ShelfLimits {
+    fn default() -> ShelfLimits {
+        ShelfLimits { file_bytes: 64 << 20, bytes: 1 << 30, time: Duration::from_secs(86_400) }
+    }
+}
+
+/// Reads captures and recordings.
+pub trait Reader: Send + Sync {
+    /// What lies there, as far as that is known without reading all of it.
+    ///
+    /// # Errors
+    /// Why it cannot be read, in words.
+    fn look(&self, path: &Path) -> Result<Looked, String>;
+
+    /// Answers a query from it.
+    ///
+    /// # Errors
+    /// Why not.
+    fn ask(&self, path: &Path, query: &Query, limits: ReadLimits) -> Result<Read, Unread>;
+}
+
+/// What a capture or recording is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Looked {
+    /// Time of its first packet.
+    pub first_ns: Option<i64>,
+    /// Of its last one, where that is known.
+    pub last_ns: Option<i64>,
+    /// Of a recording: whose tuples it holds. A capture may be asked for any.
+    pub parsers: Vec<String>,
+    /// Whether texts that may say something of a person were folded in all of it.
+    pub is_redacted: bool,
+}
+
+/// What a query of one may take.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadLimits {
+    /// Time.
+    pub time: Duration,
+    /// Memory.
+    pub bytes: usize,
+    /// Rows of each result.
+    pub rows_max: usize,
+    /// At what level numbers differ, with BASELINE.
+    pub confidence: f64,
+}
+
+/// What it has answered.
+#[derive(Debug, Default)]
+pub struct Read {
+    /// By processor.
+    pub results: Vec<ReadResult>,
+    /// From the first packet to behind the last one, or as the query has it.
+    pub period: Option<(i64, i64)>,
+    /// The same of the baseline.
+    pub baseline: Option<(i64, i64)>,
+    /// Tuples that were found.
+    pub tuples: u64,
+    /// What to know of it, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// One of its results.
+#[derive(Debug)]
+pub struct ReadResult {
+    /// Who made it; none: tuples.
+    pub processor: Option<String>,
+    /// How many columns say which group a row is of.
+    pub keys: usize,
+    /// Its columns are of this schema.
+    pub schema: Arc<Schema>,
+    /// Which there are.
+    pub columns: Vec<FieldId>,
+    /// The rows.
+    pub batches: Vec<Batch>,
+    /// Rows that there were more.
+    pub left_out: u64,
+}
+
+/// Why it has not.
+#[derive(Clone, Debug)]
+pub enum Unread {
+    /// It is asked for what it does not have.
+    Wrong(String),
+    /// It takes too long.
+    Late(String),
+}
+
+/// Whose and what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A capture that somebody has sent.
+    Upload,
+    /// A capture of the folder.
+    Capture,
+    /// A recording of the folder.
+    DataSet,
+}
+
+/// A capture or recording as it is told.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Recording {
+    /// By what it is asked.
+    pub id: String,
+    /// What its file or folder is called.
+    pub name: String,
+    /// Whose it is.
+    pub kind: Kind,
+    /// How large it is.
+    pub bytes: u64,
+    /// When it was written or sent, in nanoseconds since the epoch.
+    pub written_ns: String,
+    /// Time of its first packet.
+    pub first_ns: Option<String>,
+    /// Of its last one, where that is known without reading all of it.
+    pub last_ns: Option<String>,
+    /// Of a recording: whose tuples it holds.
+    pub parsers: Vec<String>,
+    /// Why it cannot be read.
+    pub problem: Option<String>,
+    /// Who has sent it.
+    pub owner: Option<String>,
+    /// When it goes.
+    pub expires_ns: Option<String>,
+}
+
+/// One of them, with its place.
+pub(crate) struct Entry {
+    pub path: PathBuf,
+    pub told: Recording,
+    pub looked: Option<Looked>,
+}
+
+/// A file's length and time of change, by which what was seen of it holds.
+type Stamp = (u64, Option<SystemTime>);
+
+/// See the module's text.
+pub(crate) struct Shelf {
+    reader: Arc<dyn Reader>,
+    folder: Option<PathBuf>,
+    sent: sent::Sent,
+    seen: Mutex<HashMap<PathBuf, (Stamp, Result<Looked, String>)>>,
+}
+
+impl Shelf {
+    /// In the data directory `data`; `folder` has captures and recordings of whoever runs the server.
+    pub fn open(
+        reader: Arc<dyn Reader>,
+        data: &Path,
+        folder: Option<PathBuf>,
+        limits: ShelfLimits,
+    ) -> Result<Shelf, String> {
+        if let Some(folder) = folder.as_ref().filter(|folder| !folder.is_dir()) {
+            return Err(format!("{} is no folder", folder.display()));
+        }
+        Ok(Shelf { reader, folder, sent: sent::Sent::open(data, limits)?, seen: Mutex::default() })
+    }
+
+    /// What may be taken, and what was.
+    pub fn sent(&self) -> &sent::Sent {
+        &self.sent
+    }
+
+    fn all(&self) -> Vec<Entry> {
+        let mut all: Vec<Entry> = self.sent.list().into_iter().map(|entry| self.looked(entry)).collect();
+        let listed = self.folder.iter().filter_map(|folder| fs::read_dir(folder).ok());
+        let mut paths: Vec<PathBuf> = listed.flatten().filter_map(|entry| Some(entry.ok()?.path())).collect();
+        paths.sort();
+        all.extend(paths.iter().filter_map(|path| of_folder(path)).take(ENTRIES_MAX).map(|e| self.looked(e)));
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.retain(|path, _| all.iter().any(|entry| entry.path == *path));
+        all
+    }
+
+    /// Adds what can be seen of it, which is looked for again when it has changed.
+    fn looked(&self, mut entry: Entry) -> Entry {
+        let changed = fs::metadata(&entry.path).and_then(|found| found.modified()).ok();
+        let stamp = (entry.told.bytes, changed);
+        let known = {
+            let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            seen.get(&entry.path).filter(|(at, _)| *at == stamp).map(|(_, looked)| looked.clone())
+        };
+        let looked = known.unwrap_or_else(|| {
+            let looked = self.reader.look(&entry.path);
+            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            seen.insert(entry.path.clone(), (stamp, looked.clone()));
+            looked
+        });
+        match looked {
+            Ok(looked) => {
+                entry.told.first_ns = looked.first_ns.map(|ns| ns.to_string());
+                entry.told.last_ns = looked.last_ns.map(|ns| ns.to_string());
+                entry.told.parsers.clone_from(&looked.parsers);
+                entry.looked = Some(looked);
+            }
+            Err(why) => entry.told.problem = Some(why),
+        }
+        entry
+    }
+}
+
+/// An entry of the folder, unless it is none: links lead elsewhere, and hidden files are being written.
+fn of_folder(path: &Path) -> Option<Entry> {
+    let name = path.file_name()?.to_string_lossy().into_owned();
+    let found = fs::symlink_metadata(path).ok()?;
+    let kind = match (found.is_dir(), found.is_file()) {
+        (true, _) => Kind::DataSet,
+        (_, true) => Kind::Capture,
+        _ => return None,
+    };
+    if name.starts_with('.') {
+        return None;
+    }
+    let bytes = if found.is_dir() { size_of(path) } else { found.len() };
+    let hash = Sha256::digest(name.as_bytes());
+    let id: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let told = Recording {
+        id: format!("r{id}"),
+        name,
+        kind,
+        bytes,
+        written_ns: ns_of(found.modified().ok()).to_string(),
+        first_ns: None,
+        last_ns: None,
+        parsers: Vec::new(),
+        problem: None,
+        owner: None,
+        expires_ns: None,
+    };
+    Some(Entry { path: path.to_owned(), told, looked: None })
+}
+
+/// Bytes of a data set: its tables' files.
+fn size_of(folder: &Path) -> u64 {
+    let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let tables = entries(folder).filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let files = tables.flat_map(|table| entries(&table.path()).take(100_000).collect::<Vec<_>>());
+    files.filter_map(|file| Some(file.metadata().ok().filter(fs::Metadata::is_file)?.len())).sum()
+}
+
+fn ns_of(time: Option<SystemTime>) -> i64 {
+    let since = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
+impl Service {
+    pub(crate) fn shelf(&self) -> Result<&Shelf, Denied> {
+        self.shelf.as_ref().ok_or_else(|| Denied::Unknown("this server has no recordings".into()))
+    }
+
+    /// What `who` may know of.
+    pub(crate) fn recordings(&self, who: &Access) -> Result<Vec<Recording>, Denied> {
+        let all = self.shelf()?.all();
+        Ok(all.into_iter().filter(|entry| may_know(who, entry)).map(|entry| entry.told).collect())
+    }
+
+    fn recording(&self, who: &Access, id: &str) -> Result<Entry, Denied> {
+        let found = self.shelf()?.all().into_iter().find(|entry| entry.told.id == id && may_know(who, entry));
+        found.ok_or_else(|| Denied::Unknown("there is no such recording, or it has gone".into()))
+    }
+
+    /// Answers a query from a capture or recording.
+    pub(crate) fn ask_recording(&self, who: &Access, id: &str, asked: &Question) -> Result<Answer, Denied> {
+        let query = self.checked(&asked.query).map_err(Denied::Query)?;
+        let entry = self.recording(who, id)?;
+        let is_own = entry.told.owner.as_ref() == Some(&who.name);
+        let is_folded = entry.looked.as_ref().is_some_and(|looked| looked.is_redacted);
+        // What somebody has sent he knows already.
+        if !is_own {
+            may_ask(who, &planner::lower(&query))?;
+            if !is_folded && who.role < Role::Raw {
+                return Err(Denied::Forbidden(
+                    "texts of this recording are not folded: it needs the role raw".into(),
+                ));
+            }
+        }
+        let limits = self.limits().past;
+        let limits = ReadLimits {
+            time: limits.time,
+            bytes: limits.bytes.saturating_mul(4),
+            rows_max: asked.rows_max,
+            confidence: asked.confidence,
+        };
+        let read = self.shelf()?.reader.ask(&entry.path, &query, limits).map_err(|why| match why {
+            Unread::Wrong(why) => Denied::Wrong(why),
+            Unread::Late(why) => {
+                self.hub().meters.queries_given_up.add(1);
+                Denied::Late(why)
+            }
+        })?;
+        let Read { results, period, baseline, tuples, mut notes } = read;
+        let mut made = Vec::new();
+        for (place, one) in results.into_iter().enumerate() {
+            let rows: Vec<(Batch, Vec<String>)> =
+                one.batches.into_iter().map(|batch| (batch, Vec::new())).collect();
+            let answered = Answered::made(place, one.processor, one.keys, (&one.schema, &one.columns), &rows);
+            let answered = Answered { left_out: one.left_out, ..answered.ok_or(Unkept::Damaged)? };
+            if answered.left_out > 0 {
+                notes.push(format!(
+                    "{} rows more than {} of {} are left out: ask for fewer (SINCE, WHERE, LIMIT n ROWS)",
+                    answered.left_out, asked.rows_max, answered.result.table
+                ));
+            }
+            self.hub().meters.query_rows_left_out.add(answered.left_out);
+            made.push(answered);
+        }
+        let recording = Some(entry.told.id);
+        Ok(Answer {
+            results: made,
+            job: None,
+            recording,
+            from: Origin::Recording,
+            period,
+            baseline,
+            tuples,
+            notes,
+        })
+    }
+
+    /// Takes one away: who has sent it may, and an admin.
+    pub(crate) fn remove_recording(&self, who: &Access, id: &str) -> Result<(), Denied> {
+        let entry = self.recording(who, id)?;
+        match &entry.told.owner {
+            Some(owner) => must_own(who, owner, "this file", "takes away")?,
+            None if who.role >= Role::Admin => {}
+            None => return Err(Denied::Forbidden("only an admin takes away what is in the folder".into())),
+        }
+        match entry.told.kind {
+            Kind::Upload => self.shelf()?.sent.remove(id),
+            Kind::Capture => fs::remove_file(&entry.path).map_err(Unkept::Disk)?,
+            Kind::DataSet if entry.looked.is_some_and(|looked| !looked.parsers.is_empty()) => {
+                fs::remove_dir_all(&entry.path).map_err(Unkept::Disk)?;
+            }
+            Kind::DataSet => {
+                return Err(Denied::Wrong("this folder holds no recording: it stays as it is".into()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What others have sent only admins know of.
+fn may_know(who: &Access, entry: &Entry) -> bool {
+    entry.told.owner.as_ref().is_none_or(|owner| *owner == who.name || who.role >= Role::Admin)
+}

@@ -1,0 +1,240 @@
+//! Files that were sent: each under a name of ours, with a note beside it that says what it was called and whose it is. There are bounds of
+//! one and of all of them, and they go after a time.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Entry, Kind, Recording, ShelfLimits, ns_of};
+use crate::access::{Access, random_hex};
+use crate::service::Denied;
+use crate::store::now_ns;
+use crate::unkept::Unkept;
+
+/// Characters of a name that are kept.
+const NAME_MAX: usize = 200;
+/// Digits of a file's own name.
+const ID_DIGITS: usize = 24;
+
+/// What is noted of a file.
+#[derive(Serialize, Deserialize)]
+struct Note {
+    name: String,
+    owner: String,
+    sent_ns: i64,
+}
+
+/// The folder.
+pub(crate) struct Sent {
+    folder: PathBuf,
+    pub limits: ShelfLimits,
+}
+
+/// A file that comes in.
+pub(crate) struct Sending {
+    id: String,
+    file: File,
+    path: PathBuf,
+    note: Note,
+    bytes: u64,
+    room: u64,
+    limits: ShelfLimits,
+}
+
+impl Sent {
+    pub fn open(data: &Path, limits: ShelfLimits) -> Result<Sent, String> {
+        let folder = data.join("uploads");
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
+        made.map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+        let sent = Sent { folder, limits };
+        // What was coming when the server was killed never came to its end.
+        for path in sent.files().filter(|path| path.extension().is_some_and(|end| end == "part")) {
+            let _ = fs::remove_file(path);
+        }
+        Ok(sent)
+    }
+
+    fn files(&self) -> impl Iterator<Item = PathBuf> {
+        fs::read_dir(&self.folder).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()))
+    }
+
+    fn bytes(&self) -> u64 {
+        self.files().filter_map(|path| Some(fs::metadata(path).ok()?.len())).sum()
+    }
+
+    /// All there are, the newest first; those whose time is over have gone.
+    pub fn list(&self) -> Vec<Entry> {
+        self.expire();
+        let mut all: Vec<Entry> = self.files().filter_map(|path| self.entry(&path)).collect();
+        all.sort_by(|a, b| b.told.written_ns.cmp(&a.told.written_ns));
+        all
+    }
+
+    fn entry(&self, path: &Path) -> Option<Entry> {
+        if path.extension().is_some() {
+            return None;
+        }
+        let id = path.file_name()?.to_str()?.to_owned();
+        let note: Note = serde_json::from_slice(&fs::read(note_of(path)).ok()?).ok()?;
+        let told = Recording {
+            id,
+            name: note.name,
+            kind: Kind::Upload,
+            bytes: fs::metadata(path).ok()?.len(),
+            written_ns: note.sent_ns.to_string(),
+            first_ns: None,
+            last_ns: None,
+            parsers: Vec::new(),
+            problem: None,
+            owner: Some(note.owner),
+            expires_ns: Some(note.sent_ns.saturating_add(self.lasting_ns()).to_string()),
+        };
+        Some(Entry { path: path.to_owned(), told, looked: None })
+    }
+
+    fn lasting_ns(&self) -> i64 {
+        i64::try_from(self.limits.time.as_nanos()).unwrap_or(i64::MAX)
+    }
+
+    /// Takes away those whose time is over.
+    pub fn expire(&self) {
+        let oldest = now_ns().saturating_sub(self.lasting_ns());
+        for path in self.files().filter(|path| path.extension().is_none()) {
+            // By the file's own time: a note that cannot be read holds up nothing.
+            let written = fs::metadata(&path).and_then(|found| found.modified()).ok();
+            if written.is_some() && ns_of(written) < oldest {
+                remove(&path);
+            }
+        }
+    }
+
+    /// Takes one away, by a name of ours.
+    pub fn remove(&self, id: &str) {
+        if id.len() == ID_DIGITS && id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            remove(&self.folder.join(id));
+        }
+    }
+
+    /// One begins to come, of so many bytes if that was said.
+    pub fn begin(&self, who: &Access, name: &str, bytes: Option<u64>) -> Result<Sending, Denied> {
+        let room = self.limits.bytes.saturating_sub(self.bytes());
+        let id: String = random_hex().chars().take(ID_DIGITS).collect();
+        let path = self.folder.join(&id);
+        let part = path.with_extension("part");
+        let note =
+            Note { name: name.chars().take(NAME_MAX).collect(), owner: who.name.clone(), sent_ns: now_ns() };
+        fits(&self.limits, room, bytes.unwrap_or(0))?;
+        let file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&part);
+        let file = file.map_err(Unkept::Disk)?;
+        Ok(Sending { id, file, path, note, bytes: 0, room, limits: self.limits })
+    }
+}
+
+/// Whether so many bytes may come.
+fn fits(limits: &ShelfLimits, room: u64, bytes: u64) -> Result<(), Denied> {
+    if bytes > limits.file_bytes {
+        let mib = limits.file_bytes >> 20;
+        return Err(Denied::TooLarge(format!("a file may have {mib} MiB (--upload-mib)")));
+    }
+    match bytes > room {
+        true => Err(Denied::Quota(
+            "there is no room for it beside the other files that were sent (--uploads-mib): delete some"
+                .into(),
+        )),
+        false => Ok(()),
+    }
+}
+
+fn note_of(path: &Path) -> PathBuf {
+    path.with_extension("json")
+}
+
+fn remove(path: &Path) {
+    let _ = fs::remove_file(path);
+    let _ = fs::remove_file(note_of(path));
+}
+
+impl Sending {
+    /// Some more of it.
+    pub fn add(&mut self, bytes: &[u8]) -> Result<(), Denied> {
+        self.bytes += bytes.len() as u64;
+        fits(&self.limits, self.room, self.bytes)?;
+        self.file.write_all(bytes).map_err(|error| Unkept::Disk(error).into())
+    }
+
+    /// All of it has come; its id.
+    pub fn finish(self) -> Result<String, Denied> {
+        let Sending { file, path, note, .. } = &self;
+        let keep = || -> io::Result<()> {
+            file.sync_all()?;
+            let text = serde_json::to_vec(note)?;
+            let mut beside =
+                OpenOptions::new().create_new(true).write(true).mode(0o600).open(note_of(path))?;
+            beside.write_all(&text)?;
+            file.set_modified(SystemTime::now())?;
+            fs::rename(path.with_extension("part"), path)
+        };
+        keep().map_err(Unkept::Disk)?;
+        Ok(self.id.clone())
+    }
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        // Gone already, where all of it came.
+        let _ = fs::remove_file(self.path.with_extension("part"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::access::{Role, Scope};
+
+    fn access(name: &str) -> Access {
+        Access { id: 1, name: name.into(), role: Role::Run, scope: Scope::default() }
+    }
+
+    #[test]
+    fn files_have_bounds_and_names_that_lead_nowhere() {
+        let data = tempfile::tempdir().expect("a folder");
+        let limits = ShelfLimits { file_bytes: 10, bytes: 200, time: Duration::from_secs(60) };
+        let sent = Sent::open(data.path(), limits).expect("a shelf");
+        let name = "../../<script>alert(1)</script>\u{202e}.pcap";
+        let mut coming = sent.begin(&access("a"), name, Some(4)).expect("room");
+        coming.add(b"1234").expect("room");
+        let id = coming.finish().expect("kept");
+        let [one] = &sent.list()[..] else { panic!("one file") };
+        assert_eq!((one.told.name.as_str(), one.told.bytes, &one.told.id), (name, 4, &id));
+        assert_eq!(one.path.parent(), Some(data.path().join("uploads").as_path()));
+        assert!(
+            matches!(sent.begin(&access("a"), "", Some(11)), Err(Denied::TooLarge(_))),
+            "too large, as said"
+        );
+        let mut coming = sent.begin(&access("a"), "", None).expect("room");
+        coming.add(b"1234567890").expect("room");
+        assert!(matches!(coming.add(b"1"), Err(Denied::TooLarge(_))), "too large, as it comes");
+        drop(coming);
+        assert_eq!(sent.files().count(), 2, "what has not come to its end is gone");
+        sent.remove("../uploads");
+        sent.remove(&id);
+        assert_eq!(sent.files().count(), 0);
+    }
+
+    #[test]
+    fn they_go_after_their_time() {
+        let data = tempfile::tempdir().expect("a folder");
+        let limits = ShelfLimits { time: Duration::ZERO, ..ShelfLimits::default() };
+        let sent = Sent::open(data.path(), limits).expect("a shelf");
+        sent.begin(&access("a"), "a", None).and_then(Sending::finish).expect("kept");
+        std::thread::sleep(Duration::from_millis(5));
+        assert!(sent.list().is_empty());
+        assert_eq!(sent.files().count(), 0);
+    }
+}

@@ -1,0 +1,89 @@
+// Two times of an answer side by side, as BASELINE has them: what differs by more than noise stands first.
+import { askKept, type PastAnswer } from "./api";
+import { against, clauses, written, type Period } from "./clauses";
+import { readCompared, shownIn, worse, type Change } from "./compared";
+import { clock, time, visible } from "./format";
+import { Copy, Empty, Notice, said, useAsked } from "./parts";
+import { go } from "./route";
+import { heading } from "./table";
+
+const ROWS_MAX = 500;
+
+/** The processor of that place alone: another one may have no baseline. */
+export function alone(query: string, place: number): string {
+  const all = clauses(query);
+  const process = all.find(({ word }) => word === "PROCESS");
+  if (!process) return query;
+  const found: string[] = [];
+  let depth = 0;
+  for (const piece of process.body.match(/'(?:[^']|'')*'?|"(?:[^"]|"")*"?|[^]/g) ?? []) {
+    if (depth === 0 && piece === "(") found.push("");
+    if (piece === "(") depth += 1;
+    if (piece === ")") depth -= 1;
+    if (found.length > 0) found[found.length - 1] += piece;
+  }
+  const one = found[place]?.replace(/[\s,]+$/, "");
+  return one === undefined ? query : written(all.map((clause) => (clause === process ? { word: "PROCESS", body: one } : clause)));
+}
+
+/** The comparison, asked anew when another time is chosen. */
+export function useCompared(query: string, own: Period, baseline: Period) {
+  return useAsked<PastAnswer>((signal) => askKept(against(query, own, baseline), "", ROWS_MAX, signal), [query, own.since, own.until, baseline.since, baseline.until]);
+}
+
+const between = ({ since, until }: Period, day = false) => `${day ? `${time(since).slice(0, 10)} ` : ""}${clock(since)}–${clock(until)}`;
+
+export function Compare({ query, place, own, baseline }: { query: string; place: number; own: Period; baseline: Period }) {
+  const one = alone(query, place);
+  const { answer, error } = useCompared(one, own, baseline);
+  const text = against(one, own, baseline);
+  const told = answer?.results[0];
+  const isOtherDay = time(own.since).slice(0, 10) !== time(baseline.since).slice(0, 10);
+  const { measures, rows } = told ? readCompared(told) : { measures: [], rows: [] };
+  const differing = rows.filter(({ kind }) => kind !== "same").length;
+  const isSaid = rows.some(({ changes }) => changes.some(({ differs }) => differs !== null));
+  return (
+    <section class="compare" aria-label="Compared">
+      <p>
+        <strong>{between(own, true)} UTC</strong> against <strong>{between(baseline, isOtherDay)}</strong>
+        {told && isSaid && <span class="muted">: {differing} of {rows.length} groups differ by more than noise; those with most evidence stand first</span>}
+      </p>
+      {error !== undefined ? <Notice kind="bad">{said(error)}</Notice> : !told ? <p class="muted" role="status">Asking what was kept…</p> : (
+        <>
+          {answer.notes.map((note) => (note.startsWith("answered from the tuples") ? <p class="muted small">{visible(note)}</p> : <Notice>{visible(note)}</Notice>))}
+          {rows.length === 0 ? <Empty title="No row in either" /> : (
+            <div class="scroll" tabIndex={0} role="region" aria-label="Rows, compared">
+              <table class="plain wide compared">
+                <thead><tr><th scope="col">group</th><th scope="col">what changed</th>{measures.map((column) => <th scope="col" class="n" title={column.doc}>{heading(column)}</th>)}</tr></thead>
+                <tbody>
+                  {rows.map(({ key, changes, kind, word }) => (
+                    <tr class={kind}>
+                      <th scope="row"><bdi class="mono">{visible(key) || "all"}</bdi></th>
+                      <td><span class={`change ${kind}`}>{visible(word)}</span></td>
+                      {changes.map((change) => <td class="n nowrap"><Cell of={change} /></td>)}
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            </div>
+          )}
+          <p class="muted small">▲ ▼: differs by more than noise, at 95 %; where nothing has changed about one in twenty does. “?”: cannot be said. {told.left_out > 0 ? `${told.left_out} groups are left out.` : ""}</p>
+        </>
+      )}
+      <div class="tools"><button type="button" onClick={() => go("ask", "", { q: text })}>Change this question</button><Copy text={() => text}>Copy the query</Copy></div>
+    </section>
+  );
+}
+
+function Cell({ of: { column, now, before, ratio, differs } }: { of: Change }) {
+  const up = (now ?? 0) > (before ?? 0);
+  const bad = ratio === null ? null : worse(column, ratio);
+  return (
+    <>
+      <span class={differs ? (bad === null ? "differs" : bad ? "differs worse" : "differs better") : ""}>
+        {differs ? <><span aria-hidden="true">{up ? "▲ " : "▼ "}</span><span class="hidden">{up ? "more: " : "less: "}</span></> : differs === null && now !== null && before !== null ? "? " : ""}{shownIn(column, now)}
+      </span>
+      <span class="interval block">was {shownIn(column, before)}</span>
+    </>
+  );
+}

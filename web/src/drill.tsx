@@ -1,0 +1,291 @@
+// What stands behind a number: why it is to be believed, the query beneath it, and the tuples that it was made of; behind a tuple, all that
+// was kept of its flow. It is asked of what jobs keep, or of the recording that was asked; where nothing was kept, that is said, and how
+// it is kept from now on.
+import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import { Refused, ask, askKept, catalog, may, type Column, type Job, type PastAnswer, type Row } from "./api";
+import { butNot, clauses, condition, counted, only, parsersOf, tuples, type Period } from "./clauses";
+import { clock, duration, many, millis, numeric, percentage, raw, shown, time, visible } from "./format";
+import type { Account, Result } from "./model";
+import { Copy, Dialog, Notice, Text, said } from "./parts";
+import { go } from "./route";
+import { heading } from "./table";
+
+/** Tuples that are shown. */
+const TUPLES_MAX = 100;
+/** How long before and after a tuple its flow is looked for. */
+const AROUND_NS = 600_000_000_000n;
+/** Columns that all tuples have; a list of tuples shows these of them. */
+const COMMON = ["id", "ts", "client_ip", "client_port", "server_ip", "server_port", "transport", "quality", "client_guessed", "ts_end", "community_id", "tunnel", "tunnel_id", "tunnel_src", "tunnel_dst", "vlan_id", "agents_missing"];
+const SHOWN = ["client_ip", "client_port", "server_ip", "quality"];
+/** What other columns say, too. */
+const DULL = ["host", "path", "http_version", "url_query"];
+const OWN_MAX = 7;
+
+export interface Behind {
+  /** The question, and the recording that was asked. */
+  query: string;
+  recording: string;
+  result: Result;
+  row: Row;
+  /** The column whose number was opened. */
+  at: number;
+  /** Of which time the row is. */
+  period: Period | null;
+  isOpen: boolean;
+  account: Account | null;
+  isRedacted: boolean;
+  close(): void;
+}
+
+type Told = PastAnswer["results"][number];
+const firstOf = (answer: PastAnswer): Told | undefined => answer.results[0];
+
+export default function Drill(props: Behind) {
+  const { query, recording, result, row, at, period, close } = props;
+  const tuple = useSignal<{ columns: Column[]; row: Row } | null>(null);
+  const column = result.columns[at] as Column;
+  const title = tuple.value ? "A flow" : result.processor === null ? "A tuple" : `${heading(column)} of ${visible(result.key(row)) || "all"}`;
+  // A row of tuples is a tuple.
+  const opened = tuple.value ?? (result.processor === null ? { columns: result.columns, row } : null);
+  return (
+    <Dialog title={title} close={close} kind="drawer">
+      {opened ? (
+        <Flow {...opened} query={query} recording={recording} back={tuple.value ? () => (tuple.value = null) : null} />
+      ) : (
+        <Beneath {...props} open={(columns, row) => (tuple.value = { columns, row })} />
+      )}
+      {period === null && recording === "" && <p class="muted small">The row is of all of the time that the job ran.</p>}
+    </Dialog>
+  );
+}
+
+function Beneath({ query, recording, result, row, at, period, isOpen, account, isRedacted, open }: Behind & { open(columns: Column[], row: Row): void }) {
+  const column = result.columns[at] as Column;
+  const where = condition(query, result, row);
+  const found = useSignal<Told | null>(null);
+  const mix = useSignal<[string, number][] | null>(null);
+  const failed = useSignal<unknown>(null);
+  const notes = useSignal<string[]>([]);
+  const ordered = useSignal("");
+  const fields = useSignal<string[]>([]);
+  const again = useSignal(0);
+  const of = period ?? (recording === "" ? { since: String(BigInt(Date.now()) * 1_000_000n - 86_400_000_000_000n), until: String(BigInt(Date.now()) * 1_000_000n) } : null);
+  useEffect(() => {
+    const abort = new AbortController();
+    void (async () => {
+      const catalogue = await catalog();
+      const parsers = catalogue.parsers.filter((one) => parsersOf(query).includes(one.name));
+      fields.value = [...new Set(parsers.flatMap((one) => one.fields.filter((field) => ["text", "ip", "bool"].includes(field.type) || /port|status|code/.test(field.name)).map((field) => field.name)))];
+      // What is worst stands first: tuples in the order of the duration that the number is of.
+      const bare = column.name.replace(/^(?:p[\d.]+|avg|max|min|sum|time)_?/, "");
+      const durations = parsers.flatMap((one) => one.fields.filter((field) => field.unit === "ns").map((field) => field.name));
+      const by = durations.find((name) => name === bare) ?? (column.unit === "ns" ? (durations.find((name) => /response_time|duration/.test(name)) ?? durations[0]) : undefined);
+      ordered.value = by ?? "";
+      const [list, sure] = await Promise.all([
+        askKept(tuples(query, where, of, by ? `${by} DESC` : "ts DESC", TUPLES_MAX), recording, TUPLES_MAX, abort.signal),
+        askKept(counted(query, where, of, "(group-count: group=quality)"), recording, undefined, abort.signal),
+      ]);
+      found.value = firstOf(list) ?? null;
+      notes.value = list.notes;
+      const told = firstOf(sure);
+      const [q, n] = ["quality", "count"].map((name) => told?.columns.findIndex((one) => one.name === name) ?? -1);
+      mix.value = (told?.rows ?? []).map((one): [string, number] => [String(one[q!] ?? "?"), numeric(one[n!]) ?? 0]);
+    })().catch((why) => (why as Error).name === "AbortError" || (failed.value = why));
+    return () => abort.abort();
+  }, [query, where, of?.since, again.value]);
+
+  const end = (name: string | undefined) => (name === undefined ? null : (row[result.at(name)] ?? null));
+  const [low, high] = [end(column.low), end(column.high)];
+  const cell = (name: string) => (result.at(name) < 0 ? null : (row[result.at(name)] ?? null));
+  const all = (mix.value ?? []).reduce((sum, [, n]) => sum + n, 0);
+  const count = numeric(cell("count"));
+  const rate = account?.sample_rate ?? 1;
+  const believe: [string, string][] = [
+    ["the number", `${cell("approximate") === true ? "~" : ""}${shown(column, row[at])}`],
+    ["interval, 95 %", low !== null || high !== null ? `${low === null ? "?" : shown(column, low)} – ${high === null ? "?" : shown(column, high)}` : rate < 1 ? "not said of this number" : "none needed: every flow was looked at"],
+    ["window", period ? `${clock(period.since)} – ${clock(period.until)} UTC, ${isOpen ? "still open: it will change" : "closed"}` : "all of it"],
+    ["lost", numeric(cell("lost")) ? `${percentage(numeric(cell("lost")) ?? 0)} of what was captured in this window` : account && account.lost_before_us + account.dropped > 0 ? `${many(account.lost_before_us + account.dropped)} packets since the start` : "nothing that is known"],
+    ["looked at", rate < 1 ? `one flow in ${(1 / rate).toFixed(1).replace(/\.0$/, "")}` : "every flow"],
+    ["agents", typeof cell("agents_missing") === "string" ? `without ${visible(String(cell("agents_missing")))}` : "all that were asked"],
+  ];
+  const kept = clauses(query).length > 0 ? only(query, where) : query;
+  return (
+    <>
+      <section class="believe" aria-label="Why believe it">
+        <h3>Why believe it</h3>
+        <dl class="pairs one">
+          {believe.map(([what, is]) => <div><dt>{what}</dt><dd>{is}</dd></div>)}
+          {mix.value && all > 0 && <div><dt>tuples kept of it</dt><dd>{all}{count !== null && count !== all && rate >= 1 ? `; the row counts ${count}` : ""}</dd></div>}
+          {mix.value && all > 0 && <div><dt>how sure they are</dt><dd>{mix.value.sort((a, b) => b[1] - a[1]).map(([what, n]) => `${visible(what).replaceAll("_", " ")} ${percentage(n / all)}`).join(", ")}</dd></div>}
+        </dl>
+      </section>
+      <section>
+        <h3>The question beneath</h3>
+        <pre class="query" tabIndex={0}><code>{visible(kept)}</code></pre>
+        <div class="tools">
+          <button type="button" onClick={() => go("ask", "", { q: kept, in: recording })}>Only this</button>
+          {where !== "" && <button type="button" onClick={() => go("ask", "", { q: butNot(query, where), in: recording })}>Not this</button>}
+          {where !== "" && <Copy text={() => `WHERE ${where}`}>Copy WHERE</Copy>}
+          <label class="inline">Group by
+            <select value="" onChange={(event) => go("ask", "", { q: counted(query, where, null, `(group-count: group=${event.currentTarget.value}${recording === "" ? ", w=10s" : ""})`), in: recording })}>
+              <option value="">choose…</option>
+              {fields.value.map((name) => <option value={name}>{name}</option>)}
+            </select>
+          </label>
+        </div>
+      </section>
+      <section aria-label="Tuples">
+        <h3>Its tuples</h3>
+        {failed.value !== null ? (
+          <Unkept why={failed.value} query={query} again={() => { failed.value = null; again.value += 1; }} />
+        ) : !found.value ? (
+          <p class="muted" role="status">Asking what was kept…</p>
+        ) : found.value.rows.length === 0 ? (
+          <>
+            <p class="muted">None was kept of it.{isRedacted ? " Texts are folded with a key of each job: those of one job cannot be looked for in what another has kept." : ""}</p>
+            {notes.value.map((note) => <p class="muted small">{visible(note)}</p>)}
+          </>
+        ) : (
+          <List told={found.value} by={ordered.value} open={open} />
+        )}
+      </section>
+    </>
+  );
+}
+
+/** The columns that say most of these tuples. */
+function telling(told: Told, by = ""): number[] {
+  const says = (at: number) => told.rows.some((row) => row[at] !== null && row[at] !== "");
+  const named = (names: string[]) => names.map((name) => told.columns.findIndex((column) => column.name === name)).filter((at) => at >= 0);
+  const own = told.columns.flatMap((column, at) => (!COMMON.includes(column.name) && !DULL.includes(column.name) && !["json", "hashes"].includes(column.type) && says(at) ? [at] : []));
+  const times = own.filter((at) => told.columns[at]?.unit === "ns");
+  const first = [...named([by]), ...times.slice(0, 1)].slice(0, 1);
+  return [...named(["ts"]), ...first, ...own.filter((at) => !first.includes(at)).slice(0, OWN_MAX), ...named(SHOWN)];
+}
+
+function List({ told, by, open }: { told: Told; by: string; open(columns: Column[], row: Row): void }) {
+  const columns = telling(told, by);
+  return (
+    <>
+      <div class="scroll tuples" tabIndex={0} role="region" aria-label="Tuples, the first ones">
+        <table class="plain">
+          <thead><tr>{columns.map((at) => <th scope="col" title={told.columns[at]?.doc}>{heading(told.columns[at] as Column)}</th>)}</tr></thead>
+          <tbody>
+            {told.rows.map((row) => (
+              <tr>
+                {columns.map((at, i) => (
+                  <td class="nowrap">{i === 0 ? <button type="button" class="pick" title="Its flow" onClick={() => open(told.columns, row)}>{shown(told.columns[at] as Column, row[at]).slice(11)}</button> : <bdi class="value">{shown(told.columns[at] as Column, row[at])}</bdi>}</td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <p class="muted small">{told.rows.length === TUPLES_MAX ? `The first ${TUPLES_MAX}; ` : ""}A time opens the flow.</p>
+    </>
+  );
+}
+
+/** Nothing that was kept answers: why, and how it is kept from now on. */
+function Unkept({ why, query, again }: { why: unknown; query: string; again(): void }) {
+  const begun = useSignal("");
+  const failed = useSignal("");
+  const isUnkept = why instanceof Refused && why.code === "not_kept";
+  const parsers = parsersOf(query).join(", ");
+  const keep = () => {
+    const key = [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+    ask<Job>("POST", "/api/v1/jobs", { query: `PARSE ${parsers}`, name: `tuples of ${parsers}`, kind: "standing", keep: "tuples" }, { headers: { "Idempotency-Key": key } }).then((job) => (begun.value = job.id), (error) => (failed.value = said(error)));
+  };
+  return (
+    <>
+      <Notice kind={isUnkept ? "info" : "bad"}>{said(why)}</Notice>
+      {isUnkept && may("raw") && begun.value === "" && <p><button type="button" onClick={keep}>Keep tuples of {parsers} from now on</button></p>}
+      {begun.value !== "" && <p>Job {visible(begun.value)} keeps them now; numbers of windows from here on can be opened. <button type="button" onClick={again}>Look again</button></p>}
+      {failed.value !== "" && <Notice kind="bad">{failed.value}</Notice>}
+    </>
+  );
+}
+
+interface Moment {
+  parser: string;
+  ts: string;
+  end: string;
+  columns: Column[];
+  row: Row;
+}
+
+/** A tuple, whole, and what else was kept of its flow. */
+function Flow({ columns, row, query, recording, back }: { columns: Column[]; row: Row; query: string; recording: string; back: (() => void) | null }) {
+  const cell = (name: string) => row[columns.findIndex((column) => column.name === name)] ?? null;
+  const [id, community, ts, end] = ["id", "community_id", "ts", "ts_end"].map((name) => (cell(name) === null ? "" : String(cell(name))));
+  const all = useSignal<Moment[] | null>(null);
+  const problems = useSignal<string[]>([]);
+  useEffect(() => {
+    if (!id || !ts) return;
+    const abort = new AbortController();
+    void (async () => {
+      const jobs = recording === "" ? (await ask<{ jobs: Job[] }>("GET", "/api/v1/jobs?limit=1000", undefined, { signal: abort.signal })).jobs : [];
+      const kept = jobs.filter((job) => job.keep === "tuples").map((job) => parsersOf(job.query).join(", "));
+      const lists = [...new Set(recording === "" ? kept : [...parsersOf(query), "tcp_conn_time", "flow"])].slice(0, 12);
+      const around = recording === "" ? { since: String(BigInt(ts) - AROUND_NS), until: String(BigInt(end || ts) + AROUND_NS) } : null;
+      // One kept parser after the other: the server answers few at once.
+      const found: Moment[] = [];
+      for (const list of lists) {
+        try {
+          const told = firstOf(await askKept(tuples(`PARSE ${list}`, `id = ${id}${community ? ` and community_id = '${community}'` : ""}`, around, "ts", TUPLES_MAX), recording, TUPLES_MAX, abort.signal));
+          const at = (name: string) => told?.columns.findIndex((column) => column.name === name) ?? -1;
+          for (const one of told?.rows ?? []) found.push({ parser: list, ts: String(one[at("ts")] ?? ts), end: String(one[at("ts_end")] ?? one[at("ts")] ?? ts), columns: told!.columns, row: one });
+        } catch (why) {
+          if ((why as Error).name === "AbortError") return;
+          if (!(why instanceof Refused && why.status === 400)) problems.value = [...problems.value, `${list}: ${said(why)}`];
+        }
+      }
+      all.value = found.sort((a, b) => (BigInt(a.ts) < BigInt(b.ts) ? -1 : 1));
+    })().catch((why) => (problems.value = [said(why)]));
+    return () => abort.abort();
+  }, [id, ts]);
+  const start = all.value?.[0]?.ts ?? ts ?? "";
+  const last = (all.value ?? []).reduce((most, one) => Math.max(most, millis(one.end)), 0);
+  const length = Math.max(1, last - (start ? millis(start) : 0));
+  const name = community || id || "";
+  return (
+    <>
+      {back && <p><button type="button" onClick={back}>← Back to the number</button></p>}
+      <section>
+        <h3>This tuple</h3>
+        <dl class="pairs one tuple">
+          {columns.map((column, at) => (row[at] === null || row[at] === undefined || ["hashes", "json"].includes(column.type) ? null : <div><dt title={column.doc}>{heading(column)}</dt><dd><bdi>{shown(column, row[at])}</bdi></dd></div>))}
+        </dl>
+      </section>
+      <section aria-label="Flow">
+        <h3>All that was kept of its flow</h3>
+        {problems.value.map((why) => <Notice kind="warn"><Text of={why} /></Notice>)}
+        {!id ? <p class="muted">The columns that are shown do not say which flow it is of: SELECT id, ts, or leave SELECT out.</p> : !all.value ? <p class="muted" role="status">Asking what was kept…</p> : all.value.length === 0 ? <p class="muted">Nothing else.</p> : (
+          <ol class="moments">
+            {all.value.map((one) => {
+              const own = telling({ processor: null, keys: 0, columns: one.columns, rows: [one.row], left_out: 0 }).slice(1, OWN_MAX + 1).filter((at) => !COMMON.includes(one.columns[at]?.name ?? ""));
+              return (
+                <li class={one.ts === ts && one.end === end ? "this" : ""}>
+                  <span class="when muted small">+{duration(Number(BigInt(one.ts) - BigInt(start)))}</span>
+                  <strong>{visible(one.parser)}</strong>{" "}
+                  <span class="span" aria-hidden="true"><span style={{ marginLeft: `${((millis(one.ts) - millis(start)) / length) * 100}%`, width: `${Math.max(1, ((millis(one.end) - millis(one.ts)) / length) * 100)}%` }} /></span>
+                  <span class="small what">{own.map((at) => <><span class="muted">{heading(one.columns[at] as Column)}</span> <bdi>{shown(one.columns[at] as Column, one.row[at])}</bdi> </>)}</span>
+                </li>
+              );
+            })}
+          </ol>
+        )}
+        {all.value && all.value.length > 0 && <p class="muted small">{all.value.length} tuples from {time(start)} UTC on.</p>}
+      </section>
+      {name !== "" && (
+        <section>
+          <h3>Its packets</h3>
+          <p class="small muted">Where a capture of them is:</p>
+          <pre class="query" tabIndex={0}><code>netalytics follow {raw(name)} -r FILE</code></pre>
+          <div class="tools"><Copy text={() => `netalytics follow ${name} -r FILE`}>Copy the command</Copy></div>
+        </section>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,175 @@
+// Edges of a map: what rows say of who asks whom, hosts put together into groups, and how much of its caller's time each edge takes.
+import type { Agent, Row } from "./api";
+import type { Kind } from "./compared";
+import { many, number, numeric, percentage } from "./format";
+import type { Result } from "./model";
+
+/** Hosts that only ask, and are shown one by one; more are folded. */
+const CLIENTS_MAX = 12;
+/** Beyond so many hosts they are put together by their networks, unless somebody says otherwise. */
+const HOSTS_MAX = 60;
+
+export interface Edge {
+  client: string;
+  server: string;
+  /** Port and protocol. */
+  service: string;
+  count: number;
+  /** Of a second, where the result says it. */
+  rate: number | null;
+  failing: number;
+  p50: number | null;
+  p99: number | null;
+  bytes: number | null;
+  /** Sum of the response times, in ns. */
+  time: number | null;
+  /** Share of the time in which its client answers its own clients; null: nobody was seen asking the client. */
+  share: number | null;
+  /** Whether it differs from an earlier time, how, and how sure that is. */
+  change: { kind: Kind; word: string; evidence: number } | null;
+  /** Where its numbers come from. */
+  of: { result: Result; row: Row; query: string }[];
+}
+
+/** Rows of who asks whom, as edges between addresses. */
+export function edgesOf(result: Result, rows: Row[], query: string, protocol = ""): Edge[] {
+  const at = (name: string) => result.at(name);
+  const slow = result.columns.findIndex((column) => /^p99/.test(column.name));
+  const time = slow >= 0 ? slow : result.columns.findIndex((column) => column.unit === "ns" && !column.name.startsWith("time"));
+  const value = (row: Row, name: string) => numeric(row[at(name)] ?? null);
+  return rows.map((row) => {
+    const port = at("server_port") < 0 ? null : row[at("server_port")];
+    const spoken = row[at("application")] ?? row[at("protocol")] ?? protocol;
+    const count = value(row, "count") ?? 0;
+    const success = value(row, "success");
+    const sizes = result.columns.flatMap(({ name, unit }) => (/^(?:sum_)?(?:request|response|client|server|value|packet)_bytes$/.test(name) && unit === "bytes" ? [value(row, name) ?? 0] : []));
+    return {
+      client: String(row[at("client_ip")]),
+      server: String(row[at("server_ip")]),
+      service: [port, typeof spoken === "string" ? spoken : null].filter((part) => part !== null && part !== undefined && part !== "").join(" ") || "asked",
+      count,
+      rate: value(row, "rate"),
+      failing: success === null ? 0 : (1 - success) * count,
+      p50: value(row, "p50_ns"),
+      p99: time < 0 ? null : numeric(row[time] ?? null),
+      bytes: sizes.length === 0 ? null : sizes.reduce((sum, n) => sum + n, 0),
+      time: value(row, "time_ns"),
+      share: null,
+      change: null,
+      of: [{ result, row, query }],
+    };
+  });
+}
+
+export const failing = (edge: Edge) => (edge.count > 0 ? edge.failing / edge.count : 0);
+export const keyOf = (edge: Edge) => `${edge.client}→${edge.server} ${edge.service}`;
+
+const ns = (value: number) => number("ns", value);
+/** An edge in a line. */
+export const said = (edge: Edge) =>
+  [
+    edge.change && edge.change.kind !== "same" ? edge.change.word : "",
+    edge.rate !== null ? `${many(edge.rate)}/s` : many(edge.count),
+    edge.p99 !== null ? `p99 ${ns(edge.p99)}` : "",
+    failing(edge) > 0 ? `${percentage(failing(edge))} fail` : "",
+    edge.share !== null ? `${(edge.share * 100).toFixed(0)} % of its caller's time` : "",
+  ].filter(Boolean).join(" · ");
+
+export type Grouping = "" | "host" | "24" | "16" | "name" | `label.${string}`;
+
+/** The network of an address: of IPv4 by its bits, of IPv6 always /64. */
+function network(address: string, bits: "24" | "16"): string {
+  const v4 = /^(\d+)\.(\d+)\.(\d+)\.\d+$/.exec(address);
+  if (v4) return bits === "24" ? `${v4[1]}.${v4[2]}.${v4[3]}.0/24` : `${v4[1]}.${v4[2]}.0.0/16`;
+  const full = address.split("::")[0]?.split(":").slice(0, 4).join(":") ?? address;
+  return `${full}::/64`;
+}
+
+/** What hosts are called, and what else is known of them: agents know their own. */
+export class Names {
+  private readonly byAddress = new Map<string, string>();
+  private readonly labelled = new Map<string, Record<string, string>>();
+  readonly labels: string[];
+
+  constructor(agents: Agent[], found: Map<string, string>) {
+    for (const [address, name] of found) this.byAddress.set(address, name);
+    for (const agent of agents) {
+      for (const address of agent.addresses) {
+        const bare = address.replace(/\/\d+$/, "");
+        if (/^127\.|^::1$|^fe80/.test(bare)) continue;
+        this.byAddress.set(bare, agent.name);
+        this.labelled.set(bare, agent.labels);
+      }
+    }
+    this.labels = [...new Set(agents.flatMap((agent) => Object.keys(agent.labels)))].sort();
+  }
+
+  of(address: string): string {
+    return this.byAddress.get(address) ?? address;
+  }
+
+  group(address: string, by: Grouping): string {
+    if (by === "24" || by === "16") return network(address, by);
+    // web-1 and web-2 are web; so is web3.shop.example.
+    if (by === "name") return this.of(address) === address ? network(address, "24") : this.of(address).replace(/\..*$/, "").replace(/[-_]?\d+$/, "");
+    if (by.startsWith("label.")) return this.labelled.get(address)?.[by.slice(6)] ?? network(address, "24");
+    return this.of(address);
+  }
+}
+
+/** Whether what somebody looks for is a part of an edge. */
+export function matches(edge: Edge, names: Names, find: string): boolean {
+  const needle = find.trim().toLowerCase();
+  return needle === "" || [edge.client, edge.server, names.of(edge.client), names.of(edge.server), edge.service].some((text) => text.toLowerCase().includes(needle));
+}
+
+/** Which grouping is meant where nobody has chosen one. */
+export function usual(edges: Edge[]): Grouping {
+  const servers = new Set(edges.map(({ server }) => server));
+  const count = (by: "24" | "16") => new Set([...servers].map((address) => network(address, by))).size;
+  return servers.size <= HOSTS_MAX ? "host" : count("24") <= HOSTS_MAX ? "24" : "16";
+}
+
+/** Edges between hosts put together. Those of `open`, a group, stay hosts. */
+export function together(edges: Edge[], names: Names, by: Grouping, open: string): { edges: Edge[]; members: Map<string, Set<string>> } {
+  const servers = new Set(edges.map(({ server }) => server));
+  const clients = new Set(edges.map(({ client }) => client).filter((host) => !servers.has(host)));
+  const crowd = new Set([...clients].map((host) => names.group(host, by))).size > CLIENTS_MAX;
+  const members = new Map<string, Set<string>>();
+  const place = (host: string) => {
+    const group = names.group(host, by);
+    let at = group === open ? names.of(host) : group;
+    if (crowd && clients.has(host) && group !== open) at = `clients (${clients.size})`;
+    (members.get(at) ?? members.set(at, new Set()).get(at)!).add(host);
+    return at;
+  };
+  const found = new Map<string, Edge>();
+  for (const edge of edges) {
+    const [client, server] = [place(edge.client), place(edge.server)];
+    const key = `${client}\u0000${server}\u0000${edge.service}`;
+    const into = found.get(key);
+    if (!into) {
+      found.set(key, { ...edge, client, server, of: [...edge.of] });
+      continue;
+    }
+    const add = (a: number | null, b: number | null) => (a === null && b === null ? null : (a ?? 0) + (b ?? 0));
+    const most = (a: number | null, b: number | null) => (a === null ? b : b === null ? a : Math.max(a, b));
+    into.count += edge.count;
+    into.failing += edge.failing;
+    into.rate = add(into.rate, edge.rate);
+    into.bytes = add(into.bytes, edge.bytes);
+    into.time = add(into.time, edge.time);
+    into.p50 = null;
+    into.p99 = most(into.p99, edge.p99);
+    if ((edge.change?.evidence ?? -1) > (into.change?.evidence ?? -1)) into.change = edge.change;
+    into.of.push(...edge.of);
+  }
+  const all = [...found.values()];
+  const answering = new Map<string, number>();
+  for (const edge of all) if (edge.time !== null) answering.set(edge.server, (answering.get(edge.server) ?? 0) + edge.time);
+  for (const edge of all) {
+    const of = answering.get(edge.client) ?? 0;
+    edge.share = of > 0 && edge.time !== null && edge.client !== edge.server ? edge.time / of : null;
+  }
+  return { edges: all.sort((a, b) => (b.change?.evidence ?? 0) - (a.change?.evidence ?? 0) || b.count - a.count), members };
+}

@@ -1,0 +1,106 @@
+// What a query would do, as a picture: packets, parsers with the columns that are read, the blocks behind them, and what goes out; what that
+// takes; and the same in words.
+import type { Explained } from "./api";
+import { clauses } from "./clauses";
+import { bytes, many, visible } from "./format";
+import { Text } from "./parts";
+
+const [WIDTH, LINE, GAP, PAD] = [300, 17, 26, 9];
+
+interface Box {
+  title: string;
+  lines: string[];
+  kind: string;
+}
+
+/** Text in lines of so many characters, at blanks; what does not fit is counted. */
+function wrapped(words: string[], most: number, lines: number): string[] {
+  const found: string[] = [];
+  words.forEach((word, i) => {
+    const last = found.at(-1);
+    if (found.length > lines) return;
+    if (last !== undefined && last.length + word.length + 2 <= most) found[found.length - 1] = `${last}, ${word}`;
+    else if (found.length < lines) found.push(word.slice(0, most));
+    else found.push(`… ${words.length - i} more`);
+  });
+  return found;
+}
+
+function Stage({ boxes, y, height }: { boxes: Box[]; y: number; height: number }) {
+  const w = (WIDTH - (boxes.length - 1) * 8) / boxes.length;
+  return (
+    <>
+      {boxes.map((box, i) => (
+        <g class={`stage ${box.kind}`} transform={`translate(${(i * (w + 8)).toFixed(1)} ${y})`}>
+          <rect width={w.toFixed(1)} height={height} rx="7" />
+          <text x="10" y={PAD + 11} class="title">{visible(box.title).slice(0, Math.floor(w / 8.2))}</text>
+          {box.lines.map((line, n) => <text x="10" y={PAD + 11 + (n + 1) * LINE}>{visible(line).slice(0, Math.floor(w / 6.4))}</text>)}
+        </g>
+      ))}
+    </>
+  );
+}
+
+function stages(of: Explained, query: string, packets: string): Box[][] {
+  const said = clauses(query);
+  const clause = (...words: string[]) => said.filter(({ word }) => words.includes(word)).map(({ word, body }) => `${word} ${body}`.replace(/\s+/g, " "));
+  const shown = of.parsers.slice(0, 3);
+  const each = shown.length > 1 ? 20 : 42;
+  const found: Box[][] = [[{ title: "packets", lines: [packets, ...clause("FROM", "TO", "SAMPLE", "SINCE", "UNTIL")], kind: "packets" }]];
+  found.push(shown.map(({ name, columns }) => ({ title: name, lines: wrapped(columns, each, 4), kind: "parser" })));
+  if (of.parsers.length > 1) found.push([{ title: "join", lines: ["by id, the flow"], kind: "block" }]);
+  const where = clause("WHERE");
+  if (where.length > 0) found.push([{ title: "filter", lines: where, kind: "block" }]);
+  if (of.processors.length === 0) found.push([{ title: "tuples", lines: ["each of them is a row", ...clause("ORDER BY", "LIMIT")], kind: "result" }]);
+  else found.push(of.processors.slice(0, 3).map((name) => ({ title: name, lines: name.split("-").length > 1 && of.processors.length === 1 ? [name.split("-").join(" → ")] : [], kind: "result" })));
+  return found;
+}
+
+export function Picture({ of, query, packets }: { of: Explained; query: string; packets: string }) {
+  const all = stages(of, query, packets);
+  const heights = all.map((boxes) => PAD * 2 + LINE - 2 + Math.max(...boxes.map((box) => box.lines.length)) * LINE);
+  let y = 0;
+  const ys = heights.map((height) => {
+    const at = y;
+    y += height + GAP;
+    return at;
+  });
+  const centre = (boxes: Box[], i: number) => ((i + 0.5) * (WIDTH + 8)) / boxes.length - 4;
+  return (
+    <svg class="plan-picture" viewBox={`-1 -1 ${WIDTH + 2} ${y - GAP + 2}`} role="img" aria-label={`From packets through ${of.parsers.map(({ name }) => name).join(" and ")} to ${of.processors.join(", ") || "tuples"}`}>
+      <defs><marker id="on" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0L8 4L0 8z" class="tip" /></marker></defs>
+      {all.slice(0, -1).flatMap((boxes, i) => {
+        const next = all[i + 1] as Box[];
+        return boxes.flatMap((_, a) => next.map((_, b) => <path class="flow" d={`M${centre(boxes, a)} ${(ys[i] ?? 0) + (heights[i] ?? 0)}L${centre(next, b)} ${(ys[i + 1] ?? 0) - 1}`} marker-end="url(#on)" />));
+      })}
+      {all.map((boxes, i) => <Stage boxes={boxes} y={ys[i] ?? 0} height={heights[i] ?? 0} />)}
+    </svg>
+  );
+}
+
+/** What a query would do: from packets to rows, and what that takes. */
+export default function Plan({ of, query }: { of: Explained | null; query: string }) {
+  if (!of) {
+    return (
+      <section class="card">
+        <h2>What it would do</h2>
+        <p class="muted small">That is said once the query is right.</p>
+      </section>
+    );
+  }
+  // An agent that sees nothing at the moment says nothing of what it would take.
+  const busy = of.agents.filter(({ estimate }) => estimate.packets_per_second > 0);
+  const cost = busy[0] ?? { agent: "", estimate: of.estimate };
+  const { packets_per_second: packets, cores, memory_bytes: memory } = cost.estimate;
+  return (
+    <section class="card plan">
+      <h2>What it would do</h2>
+      <Picture of={of} query={query} packets={`${many(packets)}/s ${busy.length > 0 ? `seen by ${cost.agent}` : "assumed"}`} />
+      <p class="small muted">Takes about {cores < 0.01 ? "0.01" : cores.toFixed(2)} cores and {bytes(memory)} of the host{cost.agent === "" ? "" : <> <Text of={cost.agent} /></>}.</p>
+      <details>
+        <summary>In words</summary>
+        <pre tabIndex={0}>{visible(of.text).replaceAll("\\n", "\n")}</pre>
+      </details>
+    </section>
+  );
+}

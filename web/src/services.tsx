@@ -1,0 +1,141 @@
+// The map of services: who asks whom, over all protocols of which tuples are kept, now or at another time, and against an earlier one. Each
+// protocol is asked by itself (`service-map`), as the terminal's `map` does.
+import { useSignal } from "@preact/signals";
+import type { ComponentType } from "preact";
+import { ask, askKept, type Agent, type Job, type PastAnswer } from "./api";
+import { against, clauses, moment, parsersOf, written, type Period } from "./clauses";
+import { EARLIER, periodsOf, readCompared } from "./compared";
+import { clock, time, visible } from "./format";
+import { Names, edgesOf, failing, type Edge } from "./graph";
+import { Drawn, Twin } from "./map";
+import { Result } from "./model";
+import { Copy, Empty, Notice, said, useAsked } from "./parts";
+import { keep, link, param } from "./route";
+
+const LENGTHS: [string, string][] = [["1m", "the last minute"], ["5m", "the last 5 minutes"], ["30m", "the last half hour"], ["6h", "the last 6 hours"], ["24h", "the last day"]];
+const NS: Record<string, bigint> = { m: 60_000_000_000n, h: 3_600_000_000_000n };
+const REFRESH_MS = 20_000;
+/** Rows of a protocol. */
+const ROWS_MAX = 10_000;
+const DNS = "PARSE dns WHERE query_type in ('A', 'AAAA') and answer_count > 0 PROCESS (group-count: group=query_name, answers)";
+
+/** What is below the protocols, or another view of one: the same requests would be there twice. */
+const BELOW = /^(?:tcp_|packet$|flow$|rpc$)/;
+
+/** What is spoken, as the terminal's map has it. */
+const protocolOf = (parser: string) => parser.replace(/_(query|get|conn_time)$/, "");
+
+interface Found {
+  edges: Edge[];
+  names: Names;
+  own: Period;
+  texts: string[];
+  notes: string[];
+  failed: string[];
+}
+
+async function load(signal: AbortSignal, last: string, times: { own: Period; baseline: Period } | null, sofar: (found: Found) => void): Promise<Found> {
+  const [{ jobs }, { agents }] = await Promise.all([
+    ask<{ jobs: Job[] }>("GET", "/api/v1/jobs?limit=1000", undefined, { signal }),
+    ask<{ agents: Agent[] }>("GET", "/api/v1/agents", undefined, { signal }),
+  ]);
+  const now = BigInt(Date.now()) * 1_000_000n;
+  const length = BigInt(last.slice(0, -1)) * (NS[last.slice(-1)] ?? 60_000_000_000n);
+  const own = times?.own ?? { since: String(now - length), until: String(now) };
+  const parsers = [...new Set(jobs.filter((job) => job.keep === "tuples").map((job) => parsersOf(job.query)).filter((list) => list.length === 1).map(([one]) => one!))].filter((parser) => !BELOW.test(parser));
+  const found: Found = { edges: [], names: new Names([], new Map()), own, texts: [], notes: [], failed: [] };
+  const called = new Map<string, string>();
+  for (const parser of parsers) {
+    const query = parser === "dns" ? DNS : `PARSE ${parser} PROCESS (service-map)`;
+    const within = (query: string) => written([...clauses(query).slice(0, -1), { word: "SINCE", body: moment(own.since) }, { word: "UNTIL", body: moment(own.until) }, ...clauses(query).slice(-1)]);
+    let told: PastAnswer;
+    try {
+      const text = times && parser !== "dns" ? against(query, times.own, times.baseline) : within(query);
+      told = await askKept(text, "", ROWS_MAX, signal);
+      if (parser !== "dns") found.texts.push(text);
+    } catch (error) {
+      if (signal.aborted) throw error;
+      found.failed.push(`${parser}: ${said(error)}`);
+      continue;
+    }
+    const first = told.results[0];
+    if (!first) continue;
+    const result = new Result(0, first.processor, first.columns, first.keys, first.rows.length);
+    if (parser === "dns") {
+      for (const row of first.rows) for (const address of String(row[result.at("answers")] ?? "").split(",")) if (!called.has(address)) called.set(address, String(row[result.at("query_name")]));
+      continue;
+    }
+    found.notes.push(...told.notes.filter((note) => !found.notes.includes(note) && !note.startsWith("answered from the tuples")));
+    const edges = edgesOf(result, first.rows, query, protocolOf(parser));
+    if (times) {
+      const changes = new Map(readCompared(first).rows.map((one) => [one.row, one]));
+      for (const edge of edges) {
+        const one = changes.get(edge.of[0]!.row);
+        if (one) edge.change = { kind: one.kind, word: one.word, evidence: one.kind === "same" ? 0 : one.evidence };
+      }
+    }
+    found.edges.push(...edges);
+    sofar({ ...found, edges: [...found.edges], names: new Names(agents, called) });
+  }
+  found.names = new Names(agents, called);
+  return found;
+}
+
+export default function Services() {
+  const last = LENGTHS.some(([name]) => name === param("last")) ? param("last") : "5m";
+  const times = periodsOf(param);
+  const key = times ? `${times.own.since}|${times.own.until}|${times.baseline.since}|${times.baseline.until}` : "";
+  // The first time each protocol is shown as it comes.
+  const sofar = useSignal<Found | undefined>(undefined);
+  const { answer: whole, error } = useAsked((signal) => load(signal, last, times, (found) => { if (!signal.aborted) sofar.value = found; }), [last, key], times ? 0 : REFRESH_MS);
+  const answer = whole ?? sofar.value;
+  const view = param("view", "graph");
+  const opened = useSignal<{ edge: Edge; at: number } | null>(null);
+  const Drill = useSignal<ComponentType<any> | null>(null);
+  const open = (edge: Edge, at: number) => {
+    opened.value = { edge, at };
+    if (!Drill.value) void import("./drill").then((drill) => (Drill.value = drill.default));
+  };
+  const compare = (vs: string) => {
+    if (vs === "") return keep({ vs: "", from: "", to: "", bfrom: "", bto: "" });
+    const until = BigInt(Date.now()) * 1_000_000n;
+    const since = until - BigInt(last.slice(0, -1)) * (NS[last.slice(-1)] ?? 60_000_000_000n);
+    keep({ vs, from: param("from") || String(since), to: param("to") || String(until) });
+  };
+  const one = opened.value;
+  const edges = answer?.edges ?? [];
+  const bad = edges.filter((edge) => failing(edge) > 0).length;
+  return (
+    <div class="page services">
+      <header class="head">
+        <h1>Map</h1>
+        <p class="muted">Who asks whom, how that goes, and what of it has changed.</p>
+      </header>
+      <div class="tools">
+        <div class="segmented" role="group" aria-label="View">
+          {[["graph", "Drawing"], ["table", "Table"]].map(([name, title]) => <button type="button" aria-pressed={view === name} onClick={() => keep({ view: name! })}>{title}</button>)}
+        </div>
+        <label class="inline">Of <select value={last} disabled={times !== null} onChange={(event) => keep({ last: event.currentTarget.value })}>{LENGTHS.map(([name, title]) => <option value={name}>{title}</option>)}</select></label>
+        <label class="inline">Against <select value={param("vs")} onChange={(event) => compare(event.currentTarget.value)}>{EARLIER.filter(([name]) => !["mark", "range"].includes(name) || name === param("vs")).map(([name, title]) => <option value={name}>{title}</option>)}</select></label>
+        {times && <button type="button" onClick={() => compare("")}>Back to now</button>}
+        {answer && <span class="muted small">{clock(answer.own.since)}–{clock(answer.own.until)} UTC{times ? ` against ${time(times.baseline.since).slice(0, 10) === time(times.own.since).slice(0, 10) ? "" : `${time(times.baseline.since).slice(0, 10)} `}${clock(times.baseline.since)}–${clock(times.baseline.until)}` : ""}{bad > 0 ? `, ${bad} edges fail` : ""}</span>}
+        {answer && answer.texts.length > 0 && <Copy text={() => answer.texts.join("\n")}>Copy the queries</Copy>}
+      </div>
+      {error !== undefined && <Notice kind="bad">{said(error)} {answer && "What is shown is older."}</Notice>}
+      {answer?.failed.map((why) => <Notice kind="warn">{why}</Notice>)}
+      {answer && answer.notes.length > 0 && (
+        <details class="small"><summary>{answer.notes.length === 1 ? "A note" : `${answer.notes.length} notes`} on what was kept</summary><ul>{answer.notes.map((note) => <li class="muted">{visible(note)}</li>)}</ul></details>
+      )}
+      <section class="body" aria-label="Answer">
+        {!answer ? <p class="muted" role="status">Asking what was kept…</p> : edges.length === 0 ? (
+          <Empty title={answer.texts.length === 0 ? "No job keeps tuples" : "Nobody asked anybody in that time"}>
+            <p class="muted">{answer.texts.length === 0 ? <>The map is made of tuples that jobs keep: <code>netalytics jobs start 'PARSE http' --standing --keep-tuples</code>. <a href={link("ask", "", { q: "PARSE http PROCESS (service-map: w=10s)" })}>Or ask for one protocol</a>, whose answer has a map.</> : "A longer time may have more."}</p>
+          </Empty>
+        ) : view === "table" ? <Twin all={edges} names={answer.names} onOpen={open} /> : <Drawn all={edges} names={answer.names} onOpen={open} />}
+      </section>
+      {one && Drill.value && (
+        <Drill.value recording="" {...one.edge.of[0]!} at={one.at} period={answer?.own ?? null} isOpen={false} account={null} isRedacted={false} close={() => (opened.value = null)} />
+      )}
+    </div>
+  );
+}
