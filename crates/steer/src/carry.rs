@@ -1,6 +1,8 @@
 //! The jobs of a process, and what they have on the switches of a network: from one set of jobs to another, whole or not at all.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::resume_unwind;
+use std::thread;
 
 use mirror::compose::{RULES_MAX, Terms};
 use mirror::diff::{others, ours, owners, renewals};
@@ -17,6 +19,8 @@ use crate::wishes::{Known, Share, Wishes, planned};
 
 /// A change is tried so often while others change something, too.
 const TRIES_MAX: u32 = 3;
+/// So many switches are asked at a time.
+const AT_A_TIME: usize = 16;
 
 /// See the module's text.
 pub struct Carrier {
@@ -207,9 +211,19 @@ impl Carrier {
         NotStarted { switch, why }
     }
 
+    /// What all switches have, several asked at the same time.
     fn list(&mut self) -> Result<Vec<Observed>, NotStarted> {
         let list = |site: &mut Site| site.backend.list().map_err(|why| failed(site, why.into()));
-        self.sites.iter_mut().map(list).collect()
+        let mut listed = Vec::new();
+        for some in self.sites.chunks_mut(AT_A_TIME) {
+            thread::scope(|scope| {
+                let asked: Vec<_> = some.iter_mut().map(|site| scope.spawn(move || list(site))).collect();
+                let answers =
+                    asked.into_iter().map(|asked| asked.join().unwrap_or_else(|why| resume_unwind(why)));
+                listed.extend(answers);
+            });
+        }
+        listed.into_iter().collect()
     }
 
     /// The ends of tunnels first, so that what comes out of them has a place to go to; then what sends into them; what took from
