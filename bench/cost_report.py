@@ -86,7 +86,7 @@ def page(results):
     for mode in MODES:
         if (mode.name, SIZES[0]) in sent:
             lines.append(f"| {mode.label} | " + " | ".join(f"{sent[mode.name, size][0]:.3g}, {sent[mode.name, size][1]:.4g} B ({100 * sent[mode.name, size][1] / sent['port', size][1]:.3g} %)" for size in SIZES) + " |")
-    lines += ["", "In parentheses: of a port mirror's bytes.", "", "## Link latency", "", "64 bytes there and back, without load, in microseconds (median of the rounds).", "", "| | one connection: p50, p99 | ten: p50, p99 |", "|---|---|---|"]
+    lines += ["", "In parentheses: of a port mirror's bytes.", "", "## Link latency", "", "64 bytes there and back, without load, in microseconds.", "", "| | one connection: p50, p99 | ten: p50, p99 |", "|---|---|---|"]
     at = links(results)
     for name in dict.fromkeys(name for name, _ in at):
         one, ten = at[name, 1], at[name, 10]

@@ -9,7 +9,7 @@ use mirror::diff::{others, ours, owners, renewals};
 use mirror::model::{Flooded, Leads, Network, Switch};
 use mirror::openflow::Rule;
 use mirror::ovsdb::{self, PortMirror};
-use mirror::{Layout, Operation, Proved, compose_ends, diff, prove};
+use mirror::{Cube, Field, Layout, Operation, Proved, compose_ends, diff, prove};
 
 use crate::backend::{Failed, Observed};
 use crate::install::{NotInstalled, NotStarted, follow, none_clash, on_paper};
@@ -308,7 +308,10 @@ impl Carrier {
             .zip(&wishes.shares)
             .zip(seen)
             .map(|((site, share), seen)| {
-                on_paper(&site.name, seen, |port| share.leads.get(&port).cloned().unwrap_or(Leads::Hosts))
+                let beyond = |port| if is_anothers(seen, port) { Leads::Copies } else { Leads::Hosts };
+                on_paper(&site.name, seen, |port| {
+                    share.leads.get(&port).cloned().unwrap_or_else(|| beyond(port))
+                })
             })
             .collect();
         Network::new(switches, wishes.links.clone(), wishes.hosts.clone())
@@ -327,6 +330,17 @@ impl Carrier {
         }
         Ok(())
     }
+}
+
+/// Whether a port is that of another server's monitor: by its rule nothing that comes from there goes anywhere, so nothing is missed of it. That what
+/// goes there is not changed needs no proof: two servers have no rules for the same packets.
+fn is_anothers(seen: &Observed, port: u32) -> bool {
+    let from_there = Cube::ALL.with(Field::InPort, port.into());
+    seen.rules.iter().any(|rule| {
+        let drops_all =
+            rule.matched.cube == from_there && rule.matched.other.is_empty() && rule.actions.is_empty();
+        drops_all && (rule.table, rule.priority) == (0, u16::MAX) && rule.cookie.owner().is_some()
+    })
 }
 
 /// What is of others on a switch.
