@@ -269,4 +269,5 @@ def main():
             draw(results, folder)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,13 +1,15 @@
 //! The jobs of a process, and what they have on the switches of a network: from one set of jobs to another, whole or not at all.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::resume_unwind;
+use std::thread;
 
 use mirror::compose::{RULES_MAX, Terms};
 use mirror::diff::{others, ours, owners, renewals};
 use mirror::model::{Flooded, Leads, Network, Switch};
 use mirror::openflow::Rule;
 use mirror::ovsdb::{self, PortMirror};
-use mirror::{Layout, Operation, Proved, compose_ends, diff, prove};
+use mirror::{Cube, Field, Layout, Operation, Proved, compose_ends, diff, prove};
 
 use crate::backend::{Failed, Observed};
 use crate::fabric::Ours;
@@ -18,6 +20,8 @@ use crate::wishes::{Known, Share, Wishes, planned};
 
 /// A change is tried so often while others change something, too.
 const TRIES_MAX: u32 = 3;
+/// So many switches are asked at a time.
+const AT_A_TIME: usize = 16;
 
 /// See the module's text.
 pub struct Carrier {
@@ -224,9 +228,19 @@ impl Carrier {
         NotStarted { switch, why }
     }
 
+    /// What all switches have, several asked at the same time.
     fn list(&mut self) -> Result<Vec<Observed>, NotStarted> {
         let list = |site: &mut Site| site.backend.list().map_err(|why| failed(site, why.into()));
-        self.sites.iter_mut().map(list).collect()
+        let mut listed = Vec::new();
+        for some in self.sites.chunks_mut(AT_A_TIME) {
+            thread::scope(|scope| {
+                let asked: Vec<_> = some.iter_mut().map(|site| scope.spawn(move || list(site))).collect();
+                let answers =
+                    asked.into_iter().map(|asked| asked.join().unwrap_or_else(|why| resume_unwind(why)));
+                listed.extend(answers);
+            });
+        }
+        listed.into_iter().collect()
     }
 
     /// The ends of tunnels first, so that what comes out of them has a place to go to; then what sends into them; what took from
@@ -311,7 +325,10 @@ impl Carrier {
             .zip(&wishes.shares)
             .zip(seen)
             .map(|((site, share), seen)| {
-                on_paper(&site.name, seen, |port| share.leads.get(&port).cloned().unwrap_or(Leads::Hosts))
+                let beyond = |port| if is_anothers(seen, port) { Leads::Copies } else { Leads::Hosts };
+                on_paper(&site.name, seen, |port| {
+                    share.leads.get(&port).cloned().unwrap_or_else(|| beyond(port))
+                })
             })
             .collect();
         Network::new(switches, wishes.links.clone(), wishes.hosts.clone())
@@ -330,6 +347,17 @@ impl Carrier {
         }
         Ok(())
     }
+}
+
+/// Whether a port is that of another server's monitor: by its rule nothing that comes from there goes anywhere, so nothing is missed of it. That what
+/// goes there is not changed needs no proof: two servers have no rules for the same packets.
+fn is_anothers(seen: &Observed, port: u32) -> bool {
+    let from_there = Cube::ALL.with(Field::InPort, port.into());
+    seen.rules.iter().any(|rule| {
+        let drops_all =
+            rule.matched.cube == from_there && rule.matched.other.is_empty() && rule.actions.is_empty();
+        drops_all && (rule.table, rule.priority) == (0, u16::MAX) && rule.cookie.owner().is_some()
+    })
 }
 
 /// What is of others on a switch.

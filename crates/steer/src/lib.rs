@@ -16,6 +16,7 @@ mod keeper;
 mod order;
 mod ovs;
 mod ports;
+mod rpc;
 mod tc;
 mod tool;
 mod trace;

@@ -1,4 +1,5 @@
-//! One Open vSwitch on this machine, by its own tools: rules by `ovs-ofctl`, whole bundles at once; mirrors and VLANs by `ovs-vsctl`.
+//! One Open vSwitch on this machine: rules by its own `ovs-ofctl`, whole bundles at once; mirrors and ports by `ovs-vsctl`, which waits until the switch
+//! has them. What is only asked, and asked often, is asked at the daemons' sockets.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -17,7 +18,7 @@ use serde_json::Value;
 
 use crate::backend::{Backend, Capabilities, Failed, Mirrored, Observed, Out};
 use crate::keeper::Keeper;
-use crate::{interface, tool, trace};
+use crate::{interface, rpc, tool, trace};
 
 /// Nothing takes longer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -85,8 +86,7 @@ impl OpenVSwitch {
     }
 
     pub(crate) fn appctl(&self, words: &[&str]) -> Result<String, Failed> {
-        let arguments: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        tool::run("ovs-appctl", &arguments, ("OVS_RUNDIR", &self.run), "", PATIENCE)
+        rpc::command(&self.run, words, PATIENCE)
     }
 
     /// Waits until packets are treated as the rules say now: what the datapath remembers of flows that are running is older.
@@ -101,14 +101,7 @@ impl OpenVSwitch {
 
     /// Rows of a table, each with these columns.
     pub(crate) fn rows(&self, table: &str, columns: &[&str]) -> Result<Vec<Vec<Value>>, Failed> {
-        let columns = format!("--columns={}", columns.join(","));
-        let words = ["--format=json", &columns, "list", table].map(str::to_owned);
-        let text = self.vsctl(words.to_vec())?;
-        let strange =
-            || Failed::NotUnderstood(format!("ovs-vsctl lists {table} in another way: {text:.200}"));
-        let value: Value = serde_json::from_str(&text).map_err(|_| strange())?;
-        let rows = value.get("data").and_then(Value::as_array).ok_or_else(strange)?;
-        rows.iter().map(|row| row.as_array().cloned().ok_or_else(strange)).collect()
+        Ok(rpc::select(&self.run, &[(table, columns, None)], PATIENCE)?.pop().unwrap_or_default())
     }
 }
 
@@ -123,14 +116,20 @@ impl Backend for OpenVSwitch {
         // Only OpenFlow 1.0 tells and heeds `no-flood`.
         self.datapath.clear();
         let numbers = ports(&self.ofctl("OpenFlow10", &["show"], &[], "")?);
-        let vlans = self.rows("Port", &["_uuid", "name", "tag", "trunks", "vlan_mode"])?;
+        let selects: [rpc::Select<'_>; 3] = [
+            ("Port", &["_uuid", "name", "tag", "trunks", "vlan_mode"], None),
+            ("Bridge", &["mirrors"], Some(&self.bridge)),
+            ("Mirror", &MIRROR, None),
+        ];
+        let mut tables = rpc::select(&self.run, &selects, PATIENCE)?.into_iter();
+        let [vlans, bridges, mirrors] = std::array::from_fn(|_| tables.next().unwrap_or_default());
         let of = |name: &str| vlans.iter().find(|row| row.get(1).and_then(Value::as_str) == Some(name));
         let ports = numbers.into_iter().map(|(number, name, flooded)| {
             let carried = of(&name).map_or(Vlans::All, |row| carried(row));
             (number, name, flooded, carried)
         });
         let ports = ports.collect();
-        Ok(Observed { rules, ports, mirrors: self.mirrors(&vlans)? })
+        Ok(Observed { rules, ports, mirrors: self::mirrors(&bridges, &mirrors, &vlans) })
     }
 
     fn apply(&mut self, operations: &[Operation]) -> Result<(), Failed> {
@@ -163,8 +162,9 @@ impl Backend for OpenVSwitch {
     }
 
     fn remove_mirror(&mut self, name: &str) -> Result<(), Failed> {
-        let there = self.rows("Mirror", &["name"])?;
-        if there.iter().any(|row| row.first().and_then(Value::as_str) == Some(name)) {
+        if rpc::select(&self.run, &[("Mirror", &["name"], Some(name))], PATIENCE)?
+            != [Vec::<Vec<Value>>::new()]
+        {
             self.vsctl(ovsdb::remove(&self.bridge, name))?;
         }
         self.kept.remove(name);
@@ -242,35 +242,31 @@ impl OpenVSwitch {
     }
 }
 
-impl OpenVSwitch {
-    fn mirrors(&self, ports: &[Vec<Value>]) -> Result<Vec<Mirrored>, Failed> {
-        let columns =
-            ["_uuid", "name", "select_src_port", "select_dst_port", "select_all", "output_port", "snaplen"];
-        let words = ["--format=json", "--columns=mirrors", "list", "Bridge", &self.bridge].map(str::to_owned);
-        let own: Value = serde_json::from_str(&self.vsctl(words.to_vec())?).unwrap_or_default();
-        let own = own.pointer("/data/0/0").map(references).unwrap_or_default();
-        let name = |id: &String| {
-            let row =
-                ports.iter().find(|row| row.first().map(references).unwrap_or_default().contains(id))?;
-            Some(row.get(1)?.as_str()?.to_owned())
-        };
-        let names = |value: Option<&Value>| -> Vec<String> {
-            value.map(references).unwrap_or_default().iter().filter_map(name).collect()
-        };
-        let rows = self.rows("Mirror", &columns)?;
-        let is_own = |row: &&Vec<Value>| {
-            row.first().map(references).unwrap_or_default().iter().any(|id| own.contains(id))
-        };
-        let mirror = |row: &Vec<Value>| Mirrored {
-            name: row.get(1).and_then(Value::as_str).unwrap_or_default().to_owned(),
-            entering: names(row.get(2)),
-            leaving: names(row.get(3)),
-            selects_all: row.get(4).and_then(Value::as_bool).unwrap_or(false),
-            output: names(row.get(5)).pop(),
-            snaplen: row.get(6).and_then(Value::as_u64).unwrap_or(0) as u32,
-        };
-        Ok(rows.iter().filter(is_own).map(mirror).collect())
-    }
+/// The columns of a mirror that are looked at.
+const MIRROR: [&str; 7] =
+    ["_uuid", "name", "select_src_port", "select_dst_port", "select_all", "output_port", "snaplen"];
+
+/// The mirrors of a bridge, of the rows of all.
+fn mirrors(bridges: &[Vec<Value>], rows: &[Vec<Value>], ports: &[Vec<Value>]) -> Vec<Mirrored> {
+    let own = bridges.first().and_then(|row| row.first()).map(references).unwrap_or_default();
+    let name = |id: &String| {
+        let row = ports.iter().find(|row| row.first().map(references).unwrap_or_default().contains(id))?;
+        Some(row.get(1)?.as_str()?.to_owned())
+    };
+    let names = |value: Option<&Value>| -> Vec<String> {
+        value.map(references).unwrap_or_default().iter().filter_map(name).collect()
+    };
+    let is_own =
+        |row: &&Vec<Value>| row.first().map(references).unwrap_or_default().iter().any(|id| own.contains(id));
+    let mirror = |row: &Vec<Value>| Mirrored {
+        name: row.get(1).and_then(Value::as_str).unwrap_or_default().to_owned(),
+        entering: names(row.get(2)),
+        leaving: names(row.get(3)),
+        selects_all: row.get(4).and_then(Value::as_bool).unwrap_or(false),
+        output: names(row.get(5)).pop(),
+        snaplen: row.get(6).and_then(Value::as_u64).unwrap_or(0) as u32,
+    };
+    rows.iter().filter(is_own).map(mirror).collect()
 }
 
 /// Numbers and names of ports, and whether they are flooded to, of what `ovs-ofctl show` prints.

@@ -2,6 +2,7 @@
 //! which one server is set up wrongly (docs/use-case-multi-tier.md). Truth is what the shop's own servers have logged.
 
 mod served;
+mod upheaval;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -324,7 +325,7 @@ const MIRRORS: &str = "[switch]\ncopy_ns = 9000.0\nmirror_ns = 100.0\n";
 #[test]
 fn queries_of_the_network_answer_as_captures_at_the_servers() {
     let Some(bed) = TestBed::new() else { return };
-    let sdn = Sdn::start(&bed.sdn);
+    let sdn = Sdn::start(&bed.sdn, None);
     let controller = sdn.as_ref().map_or(String::new(), |sdn| format!("unix:{}", sdn.socket.display()));
     bed.run(&["up"], &[("MISCONFIGURED", "app1"), ("CONTROLLER", &controller)]);
     bed.run(&["load", "--requests", "100"], &[]);
@@ -410,21 +411,24 @@ fn queries_of_the_network_answer_as_captures_at_the_servers() {
 
 /// The controller of `sdn/`, at a socket and on a port of this machine.
 struct Sdn {
-    _program: Program,
+    program: Program,
     socket: PathBuf,
-    url: String,
+    listen: String,
 }
 
 impl Sdn {
-    /// `None`, said loudly, where it cannot be installed.
-    fn start(folder: &TempDir) -> Option<Sdn> {
+    /// `None`, said loudly, where it cannot be installed; `listen`: where its HTTP interface is to be.
+    fn start(folder: &TempDir, listen: Option<String>) -> Option<Sdn> {
         let venv = root().join("target/sdn");
         let installed = Command::new(root().join("sdn/install.sh")).arg(&venv).output().expect("bash");
         if !installed.status.success() {
             testkit::loudly("os-ken COULD NOT BE INSTALLED: no query has gone through a controller");
             return None;
         }
-        let (socket, listen) = (folder.path().join("openflow"), format!("127.0.0.1:{}", free_port()));
+        let listen = listen.unwrap_or_else(|| format!("127.0.0.1:{}", free_port()));
+        let socket = folder.path().join("openflow");
+        // That of one that was killed is no sign of life.
+        let _ = fs::remove_file(&socket);
         let mut python = Command::new(venv.join("bin/python"));
         python.arg(root().join("sdn")).arg("--openflow").arg(format!("unix:{}", socket.display()));
         let program = Program::start(python.args(["--listen", &listen]));
@@ -432,17 +436,18 @@ impl Sdn {
             let made = socket.metadata().map_err(|e| e.to_string())?;
             (made.permissions().mode() != 0).then_some(()).ok_or_else(String::new)
         });
-        Some(Sdn { _program: program, socket, url: format!("http://{listen}") })
+        Some(Sdn { program, socket, listen })
     }
 
     /// A network's file in which it stands for the switches' databases.
     fn instead_of_databases(&self, network: &str) -> String {
+        let url = format!("http://{}", self.listen);
         let line = |line: &str| {
             let name = line.strip_prefix("ovsdb = ").and_then(|path| path.split('/').rev().nth(1));
             match name.map(|name| (name.strip_prefix("leaf"), name.strip_prefix("spine"))) {
-                Some((Some(leaf), _)) => format!("controller = {:?}\ndatapath = \"{leaf:0>16}\"", self.url),
+                Some((Some(leaf), _)) => format!("controller = {url:?}\ndatapath = \"{leaf:0>16}\""),
                 Some((_, Some(spine))) => {
-                    format!("controller = {:?}\ndatapath = \"{:0>16}\"", self.url, format!("10{spine}"))
+                    format!("controller = {url:?}\ndatapath = \"{:0>16}\"", format!("10{spine}"))
                 }
                 _ if line == "spare = true" => format!("{line}\nquiet = true"),
                 _ => line.to_owned(),

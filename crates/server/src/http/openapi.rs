@@ -5,9 +5,7 @@ use axum::response::{IntoResponse, Response};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 
-use super::{
-    alerts, enrolments, help, jobs, metrics, network, past, recordings, rows, stream, tokens,
-};
+use super::{alerts, enrolments, help, jobs, metrics, network, past, recordings, rows, stream, tokens};
 
 #[derive(OpenApi)]
 #[openapi(

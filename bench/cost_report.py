@@ -1,0 +1,200 @@
+"""What bench/cost.py measured, as a page and as plots: the SDN paper's figures 6, 7, 8 and 10 anew."""
+import collections, statistics
+
+from cost_modes import BY_NAME, MODES, SIZES
+
+COLOURS = {"none": "#000000", "log": "#f0a58f", "tcpdump": "#c8553d", "tshark": "#8c2d19", "onsite": "#0b6e4f", "cells": "#4fb286", "tuples": "#a1d99b", "port": "#08306b", "flow": "#2171b5",
+           "ends": "#9ecae9", "psh": "#6baed6", "ackpsh": "#4c78a8", "cut512": "#e69f00", "cut128": "#b8860b", "vxlan": "#8e6bbf", "gre": "#54278f"}
+MARKS = "osD^vP*X<>dhp8H1"
+MTU_SHARE = 0.015  # of a port mirror's bytes, at most, for answers of 16 kB and more
+LINKS = {"no switch": "no switch", "none": "one switch"}
+
+
+# Student's t, 97.5 %, by degrees of freedom; beyond these the last one is a little too large.
+T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086)
+
+
+def interval(values):
+    """The mean of paired differences, and its 95 % interval. A bootstrap over so few pairs would be too narrow."""
+    mean, n = statistics.fmean(values), len(values)
+    half = T[min(n - 2, len(T) - 1)] * statistics.stdev(values) / n**0.5 if n > 1 else float("inf")
+    return mean, mean - half, mean + half
+
+
+def compared(results):
+    """By mode: the pairs' p99 differences at 60 %, throughput when saturated as a share of none's, CPU seconds of each a thousand requests."""
+    found = {}
+    for mode in MODES:
+        of = [p for p in results["pairs"] if p["mode"] == mode.name]
+        if not of:
+            continue
+        both = lambda load, name: [(p["watched"][load][name], p["none"][load][name]) for p in of]
+        cpu = lambda side, name: statistics.median(1e6 * p[side]["paced"][f"took_{name}"] / p[side]["paced"]["requests"] for p in of)
+        found[mode.name] = {
+            "pairs": len(of),
+            "p99": interval([a - b for a, b in both("paced", "p99")]),
+            "p50": interval([a - b for a, b in both("paced", "p50")]),
+            "p99_none": statistics.median(b for _, b in both("paced", "p99")), "p50_none": statistics.median(b for _, b in both("paced", "p50")),
+            "rate": interval([100 * (a / b - 1) for a, b in both("saturated", "rate")]),
+            "load": statistics.median(p["watched"]["paced"]["rate"] for p in of),
+            "switch": cpu("watched", "switch"), "switch_none": cpu("none", "switch"), "web": cpu("watched", "web"), "web_none": cpu("none", "web"), "monitor": cpu("watched", "monitor"),
+        }
+    return found
+
+
+def sizes(results):
+    """By mode and size: packets and bytes that go to the monitor for a request."""
+    return {(s["mode"], s["size"]): (s["packets"] / s["requests"], s["bytes"] / s["requests"]) for s in results["sizes"]}
+
+
+def of_a_copy(results):
+    """Nanoseconds that switches take longer for a packet that they copy, by mode; none where hardly any is copied."""
+    found, sent = {}, sizes(results)
+    for name, c in compared(results).items():
+        packets = sent.get((name, results["size"]), (0, 0))[0] if BY_NAME[name].group == "mirror" else 0
+        if packets > 0.5:
+            found[name] = 1e3 * (c["switch"] - c["switch_none"]) / packets
+    return found
+
+
+def links(results):
+    by = collections.defaultdict(list)
+    for one in results["link"]:
+        by[one["mode"], one["connections"]].append(one)
+    return {at: {name: statistics.median(one[name] for one in all) for name in ("mean", "p50", "p99")} for at, all in by.items()}
+
+
+def page(results):
+    runs = results["load_averages"]
+    lines = ["# What monitoring costs", "",
+             f"{'A quick run, only to see that all works. ' if results['quick'] else ''}Measured {results['date']} in {results['seconds'] / 60:.0f} minutes by `bench/cost.py` with {results['version']} ({results['build']}), on {results['cores']} cores that others used, too: "
+             f"load averages {', '.join(f'{load:.1f}' for load in runs)}. Clients, server, switches and monitors share these cores: what a monitor takes, the server lacks when all is saturated. "
+             f"Answers of {results['size']} bytes unless another size is said. Saturation {results['saturation']:.0f} requests a second of 30 clients; at 60 % of it they pause {results['pause_ms']:.2f} ms on average. "
+             "[docs/cost-of-monitoring.md](../../../docs/cost-of-monitoring.md) tells what came of it.", "",
+             "## In pairs with no monitoring", "",
+             "At 60 % of saturation: the mean difference of p99 and p50 with its 95 % interval (Student's, of paired differences), in microseconds; CPU time in microseconds a request (median). When saturated: throughput against no monitoring, in %.", "",
+             "| | pairs | p99 | includes 0 | p50 | requests/s | all switches: without, with | nginx: without, with | monitor | saturated, % |", "|---|---|---|---|---|---|---|---|---|---|"]
+    for name, c in compared(results).items():
+        mean, low, high = c["p99"]
+        lines.append(f"| {BY_NAME[name].label} | {c['pairs']} | {mean:+.0f} ({low:+.0f} … {high:+.0f}) of {c['p99_none']:.0f} | {'yes' if low <= 0 <= high else 'no'} | {c['p50'][0]:+.0f} ({c['p50'][1]:+.0f} … {c['p50'][2]:+.0f}) of {c['p50_none']:.0f} | "
+                     f"{c['load']:.0f} | {c['switch_none']:.0f}, {c['switch']:.0f} | {c['web_none']:.0f}, {c['web']:.0f} | {c['monitor']:.0f} | {c['rate'][0]:+.1f} ({c['rate'][1]:+.1f} … {c['rate'][2]:+.1f}) |")
+    copy = ", ".join(f"{BY_NAME[name].label} {ns:.0f}" for name, ns in of_a_copy(results).items())
+    lines += ["", f"Nanoseconds of switches for each packet that they copy, as `[switch]` in a [costs file](../../../docs/explain.md#costs) has them: {copy}."]
+    lines += ["", "## What goes to the monitor", "", "Packets and bytes for a request, by the size of the answer. Copies are counted by the switch as they leave it (tunnels with their headers); what a sniffer says, in the stream to who asks.", "",
+              "| | " + " | ".join(f"{size} B" for size in SIZES) + " |", "|---" * (len(SIZES) + 1) + "|"]
+    sent = sizes(results)
+    for mode in MODES:
+        if (mode.name, SIZES[0]) in sent:
+            lines.append(f"| {mode.label} | " + " | ".join(f"{sent[mode.name, size][0]:.3g}, {sent[mode.name, size][1]:.4g} B ({100 * sent[mode.name, size][1] / sent['port', size][1]:.3g} %)" for size in SIZES) + " |")
+    lines += ["", "In parentheses: of a port mirror's bytes.", "", "## Link latency", "", "64 bytes there and back, without load, in microseconds.", "", "| | one connection: p50, p99 | ten: p50, p99 |", "|---|---|---|"]
+    at = links(results)
+    for name in dict.fromkeys(name for name, _ in at):
+        one, ten = at[name, 1], at[name, 10]
+        lines.append(f"| {LINKS.get(name) or BY_NAME[name].label} | {one['p50']:.0f}, {one['p99']:.0f} | {ten['p50']:.0f}, {ten['p99']:.0f} |")
+    lines += ["", "## From the command to the first row, and from Ctrl-C to nothing left", "", "Seconds.", "", "| the flows come by | times | first row: least, median, most | gone: least, median, most |", "|---|---|---|---|"]
+    for way in dict.fromkeys(p["way"] for p in results["plans"]):
+        first, gone = ([p[what] for p in results["plans"] if p["way"] == way] for what in ("first", "gone"))
+        three = lambda values: f"{min(values):.2f}, {statistics.median(values):.2f}, {max(values):.2f}"
+        lines.append(f"| {way} | {len(first)} | {three(first)} | {three(gone)} |")
+    lines += ["", "## By clients", "", "Requests a second and p50 in microseconds, each client asking as soon as it is answered; one second each.", "", "| | 1 | 5 | 10 | 20 | 30 |", "|---|---|---|---|---|---|"]
+    for mode in MODES:
+        of = [p for p in results["sweep"] if p["mode"] == mode.name]
+        if of:
+            lines.append(f"| {mode.label} | " + " | ".join(f"{p['rate']:.0f}, {p['p50']:.0f}" for p in of) + " |")
+    lines += ["", "## How each way is put in", "", "| | by | asked |", "|---|---|---|"]
+    for mode in MODES:
+        asked = f"`{mode.query}`" if mode.group in ("sniffer", "mirror") else f"`{' '.join(mode.command)}`" if mode.command else ""
+        lines.append(f"| {mode.label} | {mode.by} | {asked} |")
+    lines += ["", "The rules of the five-tuple as `explain --network` prints them, which `ovs-ofctl` puts in with flags, or with a tunnel's port: " + ", ".join(f"`{rule}`" for rule in results["commands"]) + ".", ""]
+    return "\n".join(lines)
+
+
+def draw(results, folder):
+    from plots import plt, save
+
+    style = {mode.name: {"color": COLOURS[mode.name], "marker": MARKS[at], "label": mode.label, "markersize": 4, "linewidth": 2 if mode.name == "none" else 1} for at, mode in enumerate(MODES)}
+    figure, panels = plt.subplots(1, 2, figsize=(11, 4.6))
+    for axes, what, scale in ((panels[0], "rate", 1e-3), (panels[1], "mean", 1e-3)):
+        for mode in MODES:
+            of = [p for p in results["sweep"] if p["mode"] == mode.name]
+            axes.plot([p["clients"] for p in of], [scale * p[what] for p in of], **style[mode.name])
+        axes.set_xlabel("clients")
+        axes.set_ylim(bottom=0)
+    panels[0].set_ylabel("thousand requests a second")
+    panels[1].set_ylabel("mean latency, ms")
+    panels[1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
+    figure.suptitle(f"Throughput and latency by clients (answers of {results['size']} bytes)", fontsize=11)
+    save(figure, folder, "cost-clients")
+
+    found = compared(results)
+    names = list(found)[::-1]
+    figure, panels = plt.subplots(1, 2, figsize=(11, 5), sharey=True)
+    for axes, what, label in ((panels[0], "p99", "p99 at 60 % of saturation, µs more than without"), (panels[1], "rate", "throughput when saturated, % more than without")):
+        for at, name in enumerate(names):
+            mean, low, high = found[name][what]
+            colour = COLOURS[name]
+            axes.plot([low, high], [at, at], color=colour, linewidth=2)
+            axes.plot([mean], [at], "o", color=colour, markersize=5)
+        axes.axvline(0, color="#5f6368", linewidth=1)
+        axes.set_yticks(range(len(names)), [BY_NAME[name].label for name in names])
+        axes.set_xlabel(label)
+        axes.grid(axis="y", visible=False)
+    figure.suptitle("Differences in alternated pairs, with 95 % intervals", fontsize=11)
+    save(figure, folder, "cost-differences")
+
+    figure, axes = plt.subplots(figsize=(8.5, 5))
+    left = [0.0] * len(names)
+    for what, label, colour in (("web", "nginx", "#9aa0a6"), ("switch", "switches", "#4c78a8"), ("monitor", "monitor", "#0b6e4f")):
+        values = [found[name][what] for name in names]
+        axes.barh(range(len(names)), values, left=left, color=colour, label=label)
+        left = [a + b for a, b in zip(left, values)]
+    without = statistics.median(f["web_none"] + f["switch_none"] for f in found.values())
+    axes.axvline(without, color="black", linewidth=1, linestyle="--", label="nginx and switches without monitoring")
+    axes.set_yticks(range(len(names)), [BY_NAME[name].label for name in names])
+    axes.set(xlabel="CPU time, µs a request, at 60 % of saturation", title="Where the time goes")
+    axes.grid(axis="y", visible=False)
+    axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.4, -0.12), ncol=4)
+    save(figure, folder, "cost-cpu")
+
+    at = links(results)
+    order = list(dict.fromkeys(name for name, _ in at))[::-1]
+    figure, panels = plt.subplots(1, 2, figsize=(10, 4.2), sharey=True)
+    for axes, connections in zip(panels, (1, 10)):
+        values = [at[name, connections]["p50"] for name in order]
+        axes.barh(range(len(order)), values, color=["#9aa0a6" if name == "no switch" else COLOURS[name] for name in order])
+        for place, value in enumerate(values):
+            axes.annotate(f"{value:.0f}", (value, place), textcoords="offset points", xytext=(3, 0), va="center", fontsize=8)
+        axes.set_yticks(range(len(order)), [LINKS.get(name) or BY_NAME[name].label for name in order])
+        axes.set(xlabel="µs there and back, p50", title="one connection" if connections == 1 else "ten connections")
+        axes.grid(axis="y", visible=False)
+    save(figure, folder, "cost-link")
+
+    sent = sizes(results)
+    watched = [mode for mode in MODES if (mode.name, SIZES[0]) in sent]
+    figure, panels = plt.subplots(1, 2, figsize=(10, 4.2), sharey=True)
+    for axes, which, label in ((panels[0], 0, "packets to the monitor for a request"), (panels[1], 1, "bytes to the monitor for a request")):
+        values = [sent[mode.name, results["size"]][which] for mode in watched[::-1]]
+        axes.barh(range(len(watched)), values, color=[COLOURS[mode.name] for mode in watched[::-1]])
+        for place, value in enumerate(values):
+            axes.annotate(f"{value:.3g}", (value, place), textcoords="offset points", xytext=(3, 0), va="center", fontsize=8)
+        axes.set_yticks(range(len(watched)), [mode.label for mode in watched[::-1]])
+        axes.set_xlabel(label)
+        axes.grid(axis="y", visible=False)
+        axes.set_xscale("log")
+        axes.set_xlim(right=max(values) * 4)
+    figure.suptitle(f"What goes to the monitor, answers of {results['size']} bytes", fontsize=11)
+    save(figure, folder, "cost-traffic")
+
+    figure, axes = plt.subplots(figsize=(7.5, 4.6))
+    for mode in watched:
+        if mode.name != "port":
+            axes.plot(SIZES, [100 * sent[mode.name, size][1] / sent["port", size][1] for size in SIZES], **style[mode.name])
+    axes.axhline(100 * MTU_SHARE, color="#5f6368", linestyle="--", linewidth=1)
+    axes.annotate("1.5 %", (SIZES[0], 100 * MTU_SHARE), textcoords="offset points", xytext=(0, 3), fontsize=8)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xticks(SIZES, ["0.2", "1", "4", "16", "64"])
+    axes.minorticks_off()
+    axes.set(xlabel="answer, kB", ylabel="bytes to the monitor, % of a port mirror's", title="What goes to the monitor by the size of answers")
+    axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
+    save(figure, folder, "cost-sizes")

@@ -1,0 +1,517 @@
+//! Queries of the network that come and go at random on one bed: several at a time, in all ways in which switches copy, ended, interrupted and
+//! killed at any moment, together with their monitors, the tools that they start, and the controller. Whatever happens, nothing of them is left:
+//! no rule (leases may run out first), mirror, port, interface, namespace or process; and two hosts that speak to each other meanwhile notice nothing.
+//!
+//! The seed is printed. `NETALYTICS_CHAOS=200` takes so many steps instead of 20, `NETALYTICS_CHAOS_SEED=7` those of that seed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use testkit::Rng;
+use testkit::programs::wait_for;
+
+use super::{LEAVES, MIRRORS, Sdn, TestBed, without_sniffers};
+use crate::capture::{BINARY, wait};
+use crate::net::within;
+
+/// Stands in the environment of every process that a query starts.
+const MARK: &str = "NETALYTICS_TESTED_BY";
+/// Rules outlive whoever renewed them for so long; `planner::physical::LEASE`.
+const LEASE: Duration = Duration::from_secs(10);
+/// Modes in which the answer lacks something, and cut copies, are as cheap as can be.
+const CUTS: &str = "exact_worth_cores = 0.0\n[switch]\ncopy_ns = 9000.0\nmirror_ns = 9000.0\ncut_ns = 1.0\n";
+
+/// How the network is asked.
+struct Way {
+    name: &'static str,
+    /// What is parsed, of the hosts of one leaf.
+    parse: &'static str,
+    network: &'static str,
+    flags: &'static [&'static str],
+    costs: Option<&'static str>,
+}
+
+const EXACT: &[&str] = &["--exact"];
+const WAYS: [Way; 8] = [
+    Way { name: "at ports", parse: "tcp_conn_time", network: "whole", flags: EXACT, costs: None },
+    Way { name: "flows", parse: "packet", network: "copied", flags: EXACT, costs: None },
+    Way { name: "flows of TCP", parse: "tcp_pkt_size", network: "copied", flags: EXACT, costs: None },
+    Way { name: "ends", parse: "tcp_conn_time", network: "copied", flags: &[], costs: Some("cuts") },
+    Way { name: "heads", parse: "http", network: "copied", flags: &[], costs: Some("cuts") },
+    Way { name: "mirrors", parse: "tcp_conn_time", network: "copied", flags: EXACT, costs: Some("mirrors") },
+    Way {
+        name: "interface",
+        parse: "tcp_conn_time",
+        network: "here",
+        flags: &["--exact", "--expect", "10.60.2.0/24:9=500Mbps"],
+        costs: None,
+    },
+    Way { name: "controller", parse: "tcp_conn_time", network: "told", flags: EXACT, costs: None },
+];
+
+/// What becomes of a query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fate {
+    Interrupted,
+    Terminated,
+    Killed,
+    /// One of its monitors is killed; it ends by itself.
+    NoMonitor,
+    /// Who would take away what is left of it is killed; then it is interrupted.
+    NoKeeper,
+    /// One of the tools that it has started is killed.
+    NoTool,
+}
+
+const FATES: [Fate; 8] = [
+    Fate::Interrupted,
+    Fate::Interrupted,
+    Fate::Terminated,
+    Fate::Killed,
+    Fate::Killed,
+    Fate::NoMonitor,
+    Fate::NoKeeper,
+    Fate::NoTool,
+];
+
+/// A query that goes on.
+struct Query {
+    way: &'static str,
+    fate: Fate,
+    /// Its fate comes as soon as it is at work; else after so long.
+    after: Option<Duration>,
+    begun: Instant,
+    child: Child,
+    said: std::path::PathBuf,
+    is_done: bool,
+}
+
+impl Query {
+    fn said(&self) -> String {
+        fs::read_to_string(&self.said).unwrap_or_default()
+    }
+
+    fn is_at_work(&self) -> bool {
+        self.said().contains("capturing from")
+    }
+
+    /// Lets its fate come, if it is time.
+    fn meet(&mut self) {
+        let is_time = match self.after {
+            None => self.is_at_work(),
+            Some(after) => self.begun.elapsed() >= after,
+        };
+        if self.is_done || !is_time {
+            return;
+        }
+        let pid = self.child.id();
+        self.is_done = match self.fate {
+            Fate::Interrupted => send(pid, "INT"),
+            Fate::Terminated => send(pid, "TERM"),
+            Fate::Killed => send(pid, "KILL"),
+            // One that is there is killed; it may have none.
+            Fate::NoMonitor => kill_child(pid, "netalytics") || send(pid, "INT"),
+            Fate::NoKeeper => kill_child(pid, "flock") | send(pid, "INT"),
+            // They come and go in milliseconds.
+            Fate::NoTool => kill_child(pid, "ovs-") || (self.is_at_work() && send(pid, "INT")),
+        };
+    }
+}
+
+/// Sends a signal; whether there was somebody to hear it is not looked at.
+fn send(pid: u32, name: &str) -> bool {
+    let _ = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).stderr(Stdio::null()).status();
+    true
+}
+
+/// Kills a child by what its program's name begins with, if there is one.
+fn kill_child(of: u32, name: &str) -> bool {
+    let children = fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap_or_default();
+    let is_it =
+        |pid: &&str| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.starts_with(name));
+    let found = children.split_whitespace().find(is_it).and_then(|pid| pid.parse().ok());
+    found.is_some_and(|pid| send(pid, "KILL"))
+}
+
+/// Numbered datagrams from `client1` to `app1`, which writes down each; and connections to it, each answered.
+const HEAR: &str = r"
+import os, socket, sys, threading
+def answer():
+    at = socket.create_server((sys.argv[1], 8000))
+    while True:
+        asking, _ = at.accept()
+        asking.sendall(asking.recv(100) * 2000)
+        asking.close()
+threading.Thread(target=answer, daemon=True).start()
+at = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+at.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+at.bind((sys.argv[1], 7))
+out = os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT)
+while True:
+    os.write(out, at.recv(100))
+";
+const SPEAK: &str = r"
+import select, socket, sys
+to = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+n = 0
+while not select.select([sys.stdin], [], [], 0.005)[0]:
+    to.sendto(b'%08d\n' % n, (sys.argv[1], 7))
+    n += 1
+    if n % 10 == 0:
+        asked, said = b'GET %d' % n, b''
+        with socket.create_connection((sys.argv[1], 8000), timeout=30) as connection:
+            connection.sendall(asked)
+            while heard := connection.recv(1 << 16):
+                said += heard
+        assert said == asked * 2000, len(said)
+print(n)
+";
+
+/// Hosts that speak to each other.
+struct Talk {
+    hears: Child,
+    speaks: Child,
+}
+
+impl Talk {
+    fn start(bed: &TestBed) -> Talk {
+        let to = "10.60.2.1";
+        let python = |host: &str, words: &[&str]| {
+            let mut command = within(&format!("{}{host}", bed.prefix()), "python3");
+            command
+                .arg("-c")
+                .args(words)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .expect("python")
+        };
+        let heard = bed.path("heard");
+        let hears = python("app1", &[HEAR, to, heard.to_str().expect("text")]);
+        wait_for("who hears", || heard.exists().then_some(()).ok_or_else(String::new));
+        Talk { hears, speaks: python("client1", &[SPEAK, to]) }
+    }
+
+    /// All has arrived, each once; how many that were.
+    fn end(mut self, bed: &TestBed) -> usize {
+        drop(self.speaks.stdin.take());
+        let mut said = String::new();
+        self.speaks.stdout.take().expect("piped").read_to_string(&mut said).expect("text");
+        assert!(self.speaks.wait().expect("it ends").success(), "a connection was not answered");
+        let sent: usize = said.trim().parse().expect("a number");
+        let heard = wait_for("the last datagrams", || {
+            let heard = fs::read_to_string(bed.path("heard")).unwrap_or_default();
+            (heard.lines().count() >= sent).then_some(heard).ok_or_else(|| format!("{sent} were sent"))
+        });
+        let mut heard: Vec<usize> = heard.lines().map(|line| line.parse().expect("a number")).collect();
+        heard.sort_unstable();
+        assert!(heard == (0..sent).collect::<Vec<_>>(), "{sent} datagrams were sent, others arrived");
+        sent
+    }
+}
+
+impl Drop for Talk {
+    fn drop(&mut self) {
+        for child in [&mut self.speaks, &mut self.hears] {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// What is left of queries: for rules, whose they are.
+type Left = BTreeSet<String>;
+
+/// See the module's text.
+struct Upheaval<'b> {
+    bed: &'b TestBed,
+    sdn: Option<Sdn>,
+    rng: Rng,
+    mark: String,
+    namespaces: Vec<String>,
+    /// Rules of the killed, and until when they may be there.
+    dying: BTreeMap<String, Instant>,
+    /// How queries have ended.
+    ends: BTreeMap<String, u32>,
+    longest: Duration,
+    number: u32,
+}
+
+impl Upheaval<'_> {
+    fn any(&mut self) -> (&'static Way, Fate, Option<Duration>) {
+        let ways = if self.sdn.is_some() { WAYS.len() } else { WAYS.len() - 1 };
+        let way = &WAYS[self.rng.below(ways as u64) as usize];
+        let fate = FATES[self.rng.below(FATES.len() as u64) as usize];
+        (way, fate, self.rng.chance(0.4).then(|| Duration::from_millis(self.rng.below(900))))
+    }
+
+    fn start_query(
+        &mut self,
+        leaf: u64,
+        (way, fate, after): (&'static Way, Fate, Option<Duration>),
+    ) -> Query {
+        let is_here = way.network == "here";
+        let leaf = if is_here { 2 } else { leaf };
+        // Where most that passes is not asked for, copies to an interface take least.
+        let port = if is_here { ":8000" } else { "" };
+        let query = format!("PARSE {} TO 10.60.{leaf}.0/24{port}", way.parse);
+        let path = |name: &str| self.bed.path(name).to_str().expect("text").to_owned();
+        let mut command = match is_here {
+            true => within(&format!("{}leaf2", self.bed.prefix()), BINARY),
+            false => Command::new(BINARY),
+        };
+        command.args(["query", &query, "--network", &path(&format!("{}.toml", way.network))]).args(way.flags);
+        if let Some(costs) = way.costs {
+            command.args(["--costs", &path(&format!("{costs}.costs"))]);
+        }
+        self.number += 1;
+        let said = self.bed.path(&format!("said{}", self.number));
+        let err = File::create(&said).expect("a file");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(err).env(MARK, &self.mark);
+        let child = command.spawn().expect("it starts");
+        Query { way: way.name, fate, after, begun: Instant::now(), child, said, is_done: false }
+    }
+
+    /// Queries of different flows, each with a monitor of its own, do not hinder each other.
+    fn beside_each_other(&mut self) {
+        let mut queries: Vec<Query> = Vec::new();
+        for leaf in 1..=3 {
+            queries.push(self.start_query(leaf, (&WAYS[1], Fate::Interrupted, None)));
+            let query = &queries[queries.len() - 1];
+            wait_for("a query at work", || query.is_at_work().then_some(()).ok_or_else(|| query.said()));
+        }
+        for mut query in queries {
+            query.meet();
+            let words = self.ended(query);
+            assert!(words.ends_with("at work: good"), "{words}");
+        }
+        self.check(false, "side by side");
+    }
+
+    /// Some queries, each with its fate; then nothing is left but rules of the killed.
+    fn step(&mut self) -> String {
+        let mut queries = Vec::new();
+        let first = self.rng.below(3);
+        for nth in 0..=self.rng.below(3) {
+            // Mostly on leaves of their own; else they may be in each other's way.
+            let leaf = if self.rng.chance(0.75) { (first + nth) % 3 + 1 } else { first + 1 };
+            let any = self.any();
+            queries.push(self.start_query(leaf, any));
+            sleep(Duration::from_millis(self.rng.below(200)));
+        }
+        let kills_controller = self.sdn.is_some() && self.rng.chance(0.15);
+        let begun = Instant::now();
+        let mut is_controller_dead = false;
+        while queries.iter_mut().any(|query| query.child.try_wait().expect("it can be waited for").is_none())
+        {
+            if kills_controller && !is_controller_dead && queries.iter().any(Query::is_at_work) {
+                self.sdn.as_mut().expect("it runs").program.kill();
+                is_controller_dead = true;
+            }
+            queries.iter_mut().for_each(Query::meet);
+            let words: Vec<String> = queries.iter().map(Query::said).collect();
+            assert!(begun.elapsed() < Duration::from_secs(90), "a query does not end: {words:?}");
+            sleep(Duration::from_millis(5));
+        }
+        let killed = is_controller_dead || queries.iter().any(|query| query.fate == Fate::Killed);
+        let words: Vec<String> = queries.into_iter().map(|query| self.ended(query)).collect();
+        let mut words = words.join("; ");
+        if is_controller_dead {
+            words += "; the controller was killed";
+            self.sdn = Sdn::start(&self.bed.sdn, self.sdn.take().map(|sdn| sdn.listen));
+        }
+        self.check(killed, &words);
+        words
+    }
+
+    fn ended(&mut self, mut query: Query) -> String {
+        let status = wait(&mut query.child);
+        let said = query.said();
+        assert!(!said.contains("panicked"), "{said}");
+        let end = match status.code() {
+            None => "killed",
+            Some(0) => "good",
+            Some(1) => "failed",
+            Some(2) => "refused",
+            Some(130 | 143) => "interrupted",
+            Some(code) => panic!("exit code {code}: {said}"),
+        };
+        let at_work = if query.is_at_work() { "at work" } else { "before" };
+        *self.ends.entry(format!("{end}, {at_work}")).or_default() += 1;
+        let last = said.lines().last().unwrap_or_default();
+        let why = if end == "good" { String::new() } else { format!(" ({last:.300})") };
+        format!("{}, {:?}, {at_work}: {end}{why}", query.way, query.fate)
+    }
+
+    fn check(&mut self, killed: bool, words: &str) {
+        let begun = Instant::now();
+        let processes = || {
+            let left = processes(&format!("{MARK}={}", self.mark));
+            left.is_empty().then_some(()).ok_or_else(|| format!("{left:?}: {words}"))
+        };
+        wait_for("the last process", processes);
+        if killed {
+            // What goes with a process goes when that is gone; rules have their leases.
+            let rules = self.rules();
+            let until = Instant::now() + LEASE;
+            for rule in rules {
+                self.dying.entry(rule).or_insert(until);
+            }
+        }
+        let left = |all: &Upheaval<'_>| {
+            let mut left = all.left();
+            left.retain(|rule| !all.dying.contains_key(rule));
+            left
+        };
+        if killed {
+            wait_for("what goes with a process", || {
+                let left = left(self);
+                left.is_empty().then_some(()).ok_or_else(|| format!("{left:?}: {words}"))
+            });
+        }
+        let found = left(self);
+        assert!(found.is_empty(), "left behind: {found:?}: {words}");
+        assert_eq!(self.bed.namespaces(), self.namespaces, "{words}");
+        self.longest = self.longest.max(begun.elapsed());
+        // A lease that is over is over; a switch looks every second.
+        let over: Vec<String> = self
+            .dying
+            .iter()
+            .filter(|(_, until)| **until < Instant::now())
+            .map(|(rule, _)| rule.clone())
+            .collect();
+        if !over.is_empty() {
+            wait_for("the end of leases", || {
+                let rules = self.rules();
+                let left: Vec<&String> = over.iter().filter(|rule| rules.contains(*rule)).collect();
+                left.is_empty().then_some(()).ok_or_else(|| format!("{left:?}"))
+            });
+            self.dying.retain(|rule, _| !over.contains(rule));
+        }
+    }
+
+    /// Whose rules are on which switch.
+    fn rules(&self) -> Left {
+        let mut found = Left::new();
+        for switch in LEAVES.into_iter().chain(["spine1"]) {
+            let dump = self.tool("ovs-ofctl", switch, &["-O", "OpenFlow13", "dump-flows"]);
+            assert!(dump.contains("actions=NORMAL"), "{switch} forwards nothing any more: {dump}");
+            let owners = dump.split("cookie=0x6e61").skip(1).map(|rest| &rest[..3.min(rest.len())]);
+            found.extend(owners.map(|owner| format!("{switch}: rules of {owner}")));
+        }
+        found
+    }
+
+    /// All that queries may have left on switches.
+    fn left(&self) -> Left {
+        let mut found = self.rules();
+        for switch in LEAVES.into_iter().chain(["spine1"]) {
+            let mirrors = self.tool("ovs-vsctl", switch, &["--bare", "--columns=name", "list", "mirror"]);
+            let ports = self.tool("ovs-vsctl", switch, &["list-ports", "br0"]);
+            let links =
+                within(&format!("{}{switch}", self.bed.prefix()), "ls").arg("/sys/class/net").output();
+            let links = String::from_utf8(links.expect("ls").stdout).expect("text");
+            let ours = |name: &&str| {
+                name.starts_with("netalytics-")
+                    || name.as_bytes().get(5) == Some(&b'-') && name.starts_with("na")
+            };
+            let names = mirrors.lines().chain(ports.lines()).chain(links.lines()).map(str::trim).filter(ours);
+            found.extend(names.map(|name| format!("{switch}: {name}")));
+        }
+        found
+    }
+
+    fn tool(&self, program: &str, switch: &str, words: &[&str]) -> String {
+        let run = self.bed.path(&format!("run/{switch}"));
+        let mut command = Command::new(program);
+        match program {
+            "ovs-vsctl" => command.arg(format!("--db=unix:{}/db.sock", run.display())).args(words),
+            _ => command.args(words).arg(format!("unix:{}/br0.mgmt", run.display())),
+        };
+        let output = command.output().expect("Open vSwitch's own tools");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    }
+}
+
+/// Processes with this in their environment, and what they are.
+fn processes(mark: &str) -> Vec<String> {
+    let all = fs::read_dir("/proc").expect("/proc").filter_map(|entry| Some(entry.ok()?.path()));
+    let is_marked = |path: &std::path::PathBuf| {
+        fs::read(path.join("environ"))
+            .is_ok_and(|all| all.split(|byte| *byte == 0).any(|one| one == mark.as_bytes()))
+    };
+    let words = |path: std::path::PathBuf| {
+        let words = fs::read(path.join("cmdline")).unwrap_or_default();
+        format!("{}: {}", path.display(), String::from_utf8_lossy(&words).replace('\0', " "))
+    };
+    all.filter(is_marked).map(words).collect()
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+}
+
+#[test]
+fn nothing_is_left_of_queries_that_come_and_go_at_random() {
+    let Some(bed) = TestBed::new() else { return };
+    let seed = number("NETALYTICS_CHAOS_SEED")
+        .unwrap_or_else(|| Rng::new(std::process::id().into()).next_u64() >> 32);
+    let steps = number("NETALYTICS_CHAOS").unwrap_or(20);
+    eprintln!("NETALYTICS_CHAOS_SEED={seed}");
+    let sdn = Sdn::start(&bed.sdn, None);
+    let controller = sdn.as_ref().map_or(String::new(), |sdn| format!("unix:{}", sdn.socket.display()));
+    bed.run(&["up"], &[("SERVERS", "none"), ("CONTROLLER", &controller)]);
+    let network = fs::read_to_string(bed.path("network.toml")).expect("a network");
+    let copied = without_sniffers(&network);
+    let told = sdn.as_ref().map_or(String::new(), |sdn| sdn.instead_of_databases(&copied));
+    for (name, text) in [
+        ("whole.toml", network.as_str()),
+        ("copied.toml", &copied),
+        ("here.toml", &bed.with_leaf2_here(&network)),
+        ("told.toml", &told),
+        ("mirrors.costs", MIRRORS),
+        ("cuts.costs", CUTS),
+    ] {
+        fs::write(bed.path(name), text).expect("a file");
+    }
+    // Behind the controller nobody keeps floods from spare hosts, unless they are kept.
+    for (leaf, port) in [("leaf1", "4"), ("leaf2", "3"), ("leaf3", "3")] {
+        let bridge = format!("unix:{}/run/{leaf}/br0.mgmt", bed.folder.path().display());
+        let kept = Command::new("ovs-ofctl").args(["mod-port", &bridge, port, "no-flood"]).status();
+        assert!(kept.expect("ovs-ofctl").success());
+    }
+    let talk = Talk::start(&bed);
+    let mut upheaval = Upheaval {
+        bed: &bed,
+        sdn,
+        rng: Rng::new(seed),
+        mark: bed.prefix(),
+        namespaces: bed.namespaces(),
+        dying: BTreeMap::new(),
+        ends: BTreeMap::new(),
+        longest: Duration::ZERO,
+        number: 0,
+    };
+    upheaval.beside_each_other();
+    for step in 1..=steps {
+        let words = upheaval.step();
+        eprintln!("step {step}: {words}");
+    }
+    let dying = upheaval.dying.keys().cloned().collect::<Vec<_>>();
+    wait_for("the end of leases", || {
+        let left = upheaval.left();
+        left.is_empty().then_some(()).ok_or_else(|| format!("{left:?}, of {dying:?}"))
+    });
+    let sent = talk.end(&bed);
+    let Upheaval { ends, longest, .. } = upheaval;
+    eprintln!(
+        "{steps} steps of seed {seed}: queries {ends:?}; cleared after {longest:?} at most, but for leases; {sent} datagrams, all there"
+    );
+    let of = |end: &str| ends.iter().filter(|(name, _)| name.starts_with(end)).map(|(_, n)| n).sum::<u32>();
+    assert!(of("good") > 0 && of("killed") > 0, "{ends:?}");
+}
