@@ -108,7 +108,7 @@ function Picture({ edges: all, members, onOpen }: { edges: Edge[]; members: Map<
             const kind = edge.change && edge.change.kind !== "same" ? edge.change.kind : failing(edge) > 0 ? "failing" : "";
             const label = edge.change && edge.change.kind !== "same" ? edge.change.kind : edge.share !== null ? `${(edge.share * 100).toFixed(0)} %` : "";
             return (
-              <g class={`edge ${kind} ${keyOf(edge) === chosen.value ? "chosen" : ""}`} key={keyOf(edge)} role="button" tabindex={0} aria-label={`${visible(edge.client)} asks ${visible(edge.server)}, ${visible(edge.service)}: ${said(edge)}`}
+              <g class={`edge ${kind} ${keyOf(edge) === chosen.value ? "chosen" : ""}`} key={keyOf(edge)} role="button" tabindex={0} aria-label={`${visible(edge.client)} asks ${visible(edge.server)}, ${visible(edge.service)}: ${label === "" ? "" : `${label}, `}${said(edge)}`}
                 onClick={() => choose(edge)} onKeyDown={(event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); event.stopPropagation(); choose(edge); } }}>
                 <path d={path} class="near" />
                 <path d={path} class="line" stroke-width={(1 + 4 * Math.sqrt(edge.count / most)).toFixed(1)} marker-end="url(#tip)" />
