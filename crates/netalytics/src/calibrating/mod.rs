@@ -11,11 +11,11 @@ pub use sender::be_sender;
 pub use switch::Copying;
 
 /// A packet's way into a monitor that takes so long to refuse it.
-pub fn receiving(lab: &Lab, refuse_ns: f64) -> anyhow::Result<Receiving> {
-    receive::measure(lab, refuse_ns)
+pub fn receiving(lab: &Lab, refuse_ns: f64, rounds: u8) -> anyhow::Result<Receiving> {
+    receive::measure(lab, refuse_ns, rounds)
 }
 
 /// What a switch takes to copy a packet.
-pub fn copying(lab: &Lab) -> anyhow::Result<Copying> {
-    switch::measure(lab)
+pub fn copying(lab: &Lab, rounds: u8) -> anyhow::Result<Copying> {
+    switch::measure(lab, rounds)
 }

@@ -17,8 +17,6 @@ const PACKETS: u32 = 20_000;
 const PAYLOADS: [u32; 2] = [58, 1358];
 /// Link, network and transport headers of them.
 const HEADERS: u32 = 42;
-/// Rounds.
-const ROUNDS: usize = 3;
 /// Where they go.
 const BEYOND: &str = "10.97.0.2";
 
@@ -32,13 +30,13 @@ pub struct Receiving {
 }
 
 /// Measures; `refuse_ns` is what the monitor takes to find out that it does not want a packet.
-pub fn measure(lab: &Lab, refuse_ns: f64) -> anyhow::Result<Receiving> {
+pub fn measure(lab: &Lab, refuse_ns: f64, rounds: u8) -> anyhow::Result<Receiving> {
     lab.run(&["ip", "link", "add", "r0", "type", "veth", "peer", "name", "r1"])?;
     for end in ["r0", "r1"] {
         lab.run(&["ip", "link", "set", end, "up", "arp", "off"])?;
     }
     reachable(lab, "r0", "10.97.0.1/24", BEYOND)?;
-    let alone = least(|payload| Ok(send(lab, Sent { packets: PACKETS, payload, to: BEYOND })?))?;
+    let alone = least(rounds, |payload| Ok(send(lab, Sent { packets: PACKETS, payload, to: BEYOND })?))?;
     let program = std::env::current_exe().context("cannot find this program")?;
     let program = program.to_str().context("this program's path is no text")?;
     let query = "PARSE packet TO 203.0.113.1:1 PROCESS (count)";
@@ -51,7 +49,7 @@ pub fn measure(lab: &Lab, refuse_ns: f64) -> anyhow::Result<Receiving> {
         }
         thread::sleep(LOOK);
     }
-    let both = least(|payload| {
+    let both = least(rounds, |payload| {
         let before = processor_ns(monitor.pid)?;
         let sender = send(lab, Sent { packets: PACKETS, payload, to: BEYOND })?;
         thread::sleep(LOOK * 5);
@@ -67,9 +65,9 @@ pub fn measure(lab: &Lab, refuse_ns: f64) -> anyhow::Result<Receiving> {
 }
 
 /// The least of some rounds, of small and of large packets.
-fn least(mut of: impl FnMut(u32) -> anyhow::Result<f64>) -> anyhow::Result<[f64; 2]> {
+fn least(rounds: u8, mut of: impl FnMut(u32) -> anyhow::Result<f64>) -> anyhow::Result<[f64; 2]> {
     let mut least = [f64::INFINITY; 2];
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds {
         for (known, payload) in least.iter_mut().zip(PAYLOADS) {
             *known = known.min(of(payload)?);
         }

@@ -16,8 +16,6 @@ const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 const PACKETS: u32 = 20_000;
 /// What a packet carries, so that it has as many bytes as is supposed of packets.
 const PAYLOAD: u32 = 558;
-/// Rounds of all ways.
-const ROUNDS: usize = 5;
 /// Packets ahead of those that count, so that the switch knows the way.
 const AHEAD: u32 = 200;
 /// Where packets go that are sent through the switch.
@@ -49,10 +47,10 @@ const WAYS: [(&str, &str, bool); 5] = [
 ];
 
 /// Builds the switch, and measures.
-pub fn measure(lab: &Lab) -> anyhow::Result<Copying> {
+pub fn measure(lab: &Lab, rounds: u8) -> anyhow::Result<Copying> {
     let switch = Switch::build(lab)?;
     let mut least: BTreeMap<&str, f64> = BTreeMap::new();
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds {
         for (name, actions, is_mirrored) in WAYS {
             let ns = switch.way(actions, is_mirrored)?;
             let known = least.entry(name).or_insert(ns);

@@ -22,8 +22,6 @@ use crate::output;
 const ROUNDS: u32 = 100;
 /// Seconds from one round to the next: by then flows of the one before are over.
 const ROUND_SECONDS: u32 = 600;
-/// Of so many runs the fastest counts: others at work on the machine make runs slower, and none faster.
-const RUNS: usize = 5;
 /// Nothing else is waited for.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -52,18 +50,18 @@ pub fn calibrate(flags: &CalibrateFlags, quiet: bool) -> anyhow::Result<Ended> {
             output::complain(text);
         }
     };
-    let nobody = measure("PARSE packet TO 203.0.113.1:1 PROCESS (count)", &workload)?;
+    let nobody = measure("PARSE packet TO 203.0.113.1:1 PROCESS (count)", &workload, flags.rounds)?;
     let refuse_ns = nobody.ns_each(0.0);
     let mut parse_ns = Vec::new();
     for (parser, port) in PARSERS {
         let to = port.map(|port| format!(" TO *:{port}")).unwrap_or_default();
-        let measured = measure(&format!("PARSE {parser}{to} PROCESS (count)"), &workload)?;
+        let measured = measure(&format!("PARSE {parser}{to} PROCESS (count)"), &workload, flags.rounds)?;
         let ns = measured.ns_each(refuse_ns);
         tell(&format!("{parser}: {ns:.0} ns for each of {} packets", measured.asked));
         parse_ns.push((parser, ns));
     }
     let lab = Lab::new();
-    let received = of_lab(&lab, |lab| calibrating::receiving(lab, refuse_ns));
+    let received = of_lab(&lab, |lab| calibrating::receiving(lab, refuse_ns, flags.rounds));
     match &received {
         Ok(of) => tell(&format!(
             "a packet into a monitor: {:.0} ns, and {:.2} ns for each byte",
@@ -73,7 +71,7 @@ pub fn calibrate(flags: &CalibrateFlags, quiet: bool) -> anyhow::Result<Ended> {
             "a packet's way into a monitor is not measured, so supposed ({why:#}); [monitor] receive_ns and receive_byte_ns say it"
         )),
     }
-    let copied = of_lab(&lab, calibrating::copying);
+    let copied = of_lab(&lab, |lab| calibrating::copying(lab, flags.rounds));
     match &copied {
         Ok(Copying { copy, mirror, tunnel, cut }) => {
             let ways = [
@@ -137,12 +135,12 @@ impl Measured {
 }
 
 /// The fastest of some runs of a query over the workload, on one worker.
-fn measure(query: &str, workload: &Path) -> anyhow::Result<Measured> {
+fn measure(query: &str, workload: &Path, rounds: u8) -> anyhow::Result<Measured> {
     let checked = query::check(query, &parsers::registry::schemas(), &query::HostTable::default());
     let checked = checked.map_err(|errors| anyhow::anyhow!(query::render(&errors, query)))?;
     let plan = planner::lower(&checked);
     let mut best: Option<Measured> = None;
-    for _ in 0..RUNS {
+    for _ in 0..rounds {
         let input = Input::Shared(capture::open(&[PathBuf::from(workload)]), 1);
         let started = Instant::now();
         let mut job = Job::start(&plan, &job::Config::default(), input).context("cannot start a worker")?;

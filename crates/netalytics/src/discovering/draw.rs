@@ -214,7 +214,8 @@ impl Drawing<'_> {
                 entry.set("agent", agent.name.as_str());
                 entry.set("cores", agent.cores.max(1));
                 entry.set("memory", format!("{}MiB", (agent.memory >> 20).max(1)));
-                if let [only] = agent.interfaces.as_slice() {
+                let cables: Vec<&String> = agent.interfaces.iter().filter(|name| *name != "lo").collect();
+                if let [only] = cables.as_slice() {
                     entry.set_if_missing("interface", only.as_str());
                 }
             }

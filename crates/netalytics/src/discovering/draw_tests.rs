@@ -110,7 +110,7 @@ fn agents_are_hosts_or_on_switches() {
     let agent = |name: &str, addresses: &[&str]| AgentSeen {
         name: name.to_owned(),
         addresses: addresses.iter().map(|text| ip(text)).collect(),
-        interfaces: vec!["eth0".to_owned()],
+        interfaces: vec!["lo".to_owned(), "eth0".to_owned()],
         cores: 8,
         memory: 16 << 30,
     };
@@ -136,10 +136,10 @@ fn agents_are_hosts_or_on_switches() {
 fn what_the_owner_said_stays() {
     let before = "[[switch]]\nname = \"leaf1\"\ntier = \"edge\"\ncontroller = \"http://x\"\ndatapath = \"1\"\nvia = [\"ssh\", \"leaf1\"]\n\
         [[switch]]\nname = \"spine1\"\ntier = \"aggregation\"\n\
-        [[switch]]\nname = \"old\"\ntier = \"edge\"\n\
+        [[switch]]\nname = \"leaf2\"\ntier = \"edge\"\n[[switch]]\nname = \"old\"\ntier = \"edge\"\n\
         [[host]]\nname = \"shop\"\naddresses = [\"10.0.0.1\", \"fd00::9\"]\nat = \"old:7\"\ncores = 4\nmemory = \"8GiB\"\nspare = true\nmbps = 100\n\
         [[host]]\nname = \"asleep\"\nat = \"leaf1:2\"\ncores = 4\nmemory = \"8GiB\"\nmbps = 100\n\
-        [[host]]\nname = \"gone\"\nat = \"leaf1:3\"\ncores = 4\nmemory = \"8GiB\"\nmbps = 100\n\
+        [[host]]\nname = \"gone\"\nat = \"leaf2:3\"\ncores = 4\nmemory = \"8GiB\"\nmbps = 100\n\
         [[host]]\nname = \"web\"\nat = \"old:8\"\ncores = 4\nmemory = \"8GiB\"\nmbps = 100\n\
         [[link]]\nends = [\"spine1:1\", \"leaf1:3\"]\nmbps = 40000\n\
         [[link]]\nends = [\"spine1:9\", \"old:3\"]\nmbps = 40\n\
@@ -169,7 +169,7 @@ fn what_the_owner_said_stays() {
     assert_eq!((mbps, site.expected.len()), (vec![40.0, 10_000.0, 40_000.0], 1));
     for said in [
         "asleep was not found; it stays at leaf1:2",
-        "gone was not found, and at leaf1:3 is somebody else",
+        "gone was not found, and at leaf2:3 is somebody else",
         "the link spine1:7 – leaf1:4 is not there",
     ] {
         assert!(notes.iter().any(|note| note.starts_with(said)), "{said}: {notes:#?}");

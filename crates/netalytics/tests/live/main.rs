@@ -3,6 +3,7 @@
 //! installed, a test says loudly that it has checked nothing.
 
 mod bed;
+mod calibrated;
 mod capture;
 mod chaos;
 mod ends;

@@ -147,6 +147,7 @@ fn a_bed_stands_and_goes_also_when_its_building_is_killed() {
     let racks = site.network().expect("a network").racks();
     assert_eq!(racks, 3);
     bed.is_found(&network);
+    bed.agents_are_found(&site);
     // Where rules of others forward, each switch is proved by itself, and copies in the table that is free.
     let file = bed.path("asked.toml");
     fs::write(&file, bed.with_leaf2_here(&network)).expect("a file");
@@ -331,6 +332,12 @@ fn queries_of_the_network_answer_as_captures_at_the_servers() {
     bed.run(&["load", "--requests", "100"], &[]);
     let network = fs::read_to_string(bed.path("network.toml")).expect("a network");
     bed.is_found(&network);
+    if let Some(sdn) = &sdn {
+        let site = Site::parse(&network).expect("the bed's file");
+        let found = bed.discovered(&site, &[&["--controller", &sdn.url], &EVERYBODY[..]].concat());
+        let told = Site::parse(&sdn.instead_of_databases(&network)).expect("a file");
+        assert_eq!(Site::parse(&found).expect("a file").switches, told.switches);
+    }
     let [file, costs] = ["asked.toml", "costs.toml"].map(|name| bed.path(name));
     fs::write(&costs, MIRRORS).expect("a file");
     let [file, costs] = [&file, &costs].map(|path| path.to_str().expect("text"));
@@ -596,7 +603,11 @@ const EVERYBODY: [&str; 6] =
 impl TestBed {
     /// What `network discover` writes of the bed, with these flags; it says nothing, and leaves nothing on the switches.
     fn discovered(&self, network: &Site, more: &[&str]) -> String {
-        let mut program = Command::new(BINARY);
+        self.discovered_from(Command::new(BINARY), network, more)
+    }
+
+    /// The same, by a command that already names the program.
+    fn discovered_from(&self, mut program: Command, network: &Site, more: &[&str]) -> String {
         program.args(["network", "discover", "--link-mbps", "1000"]).args(more).stdin(Stdio::null());
         for switch in &network.switches {
             let database = self.path(&format!("run/{}/db.sock", switch.name));
@@ -618,6 +629,51 @@ impl TestBed {
             .output();
         let text = String::from_utf8(output.expect("ovs-ofctl").stdout).expect("text");
         text.lines().map(str::to_owned).collect()
+    }
+
+    /// An agent is the host that answers for its address, with what it says of itself. Its server is on the same host, as it is asked in clear.
+    fn agents_are_found(&self, network: &Site) {
+        let on = || within(&format!("{}client2", self.prefix()), BINARY);
+        let (data, url) = (self.path("served"), "http://127.0.0.1:7979");
+        let [admin, own, folder] =
+            ["admin.token", "agent.token", "agent"].map(|name| data.join(name).display().to_string());
+        let _server = Program::start(on().args(["serve", "--listen", "127.0.0.1:7979", "--data"]).arg(&data));
+        let asked = |words: &[&str]| {
+            let output =
+                on().args(words).args(["--server", url, "--token-file", &admin]).output().expect("it starts");
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            if output.status.success() { Ok(output.stdout) } else { Err(said) }
+        };
+        let token = wait_for("the server", || asked(&["tokens", "create", "web-2", "--role", "agent"]));
+        fs::write(&own, token).expect("a file");
+        let _agent = Program::start(on().args([
+            "agent",
+            "--server",
+            url,
+            "--token-file",
+            &own,
+            "--name",
+            "web-2",
+            "--folder",
+            &folder,
+        ]));
+        wait_for("the agent", || {
+            let listed = asked(&["agents", "--format", "jsonl"])?;
+            let listed = String::from_utf8_lossy(&listed).into_owned();
+            if listed.contains("10.60.1.2") { Ok(()) } else { Err(listed) }
+        });
+        let flags = [&EVERYBODY[..], &["--server", url, "--token-file", &admin]].concat();
+        let found = self.discovered_from(on(), network, &flags);
+        let found = Site::parse(&found).unwrap_or_else(|why| panic!("{why:?}\n{found}"));
+        let host = found.hosts.iter().find(|host| host.name == "web-2").expect("the agent's host");
+        let said = (
+            host.addresses[0].to_string(),
+            host.at.port,
+            host.starts.agent.as_deref(),
+            host.interface.as_deref(),
+        );
+        assert_eq!(said, ("10.60.1.2".to_owned(), 2, Some("web-2"), Some("eth0")));
+        assert_eq!((found.hosts.len(), host.has.cores_used), (network.hosts.len(), 0.0));
     }
 
     /// What is found out is what the bed's own file says; with what its owner knows besides, plans are the same.

@@ -1,0 +1,79 @@
+//! `calibrate`: its file is read back, what it has measured are times, and of its switch nothing is left, also when it is killed.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use planner::physical::Costs;
+use testkit::programs::{are_there, wait_for};
+
+use crate::capture::BINARY;
+
+/// What all processes have in their environment that a calibration has started.
+fn mark(name: &str) -> String {
+    format!("{name}-{}", std::process::id())
+}
+
+fn calibrate(mark: &str, output: &Path) -> Command {
+    let mut command = Command::new(BINARY);
+    command.args(["calibrate", "--rounds", "1", "-o"]).arg(output).env("CALIBRATED_BY", mark);
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    command
+}
+
+/// Names of processes that a calibration has started.
+fn at_work(mark: &str) -> Vec<String> {
+    let all = fs::read_dir("/proc").expect("processes").flatten().map(|entry| entry.path());
+    let is_marked = |path: &Path| {
+        let environment = fs::read(path.join("environ")).unwrap_or_default();
+        String::from_utf8_lossy(&environment).contains(mark)
+    };
+    let name = |path: std::path::PathBuf| {
+        fs::read_to_string(path.join("comm")).unwrap_or_default().trim().to_owned()
+    };
+    all.filter(|path| is_marked(path)).map(name).collect()
+}
+
+#[test]
+fn a_calibration_measures_and_leaves_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, done) = (folder.path().join("costs.toml"), mark("done"));
+    let output = calibrate(&done, &file).output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let text = fs::read_to_string(&file).expect("a file");
+    let Costs { monitor, switch, .. } = Costs::parse(&text).unwrap_or_else(|why| panic!("{why}\n{text}"));
+    let times = [
+        monitor.receive_ns,
+        monitor.receive_byte_ns,
+        monitor.refuse_ns,
+        switch.copy_ns,
+        switch.mirror_ns,
+        switch.tunnel_ns,
+    ];
+    for ns in times.into_iter().chain(switch.cut_ns) {
+        assert!(ns.is_finite() && ns > 0.0, "{text}");
+    }
+    assert_eq!(at_work(&done), Vec::<String>::new());
+    // Where there is a switch to be built, it was.
+    if !are_there(&["unshare", "nsenter", "ip", "ovs-vswitchd", "ovsdb-server"])
+        || said.contains("needs root's rights")
+    {
+        testkit::loudly("NO SWITCH COULD BE MEASURED: this test has checked a file of what is supposed");
+        return;
+    }
+    assert!(said.contains("a switch in user space, for each packet that it copies: "), "{said}");
+
+    let killed = mark("killed");
+    let mut program = calibrate(&killed, &file).stderr(Stdio::null()).spawn().expect("it starts");
+    wait_for("its switch", || {
+        let names = at_work(&killed);
+        if names.iter().any(|name| name == "ovs-vswitchd") { Ok(()) } else { Err(format!("{names:?}")) }
+    });
+    program.kill().expect("it runs");
+    program.wait().expect("it ends");
+    wait_for("the end of all that it has started", || {
+        let names = at_work(&killed);
+        if names.is_empty() { Ok(()) } else { Err(format!("{names:?}")) }
+    });
+}
