@@ -16,6 +16,7 @@ mod accounts;
 mod agents;
 mod commit;
 mod commit_joined;
+mod copies;
 mod copying;
 mod deciding;
 mod health;

@@ -34,7 +34,9 @@ impl<'a> Orders<'a> {
 
     /// The same of one agent's part.
     pub fn of(&self, part: &AgentPart, plan: &Plan) -> Bytes {
-        self.body(part.of(plan), &part.interfaces)
+        let mut plan = plan.clone();
+        (plan.monitor.clients, plan.monitor.servers) = (part.clients.clone(), part.servers.clone());
+        self.body(plan, &part.interfaces)
     }
 
     fn body(&self, mut plan: Plan, interfaces: &[String]) -> Bytes {

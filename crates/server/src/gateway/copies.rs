@@ -1,0 +1,118 @@
+//! When switches copy for jobs in a network: from when all monitors of a job capture until before these are told to end. A job has ended
+//! when nothing is copied for it any more.
+//!
+//! Where switches do not copy, or no longer, the job ends and says why. A server that begins again plans anew: where that comes to what
+//! agents were told, they go on, and its rules take the place of those that were there; else the job ends.
+
+use control::{ServerEvent, Why};
+use link::ObservedState;
+
+use super::copying::{Copying, Said, Stage, Wish};
+use super::order::is_of;
+use super::thread::Core;
+use crate::job::{End as JobEnd, JobId, Outcome};
+use crate::network::{AgentPart, Planned};
+
+impl Core {
+    /// Has switches copy for jobs of which all monitors capture.
+    pub fn look_at_copies(&mut self) {
+        let waiting = self
+            .works
+            .iter()
+            .filter(|(_, work)| work.copying.as_ref().is_some_and(|copying| copying.stage == Stage::Waiting));
+        let ready: Vec<JobId> = waiting.map(|(job, _)| *job).filter(|job| self.all_capture(*job)).collect();
+        for job in ready {
+            if let Some(copying) = self.copying(job) {
+                copying.ask(Wish::Begin, Stage::Beginning);
+            }
+        }
+    }
+
+    fn all_capture(&self, job: JobId) -> bool {
+        let id = job.0.unsigned_abs();
+        let Some(saved) = self.saved.get(&id).filter(|job| job.state.is_active()) else { return false };
+        saved.agents.keys().all(|agent| {
+            let mut of_agent = self.control.observed(agent);
+            of_agent.any(|observed| observed.job == id && observed.state() == ObservedState::Running)
+        })
+    }
+
+    pub fn copying(&mut self, job: JobId) -> Option<&mut Copying> {
+        self.works.get_mut(&job)?.copying.as_mut()
+    }
+
+    /// A job of the server's last life, as it is planned now.
+    pub fn copy_again(&self, job: JobId, planned: Result<Planned, String>) -> Copying {
+        let saved = self.saved.get(&job.0.unsigned_abs());
+        let told = |agent: &str| saved.and_then(|job| job.request.parts.get(agent));
+        let is_same = |parts: &[AgentPart]| {
+            saved.is_some_and(|job| job.request.parts.len() == parts.len())
+                && parts.iter().all(|part| told(&part.agent).is_some_and(|body| is_of(part, body)))
+        };
+        match planned {
+            Ok(planned) if is_same(&planned.parts) => Copying::new(job, planned.copies, self.events.clone()),
+            Ok(_) => Copying::impossible(
+                "since the server was started again the network's file has its monitors elsewhere: start it anew"
+                    .to_owned(),
+            ),
+            Err(why) => Copying::impossible(format!("the server was started again, and now {why}")),
+        }
+    }
+
+    /// A job is to end: first what is copied for it.
+    pub fn stop_job(&mut self, job: JobId, why: Why) {
+        match self.copying(job).filter(|copying| copying.stage != Stage::Gone) {
+            Some(copying) => {
+                copying.then.get_or_insert(why);
+                copying.end();
+                self.tell(job);
+            }
+            None => self.decide(ServerEvent::Stop { job: job.0.unsigned_abs(), why }),
+        }
+    }
+
+    /// A job ends, since its network is not as it was to be.
+    pub fn fail_in_network(&mut self, job: JobId) {
+        self.decide(ServerEvent::Stop { job: job.0.unsigned_abs(), why: Why::Stopped { by: String::new() } });
+    }
+
+    /// Whoever tells switches has something to say.
+    pub fn hear_copies(&mut self, job: JobId, said: Said) {
+        let Some(copying) = self.copying(job) else { return };
+        match said {
+            Said::Begun(Ok(())) => {
+                if copying.stage == Stage::Beginning {
+                    copying.stage = Stage::Copying;
+                }
+                self.tell(job);
+            }
+            Said::Begun(Err(why)) | Said::Lost(why) => {
+                copying.failed.get_or_insert(why);
+                self.fail_in_network(job);
+            }
+            Said::Gone(ended) => {
+                copying.stage = Stage::Gone;
+                copying.left = ended.err();
+                // It has done all that there was to do, and nobody waits for it.
+                copying.thread = None;
+                if let Some(why) = copying.then.take() {
+                    self.decide(ServerEvent::Stop { job: job.0.unsigned_abs(), why });
+                }
+                self.end_jobs();
+            }
+        }
+    }
+
+    /// Whether nothing is copied for a job that ends. `end`: hears what went wrong with it.
+    pub fn is_copied_no_more(&mut self, job: JobId, end: &mut JobEnd) -> bool {
+        let Some(copying) = self.copying(job) else { return true };
+        copying.end();
+        if let Some(why) = &copying.failed {
+            *end = JobEnd::new(Outcome::Failed, why.clone());
+        }
+        if let Some(left) = &copying.left {
+            end.why = format!("{}; what switches have for it goes with its lease: {left}", end.why);
+        }
+        copying.stage == Stage::Gone
+    }
+}
