@@ -46,22 +46,22 @@ def find_pause(bed, rate):
     return pause
 
 
-def pairs(bed, modes, least, minutes, pause, seconds):
-    """No monitoring and a mode, one directly behind the other, which of them first by turns: at 60 % of saturation, and saturated. Rounds over all modes
-    until the time is over, and no less than `least`."""
-    found, begun, nth = [], time.monotonic(), 0
+def pairs(bed, modes, rounds, pause, seconds):
+    """No monitoring and a mode, one directly behind the other, which of them first by turns: at 60 % of saturation, and saturated."""
+    found = []
+
     def both(mode, seed):
         with Watching(bed, mode) as watching:
             paced = watching.slot(PACED, seconds, SIZE, pause, seed)
             return {"paced": paced, "saturated": watching.slot(CLIENTS[-1], 1, SIZE, 0, seed)}
-    while nth < least or time.monotonic() - begun < 60 * minutes * nth / (nth + 1):
+
+    for nth in range(rounds):
         for mode in modes:
             first, second = (BY_NAME["none"], mode)[:: 1 if nth % 2 == 0 else -1]
             a, b = both(first, nth + 1), both(second, nth + 1)
             none, other = (a, b) if first.name == "none" else (b, a)
             found.append({"mode": mode.name, "round": nth, "load_average": os.getloadavg()[0], "none": none, "watched": other})
-        nth += 1
-        say(f"pairs, round {nth}")
+        say(f"pairs, round {nth + 1} of {rounds}")
     return found
 
 
@@ -77,8 +77,10 @@ def by_size(bed, modes, seconds):
                 packets, sent = seen["took_packets"], seen["took_bytes"]
                 if mode.group == "sniffer":
                     packets, sent = watching.summary["reports"], watching.summary["report_bytes"]
+                if not seen["requests"]:
+                    continue  # a busy machine: nobody was answered in time
                 found.append({"mode": mode.name, "size": size, "requests": seen["requests"], "packets": packets, "bytes": sent})
-        say(f"{mode.label}: bytes a request {[round(f['bytes'] / f['requests'], 1) for f in found if f['mode'] == mode.name]}")
+        say(f"{mode.label}: bytes a request {[round(f['bytes'] / max(1, f['requests']), 1) for f in found if f['mode'] == mode.name]}")
     return found
 
 
@@ -140,36 +142,38 @@ def plans(bed, times):
     return found
 
 
-def measure(args):
+def measure(args, file):
     begun = time.monotonic()
     quick = args.quick
     with tempfile.TemporaryDirectory(prefix="cost-", dir="/tmp") as folder:
         pingpong = pathlib.Path(folder) / "pingpong"
         subprocess.run(["rustc", "-O", "--edition", "2024", "-o", pingpong, HERE / "cost/pingpong.rs"], check=True)
         with Bed(folder, pathlib.Path(args.program).resolve()) as bed:
-            averages = [os.getloadavg()[0]]
+            averages = []
             said = subprocess.run([bed.program, "--version"], capture_output=True, text=True).stdout.strip()
-            results = {"date": f"{datetime.datetime.now():%Y-%m-%d %H:%M}", "quick": quick, "cores": os.cpu_count(), "build": args.build, "version": said, "size": SIZE,
-                       "commands": explained(bed)}
+            results = {"date": f"{datetime.datetime.now():%Y-%m-%d %H:%M}", "quick": quick, "cores": os.cpu_count(), "build": args.build, "version": said, "size": SIZE, "commands": explained(bed)}
+
+            def keep(**more):
+                """What was measured stays, whatever happens later."""
+                averages.append(os.getloadavg()[0])
+                results.update(more, load_averages=averages, seconds=time.monotonic() - begun)
+                file.write_text(json.dumps(results, indent=1) + "\n")
+
             bed.load(10, 1, SIZE)
-            results["plans"] = plans(bed, 2 if quick else 5)
+            keep(plans=plans(bed, 2 if quick else args.times))
+            copying = [mode for mode in MODES if mode.group == "mirror" or mode.name in ("cells", "tuples")]
+            keep(sizes=by_size(bed, copying, 1))
+            keep(link=link(bed, [mode for mode in MODES if mode.group == "mirror" or mode.name in ("none", "onsite")], 1, 1, pingpong))
             saturated = sorted(bed.load(CLIENTS[-1], 1, SIZE)["rate"] for _ in range(5))[2]
             pause = find_pause(bed, 0.6 * saturated)
             say(f"saturated at {saturated:.0f}/s; a pause of {pause:.2f} ms for 60 %")
-            results |= {"saturation": saturated, "pause_ms": pause}
             others = [mode for mode in MODES if mode.name != "none"]
-            bars = [mode for mode in others if mode.name in BARS]
-            averages.append(os.getloadavg()[0])
-            results["pairs"] = pairs(bed, others, 1, 0, pause, 1) if quick else pairs(bed, others, 2, 3.5, pause, 2) + pairs(bed, bars, 4, 3, pause, 2)
-            averages.append(os.getloadavg()[0])
-            results["sweep"] = sweep(bed, MODES, 1)
-            copying = [mode for mode in MODES if mode.group == "mirror" or mode.name in ("cells", "tuples")]
-            results["sizes"] = by_size(bed, copying, 1)
-            averages.append(os.getloadavg()[0])
-            at_link = [mode for mode in MODES if mode.group == "mirror" or mode.name in ("none", "onsite")]
-            results["link"] = link(bed, at_link, 1, 1, pingpong)
-            averages.append(os.getloadavg()[0])
-    return {**results, "load_averages": averages, "seconds": time.monotonic() - begun}
+            seconds, rounds = (1, 0) if quick else (2, args.rounds)
+            found = pairs(bed, others, max(1, rounds), pause, seconds)
+            keep(saturation=saturated, pause_ms=pause, pairs=found)
+            keep(pairs=found + pairs(bed, [mode for mode in others if mode.name in BARS], 2 * rounds + 1, pause, seconds))
+            keep(sweep=sweep(bed, MODES, 1))
+    return results
 
 
 def explained(bed):
@@ -187,16 +191,23 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, default=HERE / "runs" / f"{datetime.date.today()}-cost")
     parser.add_argument("--program", default=ROOT / "target/release/netalytics", help="netalytics [%(default)s]")
     parser.add_argument("--build", default="release", help="how it was built, for the page")
+    parser.add_argument("--rounds", type=int, default=2, help="pairs of each way; of those that a bar is set for, three times as many and one [%(default)s]")
+    parser.add_argument("--times", type=int, default=5, help="queries from command to first row, each way [%(default)s]")
     parser.add_argument("--quick", action="store_true", help="fewer and shorter measurements; nothing is drawn")
     parser.add_argument("--draw", action="store_true", help="page and plots of a run that is there")
+    parser.add_argument("--first-rows", action="store_true", help="only from the command to the first row, with priority over all else on the machine, into a run that is there")
     args = parser.parse_args()
     file = args.out / "results.json"
-    if args.draw:
+    if args.first_rows:
+        os.nice(-15)
+        with tempfile.TemporaryDirectory(prefix="cost-", dir="/tmp") as folder, Bed(folder, pathlib.Path(args.program).resolve()) as bed:
+            results = json.loads(file.read_text()) | {"plans_first": plans(bed, 5)}
+        file.write_text(json.dumps(results, indent=1) + "\n")
+    elif args.draw:
         results = json.loads(file.read_text())
     else:
         args.out.mkdir(parents=True, exist_ok=True)
-        results = measure(args)
-        file.write_text(json.dumps(results, indent=1) + "\n")
+        results = measure(args, file)
     (args.out / "README.md").write_text(cost_report.page(results))
     if not args.quick:
         cost_report.draw(results, ROOT / "docs/plots")

@@ -114,7 +114,7 @@ impl Query {
             Fate::Terminated => send(pid, "TERM"),
             Fate::Killed => send(pid, "KILL"),
             // One that is there is killed; it may have none.
-            Fate::NoMonitor => kill_child(pid, "netalytics") || send(pid, "INT"),
+            Fate::NoMonitor => kill_child(pid, "monitor") || send(pid, "INT"),
             Fate::NoKeeper => kill_child(pid, "flock") | send(pid, "INT"),
             // They come and go in milliseconds.
             Fate::NoTool => kill_child(pid, "ovs-") || (self.is_at_work() && send(pid, "INT")),
@@ -128,11 +128,14 @@ fn send(pid: u32, name: &str) -> bool {
     true
 }
 
-/// Kills a child by what its program's name begins with, if there is one.
+/// Kills a child by what its program's name begins with, or by a word that it was given, if there is one.
 fn kill_child(of: u32, name: &str) -> bool {
     let children = fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap_or_default();
-    let is_it =
-        |pid: &&str| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.starts_with(name));
+    // One that has not become its program yet still has the words of its parent.
+    let is_it = |pid: &&str| {
+        let words = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        words.starts_with(name) || words.split('\0').any(|word| word == name)
+    };
     let found = children.split_whitespace().find(is_it).and_then(|pid| pid.parse().ok());
     found.is_some_and(|pid| send(pid, "KILL"))
 }
@@ -261,9 +264,11 @@ impl Upheaval<'_> {
         let query = format!("PARSE {} TO 10.60.{leaf}.0/24{port}", way.parse);
         let path = |name: &str| self.bed.path(name).to_str().expect("text").to_owned();
         let mut command = match is_here {
-            true => within(&format!("{}leaf2", self.bed.prefix()), BINARY),
-            false => Command::new(BINARY),
+            true => within(&format!("{}leaf2", self.bed.prefix()), "env"),
+            false => Command::new("env"),
         };
+        // Who is started in the background by a shell ignores Ctrl-C until it says otherwise.
+        command.args(["--default-signal=INT", BINARY]);
         command.args(["query", &query, "--network", &path(&format!("{}.toml", way.network))]).args(way.flags);
         if let Some(costs) = way.costs {
             command.args(["--costs", &path(&format!("{costs}.costs"))]);
@@ -313,7 +318,7 @@ impl Upheaval<'_> {
                 is_controller_dead = true;
             }
             queries.iter_mut().for_each(Query::meet);
-            let words: Vec<String> = queries.iter().map(Query::said).collect();
+            let words: Vec<_> = queries.iter().map(|q| (q.way, q.fate, q.after, q.said())).collect();
             assert!(begun.elapsed() < Duration::from_secs(90), "a query does not end: {words:?}");
             sleep(Duration::from_millis(5));
         }
