@@ -38,7 +38,7 @@ pub struct Wanted {
 }
 
 enum Way {
-    Webhook(Receiver),
+    Webhook(Box<Receiver>),
     Redis(Box<Server>, String),
 }
 
@@ -60,7 +60,7 @@ impl Steward {
                         .into(),
                 );
             }
-            Scheme::Webhook | Scheme::WebhookTls => Way::Webhook(Receiver::new(address)?),
+            Scheme::Webhook | Scheme::WebhookTls => Way::Webhook(Box::new(Receiver::new(address)?)),
             Scheme::Redis | Scheme::RedisTls => {
                 Way::Redis(Box::new(Server::new(address)?), address.text("prefix", "netalytics").to_owned())
             }

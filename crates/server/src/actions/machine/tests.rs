@@ -177,7 +177,7 @@ fn a_noisy_load_never_moves_replicas_both_ways() {
         for second in 0..60 {
             standing.take(&policy, &window(second, &[("a", before)]), Hands::Free);
         }
-        let (mut directions, mut last) = (Vec::new(), 60);
+        let mut directions = Vec::new();
         for second in 60..660 {
             // Within the band, and often at its ends.
             let place = (dice.share() * 1.5 - 0.25).clamp(0.0, 1.0);
@@ -185,12 +185,10 @@ fn a_noisy_load_never_moves_replicas_both_ways() {
             let load = load.max(least);
             if let Some(decision) = standing.take(&policy, &window(second, &[("a", load)]), Hands::Free) {
                 directions.push(decision.direction);
-                last = second;
             }
         }
         directions.dedup();
         assert!(directions.len() <= 1, "seed {seed}: {directions:?} {policy:?}");
-        assert!(last < 660, "seed {seed}");
     }
 }
 
