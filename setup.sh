@@ -41,7 +41,8 @@ test_() {
 }
 
 bed() {
-  want ip:iproute2 ethtool:ethtool ovs-vswitchd:openvswitch-switch nginx:nginx-light mariadbd:mariadb-server memcached:memcached python3:python3 curl:curl ping:iputils-ping
+  want ip:iproute2 ethtool:ethtool ovs-vswitchd:openvswitch-switch nginx:nginx-light mariadbd:mariadb-server memcached:memcached python3:python3 curl:curl ping:iputils-ping redis-server:redis-server
+  [ -e /usr/lib/nginx/modules/ngx_http_lua_module.so ] || missing+=(libnginx-mod-http-lua)
 }
 
 dpdk() { pkg-config --exists libdpdk 2>/dev/null || missing+=(libdpdk-dev pkg-config); }

@@ -1,6 +1,7 @@
 //! What the program does: one verb a file.
 
 pub mod access;
+pub mod actions;
 pub mod agent;
 pub mod alerts;
 pub mod calibrate;

@@ -1,6 +1,7 @@
 //! The command line: verbs, flags, and the help that goes with them. Decides nothing; see `commands` for what is done.
 
 pub mod access;
+pub mod actions;
 pub mod agent;
 pub mod alerts;
 pub mod bus;
@@ -151,6 +152,10 @@ pub enum Verb {
     /// List the alerts of a server; make and remove rules, silence alerts, test receivers
     #[command(after_help = help::ALERTS_EXAMPLES, args_conflicts_with_subcommands = true)]
     Alerts(alerts::AlertsFlags),
+
+    /// List the actions of a server, by which load adds and removes replicas; make and remove one, show what it has decided
+    #[command(after_help = help::ACTIONS_EXAMPLES)]
+    Actions(actions::ActionsFlags),
 
     /// Measure what monitors, and a switch that copies, take on this machine, for explain --costs
     #[command(after_help = help::CALIBRATE_EXAMPLES)]

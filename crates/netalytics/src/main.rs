@@ -101,6 +101,7 @@ fn run(cli: Cli) -> ExitCode {
             commands::discover::discover(&flags, cli.quiet)
         }
         Some(Verb::Simulate(flags)) => commands::simulate::simulate(&flags, cli.quiet),
+        Some(Verb::Actions(flags)) => commands::actions::actions(&flags),
         Some(Verb::Alerts(flags)) => commands::alerts::alerts(&flags),
         Some(Verb::Complete { what, text }) => commands::complete::complete(what, &text),
         Some(Verb::Completions { shell }) => commands::completions::print(shell),

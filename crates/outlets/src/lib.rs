@@ -29,6 +29,7 @@ mod queue;
 mod redis;
 mod results;
 mod series;
+mod steward;
 mod tally;
 mod tcp;
 #[cfg(test)]
@@ -47,4 +48,5 @@ pub use kafka::TOPIC as KAFKA_TOPIC;
 pub use outlets::{Limits, Outlets, Refused};
 pub use results::Results;
 pub use series::Series;
+pub use steward::{Steward, Wanted};
 pub use worker::{Fault, Rows};

@@ -3,6 +3,7 @@
 //! Whatever is answered has one form of errors, says nothing to other origins, and names no host but ours. Streams aside, a
 //! request has a time in which it is answered.
 
+mod actions;
 mod agent;
 mod alerts;
 mod app;
@@ -256,6 +257,9 @@ fn router(app: Arc<App>) -> Router {
         .route("/api/v1/silences/{id}", put(alerts::replace_silence).delete(alerts::end_silence))
         .route("/api/v1/receivers", get(alerts::receivers))
         .route("/api/v1/receivers/{id}/test", post(alerts::test_receiver))
+        .route("/api/v1/actions", get(actions::list).post(actions::create))
+        .route("/api/v1/actions/{id}", get(actions::show).delete(actions::remove))
+        .route("/api/v1/actions/{id}/decisions", get(actions::decisions))
         .layer(middleware::from_fn_with_state(app.clone(), in_time));
     Router::new()
         .route("/api/v1/stream", get(stream::stream))

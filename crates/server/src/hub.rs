@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use serde_json::{Value, json};
 use tuple::Batch;
 
+use crate::actions::Actions;
 use crate::alerts::Alerts;
 use crate::bell::Bell;
 use crate::columns::{self, encode, time_column};
@@ -39,6 +40,7 @@ pub struct Hub {
     store: Arc<Store>,
     history: Arc<History>,
     alerts: Arc<Alerts>,
+    actions: Arc<Actions>,
     limits: Limits,
     /// What is counted.
     pub(crate) meters: Meters,
@@ -65,7 +67,7 @@ impl Hub {
     pub(crate) fn new(
         store: Arc<Store>,
         history: Arc<History>,
-        alerts: Arc<Alerts>,
+        (alerts, actions): (Arc<Alerts>, Arc<Actions>),
         limits: Limits,
         boot: u64,
     ) -> Hub {
@@ -73,6 +75,7 @@ impl Hub {
             store,
             history,
             alerts,
+            actions,
             limits,
             meters: Meters::default(),
             boot,
@@ -176,7 +179,7 @@ impl Hub {
         Ok(())
     }
 
-    /// Puts rows on disk, and with them what they mean for alerts.
+    /// Puts rows on disk, and with them what they mean for alerts and actions.
     fn keep(
         &self,
         live: &mut Live,
@@ -189,10 +192,12 @@ impl Hub {
         let judged: Vec<_> = judged.collect();
         let n: usize = rows.iter().map(|(_, batch)| batch.rows()).sum();
         let decided = self.alerts.decide(job, &judged, progress.watermark_ns, &progress.lacking);
-        self.store.release(job, &tails, progress, &decided.changes).inspect_err(|_| {
+        let acted = self.actions.decide(job, &judged, progress.watermark_ns, &progress.lacking);
+        self.store.release(job, &tails, progress, &decided.changes, &acted.changes).inspect_err(|_| {
             self.meters.rows_unkept.add(n as u64);
         })?;
         self.meters.rows_kept.add(n as u64);
+        acted.adopt();
         for event in decided.adopt() {
             self.tell(live, job, Kind::Alert, &event);
         }

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod actions;
 mod alerts;
 mod asking;
 mod bell;
@@ -29,6 +30,7 @@ mod hub;
 mod job;
 mod leases;
 mod limits;
+mod looked_at;
 mod meters;
 mod metrics;
 mod network;
@@ -36,6 +38,7 @@ mod past;
 mod rows;
 mod rules;
 mod run;
+mod scaling;
 mod service;
 mod shelf;
 mod store;
@@ -43,6 +46,7 @@ mod tls;
 mod unkept;
 
 pub use access::{Access, NewToken, Role, Scope, Token};
+pub use actions::ActionLimits;
 pub use alerts::{AlertLimits, Receiver};
 pub use bus::{Bus, Merge, Merged, Wanted};
 pub use columns::{AGENTS_MISSING, ColumnHead, read_rows, schema};

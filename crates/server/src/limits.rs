@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::actions::ActionLimits;
 use crate::alerts::AlertLimits;
 
 /// How long rows are kept.
@@ -79,6 +80,8 @@ pub struct Limits {
     pub retention: Retention,
     /// Of alerts.
     pub alerts: AlertLimits,
+    /// Of actions.
+    pub actions: ActionLimits,
     /// Who may read how the service does.
     pub scrapers: Scrapers,
     /// Outlets of all jobs at once.
@@ -111,6 +114,7 @@ impl Default for Limits {
             page_rows_max: 10_000,
             retention: Retention::default(),
             alerts: AlertLimits::default(),
+            actions: ActionLimits::default(),
             scrapers: Scrapers::default(),
             outlets_max: 64,
             outlet_rows_max: 1_000_000,

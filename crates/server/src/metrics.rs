@@ -41,6 +41,7 @@ pub fn page(service: &Service, requests: &OfRequests, form: Form) -> Result<Page
     of_records(&mut page, service, &health);
     of_rows(&mut page, service)?;
     of_alerts(&mut page, service)?;
+    of_actions(&mut page, service);
     of_agents(&mut page, &health.agents);
     for (state, count) in service.store().jobs_by_state()? {
         page.gauge("netalytics_jobs", "jobs, by state", &[("state", &state)], count as f64);
@@ -198,6 +199,37 @@ fn of_alerts(page: &mut Page, service: &Service) -> Result<(), Denied> {
         page.counter(name, help, &[], count as f64);
     }
     Ok(())
+}
+
+fn of_actions(page: &mut Page, service: &Service) {
+    let (actions, tally) = (service.actions().shown(), &service.actions().tally);
+    for action in &actions {
+        let labels = [("action", action.name.as_str())];
+        let is_ok = f64::from(u8::from(matches!(action.state.as_str(), "ok" | "carrying_out")));
+        page.gauge("netalytics_action_ok", "1: its decisions are carried out", &labels, is_ok);
+        page.gauge(
+            "netalytics_action_servers",
+            "servers that are used",
+            &labels,
+            action.servers.len() as f64,
+        );
+        let replicas = action.groups.iter().map(|group| f64::from(group.replicas)).sum();
+        page.gauge(
+            "netalytics_action_replicas",
+            "replicas of the groups that are followed",
+            &labels,
+            replicas,
+        );
+        page.counter("netalytics_action_decisions_total", "that were made", &labels, action.version as f64);
+    }
+    let left_out = actions.iter().map(|action| action.groups_left_out).sum();
+    for (name, help, count) in [
+        ("netalytics_decisions_done_total", "of actions, that were carried out", tally.done.get()),
+        ("netalytics_decisions_retried_total", "attempts made again", tally.retried.get()),
+        ("netalytics_action_groups_left_out_total", "groups too many for an action", left_out),
+    ] {
+        page.counter(name, help, &[], count as f64);
+    }
 }
 
 /// Numbers of an agent: its word, our name, what it is, and what it is counted in.

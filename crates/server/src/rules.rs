@@ -141,7 +141,7 @@ impl Service {
     }
 
     /// A standing job by its number or its name.
-    fn standing_job(&self, who: &Access, name: &str) -> Result<Job, Denied> {
+    pub(crate) fn standing_job(&self, who: &Access, name: &str) -> Result<Job, Denied> {
         let all = self.store().jobs(&JobQuery { limit: usize::MAX, ..JobQuery::default() })?;
         let is_meant = |job: &Job| {
             job.kind == JobKind::Standing

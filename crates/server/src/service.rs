@@ -11,6 +11,7 @@ use plan::{Budget, Plan, Sample};
 use tuple::Schema;
 
 use crate::access::{Access, Role, Scope};
+use crate::actions::{Actions, Carrying};
 use crate::alerts::{Alerts, Sending};
 use crate::delivery::{Deliveries, Shown};
 use crate::fleet::{Fleet, Order, Refused, Stop};
@@ -79,6 +80,8 @@ impl From<StoreError> for Denied {
 pub struct Service {
     /// Sends notifications of alerts; ends first.
     _sending: Sending,
+    /// Has the decisions of actions carried out.
+    _carrying: Carrying,
     pub(crate) fleet: Arc<dyn Fleet>,
     pub(crate) schemas: Vec<Arc<Schema>>,
     /// One job is submitted at a time: its key is looked up and noted in one go.
@@ -107,6 +110,10 @@ impl Service {
 
     pub(crate) fn alerts(&self) -> &Alerts {
         &self.opened.alerts
+    }
+
+    pub(crate) fn actions(&self) -> &Arc<Actions> {
+        &self.opened.actions
     }
 
     pub(crate) fn history(&self) -> &History {

@@ -1,6 +1,7 @@
 //! What the server was asked, and the newest of what was answered: one SQLite file in WAL mode. What a call has returned
 //! is on disk. Its form has a number (`user_version`): an older form is brought up to ours, a newer one is refused.
 
+mod actions;
 mod alerts;
 mod audit;
 mod deliveries;
@@ -18,6 +19,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
+pub use actions::{ActionChange, StoredAction, StoredDecision};
 pub use alerts::{NewNotification, NewRule, RuleChange, StoredRule};
 pub use audit::Audited;
 pub use deliveries::{Position, StoredOutlet};
@@ -29,7 +31,7 @@ pub use segments::{Extent, Oldest, Piece, Segment};
 pub use tokens::StoredToken;
 
 /// Each entry brings a store one form further; what is here never changes, it is only added to.
-const FORMS: [&str; 11] = [
+const FORMS: [&str; 12] = [
     include_str!("store/form-1.sql"),
     include_str!("store/form-2.sql"),
     include_str!("store/form-3.sql"),
@@ -41,6 +43,7 @@ const FORMS: [&str; 11] = [
     include_str!("store/form-9.sql"),
     include_str!("store/form-10.sql"),
     include_str!("store/form-11.sql"),
+    include_str!("store/form-12.sql"),
 ];
 
 /// The store; one writer at a time.

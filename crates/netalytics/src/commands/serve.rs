@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use server::{
-    AlertLimits, Beside, Bound, Bus, Doors, Gateway, GatewaySettings, Limits, Listen, Named, Network, Opened,
-    PastLimits, Receiver, Retention, Scrapers, ShelfLimits, Shown, Tls,
+    ActionLimits, AlertLimits, Beside, Bound, Bus, Doors, Gateway, GatewaySettings, Limits, Listen, Named,
+    Network, Opened, PastLimits, Receiver, Retention, Scrapers, ShelfLimits, Shown, Tls,
 };
 
 use crate::demo::Demo;
@@ -164,6 +164,10 @@ fn limits(flags: &ServeFlags) -> Limits {
             retry_max: time(flags.alerts.retry_ns),
             resend: time(flags.alerts.resend_ns),
             ..AlertLimits::default()
+        },
+        actions: ActionLimits {
+            actions_max: flags.actions.actions_max,
+            groups_max: flags.actions.action_groups_max,
         },
         tuples_retention: Retention {
             age_ns: i64::from(flags.tuples_days) * DAY_NS,

@@ -205,6 +205,13 @@ Examples:
   netalytics audit --token-file /srv/netalytics/admin.token
   netalytics audit --limit 1000 --format jsonl";
 
+/// Below the help of `actions`.
+pub const ACTIONS_EXAMPLES: &str = "\
+Examples:
+  netalytics actions add hot --job pages --upper 500 --on-server web1 --on-server web2 --on-server web3 --to content --to proxy
+  netalytics actions show hot
+  netalytics actions decisions hot --format jsonl";
+
 /// Below the help of `alerts`.
 pub const ALERTS_EXAMPLES: &str = "\
 Examples:

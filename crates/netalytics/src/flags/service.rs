@@ -44,8 +44,8 @@ pub struct ServeFlags {
     #[arg(long = "receiver", value_name = "NAME=URL")]
     pub receivers: Vec<String>,
 
-    /// An address for rows of jobs that may be named instead of it (jobs start --to NAME), as shop=redis://HOST/0 or shop=@FILE with
-    /// the address in a file; may be given several times
+    /// An address for rows of jobs and decisions of actions that may be named instead of it (jobs start --to NAME, actions add --to
+    /// NAME), as shop=redis://HOST/0 or shop=@FILE with the address in a file; may be given several times
     #[arg(long = "outlet", value_name = "NAME=URL")]
     pub outlets: Vec<String>,
 
@@ -170,6 +170,22 @@ pub struct ServeFlags {
 
     #[command(flatten)]
     pub alerts: AlertLimitFlags,
+
+    #[command(flatten)]
+    pub actions: ActionLimitFlags,
+}
+
+/// Limits of actions.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Limits")]
+pub struct ActionLimitFlags {
+    /// Most actions
+    #[arg(long = "actions-max", value_name = "N", default_value_t = 20)]
+    pub actions_max: usize,
+
+    /// Most groups that one action follows
+    #[arg(long = "action-groups-max", value_name = "N", default_value_t = 1000)]
+    pub action_groups_max: usize,
 }
 
 /// Limits of alerts.

@@ -2,6 +2,7 @@
 //! what it says is held against what the ends of the wire know. Needs root; where there is none, or a server is not
 //! installed, a test says loudly that it has checked nothing.
 
+mod autoscaling;
 mod bed;
 mod calibrated;
 mod capture;

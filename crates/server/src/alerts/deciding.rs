@@ -67,7 +67,7 @@ impl Alerts {
         let now_ns = now_ns();
         for watched in inner.rules.values_mut().filter(|watched| watched.job == job) {
             let mut windows = BTreeMap::new();
-            let place = watched.rule.result;
+            let place = watched.rule.looked_at.result;
             for (_, batch, missing) in rows.iter().filter(|(of, ..)| *of == place) {
                 watched.fit(batch);
                 if let Some(judge) = &watched.judge {

@@ -10,8 +10,9 @@ use sinks::cells::Cells;
 use tuple::{Batch, FieldId, Schema};
 
 use super::machine::{Reading, Window};
-use super::rule::{Rule, column};
+use super::rule::Rule;
 use crate::columns;
+use crate::looked_at::column;
 
 /// A rule's condition, for rows of one schema.
 pub struct Judge {
@@ -42,7 +43,7 @@ impl Judge {
         let Some((start, end)) = bounds else { return };
         let (starts, ends) = (batch.i64(start), batch.i64(end));
         let holds = self.holds(batch);
-        let keys: Vec<FieldId> = rule.keys.iter().filter_map(|key| self.schema.find(key)).collect();
+        let keys: Vec<FieldId> = rule.looked_at.keys.iter().filter_map(|key| self.schema.find(key)).collect();
         for (row, holds) in holds.into_iter().enumerate() {
             let (start_ns, end_ns) = (starts.value(row), ends.value(row));
             let window = windows.entry(end_ns).or_insert_with(|| Window {

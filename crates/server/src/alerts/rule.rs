@@ -1,18 +1,14 @@
 //! A rule as it is asked for, what is wrong with it, and what of it is fixed once it is taken.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use plan::Plan;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sinks::distinct_names;
-use stream::Engine;
-use tuple::Schema;
 use utoipa::ToSchema;
 
 use super::machine::{OnMissingAgents, OnNoData, Policy, Subject};
-use crate::columns;
+use crate::looked_at::{LookedAt, column, length_ns};
 
 /// Labels that we give.
 pub const OWN_LABELS: [&str; 2] = ["alertname", "reason"];
@@ -79,16 +75,9 @@ fn yes() -> bool {
 pub struct Rule {
     /// As it was asked for.
     pub asked: RuleRequest,
-    /// The result's place.
-    pub result: usize,
-    /// Length of its windows.
-    pub size_ns: i64,
-    /// Between their starts.
-    pub slide_ns: i64,
-    /// So long after its end a window is closed.
-    pub lateness_ns: i64,
-    /// The columns that name a group.
-    pub keys: Vec<String>,
+    /// The result that it is about.
+    #[serde(flatten)]
+    pub looked_at: LookedAt,
 }
 
 /// What is wrong with a rule.
@@ -142,12 +131,7 @@ impl RuleRequest {
     }
 
     fn times(&self) -> Result<(i64, i64), Wrong> {
-        let read = |text: &Option<String>| match text.as_deref() {
-            None | Some("" | "0") => Ok(0),
-            Some(text) => query::duration_ns(text)
-                .filter(|ns| *ns >= 0)
-                .ok_or_else(|| Wrong::Words(format!("`{text}` is no length of time: 90s, 5m or 1h are"))),
-        };
+        let read = |text: &Option<String>| length_ns(text.as_deref()).map_err(Wrong::Words);
         Ok((read(&self.for_time)?, read(&self.keep_firing_for)?))
     }
 }
@@ -164,50 +148,17 @@ fn is_label(text: &str) -> bool {
 impl Rule {
     /// The rule over the results of its query.
     pub fn of(asked: RuleRequest, plan: &Plan) -> Result<Rule, Wrong> {
-        let pipelines = &plan.dataflow.pipelines;
-        let names = distinct_names(pipelines.iter().map(|p| p.name.as_str()));
-        let result = match (&asked.result, pipelines.len()) {
-            (_, 0) => return Err("a rule is about results, and without PROCESS there are only tuples".into()),
-            (None, 1) => 0,
-            (None, _) => {
-                return Err(Wrong::Words(format!(
-                    "the query has several results: say which, {}",
-                    names.join(", ")
-                )));
-            }
-            (Some(said), n) => {
-                let place = said.parse().ok().filter(|place| *place < n);
-                let place = names.iter().position(|name| name == said).or(place);
-                place.ok_or_else(|| {
-                    Wrong::Words(format!("there is no result {said}: there are {}", names.join(", ")))
-                })?
-            }
-        };
-        let pipeline = &pipelines[result];
-        let Some(window) = pipeline.window.filter(|_| pipeline.profile.is_none()) else {
-            return Err("a rule looks at windows as they end: give the processor one, as w=10s; a profile has no rows to look at".into());
-        };
-        let schema = kept_schema(plan, result).ok_or("the result has columns that cannot be kept")?;
-        // What is wrong is told of the processor that was asked for.
-        let named = Arc::new(Schema { name: names[result].clone().into(), ..(*schema).clone() });
+        let (looked_at, named) =
+            LookedAt::of(plan, asked.result.as_deref(), "a rule").map_err(Wrong::Words)?;
         query::check_condition(&asked.when, &named).map_err(Wrong::Condition)?;
         for name in asked.annotations.values().flat_map(|text| placeholders(text)) {
-            if column(&schema, name).is_none() {
+            if column(&named, name).is_none() {
                 return Err(Wrong::Words(format!(
                     "an annotation has {{{name}}}, and there is no such column"
                 )));
             }
         }
-        let mut rule = Rule {
-            asked,
-            result,
-            size_ns: window.size_ns,
-            slide_ns: window.slide_ns.min(window.size_ns),
-            lateness_ns: window.lateness_ns.max(0),
-            keys: pipeline.group.iter().map(|group| group.name.clone()).collect(),
-        };
-        rule.keys.retain(|key| schema.find(key).is_some());
-        Ok(rule)
+        Ok(Rule { asked, looked_at })
     }
 
     /// Whether it runs its job itself.
@@ -235,7 +186,7 @@ impl Rule {
                     Value::Null => String::new(),
                     other => other.to_string(),
                 };
-                labels.extend(self.keys.iter().cloned().zip(cells.into_iter().map(text)));
+                labels.extend(self.looked_at.keys.iter().cloned().zip(cells.into_iter().map(text)));
                 None
             }
         };
@@ -243,28 +194,9 @@ impl Rule {
         labels.extend(reason.map(|reason| ("reason".to_owned(), reason.to_owned())));
         labels
     }
-
-    /// The last end of a window that is over at this watermark.
-    pub fn last_end(&self, watermark_ns: i64) -> i64 {
-        let over = watermark_ns.saturating_sub(self.lateness_ns).saturating_sub(self.size_ns);
-        over.div_euclid(self.slide_ns).saturating_mul(self.slide_ns).saturating_add(self.size_ns)
-    }
-}
-
-/// A column by its name, or by its name without its unit.
-pub fn column(schema: &Schema, name: &str) -> Option<tuple::FieldId> {
-    schema.find(name).or_else(|| schema.find(&format!("{name}_ns")))
 }
 
 /// What stands between braces.
 pub fn placeholders(text: &str) -> Vec<&str> {
     text.split('{').skip(1).filter_map(|rest| Some(rest.split_once('}')?.0)).collect()
-}
-
-/// A result's columns as they are kept.
-fn kept_schema(plan: &Plan, result: usize) -> Option<Arc<Schema>> {
-    let engine = Engine::new(&plan.dataflow, crate::gateway::config(plan, 1 << 20));
-    let schema = engine.result_schema(result);
-    let ids: Vec<_> = schema.ids().collect();
-    columns::schema("result", &columns::heads(schema, &ids))
 }

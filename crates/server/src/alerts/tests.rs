@@ -10,16 +10,17 @@ use tuple::{Batch, DataType, Field, Schema, TupleWriter, Unit};
 use super::*;
 use crate::columns;
 use crate::job::Submission;
+use crate::looked_at::LookedAt;
 use crate::store::{KeptResult, LaneMark, NewJob, NewTail, Progress};
 
-const STEP_NS: i64 = 10_000_000_000;
+pub(crate) const STEP_NS: i64 = 10_000_000_000;
 const WINDOWS: u64 = 25;
 
 /// Chances, from a seed.
-struct Dice(u64);
+pub(crate) struct Dice(pub u64);
 
 impl Dice {
-    fn below(&mut self, n: u64) -> u64 {
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
         // splitmix64
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -51,7 +52,7 @@ enum Step {
     Died,
 }
 
-fn columns() -> Arc<Schema> {
+pub(crate) fn columns() -> Arc<Schema> {
     let fields = [
         Field::new("window_start", DataType::I64, Unit::EpochNanoseconds, ""),
         Field::new("window_end", DataType::I64, Unit::EpochNanoseconds, ""),
@@ -60,6 +61,20 @@ fn columns() -> Arc<Schema> {
     ];
     let heads: Vec<_> = fields.iter().map(columns::ColumnHead::of).collect();
     columns::schema("group-count", &heads).expect("they are columns")
+}
+
+/// A window of counts by URL.
+pub(crate) fn window(schema: &Arc<Schema>, number: u64, rows: &[(u8, u64)]) -> Batch {
+    let ids: Vec<_> = schema.ids().collect();
+    let mut writer = TupleWriter::new(schema.clone(), &ids);
+    for (url, count) in rows {
+        writer.i64(ids[0], number as i64 * STEP_NS);
+        writer.i64(ids[1], (number as i64 + 1) * STEP_NS);
+        writer.text(ids[2], url.to_string().as_bytes());
+        writer.u64(ids[3], *count);
+        writer.end_row();
+    }
+    writer.finish()
 }
 
 fn opened(path: &Path) -> (Arc<Store>, Arc<Alerts>) {
@@ -94,11 +109,13 @@ impl World<'_> {
             json!({ "name": "many", "job": "1", "when": "count > 10", "for": "20s", "receivers": ["hook"] });
         let rule = Rule {
             asked: serde_json::from_value(asked).expect("a rule"),
-            result: 0,
-            size_ns: STEP_NS,
-            slide_ns: STEP_NS,
-            lateness_ns: 0,
-            keys: vec!["url".into()],
+            looked_at: LookedAt {
+                result: 0,
+                size_ns: STEP_NS,
+                slide_ns: STEP_NS,
+                lateness_ns: 0,
+                keys: vec!["url".into()],
+            },
         };
         alerts.add("me", job, &rule).expect("kept").expect("a new name");
         let (heard, unsure, dice) = (Vec::new(), Vec::new(), Dice(seed));
@@ -114,22 +131,9 @@ impl World<'_> {
         !dies
     }
 
-    fn window(&self, number: u64, rows: &[(u8, u64)]) -> Batch {
-        let ids: Vec<_> = self.schema.ids().collect();
-        let mut writer = TupleWriter::new(self.schema.clone(), &ids);
-        for (url, count) in rows {
-            writer.i64(ids[0], number as i64 * STEP_NS);
-            writer.i64(ids[1], (number as i64 + 1) * STEP_NS);
-            writer.text(ids[2], url.to_string().as_bytes());
-            writer.u64(ids[3], *count);
-            writer.end_row();
-        }
-        writer.finish()
-    }
-
     /// A window that is over: decided, written, adopted.
     fn feed(&mut self, number: u64, rows: &[(u8, u64)]) -> Step {
-        let (batch, end_ns) = (self.window(number, rows), (number as i64 + 1) * STEP_NS);
+        let (batch, end_ns) = (window(&self.schema, number, rows), (number as i64 + 1) * STEP_NS);
         let (alerts, store) = (self.alerts.clone(), self.store.clone());
         let judged = [(0, &batch, &[][..])];
         let decided = alerts.decide(self.job, &judged, end_ns, &[]);
@@ -145,7 +149,7 @@ impl World<'_> {
         };
         let lane = LaneMark { job: self.job, lane: "lane".into(), seq: number + 1, facts: String::new() };
         let progress = Progress { watermark_ns: end_ns, marks: vec![lane], ..Progress::default() };
-        store.release(self.job, &[(0, rows)], &progress, &decided.changes).expect("kept");
+        store.release(self.job, &[(0, rows)], &progress, &decided.changes, &[]).expect("kept");
         if !self.survives() {
             return Step::Died;
         }

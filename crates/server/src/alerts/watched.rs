@@ -82,7 +82,7 @@ impl Watched {
             let asked = &watched.rule.asked;
             (
                 watched.job,
-                watched.rule.result,
+                watched.rule.looked_at.result,
                 watched.policy,
                 asked.when.clone(),
                 asked.labels.clone(),
@@ -114,27 +114,13 @@ impl Watched {
 
     /// The windows that are over by this, in order; those without rows in between.
     pub fn windows(&self, rows: BTreeMap<i64, Window>, watermark_ns: i64, lacking: &[String]) -> Vec<Window> {
-        let mut windows: Vec<Window> = Vec::new();
-        let mut seen = self.standing.seen_ns;
-        let empty = |from: Option<i64>, to: i64| {
-            let start_ns = from.map_or(to, |from| from + self.rule.slide_ns) - self.rule.size_ns;
-            Window { start_ns, end_ns: to, missing: lacking.to_vec(), groups: BTreeMap::new() }
+        let empty = |start_ns, end_ns| Window {
+            start_ns,
+            end_ns,
+            missing: lacking.to_vec(),
+            groups: BTreeMap::new(),
         };
-        for (end_ns, window) in rows {
-            let before = end_ns - self.rule.slide_ns;
-            if seen.is_some_and(|seen| seen < before) {
-                windows.push(empty(seen, before));
-            }
-            seen = seen.max(Some(end_ns));
-            windows.push(window);
-        }
-        // The last moments there are stand for the end of the job.
-        let last = (watermark_ns > i64::MIN && watermark_ns < i64::MAX - 1)
-            .then(|| self.rule.last_end(watermark_ns));
-        if let Some(last) = last.filter(|last| seen.is_none_or(|seen| seen < *last)) {
-            windows.push(empty(seen, last));
-        }
-        windows
+        self.rule.looked_at.windows(rows, self.standing.seen_ns, watermark_ns, empty)
     }
 
     /// What the machine says, as it is to be written; the notifications are `news`.
@@ -189,7 +175,8 @@ impl Watched {
 
     /// The time in which no window has come, where that is long.
     pub fn stalled(&self, least: Duration) -> Option<(i64, i64)> {
-        let windows = self.rule.slide_ns.saturating_mul(WINDOWS_MISSED).saturating_add(self.rule.lateness_ns);
+        let looked_at = &self.rule.looked_at;
+        let windows = looked_at.slide_ns.saturating_mul(WINDOWS_MISSED).saturating_add(looked_at.lateness_ns);
         let patience = least.max(Duration::from_nanos(windows.unsigned_abs()));
         let since = self.heard.elapsed();
         let start_ns = self.standing.seen_ns.unwrap_or(self.created_ns);

@@ -111,6 +111,21 @@ impl Named {
         }
     }
 
+    /// Whether whoever `may` that may say `asked` at all.
+    ///
+    /// # Errors
+    /// When it takes another role.
+    pub fn allow(asked: &str, may: May) -> Result<(), Unusable> {
+        match is_name(asked) || may == May::GiveAddresses {
+            true => Ok(()),
+            false => Err(Unusable::Forbidden(
+                "only an admin gives addresses; a name that whoever runs the server has given to one may be used (serve \
+                 --outlet NAME=URL)"
+                    .into(),
+            )),
+        }
+    }
+
     /// Whether a job with this plan may have these outlets.
     ///
     /// # Errors
@@ -121,13 +136,7 @@ impl Named {
             return Err(Unusable::Wrong(format!("a job has at most {OUTLETS_MAX} outlets")));
         }
         for to in asked {
-            if !is_name(to) && may != May::GiveAddresses {
-                return Err(Unusable::Forbidden(
-                    "only an admin gives addresses; a name that whoever runs the server has given to one may be used (serve \
-                     --outlet NAME=URL)"
-                        .into(),
-                ));
-            }
+            Named::allow(to, may)?;
             if !is_name(to) && Address::read(to, &Unread).is_ok_and(|read| read.scheme == Scheme::Prometheus)
             {
                 let why =

@@ -17,7 +17,7 @@ use outlets::{Address, Carrier, Page};
 use plan::Plan;
 
 pub(crate) use address::shown as shown_address;
-pub use address::{May, Named, Unusable};
+pub use address::{May, Named, OUTLETS_MAX, Unusable};
 use line::{Condition, Line, Work};
 pub use shown::Shown;
 

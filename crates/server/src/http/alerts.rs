@@ -101,7 +101,7 @@ pub struct SilenceRequest {
     pub comment: String,
 }
 
-fn number(text: &str, what: &str) -> Result<i64, Failure> {
+pub(super) fn number(text: &str, what: &str) -> Result<i64, Failure> {
     let number = text.parse().ok().filter(|n: &i64| *n > 0);
     number.ok_or_else(|| Failure::not_found(&format!("{what} is named by its number")))
 }
@@ -123,7 +123,7 @@ impl From<Unwatched> for Failure {
 }
 
 /// Does what is asked, and notes who asked and what came of it.
-async fn done<T: Send + 'static>(
+pub(super) async fn done<T: Send + 'static>(
     app: &Arc<App>,
     who: Access,
     (act, object): (&'static str, String),

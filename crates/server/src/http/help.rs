@@ -84,6 +84,14 @@ pub struct Counters {
     pub notifications_retried: u64,
     /// Notifications that nobody took in time, or for which there was no room.
     pub notifications_lost: u64,
+    /// Actions.
+    pub actions: usize,
+    /// Decisions of actions that were carried out.
+    pub decisions_done: u64,
+    /// Attempts to carry decisions out that failed and were made again.
+    pub decisions_retried: u64,
+    /// Groups that actions did not follow, since there were too many.
+    pub action_groups_left_out: u64,
 }
 
 /// Say whether the service is there. Needs no token.
@@ -107,6 +115,7 @@ pub(super) async fn counted(app: &Arc<App>) -> Result<Counters, Failure> {
         let (hub, kept) = (service.hub(), service.history().kept()?);
         let reached = |bounds: [Bound; 2]| bounds.map(|bound| hub.meters.times_reached(bound)).iter().sum();
         let (rules, tally) = (service.alerts().rules(), &service.alerts().tally);
+        let actions = service.actions().shown();
         Ok(Counters {
             uptime_seconds: uptime,
             jobs_unfinished: service.store().unfinished_count()?,
@@ -134,6 +143,10 @@ pub(super) async fn counted(app: &Arc<App>) -> Result<Counters, Failure> {
             notifications_sent: tally.sent.get(),
             notifications_retried: tally.retried.get(),
             notifications_lost: tally.lost.get(),
+            actions: actions.len(),
+            decisions_done: service.actions().tally.done.get(),
+            decisions_retried: service.actions().tally.retried.get(),
+            action_groups_left_out: actions.iter().map(|action| action.groups_left_out).sum(),
         })
     })
     .await

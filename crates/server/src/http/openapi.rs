@@ -5,7 +5,9 @@ use axum::response::{IntoResponse, Response};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 
-use super::{alerts, enrolments, help, jobs, metrics, network, past, recordings, rows, stream, tokens};
+use super::{
+    actions, alerts, enrolments, help, jobs, metrics, network, past, recordings, rows, stream, tokens,
+};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -23,6 +25,7 @@ use super::{alerts, enrolments, help, jobs, metrics, network, past, recordings, 
         alerts::list, alerts::rules, alerts::create_rule, alerts::show_rule, alerts::replace_rule, alerts::remove_rule,
         alerts::silences, alerts::create_silence, alerts::replace_silence, alerts::end_silence, alerts::receivers,
         alerts::test_receiver,
+        actions::list, actions::create, actions::show, actions::remove, actions::decisions,
         enrolments::invite, enrolments::list, enrolments::revoke, enrolments::enrol, enrolments::renew,
     ),
     components(schemas(rows::RowsAnswer, past::PastAnswer)),

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use super::Service;
 use crate::access::{self, Role, Scope};
+use crate::actions::{Actions, Carrying};
 use crate::alerts::{Alerts, Receiver, Sending};
 use crate::delivery::{Deliveries, Named, Shown};
 use crate::fleet::Fleet;
@@ -31,6 +32,7 @@ pub struct Opened {
     /// What rows are told to.
     pub hub: Arc<Hub>,
     pub(crate) alerts: Arc<Alerts>,
+    pub(crate) actions: Arc<Actions>,
     pub(super) limits: Limits,
     /// Where the first token is, if it was made just now.
     pub admin_token: Option<PathBuf>,
@@ -91,7 +93,11 @@ impl Opened {
         let alerts = Alerts::open(store.clone(), limits.alerts)
             .map_err(|error| failed("cannot read the alert rules in", &error))?;
         let alerts = Arc::new(alerts);
-        let hub = Hub::new(store.clone(), history.clone(), alerts.clone(), limits.clone(), boot);
+        let actions = Actions::open(store.clone(), limits.actions)
+            .map_err(|error| failed("cannot read the actions in", &error))?;
+        let actions = Arc::new(actions);
+        let deciding = (alerts.clone(), actions.clone());
+        let hub = Hub::new(store.clone(), history.clone(), deciding, limits.clone(), boot);
         let hub = Arc::new(hub);
         let admin_token = first_token(&store, folder)
             .map_err(|error| failed("cannot write the first token into", &error))?;
@@ -102,6 +108,7 @@ impl Opened {
             history,
             hub,
             alerts,
+            actions,
             limits,
             admin_token,
             outlets,
@@ -140,8 +147,10 @@ impl Opened {
         let sending = Sending::start(&self.alerts, Box::new(tell))?;
         let deliveries =
             Deliveries::new((&self.store, &self.history, &self.hub), self.outlets.clone(), &self.limits);
+        let carrying = Carrying::start(&self.actions, self.outlets.clone());
         let service = Arc::new(Service {
             _sending: sending,
+            _carrying: carrying,
             fleet,
             deliveries,
             shown: Shown::default(),

@@ -4,6 +4,7 @@
 
 use rusqlite::{Transaction, params};
 
+use super::actions::{self, ActionChange};
 use super::alerts::{RuleChange, change_in};
 use super::results::keep_in;
 use super::{NewTail, Store, StoreError, now_ns};
@@ -271,6 +272,7 @@ impl Store {
         rows: &[(usize, NewTail)],
         progress: &Progress,
         alerts: &[RuleChange],
+        actions: &[ActionChange],
     ) -> Result<(), StoreError> {
         self.write(|t| {
             for (place, new) in rows {
@@ -284,7 +286,8 @@ impl Store {
             )?;
             progress.joined.iter().try_for_each(|joined| keep_joined_in(t, job, joined))?;
             add_marks(t, &progress.marks)?;
-            alerts.iter().try_for_each(|change| change_in(t, change))
+            alerts.iter().try_for_each(|change| change_in(t, change))?;
+            actions.iter().try_for_each(|change| actions::change_in(t, change))
         })
     }
 

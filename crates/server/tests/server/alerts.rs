@@ -2,7 +2,7 @@
 //! Alertmanager.
 
 mod alertmanager;
-mod hook;
+pub mod hook;
 
 use serde_json::{Value, json};
 use server::{AlertLimits, Coverage, Delivery, JobId, Limits, WindowState};

@@ -1,11 +1,12 @@
-//! docs/api.md and docs/alerts.md: each command is run, and prints what stands below it.
+//! docs/api.md, docs/alerts.md and docs/actions.md: each command is run, and prints what stands below it.
 
 use std::process::Command;
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use crate::client::Server;
-use crate::fleet::TestFleet;
+use crate::fleet::{TestFleet, Way};
 
 /// Commands with what they are to print.
 fn examples(text: &str) -> Vec<(String, Value)> {
@@ -46,17 +47,22 @@ fn is_as(expected: &Value, found: &Value) -> bool {
 
 #[test]
 fn every_example_is_answered_so() {
-    check(include_str!("../../../../docs/api.md"), 14);
+    check(TestFleet::shop(), include_str!("../../../../docs/api.md"), 14);
 }
 
 #[test]
 fn alerts_are_as_their_page_says() {
-    check(include_str!("../../../../docs/alerts.md"), 5);
+    check(TestFleet::shop(), include_str!("../../../../docs/alerts.md"), 5);
+}
+
+#[test]
+fn actions_are_as_their_page_says() {
+    check(TestFleet::new(Way::Note), include_str!("../../../../docs/actions.md"), 4);
 }
 
 /// Runs the examples, of which there are so many at least.
-fn check(text: &str, least: usize) {
-    let server = Server::start(TestFleet::shop());
+fn check(fleet: Arc<TestFleet>, text: &str, least: usize) {
+    let server = Server::start(fleet);
     let folder = tempfile::tempdir().expect("a folder");
     let examples = examples(text);
     assert!(examples.len() >= least, "{} examples", examples.len());

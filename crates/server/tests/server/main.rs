@@ -2,6 +2,7 @@
 //! monitors in this process over a capture.
 
 mod access;
+mod actions;
 mod alerts;
 mod api;
 mod client;

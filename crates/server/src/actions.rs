@@ -1,0 +1,145 @@
+//! Actions: rules that look at the rows of standing jobs as their windows end, decide how many replicas groups are to have, and have that
+//! carried out by others: webhooks, and programs that read it in Redis.
+//!
+//! What decides is pure (`machine.rs`); what it decides is written in the transaction that commits the rows (`deciding.rs`), and carried out
+//! from there (`carrying.rs`). So whatever is killed when: every window is looked at once, and a decision that was made is carried out,
+//! under a number that stays the same, before there is another.
+
+mod asked;
+mod carrying;
+mod deciding;
+mod machine;
+mod running;
+mod telling;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+pub use asked::{Action, ActionRequest};
+pub use carrying::Carrying;
+pub use telling::{ActionShown, DecisionShown};
+
+use crate::delivery::Named;
+use crate::job::JobId;
+use crate::meters::Count;
+use crate::store::{Store, StoreError, StoredAction, now_ns};
+use machine::{Hands, Standing};
+use running::Running;
+
+/// Limits of actions.
+#[derive(Clone, Copy, Debug)]
+pub struct ActionLimits {
+    /// Actions.
+    pub actions_max: usize,
+    /// Groups of an action that are followed.
+    pub groups_max: usize,
+}
+
+impl Default for ActionLimits {
+    fn default() -> ActionLimits {
+        ActionLimits { actions_max: 20, groups_max: 1000 }
+    }
+}
+
+/// What became of decisions, since the server was started.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// They were carried out.
+    pub done: Count,
+    /// Attempts that failed and were made again.
+    pub retried: Count,
+}
+
+/// All actions, at work.
+pub struct Actions {
+    store: Arc<Store>,
+    limits: ActionLimits,
+    inner: Mutex<BTreeMap<i64, Running>>,
+    named: OnceLock<Named>,
+    /// What became of decisions.
+    pub tally: Tally,
+}
+
+impl Actions {
+    /// The actions in the store. Nothing is carried out yet.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn open(store: Arc<Store>, limits: ActionLimits) -> Result<Actions, StoreError> {
+        let mut running = BTreeMap::new();
+        for stored in store.actions()? {
+            let is_busy = store.decision_waiting(stored.id)?.is_some();
+            let id = stored.id;
+            running.extend(Running::of(stored, limits.groups_max, is_busy).map(|known| (id, known)));
+        }
+        let (inner, named) = (Mutex::new(running), OnceLock::new());
+        Ok(Actions { store, limits, inner, named, tally: Tally::default() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<i64, Running>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Takes an action over the rows of `job`; `None` when there is one of that name. Its first decision says what stands without load.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn add(
+        self: &Arc<Self>,
+        owner: &str,
+        job: JobId,
+        action: &Action,
+    ) -> Result<Option<ActionShown>, StoreError> {
+        let mut standing = Standing::default();
+        let first = standing.begin();
+        let new = StoredAction {
+            id: 0,
+            name: action.asked.name.clone(),
+            owner: owner.to_owned(),
+            job,
+            body: serde_json::to_string(action).unwrap_or_default(),
+            created_ns: now_ns(),
+            standing: serde_json::to_string(&standing).unwrap_or_default(),
+        };
+        let document = running::document(action, &standing, &first, None);
+        let mut inner = self.lock();
+        let Some(stored) = self.store.add_action(&new, &(first.version, document))? else { return Ok(None) };
+        let id = stored.id;
+        let Some(running) = Running::of(stored, self.limits.groups_max, true) else { return Ok(None) };
+        let shown = ActionShown::of(&running);
+        inner.insert(id, running);
+        drop(inner);
+        self.begin(id);
+        Ok(Some(shown))
+    }
+
+    /// A decision is carried out, and the store says so: there may be another.
+    fn carried_out(&self, id: i64, version: u64) {
+        self.tally.done.add(1);
+        let mut inner = self.lock();
+        if let Some(running) = inner.get_mut(&id).filter(|running| running.standing.version == version) {
+            running.hands = Hands::Free;
+        }
+    }
+
+    /// Removes an action. What stands by it stays as it is.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn remove(&self, id: i64) -> Result<bool, StoreError> {
+        let mut inner = self.lock();
+        self.store.remove_action(id)?;
+        let removed = inner.remove(&id);
+        drop(inner);
+        removed.iter().for_each(|running| running.bell.end());
+        Ok(removed.is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests;

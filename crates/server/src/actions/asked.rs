@@ -1,0 +1,228 @@
+//! An action as it is asked for, what is wrong with it, and what of it is fixed once it is taken.
+
+use std::collections::BTreeSet;
+
+use plan::Plan;
+use serde::{Deserialize, Serialize};
+use tuple::DataType;
+use utoipa::ToSchema;
+
+use super::machine::Policy;
+use crate::delivery::OUTLETS_MAX;
+use crate::looked_at::{LookedAt, column, length_ns};
+
+/// Bytes of the name of an action or a server.
+const NAME_BYTES_MAX: usize = 200;
+/// Servers of an action.
+const SERVERS_MAX: usize = 100;
+
+/// An action that is asked for.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ActionRequest {
+    /// What it is called: letters, digits, `-`, `_` and `.`.
+    pub name: String,
+    /// The number or the name of a standing job.
+    pub job: String,
+    /// Which of the job's results, by its processor's name or by its place; needed where there are several.
+    #[serde(default)]
+    pub result: Option<String>,
+    /// The column that says how much load a group has in a window; `count` unless said.
+    #[serde(default = "count")]
+    pub value: String,
+    /// Above so much of it for each replica a replica is added.
+    pub upper: f64,
+    /// Below so much for each replica one is taken away: at most half of `upper`, a quarter of it unless said.
+    #[serde(default)]
+    pub lower: Option<f64>,
+    /// The servers that there are. A group with n replicas is on the first n of them.
+    pub servers: Vec<String>,
+    /// Replicas of a group without load; 1 unless said.
+    #[serde(default)]
+    pub min: Option<u32>,
+    /// Replicas of any group, at most; as many as there are servers unless said.
+    #[serde(default)]
+    pub max: Option<u32>,
+    /// Replicas that are added at once, at most; 1 unless said.
+    #[serde(default)]
+    pub step: Option<u32>,
+    /// The load has to be above for so long; one window unless said.
+    #[serde(default)]
+    pub up_for: Option<String>,
+    /// And below for so long; as long as `backoff` unless said.
+    #[serde(default)]
+    pub down_for: Option<String>,
+    /// After a decision was carried out nothing is decided for so long; `10s` unless said.
+    #[serde(default)]
+    pub backoff: Option<String>,
+    /// When replicas are taken away: so long after the last of `to` has been told the others are; `2s` unless said.
+    #[serde(default)]
+    pub drain: Option<String>,
+    /// Who carries decisions out, by names that whoever runs the server has given (`serve --outlet`), or as addresses: told in this order
+    /// when replicas are added, in the opposite one when they are taken away, each when the one before has done its part.
+    pub to: Vec<String>,
+}
+
+fn count() -> String {
+    "count".into()
+}
+
+/// An action that was taken.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Action {
+    /// As it was asked for.
+    pub asked: ActionRequest,
+    /// The result that it is about.
+    #[serde(flatten)]
+    pub looked_at: LookedAt,
+    /// A window with so many rows may lack groups with less load than those.
+    pub full_at: Option<usize>,
+}
+
+fn is_word(text: &str, others: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || others.contains(c);
+    (1..=NAME_BYTES_MAX).contains(&text.len()) && text.chars().all(is_part)
+}
+
+impl ActionRequest {
+    /// What can be said without knowing the query.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn check(&self) -> Result<(), String> {
+        if !is_word(&self.name, "-_.") {
+            return Err("an action has a name of letters, digits, -, _ and .".into());
+        }
+        let lower = self.lower();
+        if !(self.upper.is_finite() && self.upper > 0.0) {
+            return Err(format!("upper is above 0, and not {}", self.upper));
+        }
+        if !(lower > 0.0 && lower <= self.upper / 2.0) {
+            return Err(format!(
+                "lower is above 0 and at most half of upper, or what one replica more does to the load takes it away again: {lower} of {}",
+                self.upper
+            ));
+        }
+        if let Some(server) = self.servers.iter().find(|server| !is_word(server, "-_.:[]/")) {
+            return Err(format!("{server:?} is no name of a server: letters, digits, and -_.:[]/"));
+        }
+        let servers: BTreeSet<&String> = self.servers.iter().collect();
+        if servers.len() != self.servers.len() || !(1..=SERVERS_MAX).contains(&servers.len()) {
+            return Err(format!("an action has 1 to {SERVERS_MAX} servers, each once"));
+        }
+        let (min, max) = self.bounds();
+        if min == 0 || min > max || max as usize > self.servers.len() {
+            return Err(format!(
+                "replicas are from 1 up, min no more than max, and no more than there are servers: from {min} to {max} of {}",
+                self.servers.len()
+            ));
+        }
+        if self.step == Some(0) {
+            return Err("step is 1 or more".into());
+        }
+        if !(1..=OUTLETS_MAX).contains(&self.to.len()) {
+            return Err(format!("an action says who carries it out (to): 1 to {OUTLETS_MAX} of them"));
+        }
+        self.times().map(drop)
+    }
+
+    /// Below that a replica is taken away.
+    pub fn lower(&self) -> f64 {
+        self.lower.unwrap_or(self.upper / 4.0)
+    }
+
+    fn bounds(&self) -> (u32, u32) {
+        let all = u32::try_from(self.servers.len()).unwrap_or(u32::MAX);
+        (self.min.unwrap_or(1), self.max.unwrap_or(all))
+    }
+
+    /// `up_for`, `down_for`, `backoff` and `drain`.
+    fn times(&self) -> Result<[i64; 4], String> {
+        let backoff_ns = length_ns(Some(self.backoff.as_deref().unwrap_or("10s")))?;
+        let down_for_ns = self.down_for.as_deref().map_or(Ok(backoff_ns), |text| length_ns(Some(text)))?;
+        let drain_ns = length_ns(Some(self.drain.as_deref().unwrap_or("2s")))?;
+        if drain_ns > 3_600_000_000_000 {
+            return Err("drain is at most 1h".into());
+        }
+        Ok([length_ns(self.up_for.as_deref())?, down_for_ns, backoff_ns, drain_ns])
+    }
+
+    /// Between the first who is told that replicas are taken away, and the next.
+    pub fn drain(&self) -> std::time::Duration {
+        let [.., drain_ns] = self.times().unwrap_or_default();
+        std::time::Duration::from_nanos(drain_ns.unsigned_abs())
+    }
+
+    /// How it is decided.
+    pub fn policy(&self, groups_max: usize) -> Policy {
+        let [up_for_ns, down_for_ns, backoff_ns, _] = self.times().unwrap_or_default();
+        let (min, max) = self.bounds();
+        let (upper, lower, step) = (self.upper, self.lower(), self.step.unwrap_or(1));
+        Policy { upper, lower, min, max, step, up_for_ns, down_for_ns, backoff_ns, groups_max }
+    }
+}
+
+impl Action {
+    /// The action over the results of its job.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn of(asked: ActionRequest, plan: &Plan) -> Result<Action, String> {
+        asked.check()?;
+        let (looked_at, schema) = LookedAt::of(plan, asked.result.as_deref(), "an action")?;
+        let is_number = |id: &tuple::FieldId| {
+            let data_type = schema.field(*id).data_type;
+            matches!(data_type, DataType::U64 | DataType::I64 | DataType::F64)
+        };
+        let own = ["window_start", "window_end", "rank"];
+        let found = column(&schema, &asked.value)
+            .filter(|id| is_number(id) && !own.contains(&&*schema.field(*id).name));
+        if found.is_none() {
+            let known: Vec<&str> = schema.ids().filter(is_number).map(|id| &*schema.field(id).name).collect();
+            let known: Vec<&str> = known.into_iter().filter(|name| !own.contains(name)).collect();
+            return Err(format!("the result has no number {}: there are {}", asked.value, known.join(", ")));
+        }
+        let pipeline = plan.dataflow.pipelines.get(looked_at.result);
+        let k = pipeline.and_then(|pipeline| pipeline.top_k.as_ref()).map(|top_k| top_k.k);
+        let full_at = k.into_iter().chain(pipeline.and_then(|pipeline| pipeline.selection.rows_max)).min();
+        Ok(Action { asked, looked_at, full_at })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn check(change: Value, says: Option<&str>) {
+        let mut asked =
+            json!({ "name": "hot", "job": "1", "upper": 100, "servers": ["a", "b"], "to": ["proxy"] });
+        let change = change.as_object().cloned().expect("an object");
+        asked.as_object_mut().into_iter().for_each(|all| all.extend(change.clone()));
+        let asked: ActionRequest = serde_json::from_value(asked).expect("it is one");
+        match (asked.check(), says) {
+            (Ok(()), None) => {}
+            (Err(why), Some(part)) => assert!(why.contains(part), "{why}"),
+            (found, _) => panic!("{found:?}: {change:?}"),
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_carried_out_is_told() {
+        check(json!({}), None);
+        check(json!({ "lower": 50, "max": 1, "step": 3, "drain": "0s", "backoff": "1m" }), None);
+        check(json!({ "lower": 51 }), Some("at most half"));
+        check(json!({ "lower": 0 }), Some("above 0"));
+        check(json!({ "upper": -1 }), Some("above 0"));
+        check(json!({ "name": "a b" }), Some("a name of letters"));
+        check(json!({ "servers": [] }), Some("1 to 100 servers"));
+        check(json!({ "servers": ["a", "a"] }), Some("each once"));
+        check(json!({ "servers": ["a\r\n"] }), Some("no name of a server"));
+        check(json!({ "max": 3 }), Some("than there are servers"));
+        check(json!({ "min": 0 }), Some("from 1 up"));
+        check(json!({ "step": 0 }), Some("1 or more"));
+        check(json!({ "to": [] }), Some("who carries it out"));
+        check(json!({ "backoff": "soon" }), Some("no length of time"));
+    }
+}

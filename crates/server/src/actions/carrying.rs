@@ -1,0 +1,191 @@
+//! Decisions are carried out: each action has a thread that tells those who do so, one after the other. When replicas are added, in the order
+//! in which they stand; when they are taken away in the opposite one, with a pause in which what was begun comes to its end. Each is told
+//! until it has taken it, whatever it says; what it has taken is noted, so that it is told again only after a kill in between, under the same
+//! number. Only when all have it there may be another decision.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use outlets::{Backoff, Fault, Steward, Wanted};
+
+use super::machine::Direction;
+use super::running::{Running, Said};
+use super::{Action, Actions};
+use crate::bell::{Bell, Woken};
+use crate::delivery::Named;
+use crate::store::{StoreError, StoredDecision};
+
+/// One attempt takes no longer, about.
+const ATTEMPT_MAX: Duration = Duration::from_secs(10);
+/// How often is looked without having been woken.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// After a failure of our own store.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// Decisions are carried out until this value goes.
+pub struct Carrying(Arc<Actions>);
+
+impl Carrying {
+    /// Begins with what waits. `named`: the addresses that go by a name.
+    pub fn start(actions: &Arc<Actions>, named: Named) -> Carrying {
+        let _ = actions.named.set(named);
+        let all: Vec<i64> = actions.lock().keys().copied().collect();
+        all.into_iter().for_each(|id| actions.begin(id));
+        Carrying(actions.clone())
+    }
+}
+
+impl Drop for Carrying {
+    /// Nothing is written any more when this returns; a thread that waits for another program ends by itself.
+    fn drop(&mut self) {
+        self.0.lock().values().for_each(|running| running.bell.end());
+    }
+}
+
+/// Why nothing more is done now.
+enum Stop {
+    /// The action is gone, or the server ends.
+    Over,
+    Failed(StoreError),
+}
+
+impl From<StoreError> for Stop {
+    fn from(error: StoreError) -> Stop {
+        Stop::Failed(error)
+    }
+}
+
+/// What carries out one action's decisions.
+struct Hand {
+    actions: Arc<Actions>,
+    id: i64,
+    action: Action,
+    run: u64,
+    bell: Arc<Bell>,
+    /// In the order in which they stand; made when they are needed.
+    stewards: Vec<Option<Steward>>,
+}
+
+impl Actions {
+    /// Starts the thread of an action, once addresses are known.
+    pub(super) fn begin(self: &Arc<Self>, id: i64) {
+        if self.named.get().is_none() {
+            return;
+        }
+        let hand = |running: &Running| Hand {
+            actions: self.clone(),
+            id,
+            action: running.action.clone(),
+            // Another action of that name, or of another data directory, has another beginning.
+            run: running.created_ns.unsigned_abs(),
+            bell: running.bell.clone(),
+            stewards: running.action.asked.to.iter().map(|_| None).collect(),
+        };
+        let Some(mut hand) = self.lock().get(&id).map(hand) else { return };
+        let begun = std::thread::Builder::new().name("action".into()).spawn(move || hand.work());
+        if let Err(error) = begun {
+            // The next start of the server tries it again.
+            tracing::error!("decisions of action {id} are not carried out: {error}");
+        }
+    }
+}
+
+impl Hand {
+    fn work(&mut self) {
+        loop {
+            let wait = match self.carry_out_all() {
+                Ok(()) => LOOK_EVERY,
+                Err(Stop::Over) => return,
+                Err(Stop::Failed(error)) => {
+                    self.fail(Some(error.to_string()));
+                    PAUSE
+                }
+            };
+            if self.bell.wait(wait) == Woken::Over {
+                return;
+            }
+        }
+    }
+
+    fn carry_out_all(&mut self) -> Result<(), Stop> {
+        while let Some(decision) = self.actions.store.decision_waiting(self.id)? {
+            self.carry_out(&decision)?;
+            let write = || self.actions.store.finish_decision(self.id, decision.version);
+            self.bell.write(write).ok_or(Stop::Over)??;
+            self.actions.carried_out(self.id, decision.version);
+        }
+        Ok(())
+    }
+
+    fn carry_out(&mut self, decision: &StoredDecision) -> Result<(), Stop> {
+        let Ok(said) = serde_json::from_str::<Said>(&decision.body) else {
+            tracing::error!("decision {} of action {} cannot be read", decision.version, self.id);
+            return Ok(());
+        };
+        let wanted = Wanted {
+            of: said.action,
+            run: self.run,
+            version: decision.version,
+            servers: said.servers,
+            replicas: said.replicas.into_iter().collect(),
+            document: decision.body.clone(),
+        };
+        let mut order: Vec<usize> = (0..self.stewards.len()).collect();
+        let is_down = said.direction == Direction::Down;
+        if is_down {
+            order.reverse();
+        }
+        for (told, place) in order.into_iter().enumerate().skip(decision.reached) {
+            if is_down && told > 0 && self.bell.pause(self.action.asked.drain()) == Woken::Over {
+                return Err(Stop::Over);
+            }
+            self.tell(place, &wanted)?;
+            let write = || self.actions.store.reach_decision(self.id, decision.version, told + 1);
+            self.bell.write(write).ok_or(Stop::Over)??;
+        }
+        Ok(())
+    }
+
+    /// Tells one of those who carry it out, until it has taken it.
+    fn tell(&mut self, place: usize, wanted: &Wanted) -> Result<(), Stop> {
+        let mut waits = Backoff::new(wanted.version ^ self.id.unsigned_abs().rotate_left(32));
+        loop {
+            match self.give(place, wanted) {
+                Ok(()) => {
+                    self.fail(None);
+                    return Ok(());
+                }
+                // Also who does not want it is told again: what was decided stands nowhere else, and a person may mend it.
+                Err(why) => {
+                    let who = crate::delivery::shown_address(&self.action.asked.to[place]);
+                    self.fail(Some(format!("{who}: {why}")));
+                }
+            }
+            self.actions.tally.retried.add(1);
+            if self.bell.pause(waits.next().unwrap_or(LOOK_EVERY)) == Woken::Over {
+                return Err(Stop::Over);
+            }
+        }
+    }
+
+    fn give(&mut self, place: usize, wanted: &Wanted) -> Result<(), String> {
+        let asked = &self.action.asked.to[place];
+        let steward = match &mut self.stewards[place] {
+            Some(steward) => steward,
+            none => {
+                let named = self.actions.named.get().ok_or("no address is known yet")?;
+                none.insert(Steward::new(&named.read(asked)?)?)
+            }
+        };
+        steward.give(wanted, ATTEMPT_MAX).map_err(|fault| match fault {
+            Fault::Passing(why) | Fault::Final(why) | Fault::Partly(_, why) => why,
+        })
+    }
+
+    fn fail(&self, why: Option<String>) {
+        let Some(fault) = self.actions.lock().get(&self.id).map(|running| running.fault.clone()) else {
+            return;
+        };
+        *fault.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    }
+}

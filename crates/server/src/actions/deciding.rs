@@ -1,0 +1,76 @@
+//! Rows that are about to be committed go through the machine of each action that looks at them, and what comes of that is committed with
+//! them.
+
+use std::collections::BTreeMap;
+use std::sync::MutexGuard;
+
+use tuple::Batch;
+
+use super::Actions;
+use super::machine::{Hands, Standing};
+use super::running::{Running, document};
+use crate::job::JobId;
+use crate::store::ActionChange;
+
+/// Rows of a result that are about to be committed, and the agents that they lack.
+pub type Rows<'r> = (usize, &'r Batch, &'r [String]);
+
+/// What is to be written with rows, and becomes so once it is written.
+pub struct Acted<'a> {
+    /// Held from the decision to its end, so that nobody decides in between; `None`: nothing changes.
+    inner: Option<MutexGuard<'a, BTreeMap<i64, Running>>>,
+    next: Vec<(Standing, Hands)>,
+    /// What is to be written.
+    pub changes: Vec<ActionChange>,
+}
+
+impl Acted<'_> {
+    /// It is written.
+    pub fn adopt(self) {
+        let Some(mut inner) = self.inner else { return };
+        for (change, (standing, hands)) in self.changes.iter().zip(self.next) {
+            let Some(running) = inner.get_mut(&change.action) else { continue };
+            (running.standing, running.hands) = (standing, hands);
+            if hands == Hands::Busy {
+                running.bell.ring();
+            }
+        }
+    }
+}
+
+impl Actions {
+    /// What rows of a job, which are about to be committed, make of the actions over it. `lacking`: agents that have not come as far as
+    /// the watermark.
+    pub fn decide(&self, job: JobId, rows: &[Rows<'_>], watermark_ns: i64, lacking: &[String]) -> Acted<'_> {
+        let mut acted = Acted { inner: None, next: Vec::new(), changes: Vec::new() };
+        let mut inner = self.lock();
+        for running in inner.values_mut().filter(|running| running.job == job) {
+            let mut windows = BTreeMap::new();
+            let place = running.action.looked_at.result;
+            for (_, batch, missing) in rows.iter().filter(|(of, ..)| *of == place) {
+                running.read(batch, missing, &mut windows);
+            }
+            if running.problem.is_some() {
+                continue;
+            }
+            running.bound(&mut windows);
+            let (mut next, mut hands) = (running.standing.clone(), running.hands);
+            let mut decision = None;
+            for window in running.windows(windows, watermark_ns, lacking) {
+                if let Some(decided) = next.take(&running.policy, &window, hands) {
+                    let said = document(&running.action, &next, &decided, Some(&window));
+                    decision = Some((decided.version, said));
+                    // There is one on its way now.
+                    hands = Hands::Busy;
+                }
+            }
+            if next != running.standing {
+                let standing = serde_json::to_string(&next).unwrap_or_default();
+                acted.changes.push(ActionChange { action: running.id, standing, decision });
+                acted.next.push((next, hands));
+            }
+        }
+        acted.inner = (!acted.changes.is_empty()).then_some(inner);
+        acted
+    }
+}

@@ -1,0 +1,241 @@
+//! What becomes of the replicas of groups: windows of load go in, decisions come out. Pure: time is event time, and an argument.
+//!
+//! A group has `min` replicas, and more while its load asks for them. Its load is shared by its replicas; so one is added where the load of
+//! each is above `upper`, and one is taken away where it is below `lower`:
+//!
+//! ```text
+//!             value > upper × replicas, for `up_for`            and no decision is on its way,
+//!   replicas ─────────────────────────────────────► + 1 … step  and the last was carried out `backoff` ago
+//!            ◄─────────────────────────────────────
+//!             value < lower × replicas, for `down_for`: − 1
+//! ```
+//!
+//! What keeps it from swinging: a change halves no load further than `upper / lower` allows (`lower` is at most half of `upper`), so a load
+//! whose largest value is no more than `upper / (2 × lower)` times its smallest never moves replicas both ways; and whatever the load does,
+//! there is one decision at most in `backoff`, about all groups at once, which either adds or takes away.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// How it is decided.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Policy {
+    /// Above that load of each replica one is added.
+    pub upper: f64,
+    /// Below that one is taken away.
+    pub lower: f64,
+    /// Replicas of a group that nothing is known of.
+    pub min: u32,
+    /// Replicas of any group, at most.
+    pub max: u32,
+    /// Replicas that are added at once, at most.
+    pub step: u32,
+    /// It has to be above for so long, from the start of the first window in which it was.
+    pub up_for_ns: i64,
+    /// And below for so long.
+    pub down_for_ns: i64,
+    /// Nothing is decided for so long after a decision was carried out.
+    pub backoff_ns: i64,
+    /// Groups that are followed, at most.
+    pub groups_max: usize,
+}
+
+/// A window that is over.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Window {
+    /// Its start.
+    pub start_ns: i64,
+    /// Its end.
+    pub end_ns: i64,
+    /// Agents that it lacks, by which loads may be larger than they seem.
+    pub missing: Vec<String>,
+    /// The load of groups.
+    pub values: BTreeMap<String, f64>,
+    /// No group has more that has no row.
+    pub rest: f64,
+}
+
+/// Whether the last decision is carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hands {
+    /// It is.
+    Free,
+    /// Not yet.
+    Busy,
+}
+
+/// A group that has more than `min` replicas, or may soon.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Group {
+    /// How many it has, or is to have.
+    pub replicas: u32,
+    /// Its load in the last window.
+    pub value: f64,
+    /// Above since the start of this window.
+    pub above_ns: Option<i64>,
+    /// Below since the start of this window.
+    pub below_ns: Option<i64>,
+}
+
+/// What stands.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Standing {
+    /// By name.
+    pub groups: BTreeMap<String, Group>,
+    /// The end of the last window that was looked at.
+    pub seen_ns: Option<i64>,
+    /// Up to then the last decision was not carried out yet.
+    pub changed_ns: Option<i64>,
+    /// How many decisions there have been.
+    pub version: u64,
+    /// Groups that were not followed, since there were too many.
+    pub left_out: u64,
+}
+
+/// Which way a decision goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// The first: everything has what it has without any load.
+    Begin,
+    /// Replicas are added.
+    Up,
+    /// Replicas are taken away.
+    Down,
+}
+
+/// A group's change.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Change {
+    /// Which group.
+    pub group: String,
+    /// It had so many replicas.
+    pub from: u32,
+    /// And is to have so many.
+    pub to: u32,
+    /// Its load in the window; as far as is known, where it has no row.
+    pub value: f64,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// Its number, from 1.
+    pub version: u64,
+    /// Which way.
+    pub direction: Direction,
+    /// The groups that change.
+    pub changes: Vec<Change>,
+}
+
+impl Standing {
+    /// The first decision: nothing has more than it has without load.
+    pub fn begin(&mut self) -> Decision {
+        self.version += 1;
+        Decision { version: self.version, direction: Direction::Begin, changes: Vec::new() }
+    }
+
+    /// Takes a window that is over; windows that were taken before change nothing.
+    pub fn take(&mut self, policy: &Policy, window: &Window, hands: Hands) -> Option<Decision> {
+        let end_ns = window.end_ns;
+        if self.seen_ns.is_some_and(|seen| end_ns <= seen) {
+            return None;
+        }
+        self.seen_ns = Some(end_ns);
+        self.look(policy, window);
+        if hands == Hands::Busy {
+            // What the last decision does to the load is seen when it is carried out.
+            self.changed_ns = Some(end_ns);
+        }
+        let is_backed_off =
+            self.changed_ns.is_some_and(|at| end_ns.saturating_sub(at) < policy.backoff_ns.max(1));
+        let mut changes = Vec::new();
+        let mut direction = Direction::Up;
+        if !is_backed_off {
+            changes = self.ups(policy, end_ns);
+            if changes.is_empty() {
+                direction = Direction::Down;
+                changes = self.downs(policy, end_ns);
+            }
+        }
+        for change in &changes {
+            if let Some(group) = self.groups.get_mut(&change.group) {
+                (group.replicas, group.above_ns, group.below_ns) = (change.to, None, None);
+            }
+        }
+        self.groups.retain(|_, group| group.replicas > policy.min || group.above_ns.is_some());
+        if changes.is_empty() {
+            return None;
+        }
+        self.changed_ns = Some(end_ns);
+        self.version += 1;
+        Some(Decision { version: self.version, direction, changes })
+    }
+
+    /// The most replicas that a group has.
+    pub fn most(&self, policy: &Policy) -> u32 {
+        self.groups.values().map(|group| group.replicas).max().unwrap_or(0).max(policy.min)
+    }
+
+    /// Notes which groups are above or below, and since when.
+    fn look(&mut self, policy: &Policy, window: &Window) {
+        let is_above = |value: f64, replicas: u32| value > policy.upper * f64::from(replicas);
+        let hot = window.values.iter().filter(|(_, value)| is_above(**value, policy.min));
+        for (name, _) in hot {
+            if self.groups.contains_key(name) {
+                continue;
+            }
+            if self.groups.len() >= policy.groups_max {
+                self.left_out += 1;
+                continue;
+            }
+            let new = Group { replicas: policy.min, value: 0.0, above_ns: None, below_ns: None };
+            self.groups.insert(name.clone(), new);
+        }
+        let is_whole = window.missing.is_empty();
+        for (name, group) in &mut self.groups {
+            let known = window.values.get(name).copied();
+            let most = known.unwrap_or(window.rest);
+            group.value = most;
+            let since = |was: Option<i64>, is: bool| is.then(|| was.unwrap_or(window.start_ns));
+            group.above_ns =
+                since(group.above_ns, known.is_some_and(|value| is_above(value, group.replicas)));
+            let is_below = is_whole && most < policy.lower * f64::from(group.replicas);
+            group.below_ns = since(group.below_ns, is_below && group.replicas > policy.min);
+        }
+    }
+
+    fn ups(&self, policy: &Policy, end_ns: i64) -> Vec<Change> {
+        let ready = self.groups.iter().filter(|(_, group)| {
+            group.replicas < policy.max && is_for(group.above_ns, end_ns, policy.up_for_ns)
+        });
+        let change = |(name, group): (&String, &Group)| {
+            // A number that is no count of machines becomes the largest one.
+            let wanted = (group.value / policy.upper).ceil().clamp(0.0, f64::from(policy.max)) as u32;
+            let most = group.replicas.saturating_add(policy.step.max(1)).min(policy.max);
+            let to = wanted.clamp(group.replicas.saturating_add(1), most);
+            Change { group: name.clone(), from: group.replicas, to, value: group.value }
+        };
+        ready.map(change).collect()
+    }
+
+    fn downs(&self, policy: &Policy, end_ns: i64) -> Vec<Change> {
+        let ready = self.groups.iter().filter(|(_, group)| {
+            group.replicas > policy.min && is_for(group.below_ns, end_ns, policy.down_for_ns)
+        });
+        let change = |(name, group): (&String, &Group)| {
+            let to = group.replicas.saturating_sub(1).max(policy.min);
+            Change { group: name.clone(), from: group.replicas, to, value: group.value }
+        };
+        ready.map(change).collect()
+    }
+}
+
+fn is_for(since_ns: Option<i64>, end_ns: i64, long_ns: i64) -> bool {
+    since_ns.is_some_and(|since| end_ns.saturating_sub(since) >= long_ns)
+}
+
+#[cfg(test)]
+mod tests;

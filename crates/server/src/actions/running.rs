@@ -1,0 +1,188 @@
+//! An action at work: what of the rows that it looks at is a window, and what is to be written and said of what it decides.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tuple::Batch;
+
+use super::asked::Action;
+use super::machine::{Change, Decision, Direction, Hands, Policy, Standing, Window};
+use crate::bell::Bell;
+use crate::columns;
+use crate::job::JobId;
+use crate::looked_at::column;
+use crate::store::StoredAction;
+
+/// Bytes of the name of a group that is followed.
+const GROUP_BYTES_MAX: usize = 2048;
+/// What the engine calls the groups that it had no room for.
+const OTHERS: &str = "(other)";
+
+/// An action at work.
+pub struct Running {
+    pub id: i64,
+    pub owner: String,
+    pub job: JobId,
+    pub created_ns: i64,
+    pub action: Action,
+    pub policy: Policy,
+    pub standing: Standing,
+    /// Whether the last decision is carried out.
+    pub hands: Hands,
+    /// Why rows cannot be looked at.
+    pub problem: Option<String>,
+    /// Why the last attempt to carry a decision out failed.
+    pub fault: Arc<Mutex<Option<String>>>,
+    /// Wakes who carries decisions out.
+    pub bell: Arc<Bell>,
+}
+
+/// What a decision says, to whom it is told.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Said {
+    pub action: String,
+    pub version: u64,
+    pub direction: Direction,
+    pub window_start: Option<i64>,
+    pub window_end: Option<i64>,
+    /// The servers that are to be used, the first ones.
+    pub servers: Vec<String>,
+    /// The groups that have more than the least.
+    pub replicas: BTreeMap<String, u32>,
+    /// The least.
+    pub min: u32,
+    pub changes: Vec<Change>,
+}
+
+/// What stands after a decision, as JSON.
+pub fn document(
+    action: &Action,
+    standing: &Standing,
+    decision: &Decision,
+    window: Option<&Window>,
+) -> String {
+    let policy = action.asked.policy(usize::MAX);
+    let above = standing.groups.iter().filter(|(_, group)| group.replicas > policy.min);
+    let most = standing.most(&policy) as usize;
+    let said = Said {
+        action: action.asked.name.clone(),
+        version: decision.version,
+        direction: decision.direction,
+        window_start: window.map(|window| window.start_ns),
+        window_end: window.map(|window| window.end_ns),
+        servers: action.asked.servers.iter().take(most).cloned().collect(),
+        replicas: above.map(|(name, group)| (name.clone(), group.replicas)).collect(),
+        min: policy.min,
+        changes: decision.changes.clone(),
+    };
+    serde_json::to_string(&said).unwrap_or_default()
+}
+
+impl Running {
+    /// As it is in the store; `None` when that cannot be read.
+    pub fn of(stored: StoredAction, groups_max: usize, is_busy: bool) -> Option<Running> {
+        let read = serde_json::from_str::<Action>(&stored.body)
+            .and_then(|action| Ok((action, serde_json::from_str(&stored.standing)?)));
+        let (action, standing) = read
+            .inspect_err(|error| tracing::error!("the action {} cannot be read: {error}", stored.name))
+            .ok()?;
+        Some(Running {
+            id: stored.id,
+            owner: stored.owner,
+            job: stored.job,
+            created_ns: stored.created_ns,
+            policy: action.asked.policy(groups_max),
+            action,
+            standing,
+            hands: if is_busy { Hands::Busy } else { Hands::Free },
+            problem: None,
+            fault: Arc::default(),
+            bell: Arc::default(),
+        })
+    }
+
+    /// Why the last attempt failed, if it did.
+    pub fn fault(&self) -> Option<String> {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The windows that are over by this, in order; those without rows in between.
+    pub fn windows(&self, rows: BTreeMap<i64, Window>, watermark_ns: i64, lacking: &[String]) -> Vec<Window> {
+        let empty =
+            |start_ns, end_ns| Window { start_ns, end_ns, missing: lacking.to_vec(), ..Window::default() };
+        self.action.looked_at.windows(rows, self.standing.seen_ns, watermark_ns, empty)
+    }
+
+    /// Adds rows to their windows.
+    pub fn read(&mut self, batch: &Batch, missing: &[String], windows: &mut BTreeMap<i64, Window>) {
+        let schema = batch.schema();
+        let bounds = schema.find("window_start").zip(schema.find("window_end"));
+        let Some(((start, end), value)) = bounds.zip(column(schema, &self.action.asked.value)) else {
+            let problem = format!("the rows have no column {}", self.action.asked.value);
+            if self.problem.replace(problem.clone()).is_none() {
+                tracing::warn!("the action {} does nothing: {problem}", self.action.asked.name);
+            }
+            return;
+        };
+        self.problem = None;
+        let (starts, ends) = (batch.i64(start), batch.i64(end));
+        let present: Vec<_> = batch.present().collect();
+        let place = |id| present.iter().position(|known| *known == id);
+        let keys = self.action.looked_at.keys.iter().filter_map(|key| place(schema.find(key)?));
+        let keys: Vec<usize> = keys.collect();
+        let Some(value) = place(value) else { return };
+        for row in 0..batch.rows() {
+            let (start_ns, end_ns) = (starts.value(row), ends.value(row));
+            let window = windows.entry(end_ns).or_insert_with(|| Window {
+                start_ns,
+                end_ns,
+                rest: f64::INFINITY,
+                ..Window::default()
+            });
+            let news = missing.iter().filter(|agent| !window.missing.contains(agent)).cloned();
+            let news: Vec<String> = news.collect();
+            window.missing.extend(news);
+            let cells = columns::row(batch, row);
+            let number = |cell: &Value| cell.as_f64().or_else(|| cell.as_str()?.parse().ok());
+            let Some(load) = cells.get(value).and_then(number).filter(|load| load.is_finite()) else {
+                continue;
+            };
+            // Until the window is whole: the least of its rows.
+            window.rest = window.rest.min(load);
+            let Some(name) = name(&keys, &cells) else { continue };
+            if name.len() > GROUP_BYTES_MAX {
+                self.standing.left_out += 1;
+                continue;
+            }
+            window.values.insert(name, load);
+        }
+    }
+
+    /// No group that has no row has more than the least of the rows, where there are as many as there may be; else it has nothing.
+    pub fn bound(&self, windows: &mut BTreeMap<i64, Window>) {
+        for window in windows.values_mut() {
+            let is_full = self.action.full_at.is_some_and(|full| window.values.len() >= full);
+            if !is_full || !window.rest.is_finite() {
+                window.rest = 0.0;
+            }
+        }
+    }
+}
+
+/// What a group is called: its key's text, or of several keys a JSON array. `None`: it is no group.
+fn name(keys: &[usize], cells: &[Value]) -> Option<String> {
+    let mut found: Vec<&Value> = keys.iter().filter_map(|at| cells.get(*at)).collect();
+    if found.iter().all(|cell| cell.is_null() || *cell == OTHERS) && !found.is_empty() {
+        return None;
+    }
+    match found.as_slice() {
+        [] => Some("all".into()),
+        [_] => match found.pop()? {
+            Value::String(text) => Some(text.clone()),
+            other => Some(other.to_string()),
+        },
+        several => Some(json!(several).to_string()),
+    }
+}

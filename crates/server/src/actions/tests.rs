@@ -1,0 +1,136 @@
+//! Killed between any two steps, again and again: decisions are those of a server that never dies, each is carried out, in order, and comes
+//! again only where we died before we had noted it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::json;
+use tuple::Schema;
+
+use super::*;
+use crate::alerts::tests::{Dice, STEP_NS, columns, window};
+use crate::job::Submission;
+use crate::looked_at::LookedAt;
+use crate::store::{NewJob, Progress};
+
+/// A server as far as actions go, which dies when `dice` say so.
+struct World<'f> {
+    path: &'f Path,
+    store: Arc<Store>,
+    actions: Arc<Actions>,
+    job: JobId,
+    schema: Arc<Schema>,
+    /// What the world was told.
+    told: Vec<(u64, String)>,
+    /// One in so many steps it dies; 0: it never does.
+    deadly: u64,
+    dice: Dice,
+}
+
+fn opened(path: &Path) -> (Arc<Store>, Arc<Actions>) {
+    let store = Arc::new(Store::open(path).expect("the store opens"));
+    // No thread carries anything out: nobody has said which addresses there are.
+    let actions = Actions::open(store.clone(), ActionLimits::default()).expect("they are read");
+    (store, Arc::new(actions))
+}
+
+impl World<'_> {
+    fn begin(path: &Path, deadly: u64, seed: u64) -> World<'_> {
+        let (store, actions) = opened(path);
+        let asked = Submission::standing("PARSE http PROCESS (group-count: group=url, w=10s)", "");
+        let new = NewJob { asked: &asked, owner: "me", outlets: Vec::new(), tuples: None };
+        let job = store.add_job(&new, None).expect("a job").id;
+        let asked = json!({
+            "name": "hot", "job": "1", "upper": 10, "servers": ["a", "b", "c"], "to": ["proxy"],
+            "backoff": "20s", "down_for": "10s",
+        });
+        let looked_at = LookedAt {
+            result: 0,
+            size_ns: STEP_NS,
+            slide_ns: STEP_NS,
+            lateness_ns: 0,
+            keys: vec!["url".into()],
+        };
+        let asked = serde_json::from_value(asked).expect("it is one");
+        actions.add("me", job, &Action { asked, looked_at, full_at: None }).expect("kept").expect("new");
+        World { path, store, actions, job, schema: columns(), told: Vec::new(), deadly, dice: Dice(seed) }
+    }
+
+    /// Everything that is not on disk may be gone here.
+    fn survives(&mut self) -> bool {
+        let dies = self.deadly > 0 && self.dice.below(self.deadly) == 0;
+        if dies {
+            (self.store, self.actions) = opened(self.path);
+        }
+        !dies
+    }
+
+    /// A window that is over: decided, written, adopted. Whether nobody died; the same may come again.
+    fn feed(&mut self, number: u64, rows: &[(u8, u64)]) -> bool {
+        let (batch, end_ns) = (window(&self.schema, number, rows), (number as i64 + 1) * STEP_NS);
+        let (actions, store) = (self.actions.clone(), self.store.clone());
+        let acted = actions.decide(self.job, &[(0, &batch, &[])], end_ns, &[]);
+        if !self.survives() {
+            return false;
+        }
+        let progress = Progress { watermark_ns: end_ns, ..Progress::default() };
+        store.release(self.job, &[], &progress, &[], &acted.changes).expect("kept");
+        if !self.survives() {
+            return false;
+        }
+        acted.adopt();
+        true
+    }
+
+    /// What waits is carried out. Whether nobody died.
+    fn carry_out(&mut self) -> bool {
+        while let Some(next) = self.store.decision_waiting(1).expect("read") {
+            if !self.survives() {
+                return false;
+            }
+            self.told.push((next.version, next.body));
+            if !self.survives() {
+                return false;
+            }
+            self.store.finish_decision(1, next.version).expect("noted");
+            if !self.survives() {
+                return false;
+            }
+            self.actions.carried_out(1, next.version);
+        }
+        true
+    }
+
+    fn run(&mut self, history: &[Vec<(u8, u64)>]) {
+        while !self.carry_out() {}
+        for (number, rows) in history.iter().enumerate() {
+            while !self.feed(number as u64, rows) {}
+            while !self.carry_out() {}
+        }
+    }
+}
+
+#[test]
+fn whatever_is_killed_when_decisions_are_the_same_and_carried_out_in_order() {
+    for seed in 0..20 {
+        let mut dice = Dice(seed);
+        let rows = |dice: &mut Dice| (0..3).map(|url| (url, dice.below(40))).collect::<Vec<_>>();
+        let history: Vec<Vec<(u8, u64)>> = (0..40).map(|_| rows(&mut dice)).collect();
+        let folders = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+        let paths = (folders.0.path().join("store"), folders.1.path().join("store"));
+        let mut calm = World::begin(&paths.0, 0, seed);
+        calm.run(&history);
+        let mut rough = World::begin(&paths.1, 4, seed);
+        rough.run(&history);
+        let versions: Vec<u64> = calm.told.iter().map(|(version, _)| *version).collect();
+        assert!(
+            versions.len() > 5 && versions.iter().zip(1..).all(|(version, n)| *version == n),
+            "{versions:?}"
+        );
+        assert!(rough.told.len() > calm.told.len(), "seed {seed}: nothing came again");
+        rough.told.dedup();
+        assert_eq!(rough.told, calm.told, "seed {seed}");
+        let shown = |world: &World<'_>| serde_json::to_value(world.actions.shown()).expect("JSON");
+        assert_eq!(shown(&rough), shown(&calm), "seed {seed}");
+    }
+}

@@ -1,0 +1,85 @@
+//! What requests about actions mean: who may make which, and who sees what of them.
+
+use outlets::Steward;
+
+use crate::access::{Access, Role};
+use crate::actions::{Action, ActionRequest, ActionShown, DecisionShown};
+use crate::delivery::{May, Named, Unusable, shown_address};
+use crate::job::JobId;
+use crate::rules::Unwatched;
+use crate::service::{Denied, Service, must_own};
+
+impl Service {
+    /// Takes an action.
+    pub fn add_action(&self, who: &Access, asked: &ActionRequest) -> Result<ActionShown, Unwatched> {
+        let most = self.limits().actions.actions_max;
+        if self.actions().count() >= most {
+            return Err(Denied::Quota(format!(
+                "there are {most} actions, and there may be no more (--actions-max)"
+            ))
+            .into());
+        }
+        asked.check().map_err(Unwatched::Wrong)?;
+        let job = self.standing_job(who, &asked.job)?;
+        self.may_see_rows(who, &job)?;
+        must_own(who, &job.owner, &format!("job {}", job.id), "makes actions over")?;
+        let plan = self.plan(&job.query).map_err(|errors| Unwatched::Query(job.query.clone(), errors))?;
+        let action = Action::of(asked.clone(), &plan).map_err(Unwatched::Wrong)?;
+        self.may_tell(who, asked)?;
+        let added = self.actions().add(&who.name, job.id, &action)?;
+        added.ok_or_else(|| Unwatched::Taken(format!("there is an action {} already", asked.name)))
+    }
+
+    /// Whether `who` may have decisions carried out there, and they can be.
+    fn may_tell(&self, who: &Access, asked: &ActionRequest) -> Result<(), Unwatched> {
+        let may = if who.role >= Role::Admin { May::GiveAddresses } else { May::UseNames };
+        for to in &asked.to {
+            Named::allow(to, may).map_err(|unusable| match unusable {
+                Unusable::Wrong(why) => Denied::Outlet(why),
+                Unusable::Forbidden(why) => Denied::Forbidden(why),
+            })?;
+            let address = self.deliveries.named().read(to);
+            let made = address.and_then(|address| Steward::new(&address));
+            made.map_err(|why| Denied::Outlet(format!("to {}: {why}", shown_address(to))))?;
+        }
+        Ok(())
+    }
+
+    /// Removes an action; what stands by it stays.
+    pub fn remove_action(&self, who: &Access, id: i64) -> Result<(), Denied> {
+        let action = self.action(who, id)?;
+        must_own(who, &action.owner, &format!("the action {}", action.name), "removes")?;
+        self.actions().remove(id)?;
+        Ok(())
+    }
+
+    /// Whether `who` may know of actions over a job.
+    fn may_see_actions(&self, who: &Access, job: JobId) -> bool {
+        self.job(who, job).is_ok_and(|job| self.may_see_rows(who, &job).is_ok())
+    }
+
+    /// The actions that `who` may know of.
+    pub fn actions_shown(&self, who: &Access) -> Vec<ActionShown> {
+        let mut actions = self.actions().shown();
+        actions.retain(|action| self.may_see_actions(who, action.job_id));
+        actions
+    }
+
+    /// An action that `who` may know of.
+    pub fn action(&self, who: &Access, id: i64) -> Result<ActionShown, Denied> {
+        let action = self.actions().one(id).filter(|action| self.may_see_actions(who, action.job_id));
+        action.ok_or_else(|| Denied::Unknown(format!("there is no action {id}")))
+    }
+
+    /// Decisions of an action that `who` may know of, the newest first.
+    pub fn decisions(
+        &self,
+        who: &Access,
+        id: i64,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<DecisionShown>, Denied> {
+        self.action(who, id)?;
+        Ok(self.actions().decisions(id, before, limit)?)
+    }
+}

@@ -1,0 +1,206 @@
+//! Actions, what stands of them, and their decisions. What a window makes of an action is written together with the window's rows.
+
+use rusqlite::{OptionalExtension, Transaction, params};
+
+use super::{Store, StoreError, now_ns};
+use crate::job::JobId;
+
+/// Decisions of an action that are kept; the oldest go first.
+const DECISIONS_MAX: i64 = 1000;
+
+/// An action, and how far it has come.
+#[derive(Clone, Debug)]
+pub struct StoredAction {
+    /// Its number.
+    pub id: i64,
+    /// What it is called.
+    pub name: String,
+    /// Who asked for it.
+    pub owner: String,
+    /// The job whose rows it looks at.
+    pub job: JobId,
+    /// It.
+    pub body: String,
+    /// When it was asked for.
+    pub created_ns: i64,
+    /// What stands.
+    pub standing: String,
+}
+
+/// What a window makes of an action.
+#[derive(Clone, Debug, Default)]
+pub struct ActionChange {
+    /// Which action.
+    pub action: i64,
+    /// What stands.
+    pub standing: String,
+    /// What is to be done: its number and what it says.
+    pub decision: Option<(u64, String)>,
+}
+
+/// A decision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredDecision {
+    /// Its number.
+    pub version: u64,
+    /// What it says.
+    pub body: String,
+    /// When it was made.
+    pub decided_ns: i64,
+    /// How many of those who are told have it.
+    pub reached: usize,
+    /// When all had it.
+    pub done_ns: Option<i64>,
+}
+
+/// A change, in a transaction that others may share.
+pub(super) fn change_in(t: &Transaction<'_>, change: &ActionChange) -> rusqlite::Result<()> {
+    let ActionChange { action, standing, decision } = change;
+    t.execute("UPDATE actions SET standing = ?2 WHERE id = ?1", params![action, standing])?;
+    let Some((version, body)) = decision else { return Ok(()) };
+    let version = version.cast_signed();
+    t.execute(
+        "INSERT INTO decisions (action, version, body, decided_ns) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        params![action, version, body, now_ns()],
+    )?;
+    let old = version.saturating_sub(DECISIONS_MAX);
+    t.execute(
+        "DELETE FROM decisions WHERE action = ? AND version <= ? AND done_ns IS NOT NULL",
+        params![action, old],
+    )
+    .map(drop)
+}
+
+const COLUMNS: &str = "version, body, decided_ns, reached, done_ns";
+
+fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<StoredDecision> {
+    Ok(StoredDecision {
+        version: row.get::<_, i64>(0)?.cast_unsigned(),
+        body: row.get(1)?,
+        decided_ns: row.get(2)?,
+        reached: usize::try_from(row.get::<_, i64>(3)?).unwrap_or(0),
+        done_ns: row.get(4)?,
+    })
+}
+
+impl Store {
+    /// All actions.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn actions(&self) -> Result<Vec<StoredAction>, StoreError> {
+        let connection = self.lock();
+        let mut statement = connection.prepare_cached(
+            "SELECT id, name, owner, job, body, created_ns, standing FROM actions ORDER BY id",
+        )?;
+        let rows = statement.query_map([], |row| {
+            Ok(StoredAction {
+                id: row.get(0)?,
+                name: row.get(1)?,
+                owner: row.get(2)?,
+                job: JobId(row.get(3)?),
+                body: row.get(4)?,
+                created_ns: row.get(5)?,
+                standing: row.get(6)?,
+            })
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// Notes an action, whose first decision is `first`; `None` when there is one of that name. The number of the new one is not known
+    /// before, and does not stand in `first`.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn add_action(
+        &self,
+        new: &StoredAction,
+        first: &(u64, String),
+    ) -> Result<Option<StoredAction>, StoreError> {
+        let id = self.write(|t| {
+            let id: Option<i64> = t
+                .query_row(
+                    "INSERT INTO actions (name, owner, job, body, created_ns, standing) VALUES (?, ?, ?, ?, ?, ?)
+                     ON CONFLICT DO NOTHING RETURNING id",
+                    params![new.name, new.owner, new.job.0, new.body, new.created_ns, new.standing],
+                    |row| row.get(0),
+                )
+                .optional()?;
+            if let Some(action) = id {
+                let (standing, decision) = (new.standing.clone(), Some(first.clone()));
+                change_in(t, &ActionChange { action, standing, decision })?;
+            }
+            Ok(id)
+        })?;
+        Ok(id.map(|id| StoredAction { id, ..new.clone() }))
+    }
+
+    /// Removes an action, and all its decisions.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn remove_action(&self, id: i64) -> Result<(), StoreError> {
+        self.write(|t| t.execute("DELETE FROM actions WHERE id = ?", [id]).map(drop))
+    }
+
+    /// The first decision of an action that is not carried out.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn decision_waiting(&self, action: i64) -> Result<Option<StoredDecision>, StoreError> {
+        let connection = self.lock();
+        let sql = format!(
+            "SELECT {COLUMNS} FROM decisions WHERE action = ? AND done_ns IS NULL ORDER BY version LIMIT 1"
+        );
+        Ok(connection.prepare_cached(&sql)?.query_row([action], read).optional()?)
+    }
+
+    /// Decisions of an action before `before` (the newest where it is `None`), the newest first.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn decisions(
+        &self,
+        action: i64,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<StoredDecision>, StoreError> {
+        let connection = self.lock();
+        let sql = format!(
+            "SELECT {COLUMNS} FROM decisions WHERE action = ? AND version < ? ORDER BY version DESC LIMIT ?"
+        );
+        let before = before.and_then(|before| i64::try_from(before).ok()).unwrap_or(i64::MAX);
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let mut statement = connection.prepare_cached(&sql)?;
+        let rows = statement.query_map(params![action, before, limit], read)?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// So many of those who are told have a decision.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn reach_decision(&self, action: i64, version: u64, reached: usize) -> Result<(), StoreError> {
+        self.write(|t| {
+            t.execute(
+                "UPDATE decisions SET reached = ?3 WHERE action = ?1 AND version = ?2",
+                params![action, version.cast_signed(), i64::try_from(reached).unwrap_or(i64::MAX)],
+            )
+            .map(drop)
+        })
+    }
+
+    /// All have it.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn finish_decision(&self, action: i64, version: u64) -> Result<(), StoreError> {
+        self.write(|t| {
+            t.execute(
+                "UPDATE decisions SET done_ns = ?3 WHERE action = ?1 AND version = ?2",
+                params![action, version.cast_signed(), now_ns()],
+            )
+            .map(drop)
+        })
+    }
+}
