@@ -14,6 +14,7 @@ mod net;
 mod outlets;
 mod pages;
 mod redis;
+mod sampled;
 mod servers;
 mod team;
 mod terminal;
