@@ -69,7 +69,7 @@ fn of_one(cube: &Cube, slice: Slice) -> Vec<Cube> {
         let within =
             Cube::ALL.with_bits(known, known_bits).with_bits(other, Bits::new(known_bits.value ^ bits, mask));
         found.extend(cube.and(&within));
-        value = (value.wrapping_sub(open)) & open;
+        value = value.wrapping_sub(open) & open;
         if value == 0 {
             return found;
         }
