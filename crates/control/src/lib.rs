@@ -9,6 +9,7 @@ mod agent;
 mod job;
 pub mod pattern;
 mod server;
+pub mod shares;
 pub mod taps;
 
 pub use agent::{Agent, AgentAction, AgentEvent, AgentSettings, End, Note};

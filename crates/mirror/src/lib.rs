@@ -14,6 +14,7 @@ pub mod openflow;
 pub mod ovsdb;
 pub mod packets;
 pub mod proof;
+pub mod sliced;
 pub mod tc;
 
 pub use asked::{Transports, asked};

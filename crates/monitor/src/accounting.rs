@@ -19,6 +19,10 @@ pub struct Accounting {
     pub filtered: Filtered,
     /// Packets of flows that SAMPLE left out.
     pub sampled_out: u64,
+    /// Flows that ended here as switches were to copy fewer: of what they said later nothing came.
+    pub cut_off: u64,
+    /// Packets outside of the slice of flows that switches are said to copy; they are sampled out.
+    pub strays: u64,
     /// Packets thrown away because of overload; none with files.
     pub dropped: u64,
     /// Packets that could not be decoded, in the order of [`Undecodable::ALL`].
@@ -91,6 +95,8 @@ impl Accounting {
         self.filtered.tap += other.filtered.tap;
         self.filtered.early += other.filtered.early;
         self.sampled_out += other.sampled_out;
+        self.cut_off += other.cut_off;
+        self.strays += other.strays;
         self.dropped += other.dropped;
         for (mine, theirs) in self.undecodable.iter_mut().zip(other.undecodable) {
             *mine += theirs;

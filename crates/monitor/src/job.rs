@@ -313,6 +313,12 @@ impl Job {
         self.vitals.iter().map(Vitals::read).collect()
     }
 
+    /// The level of the slice of flows that switches copy, as all workers heed it; where they differ, that of nobody: the lowest.
+    #[must_use]
+    pub fn slice_level(&self) -> u8 {
+        self.vitals.iter().map(|vitals| vitals.read().slice_level).min().unwrap_or(0)
+    }
+
     /// What windows that are still open hold so far, if [`Config::peek_bytes_max`] asks for it. False, and nothing, where that is
     /// not known, or is too much.
     pub fn open_rows(&mut self, out: &mut dyn TakeOutput) -> bool {

@@ -16,6 +16,7 @@ use arrayvec::ArrayVec;
 use flow::{Event, Events, FlowEvent, Table};
 use parsers::flow_level::flow_record;
 use parsers::{Segment, Stream};
+use plan::slice::share;
 use wire::{Captured, Timestamp, Tunnel};
 
 use self::batch::{Admitted, BATCH};
@@ -30,6 +31,7 @@ use crate::limiter::Limiter;
 use crate::networks::Networks;
 use crate::outputs::{Application, Outputs, TakeTuples};
 use crate::sample::Adaptive;
+use crate::slice::SharedSlice;
 use crate::taps::TapFilter;
 
 /// Whether to go on.
@@ -54,6 +56,8 @@ pub struct Monitor {
     networks: Networks,
     /// The rate under SAMPLE auto.
     adaptive: Adaptive,
+    /// The slice of flows that switches copy to us, where that may change.
+    slice: Option<SharedSlice>,
     events: Events,
     accounting: Accounting,
     /// How late it was when time last moved on: the same for all workers of a query that read one input.
@@ -83,8 +87,22 @@ struct FlowState {
     started: Option<Timestamp>,
     /// Once SAMPLE auto has changed the rate: that at which such flows are in; else 0.
     rate: f64,
+    /// The level of the slice of which such flows are, or [`CUT_OFF`].
+    level: u8,
     /// What few flows have, or few queries ask for.
     rare: Option<Box<Rare>>,
+}
+
+/// The level of a flow whose packets switches do not copy any more.
+const CUT_OFF: u8 = u8::MAX;
+
+impl FlowState {
+    /// The share of such flows that is in, where it is not `otherwise`.
+    #[inline]
+    fn rate(&self, otherwise: f64) -> f64 {
+        let own = if self.rate > 0.0 { self.rate } else { otherwise };
+        if self.level == 0 { own } else { own * share(self.level) }
+    }
 }
 
 /// What the monitor remembers of some flows.
@@ -178,6 +196,7 @@ impl Monitor {
         self.adaptive.forget(clock);
         self.networks.forget(clock);
         self.heed_taps(out);
+        self.heed_slice();
     }
 
     /// Ends an epoch: hands over all tuples written so far. From now on none is earlier than the clock.
@@ -245,6 +264,12 @@ impl Monitor {
     /// From now on so large a share of new flows is looked at; those that are in stay in. For SAMPLE auto only.
     pub fn set_sample_rate(&mut self, rate: f64) {
         self.adaptive.set(self.clock, rate);
+    }
+
+    /// The level of the slice of flows that switches are said to copy.
+    #[must_use]
+    pub fn slice_level(&self) -> u8 {
+        self.adaptive.slice().level
     }
 
     /// How many flows are in the table.

@@ -75,6 +75,8 @@ pub struct Change {
     pub lost: u64,
     /// The highest rate that those bear who take what is found.
     pub ceiling: f64,
+    /// The share of the flows that switches copy to it.
+    pub copied: f64,
 }
 
 /// The controller of one worker: halves the rate under pressure, raises it step by step when it is calm, and keeps it below the
@@ -120,6 +122,7 @@ impl Governor {
             backlog: look.backlog,
             lost: self.lost - std::mem::replace(&mut self.told, self.lost),
             ceiling: look.ceiling,
+            copied: 1.0,
         })
     }
 
@@ -147,7 +150,7 @@ pub struct History {
     pub changes: VecDeque<Change>,
     /// How many there were.
     pub count: u64,
-    /// The lowest rate of any worker; `None`: every flow was looked at throughout.
+    /// The lowest share of flows of any worker: its rate, of what was copied. `None`: every flow was looked at throughout.
     pub lowest: Option<f64>,
 }
 
@@ -162,7 +165,7 @@ impl History {
         }
         self.changes.push_back(change);
         self.count += 1;
-        self.lowest = Some(self.lowest.unwrap_or(1.0).min(change.rate));
+        self.lowest = Some(self.lowest.unwrap_or(1.0).min(change.rate * change.copied));
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use plan::Sample;
+use plan::{Sample, Slice};
 use wire::packet::TcpFlags;
 use wire::{FlowKey, Packet, Timestamp, Transport};
 
@@ -53,12 +53,16 @@ fn threshold(rate: f64) -> u64 {
 /// flow is in when its hash is at most the rate of any of its packets, and stays in. So the largest rate of its packets
 /// so far is the probability of its being in, whichever it is, by which its tuples are scaled: a flow refused long ago
 /// may get in halfway when rates have been higher for so long, and those that were in count for less from then on.
+///
+/// Beside that it has the slice of flows that switches copy, which is decided by bits of their ends, and so apart from the hash: of flows of
+/// a slice at a rate the product is in. When it gets smaller, flows outside of it are cut off, and each that is left counts for more.
 #[derive(Clone, Debug)]
 pub struct Adaptive {
     rate: f64,
     has_changed: bool,
     tcp: Lowest,
     others: Lowest,
+    slices: Slices,
 }
 
 impl Adaptive {
@@ -66,7 +70,8 @@ impl Adaptive {
     #[must_use]
     pub fn new(tcp_idle_ns: i64, others_idle_ns: i64) -> Adaptive {
         let (tcp, others) = (Lowest::within(tcp_idle_ns), Lowest::within(others_idle_ns));
-        Adaptive { rate: 1.0, has_changed: false, tcp, others }
+        let slices = Slices { now: Slice::default(), tcp: tcp.clone(), others: others.clone() };
+        Adaptive { rate: 1.0, has_changed: false, tcp, others, slices }
     }
 
     /// Whether it ever had another rate than 1; before that nothing has to be asked of flows.
@@ -90,10 +95,25 @@ impl Adaptive {
         self.has_changed = true;
     }
 
+    /// From `now` on switches copy this slice of the flows.
+    pub fn set_slice(&mut self, now: Timestamp, slice: Slice) {
+        let change = (self.slices.now.share(), slice.share());
+        self.slices.tcp.ended(now, change);
+        self.slices.others.ended(now, change);
+        self.slices.now = slice;
+        self.has_changed = true;
+    }
+
+    /// The slice of the flows that switches copy now.
+    #[must_use]
+    pub fn slice(&self) -> Slice {
+        self.slices.now
+    }
+
     /// Forgets rates that are too old to matter.
     pub fn forget(&mut self, now: Timestamp) {
-        self.tcp.forget(now);
-        self.others.forget(now);
+        let Slices { tcp, others, .. } = &mut self.slices;
+        [&mut self.tcp, &mut self.others, tcp, others].into_iter().for_each(|of| of.forget(now));
     }
 
     /// The rate of a packet.
@@ -106,6 +126,19 @@ impl Adaptive {
         }
     }
 
+    /// The slice in which a flow has to be for a packet to let it in, by the same rule.
+    #[must_use]
+    pub fn slice_of(&self, packet: &Packet<'_>) -> Slice {
+        let Slices { now, tcp, others } = &self.slices;
+        let share = match &packet.transport {
+            Transport::Tcp(tcp) if is_beginning(tcp.flags) => return *now,
+            Transport::Tcp(_) => tcp.lowest(now.share()),
+            _ => others.lowest(now.share()),
+        };
+        // Shares are powers of two.
+        now.at((-share.log2()).round() as u8)
+    }
+
     /// Whether a flow gets in at a rate.
     #[must_use]
     pub fn takes(key: &FlowKey, rate: f64) -> bool {
@@ -115,6 +148,14 @@ impl Adaptive {
 
 fn is_beginning(flags: TcpFlags) -> bool {
     flags.contains(TcpFlags::SYN) && !flags.intersects(TcpFlags::ACK | TcpFlags::RST)
+}
+
+/// The slice of flows that switches copy, and the smallest that they copied.
+#[derive(Clone, Debug)]
+struct Slices {
+    now: Slice,
+    tcp: Lowest,
+    others: Lowest,
 }
 
 /// The lowest rate of a stretch of time up to now.

@@ -11,6 +11,7 @@ use std::thread::{Builder, JoinHandle};
 
 use capture::{Block, Record, Source};
 use collect::{Part, Report};
+use plan::slice::share;
 use stream::Stretch;
 use wire::{LinkType, Timestamp};
 
@@ -188,8 +189,9 @@ impl Thread {
         let lost = source.counters().lost_before_us.unwrap_or(0);
         let (now, ceiling) = (worker.monitor().clock(), self.ceiling.get());
         let look = Look { now, backlog: source.backlog(), lost, ceiling };
-        if let Some(change) = governor.look(look, self.worker.unwrap_or(0)) {
+        if let Some(mut change) = governor.look(look, self.worker.unwrap_or(0)) {
             worker.set_sample_rate(change.rate);
+            change.copied = share(worker.monitor().slice_level());
             self.tell(Message::Rate(change));
         }
     }
@@ -241,6 +243,10 @@ impl Thread {
             lost: lost(&counters),
             backlog: source.map_or(0.0, |source| source.backlog().into()),
             sample_rate: worker.monitor().sample_rate(),
+            sampled_out: accounting.sampled_out,
+            cut_off: accounting.cut_off,
+            strays: accounting.strays,
+            slice_level: worker.monitor().slice_level(),
             ..Reading::default()
         });
         if let Some(source) = source {

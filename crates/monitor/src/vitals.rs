@@ -16,6 +16,10 @@ pub struct Vitals {
     lost: AtomicU64,
     backlog_permille: AtomicU64,
     rate_ppm: AtomicU64,
+    sampled_out: AtomicU64,
+    cut_off: AtomicU64,
+    strays: AtomicU64,
+    slice_level: AtomicU64,
     position: AtomicU64,
     position_max: AtomicU64,
 }
@@ -39,6 +43,14 @@ pub struct Reading {
     pub backlog: f64,
     /// Share of the flows that is looked at, 0 to 1.
     pub sample_rate: f64,
+    /// Packets of flows that SAMPLE left out.
+    pub sampled_out: u64,
+    /// Flows that were cut off, and packets outside of the slice that switches are said to copy.
+    pub cut_off: u64,
+    /// See there.
+    pub strays: u64,
+    /// The level of that slice, as it is heeded.
+    pub slice_level: u8,
     /// Bytes of input consumed, and all there are, where that is known; of the worker that reads.
     pub position: (u64, Option<u64>),
 }
@@ -56,6 +68,10 @@ impl Vitals {
             (&self.lost, now.lost),
             (&self.backlog_permille, share(now.backlog, 1e3)),
             (&self.rate_ppm, share(now.sample_rate, 1e6)),
+            (&self.sampled_out, now.sampled_out),
+            (&self.cut_off, now.cut_off),
+            (&self.strays, now.strays),
+            (&self.slice_level, now.slice_level.into()),
         ];
         all.into_iter().for_each(|(sign, value)| sign.store(value, Relaxed));
     }
@@ -79,6 +95,10 @@ impl Vitals {
             lost: self.lost.load(Relaxed),
             backlog: self.backlog_permille.load(Relaxed) as f64 / 1e3,
             sample_rate: self.rate_ppm.load(Relaxed) as f64 / 1e6,
+            sampled_out: self.sampled_out.load(Relaxed),
+            cut_off: self.cut_off.load(Relaxed),
+            strays: self.strays.load(Relaxed),
+            slice_level: self.slice_level.load(Relaxed) as u8,
             position: (self.position.load(Relaxed), (all > 0).then_some(all)),
         }
     }

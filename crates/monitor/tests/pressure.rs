@@ -10,7 +10,9 @@ use capture::live::Clock;
 use capture::{Block, Counters, Record, Source, SourceError};
 use monitor::job::Config;
 use monitor::pressure::RATE_MIN;
-use monitor::{Ended, Input, Job, Monitor, Step};
+use monitor::slice::is_in;
+use monitor::{Ended, Input, Job, Monitor, SharedSlice, Step};
+use plan::{Coin, Slice};
 use stream::Output;
 use testkit::packet::{Sent, tcp_info};
 use tuple::{Batch, DataType};
@@ -28,6 +30,7 @@ struct Part {
     backlog: f32,
     lost: u64,
     fails: bool,
+    slice: Option<Slice>,
 }
 
 /// A live source that follows a script.
@@ -35,6 +38,7 @@ struct Scripted {
     parts: VecDeque<Part>,
     backlog: f32,
     counters: Counters,
+    slice: SharedSlice,
 }
 
 impl Source for Scripted {
@@ -50,6 +54,7 @@ impl Source for Scripted {
             block.push(Record { ts, link_type, original_len: len, len, start: 0, buffer });
         }
         block.set_clock(Timestamp(part.clock));
+        part.slice.into_iter().for_each(|slice| self.slice.set(slice));
         self.backlog = part.backlog;
         self.counters.packets += part.packets.len() as u64;
         self.counters.lost_before_us = Some(part.lost);
@@ -79,7 +84,7 @@ fn scripted(packets: &[Sent], until: i64, pressure: impl Fn(i64) -> (f32, u64)) 
             packets.push(sent.clone());
         }
         let (backlog, lost) = pressure(clock);
-        Part { packets, clock, backlog, lost, fails: false }
+        Part { packets, clock, backlog, lost, fails: false, slice: None }
     };
     (1..=until / (50 * MS)).map(part).collect()
 }
@@ -88,7 +93,8 @@ fn run(query: &str, config: &Config, scripts: Vec<Vec<Part>>) -> (Vec<Output>, E
     let query = query::check(query, &parsers::registry::schemas(), &()).expect("a sound query");
     let source = |parts: Vec<Part>| -> Box<dyn Source> {
         let counters = Counters { clock: Some(Clock::System), ..Counters::default() };
-        Box::new(Scripted { parts: parts.into(), backlog: 0.0, counters })
+        let slice = config.monitor.slice.clone().unwrap_or_default();
+        Box::new(Scripted { parts: parts.into(), backlog: 0.0, counters, slice })
     };
     let input = Input::Each(scripts.into_iter().map(source).collect());
     let mut job = Job::start(&planner::lower(&query), config, input).expect("threads");
@@ -182,6 +188,80 @@ fn totals_are_scaled_by_what_each_flow_was_sampled_at() {
     assert!(covered >= POPULATIONS - 3, "{covered} of {POPULATIONS}");
     let mean = sum / f64::from(POPULATIONS);
     assert!((mean / 12_000.0 - 1.0).abs() < 0.02, "{mean}");
+}
+
+/// Switches copy an eighth of the flows from 2 s to 8 s, a fourth until 10 s, and all again: first monitors are told of less, then copies
+/// stop; first more is copied, then monitors are told.
+fn sliced(packets: &[Sent], drawn: u16, pressure: impl Fn(i64) -> (f32, u64)) -> Vec<Part> {
+    let at = |level| Slice { coin: Coin::Addresses, level, drawn };
+    let (told, copied) = ([(2, 3), (9, 2), (11, 0)], [(3, 3), (8, 2), (10, 0)]);
+    let level = |steps: [(i64, u8); 3], now: i64| {
+        steps.iter().rev().find(|(from, _)| now >= from * SECOND).map_or(0, |(_, level)| *level)
+    };
+    let is_copied = |sent: &&Sent| {
+        let bytes = sent.to_bytes();
+        let ends = wire::Packet::decode(&sent.captured(&bytes)).expect("a packet").five_tuple;
+        is_in(at(level(copied, sent.ts.0)), &[ends.src, ends.dst])
+    };
+    let packets: Vec<Sent> = packets.iter().filter(is_copied).cloned().collect();
+    let mut parts = scripted(&packets, 15 * SECOND, pressure);
+    parts.iter_mut().for_each(|part| part.slice = Some(at(level(told, part.clock))));
+    parts
+}
+
+#[test]
+fn totals_are_scaled_by_what_switches_copy() {
+    const POPULATIONS: u32 = 20;
+    let (mut covered, mut sum) = (0, 0.0);
+    for population in 0..POPULATIONS {
+        // Each lives for a second or so.
+        let flows = (0..12_000).map(|n| {
+            let spread = (n + population * 12_000).wrapping_mul(2_654_435_761) >> 8;
+            connection(spread, i64::from(n) * MS, (300 * MS, 3))
+        });
+        let packets = in_order(flows);
+        let mut config = Config::default();
+        config.monitor.slice = Some(SharedSlice::default());
+        let parts = sliced(&packets, (population * 37) as u16, |clock| {
+            (if clock == 5 * SECOND { 0.9 } else { 0.0 }, 0)
+        });
+        let (out, ended) =
+            run("PARSE tcp_flow_key SAMPLE auto PROCESS (count)", &config, vec![parts.clone()]);
+        check_accounting(&ended, parts.iter().map(|part| part.packets.len()).sum());
+        assert!(ended.accounting.cut_off > 500, "{}", ended.accounting.cut_off);
+        assert!(ended.accounting.strays > 0 && ended.accounting.strays <= ended.accounting.sampled_out);
+        assert_eq!(ended.sampling.lowest, Some(1.0 / 16.0));
+        let row = single(&out);
+        let [seen, low, high] = ["count", "count_low", "count_high"].map(|name| number(row, 0, name));
+        covered += u32::from(low <= 12_000.0 && 12_000.0 <= high);
+        sum += seen;
+    }
+    assert!(covered >= POPULATIONS - 3, "{covered} of {POPULATIONS}");
+    let mean = sum / f64::from(POPULATIONS);
+    assert!((mean / 12_000.0 - 1.0).abs() < 0.03, "{mean}");
+}
+
+#[test]
+fn bytes_of_flows_that_are_cut_are_those_of_flows_that_go_on() {
+    // They live from before the slices to long after them; each says as much in every second.
+    let flows = 4000;
+    let packets = in_order((0..flows).map(|n| connection(n * 7919, i64::from(n) * MS / 8, (500 * MS, 28))));
+    let mut config = Config::default();
+    config.monitor.slice = Some(SharedSlice::default());
+    let query = "PARSE packet SAMPLE auto PROCESS (count: w=1s)";
+    let (out, ended) = run(query, &config, vec![sliced(&packets, 5, |_| (0.0, 0))]);
+    assert!(ended.accounting.adds_up() && ended.accounting.cut_off > 3000);
+    let windows = out.iter().flat_map(|output| {
+        (0..output.batch.rows())
+            .map(|row| (number(&output.batch, row, "window_start"), number(&output.batch, row, "count")))
+    });
+    let (mut all, mut n) = (0.0, 0);
+    // Between telling monitors and telling switches nothing is there twice or missing.
+    for (start, count) in windows.filter(|(start, _)| (1e9..13e9).contains(start)) {
+        assert!((count / f64::from(flows) / 2.0 - 1.0).abs() < 0.2, "{count} from {start}");
+        (all, n) = (all + count, n + 1);
+    }
+    assert!(n == 12 && (all / f64::from(n) / f64::from(flows) / 2.0 - 1.0).abs() < 0.1, "{all} in {n}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! How long a monitor may go on: while whoever started it holds its standard input open, and renews its lease, if it has one.
 //! `renew MILLISECONDS` on a line lets it go on for so long from now, `end` ends it, `taps OWN;OTHERS` says
-//! which addresses are whose. Of a LIMIT in packets that counts for several monitors
+//! which addresses are whose, `slice COIN LEVEL BITS` which slice of the flows switches copy ([`plan::Slice`]). Of a LIMIT in packets that counts for several monitors
 //! `allow PACKETS` says how many it may take since its start, `take-back NUMBER` that it is to take no more. However it ends, it has a while to say
 //! what it has found; a pipe that nobody empties holds it no longer than that.
 
@@ -11,9 +11,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use capture::live::Stop;
-use monitor::SharedTaps;
 use monitor::allowance::Allowance;
-use plan::TapTable;
+use monitor::{SharedSlice, SharedTaps};
+use plan::{Slice, TapTable};
 
 /// Until then it has said all.
 const GRACE: Duration = Duration::from_secs(10);
@@ -34,13 +34,14 @@ pub enum End {
 enum Line {
     Renew(Duration),
     Taps(TapTable),
+    Slice(Slice),
     End,
     Allow(u64),
     TakeBack(u64),
 }
 
-/// Who hears what else is said: of the table of addresses, and of the packets that may be taken.
-pub type Told = (SharedTaps, Option<Allowance>);
+/// Who hears what else is said: of the table of addresses, of the slice of flows, and of the packets that may be taken.
+pub type Told = (SharedTaps, SharedSlice, Option<Allowance>);
 
 /// See the module's text.
 #[derive(Clone, Default)]
@@ -90,7 +91,7 @@ impl End {
 }
 
 /// Waits until it is over.
-fn wait(lines: &Receiver<Line>, lasts: Option<Duration>, (taps, allowance): &Told) -> End {
+fn wait(lines: &Receiver<Line>, lasts: Option<Duration>, (taps, slice, allowance): &Told) -> End {
     let allowance = allowance.as_ref();
     let mut until = lasts.and_then(|lasts| Instant::now().checked_add(lasts));
     loop {
@@ -101,6 +102,7 @@ fn wait(lines: &Receiver<Line>, lasts: Option<Duration>, (taps, allowance): &Tol
         match line {
             Ok(Line::Renew(lasts)) => until = Instant::now().checked_add(lasts),
             Ok(Line::Taps(table)) => taps.set(table),
+            Ok(Line::Slice(to)) => slice.set(to),
             Ok(Line::End) => return End::Asked,
             Ok(Line::Allow(packets)) => allowance.into_iter().for_each(|of| of.allow(packets)),
             Ok(Line::TakeBack(grant)) => allowance.into_iter().for_each(|of| of.take_back(grant)),
@@ -120,6 +122,7 @@ fn parse(line: &str) -> Option<Line> {
             let (own, others): (Result<_, _>, Result<_, AddrParseError>) = (list(own), list(others));
             Some(Line::Taps(TapTable { own: own.ok()?, others: others.ok()? }))
         }
+        Some(("slice", slice)) => slice.parse().ok().map(Line::Slice),
         Some((word, number)) => {
             let number = number.trim().parse().ok()?;
             match word {
@@ -151,6 +154,8 @@ mod tests {
             ("taps ;", taps(&[], &[])),
             ("taps 10.0.0.1", None),
             ("taps x;10.0.0.1", None),
+            ("slice ports 3 5", Some(Line::Slice(Slice { level: 3, drawn: 5, ..Slice::default() }))),
+            ("slice ports 3", None),
             ("allow 12", Some(Line::Allow(12))),
             ("take-back 3", Some(Line::TakeBack(3))),
             ("take 3", None),

@@ -4,6 +4,7 @@
 //! of it goes, too, when this process is killed.
 
 mod monitors;
+mod shares;
 pub mod switches;
 
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use collect::{Collector, Frame, LaneId, Report, Whatever};
 use monitor::Step;
+use monitor::pressure::History;
 use plan::message::{Capture, JobOrder};
 use plan::{Plan, TapTable};
 use planner::physical::{MonitorPart, Place, Way};
@@ -24,6 +26,7 @@ use tuple::Origin;
 use crate::failure::wrong_flags;
 use crate::networked::Planned;
 use monitors::{Monitor, Said};
+use shares::Sharing;
 use switches::Switches;
 pub use switches::free_number;
 
@@ -47,6 +50,7 @@ pub struct Steered {
     monitors: Vec<Monitor>,
     said: Receiver<(usize, Said)>,
     counts: Vec<Monitored>,
+    sharing: Sharing,
     problems: Vec<String>,
     is_over: bool,
 }
@@ -86,6 +90,7 @@ pub fn start(
     let mut steered = Steered {
         collector: Collector::of_lanes(engines, config.window_bytes_max),
         counts: vec![Monitored::default(); monitors.len()],
+        sharing: Sharing::new(plan, planned),
         switches: Switches::default(),
         monitors,
         said,
@@ -196,22 +201,27 @@ impl Steered {
                 }
             }
             Said::Frame(Frame::Account(counted)) => {
+                self.sharing.hear(at, &counted);
                 let counts = &mut self.counts[at];
                 for (name, n) in counted {
                     match name.as_str() {
                         "packets" => counts.packets = n,
                         "tuples" => counts.tuples = n,
                         "lost" => counts.lost = n,
+                        "sampled_out" => counts.sampled_out = n,
+                        "cut_off" => counts.cut_off = n,
                         _ => {}
                     }
                 }
             }
             Said::Frame(Frame::Closing { .. }) => {
                 self.monitors[at].has_said_all = true;
+                self.sharing.gone(at);
                 self.collector.finish(lane(at), &mut Whatever(out));
             }
             Said::Frame(Frame::Started | Frame::TookBack { .. }) => {}
             Said::Gone(why) => {
+                self.sharing.gone(at);
                 if !std::mem::replace(&mut self.monitors[at].has_said_all, true) {
                     self.collector.lost(lane(at), &mut Whatever(out));
                     self.problem(format!("the monitor on {host} has ended before its time: {why}"));
@@ -271,6 +281,7 @@ impl Feed for Steered {
             self.close(out);
             return Step::Done;
         }
+        self.sharing.look(&mut self.monitors, &mut self.switches);
         Step::Going
     }
 
@@ -294,9 +305,19 @@ impl Feed for Steered {
             all.packets += counts.packets;
             all.tuples += counts.tuples;
             all.lost += counts.lost;
+            all.sampled_out += counts.sampled_out;
+            all.cut_off += counts.cut_off;
             all.malformed += counts.malformed;
         }
         Fed::Monitored(all)
+    }
+
+    fn notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.sharing.notes)
+    }
+
+    fn sampling(&self) -> History {
+        self.sharing.history.clone()
     }
 
     fn problems(&self) -> Vec<InputError> {

@@ -12,6 +12,7 @@ pub mod expr;
 pub mod message;
 pub mod monitor_spec;
 pub mod result;
+pub mod slice;
 pub mod sound;
 pub mod taps;
 
@@ -26,6 +27,7 @@ pub use expr::{
     Arithmetic, COMPUTED, Case, Column, Compare, Computed, Expr, Literal, Predicate, Regex, TextFunction,
 };
 pub use monitor_spec::{AddressMatch, Limit, MonitorSpec, ParserUse, Sample, Span};
+pub use slice::{Coin, Slice};
 pub use taps::{TapTable, Taps};
 
 /// The answer to a query.

@@ -1,6 +1,7 @@
 //! Tuples, or parts of results, that were found before or by others, and the engine that they go to.
 
 use monitor::Step;
+use monitor::pressure::History;
 use stream::{Engine, TakeOutput};
 
 use crate::summary::{Fed, InputError};
@@ -44,6 +45,11 @@ pub trait Feed {
     /// What is to be told now, a sentence each.
     fn notes(&mut self) -> Vec<String> {
         Vec::new()
+    }
+
+    /// How those who find what it brings have changed the share of flows that they look at.
+    fn sampling(&self) -> History {
+        History::default()
     }
 
     /// What went wrong with what it reads.

@@ -28,6 +28,8 @@ pub struct Frames<'w> {
     allowance: Option<Allowance>,
     /// What was said of it last: packets that were taken, and whether there are others that may not be.
     taken: (u64, bool),
+    /// The level of the slice of flows that switches copy, as it was said last.
+    slice_level: u8,
     /// What went wrong with `out`; it gets nothing more then.
     failed: Option<io::Error>,
 }
@@ -42,6 +44,7 @@ impl<'w> Frames<'w> {
             counted: Instant::now(),
             allowance,
             taken: (0, false),
+            slice_level: 0,
             failed: None,
         };
         frames.say(&Frame::Started);
@@ -71,10 +74,13 @@ impl<'w> Frames<'w> {
     pub fn account(&mut self, job: &Job, step: Step, dropped: u64) {
         let taken = self.allowance.as_ref().map(|of| (of.taken(), of.is_waited_for()));
         let every = if taken.is_some_and(|taken| taken != self.taken) { TAKEN_EVERY } else { ACCOUNT_EVERY };
-        if self.counted.elapsed() >= every || step == Step::Done {
+        let slice_level = job.slice_level();
+        let is_told = slice_level == self.slice_level;
+        if self.counted.elapsed() >= every || !is_told || step == Step::Done {
+            self.slice_level = slice_level;
             self.counted = Instant::now();
             self.taken = taken.unwrap_or_default();
-            let mut counts = counts(&job.readings());
+            let mut counts = counts(&job.readings(), slice_level);
             counts.extend((dropped > 0).then(|| ("dropped".to_owned(), dropped)));
             let said = taken.map(|(n, waits)| [(TAKEN.to_owned(), n), (WAITING.to_owned(), waits.into())]);
             counts.extend(said.into_iter().flatten());
@@ -125,7 +131,7 @@ fn sample_ppm(readings: &[Reading]) -> u64 {
 }
 
 /// The workers' counters, all together.
-fn counts(readings: &[Reading]) -> Vec<(String, u64)> {
+fn counts(readings: &[Reading], slice_level: u8) -> Vec<(String, u64)> {
     let sum = |name: &str, of: fn(&Reading) -> u64| (name.to_owned(), readings.iter().map(of).sum());
     vec![
         sum("packets", |reading| reading.packets),
@@ -134,6 +140,10 @@ fn counts(readings: &[Reading]) -> Vec<(String, u64)> {
         sum("flows", |reading| reading.flows),
         sum("gaps", |reading| reading.gaps),
         sum("lost", |reading| reading.lost),
+        sum("sampled_out", |reading| reading.sampled_out),
+        sum("cut_off", |reading| reading.cut_off),
+        sum("strays", |reading| reading.strays),
+        ("slice_level".to_owned(), slice_level.into()),
         ("sample_ppm".to_owned(), sample_ppm(readings)),
     ]
 }

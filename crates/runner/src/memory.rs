@@ -108,6 +108,7 @@ impl Memory {
                 fragment_bytes_max: self.fragment_bytes,
                 parsers: monitor.parsers,
                 taps: monitor.taps.clone(),
+                slice: monitor.slice.clone(),
                 origin: monitor.origin.clone(),
                 flow: flow::Config {
                     flows_max: self.flows_max,

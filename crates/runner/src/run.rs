@@ -243,7 +243,8 @@ impl Run {
         let (ended, fed, problems) = match self.work {
             Work::Packets(job) => (job.end(), None, Vec::new()),
             Work::Fed(feed) => {
-                let mut ended = Ended { stream: feed.engine().counters(), ..Ended::default() };
+                let (stream, sampling) = (feed.engine().counters(), feed.sampling());
+                let mut ended = Ended { stream, sampling, ..Ended::default() };
                 ended.accounting.tuples = feed.fed().tuples();
                 (ended, Some(feed.fed()), feed.problems())
             }

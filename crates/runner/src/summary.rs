@@ -128,6 +128,12 @@ impl Summary {
         self.fed.and_then(|fed| if let Fed::Published(counts) = fed { Some(counts) } else { None })
     }
 
+    /// What monitors elsewhere have said, if that was the input.
+    #[must_use]
+    pub fn monitored(&self) -> Option<Monitored> {
+        self.fed.and_then(|fed| if let Fed::Monitored(counts) = fed { Some(counts) } else { None })
+    }
+
     /// Whether nothing failed.
     pub fn is_complete(&self) -> bool {
         self.complaints().next().is_none()

@@ -3,10 +3,12 @@
 
 use flow::FlowIdx;
 use parsers::{Probing, Stream};
+use plan::Slice;
 use wire::Endpoint;
 
-use super::{FlowVerdict, Monitor};
+use super::{CUT_OFF, FlowVerdict, Monitor};
 use crate::outputs::TakeTuples;
+use crate::slice::{SharedSlice, is_in};
 
 impl FlowVerdict {
     #[inline]
@@ -77,7 +79,8 @@ impl Monitor {
         if !taps.refresh() {
             return;
         }
-        self.asks.every_flow = self.addresses.passes_all() && taps.tells_all();
+        let is_sliced = self.adaptive.slice() != Slice::default();
+        self.asks.every_flow = self.addresses.passes_all() && taps.tells_all() && !is_sliced;
         for idx in self.table.flows() {
             let before = self.verdict(idx);
             let now = if self.asks.every_flow { FlowVerdict::In } else { self.judge(idx) };
@@ -91,6 +94,48 @@ impl Monitor {
             self.flush_full(out);
         }
         self.flush(out);
+    }
+
+    /// Heeds the slice of flows that switches copy. Flows outside of it end here, as sampled out: what is half known of them is not told,
+    /// as those that go on count for them, too.
+    pub(super) fn heed_slice(&mut self) {
+        let Some(slice) = self.slice.as_ref().map(SharedSlice::get) else { return };
+        let before = self.adaptive.slice();
+        if slice == before {
+            return;
+        }
+        self.adaptive.set_slice(self.clock, slice);
+        // From now on marks are looked at.
+        self.asks.every_flow = false;
+        if slice.level < before.level {
+            return;
+        }
+        for idx in self.table.flows() {
+            let key = self.table.flow(idx).key();
+            let state = self.table.state_mut(idx);
+            if state.level == CUT_OFF {
+                continue;
+            }
+            if is_in(slice, &[key.a, key.b]) {
+                state.level = state.level.max(slice.level);
+                continue;
+            }
+            (state.level, state.stream) = (CUT_OFF, Stream::Ignored);
+            self.table.set_mark(idx, FlowVerdict::Out as u8);
+            self.table.ignore_payload(idx);
+            self.accounting.cut_off += 1;
+        }
+    }
+
+    /// A flow that was cut off comes again, with packets that would let in any like it.
+    pub(super) fn come_again(&mut self, idx: FlowIdx, level: u8) {
+        self.table.state_mut(idx).level = level;
+        let verdict = self.judge(idx);
+        if verdict.leaves_out() {
+            self.table.set_mark(idx, verdict as u8)
+        } else {
+            self.take_up(idx, verdict)
+        }
     }
 
     /// A flow that another tap has told of so far is read from here on, as one that was joined midway.

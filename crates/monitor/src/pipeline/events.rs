@@ -163,8 +163,8 @@ impl Monitor {
             return nobody(self.table.flow(idx).key().protocol);
         }
         let state = self.table.state(idx);
-        let known = (state.joined_midway, state.rate, state.rare.as_deref());
-        Facts::of(self.table.flow(idx), known, self.asks.rate, None).context()
+        let known = (state.joined_midway, state.rate(self.asks.rate), state.rare.as_deref());
+        Facts::of(self.table.flow(idx), known, None).context()
     }
 }
 
@@ -178,15 +178,13 @@ pub(super) struct Facts<'a> {
 }
 
 impl<'a> Facts<'a> {
-    /// With what its state says, in this order; `rate`: the sampling rate of flows that have none of their own.
+    /// With what its state says, in this order.
     #[inline]
     pub fn of(
         flow: Flow<'a>,
-        (joined_midway, own_rate, rare): (bool, f64, Option<&'a Rare>),
-        rate: f64,
+        (joined_midway, rate, rare): (bool, f64, Option<&'a Rare>),
         taps: Option<&'a TapFilter>,
     ) -> Facts<'a> {
-        let rate = if own_rate > 0.0 { own_rate } else { rate };
         Facts { flow, joined_midway, rate, rare, taps }
     }
 

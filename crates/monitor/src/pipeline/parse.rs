@@ -40,8 +40,8 @@ impl Monitor {
         let (flow, state) = self.table.flow_and_state(idx);
         // Packets may come in another order than their times: what is complete now is not so before its last one.
         let now = self.now.max(flow.last_ts());
-        let known = (state.joined_midway, state.rate, state.rare.as_deref());
-        let facts = Facts::of(flow, known, self.asks.rate, self.taps.as_ref());
+        let known = (state.joined_midway, state.rate(self.asks.rate), state.rare.as_deref());
+        let facts = Facts::of(flow, known, self.taps.as_ref());
         let Stream::Parsing { parser, protocol, asker } = &mut state.stream else { return };
         let flow = FlowRef::new(facts.is_midstream(), &facts);
         let out = Output::new(flow, now, &mut self.accounting.parsers, self.outputs.taps(*protocol));

@@ -16,6 +16,7 @@ use crate::limiter::Limiter;
 use crate::networks::Networks;
 use crate::outputs::{FLOW_FIELDS, Outputs};
 use crate::sample::Adaptive;
+use crate::slice::SharedSlice;
 use crate::taps::{SharedTaps, TapFilter};
 
 /// Limits of a monitor.
@@ -30,6 +31,8 @@ pub struct Config {
     /// Whose addresses are whose, where other taps see the same flows.
     /// None: there are no other taps, and never will be.
     pub taps: Option<SharedTaps>,
+    /// Which slice of the flows switches copy to us, under SAMPLE auto. None: all of them, always.
+    pub slice: Option<SharedSlice>,
     /// What the tuples say of where they come from.
     pub origin: Arc<Origin>,
 }
@@ -37,7 +40,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Config {
         let (flow, parsers) = (flow::Config::default(), parsers::Limits::default());
-        Config { flow, fragment_bytes_max: 4 << 20, parsers, taps: None, origin: Arc::default() }
+        Config { flow, fragment_bytes_max: 4 << 20, parsers, taps: None, slice: None, origin: Arc::default() }
     }
 }
 
@@ -55,6 +58,7 @@ impl Config {
             fragment_bytes_max: self.fragment_bytes_max.div_ceil(workers),
             parsers: self.parsers,
             taps: self.taps.clone(),
+            slice: self.slice.clone(),
             origin: self.origin.clone(),
         }
     }
@@ -121,6 +125,7 @@ impl Monitor {
             taps,
             asks,
             adaptive: Adaptive::new(flow.tcp_idle_ns, flow.udp_idle_ns),
+            slice: config.slice.filter(|_| adapts),
             table: Table::new(flow),
             outputs,
             limits: config.parsers,

@@ -5,8 +5,9 @@ use flow::{Events, FlowIdx, Hashed};
 use wire::packet::TcpFlags;
 use wire::{Captured, Packet, TakePacket, Transport};
 
-use super::{FlowVerdict, Monitor};
+use super::{CUT_OFF, FlowVerdict, Monitor};
 use crate::sample::Adaptive;
+use crate::slice::is_in;
 
 impl Monitor {
     /// A packet that the gate has admitted.
@@ -34,14 +35,24 @@ impl Monitor {
         let goes_on = self.table.goes_on(&packet, at, events);
         // What was left of a flow that it has shown to be over.
         self.on_events(events, &[], None);
-        let rate = self.adaptive.rate_of(&packet);
-        if !goes_on && !Adaptive::takes(&packet.five_tuple.flow_key().0, rate) {
+        let (rate, slice) = (self.adaptive.rate_of(&packet), self.adaptive.slice_of(&packet));
+        let ends = [packet.five_tuple.src, packet.five_tuple.dst];
+        self.accounting.strays += u64::from(!is_in(self.adaptive.slice(), &ends));
+        let lets_in = is_in(slice, &ends) && Adaptive::takes(&packet.five_tuple.flow_key().0, rate);
+        if !goes_on && !lets_in {
             self.accounting.parsed -= 1;
             self.accounting.sampled_out += 1;
             return;
         }
         let idx = self.table.process_hashed(&packet, at, events);
         let state = self.table.state_mut(idx);
+        if state.level == CUT_OFF && lets_in {
+            self.come_again(idx, slice.level);
+        }
+        let state = self.table.state_mut(idx);
+        if !goes_on || state.level > slice.level && state.level != CUT_OFF {
+            state.level = slice.level;
+        }
         // Flows from before the first change were all in; into others such a packet would have let any flow like this.
         if !goes_on || state.rate > 0.0 {
             state.rate = state.rate.max(rate);
@@ -58,6 +69,7 @@ impl Monitor {
         let filtered = &mut self.accounting.filtered;
         match FlowVerdict::of_mark(self.table.mark(idx)) {
             FlowVerdict::Open | FlowVerdict::In => return false,
+            FlowVerdict::Out if self.table.state(idx).level == CUT_OFF => self.accounting.sampled_out += 1,
             FlowVerdict::Out => filtered.direction += 1,
             FlowVerdict::Elsewhere => filtered.tap += 1,
         }

@@ -14,7 +14,7 @@ use capture::live::Stop;
 use capture::seccomp::{Files, Network};
 use monitor::allowance::Allowance;
 use monitor::job::Config;
-use monitor::{Input, SharedTaps};
+use monitor::{Input, SharedSlice, SharedTaps};
 use plan::message::{self, JobOrder};
 use plan::{Dataflow, Plan};
 use runner::bus::Publishing;
@@ -53,11 +53,11 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
         }
         None => work::open(&flags.read, &flags.live, flags.workers, &plan.monitor, &stop)?,
     };
-    let taps = SharedTaps::new(order.taps.clone());
+    let (taps, slice) = (SharedTaps::new(order.taps.clone()), SharedSlice::default());
     let lasts = flags.lease.map(|ns| Duration::from_nanos(ns.unsigned_abs()));
     let allowance = order.packets_max.map(|packets| Allowance::new(packets, &stop));
     let keep = || {
-        let told = (taps.clone(), allowance.clone());
+        let told = (taps.clone(), slice.clone(), allowance.clone());
         Lease::keep(lasts, &stop, told).context("cannot keep the lease")
     };
     let (mut publisher, mut kept) = (None, None);
@@ -79,6 +79,7 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
     let mut config = Memory::divide(&limits, &plan, Writing::AtOnce).config(&limits);
     config.allowance = allowance;
     config.monitor.taps = Some(taps);
+    config.monitor.slice = Some(slice);
     config.monitor.origin = Arc::new(order.origin);
     // What leaves this process leaves the machine.
     config.stream.redactor = order.redaction.map(|key| Redactor::new(Secret::new(&key.0)));

@@ -95,11 +95,13 @@ impl Limits {
 
     /// The monitor's timeouts; its share of the memory is not in it.
     pub fn monitor(&self) -> monitor::Config {
-        let monitor::Config { flow, fragment_bytes_max, parsers, taps, origin } = monitor::Config::default();
+        let monitor::Config { flow, fragment_bytes_max, parsers, taps, slice, origin } =
+            monitor::Config::default();
         monitor::Config {
             parsers: parsers::Limits { rpc_bytes_max: self.rpc_bytes_max.unwrap_or(parsers.rpc_bytes_max) },
             fragment_bytes_max,
             taps,
+            slice,
             origin,
             flow: flow::Config {
                 tcp_idle_ns: self.tcp_idle.unwrap_or(flow.tcp_idle_ns),

@@ -7,6 +7,7 @@ use std::sync::mpsc::SyncSender;
 use std::thread;
 
 use collect::Frame;
+use plan::Slice;
 
 /// Longest text kept of what it complains of.
 const COMPLAINT_BYTES_MAX: usize = 500;
@@ -83,9 +84,18 @@ impl Monitor {
 
     /// Asks it to say what it has, and to end.
     pub fn end(&mut self) {
-        // One that is gone does not hear it.
+        self.tell("end");
+    }
+
+    /// Tells it which slice of the flows switches copy to it.
+    pub fn slice(&mut self, slice: Slice) {
+        self.tell(&format!("slice {slice}"));
+    }
+
+    /// One that is gone does not hear it.
+    fn tell(&mut self, line: &str) {
         if let Some(input) = &mut self.input {
-            let _ = writeln!(input, "end").and_then(|()| input.flush());
+            let _ = writeln!(input, "{line}").and_then(|()| input.flush());
         }
     }
 }

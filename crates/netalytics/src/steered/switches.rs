@@ -3,12 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, TryRecvError};
+use std::thread;
 
 use anyhow::Context;
 use mirror::ovsdb::Tunnel;
+use mirror::sliced::sliced;
+use plan::Slice;
 use planner::physical::{LEASE, Proof, SwitchPart, Way};
 use planner::topology::{Forwarding, HostId, Reached, Site as Network, SiteHost, SitePort, SiteSwitch};
-use steer::{Backend, Controller, Fabric, How, Job, Map, OpenVSwitch, Place, Running, Site, Tap, To};
+use steer::{
+    Backend, Controller, Fabric, How, Job, Map, NotStarted, OpenVSwitch, Place, Running, Site, Tap, To,
+};
 
 use crate::failure::wrong_flags;
 use crate::networked::Planned;
@@ -32,9 +39,13 @@ pub struct Switches {
     sites: Vec<Site>,
     /// Names of ports, by the switches' indices.
     ports: BTreeMap<SitePort, String>,
+    fabric: Option<Arc<Fabric>>,
     running: Option<Running>,
-    /// How many copy.
-    copying: usize,
+    /// What they copy, where they copy all that is asked.
+    taps: Vec<Tap>,
+    generation: u8,
+    /// How it goes with a change on which a thread is at work.
+    changing: Option<Receiver<Result<Running, NotStarted>>>,
 }
 
 impl Switches {
@@ -131,9 +142,40 @@ impl Switches {
         let taps = self.taps(planned)?;
         let map = if is_proved_over_the_whole_way(planned) { self.map(planned)? } else { Map::default() };
         let fabric = self.fabric(map);
-        self.copying = taps.len();
+        (self.taps, self.generation) = (taps.clone(), 1);
         self.running = Some(fabric.start(Job { id: JOB, generation: 1, taps })?);
+        self.fabric = Some(Arc::new(fabric));
         Ok(())
+    }
+
+    /// Begins to have them copy these slices of what is asked, by the switches' names. What they copied until then they copy until the
+    /// new rules are proved; [`Switches::changed`] tells how that went.
+    pub fn slice(&mut self, slices: &BTreeMap<String, Slice>) {
+        let Some(fabric) = self.fabric.clone().filter(|_| self.changing.is_none()) else { return };
+        let mut taps = self.taps.clone();
+        for tap in &mut taps {
+            if let Some(slice) = slices.get(&tap.switch) {
+                tap.asked = sliced(&tap.asked, *slice);
+            }
+        }
+        self.generation = self.generation.wrapping_add(1);
+        let job = Job { id: JOB, generation: self.generation, taps };
+        let (tell, told) = mpsc::sync_channel(1);
+        // A proof takes a while, and monitors go on talking. When nobody listens any more, it is taken away again.
+        thread::spawn(move || tell.send(fabric.start(job)).is_ok());
+        self.changing = Some(told);
+    }
+
+    /// How the change went that was begun, once that is known.
+    pub fn changed(&mut self) -> Option<Result<(), String>> {
+        let went = match self.changing.as_ref()?.try_recv() {
+            Err(TryRecvError::Empty) => return None,
+            Ok(went) => went.map_err(|why| why.to_string()),
+            Err(TryRecvError::Disconnected) => Err("the change has failed".to_owned()),
+        };
+        self.changing = None;
+        // The one before has been replaced; dropped, it takes nothing away.
+        Some(went.map(|running| self.running = Some(running)))
     }
 
     /// Those that were reached, for jobs that come and go.
@@ -185,7 +227,12 @@ impl Switches {
 
     /// Why nothing is copied any more, if so.
     pub fn lost(&self) -> Option<String> {
-        self.running.as_ref()?.lost().map(|why| format!("switches do not copy any more: {why}"))
+        // Nobody answers while a change is made.
+        self.running
+            .as_ref()
+            .filter(|_| self.changing.is_none())?
+            .lost()
+            .map(|why| format!("switches do not copy any more: {why}"))
     }
 
     /// What they do, in words.
@@ -193,7 +240,7 @@ impl Switches {
         match &self.running {
             None => "no switch copies anything".to_owned(),
             Some(running) => {
-                let (copying, classes) = (self.copying, running.proved().classes);
+                let (copying, classes) = (self.taps.len(), running.proved().classes);
                 let copy = if copying == 1 { "switch copies" } else { "switches copy" };
                 format!("{copying} {copy}, proved for {classes} classes of packets")
             }
@@ -202,6 +249,9 @@ impl Switches {
 
     /// Takes away all that was given.
     pub fn remove(&mut self) -> anyhow::Result<()> {
+        if let Some(Ok(Ok(changed))) = self.changing.take().map(|told| told.recv()) {
+            self.running = Some(changed);
+        }
         Ok(self.running.take().map_or(Ok(()), Running::stop)?)
     }
 }

@@ -16,6 +16,7 @@ mod net;
 mod outlets;
 mod pages;
 mod redis;
+mod sampled;
 mod servers;
 mod team;
 mod terminal;

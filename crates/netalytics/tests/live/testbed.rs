@@ -56,25 +56,25 @@ impl TestBed {
     }
 
     /// What a command of the script says; it must not fail.
-    fn run(&self, words: &[&str], env: &[(&str, &str)]) -> String {
+    pub fn run(&self, words: &[&str], env: &[(&str, &str)]) -> String {
         let Output { status, stdout, stderr } =
             self.command(words).envs(env.iter().copied()).output().expect("bash");
         assert!(status.success(), "{words:?}: {}", String::from_utf8_lossy(&stderr));
         String::from_utf8(stdout).expect("text")
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
     /// The tab-separated fields of a log's lines.
-    fn log(&self, name: &str) -> Vec<Vec<String>> {
+    pub fn log(&self, name: &str) -> Vec<Vec<String>> {
         let log = fs::read_to_string(self.path("log").join(name)).expect("a log");
         log.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect()
     }
 
     /// What the bed's namespaces begin with.
-    fn prefix(&self) -> String {
+    pub fn prefix(&self) -> String {
         let script = format!("printf %s {} | cksum | cut -d' ' -f1", self.folder.path().display());
         let sum = Command::new("bash").args(["-c", &script]).output().expect("bash").stdout;
         format!("tb{}-", String::from_utf8(sum).expect("text").trim())
@@ -484,7 +484,7 @@ fn numbers(rows: &[Value], column: &str) -> BTreeMap<Pair, u64> {
 }
 
 /// A network's file in which no program runs on switches.
-fn without_sniffers(network: &str) -> String {
+pub fn without_sniffers(network: &str) -> String {
     let lines: Vec<&str> = network.lines().filter(|line| !line.ends_with("# at its ports")).collect();
     lines.join("\n")
 }
@@ -551,7 +551,7 @@ impl TestBed {
     }
 
     /// What a switch copies by, if it copies: rules, mirrors, ports that were made; with all of its rules, mirrors and ports.
-    fn copies(&self, leaf: &str) -> String {
+    pub fn copies(&self, leaf: &str) -> String {
         let run = |name: &str| format!("unix:{}", self.path(&format!("run/{leaf}/{name}")).display());
         let said = |program: &str, words: &[&str]| {
             let output = Command::new(program).args(words).output().expect("Open vSwitch's own tools");

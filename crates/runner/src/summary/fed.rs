@@ -24,6 +24,10 @@ pub struct Monitored {
     pub tuples: u64,
     /// Packets that were lost before them.
     pub lost: u64,
+    /// Packets of flows that SAMPLE left out.
+    pub sampled_out: u64,
+    /// Flows that ended there as switches were to copy fewer.
+    pub cut_off: u64,
     /// Reports that could not be read.
     pub malformed: u64,
 }

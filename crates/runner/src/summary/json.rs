@@ -19,6 +19,7 @@ impl Summary {
         let a = &self.accounting;
         let mut flows = object(&flow_counts(&a.flows));
         flows.insert("networks_overflowed".into(), a.networks_overflowed.into());
+        flows.insert("cut_off".into(), a.cut_off.into());
         flows.insert("closed".into(), object(&closed(&a.flows)).into());
         let error = |e: &InputError| json!({"path": e.path, "offset": e.offset, "message": e.text, "after_packets": e.after_packets});
         json!({
@@ -36,6 +37,7 @@ impl Summary {
                 "parsed": a.parsed,
                 "filtered": object(&filtered(a)),
                 "sampled_out": a.sampled_out,
+                "strays": a.strays,
                 "dropped": a.dropped,
                 "undecodable": object(&undecodable(a)),
                 "adds_up": a.adds_up(),
@@ -69,6 +71,10 @@ impl Summary {
                 "records": p.records, "bytes": p.bytes, "rows": p.rows, "malformed": p.malformed, "late": p.late,
                 "hurried": p.hurried,
             })),
+            "monitored": self.monitored().map(|m| json!({
+                "packets": m.packets, "tuples": m.tuples, "lost": m.lost, "sampled_out": m.sampled_out,
+                "cut_off": m.cut_off, "reports": m.reports, "bytes": m.bytes, "malformed": m.malformed,
+            })),
             "sent": self.sent.as_ref().map(|s| json!({
                 "records": s.records, "bytes": s.bytes, "acknowledged": s.acknowledged, "wire_bytes": s.wire_bytes,
                 "dropped_full": s.dropped_full, "dropped_too_large": s.dropped_too_large, "dropped_refused": s.dropped_refused,
@@ -97,9 +103,10 @@ impl Summary {
 }
 
 fn change(change: &Change) -> Value {
-    let &Change { ts, worker, rate, backlog, lost, ceiling } = change;
+    let &Change { ts, worker, rate, backlog, lost, ceiling, copied } = change;
     json!({
         "ts": ts.0, "worker": worker, "rate": rate, "backlog": f64::from(backlog), "lost": lost, "ceiling": ceiling,
+        "copied": copied,
     })
 }
 

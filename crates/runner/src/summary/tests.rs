@@ -116,13 +116,22 @@ fn rates_that_changed() {
     let mut summary = summary();
     for rate in [0.5, 0.25, 0.3] {
         let ts = Timestamp(2_000_000_000);
-        summary.sampling.add(Change { ts, worker: 1, rate, backlog: 0.75, lost: 9, ceiling: 1.0 });
+        summary.sampling.add(Change {
+            ts,
+            worker: 1,
+            rate,
+            backlog: 0.75,
+            lost: 9,
+            ceiling: 1.0,
+            copied: 1.0,
+        });
     }
     let line = "sampling          3  changes of rate, lowest 25.000 %, last 30.000 %\n";
     assert!(summary.text().contains(line), "{}", summary.text());
     let json: Value = serde_json::from_str(&summary.json()).expect("JSON");
-    let first =
-        json!({"ts": 2_000_000_000, "worker": 1, "rate": 0.5, "backlog": 0.75, "lost": 9, "ceiling": 1.0});
+    let first = json!({
+        "ts": 2_000_000_000, "worker": 1, "rate": 0.5, "backlog": 0.75, "lost": 9, "ceiling": 1.0, "copied": 1.0,
+    });
     assert_eq!(json.pointer("/sampling/0"), Some(&first));
     assert_eq!(json.pointer("/sampling_changes"), Some(&json!(3)));
     assert_eq!(json.pointer("/sampling_lowest"), Some(&json!(0.25)));

@@ -91,6 +91,16 @@ impl Summary {
             }
             Fed::Monitored(monitored) => {
                 let mut lines = vec![("packets", Some(monitored.packets), String::new())];
+                if monitored.sampled_out > 0 {
+                    lines.push(("  sampled out", Some(monitored.sampled_out), String::new()));
+                }
+                if let Some(note) = sampling(&self.sampling) {
+                    lines.push(("sampling", Some(self.sampling.count), note));
+                }
+                if monitored.cut_off > 0 {
+                    let note = "flows ended as switches were to copy fewer".to_owned();
+                    lines.push(("  cut off", Some(monitored.cut_off), note));
+                }
                 if monitored.lost > 0 {
                     lines.push((
                         "  lost before",
@@ -194,7 +204,7 @@ fn capture_loss(c: &flow::Counters) -> Option<String> {
 /// What SAMPLE auto did, if anything.
 fn sampling(history: &History) -> Option<String> {
     let (lowest, last) = (history.lowest?, history.changes.back()?);
-    Some(format!("changes of rate, lowest {}, last {}", percent(lowest), percent(last.rate)))
+    Some(format!("changes of rate, lowest {}, last {}", percent(lowest), percent(last.rate * last.copied)))
 }
 
 fn percent(rate: f64) -> String {

@@ -1,0 +1,163 @@
+//! Of what is asked for, what is in a slice of flows ([`plan::Slice`]): so that a switch copies no more than these.
+
+use plan::{Coin, Slice};
+
+use crate::packets::field::{TCP, UDP};
+use crate::packets::{Bits, Cube, Field};
+
+/// No more boxes than this are made of what is asked for.
+pub const SLICED_MAX: usize = 128;
+
+/// The two fields of which a coin takes bits.
+fn fields(coin: Coin) -> [Field; 2] {
+    match coin {
+        Coin::Ports => [Field::SourcePort, Field::DestinationPort],
+        Coin::Addresses => [Field::Source, Field::Destination],
+    }
+}
+
+/// What bits slices of these packets can be taken of: of ports, where all have ports and not both are given; of addresses, where both
+/// ports are, and not both addresses. `None`: a switch cannot tell such slices.
+#[must_use]
+pub fn coin(asked: &[Cube]) -> Option<Coin> {
+    let is_given = |cube: &Cube, field: Field| cube.get(field).mask & 0xffff == 0xffff;
+    let both = |coin| {
+        let [one, other] = fields(coin);
+        move |cube: &Cube| is_given(cube, one) && is_given(cube, other)
+    };
+    let has_ports = |cube: &Cube| {
+        let protocol = cube.get(Field::Protocol);
+        protocol.mask == Field::Protocol.full() && [TCP, UDP].contains(&protocol.value)
+    };
+    if asked.is_empty() || !asked.iter().all(has_ports) {
+        None
+    } else if !asked.iter().any(both(Coin::Ports)) {
+        Some(Coin::Ports)
+    } else if asked.iter().all(both(Coin::Ports)) && !asked.iter().any(both(Coin::Addresses)) {
+        Some(Coin::Addresses)
+    } else {
+        None
+    }
+}
+
+/// The packets of these whose flows are in the slice. Where neither end's bits are given, each value of them is a box of its own.
+#[must_use]
+pub fn sliced(asked: &[Cube], slice: Slice) -> Vec<Cube> {
+    asked.iter().flat_map(|cube| of_one(cube, slice)).collect()
+}
+
+/// The highest level at which there are no more than [`SLICED_MAX`] boxes.
+#[must_use]
+pub fn level_max(asked: &[Cube], slice: Slice) -> u8 {
+    let fits = |level: &u8| sliced(asked, slice.at(*level)).len() <= SLICED_MAX;
+    (1..=Slice::LEVEL_MAX).take_while(fits).last().unwrap_or(0)
+}
+
+fn of_one(cube: &Cube, slice: Slice) -> Vec<Cube> {
+    let (mask, bits) = (u128::from(slice.mask()), u128::from(slice.bits()));
+    let free = |field: &Field| mask & !cube.get(*field).mask;
+    let mut ends = fields(slice.coin);
+    // The end of which most is given has the fewest values.
+    ends.sort_by_key(|field| free(field).count_ones());
+    let [known, other] = ends;
+    let open = free(&known);
+    let mut found = Vec::new();
+    // All numbers whose bits are among the open ones.
+    let mut value = 0;
+    loop {
+        let known_bits = Bits::new(cube.get(known).value | value, mask);
+        let within =
+            Cube::ALL.with_bits(known, known_bits).with_bits(other, Bits::new(known_bits.value ^ bits, mask));
+        found.extend(cube.and(&within));
+        value = value.wrapping_sub(open) & open;
+        if value == 0 {
+            return found;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plan::{AddressMatch, MonitorSpec};
+
+    use super::*;
+    use crate::packets::Packet;
+    use crate::{Which, asked};
+
+    fn of(query: [Option<u16>; 2], has_nets: bool) -> Vec<Cube> {
+        let net = |last: u8| has_nets.then(|| ([10, 0, 0, last].into(), 32));
+        let end = |port, last| vec![AddressMatch { net: net(last), port }];
+        let clients =
+            if query[0].is_some() { vec![AddressMatch { net: None, port: query[0] }] } else { Vec::new() };
+        let spec = MonitorSpec { clients, servers: end(query[1], 1), ..MonitorSpec::default() };
+        asked(&spec, Which::Flags(wire::packet::TcpFlags::SYN))
+    }
+
+    /// A packet of a connection, one way and the other.
+    fn both(client: u16, server: u16) -> [Packet; 2] {
+        let packet = |source: (u128, u16), destination: (u128, u16)| {
+            let cube = Cube::ALL
+                .with(Field::EthType, crate::packets::field::IPV4)
+                .with(Field::Protocol, TCP)
+                .with(Field::TcpFlags, 2)
+                .with(Field::Source, source.0)
+                .with(Field::Destination, destination.0)
+                .with(Field::SourcePort, source.1.into())
+                .with(Field::DestinationPort, destination.1.into());
+            Packet::of(&cube)
+        };
+        let (client, server) = ((0x0a00_0200 + u128::from(client % 251), client), (0x0a00_0001, server));
+        [packet(client, server), packet(server, client)]
+    }
+
+    #[test]
+    fn a_switch_and_a_monitor_agree_on_what_is_in_a_slice() {
+        for (query, has_nets, expected) in [
+            ([None, Some(80)], true, Some(Coin::Ports)),
+            ([None, Some(80)], false, Some(Coin::Ports)),
+            ([None, None], true, Some(Coin::Ports)),
+            ([Some(123), Some(123)], true, Some(Coin::Addresses)),
+        ] {
+            let asked = of(query, has_nets);
+            assert_eq!(coin(&asked), expected, "{asked:?}");
+            let Some(coin) = expected else { continue };
+            let all = Slice { coin, level: 0, drawn: 0x1a7 };
+            let most = level_max(&asked, all);
+            assert!(most >= 5, "{most}");
+            for level in 0..=most {
+                let slice = all.at(level);
+                let boxes = sliced(&asked, slice);
+                assert!(boxes.len() <= SLICED_MAX);
+                for client in (32_768..60_000).step_by(97) {
+                    let client = query[0].unwrap_or(client);
+                    for server in [query[1].unwrap_or(8080), query[1].unwrap_or(22)] {
+                        let packets = both(client, server);
+                        let low = |field| packets[0].get(field) as u16;
+                        let ends = fields(coin).map(low);
+                        let is_in = packets
+                            .map(|packet| boxes.iter().filter(|cube| cube.contains(&packet.cube())).count());
+                        let is_asked = asked.iter().any(|cube| cube.contains(&packets[0].cube()));
+                        assert_eq!(
+                            is_in,
+                            [usize::from(slice.admits(ends) && is_asked); 2],
+                            "{slice}: {client}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn some_packets_have_no_slices() {
+        let protocols = asked(&MonitorSpec::default(), Which::Flow);
+        assert_eq!(coin(&protocols), None, "not all have ports");
+        assert_eq!(coin(&[]), None);
+        // One address with one port asks another with one: that is one flow.
+        let one = of([Some(1), Some(2)], true)
+            .iter()
+            .map(|cube| cube.with(Field::Source, 1).with(Field::Destination, 2))
+            .collect::<Vec<_>>();
+        assert_eq!(coin(&one), None);
+    }
+}

@@ -1,0 +1,40 @@
+//! The slice of flows that switches copy to a monitor, for all workers of a job. Whoever has the switches copy less says so here first; each
+//! worker heeds it at the end of its epoch, and shows it in its vital signs.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use plan::{Coin, Slice};
+use wire::{Addr, Endpoint};
+
+/// The slice as it is now; at first all flows.
+#[derive(Clone, Debug, Default)]
+pub struct SharedSlice(Arc<AtomicU64>);
+
+impl SharedSlice {
+    /// From now on this is the slice.
+    pub fn set(&self, slice: Slice) {
+        let coin = u64::from(slice.coin == Coin::Addresses);
+        let word = u64::from(slice.drawn) | u64::from(slice.level) << 16 | coin << 24;
+        self.0.store(word, Ordering::Relaxed);
+    }
+
+    /// The slice.
+    #[must_use]
+    pub fn get(&self) -> Slice {
+        let word = self.0.load(Ordering::Relaxed);
+        let coin = if word >> 24 == 0 { Coin::Ports } else { Coin::Addresses };
+        Slice { coin, level: (word >> 16) as u8, drawn: word as u16 }
+    }
+}
+
+/// Whether a flow between these ends is in a slice.
+#[inline]
+#[must_use]
+pub fn is_in(slice: Slice, ends: &[Endpoint; 2]) -> bool {
+    let low = |addr: Addr| u16::from_be_bytes([addr.0[14], addr.0[15]]);
+    slice.admits(match slice.coin {
+        Coin::Ports => ends.map(|end| end.port),
+        Coin::Addresses => ends.map(|end| low(end.addr)),
+    })
+}

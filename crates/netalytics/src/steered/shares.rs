@@ -1,0 +1,141 @@
+//! SAMPLE auto in a network: a monitor that cannot keep up is copied fewer flows, as [`control::shares`] decides. Here its decisions meet
+//! monitors, switches and the clock; what changes is told, and kept for the summary.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use control::shares::{Action, Change, Said, Shares};
+use mirror::Which;
+use mirror::sliced::{coin, level_max};
+use monitor::pressure;
+use monitor::pressure::History;
+use plan::slice::share;
+use plan::{Plan, Sample, Slice};
+use planner::physical::Way;
+use wire::Timestamp;
+
+use super::monitors::Monitor;
+use super::switches::Switches;
+use crate::networked::Planned;
+
+/// See the module's text.
+pub struct Sharing {
+    shares: Shares,
+    /// Of each monitor: its switch, and the slices that can be copied there.
+    of: Vec<(String, Slice)>,
+    began: Instant,
+    /// What monitors said last, and how rates have changed.
+    said: Vec<Said>,
+    pub history: History,
+    pub notes: Vec<String>,
+}
+
+impl Sharing {
+    /// Of the monitors of a plan. Where nothing can be copied in slices, monitors are left to themselves.
+    pub fn new(plan: &Plan, planned: &Planned) -> Sharing {
+        let drawn = RandomState::new().hash_one(std::process::id()) as u16;
+        let has_slices = plan.monitor.sample == Sample::Auto
+            && planned.plan.choice.mode.is_some_and(|mode| mode.which != Which::Port);
+        let (mut of, mut levels_max) = (Vec::new(), Vec::new());
+        for monitor in &planned.plan.monitors {
+            let part = planned.plan.switch(monitor.switch);
+            let sliceable = part.filter(|part| {
+                has_slices && matches!(part.way, Way::Rules { .. } | Way::Tunnel { .. } | Way::Interface)
+            });
+            let of_ports = sliceable.and_then(|part| Some((part, coin(&part.asked)?)));
+            let slice = Slice { coin: of_ports.map(|(_, coin)| coin).unwrap_or_default(), level: 0, drawn };
+            levels_max.push(of_ports.map_or(0, |(part, _)| level_max(&part.asked, slice)));
+            of.push((part.map_or_else(String::new, |part| part.name.clone()), slice));
+        }
+        let said = vec![Said { rate: 1.0, ..Said::default() }; of.len()];
+        let (history, notes) = Default::default();
+        Sharing { shares: Shares::new(&levels_max), of, began: Instant::now(), said, history, notes }
+    }
+
+    /// A monitor has counted.
+    pub fn hear(&mut self, monitor: usize, counted: &[(String, u64)]) {
+        let before = self.said[monitor];
+        let said = &mut self.said[monitor];
+        for (name, n) in counted {
+            match name.as_str() {
+                "sample_ppm" => said.rate = *n as f64 / 1e6,
+                "packets" => said.packets = *n,
+                "strays" => said.strays = *n,
+                "lost" => said.lost = *n,
+                "slice_level" => said.level = (*n).min(Slice::LEVEL_MAX.into()) as u8,
+                _ => {}
+            }
+        }
+        let said = *said;
+        self.shares.said(self.began.elapsed(), monitor, said);
+        if said.rate != before.rate {
+            self.keep(
+                monitor,
+                said.rate,
+                said.lost.saturating_sub(before.lost),
+                self.shares.levels()[monitor],
+            );
+        }
+    }
+
+    /// A monitor says nothing more.
+    pub fn gone(&mut self, monitor: usize) {
+        self.shares.gone(monitor);
+    }
+
+    /// Looks whether something is to be done, and does it.
+    pub fn look(&mut self, monitors: &mut [Monitor], switches: &mut Switches) {
+        let mut actions = Vec::new();
+        if let Some(went) = switches.changed() {
+            actions.extend(self.shares.copied(self.began.elapsed(), went));
+        }
+        actions.extend(self.shares.look(self.began.elapsed()));
+        for action in actions {
+            match action {
+                Action::Tell { monitor, level } => monitors[monitor].slice(self.of[monitor].1.at(level)),
+                Action::Copy(levels) => {
+                    let slice =
+                        |((switch, slice), level): (&(String, Slice), u8)| (switch.clone(), slice.at(level));
+                    let slices: BTreeMap<String, Slice> = self.of.iter().zip(levels).map(slice).collect();
+                    switches.slice(&slices);
+                }
+            }
+        }
+        for change in self.shares.take_changes() {
+            self.tell(&change, &monitors[change.monitor].host);
+        }
+    }
+
+    fn tell(&mut self, change: &Change, host: &str) {
+        let Change { monitor, level, rate, frozen } = change;
+        let switch = &self.of[*monitor].0;
+        let part = match level {
+            0 => "all".to_owned(),
+            level => format!("1/{}", 1u32 << level),
+        };
+        self.notes.push(match frozen {
+            Some(why) => format!("{switch} goes on copying {part} of the flows to the monitor on {host}: {why}"),
+            None => format!(
+                "{switch} copies {part} of the flows to the monitor on {host}, which looked at {:.1} % of those that came",
+                rate * 100.0
+            ),
+        });
+        self.keep(*monitor, *rate, 0, *level);
+    }
+
+    fn keep(&mut self, monitor: usize, rate: f64, lost: u64, level: u8) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let ts = Timestamp(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX));
+        let copied = share(level);
+        self.history.add(pressure::Change {
+            ts,
+            worker: monitor,
+            rate,
+            backlog: 0.0,
+            lost,
+            ceiling: 1.0,
+            copied,
+        });
+    }
+}

@@ -1,0 +1,136 @@
+//! A slice: of all flows a share of 2⁻ⁿ that is told by bits of the packets themselves, so that a switch can copy just these. Slices of one
+//! draw are nested: the smaller lies within the larger. Both directions of a flow are in the same ones.
+//!
+//! Each bit is that of one end exclusive-or that of the other. So nobody has to know which end is the client; and where a rule names the
+//! server's port, it is a bit of the client's. Bit 0 of ports is left out: a system takes even ones for connections.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// What the bits are taken of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Coin {
+    /// Of ports.
+    #[default]
+    Ports,
+    /// Of addresses, where ports are the same for all.
+    Addresses,
+}
+
+/// See the module's text. By default all flows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Slice {
+    /// What the bits are taken of.
+    pub coin: Coin,
+    /// How many bits are given; the share is two to the minus that.
+    pub level: u8,
+    /// The bits, the lowest first.
+    pub drawn: u16,
+}
+
+impl Slice {
+    /// No slice has a higher level.
+    pub const LEVEL_MAX: u8 = 10;
+
+    /// One of the same draw at another level.
+    #[must_use]
+    pub fn at(self, level: u8) -> Slice {
+        Slice { level: level.min(Slice::LEVEL_MAX), ..self }
+    }
+
+    /// Its share of all flows.
+    #[must_use]
+    pub fn share(self) -> f64 {
+        share(self.level)
+    }
+
+    /// The bits that are given, of the low sixteen of a port or an address.
+    #[must_use]
+    pub fn mask(self) -> u16 {
+        ((1 << self.level) - 1) << self.shift()
+    }
+
+    /// What the bits of both ends have to be, exclusive-or.
+    #[must_use]
+    pub fn bits(self) -> u16 {
+        (self.drawn << self.shift()) & self.mask()
+    }
+
+    fn shift(self) -> u32 {
+        u32::from(self.coin == Coin::Ports)
+    }
+
+    /// Whether a flow is in it whose ends have these ports, or these low sixteen bits of their addresses.
+    #[inline]
+    #[must_use]
+    pub fn admits(self, ends: [u16; 2]) -> bool {
+        (ends[0] ^ ends[1]) & self.mask() == self.bits()
+    }
+}
+
+/// The share of all flows at a level.
+#[must_use]
+pub fn share(level: u8) -> f64 {
+    0.5f64.powi(level.into())
+}
+
+/// As monitors are told: `ports 3 437`.
+impl fmt::Display for Slice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let coin = match self.coin {
+            Coin::Ports => "ports",
+            Coin::Addresses => "addresses",
+        };
+        write!(f, "{coin} {} {}", self.level, self.drawn)
+    }
+}
+
+impl FromStr for Slice {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Slice, ()> {
+        let mut words = text.split(' ');
+        let coin = match words.next() {
+            Some("ports") => Coin::Ports,
+            Some("addresses") => Coin::Addresses,
+            _ => return Err(()),
+        };
+        let mut number = || words.next().and_then(|word| word.parse::<u16>().ok());
+        let (level, drawn) = (number().ok_or(())?, number().ok_or(())?);
+        let level = u8::try_from(level).ok().filter(|level| *level <= Slice::LEVEL_MAX).ok_or(())?;
+        if words.next().is_some() { Err(()) } else { Ok(Slice { coin, level, drawn }) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_are_nested_and_have_their_share() {
+        for coin in [Coin::Ports, Coin::Addresses] {
+            let all = Slice { coin, level: 0, drawn: 0x2b5 };
+            for level in 0..=Slice::LEVEL_MAX {
+                let (slice, larger) = (all.at(level), all.at(level.saturating_sub(1)));
+                let inside = |port: &u16| slice.admits([*port, 443]);
+                assert!((0..=u16::MAX).filter(inside).all(|port| larger.admits([443, port])));
+                assert_eq!((0..=u16::MAX).filter(inside).count() as f64, 65_536.0 * slice.share());
+                // Those of one system: even ones.
+                if coin == Coin::Ports {
+                    let even = (0..=u16::MAX).step_by(2).filter(inside).count();
+                    assert_eq!(even as f64, 32_768.0 * slice.share());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_told_is_heard() {
+        for slice in [Slice::default(), Slice { coin: Coin::Addresses, level: 10, drawn: u16::MAX }] {
+            assert_eq!(slice.to_string().parse(), Ok(slice));
+        }
+        for text in ["", "ports", "ports 1", "ports 11 3", "ports 1 2 3", "bits 1 2", "ports 1 65536"] {
+            assert_eq!(text.parse::<Slice>(), Err(()), "{text}");
+        }
+    }
+}
