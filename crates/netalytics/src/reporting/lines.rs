@@ -1,0 +1,99 @@
+//! A number of several groups over time, each with its 95 % band where there is one. A window that nobody told of is a hole, not a slope.
+
+use sinks::Zone;
+use tuple::Unit;
+
+use super::svg::{Svg, WIDTH, at_axis, class, clock, ticks, times};
+
+const HEIGHT: f64 = 280.0;
+const LEFT: f64 = 80.0;
+const RIGHT: f64 = 16.0;
+const TOP: f64 = 12.0;
+const BOTTOM: f64 = 28.0;
+
+/// The course of a group.
+pub struct Course {
+    /// What the legend calls it.
+    pub name: String,
+    /// By the start of their windows.
+    pub points: Vec<Point>,
+}
+
+/// A number of a window.
+#[derive(Clone, Copy)]
+pub struct Point {
+    /// The window's start, in ns.
+    pub at_ns: i64,
+    /// The number.
+    pub value: f64,
+    /// Its interval; `None` at its upper end: nobody knows how much it may be.
+    pub band: Option<(f64, Option<f64>)>,
+}
+
+/// Draws them; windows begin every `slide_ns`.
+#[must_use]
+pub fn draw(courses: &[Course], unit: Unit, slide_ns: i64, zone: &Zone, label: &str) -> String {
+    let points = || courses.iter().flat_map(|course| &course.points);
+    let from = points().map(|point| point.at_ns).min().unwrap_or(0);
+    let to = points().map(|point| point.at_ns).max().unwrap_or(0).max(from.saturating_add(slide_ns));
+    let ends = |point: &Point| {
+        [Some(point.value), point.band.map(|(low, _)| low), point.band.and_then(|(_, high)| high)]
+    };
+    let values = || points().flat_map(ends).flatten();
+    let low = values().fold(0.0, f64::min);
+    let high = values().fold(low, f64::max);
+    let high = if high > low { low + (high - low) * 1.08 } else { low + 1.0 };
+    let x = |ns: i64| {
+        LEFT + (ns.saturating_sub(from)) as f64 / (to - from).max(1) as f64 * (WIDTH - LEFT - RIGHT)
+    };
+    let y = |value: f64| TOP + (high - value) / (high - low) * (HEIGHT - TOP - BOTTOM);
+    let mut svg = Svg::new(HEIGHT, label);
+    for tick in ticks(low, high) {
+        svg.line([LEFT, y(tick)], [WIDTH - RIGHT, y(tick)], "grid");
+        svg.text([LEFT - 8.0, y(tick) + 4.0], "end", "", &at_axis(unit, tick), 14);
+    }
+    let (all, digits) = times(from, to);
+    for tick in all {
+        svg.line([x(tick), TOP], [x(tick), HEIGHT - BOTTOM], "grid");
+        svg.text([x(tick), HEIGHT - 8.0], "middle", "", &clock(zone, tick, digits), 20);
+    }
+    for (nth, course) in courses.iter().enumerate() {
+        let class = class(nth);
+        for whole in
+            course.points.chunk_by(|a, b| b.at_ns.saturating_sub(a.at_ns) <= slide_ns.saturating_mul(3) / 2)
+        {
+            let at = |value: &dyn Fn(&Point) -> f64| {
+                move_to(whole.iter().map(|point| [x(point.at_ns), y(value(point))]))
+            };
+            if whole.iter().any(|point| point.band.is_some()) {
+                let upper =
+                    at(&|p| p.band.map_or(p.value, |(_, high)| high.unwrap_or(self::upper(low, p.value, y))));
+                let back =
+                    whole.iter().rev().map(|p| [x(p.at_ns), y(p.band.map_or(p.value, |(low, _)| low))]);
+                svg.path(
+                    &format!("{upper}{}Z", move_to(back).replacen('M', "L", 1)),
+                    &format!("class=\"area {class}\""),
+                );
+            }
+            match whole {
+                [one] => svg.dot([x(one.at_ns), y(one.value)], &class),
+                _ => svg.path(&at(&|p| p.value), &format!("class=\"line {class}\"")),
+            }
+        }
+    }
+    svg.end()
+}
+
+/// Where an interval without an end ends in the picture: at its top.
+fn upper(low: f64, value: f64, y: impl Fn(f64) -> f64) -> f64 {
+    // The scale is linear: the value whose place is the top's.
+    let per_pixel = if y(low) > y(value) { (value - low) / (y(low) - y(value)) } else { 0.0 };
+    value + (y(value) - TOP).max(0.0) * per_pixel
+}
+
+/// A path through points.
+pub fn move_to(points: impl Iterator<Item = [f64; 2]>) -> String {
+    let step =
+        |(nth, [x, y]): (usize, [f64; 2])| format!("{}{x:.1} {y:.1}", if nth == 0 { 'M' } else { 'L' });
+    points.enumerate().map(step).collect()
+}
