@@ -115,8 +115,11 @@ impl Of<'_> {
             return None;
         }
         let slide = self.result.head.slide_ns.unwrap_or(1);
-        let has_band = courses.iter().flat_map(|course| &course.points).any(|point| point.band.is_some());
-        let band = if has_band { "; shaded: 95 % intervals" } else { "" };
+        let has_band = courses
+            .iter()
+            .flat_map(|course| &course.points)
+            .any(|point| matches!(point.band, Some((_, Some(_)))));
+        let band = if has_band { "; shaded: 95 % intervals, where both ends are known" } else { "" };
         let name = self.heading(id);
         let label = format!("{name} of {} groups over time", courses.len());
         Some(Picture {

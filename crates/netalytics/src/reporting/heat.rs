@@ -10,7 +10,7 @@ use super::svg::{Svg, WIDTH, clock, log, times};
 
 const HEIGHT: f64 = 300.0;
 const LEFT: f64 = 80.0;
-const RIGHT: f64 = 16.0;
+const RIGHT: f64 = 44.0;
 const TOP: f64 = 6.0;
 const BOTTOM: f64 = 28.0;
 /// Room for a time at the axis.

@@ -89,7 +89,7 @@ h1{font-size:1.5rem;overflow-wrap:anywhere}h2{font-size:1.15rem;margin-top:2rem}
 pre{white-space:pre-wrap;overflow-wrap:anywhere;border-left:3px solid var(--line);padding-left:1rem}\
 figure{margin:1rem 0;overflow-x:auto}figcaption,.muted{color:var(--muted)}svg{max-width:100%;height:auto}\
 div{overflow-x:auto}table{border-collapse:collapse;font-size:.9em}\
-td,th{text-align:left;padding:.2rem .8rem .2rem 0;border-bottom:1px solid var(--line);vertical-align:top;max-width:40rem;overflow-wrap:anywhere}\
+td,th{text-align:left;padding:.2rem .8rem .2rem 0;border-bottom:1px solid var(--line);vertical-align:top;max-width:40rem;overflow-wrap:break-word}\
 th{white-space:nowrap}td.n,th.n{text-align:right;white-space:nowrap}td i{color:var(--muted)}\
 ul{list-style:none;padding:0}.legend li{display:inline-block;margin-right:1.2rem;overflow-wrap:anywhere}.bad{border-left:4px solid #b3261e;padding-left:1rem}";
 

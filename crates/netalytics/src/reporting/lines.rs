@@ -1,4 +1,4 @@
-//! A number of several groups over time, each with its 95 % band where there is one. A window that nobody told of is a hole, not a slope.
+//! A number of several groups over time, each with its 95 % band where both ends of it are known. A window that nobody told of is a hole, not a slope.
 
 use sinks::Zone;
 use tuple::Unit;
@@ -7,7 +7,7 @@ use super::svg::{Svg, WIDTH, at_axis, class, clock, ticks, times};
 
 const HEIGHT: f64 = 280.0;
 const LEFT: f64 = 80.0;
-const RIGHT: f64 = 16.0;
+const RIGHT: f64 = 44.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 28.0;
 
@@ -62,33 +62,30 @@ pub fn draw(courses: &[Course], unit: Unit, slide_ns: i64, zone: &Zone, label: &
         for whole in
             course.points.chunk_by(|a, b| b.at_ns.saturating_sub(a.at_ns) <= slide_ns.saturating_mul(3) / 2)
         {
-            let at = |value: &dyn Fn(&Point) -> f64| {
-                move_to(whole.iter().map(|point| [x(point.at_ns), y(value(point))]))
+            let ends = |point: &Point| {
+                let (low, high) = point.band?;
+                Some((x(point.at_ns), y(low), y(high?)))
             };
-            if whole.iter().any(|point| point.band.is_some()) {
-                let upper =
-                    at(&|p| p.band.map_or(p.value, |(_, high)| high.unwrap_or(self::upper(low, p.value, y))));
-                let back =
-                    whole.iter().rev().map(|p| [x(p.at_ns), y(p.band.map_or(p.value, |(low, _)| low))]);
-                svg.path(
-                    &format!("{upper}{}Z", move_to(back).replacen('M', "L", 1)),
-                    &format!("class=\"area {class}\""),
-                );
+            for point in whole.iter().filter_map(ends) {
+                svg.line([point.0, point.1], [point.0, point.2], &format!("band {class}"));
+            }
+            for two in whole.windows(2) {
+                if let (Some((x1, low1, high1)), Some((x2, low2, high2))) = (ends(&two[0]), ends(&two[1])) {
+                    let around = [[x1, low1], [x1, high1], [x2, high2], [x2, low2]];
+                    let path = move_to(around.into_iter()) + "Z";
+                    svg.path(&path, &format!("class=\"area {class}\""));
+                }
             }
             match whole {
                 [one] => svg.dot([x(one.at_ns), y(one.value)], &class),
-                _ => svg.path(&at(&|p| p.value), &format!("class=\"line {class}\"")),
+                _ => {
+                    let path = move_to(whole.iter().map(|point| [x(point.at_ns), y(point.value)]));
+                    svg.path(&path, &format!("class=\"line {class}\""));
+                }
             }
         }
     }
     svg.end()
-}
-
-/// Where an interval without an end ends in the picture: at its top.
-fn upper(low: f64, value: f64, y: impl Fn(f64) -> f64) -> f64 {
-    // The scale is linear: the value whose place is the top's.
-    let per_pixel = if y(low) > y(value) { (value - low) / (y(low) - y(value)) } else { 0.0 };
-    value + (y(value) - TOP).max(0.0) * per_pixel
 }
 
 /// A path through points.

@@ -183,10 +183,11 @@ impl OfResult {
             named.unwrap_or(if field.unit == Unit::Nanoseconds { 3 } else { 4 })
         };
         let first = all.iter().copied().min_by_key(says);
-        let (often, others): (Vec<FieldId>, Vec<FieldId>) = all
+        let (often, mut others): (Vec<FieldId>, Vec<FieldId>) = all
             .into_iter()
             .filter(|id| Some(*id) != first)
             .partition(|id| HOW_OFTEN.contains(&schema.field(*id).name.as_ref()));
+        others.sort_by_key(says);
         first.into_iter().chain(often).chain(others).collect()
     }
 }

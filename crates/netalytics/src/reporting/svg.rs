@@ -18,7 +18,7 @@ svg{--back:#fff;--text:#1b1f24;--soft:#57606a;--rule:#d8dee4;--box:#f6f8fa;--fai
 @media(prefers-color-scheme:dark){svg{--back:#14171a;--text:#e6e8ea;--soft:#9aa4ae;--rule:#343a41;--box:#1d2227;--fail:#f2857d}\
 .k0{--k:#4ba3e3}.k6{--k:#a790e0}.k7{--k:#7fb3b4}}\
 svg text{fill:var(--soft)}svg .name{fill:var(--text)}svg .failing{fill:var(--fail)}.grid{stroke:var(--rule);fill:none}.whisker{stroke:var(--text);fill:none}\
-.line{fill:none;stroke:var(--k);stroke-width:2}.area{fill:var(--k);fill-opacity:.2}.bar,.dot{fill:var(--k)}.swatch{color:var(--k)}\
+.band{stroke:var(--k);stroke-opacity:.5}.line{fill:none;stroke:var(--k);stroke-width:2}.area{fill:var(--k);fill-opacity:.2}.bar,.dot{fill:var(--k)}.swatch{color:var(--k)}\
 .box{fill:var(--box);stroke:var(--rule)}.edge{fill:none;stroke:var(--soft);stroke-opacity:.7}.edge.failing{stroke:var(--fail);fill:none}\
 .d1{stroke-dasharray:8 4}.d2{stroke-dasharray:2 3}.ground{fill:var(--back)}";
 

@@ -89,12 +89,6 @@ impl TestBed {
             .map(|line| line.parse::<u64>().expect("a number"))
             .sum()
     }
-
-    /// Starts a query on a switch's own host, of what passes some of its ports.
-    fn query(&self, switch: &str, ports: &[&str], query: &str) -> Capture {
-        let args: Vec<&str> = ports.iter().flat_map(|&port| ["-i", port]).collect();
-        Capture::start(&format!("{}{switch}", self.prefix()), query, &args)
-    }
 }
 
 impl Drop for TestBed {
