@@ -22,6 +22,9 @@ pub fn is_in(text: &str) -> bool {
     ["img/src=x/onerror=alert(1)", "script>alert(2)"].iter().any(|mark| text.contains(mark))
 }
 
+/// A server, and what is said with it.
+type Speaks = (&'static str, fn(&mut Dialogue));
+
 /// The capture, as the bytes of a file.
 pub fn capture() -> Vec<u8> {
     let mut sent: Vec<Sent> = (0..ROUNDS).flat_map(round).collect();
@@ -36,7 +39,7 @@ fn round(nth: usize) -> Vec<Sent> {
         talk.advance(nth as i64 * 250_000_000);
         talk
     };
-    let kinds: [(&str, fn(&mut Dialogue)); 6] = [
+    let kinds: [Speaks; 6] = [
         ("10.66.1.1:80", http),
         ("10.66.1.2:3306", mysql),
         ("10.66.1.3:11211", memcached),
