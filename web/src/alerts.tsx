@@ -1,7 +1,7 @@
 // Alerts: what fires, the rules, silences, and who is told. A rule is a condition on the rows of a job.
 import { useSignal } from "@preact/signals";
 import { ask, may, type Cell, type Job } from "./api";
-import { ago, raw } from "./format";
+import { ago, raw, visible } from "./format";
 import { Dialog, Empty, Notice, State, Text, said, useAsked } from "./parts";
 import { link } from "./route";
 
@@ -117,7 +117,7 @@ export function Alerts() {
                     <td class="n">{rule.firing}</td>
                     <td>{rule.rule.receivers.length === 0 ? <span class="muted">nobody</span> : <Text of={rule.rule.receivers.join(", ")} />}</td>
                     <td><a href={link("job", rule.job_id)}>{rule.job_id}</a></td>
-                    <td>{may("run") && <button type="button" aria-label={`Remove ${rule.name}`} onClick={() => confirm(`Remove the rule ${rule.name}?`) && act(ask("DELETE", `/api/v1/alert-rules/${rule.id}`))}>Remove</button>}</td>
+                    <td>{may("run") && <button type="button" aria-label={visible(`Remove ${rule.name}`)} onClick={() => confirm(visible(`Remove the rule ${rule.name}?`)) && act(ask("DELETE", `/api/v1/alert-rules/${rule.id}`))}>Remove</button>}</td>
                   </tr>
                 ))}
               </tbody>

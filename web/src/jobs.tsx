@@ -1,7 +1,7 @@
 // Answers: all jobs, those that run first, with what each came to.
 import { useSignal } from "@preact/signals";
 import { ask, may, type Job } from "./api";
-import { ago, many } from "./format";
+import { ago, many, visible } from "./format";
 import { Empty, Notice, State, Text, said, useAsked } from "./parts";
 import { keep, link, param } from "./route";
 
@@ -42,7 +42,7 @@ export function Jobs() {
                   <td class="n">{job.id}</td>
                   <td class="question">
                     <a href={link("job", job.id)}><Text of={job.name || "unnamed"} /></a>
-                    <code class="one-line" title={job.query}><Text of={job.query} /></code>
+                    <code class="one-line" title={visible(job.query)}><Text of={job.query} /></code>
                     {Object.keys(job.on).length > 0 && <span class="muted small">on {Object.entries(job.on).map(([name, value]) => <Text of={`${name}=${value} `} />)}</span>}
                   </td>
                   <td><State of={job.outcome === "failed" ? "failed" : job.state} />{job.reason && <span class="muted small why"><Text of={job.reason} /></span>}</td>
@@ -50,7 +50,7 @@ export function Jobs() {
                   <td class="muted">{ago(job.created_ns)}</td>
                   <td>{job.outlets.length === 0 ? <span class="muted">–</span> : job.outlets.map((outlet) => <div><Text of={outlet.to} /> <State of={outlet.state} /> <span class="muted small">{many(outlet.delivered)} rows{outlet.behind > 0 ? `, ${many(outlet.behind)} behind` : ""}</span></div>)}</td>
                   <td>{job.state !== "ended" && may("run") && (
-                    <button type="button" aria-label={`Stop ${job.name || job.id}`} onClick={() => void ask("DELETE", `/api/v1/jobs/${job.id}`).then(again, (why) => (failed.value = said(why)))}>Stop</button>
+                    <button type="button" aria-label={visible(`Stop ${job.name || job.id}`)} onClick={() => void ask("DELETE", `/api/v1/jobs/${job.id}`).then(again, (why) => (failed.value = said(why)))}>Stop</button>
                   )}</td>
                 </tr>
               ))}

@@ -30,6 +30,7 @@ pub mod query_past;
 pub mod query_served;
 pub mod record;
 pub mod remote;
+pub mod report;
 pub mod serve;
 pub mod simulate;
 pub mod work;

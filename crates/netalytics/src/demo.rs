@@ -34,11 +34,12 @@ const JOBS: [(&str, &str, Keep); 6] = [
 pub struct Demo(Child);
 
 impl Demo {
-    /// Begins, in the server's data directory; the server answers there.
+    /// Begins, in the server's data directory; the server answers there. `capture` is played in place of the shop's.
     pub fn begin(
         service: &Arc<Service>,
         (scheme, bound): (&str, Bound),
         folder: &Path,
+        capture: Option<&Path>,
     ) -> anyhow::Result<Demo> {
         // Whoever listens everywhere listens here, too.
         let address = match bound.address.ip().is_unspecified() {
@@ -56,19 +57,35 @@ impl Demo {
         }
         let ca: Vec<_> = ca.iter().flat_map(|path| ["--ca".into(), path.display().to_string()]).collect();
         let token = service.renew_agent_token(AGENT).context("no token for the demonstration's agent")?;
-        let [capture, secret] = ["demo.pcap", "demo.token"].map(|name| folder.join(name));
-        output::create(&capture, Owner::Us)?.write_all(CAPTURE).context("cannot write the capture")?;
+        let [own, secret] = ["demo.pcap", "demo.token"].map(|name| folder.join(name));
+        let mut policy = Vec::new();
+        let capture = match capture {
+            Some(capture) => {
+                // Whoever tests the page wants to see texts as the packets say them.
+                let path = folder.join("demo.toml");
+                output::create(&path, Owner::Us)?
+                    .write_all(b"leaves = \"raw\"\n")
+                    .context("cannot write the policy")?;
+                policy = vec!["--policy".into(), path.display().to_string()];
+                capture
+            }
+            None => {
+                output::create(&own, Owner::Us)?.write_all(CAPTURE).context("cannot write the capture")?;
+                &own
+            }
+        };
         output::create(&secret, Owner::Us)?.write_all(token.as_bytes()).context("cannot write the token")?;
         let program = std::env::current_exe().context("this program cannot be found")?;
         let agent = Command::new(program)
             .args(["agent", "--name", AGENT, "--server", &agents_url])
             .args(&ca)
+            .args(&policy)
             .arg("--token-file")
             .arg(&secret)
             .arg("--folder")
             .arg(folder.join("demo"))
             .arg("--demo")
-            .arg(&capture)
+            .arg(capture)
             // All jobs see the same packets, as they do on one interface: their numbers are of the same.
             .arg("--demo-in-step")
             // It ends with this process, also when that is killed.

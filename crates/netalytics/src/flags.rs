@@ -19,6 +19,7 @@ pub mod outlets;
 pub mod overview;
 pub mod query;
 pub mod remote;
+pub mod report;
 pub mod service;
 pub mod simulate;
 pub mod words;
@@ -49,6 +50,7 @@ pub use query::{
     WorkFlags, Workers,
 };
 pub use remote::{AskFlags, KeptFlags};
+pub use report::{ReportFlags, ReportFormat};
 use words::{Input, Words};
 
 /// Response times, errors and rankings of services, from packets alone.
@@ -88,6 +90,10 @@ pub enum Verb {
     /// Show who asks whom: each client and service, how often, how fast, how well, and whose time it takes
     #[command(after_help = help::MAP_EXAMPLES)]
     Map(Box<MapFlags>),
+
+    /// Write a finding as one HTML file that stands alone: the question, what was read, rows, pictures; without QUERY of all there is
+    #[command(after_help = help::REPORT_EXAMPLES)]
+    Report(Box<ReportFlags>),
 
     /// Put two periods, or two inputs, side by side: before and after a deployment, and what differs by more than noise
     #[command(after_help = help::COMPARE_EXAMPLES)]
@@ -198,11 +204,20 @@ impl Verb {
             let is_elsewhere = work.bus.kafka.is_some() || work.network.network.is_some();
             let WorkFlags { text, read, live, words, .. } = work;
             let input = if is_elsewhere { Input::Elsewhere } else { Input::Here };
-            Words { read, interfaces: Vec::new(), others: words, query: Some(text), live, input }
+            Words {
+                read,
+                interfaces: Vec::new(),
+                others: words,
+                query: Some(text),
+                live,
+                input,
+                may_lack: false,
+            }
         }
         fn of_look(look: &mut LookFlags) -> Words<'_> {
             let LookFlags { read, live, words, .. } = look;
-            Words { read, interfaces: Vec::new(), others: words, query: None, live, input: Input::Here }
+            let (query, input) = (None, Input::Here);
+            Words { read, interfaces: Vec::new(), others: words, query, live, input, may_lack: false }
         }
         let input = |server: Option<&String>| server.map_or(Input::Here, |_| Input::Elsewhere);
         match self {
@@ -212,6 +227,7 @@ impl Verb {
                 Some(Words { input, ..words })
             }
             Verb::Record(flags) => Some(of_work(&mut flags.work)),
+            Verb::Report(flags) => Some(Words { may_lack: true, ..of_work(&mut flags.work) }),
             Verb::Check(flags) => {
                 let words = of_work(&mut flags.work);
                 let input = flags.kept.server.as_ref().map_or(words.input, |_| Input::Elsewhere);
@@ -225,8 +241,8 @@ impl Verb {
             Verb::Map(flags) => Some(of_look(&mut flags.look)),
             Verb::Publish(flags) => {
                 let bus::PublishFlags { text, read, live, words, .. } = &mut **flags;
-                let (query, others) = (Some(text), words);
-                Some(Words { read, interfaces: Vec::new(), others, query, live, input: Input::Here })
+                let (query, others, input) = (Some(text), words, Input::Here);
+                Some(Words { read, interfaces: Vec::new(), others, query, live, input, may_lack: false })
             }
             Verb::Monitor(flags) if flags.demo.is_none() => {
                 let MonitorFlags { read, live, words, .. } = &mut **flags;
@@ -237,6 +253,7 @@ impl Verb {
                     query: None,
                     live,
                     input: Input::Here,
+                    may_lack: false,
                 })
             }
             _ => None,

@@ -6,6 +6,7 @@ use capture::seccomp::{Files, Network};
 use plan::{Limit, MonitorSpec, Plan};
 use recording::DataSet;
 use runner::{Memory, Run, Summary, Writing};
+use sinks::Sink;
 
 use crate::commands::work::{self, Telling};
 use crate::display::Display;
@@ -34,6 +35,18 @@ pub fn width() -> usize {
 
 /// Asks all queries of one pass over the packets.
 pub fn look(flags: &LookFlags, texts: &[String], telling: Telling) -> anyhow::Result<(Collected, Summary)> {
+    let mut rows = Collected::default();
+    let summary = look_into(&mut rows, flags, texts, telling)?;
+    Ok((rows, summary))
+}
+
+/// The same, rows to a sink.
+pub fn look_into(
+    sink: &mut dyn Sink,
+    flags: &LookFlags,
+    texts: &[String],
+    telling: Telling,
+) -> anyhow::Result<Summary> {
     if flags.read.iter().any(|path| DataSet::is_one(path)) {
         return Err(wrong_flags("this reads packets, and a recording holds tuples: ask it a query"));
     }
@@ -77,9 +90,8 @@ pub fn look(flags: &LookFlags, texts: &[String], telling: Telling) -> anyhow::Re
         watch: Watch::Nobody,
         prompt: false,
     };
-    let mut rows = Collected::default();
-    run.go(&mut rows, &mut display).context("cannot keep the results")?;
-    Ok((rows, run.end(&whole, signals.name())))
+    run.go(sink, &mut display).context("cannot keep the results")?;
+    Ok(run.end(&whole, signals.name()))
 }
 
 /// What of it could not be read, and with `verbose` the account of all packets.

@@ -44,6 +44,7 @@ mod publishing;
 mod query_text;
 mod redaction;
 mod replaying;
+mod reporting;
 mod served;
 mod shelf_reader;
 mod signals;
@@ -80,6 +81,7 @@ fn run(cli: Cli) -> ExitCode {
         Some(Verb::Query(mut flags)) => commands::query::query(&mut flags, cli.quiet, cli.verbose > 0),
         Some(Verb::Overview(flags)) => commands::overview::overview(&flags, cli.quiet, cli.verbose > 0),
         Some(Verb::Map(flags)) => commands::map::map(&flags, cli.quiet, cli.verbose > 0),
+        Some(Verb::Report(mut flags)) => commands::report::report(&mut flags, cli.quiet, cli.verbose > 0),
         Some(Verb::Check(mut flags)) => commands::check::check(&mut flags, cli.quiet, cli.verbose > 0),
         Some(Verb::Compare(flags)) => commands::compare::compare(&flags, cli.quiet, cli.verbose > 0),
         Some(Verb::Record(mut flags)) => commands::record::record(&mut flags, cli.quiet, cli.verbose > 0),

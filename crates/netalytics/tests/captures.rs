@@ -15,6 +15,8 @@ use serde_json::Value;
 mod comparing;
 #[path = "captures/expressions.rs"]
 mod expressions;
+#[path = "captures/hostile.rs"]
+mod hostile;
 #[path = "captures/map.rs"]
 mod map;
 #[path = "captures/monitor.rs"]
@@ -27,6 +29,8 @@ mod outlets;
 mod overview;
 #[path = "captures/periods.rs"]
 mod periods;
+#[path = "captures/report.rs"]
+mod report;
 #[path = "captures/two_taps.rs"]
 mod two_taps;
 

@@ -1,6 +1,10 @@
-//! The page of `netalytics serve` in a browser (`web/test/run.mjs`): the program as it is, its demonstration, Debian's Chromium. What is
+//! The page of `netalytics serve` in a browser (`web/test/*.mjs`): the program as it is, its demonstration, Debian's Chromium. What is
 //! tested, and what every step found, stands there. Where node or Chromium is missing, or npm finds no registry, that is said loudly.
 
+#[path = "captures/hostile.rs"]
+mod hostile;
+
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -29,9 +33,19 @@ fn the_page_does_what_it_is_for() {
         testkit::loudly("the page could not be built: this test has checked NOTHING");
         return;
     }
+    browse("run.mjs", &[]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let capture = folder.path().join("hostile.pcap");
+    std::fs::write(&capture, hostile::capture()).expect("a file");
+    browse("hostile.mjs", &[capture.as_os_str()]);
+    browse("strained.mjs", &[]);
+}
+
+/// Has a browser go through a script.
+fn browse(script: &str, before: &[&OsStr]) {
     let pictures = Path::new(env!("CARGO_TARGET_TMPDIR")).join("page");
     let mut browse = Command::new("node");
-    browse.arg(web().join("test/run.mjs")).arg(PROGRAM).arg(&pictures);
+    browse.arg(web().join("test").join(script)).arg(PROGRAM).args(before).arg(&pictures);
     if !is_built_in() {
         testkit::loudly(
             "the program was compiled before its page was built: the folder's is looked at (web/build.sh)",
@@ -41,6 +55,6 @@ fn the_page_does_what_it_is_for() {
     let ran = browse.output().expect("node");
     let said = [ran.stdout, ran.stderr].concat();
     let said = String::from_utf8_lossy(&said);
-    println!("{said}\npictures of what was seen: {}", pictures.display());
-    assert!(ran.status.success(), "{said}");
+    println!("{script}:\n{said}\npictures of what was seen: {}", pictures.display());
+    assert!(ran.status.success(), "{script}:\n{said}");
 }

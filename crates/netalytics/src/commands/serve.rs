@@ -87,7 +87,7 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
         let scheme = if shown.is_some() { "https" } else { "http" };
         output::complain(&format!("serving on {scheme}://{}; Ctrl-C ends it", bound.address));
         if flags.demo {
-            demo = Demo::begin(&watched, (scheme, bound), &folder)
+            demo = Demo::begin(&watched, (scheme, bound), &folder, flags.demo_capture.as_deref())
                 .inspect_err(|error| output::complain(&format!("there is no demonstration: {error:#}")))
                 .ok();
         }

@@ -80,6 +80,9 @@ pub trait Target {
         Ok(())
     }
 
+    /// All rows are written, and this is how it went.
+    fn conclude(&self, _plan: &Plan, _summary: &mut Summary) {}
+
     /// What to call it in a message, and whether a person looks on.
     fn name(&self, ready: &Self::Ready) -> (String, bool);
 
@@ -303,6 +306,9 @@ fn answer<T: Target>(
         summary.packets_kept = Some(kept);
         summary.output_errors.extend(wrong);
     }
+    if !closed {
+        target.conclude(&plan, &mut summary);
+    }
     let telling = if closed { Telling::Errors } else { telling };
     if telling != Telling::Errors && why::is_nothing(&plan, &summary) {
         let reasons = why::nothing(&plan, &summary);
@@ -312,7 +318,7 @@ fn answer<T: Target>(
 }
 
 /// What is read, by name.
-fn inputs(flags: &WorkFlags) -> Vec<String> {
+pub fn inputs(flags: &WorkFlags) -> Vec<String> {
     let interfaces = flags.live.interfaces.iter().cloned();
     let mirrors = flags.live.listen.iter().map(|listen| format!("{listen:?}"));
     flags.read.iter().map(|path| path.display().to_string()).chain(interfaces).chain(mirrors).collect()

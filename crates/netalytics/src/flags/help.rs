@@ -66,6 +66,13 @@ Examples:
   netalytics map -i eth0 --for 30s
   netalytics map -r captures/shop/in.pcap --format dot | dot -Tsvg > map.svg";
 
+/// Below the help of `report`.
+pub const REPORT_EXAMPLES: &str = "\
+Examples:
+  netalytics report \"PARSE http PROCESS (diff-group: group=url_template, w=100ms)\" -r captures/shop/in.pcap -o finding.html
+  netalytics report -r captures/shop/in.pcap -o overview.html
+  netalytics report \"PARSE mysql_query PROCESS (group-hist: group=fingerprint)\" -r captures/shop/in.pcap --format svg -o spread.svg";
+
 /// Below the help of `compare`.
 pub const COMPARE_EXAMPLES: &str = "\
 Examples:

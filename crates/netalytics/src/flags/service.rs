@@ -31,6 +31,10 @@ pub struct ServeFlags {
     #[arg(long)]
     pub demo: bool,
 
+    /// Play this capture instead of the shop's: for those who test what the page makes of it
+    #[arg(long, value_name = "FILE", requires = "demo", hide = true)]
+    pub demo_capture: Option<PathBuf>,
+
     /// Show the page of this folder, as web/build.sh makes it, instead of the one that is built in: for those who work on it
     #[arg(long, value_name = "DIR", hide = true)]
     pub page: Option<PathBuf>,

@@ -63,6 +63,8 @@ pub struct Words<'f> {
     pub live: &'f mut LiveFlags,
     /// Who reads.
     pub input: Input,
+    /// Whether the verb has something to do without a query.
+    pub may_lack: bool,
 }
 
 /// Who reads packets.
@@ -93,7 +95,7 @@ impl Words<'_> {
             return Err(format!("the capture filter is given twice: {}", filters.join(" … ")));
         }
         self.live.filter = filters.pop().unwrap_or_default();
-        if self.query.is_some_and(|text| !is_given(text)) {
+        if !self.may_lack && self.query.is_some_and(|text| !is_given(text)) {
             return Err("there is no query: QUERY in quotes, or -f FILE".into());
         }
         if self.input == Input::Here && self.read.is_empty() && !self.live.is_live() {
@@ -123,7 +125,7 @@ impl Words<'_> {
     }
 }
 
-fn is_given(text: &QueryText) -> bool {
+pub fn is_given(text: &QueryText) -> bool {
     text.query.is_some() || text.query_file.is_some()
 }
 

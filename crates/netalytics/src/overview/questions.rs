@@ -98,6 +98,12 @@ impl Questions {
         Questions { texts, protocols }
     }
 
+    /// How many results they have in all.
+    #[must_use]
+    pub fn results(&self) -> usize {
+        OF_FLOWS + OF_FAILED + self.protocols.len() * OF_PROTOCOL
+    }
+
     /// Where a result about flows is.
     #[must_use]
     pub fn of_flows(of: OfFlows) -> usize {

@@ -39,6 +39,12 @@ pub struct Row<'a> {
 }
 
 impl Collected {
+    /// Takes the results from a place on.
+    pub fn split_off(&mut self, at: usize) -> Collected {
+        let results = if at < self.results.len() { self.results.split_off(at) } else { Vec::new() };
+        Collected { results }
+    }
+
     /// The rows of the result at a place.
     pub fn rows(&self, result: usize) -> impl Iterator<Item = Row<'_>> {
         let batches = self.results.get(result).into_iter().flatten();

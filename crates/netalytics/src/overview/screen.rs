@@ -100,6 +100,12 @@ fn head(found: &Found, title: &str) -> Vec<String> {
     head
 }
 
+/// The lists with so many rows each, in the order in which people read them.
+#[must_use]
+pub fn lists_of(found: &Found, most: usize) -> Vec<List> {
+    lists(found, &Rows { applications: most, services: most, talkers: most, slowest: most, others: most })
+}
+
 /// Protocols, services, talkers, slowest, failing, retransmissions, refusals.
 fn lists(found: &Found, rows: &Rows) -> Vec<List> {
     vec![

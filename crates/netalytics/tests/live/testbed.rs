@@ -15,7 +15,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use testkit::programs::{Program, free_port, wait_for};
 
-use crate::capture::{BINARY, Capture, Captured, text};
+use crate::capture::{BINARY, Capture, text};
 use crate::net::{ip, shell, within};
 
 /// The repository.
@@ -98,12 +98,6 @@ impl TestBed {
             .map(|line| line.parse::<u64>().expect("a number"))
             .sum()
     }
-
-    /// Starts a query on a switch's own host, of what passes some of its ports.
-    fn query(&self, switch: &str, ports: &[&str], query: &str) -> Capture {
-        let args: Vec<&str> = ports.iter().flat_map(|&port| ["-i", port]).collect();
-        Capture::start(&format!("{}{switch}", self.prefix()), query, &args)
-    }
 }
 
 impl Drop for TestBed {
@@ -161,36 +155,37 @@ fn a_bed_stands_and_goes_also_when_its_building_is_killed() {
     assert_eq!(bed.namespaces(), Vec::<String>::new());
 }
 
-/// So many pages are asked for while queries run on the leaf of the application servers.
+/// So many pages are asked for while packets are captured on the leaves.
 const REQUESTS: &str = "300";
 const TIERS: &str = "PARSE tcp_conn_time TO 10.60.2.0/24:8000, 10.60.3.1:3306, 10.60.3.2:11211 \
     PROCESS (diff-group: group=srcIP, destIP)";
 const BYTES: &str = "PARSE tcp_pkt_size FROM 10.60.2.0/24 TO 10.60.3.0/24 \
     PROCESS (group-sum: group=client_ip, server_ip)";
-const STATEMENTS: &str = "PARSE mysql_query WHERE command = 'query' PROCESS (group-count: group=client_ip)";
-const GETS: &str = "PARSE memcached_get PROCESS (group-count: group=client_ip, hit)";
-const PAGES: &str = "PARSE http TO 10.60.1.3:80 PROCESS (group-count: group=path)";
 const PROXY: &str = "10.60.1.3";
 const APPS: [&str; 2] = ["10.60.2.1", "10.60.2.2"];
 const DB: &str = "10.60.3.1";
 const CACHE: &str = "10.60.3.2";
 
-/// What the servers have logged since a moment.
-struct Logs<'b> {
-    bed: &'b TestBed,
-    begin: BTreeMap<&'static str, usize>,
-    db_bytes: u64,
+/// What examples/multi-tier/run.sh leaves: what queries say, and what the servers have logged meanwhile.
+struct Story {
+    folder: TempDir,
 }
 
-impl<'b> Logs<'b> {
-    fn begin(bed: &'b TestBed) -> Logs<'b> {
-        let begin = ["app1.requests", "app2.requests", "proxy.requests", "db.queries"]
-            .map(|log| (log, bed.log(log).len()));
-        Logs { bed, begin: begin.into(), db_bytes: bed.bytes_of("db") }
+impl Story {
+    fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.folder.path().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 
+    fn rows(&self, name: &str) -> Vec<Value> {
+        self.text(&format!("{name}.jsonl"))
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("JSON"))
+            .collect()
+    }
+
+    /// The tab-separated fields of a log's lines.
     fn of(&self, log: &str) -> Vec<Vec<String>> {
-        self.bed.log(log).split_off(self.begin[log])
+        self.text(log).lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect()
     }
 
     /// Connections by their two ends: each page is one to its application server, and one to whomever that asks for it.
@@ -244,44 +239,39 @@ fn pair(client: &str, server: &str) -> Pair {
 }
 
 /// A column of numbers by both ends.
-fn by_pair(captured: &Captured, column: &str) -> BTreeMap<Pair, f64> {
-    let of = |row: &Value| pair(&text(&row["client_ip"]), &text(&row["server_ip"]));
-    captured.rows.iter().map(|row| (of(row), row[column].as_f64().expect("a number"))).collect()
+fn by_pair(rows: &[Value], column: &str) -> BTreeMap<Pair, f64> {
+    rows.iter().map(|row| (ends_of(row), row[column].as_f64().expect("a number"))).collect()
 }
 
 /// Counts by other columns.
-fn counts(captured: &Captured, groups: &[&str]) -> BTreeMap<String, u64> {
+fn counts(rows: &[Value], groups: &[&str]) -> BTreeMap<String, u64> {
     let key = |row: &Value| groups.iter().map(|group| text(&row[group])).collect::<Vec<_>>().join(" ");
-    captured.rows.iter().map(|row| (key(row), row["count"].as_u64().expect("a number"))).collect()
+    rows.iter().map(|row| (key(row), row["count"].as_u64().expect("a number"))).collect()
 }
 
 #[test]
 fn two_queries_find_the_server_that_is_set_up_wrongly() {
+    // Says what is missing.
     let Some(bed) = TestBed::new() else { return };
-    bed.run(&["up"], &[("MISCONFIGURED", "app1")]);
-    // A shop that has been at work: the cache holds what is asked for most.
-    bed.run(&["load", "--requests", "200"], &[]);
-    let logs = Logs::begin(&bed);
-    let capture = |query| bed.query("leaf2", &["app1", "app2"], query);
-    let [tiers, bytes, statements, gets] = [TIERS, BYTES, STATEMENTS, GETS].map(capture);
-    let pages = bed.query("leaf1", &["proxy"], PAGES);
-    let said = bed.run(&["load", "--requests", REQUESTS], &[]);
+    drop(bed);
+    let logs =
+        Story { folder: tempfile::Builder::new().prefix("tiers-").tempdir_in("/tmp").expect("a folder") };
+    let ran = Command::new(root().join("examples/multi-tier/run.sh"))
+        .arg(logs.folder.path())
+        .arg(REQUESTS)
+        .env("NETALYTICS", BINARY)
+        .output()
+        .expect("bash runs");
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success(), "{said}{}", String::from_utf8_lossy(&ran.stderr));
     assert!(said.contains(&format!("{REQUESTS} answered with 200")), "{said}");
-    wait_for("the last log lines", || {
-        let lines = logs.of("app1.requests").len() + logs.of("app2.requests").len();
-        (lines.to_string() == REQUESTS).then_some(()).ok_or(format!("{lines} requests"))
-    });
-    let mut before = 0;
-    let all = wait_for("the last packets", || {
-        let now = bed.bytes_of("db");
-        (now == std::mem::replace(&mut before, now)).then_some(now).ok_or(format!("{now} bytes"))
-    });
-    let moved = all - logs.db_bytes;
-    let [tiers, bytes, statements, gets, pages] =
-        [tiers, bytes, statements, gets, pages].map(Capture::interrupt);
-    for captured in [&tiers, &bytes, &statements, &gets, &pages] {
-        captured.check();
+    for capture in ["leaf1.json", "leaf2.json"] {
+        let summary: Value = serde_json::from_str(&logs.text(capture)).expect("JSON");
+        let lost = (&summary["source"]["lost_before_us"], &summary["packets"]["adds_up"]);
+        assert_eq!(lost, (&Value::from(0), &Value::from(true)), "{summary:#}");
     }
+    let [tiers, bytes, statements, gets, pages] =
+        ["tiers", "bytes", "statements", "gets", "pages"].map(|name| logs.rows(name));
 
     // Every connection is there, and none but these.
     let expected = logs.connections();
@@ -300,11 +290,17 @@ fn two_queries_find_the_server_that_is_set_up_wrongly() {
     let sums = by_pair(&bytes, "sum_bytes");
     let of = |app: &str, to: &str| sums.get(&pair(app, to)).copied().unwrap_or(0.0);
     let db = of(APPS[0], DB) + of(APPS[1], DB);
-    assert!((db..db + 2000.0).contains(&(moved as f64)), "{db} bytes seen, {moved} counted");
+    let moved: f64 = logs.text("db.bytes").trim().parse().expect("a number");
+    assert!((db..db + 2000.0).contains(&moved), "{db} bytes seen, {moved} counted");
     assert!(
         of(APPS[0], DB) > 3.0 * of(APPS[1], DB) && of(APPS[0], CACHE) == 0.0 && of(APPS[1], CACHE) > 0.0,
         "{sums:?}"
     );
+    // The map shows the same: no edge leads from that server to the cache.
+    let map: Value = serde_json::from_str(&logs.text("map.json")).expect("JSON");
+    let edges: Vec<Pair> = map["edges"].as_array().expect("a list").iter().map(ends_of).collect();
+    let has = |client: &str, server: &str| edges.contains(&pair(client, server));
+    assert!(has(APPS[0], DB) && has(APPS[1], DB) && has(APPS[1], CACHE) && !has(APPS[0], CACHE), "{edges:?}");
 
     // And in the protocols' own words.
     assert_eq!(counts(&statements, &["client_ip"]), logs.statements());

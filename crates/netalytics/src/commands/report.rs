@@ -1,0 +1,313 @@
+//! `netalytics report ['QUERY'] -r FILE…` or `-i IFACE`: a finding as one HTML file that stands alone; without a query, of all there is.
+
+use std::cell::RefCell;
+use std::io::{self, Write};
+use std::net::IpAddr;
+use std::path::Path;
+use std::rc::Rc;
+
+use anyhow::anyhow;
+use capture::seccomp::Files;
+use plan::expr::Column;
+use plan::{Aggregate, GroupBy, Pipeline, Plan, Selection};
+use runner::{Summary, Writing};
+use sinks::Sink;
+use tuple::{Batch, Redactor, Secret, common};
+
+use crate::commands::work::{self, Opened, Target, Telling, work};
+use crate::failure::{Ended, wrong_flags};
+use crate::flags::words::is_given;
+use crate::flags::{LookFlags, ReportFlags, ReportFormat};
+use crate::live::Owner;
+use crate::looking::{self, look_into};
+use crate::mapping::edges::Asked;
+use crate::output::Destination;
+use crate::overview::questions::Questions;
+use crate::overview::rows::Collected;
+use crate::overview::{advice, found};
+use crate::redaction::{self, secret};
+use crate::reporting::page::{self, Frame, Read};
+use crate::reporting::rows::Kept;
+use crate::{query_text, replaying};
+
+/// The result that says how sure tuples are, beside those asked for.
+const QUALITIES: &str = "quality";
+/// There are fewer words for it.
+const QUALITIES_MAX: usize = 64;
+
+/// Writes the finding.
+pub fn report(flags: &mut ReportFlags, quiet: bool, verbose: bool) -> anyhow::Result<Ended> {
+    let telling = Telling::of(quiet, verbose);
+    if !is_given(&flags.work.text) {
+        return overview(flags, telling);
+    }
+    if flags.span.is_some() {
+        return Err(wrong_flags(
+            "--for is for a report without a query: LIMIT in the query says how much is read",
+        ));
+    }
+    flags.work.text.query = Some(query_text::read(&flags.work.text)?);
+    let finding = Finding { flags, kept: Rc::default(), plan: RefCell::default(), out: RefCell::default() };
+    work(&flags.work, &finding, telling)
+}
+
+/// A report of a query, as it is made.
+struct Finding<'a> {
+    flags: &'a ReportFlags,
+    kept: Rc<RefCell<Kept>>,
+    /// The plan as it was asked for.
+    plan: RefCell<Option<Plan>>,
+    out: RefCell<Option<Box<dyn Write + Send>>>,
+}
+
+impl Target for Finding<'_> {
+    type Ready = (Destination, Option<Secret>);
+
+    fn path(&self) -> Option<&Path> {
+        self.flags.output.as_deref()
+    }
+
+    fn files(&self) -> Files {
+        Files::ReadOnly
+    }
+
+    fn writing(&self) -> Writing {
+        Writing::AtOnce
+    }
+
+    fn fit(&self, plan: &mut Plan) -> anyhow::Result<()> {
+        *self.plan.borrow_mut() = Some(plan.clone());
+        let work = &self.flags.work;
+        let is_of_packets =
+            work.bus.kafka.is_none() && work.network.network.is_none() && !replaying::asked(&work.read)?;
+        if is_of_packets && !plan.dataflow.pipelines.is_empty() {
+            planner::add_columns(plan, &[common::QUALITY]);
+            plan.dataflow.pipelines.push(qualities());
+        }
+        Ok(())
+    }
+
+    fn prepare(&self) -> anyhow::Result<Self::Ready> {
+        prepare(self.flags)
+    }
+
+    fn name(&self, (destination, _): &Self::Ready) -> (String, bool) {
+        (destination.name.clone(), destination.terminal)
+    }
+
+    fn open(&self, (destination, secret): Self::Ready, opened: Opened) -> anyhow::Result<Box<dyn Sink>> {
+        *self.out.borrow_mut() = Some(destination.writer);
+        let names = (!self.flags.no_resolve).then_some(opened.names.names);
+        *self.kept.borrow_mut() = Kept::new(opened.heads, names);
+        Ok(redaction::behind(Shared(self.kept.clone()), secret))
+    }
+
+    fn conclude(&self, with_qualities: &Plan, summary: &mut Summary) {
+        let (asked, mut kept) = (self.plan.borrow(), self.kept.borrow_mut());
+        let Some(plan) = asked.as_ref() else { return };
+        let qualities = qualities_of(plan, with_qualities, &mut kept);
+        // Those rows were not asked for.
+        summary.rows = kept.results.iter().map(|of| of.all).sum();
+        let flags = self.flags;
+        let made = match flags.format {
+            ReportFormat::Html => {
+                let others = names(flags).split_off(flags.work.read.len());
+                let frame = Frame {
+                    title: &title(flags),
+                    account: Read {
+                        summary,
+                        files: &flags.work.read,
+                        others: &others,
+                        qualities: &qualities,
+                        tuples: Some(summary.accounting.tuples),
+                        zone: &flags.time_zone,
+                    },
+                    is_plain: flags.no_redact,
+                    can_be_repeated: others.is_empty(),
+                };
+                let words = planner::explain(plan);
+                // The question itself stands above.
+                let words = words.split_once("\n\n").map_or(words.as_str(), |(_, rest)| rest);
+                Ok(page::of_query(&frame, &plan.query, words, &kept))
+            }
+            ReportFormat::Svg => page::first_picture(&kept, &flags.time_zone)
+                .ok_or("there is nothing to draw: ask for groups, windows or a distribution".to_owned()),
+        };
+        let written = made.and_then(|text| match self.out.take() {
+            Some(mut out) => {
+                put(&mut out, &text).map_err(|error| format!("cannot write the report: {error}"))
+            }
+            None => Ok(()),
+        });
+        summary.output_errors.extend(written.err());
+    }
+}
+
+/// The report of all there is.
+fn overview(flags: &ReportFlags, telling: Telling) -> anyhow::Result<Ended> {
+    if flags.format == ReportFormat::Svg {
+        return Err(wrong_flags("--format svg is the picture of a query: there is none"));
+    }
+    if flags.work.count.is_some() {
+        return Err(wrong_flags("without a query --for says how much is looked at, not --count"));
+    }
+    if flags.work.write.is_some() {
+        return Err(wrong_flags("without a query no packets are written: leave out --write"));
+    }
+    work::check_paths(&flags.work, flags.output.as_deref())?;
+    let work = &flags.work;
+    let look = LookFlags {
+        read: work.read.clone(),
+        live: work.live.clone(),
+        words: Vec::new(),
+        span: flags.span,
+        progress: work.progress,
+        workers: work.workers,
+        limits: work.limits.clone(),
+    };
+    let (mut destination, secret) = prepare(flags)?;
+    let (questions, map) = (Questions::new(), Asked::new());
+    let qualities = questions
+        .protocols
+        .iter()
+        .map(|protocol| format!("PARSE {} PROCESS (group-count: group={QUALITIES})", protocol.parser));
+    let texts: Vec<String> = questions.texts.iter().chain(&map.texts).cloned().chain(qualities).collect();
+    let mut sink = Folded { rows: Collected::default(), redactor: secret.map(Redactor::new) };
+    let summary = look_into(&mut sink, &look, &texts, telling)?;
+    let mut rows = sink.rows;
+    // Of each question about flows and protocols there are several results; of each of the map, and of qualities, one.
+    let (of_map, of_qualities) = (questions.results(), map.texts.len());
+    let mut map_rows = rows.split_off(of_map);
+    let quality_rows = map_rows.split_off(of_qualities);
+    let mut sums = std::collections::BTreeMap::<String, u64>::new();
+    for row in (0..questions.protocols.len()).flat_map(|place| quality_rows.rows(place)) {
+        *sums.entry(row.text(QUALITIES)).or_default() += row.number("count");
+    }
+    let mut found = found::find(&questions, &rows, &summary);
+    found.next = advice::queries(&found, &questions);
+    let others = names(flags).split_off(work.read.len());
+    let frame = Frame {
+        title: &title(flags),
+        account: Read {
+            summary: &summary,
+            files: &work.read,
+            others: &others,
+            qualities: &by_number(sums.into_iter().collect()),
+            tuples: None,
+            zone: &flags.time_zone,
+        },
+        is_plain: flags.no_redact,
+        can_be_repeated: others.is_empty(),
+    };
+    let text = page::of_overview(&frame, &found, &map.edges(&map_rows), &texts, &looking::input(&look));
+    put(&mut destination.writer, &text).map_err(|error| anyhow!("cannot write the report: {error}"))?;
+    Ok(looking::told(&summary, Ended::Done, telling == Telling::Everything))
+}
+
+/// Opens what needs privileges.
+fn prepare(flags: &ReportFlags) -> anyhow::Result<(Destination, Option<Secret>)> {
+    let destination = Destination::open(flags.output.as_deref(), Owner::of(&flags.work.live))?;
+    if destination.terminal {
+        return Err(wrong_flags("a report is not for a terminal: -o FILE says where it goes"));
+    }
+    let secret = match flags.no_redact {
+        true => None,
+        false => Some(secret(flags.redact_key.as_deref())?),
+    };
+    Ok((destination, secret))
+}
+
+fn put(out: &mut dyn Write, text: &str) -> io::Result<()> {
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        // Nobody wants it any more.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}
+
+fn names(flags: &ReportFlags) -> Vec<String> {
+    work::inputs(&flags.work)
+}
+
+fn title(flags: &ReportFlags) -> String {
+    flags.title.clone().unwrap_or_else(|| names(flags).join(", "))
+}
+
+/// Counts tuples by what they say of themselves.
+fn qualities() -> Pipeline {
+    let column = Column { input: 0, field: common::QUALITY };
+    Pipeline {
+        name: QUALITIES.into(),
+        values: Vec::new(),
+        value_required: false,
+        group: vec![GroupBy { column, name: QUALITIES.into() }],
+        aggregates: vec![Aggregate::Count.into()],
+        top_k: None,
+        window: None,
+        groups_max: QUALITIES_MAX,
+        selection: Selection::default(),
+        profile: None,
+    }
+}
+
+/// Takes out what was counted beside what was asked.
+fn qualities_of(asked: &Plan, done: &Plan, kept: &mut Kept) -> Vec<(String, u64)> {
+    let beside = done.dataflow.pipelines.len() > asked.dataflow.pipelines.len();
+    let Some(of) = beside.then(|| kept.results.pop()).flatten() else {
+        return by_number(std::mem::take(&mut kept.qualities).into_iter().collect());
+    };
+    let (Some(name), Some(count)) = (of.find(QUALITIES), of.find("count")) else { return Vec::new() };
+    let row = |line: crate::reporting::rows::Line<'_>| {
+        Some((line.exact(name)?, line.number(count)?.round() as u64))
+    };
+    by_number(of.lines().filter_map(row).collect())
+}
+
+fn by_number(mut all: Vec<(String, u64)>) -> Vec<(String, u64)> {
+    all.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    all
+}
+
+/// Rows for the one who writes the file at the end.
+struct Shared(Rc<RefCell<Kept>>);
+
+impl Sink for Shared {
+    fn write(&mut self, result: usize, batch: &Batch) -> io::Result<()> {
+        self.0.borrow_mut().write(result, batch)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn learn_name(&mut self, ip: IpAddr, name: &str) {
+        self.0.borrow_mut().learn_name(ip, name);
+    }
+}
+
+/// Rows of an overview, redacted.
+struct Folded {
+    rows: Collected,
+    redactor: Option<Redactor>,
+}
+
+impl Sink for Folded {
+    fn write(&mut self, result: usize, batch: &Batch) -> io::Result<()> {
+        match &mut self.redactor {
+            Some(redactor) => self.rows.write(result, &redactor.redact(batch)),
+            None => self.rows.write(result, batch),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

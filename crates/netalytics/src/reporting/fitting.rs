@@ -1,0 +1,275 @@
+//! Which pictures fit a result: a map of services, groups over time, their spread, heat maps over time, or bars.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+
+use sinks::{Zone, units};
+use tuple::{FieldId, Unit};
+
+use super::bars::{self, Bar};
+use super::graph::{self, Edge};
+use super::heat;
+use super::lines::{self, Course, Point};
+use super::rows::{Kept, Line, OfResult};
+use super::spread::{self, Spread};
+use super::svg::{COLOURS, Picture};
+use super::table::heading;
+
+/// Numbers that have a picture over time each, heat maps, bars, edges.
+const MEASURES_MAX: usize = 3;
+const HEATS_MAX: usize = 4;
+const BARS_MAX: usize = 25;
+const EDGES_MAX: usize = 50;
+
+/// What a result's pictures are made of.
+struct Of<'a> {
+    result: &'a OfResult,
+    names: Option<&'a HashMap<IpAddr, String>>,
+    zone: &'a Zone,
+    keys: Vec<FieldId>,
+}
+
+/// The pictures, the most telling first.
+#[must_use]
+pub fn pictures(result: &OfResult, kept: &Kept, zone: &Zone) -> Vec<Picture> {
+    let names = kept.names.as_ref();
+    let of = Of { result, names, zone, keys: result.keys() };
+    let is_map = result.head.processor.as_deref().is_some_and(|name| name.starts_with("service-map"));
+    let window = result.find("window_start");
+    if result.kept == 0 || result.find("section").is_some() {
+        return Vec::new();
+    }
+    let mut pictures = Vec::new();
+    if is_map {
+        pictures.extend(of.map());
+    }
+    match (window, result.distribution()) {
+        (Some(window), Some(spread)) => pictures.extend(of.heats(window, spread)),
+        (None, Some(spread)) => pictures.extend(of.spread(spread)),
+        _ => {}
+    }
+    match window {
+        Some(window) => {
+            pictures.extend(
+                result.measures().into_iter().take(MEASURES_MAX).filter_map(|id| of.course(window, id)),
+            );
+        }
+        None if !is_map => pictures.extend(of.ranking()),
+        None => {}
+    }
+    pictures
+}
+
+impl Of<'_> {
+    fn unit(&self, id: FieldId) -> Unit {
+        self.result.schema().map_or(Unit::None, |schema| schema.field(id).unit)
+    }
+
+    fn heading(&self, id: FieldId) -> String {
+        self.result.schema().map(|schema| heading(schema.field(id)).to_owned()).unwrap_or_default()
+    }
+
+    fn key(&self, line: &Line<'_>) -> String {
+        match self.keys.is_empty() {
+            true => self.result.head.processor.clone().unwrap_or_default(),
+            false => line.key(&self.keys, self.names),
+        }
+    }
+
+    /// Groups with how much they weigh, the heaviest first.
+    fn heaviest(&self, weight: FieldId) -> Vec<String> {
+        let mut weights: BTreeMap<String, f64> = BTreeMap::new();
+        for line in self.result.lines() {
+            *weights.entry(self.key(&line)).or_default() += line.number(weight).unwrap_or(0.0);
+        }
+        let mut all: Vec<(String, f64)> = weights.into_iter().collect();
+        all.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        all.into_iter().map(|(key, _)| key).collect()
+    }
+
+    /// What a number's groups are ordered by: how often they come, where that is known.
+    fn weight(&self, otherwise: FieldId) -> FieldId {
+        self.result.find("count").unwrap_or(otherwise)
+    }
+
+    fn interval(&self, line: &Line<'_>, id: FieldId) -> Option<(f64, Option<f64>)> {
+        let [low, high] = self.result.interval(id)?;
+        Some((line.number(low)?, line.number(high)))
+    }
+
+    fn course(&self, window: FieldId, id: FieldId) -> Option<Picture> {
+        let groups = self.heaviest(self.weight(id));
+        let drawn = &groups[..groups.len().min(COLOURS)];
+        let mut points: BTreeMap<&str, Vec<Point>> = BTreeMap::new();
+        for line in self.result.lines() {
+            let (Some(at_ns), Some(value)) = (line.time(window), line.number(id)) else { continue };
+            let key = self.key(&line);
+            if let Some(name) = drawn.iter().find(|name| **name == key) {
+                points.entry(name).or_default().push(Point { at_ns, value, band: self.interval(&line, id) });
+            }
+        }
+        let course =
+            |name: &String| Some(Course { name: name.clone(), points: points.remove(name.as_str())? });
+        let courses: Vec<Course> = drawn.iter().filter_map(course).collect();
+        if courses.iter().all(|course| course.points.len() < 2) {
+            return None;
+        }
+        let slide = self.result.head.slide_ns.unwrap_or(1);
+        let has_band = courses
+            .iter()
+            .flat_map(|course| &course.points)
+            .any(|point| matches!(point.band, Some((_, Some(_)))));
+        let band = if has_band { "; shaded: 95 % intervals, where both ends are known" } else { "" };
+        let name = self.heading(id);
+        let label = format!("{name} of {} groups over time", courses.len());
+        Some(Picture {
+            caption: format!("{name} by window{band}{}", left_out(groups.len(), drawn.len(), "group")),
+            svg: lines::draw(&courses, self.unit(id), slide, self.zone, &label),
+            legend: courses.into_iter().map(|course| course.name).collect(),
+        })
+    }
+
+    fn spread(&self, id: FieldId) -> Vec<Picture> {
+        let of = |line: Line<'_>| Spread { name: self.key(&line), buckets: line.buckets(id) };
+        let mut all: Vec<Spread> =
+            self.result.lines().map(of).filter(|spread| !spread.buckets.is_empty()).collect();
+        let groups = all.len();
+        all.truncate(COLOURS);
+        if all.is_empty() {
+            return Vec::new();
+        }
+        let (name, unit) = (self.heading(id), self.unit(id));
+        let more = left_out(groups, all.len(), "group");
+        vec![
+            Picture {
+                caption: format!("Histogram of each group; the highest bar is its most frequent value{more}"),
+                svg: spread::histograms(&all, unit, &format!("{name} of {} groups as histograms", all.len())),
+                legend: Vec::new(),
+            },
+            Picture {
+                caption: format!("Share of values that are at most so large{more}"),
+                svg: spread::shares(
+                    &all,
+                    unit,
+                    &format!("{name} of {} groups: shares up to a value", all.len()),
+                ),
+                legend: all.iter().map(|spread| spread.name.clone()).collect(),
+            },
+        ]
+    }
+
+    fn heats(&self, window: FieldId, id: FieldId) -> Vec<Picture> {
+        let mut groups: BTreeMap<String, heat::Windows> = BTreeMap::new();
+        for line in self.result.lines() {
+            if let Some(start) = line.time(window) {
+                groups.entry(self.key(&line)).or_default().insert(start, line.buckets(id));
+            }
+        }
+        let weight = |windows: &heat::Windows| windows.values().flatten().map(|(_, n)| n).sum::<f64>();
+        let mut all: Vec<(String, heat::Windows)> = groups.into_iter().collect();
+        all.sort_by(|a, b| weight(&b.1).total_cmp(&weight(&a.1)));
+        let (found, slide) = (all.len(), self.result.head.slide_ns.unwrap_or(1));
+        all.truncate(HEATS_MAX);
+        let drawn = all.len();
+        let picture = |(name, windows): (String, heat::Windows)| Picture {
+            caption: format!(
+                "{name}: {} by window; dark is few, bright is many{}",
+                self.heading(id),
+                left_out(found, drawn, "group")
+            ),
+            svg: heat::draw(
+                &windows,
+                self.unit(id),
+                slide,
+                self.zone,
+                &format!("Heat map of {name} over {} windows", windows.len()),
+            ),
+            legend: Vec::new(),
+        };
+        all.into_iter().map(picture).collect()
+    }
+
+    /// A number of each group. What ranks them is the number by which the rows are in order.
+    fn ranking(&self) -> Option<Picture> {
+        let measures = self.result.measures();
+        let falls = |id: &FieldId| {
+            let all: Vec<f64> = self.result.lines().filter_map(|line| line.number(*id)).collect();
+            all.len() > 1 && all.windows(2).all(|two| two[0] >= two[1]) && all[0] > all[all.len() - 1]
+        };
+        let ranked = self.result.find("rank").and_then(|_| measures.iter().copied().find(falls));
+        let id = ranked.or(measures.first().copied())?;
+        if self.keys.is_empty() || self.result.kept < 2 {
+            return None;
+        }
+        let bar = |line: Line<'_>| {
+            Some(Bar { name: self.key(&line), value: line.number(id)?, interval: self.interval(&line, id) })
+        };
+        let bars: Vec<Bar> = self.result.lines().filter_map(bar).take(BARS_MAX).collect();
+        let name = self.heading(id);
+        Some(Picture {
+            caption: format!("{name}{}", left_out(self.result.kept, bars.len(), "row")),
+            svg: bars::draw(&bars, self.unit(id), &format!("{name} of {} groups as bars", bars.len())),
+            legend: Vec::new(),
+        })
+    }
+
+    /// Of windows: how often in all of them, and the worst time of any.
+    fn map(&self) -> Option<Picture> {
+        let find = |name: &str| self.result.find(name);
+        let [client, server, port] = ["client_ip", "server_ip", "server_port"].map(find);
+        let (client, server) = (client?, server?);
+        let mut edges: BTreeMap<[String; 3], Edge> = BTreeMap::new();
+        let shown = |line: &Line<'_>, id: Option<FieldId>| {
+            id.and_then(|id| line.shown(id, self.names)).unwrap_or_default()
+        };
+        for line in self.result.lines() {
+            let protocol = shown(&line, find("application"));
+            let service = [protocol, shown(&line, port)].join(" ").trim().to_owned();
+            let ends = [shown(&line, Some(client)), shown(&line, Some(server)), service];
+            let number = |name: &str| find(name).and_then(|id| line.number(id));
+            let [from, to, service] = ends.clone();
+            let edge = edges.entry(ends).or_insert(Edge {
+                client: from,
+                server: to,
+                service,
+                p99_ns: None,
+                weight: 0.0,
+                fails: false,
+            });
+            edge.weight += number("count").unwrap_or(1.0);
+            edge.p99_ns = edge.p99_ns.into_iter().chain(number("p99")).reduce(f64::max);
+            edge.fails |= number("success").is_some_and(|share| share < 1.0);
+        }
+        drawn_map(edges.into_values().collect())
+    }
+}
+
+/// A map of the edges that are used most.
+#[must_use]
+pub fn drawn_map(mut edges: Vec<Edge>) -> Option<Picture> {
+    if edges.is_empty() {
+        return None;
+    }
+    edges.sort_by(|a, b| b.weight.total_cmp(&a.weight));
+    let all = edges.len();
+    edges.truncate(EDGES_MAX);
+    Some(Picture {
+        caption: format!(
+            "Who asks whom, and the 99th percentile of each service; thicker is more often, red has failures{}",
+            left_out(all, edges.len(), "edge")
+        ),
+        svg: graph::draw(
+            &edges,
+            &format!("{} edges between hosts; the table has the same as rows", edges.len()),
+        ),
+        legend: Vec::new(),
+    })
+}
+
+fn left_out(all: usize, drawn: usize, what: &str) -> String {
+    match all - drawn {
+        0 => String::new(),
+        1 => format!("; one more {what} is not drawn"),
+        n => format!("; {} more {what}s are not drawn", units::plain(n as f64)),
+    }
+}

@@ -1,0 +1,116 @@
+//! Text in HTML and SVG. What packets say may be anything: nothing of it becomes an element, and what would act on a reader is made visible.
+
+use sinks::table::{cut, escape};
+
+/// Characters of a text that a cell holds.
+const TEXT_CHARS_MAX: usize = 300;
+
+/// Text between tags and in attributes.
+#[must_use]
+pub fn text(text: &str) -> String {
+    let shown = escape(text);
+    let mut out = String::with_capacity(shown.len() + 16);
+    for c in shown.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            // The one noncharacter pair that no XML may hold.
+            '\u{fffe}' | '\u{ffff}' => out.extend(c.escape_unicode()),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// The same of several lines, which stay lines.
+#[must_use]
+pub fn lines(text: &str) -> String {
+    text.trim_end().split('\n').map(self::text).collect::<Vec<_>>().join("\n")
+}
+
+/// The same, in as many characters as a cell holds; how long it was stands behind it.
+#[must_use]
+pub fn cell(text: &str) -> String {
+    match text.chars().count() {
+        n if n > TEXT_CHARS_MAX => {
+            // Made visible first: what is cut is what is seen.
+            let begin: String = text.chars().take(TEXT_CHARS_MAX * 2).collect();
+            format!("{} <i>({n} characters)</i>", self::text(&cut(&escape(&begin), TEXT_CHARS_MAX, "…")))
+        }
+        _ => self::text(text),
+    }
+}
+
+/// The same in a picture, where there is room for so many characters.
+#[must_use]
+pub fn short(text: &str, chars: usize) -> String {
+    let begin: String = text.chars().take(chars * 2).collect();
+    self::text(&cut(&escape(&begin), chars, "…"))
+}
+
+/// A table of texts; the first column is text, the others are numbers, as in lists of overviews.
+#[must_use]
+pub fn list(titles: &[&str], rows: &[Vec<String>]) -> String {
+    let class = |at: usize| if at > 0 { " class=\"n\"" } else { "" };
+    let heads: String = titles
+        .iter()
+        .enumerate()
+        .map(|(at, title)| format!("<th scope=\"col\"{}>{}</th>", class(at), text(title)))
+        .collect();
+    let line = |row: &Vec<String>| -> String {
+        let cells = row.iter().enumerate().map(|(at, one)| format!("<td{}>{}</td>", class(at), cell(one)));
+        format!("<tr>{}</tr>\n", cells.collect::<String>())
+    };
+    let body: String = rows.iter().map(line).collect();
+    format!("<div><table><thead><tr>{heads}</tr></thead>\n<tbody>\n{body}</tbody></table></div>\n")
+}
+
+/// The page around a body.
+#[must_use]
+pub fn document(title: &str, body: &str) -> String {
+    let (title, drawn) = (text(title), super::svg::STYLE);
+    format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\"/>\
+         <meta name=\"viewport\" content=\"width=device-width\"/>\n<title>{title}</title>\n<style>{STYLE}{drawn}</style></head>\n\
+         <body>\n{body}</body></html>\n"
+    )
+}
+
+/// As the page's saved findings look; dark where the reader's screen is.
+const STYLE: &str = "\
+:root{color-scheme:light dark;--ground:#fff;--ink:#1b1f24;--muted:#57606a;--line:#d8dee4}\
+@media(prefers-color-scheme:dark){:root{--ground:#14171a;--ink:#e6e8ea;--muted:#9aa4ae;--line:#343a41}}\
+body{background:var(--ground);color:var(--ink);font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:70rem;padding:0 1rem}\
+h1{font-size:1.5rem;overflow-wrap:anywhere}h2{font-size:1.15rem;margin-top:2rem}h3{font-size:1rem}\
+pre{white-space:pre-wrap;overflow-wrap:anywhere;border-left:3px solid var(--line);padding-left:1rem}\
+figure{margin:1rem 0;overflow-x:auto}figcaption,.muted{color:var(--muted)}svg{max-width:100%;height:auto}\
+div{overflow-x:auto}table{border-collapse:collapse;font-size:.9em}\
+td,th{text-align:left;padding:.2rem .8rem .2rem 0;border-bottom:1px solid var(--line);vertical-align:top;max-width:40rem;overflow-wrap:break-word}\
+th{white-space:nowrap}td.n,th.n{text-align:right;white-space:nowrap}td i{color:var(--muted)}\
+ul{list-style:none;padding:0}.legend li{display:inline-block;margin-right:1.2rem;overflow-wrap:anywhere}.bad{border-left:4px solid #b3261e;padding-left:1rem}";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_becomes_an_element_or_acts_on_a_reader() {
+        for (hostile, shown) in [
+            ("</td><script>alert(1)</script>", "&lt;/td&gt;&lt;script&gt;alert(1)&lt;/script&gt;"),
+            ("\" onload='x' &amp;", "&quot; onload=&#39;x&#39; &amp;amp;"),
+            ("a\u{202e}gnp\0\n", "a\\u{202e}gnp\\x00\\n"),
+            ("\u{fffe}", "\\u{fffe}"),
+        ] {
+            assert_eq!(text(hostile), shown);
+        }
+        let long = cell(&"<b>".repeat(30_000));
+        assert!(
+            long.len() < 3000 && long.ends_with("<i>(90000 characters)</i>") && !long.contains("<b>"),
+            "{long}"
+        );
+    }
+}

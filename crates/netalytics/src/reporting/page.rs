@@ -1,0 +1,143 @@
+//! The file of a finding, from its parts.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use sinks::Zone;
+use sinks::units;
+
+use super::account::Account;
+use super::fitting::{drawn_map, pictures};
+use super::graph::Edge;
+use super::html::{document, lines, list, text};
+use super::rows::{Kept, OfResult};
+use super::svg::Picture;
+use super::{again, table};
+use crate::mapping::edges;
+use crate::overview::advice;
+use crate::overview::found::Found;
+use crate::overview::screen;
+
+pub use super::account::Account as Read;
+
+/// Rows of each list of an overview.
+const LIST_ROWS: usize = 100;
+
+/// What is said around every finding.
+pub struct Frame<'a> {
+    /// What stands above it.
+    pub title: &'a str,
+    /// What was read.
+    pub account: Account<'a>,
+    /// Whether texts are as packets say them.
+    pub is_plain: bool,
+    /// Files can be read again; what was live has passed.
+    pub can_be_repeated: bool,
+}
+
+/// The finding of a query: its text, its plan in words, its rows.
+#[must_use]
+pub fn of_query(frame: &Frame<'_>, query: &str, plan: &str, kept: &Kept) -> String {
+    let zone = frame.account.zone;
+    let results: String = kept.results.iter().map(|of| result(of, kept, zone)).collect();
+    frame.around(
+        &format!("<pre>{}</pre>\n", lines(query)),
+        &results,
+        &format!("<pre>{}</pre>\n", lines(plan)),
+    )
+}
+
+/// The first picture of a query's results.
+#[must_use]
+pub fn first_picture(kept: &Kept, zone: &Zone) -> Option<String> {
+    kept.results.iter().find_map(|of| pictures(of, kept, zone).first().map(Picture::alone))
+}
+
+/// The finding of an overview: what there is, and the questions that say so.
+#[must_use]
+pub fn of_overview(
+    frame: &Frame<'_>,
+    found: &Found,
+    edges: &[edges::Edge],
+    asked: &[String],
+    input: &str,
+) -> String {
+    let map = drawn_map(edges.iter().map(edge).collect());
+    let lists = screen::lists_of(found, LIST_ROWS);
+    let list = |of: &crate::overview::layout::List| {
+        let (title, rest) = of.titles.split_first().unwrap_or((&"", &[]));
+        let titles: Vec<&str> = [""].into_iter().chain(rest.iter().copied()).collect();
+        format!("<h2>{}</h2>\n{}", text(&sentence(title)), list(&titles, &of.rows))
+    };
+    let lists = lists.iter().filter(|list| !list.rows.is_empty()).map(list);
+    let next: Vec<String> = found.next.iter().map(|query| advice::command(query, input)).collect();
+    let body = map.iter().map(Picture::figure).chain(lists).collect::<String>()
+        + &format!("<h2>Ask next</h2>\n<pre>{}</pre>\n", lines(&next.join("\n")));
+    let asked = format!(
+        "<p>These questions, of one pass over the packets:</p>\n<pre>{}</pre>\n",
+        lines(&asked.join("\n"))
+    );
+    frame.around("", &body, &asked)
+}
+
+impl Frame<'_> {
+    fn around(&self, question: &str, results: &str, plan: &str) -> String {
+        let Frame { title, account, is_plain, can_be_repeated } = self;
+        let when = account.when().map(|when| format!("<p>{}</p>\n", text(&when))).unwrap_or_default();
+        let worth = text(&account.worth().join(" · "));
+        let again = match can_be_repeated {
+            true => "The same files give the same numbers:",
+            false => "What was read has passed; the same question of what there is now:",
+        };
+        let redacted = match is_plain {
+            true => "Texts are as the packets say them.",
+            false => {
+                "Redacted: literals of SQL are ?, and cache keys, the values in URLs' queries and names of files are keyed hashes."
+            }
+        };
+        let body = format!(
+            "<h1>{}</h1>\n{question}{when}<p>{worth}</p>\n{}{results}\
+             <h2>What was read</h2>\n{}<h2>How it was found</h2>\n{plan}\
+             <h2>Again</h2>\n<p>{again}</p>\n<pre>{}</pre>\n<p>{redacted}</p>\n\
+             <p>Found by netalytics {}, {}.</p>\n",
+            text(title),
+            account.complaints(),
+            account.table(),
+            lines(&again::command(std::env::args_os())),
+            env!("CARGO_PKG_VERSION"),
+            text(&now()),
+        );
+        document(title, &body)
+    }
+}
+
+fn result(of: &OfResult, kept: &Kept, zone: &Zone) -> String {
+    let name = of.head.processor.as_deref().unwrap_or("tuples");
+    let windows = of.head.slide_ns.map(|ns| format!(", a window every {}", units::chosen_duration(ns)));
+    let figures: String = pictures(of, kept, zone).iter().map(Picture::figure).collect();
+    format!("<h2>{}{}</h2>\n{figures}{}", text(name), windows.unwrap_or_default(), table::table(of, kept))
+}
+
+fn edge(edge: &edges::Edge) -> Edge {
+    let answers = edge.answers;
+    Edge {
+        client: edge.client_ip.clone(),
+        server: edge.server_ip.clone(),
+        service: format!("{} {}", edge.server_port, edge.protocol.as_deref().unwrap_or_default())
+            .trim()
+            .to_owned(),
+        p99_ns: answers.and_then(|of| of.p99_ns),
+        weight: answers.map_or(edge.flows, |of| of.requests) as f64,
+        fails: answers.and_then(|of| of.success).is_some_and(|share| share < 1.0),
+    }
+}
+
+/// `TOP TALKERS` as other headings are written.
+fn sentence(title: &str) -> String {
+    let mut chars = title.chars();
+    chars.next().into_iter().chain(chars.flat_map(char::to_lowercase)).collect()
+}
+
+fn now() -> String {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    Zone::default().short_time(i64::try_from(seconds).unwrap_or(0).saturating_mul(1_000_000_000))
+}

@@ -1,0 +1,254 @@
+//! Rows that a finding is made of, as they come: as many as a file for people may hold; what comes then is counted. Texts are as they are, and
+//! escaped where they are written.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::net::IpAddr;
+
+use serde_json::Value;
+use sinks::cells::{Cells, Values, ip};
+use sinks::{ResultHead, Sink};
+use tuple::{Batch, DataType, FieldId, Schema, Unit};
+
+/// Rows of a result that are kept, for tables and pictures.
+const ROWS_MAX: usize = 50_000;
+/// Bytes of all rows that are kept.
+const BYTES_MAX: usize = 64 << 20;
+/// The column with the distribution of a result, by its name.
+const DISTRIBUTIONS: [&str; 2] = ["hist", "cdf"];
+/// How often something came, and how well.
+const HOW_OFTEN: [&str; 4] = ["count", "rate", "success", "ratio"];
+/// Numbers that say something of other columns, and are no measure.
+const BESIDE: [&str; 4] = ["rank", "error_bound", "lost", "approximate"];
+
+/// The rows of all results.
+#[derive(Default)]
+pub struct Kept {
+    /// By their place in the query.
+    pub results: Vec<OfResult>,
+    /// Names of hosts, where they are shown.
+    pub names: Option<HashMap<IpAddr, String>>,
+    /// How sure the tuples are, where they are the result.
+    pub qualities: BTreeMap<String, u64>,
+    bytes: usize,
+}
+
+/// The rows of a result.
+#[derive(Default)]
+pub struct OfResult {
+    /// What was known before them.
+    pub head: ResultHead,
+    batches: Vec<Batch>,
+    /// How many are kept.
+    pub kept: usize,
+    /// How many there were.
+    pub all: u64,
+}
+
+/// A row.
+#[derive(Clone, Copy)]
+pub struct Line<'a> {
+    batch: &'a Batch,
+    row: usize,
+}
+
+impl Kept {
+    /// Nothing yet of such results.
+    pub fn new(heads: Vec<ResultHead>, names: Option<HashMap<IpAddr, String>>) -> Kept {
+        let results = heads.into_iter().map(|head| OfResult { head, ..OfResult::default() });
+        Kept { results: results.collect(), names, ..Kept::default() }
+    }
+
+    fn count_qualities(&mut self, batch: &Batch) {
+        let is_it = |id: &FieldId| batch.schema().field(*id).name == "quality";
+        let Some(cells) = batch.present().find(is_it).and_then(|id| Cells::of(batch, id)) else { return };
+        if let Values::Text(texts) = cells.values {
+            for text in texts.iter().flatten() {
+                *self.qualities.entry(text.to_owned()).or_default() += 1;
+            }
+        }
+    }
+}
+
+impl Sink for Kept {
+    fn write(&mut self, result: usize, batch: &Batch) -> io::Result<()> {
+        if self.results.get(result).is_some_and(|of| of.head.processor.is_none()) {
+            self.count_qualities(batch);
+        }
+        let room = BYTES_MAX.saturating_sub(self.bytes);
+        let Some(of) = self.results.get_mut(result) else { return Ok(()) };
+        of.all += batch.rows() as u64;
+        let rows = batch.rows().min(ROWS_MAX - of.kept);
+        if rows > 0 && batch.bytes() <= room {
+            self.bytes += batch.bytes();
+            of.kept += rows;
+            of.batches.push(batch.slice(0, rows));
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn learn_name(&mut self, ip: IpAddr, name: &str) {
+        if let Some(names) = &mut self.names {
+            names.entry(ip).or_insert_with(|| name.to_owned());
+        }
+    }
+}
+
+impl OfResult {
+    /// The rows that are kept, in their order.
+    pub fn lines(&self) -> impl Iterator<Item = Line<'_>> {
+        self.batches.iter().flat_map(|batch| (0..batch.rows()).map(move |row| Line { batch, row }))
+    }
+
+    /// What the columns are; `None` where there are no rows.
+    pub fn schema(&self) -> Option<&Schema> {
+        self.batches.first().map(|batch| batch.schema().as_ref())
+    }
+
+    /// The columns that some row has.
+    pub fn columns(&self) -> Vec<FieldId> {
+        let mut ids: Vec<FieldId> = self.batches.iter().flat_map(Batch::present).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        ids
+    }
+
+    /// The column of that name, or with the unit behind it.
+    pub fn find(&self, name: &str) -> Option<FieldId> {
+        let schema = self.schema()?;
+        let is_it = |id: &FieldId| {
+            let own = schema.field(*id).name.as_ref();
+            own == name || own.strip_suffix("_ns") == Some(name) || own.strip_suffix("_bytes") == Some(name)
+        };
+        self.columns().into_iter().find(is_it)
+    }
+
+    /// The columns that say which group a row is of: they stand behind the window's bounds.
+    pub fn keys(&self) -> Vec<FieldId> {
+        let skipped = if self.find("window_start").is_some() { 2 } else { 0 };
+        match self.head.processor {
+            Some(_) => self.columns().into_iter().skip(skipped).take(self.head.keys).collect(),
+            None => Vec::new(),
+        }
+    }
+
+    /// The ends of the interval around a column.
+    pub fn interval(&self, id: FieldId) -> Option<[FieldId; 2]> {
+        let name = self.schema()?.field(id).name.clone();
+        Some([self.find(&format!("{name}_low"))?, self.find(&format!("{name}_high"))?])
+    }
+
+    /// Whether it is an end of another column's interval.
+    pub fn is_end(&self, id: FieldId) -> bool {
+        let name = self.schema().map(|schema| schema.field(id).name.clone()).unwrap_or_default();
+        let of = name.strip_suffix("_low").or_else(|| name.strip_suffix("_high"));
+        of.is_some_and(|name| self.find(name).is_some())
+    }
+
+    /// The column with histograms or shares up to a value.
+    pub fn distribution(&self) -> Option<FieldId> {
+        let schema = self.schema()?;
+        let is_one = |id: &FieldId| {
+            let field = schema.field(*id);
+            field.data_type == DataType::Json && DISTRIBUTIONS.iter().any(|name| field.name.starts_with(name))
+        };
+        self.columns().into_iter().find(is_one)
+    }
+
+    /// The columns with something to draw, that which says most first: a high quantile, else a time, else a number; behind it how often and how
+    /// well.
+    pub fn measures(&self) -> Vec<FieldId> {
+        let (Some(schema), Some(_)) = (self.schema(), &self.head.processor) else { return Vec::new() };
+        let keys = self.keys();
+        let is_measure = |id: &FieldId| {
+            let field = schema.field(*id);
+            matches!(field.data_type, DataType::U64 | DataType::I64 | DataType::F64)
+                && !matches!(field.unit, Unit::EpochNanoseconds | Unit::Id)
+                && !BESIDE.contains(&field.name.as_ref())
+                && !keys.contains(id)
+                && !self.is_end(*id)
+        };
+        let all: Vec<FieldId> = self.columns().into_iter().filter(is_measure).collect();
+        let says = |id: &FieldId| {
+            let field = schema.field(*id);
+            let named = ["p99", "p9", "avg"].iter().position(|begin| field.name.starts_with(begin));
+            named.unwrap_or(if field.unit == Unit::Nanoseconds { 3 } else { 4 })
+        };
+        let first = all.iter().copied().min_by_key(says);
+        let (often, mut others): (Vec<FieldId>, Vec<FieldId>) = all
+            .into_iter()
+            .filter(|id| Some(*id) != first)
+            .partition(|id| HOW_OFTEN.contains(&schema.field(*id).name.as_ref()));
+        others.sort_by_key(says);
+        first.into_iter().chain(often).chain(others).collect()
+    }
+}
+
+impl Line<'_> {
+    /// A number; `None`: there is none.
+    pub fn number(&self, id: FieldId) -> Option<f64> {
+        let cells = Cells::of(self.batch, id).filter(|cells| !cells.is_null(self.row))?;
+        match cells.values {
+            Values::U64(all) => Some(all.value(self.row) as f64),
+            Values::I64(all) => Some(all.value(self.row) as f64),
+            Values::F64(all) => Some(all.value(self.row)),
+            _ => None,
+        }
+    }
+
+    /// A time.
+    pub fn time(&self, id: FieldId) -> Option<i64> {
+        let cells = Cells::of(self.batch, id).filter(|cells| !cells.is_null(self.row))?;
+        match cells.values {
+            Values::I64(all) => Some(all.value(self.row)),
+            _ => None,
+        }
+    }
+
+    /// The value as people read it.
+    pub fn shown(&self, id: FieldId, names: Option<&HashMap<IpAddr, String>>) -> Option<String> {
+        let cells = Cells::of(self.batch, id).filter(|cells| !cells.is_null(self.row))?;
+        if let (Values::Ip(all), Some(names)) = (cells.values, names)
+            && let Some(name) = names.get(&ip(all.value(self.row)))
+        {
+            return Some(name.clone());
+        }
+        Some(cells.shown(self.row))
+    }
+
+    /// The value as programs read it.
+    pub fn exact(&self, id: FieldId) -> Option<String> {
+        let cells = Cells::of(self.batch, id).filter(|cells| !cells.is_null(self.row))?;
+        let mut text = Vec::new();
+        cells.push(self.row, &mut text);
+        String::from_utf8(text).ok()
+    }
+
+    /// How many values there are up to each bound, from bound to bound; of a CDF, which share of them.
+    pub fn buckets(&self, id: FieldId) -> Vec<(f64, f64)> {
+        let Some(Value::Array(all)) = self.exact(id).and_then(|text| serde_json::from_str(&text).ok()) else {
+            return Vec::new();
+        };
+        let mut all: Vec<(f64, f64)> =
+            all.iter().filter_map(|one| Some((one.get(0)?.as_f64()?, one.get(1)?.as_f64()?))).collect();
+        if self.batch.schema().field(id).name.starts_with("cdf") {
+            let below: Vec<f64> = [0.0].into_iter().chain(all.iter().map(|(_, share)| *share)).collect();
+            all.iter_mut().zip(below).for_each(|((_, share), below)| *share -= below);
+        }
+        all
+    }
+
+    /// Whose row it is; the processor's own where there is one group of everything.
+    pub fn key(&self, keys: &[FieldId], names: Option<&HashMap<IpAddr, String>>) -> String {
+        let parts = keys.iter().map(|id| self.shown(*id, names).unwrap_or_else(|| "–".into()));
+        parts.collect::<Vec<_>>().join(" · ")
+    }
+}

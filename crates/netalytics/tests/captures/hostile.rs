@@ -1,0 +1,165 @@
+//! Packets whose every text tries to act on whoever reads it: elements and handlers for a page, controls for a terminal, what turns the
+//! direction of text, zero bytes, and more of it than anybody wants. Each service has a port of its own kind; what is said is what real clients
+//! and servers say around such texts.
+
+use testkit::mysql::{greeting, packet};
+use testkit::pcap::{ByteOrder, Precision, pcap_bytes};
+use testkit::{Dialogue, Sent, Xdr};
+use wire::Side;
+
+/// An element, in a text without blanks: they end URLs and keys.
+const MARK: &str = "<img/src=x/onerror=alert(1)>";
+/// What ends an attribute, and begins a script.
+const SCRIPT: &str = "\"'></td></svg><script>alert(2)</script>";
+/// What turns text around, hides in it, and moves a terminal's cursor.
+const ACTS: &str = "\u{202e}gnp\u{2066}\u{200b}\u{feff}\u{1b}[31m\u{7}\u{9b}2J";
+/// Each kind of question is asked so often.
+const ROUNDS: usize = 4;
+
+/// Whether a text shows what was sent, whatever became of what stands around it.
+#[allow(dead_code, reason = "of the two tests that have this file one looks at texts itself")]
+pub fn is_in(text: &str) -> bool {
+    ["img/src=x/onerror=alert(1)", "script>alert(2)"].iter().any(|mark| text.contains(mark))
+}
+
+/// A server, and what is said with it.
+type Speaks = (&'static str, fn(&mut Dialogue));
+
+/// The capture, as the bytes of a file.
+pub fn capture() -> Vec<u8> {
+    let mut sent: Vec<Sent> = (0..ROUNDS).flat_map(round).collect();
+    sent.sort_by_key(|packet| packet.ts);
+    pcap_bytes(&sent, Precision::Nanos, ByteOrder::Little)
+}
+
+fn round(nth: usize) -> Vec<Sent> {
+    let talk = |server: &str| {
+        let mut talk = Dialogue::new(&format!("10.66.0.{}:{}", nth + 1, 40_000 + nth), server);
+        talk.step_ns = 400_000;
+        talk.advance(nth as i64 * 250_000_000);
+        talk
+    };
+    let kinds: [Speaks; 6] = [
+        ("10.66.1.1:80", http),
+        ("10.66.1.2:3306", mysql),
+        ("10.66.1.3:11211", memcached),
+        ("10.66.1.4:6379", redis),
+        ("10.66.1.5:443", tls),
+        ("10.66.1.6:2049", nfs),
+    ];
+    let mut all = Vec::new();
+    for (server, speak) in kinds {
+        let mut talk = talk(server);
+        talk.handshake();
+        speak(&mut talk);
+        talk.close();
+        all.extend(talk.take());
+    }
+    let mut dns = talk("10.66.1.7:53");
+    self::dns(&mut dns);
+    all.extend(dns.take());
+    all
+}
+
+fn http(talk: &mut Dialogue) {
+    let long = "/<b>".repeat(16 << 10);
+    let zero = format!("/zero{}{MARK}", '\0');
+    let urls = [format!("/{MARK}?q={MARK}"), format!("/{SCRIPT}"), format!("/{ACTS}"), long, zero];
+    for url in urls {
+        let head = [
+            format!(
+                "GET {url} HTTP/1.1\r\nHost: {MARK}\r\nUser-Agent: {SCRIPT}{ACTS}\r\nReferer: javascript:alert(3)//{MARK}\r\n"
+            ),
+            format!("X-Forwarded-For: {SCRIPT}\r\nCookie: a={MARK}\r\nContent-Type: {MARK}\r\n\r\n"),
+        ];
+        talk.client().send(head.concat().as_bytes());
+        let answer = format!(
+            "HTTP/1.1 500 {MARK}\r\nServer: {SCRIPT}\r\nContent-Type: text/{MARK}\r\nContent-Length: 2\r\n\r\nno"
+        );
+        talk.server().send(answer.as_bytes());
+    }
+}
+
+fn mysql(talk: &mut Dialogue) {
+    const PROTOCOL_41_WITH_DATABASE: u32 = 0x0000_820d;
+    talk.server().send(&greeting(PROTOCOL_41_WITH_DATABASE));
+    let mut login = PROTOCOL_41_WITH_DATABASE.to_le_bytes().to_vec();
+    login.extend([0, 0, 0, 1, 33]);
+    login.extend([0; 23]);
+    login.extend(format!("{MARK}\0\0{MARK}\0").as_bytes());
+    talk.client().send(&packet(1, login));
+    talk.server().send(&packet(2, [0, 0, 0, 2, 0, 0, 0]));
+    let texts = [
+        format!("SELECT '{MARK}', name FROM `{MARK}` WHERE `{SCRIPT}` = 1"),
+        format!("UPDATE `t{ACTS}` SET a = 'x\0y' /* {SCRIPT} */"),
+    ];
+    for text in texts {
+        talk.client().send(&packet(0, [&[3], text.as_bytes()].concat()));
+        talk.server().send(&packet(
+            1,
+            format!("\u{1}#42S02{MARK}{SCRIPT}")
+                .as_bytes()
+                .iter()
+                .enumerate()
+                .map(|(i, b)| if i == 0 { 0xff } else { *b })
+                .collect::<Vec<u8>>(),
+        ));
+    }
+}
+
+fn memcached(talk: &mut Dialogue) {
+    for key in [MARK, "\u{202e}\"'><script>alert(2)</script>"] {
+        talk.client().send(format!("get {key}\r\n").as_bytes());
+        talk.server().send(b"END\r\n");
+    }
+}
+
+fn redis(talk: &mut Dialogue) {
+    for words in [["GET", MARK], ["GET", SCRIPT], ["GET", ACTS]] {
+        let [command, key] = words.map(|word| format!("${}\r\n{word}\r\n", word.len()));
+        talk.client().send(format!("*2\r\n{command}{key}").as_bytes());
+        talk.server().send(format!("-ERR{MARK} {SCRIPT}\r\n").as_bytes());
+    }
+}
+
+fn tls(talk: &mut Dialogue) {
+    let vector = |body: &[u8]| [&(body.len() as u16).to_be_bytes()[..], body].concat();
+    let extension = |kind: u16, body: Vec<u8>| [kind.to_be_bytes().to_vec(), vector(&body)].concat();
+    let name = extension(0, vector(&[vec![0], vector(MARK.as_bytes())].concat()));
+    let protocol = extension(16, vector(&[vec![MARK.len() as u8], MARK.as_bytes().to_vec()].concat()));
+    let hello =
+        [&[3, 3][..], &[7; 32], &[0], &[0, 2, 0xc0, 0x30], &[1, 0], &vector(&[name, protocol].concat())]
+            .concat();
+    let message = [&[1], &(hello.len() as u32).to_be_bytes()[1..], &hello].concat();
+    talk.client().send(&[&[22, 3, 1][..], &vector(&message)].concat());
+    talk.server().send(&[21, 3, 3, 0, 2, 2, 40]);
+}
+
+fn nfs(talk: &mut Dialogue) {
+    const NFS: u32 = 100_003;
+    const MOUNT: u32 = 100_005;
+    let call = |xid, program, procedure| {
+        let sys = Xdr::default().u32(1).opaque(MARK.as_bytes()).words(&[10, 20, 0]);
+        Xdr::default().words(&[xid, 0, 2, program, 3, procedure]).u32(1).opaque(&sys.0).words(&[0, 0])
+    };
+    let reply = |xid| Xdr::default().words(&[xid, 1, 0, 0, 0, 0]);
+    talk.client().send(&call(1, MOUNT, 1).opaque(format!("/{MARK}").as_bytes()).record());
+    talk.server().send(&reply(1).u32(0).opaque(b"ROOT").words(&[1, 1]).record());
+    for (xid, name) in [(2, MARK), (3, SCRIPT), (4, ACTS)] {
+        talk.client().send(&call(xid, NFS, 3).opaque(b"ROOT").opaque(name.as_bytes()).record());
+        talk.server().send(&reply(xid).u32(0).opaque(b"FILE").words(&[0, 0]).record());
+    }
+}
+
+fn dns(talk: &mut Dialogue) {
+    for (id, label) in [(1_u16, MARK), (2, SCRIPT), (3, ACTS)] {
+        let name = [&[label.len() as u8], label.as_bytes(), b"\x07example\0"].concat();
+        let message = |flags: u16| {
+            let head =
+                [id, flags, 1, 0, 0, 0].iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>();
+            [&head, &name, &[0, 1, 0, 1][..]].concat()
+        };
+        talk.datagram(Side::A, &message(0x0100));
+        talk.datagram(Side::B, &message(0x8183));
+    }
+}

@@ -1,0 +1,115 @@
+// What tests of the page share: the program, started with its demonstration, and a browser in which nothing goes unseen. Any request to
+// elsewhere, any breach of the page's policy, any dialog and any error in the browser's console is a trouble, and fails the step.
+import { chromium } from "playwright-core";
+import { spawn } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+export const PATIENCE_MS = 60_000;
+
+export function assert(is, what) {
+  if (!is) throw new Error(what);
+}
+
+/** Waits until something is there. */
+export async function until(what, look) {
+  for (const end = Date.now() + PATIENCE_MS; Date.now() < end; ) {
+    const found = await look();
+    if (found) return found;
+    await new Promise((done) => setTimeout(done, 200));
+  }
+  throw new Error(`it does not come: ${what}`);
+}
+
+/** The program's demonstration and a browser: `program`, a folder for pictures, and more flags for the program. */
+export async function begin(program, pictures, flags) {
+  const folder = mkdtempSync(join(tmpdir(), "netalytics-page-"));
+  const data = join(folder, "data");
+  const server = spawn(program, ["serve", "--demo", "--data", data, "--listen", "127.0.0.1:0", ...flags], { stdio: ["ignore", "ignore", "pipe"] });
+  let said = "";
+  const origin = await new Promise((found, failed) => {
+    server.stderr.on("data", (bytes) => {
+      said += bytes;
+      const url = /the page: (http\S+?)\/#token/.exec(said)?.[1];
+      if (url) found(url);
+    });
+    server.on("exit", () => failed(new Error(`the program ended: ${said}`)));
+    setTimeout(() => failed(new Error(`no address came: ${said}`)), PATIENCE_MS).unref();
+  });
+  const token = readFileSync(join(data, "admin.token"), "utf8").trim();
+  const browser = await chromium.launch({
+    executablePath: ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync),
+    args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"],
+  });
+  const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, colorScheme: "light", serviceWorkers: "block" });
+  const troubles = [];
+  /** Pages may ask these only. */
+  const known = new Set([new URL(origin).host]);
+
+  async function open() {
+    const page = await context.newPage();
+    page.setDefaultTimeout(PATIENCE_MS);
+    page.on("console", (message) => message.type() === "error" && troubles.push(`console: ${message.text()} ${message.location().url}`));
+    page.on("pageerror", (error) => troubles.push(`page: ${error.stack ?? error}`));
+    page.on("dialog", (dialog) => {
+      troubles.push(`a dialog: ${dialog.message()}`);
+      void dialog.dismiss();
+    });
+    page.on("request", (request) => {
+      const url = new URL(request.url());
+      if (!known.has(url.host) && !["file:", "data:", "blob:"].includes(url.protocol)) troubles.push(`request to elsewhere: ${request.url()}`);
+    });
+    return page;
+  }
+
+  /** Lets a page in, as an admin; it shows what it shows first. */
+  async function enter(page, at = origin) {
+    await page.goto(`${at}/#token=${token}`);
+    await page.getByRole("heading", { level: 1, name: "Ask the network" }).waitFor();
+    await page.waitForFunction(() => !location.hash.includes("token"));
+  }
+
+  async function api(path, body) {
+    const response = await fetch(`${origin}/api/v1/${path}`, {
+      method: body === undefined ? "GET" : "POST",
+      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+    assert(response.ok, `${path}: ${response.status} ${await response.clone().text()}`);
+    return response.json();
+  }
+
+  async function picture(page, name) {
+    if (!pictures) return;
+    mkdirSync(pictures, { recursive: true });
+    await page.screenshot({ path: join(pictures, `${name}.png`) });
+  }
+
+  async function end(code) {
+    await browser.close().catch(() => undefined);
+    if (server.exitCode === null) {
+      const ended = new Promise((done) => server.once("exit", done));
+      server.kill("SIGTERM");
+      await ended;
+    }
+    rmSync(folder, { recursive: true, force: true });
+    process.exit(code);
+  }
+
+  async function step(what, act) {
+    const from = Date.now();
+    try {
+      await act();
+      assert(troubles.length === 0, troubles.join("\n"));
+      console.log(`ok ${String(Date.now() - from).padStart(6)} ms  ${what}`);
+    } catch (error) {
+      const page = context.pages().at(-1);
+      if (page) await picture(page, "failed").catch(() => undefined);
+      console.error(`FAILED: ${what}\n${error.stack ?? error}\n${troubles.join("\n")}`);
+      await end(1);
+    }
+  }
+
+  return { folder, origin, browser, known, open, enter, api, picture, step, end };
+}

@@ -1,0 +1,134 @@
+// Packets of strangers before the page: `node web/test/hostile.mjs PROGRAM CAPTURE [FOLDER FOR PICTURES] [FLAGS]`. CAPTURE is that of
+// crates/netalytics/tests/captures/hostile.rs, in which every text tries to become an element, to run, or to act on whoever reads it. It is
+// played again and again; each parser is asked, and each view of each answer is looked at. Nothing of it may be more than text.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { assert, begin, until } from "./browse.mjs";
+
+const [program, capture, pictures, ...flags] = process.argv.slice(2);
+const MARK = "img/src=x/onerror=alert(1)";
+/** What acts on a reader: controls, what is invisible, what turns the direction. */
+const ACTS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b\u202a-\u202e\u2066-\u2069\ufeff]/;
+const NAME = `</title><${MARK}><script>alert(5)</script>\u202e`;
+const ASKED = [
+  ["http", "PARSE http PROCESS (group-count-quantile-hist: group=url, q=0.5, 0.99, w=1s)"],
+  ["hosts", "PARSE http PROCESS (group-count: group=host, user_agent, w=1s)"],
+  ["headers", "PARSE http PROCESS (group-count: group=request_header.x_forwarded_for, request_header.referer, content_type, w=1s)"],
+  ["ranking", "PARSE http PROCESS (group-count-top-k: group=url, w=1s)"],
+  ["tuples", "PARSE http"],
+  ["mysql", "PARSE mysql_query PROCESS (group-count: group=query, user, database, w=1s)"],
+  ["fingerprints", "PARSE mysql_query PROCESS (group-count: group=fingerprint, w=1s)"],
+  ["memcached", "PARSE memcached PROCESS (group-count: group=cache_key, w=1s)"],
+  ["redis", "PARSE redis PROCESS (group-count: group=key, error, w=1s)"],
+  ["dns", "PARSE dns PROCESS (group-count: group=query_name, w=1s)"],
+  ["tls", "PARSE tls PROCESS (group-count: group=sni, w=1s)"],
+  ["nfs", "PARSE nfs PROCESS (group-count: group=name, path, machine, w=1s)"],
+  ["map", "PARSE http PROCESS (service-map: w=1s)"],
+];
+
+const { folder, origin, open, enter, api, picture, step, end } = await begin(program, pictures, ["--demo-capture", capture, ...flags]);
+const page = await open();
+const began = Date.now();
+
+/** No text has become an element, and nothing acts. */
+async function isText(where, of = page) {
+  const found = await of.evaluate(() => {
+    const roots = [document];
+    for (const root of roots) for (const element of root.querySelectorAll("*")) if (element.shadowRoot) roots.push(element.shadowRoot);
+    const all = roots.flatMap((root) => [...root.querySelectorAll("*")]);
+    return {
+      elements: all.filter((one) => ["IMG", "IFRAME", "OBJECT", "EMBED", "BASE", "FORM"].includes(one.tagName) && !one.closest("form.own, main form, dialog form") && !one.src?.startsWith("data:image/png")).map((one) => one.outerHTML.slice(0, 200)),
+      scripts: [...document.querySelectorAll("script")].filter((one) => !one.src.startsWith(location.origin)).map((one) => one.outerHTML.slice(0, 200)),
+      handlers: all.flatMap((one) => one.getAttributeNames().filter((name) => name.startsWith("on")).map((name) => `${one.tagName} ${name}`)),
+      links: [...document.querySelectorAll("a[href]")].map((one) => one.protocol).filter((protocol) => !["http:", "https:", "file:"].includes(protocol)),
+      text: document.body.innerText + [...document.querySelectorAll("[title], [aria-label]")].map((one) => `${one.getAttribute("title") ?? ""}${one.getAttribute("aria-label") ?? ""}`).join("\n"),
+      title: document.title,
+    };
+  });
+  for (const kind of ["elements", "scripts", "handlers", "links"]) assert(found[kind].length === 0, `${where}: ${kind}: ${JSON.stringify(found[kind])}`);
+  const acting = ACTS.exec(found.text + found.title);
+  assert(!acting, `${where}: ${JSON.stringify(found.text.slice(Math.max(0, (acting?.index ?? 0) - 40), (acting?.index ?? 0) + 40))}`);
+  return found.text;
+}
+
+const jobs = new Map();
+await step("each parser is asked", async () => {
+  await enter(page);
+  for (const [name, query] of ASKED) {
+    const job = await api("jobs", { query, name: `${name} ${NAME}`, kind: "standing", lease_seconds: null, redact: false });
+    jobs.set(name, job.id);
+  }
+  await page.goto(`${origin}/#/jobs`);
+  await page.getByText(`fingerprints </title><${MARK}>`).first().waitFor();
+  await isText("Answers");
+});
+
+for (const [name] of ASKED) {
+  await step(`${name}: all that is shown is text`, async () => {
+    const id = jobs.get(name);
+    await until(`rows of ${name}`, async () => (await api(`jobs/${id}/rows?limit=5`)).rows.length > 0);
+    await page.goto(`${origin}/#/job/${id}`);
+    await page.locator(".rows tbody tr").first().waitFor();
+    const text = await isText(`${name}, table`);
+    if (name !== "map") assert(text.includes(MARK), `${name}: the text itself is not there: ${text.slice(0, 2000)}`);
+    if (["http", "map", "tuples", "mysql"].includes(name)) await picture(page, `hostile-${name}`);
+    const views = name === "tuples" ? [] : name === "http" ? ["time", "spread", "heat"] : name === "map" ? ["map"] : ["time"];
+    for (const view of views) {
+      await page.goto(`${origin}/#/job/${id}?view=${view}`);
+      await page.locator({ time: ".plot canvas", spread: ".spread rect", heat: ".heat canvas", map: ".edge" }[view]).first().waitFor();
+      await isText(`${name}, ${view}`);
+      if (name === "http") await picture(page, `hostile-${name}-${view}`);
+    }
+  });
+}
+
+await step("a saved finding is text", async () => {
+  for (const [name, view] of [["http", "spread"], ["mysql", "table"], ["map", "map"]]) {
+    await page.goto(`${origin}/#/job/${jobs.get(name)}?view=${view}`);
+    const button = page.getByRole("button", { name: "Save as a file", exact: true });
+    await button.waitFor();
+    await page.locator({ spread: ".spread rect", table: ".rows tbody tr", map: ".edge" }[view]).first().waitFor();
+    const coming = page.waitForEvent("download");
+    await button.click();
+    const path = join(folder, `${name}.html`);
+    await (await coming).saveAs(path);
+    const text = readFileSync(path, "utf8");
+    assert(!text.includes(`<${MARK}`) && !/<script/i.test(text) && !ACTS.test(text), `${name}: the file holds more than text`);
+    const alone = await open();
+    await alone.goto(`file://${path}`);
+    await isText(`${name}, saved`, alone);
+    await alone.close();
+  }
+});
+
+await step("what is found, and what an address says, is text", async () => {
+  const bad = encodeURIComponent(`<${MARK}>\u202e`);
+  await page.goto(`${origin}/#/job/${jobs.get("http")}?find=${bad}&sort=${bad}&groups=${bad}&view=${bad}&at=${bad}`);
+  await page.getByRole("heading", { level: 1 }).waitFor();
+  await page.waitForTimeout(300);
+  await isText("an address");
+  await page.goto(`${origin}/#/ask?q=${encodeURIComponent(`PARSE http WHERE url = '<${MARK}>' PROCESS (group-count: group=url)`)}`);
+  await page.waitForFunction((mark) => document.querySelector(".editor-host")?.shadowRoot?.textContent.includes(mark), MARK);
+  await isText("Ask");
+});
+
+await step("an alert about it is text", async () => {
+  await api("alert-rules", { name: `alert ${NAME}`, job: jobs.get("hosts"), when: "count > 0", labels: { severity: `<${MARK}>` }, annotations: { summary: `{host} of {user_agent} <${MARK}>` } });
+  await until("an alert", async () => JSON.stringify(await api("alerts")).includes(MARK));
+  await page.goto(`${origin}/#/alerts`);
+  await page.getByText(MARK).first().waitFor();
+  await isText("Alerts");
+  await picture(page, "hostile-alerts");
+});
+
+for (const name of ["network", "jobs", "access"]) {
+  await step(`${name} shows text`, async () => {
+    await page.goto(`${origin}/#/${name}`);
+    await page.getByRole("heading", { level: 1 }).waitFor();
+    await page.waitForTimeout(300);
+    await isText(name);
+  });
+}
+
+console.log(`all of it took ${((Date.now() - began) / 1000).toFixed(1)} s`);
+await end(0);
