@@ -92,7 +92,7 @@ fn recordings_answer_as_in_the_terminal() {
     };
     assert_eq!(all.len(), 3, "a link is none of them: {all:?}");
     let recorded = folder.path("shelf/shop");
-    for (kind, file) in [("upload", CAPTURE), ("capture", CAPTURE), ("data_set", &recorded)] {
+    for (kind, file) in [("upload", CAPTURE), ("capture", CAPTURE), ("data_set", recorded.as_str())] {
         for query in [
             "PARSE http PROCESS (group-count-quantile: group=url_template, q=0.5, 0.99)",
             "PARSE http SINCE 500ms WHERE status >= 200 PROCESS (diff-group: group=url_template, w=100ms)",

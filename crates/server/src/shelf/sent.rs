@@ -210,7 +210,8 @@ mod tests {
         let mut coming = sent.begin(&access("a"), name, Some(4)).expect("room");
         coming.add(b"1234").expect("room");
         let id = coming.finish().expect("kept");
-        let [one] = &sent.list()[..] else { panic!("one file") };
+        let listed = sent.list();
+        let [one] = &listed[..] else { panic!("one file") };
         assert_eq!((one.told.name.as_str(), one.told.bytes, &one.told.id), (name, 4, &id));
         assert_eq!(one.path.parent(), Some(data.path().join("uploads").as_path()));
         assert!(
