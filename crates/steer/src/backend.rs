@@ -107,6 +107,17 @@ pub struct Mirrored {
     pub snaplen: u32,
 }
 
+/// What a switch has of a fabric's jobs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ours {
+    /// The switch.
+    pub switch: String,
+    /// Rules.
+    pub rules: Vec<Rule>,
+    /// Mirrors of ports, each with the number of its job.
+    pub mirrors: Vec<(Option<u32>, Mirrored)>,
+}
+
 /// Why a switch did not do it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Failed {

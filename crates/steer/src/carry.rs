@@ -11,8 +11,7 @@ use mirror::openflow::Rule;
 use mirror::ovsdb::{self, PortMirror};
 use mirror::{Cube, Field, Layout, Operation, Proved, compose_ends, diff, prove};
 
-use crate::backend::{Failed, Observed};
-use crate::fabric::Ours;
+use crate::backend::{Failed, Observed, Ours};
 use crate::install::{NotInstalled, NotStarted, follow, none_clash, on_paper};
 use crate::order::{Job, Jobs, Map, Site, Tap, To};
 use crate::ports::{Ports, Way, failed, find};

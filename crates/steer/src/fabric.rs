@@ -11,9 +11,8 @@ use std::thread;
 use std::time::Duration;
 
 use mirror::Proved;
-use mirror::openflow::Rule;
 
-use crate::backend::Mirrored;
+use crate::backend::Ours;
 use crate::carry::Carrier;
 use crate::install::NotStarted;
 use crate::order::{Job, Map, Site};
@@ -66,17 +65,6 @@ impl Fabric {
     pub fn ours(&self) -> Vec<Ours> {
         lock(&self.carrier).ours()
     }
-}
-
-/// What a switch has of a fabric's jobs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ours {
-    /// The switch.
-    pub switch: String,
-    /// Rules.
-    pub rules: Vec<Rule>,
-    /// Mirrors of ports, each with the number of its job.
-    pub mirrors: Vec<(Option<u32>, Mirrored)>,
 }
 
 /// A job whose packets are copied, until this is stopped or dropped.

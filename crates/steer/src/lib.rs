@@ -22,10 +22,10 @@ mod tool;
 mod trace;
 mod wishes;
 
-pub use backend::{Backend, Capabilities, Failed, Mirrored, Observed, Out};
+pub use backend::{Backend, Capabilities, Failed, Mirrored, Observed, Ours, Out};
 pub use controller::{Controller, datapaths};
 pub use explore::{At, Described, Found, PortOf, explore};
-pub use fabric::{Fabric, Ours, Running};
+pub use fabric::{Fabric, Running};
 pub use install::{Installed, NotInstalled, NotStarted, Wish, install, remove, renew};
 pub use order::{How, Job, Map, Place, Site, Tap, To};
 pub use ovs::OpenVSwitch;
