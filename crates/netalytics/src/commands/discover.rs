@@ -36,7 +36,7 @@ pub fn discover(flags: &DiscoverFlags, quiet: bool) -> anyhow::Result<Ended> {
     let before = match &flags.into {
         Some(path) => {
             let text = networked::read(path)?;
-            parsed(&text).map_err(|why| wrong_flags(format!("{}:{why}", path.display())))?;
+            parsed(&text).map_err(|why| wrong_flags(format!("{}: {why}", path.display())))?;
             Draft::read(&text)
         }
         None => Draft::default(),
@@ -88,7 +88,7 @@ pub fn discover(flags: &DiscoverFlags, quiet: bool) -> anyhow::Result<Ended> {
             .map(|name| format!("--via {name}: there is no switch or host of that name")),
     );
     let text = draft.print();
-    parsed(&text).map_err(|why| anyhow::anyhow!("what was found makes no network:{why}"))?;
+    parsed(&text).map_err(|why| anyhow::anyhow!("what was found makes no network: {why}"))?;
     if !quiet {
         notes.iter().for_each(|note| output::complain(&format!("note: {note}")));
     }
@@ -102,10 +102,10 @@ pub fn discover(flags: &DiscoverFlags, quiet: bool) -> anyhow::Result<Ended> {
     }
 }
 
-/// A file that can be read as a network; else all that is wrong, a line each.
+/// A file that can be read as a network; else all that is wrong with it.
 fn parsed(text: &str) -> Result<Site, String> {
-    Site::parse(text)
-        .map_err(|errors| errors.iter().map(|error: &SiteError| format!("\n  {error}")).collect())
+    let told = |errors: Vec<SiteError>| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    Site::parse(text).map_err(told)
 }
 
 /// The agents of the server, if one was named.
