@@ -679,6 +679,7 @@ await step("keys lead everywhere", async () => {
   await page.keyboard.press("?");
   await page.getByRole("dialog").waitFor();
   await page.keyboard.press("Escape");
+  await page.getByRole("dialog").waitFor({ state: "detached" });
   await page.keyboard.press("/");
   assert(await page.evaluate(() => document.activeElement.type === "search"), "/ finds nothing to find with");
 });
