@@ -136,9 +136,9 @@ def draw(results, folder):
     found = compared(results)
     names = list(found)[::-1]
     figure, panels = plt.subplots(1, 2, figsize=(11, 5), sharey=True)
-    for axes, what, label in ((panels[0], "p99", "p99 at 60 % of saturation, µs more than without"), (panels[1], "rate", "throughput when saturated, % more than without")):
+    for axes, what, label in ((panels[0], "p99", "p99 at 60 % of saturation, ms more than without"), (panels[1], "rate", "throughput when saturated, % more than without")):
         for at, name in enumerate(names):
-            mean, low, high = found[name][what]
+            mean, low, high = (value / (1e3 if what == "p99" else 1) for value in found[name][what])
             colour = COLOURS[name]
             axes.plot([low, high], [at, at], color=colour, linewidth=2)
             axes.plot([mean], [at], "o", color=colour, markersize=5)
