@@ -16,6 +16,7 @@ from cost_modes import BY_NAME, FLOW, HERE, MODES, ROOT, SERVER, SIZES, TUPLES, 
 CLIENTS = (1, 5, 10, 20, 30)
 SIZE = 4096
 PACED = 30  # clients at 60 % of saturation, which pause between two requests
+LINKED = [mode for mode in MODES if mode.group == "mirror" or mode.name in ("none", "onsite")]
 BARS = ("onsite", "cells", "tuples", "flow", "psh")
 # How `query --network` has its flows: files, flags, costs, and the host that it is asked from.
 PLANS = {"at the switch's ports": ("whole", [], None, None), "rules": ("copied", [], None, None), "mirror of ports": ("copied", [], "mirrors", None),
@@ -142,12 +143,17 @@ def plans(bed, times):
     return found
 
 
+def build_pingpong(folder):
+    program = pathlib.Path(folder) / "pingpong"
+    subprocess.run(["rustc", "-O", "--edition", "2024", "-o", program, HERE / "cost/pingpong.rs"], check=True)
+    return program
+
+
 def measure(args, file):
     begun = time.monotonic()
     quick = args.quick
     with tempfile.TemporaryDirectory(prefix="cost-", dir="/tmp") as folder:
-        pingpong = pathlib.Path(folder) / "pingpong"
-        subprocess.run(["rustc", "-O", "--edition", "2024", "-o", pingpong, HERE / "cost/pingpong.rs"], check=True)
+        pingpong = build_pingpong(folder)
         with Bed(folder, pathlib.Path(args.program).resolve()) as bed:
             averages = []
             said = subprocess.run([bed.program, "--version"], capture_output=True, text=True).stdout.strip()
@@ -163,7 +169,7 @@ def measure(args, file):
             keep(plans=plans(bed, 2 if quick else args.times))
             copying = [mode for mode in MODES if mode.group == "mirror" or mode.name in ("cells", "tuples")]
             keep(sizes=by_size(bed, copying, 1))
-            keep(link=link(bed, [mode for mode in MODES if mode.group == "mirror" or mode.name in ("none", "onsite")], 1, 1, pingpong))
+            keep(link=link(bed, LINKED, 1, 1, pingpong))
             saturated = sorted(bed.load(CLIENTS[-1], 1, SIZE)["rate"] for _ in range(5))[2]
             pause = find_pause(bed, 0.6 * saturated)
             say(f"saturated at {saturated:.0f}/s; a pause of {pause:.2f} ms for 60 %")
@@ -195,13 +201,14 @@ def main():
     parser.add_argument("--times", type=int, default=5, help="queries from command to first row, each way [%(default)s]")
     parser.add_argument("--quick", action="store_true", help="fewer and shorter measurements; nothing is drawn")
     parser.add_argument("--draw", action="store_true", help="page and plots of a run that is there")
-    parser.add_argument("--first-rows", action="store_true", help="only from the command to the first row, with priority over all else on the machine, into a run that is there")
+    parser.add_argument("--first", action="store_true", help="only the link, and from the command to the first row, with priority over all else on the machine; added to a run that is there")
     args = parser.parse_args()
     file = args.out / "results.json"
-    if args.first_rows:
+    if args.first:
         os.nice(-15)
         with tempfile.TemporaryDirectory(prefix="cost-", dir="/tmp") as folder, Bed(folder, pathlib.Path(args.program).resolve()) as bed:
-            results = json.loads(file.read_text()) | {"plans_first": plans(bed, 5)}
+            more = {"plans_first": plans(bed, 3), "link_first": link(bed, LINKED, 1, 1, build_pingpong(folder))}
+        results = json.loads(file.read_text()) | more
         file.write_text(json.dumps(results, indent=1) + "\n")
     elif args.draw:
         results = json.loads(file.read_text())

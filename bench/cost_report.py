@@ -15,9 +15,9 @@ T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.20
 
 
 def interval(values):
-    """The mean of paired differences, and its 95 % interval. A bootstrap over so few pairs would be too narrow."""
+    """The mean of paired differences, and its 95 % interval. A bootstrap over so few pairs would be too narrow; one pair has none."""
     mean, n = statistics.fmean(values), len(values)
-    half = T[min(n - 2, len(T) - 1)] * statistics.stdev(values) / n**0.5 if n > 1 else float("inf")
+    half = T[min(n - 2, len(T) - 1)] * statistics.stdev(values) / n**0.5 if n > 1 else float("nan")
     return mean, mean - half, mean + half
 
 
@@ -57,9 +57,9 @@ def of_a_copy(results):
     return found
 
 
-def links(results):
+def links(results, which="link"):
     by = collections.defaultdict(list)
-    for one in results["link"]:
+    for one in results.get(which, []):
         by[one["mode"], one["connections"]].append(one)
     return {at: {name: statistics.median(one[name] for one in all) for name in ("mean", "p50", "p99")} for at, all in by.items()}
 
@@ -75,9 +75,10 @@ def page(results):
              "At 60 % of saturation: the mean difference of p99 and p50 with its 95 % interval (Student's, of paired differences), in microseconds; CPU time in microseconds a request (median). When saturated: throughput against no monitoring, in %.", "",
              "| | pairs | p99 | includes 0 | p50 | requests/s | all switches: without, with | nginx: without, with | monitor | saturated, % |", "|---|---|---|---|---|---|---|---|---|---|"]
     for name, c in compared(results).items():
-        mean, low, high = c["p99"]
-        lines.append(f"| {BY_NAME[name].label} | {c['pairs']} | {mean:+.0f} ({low:+.0f} … {high:+.0f}) of {c['p99_none']:.0f} | {'yes' if low <= 0 <= high else 'no'} | {c['p50'][0]:+.0f} ({c['p50'][1]:+.0f} … {c['p50'][2]:+.0f}) of {c['p50_none']:.0f} | "
-                     f"{c['load']:.0f} | {c['switch_none']:.0f}, {c['switch']:.0f} | {c['web_none']:.0f}, {c['web']:.0f} | {c['monitor']:.0f} | {c['rate'][0]:+.1f} ({c['rate'][1]:+.1f} … {c['rate'][2]:+.1f}) |")
+        told = lambda what, digits: f"{c[what][0]:+.{digits}f} " + (f"({c[what][1]:+.{digits}f} … {c[what][2]:+.{digits}f})" if c["pairs"] > 1 else "(one pair)")
+        holds = ("yes" if c["p99"][1] <= 0 <= c["p99"][2] else "no") if c["pairs"] > 1 else "–"
+        lines.append(f"| {BY_NAME[name].label} | {c['pairs']} | {told('p99', 0)} of {c['p99_none']:.0f} | {holds} | {told('p50', 0)} of {c['p50_none']:.0f} | {c['load']:.0f} | "
+                     f"{c['switch_none']:.0f}, {c['switch']:.0f} | {c['web_none']:.0f}, {c['web']:.0f} | {c['monitor']:.0f} | {told('rate', 1)} |")
     copy = ", ".join(f"{BY_NAME[name].label} {ns:.0f}" for name, ns in of_a_copy(results).items())
     lines += ["", f"Nanoseconds of switches for each packet that they copy, as `[switch]` in a [costs file](../../../docs/explain.md#costs) has them: {copy}."]
     lines += ["", "## What goes to the monitor", "", "Packets and bytes for a request, by the size of the answer. Copies are counted by the switch as they leave it (tunnels with their headers); what a sniffer says, in the stream to who asks.", "",
@@ -86,11 +87,12 @@ def page(results):
     for mode in MODES:
         if (mode.name, SIZES[0]) in sent:
             lines.append(f"| {mode.label} | " + " | ".join(f"{sent[mode.name, size][0]:.3g}, {sent[mode.name, size][1]:.4g} B ({100 * sent[mode.name, size][1] / sent['port', size][1]:.3g} %)" for size in SIZES) + " |")
-    lines += ["", "In parentheses: of a port mirror's bytes.", "", "## Link latency", "", "64 bytes there and back, without load, in microseconds.", "", "| | one connection: p50, p99 | ten: p50, p99 |", "|---|---|---|"]
-    at = links(results)
-    for name in dict.fromkeys(name for name, _ in at):
-        one, ten = at[name, 1], at[name, 10]
-        lines.append(f"| {LINKS.get(name) or BY_NAME[name].label} | {one['p50']:.0f}, {one['p99']:.0f} | {ten['p50']:.0f}, {ten['p99']:.0f} |")
+    lines += ["", "In parentheses: of a port mirror's bytes.", "", "## Link latency", "",
+              "64 bytes there and back, without load, in microseconds: p50, p99. With priority (nice -15) nothing else on the machine is waited for.", "", "| | one connection | ten | with priority: one | ten |", "|---|---|---|---|---|"]
+    both = [links(results), links(results, "link_first")]
+    for name in dict.fromkeys(name for name, _ in both[0]):
+        cells = [f"{at[name, n]['p50']:.0f}, {at[name, n]['p99']:.0f}" if (name, n) in at else "" for at in both for n in (1, 10)]
+        lines.append(f"| {LINKS.get(name) or BY_NAME[name].label} | {' | '.join(cells)} |")
     lines += ["", "## From the command to the first row, and from Ctrl-C to nothing left", "", "Seconds: least, median, most. With priority (nice -15) nothing else on the machine is waited for.", "",
               "| the flows come by | times | first row | gone | with priority: first row | gone |", "|---|---|---|---|---|---|"]
     def three(way, which, what):
@@ -99,11 +101,12 @@ def page(results):
     for way in dict.fromkeys(p["way"] for p in results["plans"]):
         cells = [three(way, which, what) for which in ("plans", "plans_first") for what in ("first", "gone")]
         lines.append(f"| {way} | {sum(p['way'] == way for p in results['plans'])} | {' | '.join(cells)} |")
-    lines += ["", "## By clients", "", "Requests a second and p50 in microseconds, each client asking as soon as it is answered; one second each.", "", "| | 1 | 5 | 10 | 20 | 30 |", "|---|---|---|---|---|---|"]
-    for mode in MODES:
-        of = [p for p in results["sweep"] if p["mode"] == mode.name]
-        if of:
-            lines.append(f"| {mode.label} | " + " | ".join(f"{p['rate']:.0f}, {p['p50']:.0f}" for p in of) + " |")
+    if results.get("sweep"):
+        lines += ["", "## By clients", "", "Requests a second and p50 in microseconds, each client asking as soon as it is answered; one second each.", "", "| | 1 | 5 | 10 | 20 | 30 |", "|---|---|---|---|---|---|"]
+        for mode in MODES:
+            of = [p for p in results.get("sweep", []) if p["mode"] == mode.name]
+            if of:
+                lines.append(f"| {mode.label} | " + " | ".join(f"{p['rate']:.0f}, {p['p50']:.0f}" for p in of) + " |")
     lines += ["", "## How each way is put in", "", "| | by | asked |", "|---|---|---|"]
     for mode in MODES:
         asked = f"`{mode.query}`" if mode.group in ("sniffer", "mirror") else f"`{' '.join(mode.command)}`" if mode.command else ""
@@ -116,25 +119,26 @@ def draw(results, folder):
     from plots import plt, save
 
     style = {mode.name: {"color": COLOURS[mode.name], "marker": MARKS[at], "label": mode.label, "markersize": 4, "linewidth": 2 if mode.name == "none" else 1} for at, mode in enumerate(MODES)}
-    figure, panels = plt.subplots(1, 2, figsize=(11, 4.6))
-    for axes, what, scale in ((panels[0], "rate", 1e-3), (panels[1], "mean", 1e-3)):
-        for mode in MODES:
-            of = [p for p in results["sweep"] if p["mode"] == mode.name]
-            axes.plot([p["clients"] for p in of], [scale * p[what] for p in of], **style[mode.name])
-        axes.set_xlabel("clients")
-        axes.set_ylim(bottom=0)
-    panels[0].set_ylabel("thousand requests a second")
-    panels[1].set_ylabel("mean latency, ms")
-    panels[1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
-    figure.suptitle(f"Throughput and latency by clients (answers of {results['size']} bytes)", fontsize=11)
-    save(figure, folder, "cost-clients")
+    if results.get("sweep"):
+        figure, panels = plt.subplots(1, 2, figsize=(11, 4.6))
+        for axes, what, scale in ((panels[0], "rate", 1e-3), (panels[1], "mean", 1e-3)):
+            for mode in MODES:
+                of = [p for p in results.get("sweep", []) if p["mode"] == mode.name]
+                axes.plot([p["clients"] for p in of], [scale * p[what] for p in of], **style[mode.name])
+            axes.set_xlabel("clients")
+            axes.set_ylim(bottom=0)
+        panels[0].set_ylabel("thousand requests a second")
+        panels[1].set_ylabel("mean latency, ms")
+        panels[1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
+        figure.suptitle(f"Throughput and latency by clients (answers of {results['size']} bytes)", fontsize=11)
+        save(figure, folder, "cost-clients")
 
     found = compared(results)
     names = list(found)[::-1]
     figure, panels = plt.subplots(1, 2, figsize=(11, 5), sharey=True)
-    for axes, what, label in ((panels[0], "p99", "p99 at 60 % of saturation, µs more than without"), (panels[1], "rate", "throughput when saturated, % more than without")):
+    for axes, what, label in ((panels[0], "p99", "p99 at 60 % of saturation, ms more than without"), (panels[1], "rate", "throughput when saturated, % more than without")):
         for at, name in enumerate(names):
-            mean, low, high = found[name][what]
+            mean, low, high = (value / (1e3 if what == "p99" else 1) for value in found[name][what])
             colour = COLOURS[name]
             axes.plot([low, high], [at, at], color=colour, linewidth=2)
             axes.plot([mean], [at], "o", color=colour, markersize=5)
@@ -159,7 +163,7 @@ def draw(results, folder):
     axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.4, -0.12), ncol=4)
     save(figure, folder, "cost-cpu")
 
-    at = links(results)
+    at = links(results, "link_first" if "link_first" in results else "link")
     order = list(dict.fromkeys(name for name, _ in at))[::-1]
     figure, panels = plt.subplots(1, 2, figsize=(10, 4.2), sharey=True)
     for axes, connections in zip(panels, (1, 10)):
