@@ -122,6 +122,14 @@ impl Query {
     }
 }
 
+/// One that has ended is only waited for.
+impl Drop for Query {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 /// Sends a signal; whether there was somebody to hear it is not looked at.
 fn send(pid: u32, name: &str) -> bool {
     let _ = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).stderr(Stdio::null()).status();
