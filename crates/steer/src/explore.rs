@@ -39,6 +39,12 @@ const TUNNELS: [&str; 8] = ["vxlan", "gre", "geneve", "erspan", "ip6gre", "ip6er
 /// A port of one of several switches: its switch's place, its number.
 pub type At = (usize, u32);
 
+/// Addresses behind ports, with MAC addresses.
+pub type Answers = BTreeMap<At, BTreeMap<Ipv4Addr, String>>;
+
+/// The words of a rule's line that have a value.
+type Note = BTreeMap<String, String>;
+
 /// A switch, as it is by itself.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Described {
@@ -73,7 +79,7 @@ pub struct Found {
     /// Ports that hear or are heard, and where not exactly one other port does so too.
     pub unclear: BTreeSet<At>,
     /// Who answers behind a port: addresses, with MAC addresses.
-    pub answers: BTreeMap<At, BTreeMap<Ipv4Addr, String>>,
+    pub answers: Answers,
 }
 
 impl OpenVSwitch {
@@ -188,7 +194,7 @@ impl Exploration<'_> {
     }
 
     /// What was noted: the switch, and the words of each note.
-    fn notes(&self) -> Result<Vec<(usize, BTreeMap<String, String>)>, NotStarted> {
+    fn notes(&self) -> Result<Vec<(usize, Note)>, NotStarted> {
         let mut notes = Vec::new();
         for (index, (name, switch, _)) in self.switches.iter().enumerate() {
             let meant = format!("cookie={}/-1,table={NOTES}", self.cookie);
@@ -239,14 +245,10 @@ impl Exploration<'_> {
     }
 
     /// Who is behind which port that no cable to another switch has.
-    fn answers(
-        &self,
-        cables: &[[At; 2]],
-        addresses: &[Ipv4Addr],
-    ) -> Result<BTreeMap<At, BTreeMap<Ipv4Addr, String>>, NotStarted> {
+    fn answers(&self, cables: &[[At; 2]], addresses: &[Ipv4Addr]) -> Result<Answers, NotStarted> {
         let own = format!("{}ffff", self.mark);
         let ends: BTreeSet<At> = cables.iter().flatten().copied().collect();
-        let mut answers: BTreeMap<At, BTreeMap<Ipv4Addr, String>> = BTreeMap::new();
+        let mut answers: Answers = BTreeMap::new();
         let mut missing: Vec<Ipv4Addr> = addresses.to_vec();
         for _ in 0..ROUNDS {
             for asked in missing.chunks(AT_ONCE) {
@@ -308,7 +310,7 @@ fn padded(frame: &str) -> String {
 }
 
 /// The words of a rule's line that have a value.
-fn words(line: &str) -> BTreeMap<String, String> {
+fn words(line: &str) -> Note {
     let pairs = line.split([',', ' ']).filter_map(|word| word.split_once('='));
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
