@@ -330,7 +330,10 @@ fn queries_of_the_network_answer_as_captures_at_the_servers() {
     bed.is_found(&network);
     if let Some(sdn) = &sdn {
         let site = Site::parse(&network).expect("the bed's file");
-        let found = bed.discovered(&site, &[&["--controller", &sdn.url], &EVERYBODY[..]].concat());
+        let found = bed.discovered(
+            &site,
+            &[&["--controller", &format!("http://{}", sdn.listen)], &EVERYBODY[..]].concat(),
+        );
         let told = Site::parse(&sdn.instead_of_databases(&network)).expect("a file");
         assert_eq!(Site::parse(&found).expect("a file").switches, told.switches);
     }
