@@ -202,7 +202,7 @@ class Watching:
         """To spare2 at leaf2, as steering makes them: in nobody's VLAN, and nothing is flooded into them."""
         for switch, remote in (("leaf1", "10.60.2.200"), ("leaf2", "10.60.1.200")):
             self.bed.vsctl(switch, "add-port", "br0", "cost", "tag=4095", "--", "set", "interface", "cost", f"type={self.mode.tunnel}",
-                           f"options:remote_ip={remote}", "options:key=7", "ofport_request=60")
+                           f"options:remote_ip={remote}", "options:key=7", "bfd:enable=true", "ofport_request=60")
             self.bed.ofctl("-O", "OpenFlow10", "mod-port", self.bed.at(switch), "60", "no-flood")
         self.bed.ofctl("add-flow", self.bed.at("leaf2"), "priority=65535,cookie=0xc057,in_port=60,actions=output:3")
 

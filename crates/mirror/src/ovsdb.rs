@@ -91,6 +91,8 @@ pub enum PortKind {
         remote: IpAddr,
         /// Tells tunnels between the same ends apart.
         key: u32,
+        /// Whether the other end is a port of ours as well.
+        is_ours: bool,
     },
     /// An interface of the switch's host.
     Interface,
@@ -112,9 +114,14 @@ impl NewPort {
         let name = &self.name;
         let kind = match &self.kind {
             PortKind::Interface => String::new(),
-            PortKind::Tunnel { kind, remote, key } => {
+            PortKind::Tunnel { kind, remote, key, is_ours } => {
                 let kind = if *kind == Tunnel::Vxlan { "vxlan" } else { "gre" };
-                format!(" -- set interface {name} type={kind} options:remote_ip={remote} options:key={key}")
+                // Copies go one way. A switch that hears nothing of the other end for five minutes forgets by which port it is reached, and
+                // from then on floods copies to everybody: so both ends say each second that they are there (RFC 5880).
+                let heard = if *is_ours { " bfd:enable=true" } else { "" };
+                format!(
+                    " -- set interface {name} type={kind} options:remote_ip={remote} options:key={key}{heard}"
+                )
             }
         };
         let text = format!("-- add-port {bridge} {name} tag={NOBODYS_VLAN}{kind}");

@@ -77,10 +77,12 @@ impl Ports {
             |end: char, kind| NewPort { name: format!("{}{number:03x}{end}", port_prefix(server)), kind };
         let (near, far) = match &way.to {
             To::Port(_) | To::Interface => (PortKind::Interface, None),
-            To::Host(kind, remote) => (PortKind::Tunnel { kind: *kind, remote: *remote, key }, None),
+            To::Host(kind, remote) => {
+                (PortKind::Tunnel { kind: *kind, remote: *remote, key, is_ours: false }, None)
+            }
             To::Switch(kind, place) => {
                 let far = find(sites, &place.switch)?;
-                let tunnel = |remote| PortKind::Tunnel { kind: *kind, remote, key };
+                let tunnel = |remote| PortKind::Tunnel { kind: *kind, remote, key, is_ours: true };
                 (tunnel(end(sites, far)?), Some((far, tunnel(end(sites, way.site)?))))
             }
         };

@@ -202,6 +202,25 @@ impl Bed {
         run(Command::new("ovs-vsctl").arg(database).args(words.split_whitespace())).expect("it does")
     }
 
+    /// Has switches forget behind which port of what carries tunnels the other one is, as they do after five minutes in which it said
+    /// nothing; until they know it again.
+    pub fn forget_addresses(&self) {
+        let appctl = |which, command: &str| {
+            let mut program = Command::new("ovs-appctl");
+            run(program.args([command, "br-phy"]).env("OVS_RUNDIR", self.sockets(which))).expect("it does")
+        };
+        for which in [Which::Near, Which::Far] {
+            appctl(which, "fdb/flush");
+        }
+        for which in [Which::Near, Which::Far] {
+            wait_for("the switches to be heard", || {
+                let known = appctl(which, "fdb/show");
+                // A line of headings, this switch and the other.
+                if known.lines().count() > 2 { Ok(()) } else { Err(known) }
+            });
+        }
+    }
+
     /// A command in a host's namespace.
     pub fn within(&self, host: u32, program: &str) -> Command {
         self.spaces.within(&host.to_string(), program)
