@@ -156,7 +156,7 @@ def measure(args, file):
         pingpong = build_pingpong(folder)
         with Bed(folder, pathlib.Path(args.program).resolve()) as bed:
             averages = []
-            said = subprocess.run([bed.program, "--version"], capture_output=True, text=True).stdout.strip()
+            said = subprocess.run([bed.program, "--version"], capture_output=True, text=True).stdout.split("\n")[0]
             results = {"date": f"{datetime.datetime.now():%Y-%m-%d %H:%M}", "quick": quick, "cores": os.cpu_count(), "build": args.build, "version": said, "size": SIZE, "commands": explained(bed)}
 
             def keep(**more):

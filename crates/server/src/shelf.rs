@@ -176,12 +176,15 @@ pub(crate) struct Entry {
 /// A file's length and time of change, by which what was seen of it holds.
 type Stamp = (u64, Option<SystemTime>);
 
+/// What was seen of files, or why nothing was.
+type Seen = HashMap<PathBuf, (Stamp, Result<Looked, String>)>;
+
 /// See the module's text.
 pub(crate) struct Shelf {
     reader: Arc<dyn Reader>,
     folder: Option<PathBuf>,
     sent: sent::Sent,
-    seen: Mutex<HashMap<PathBuf, (Stamp, Result<Looked, String>)>>,
+    seen: Mutex<Seen>,
 }
 
 impl Shelf {
