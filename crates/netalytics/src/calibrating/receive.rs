@@ -36,7 +36,7 @@ pub fn measure(lab: &Lab, refuse_ns: f64, rounds: u8) -> anyhow::Result<Receivin
         lab.run(&["ip", "link", "set", end, "up", "arp", "off"])?;
     }
     reachable(lab, "r0", "10.97.0.1/24", BEYOND)?;
-    let alone = least(rounds, |payload| Ok(send(lab, Sent { packets: PACKETS, payload, to: BEYOND })?))?;
+    let alone = least(rounds, |payload| send(lab, Sent { packets: PACKETS, payload, to: BEYOND }))?;
     let program = std::env::current_exe().context("cannot find this program")?;
     let program = program.to_str().context("this program's path is no text")?;
     let query = "PARSE packet TO 203.0.113.1:1 PROCESS (count)";
