@@ -1,6 +1,7 @@
 //! The test bed of `deploy/testbed.sh`: that it stands and goes, also when its building is killed, and what its switches show of a shop of
 //! which one server is set up wrongly (docs/use-case-multi-tier.md). Truth is what the shop's own servers have logged.
 
+mod aggregated;
 mod served;
 mod upheaval;
 
@@ -330,7 +331,10 @@ fn queries_of_the_network_answer_as_captures_at_the_servers() {
     bed.is_found(&network);
     if let Some(sdn) = &sdn {
         let site = Site::parse(&network).expect("the bed's file");
-        let found = bed.discovered(&site, &[&["--controller", &sdn.url], &EVERYBODY[..]].concat());
+        let found = bed.discovered(
+            &site,
+            &[&["--controller", &format!("http://{}", sdn.listen)], &EVERYBODY[..]].concat(),
+        );
         let told = Site::parse(&sdn.instead_of_databases(&network)).expect("a file");
         assert_eq!(Site::parse(&found).expect("a file").switches, told.switches);
     }
