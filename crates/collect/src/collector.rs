@@ -8,7 +8,7 @@
 //! engines or as late rows, which are given all the same.
 //!
 //! Where results are not wanted here, but by another collector, windows are put together and handed on as they are
-//! ([`Collector::relay`]): so that a process has one voice.
+//! ([`Collector::relay`], [`Collector::relay_of_lanes`]): so that a process, or all that it hears, has one voice.
 //!
 //! Which lanes a row lacks is said ([`Lanes::cover`]), and that is all: what a lane would have seen nobody knows, so that
 //! intervals, which reach up to what the capture is known to have lost, do not reach up to that.
@@ -29,7 +29,7 @@ pub trait TakeRows {
     /// Some rows; `lanes` knows which of them lack what.
     fn take(&mut self, output: Output, lanes: &Lanes);
 
-    /// What there is of some windows, from a collector that hands them on ([`Collector::relay`]).
+    /// What there is of some windows, from a collector that hands them on ([`Collector::relay`], [`Collector::relay_of_lanes`]).
     fn hand_on(&mut self, _windows: Partials) {}
 }
 
@@ -62,6 +62,10 @@ pub struct Collector {
     waiting_bytes: usize,
     waiting_bytes_max: usize,
     epochs_cut: u64,
+    /// How often what there is of open windows is handed on, in event time; of lanes that have no epochs.
+    open_every_ns: i64,
+    /// When that was last.
+    opened: Timestamp,
 }
 
 /// What is released at once.
@@ -101,6 +105,14 @@ impl Collector {
         Collector::build(engines, Lanes::default(), Release::ByTime, waiting_bytes_max)
     }
 
+    /// The same, but windows that are over in all lanes that are at work are handed on, and every so often in event time what
+    /// there is of open ones; `engines` are a worker's. Raw rows are given as they are.
+    #[must_use]
+    pub fn relay_of_lanes(engines: Engines, waiting_bytes_max: usize, open_every_ns: i64) -> Collector {
+        let collector = Collector::of_lanes(engines, waiting_bytes_max);
+        Collector { then: Then::HandOn, open_every_ns, ..collector }
+    }
+
     fn build(engines: Engines, lanes: Lanes, release: Release, waiting_bytes_max: usize) -> Collector {
         let lanes = lanes.with_lateness(engines.first().lateness_ns().to_vec());
         Collector {
@@ -117,6 +129,8 @@ impl Collector {
             waiting_bytes: 0,
             waiting_bytes_max,
             epochs_cut: 0,
+            open_every_ns: i64::MAX,
+            opened: Timestamp::MIN,
         }
     }
 
@@ -217,7 +231,7 @@ impl Collector {
                 lane.waiting.push_back(report);
             }
             Release::ByTime => {
-                report.lost.into_iter().for_each(|stretch| self.engines.add_loss(stretch));
+                report.lost.into_iter().for_each(|stretch| self.lose(stretch));
                 self.take_in(lane, std::mem::take(&mut report.part), out);
                 self.come_to(lane, report);
             }

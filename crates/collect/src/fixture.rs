@@ -16,6 +16,10 @@ pub enum Query {
     Raw,
     /// How many there are in every window of ten, by name and in all.
     Windows,
+    /// The same of windows of twenty, of which one begins every ten.
+    Sliding,
+    /// The same of the whole run.
+    Whole,
 }
 
 /// A tuple: whose, when, and its flow.
@@ -41,6 +45,11 @@ impl Fixture {
         let columns = vec![common::ID, common::TS, common::TS_END, name];
         let input = Input { schema: schema.clone(), columns: columns.clone(), filter: None };
         let column = |field| Column { input: 0, field };
+        let window = match query {
+            Query::Raw | Query::Windows => Some(Window { size_ns: 10, slide_ns: 10, lateness_ns: 0 }),
+            Query::Sliding => Some(Window { size_ns: 20, slide_ns: 10, lateness_ns: 0 }),
+            Query::Whole => None,
+        };
         let pipeline = |group: Vec<GroupBy>, top_k| Pipeline {
             name: "count".into(),
             values: Vec::new(),
@@ -48,7 +57,7 @@ impl Fixture {
             group,
             aggregates: vec![Aggregate::Count.into()],
             top_k,
-            window: Some(Window { size_ns: 10, slide_ns: 10, lateness_ns: 0 }),
+            window,
             groups_max: 1000,
             selection: Selection::default(),
             profile: None,
@@ -56,7 +65,7 @@ impl Fixture {
         let by_name = vec![GroupBy { column: column(name), name: "name".into() }];
         let pipelines = match query {
             Query::Raw => Vec::new(),
-            Query::Windows => {
+            Query::Windows | Query::Sliding | Query::Whole => {
                 vec![pipeline(by_name, Some(TopK { k: 3, by: 0 })), pipeline(Vec::new(), None)]
             }
         };
@@ -67,6 +76,11 @@ impl Fixture {
     /// In which results meet.
     pub fn engines(&self) -> Engines {
         Engines::new(std::slice::from_ref(&self.dataflow), &stream::Config::default())
+    }
+
+    /// In which they meet to be handed on.
+    pub fn relaying(&self) -> Engines {
+        Engines::worker(std::slice::from_ref(&self.dataflow), &stream::Config::default())
     }
 
     /// A worker.
@@ -106,6 +120,14 @@ impl Lane {
         self.engines.push(0, &self.writer.finish(), &mut rows);
         rows.into_iter().for_each(|output: Output| part.add_rows(output.batch));
         self.engines.detach(watermark).into_iter().for_each(|windows| part.add_windows(windows));
+        let (loss, watermark) = (Loss::default(), Timestamp(watermark));
+        Report { epoch: 0, watermark, part, loss, lost: None, open: None }
+    }
+
+    /// What it still has, having come so far.
+    pub fn last(&mut self, watermark: i64) -> Report {
+        let mut part = Part::default();
+        part.add_windows(self.engines.detach_all());
         let (loss, watermark) = (Loss::default(), Timestamp(watermark));
         Report { epoch: 0, watermark, part, loss, lost: None, open: None }
     }

@@ -36,6 +36,8 @@ pub enum Frame {
         /// As `--summary-json` has it.
         summary: String,
     },
+    /// What went wrong with one of those for whom it speaks, in words: it goes on with the others.
+    Problem(String),
 }
 
 impl Frame {
@@ -55,6 +57,7 @@ impl Frame {
                 (4, &format!("{}\n{summary}", cut_short.as_deref().unwrap_or_default()).into_bytes())
             }
             Frame::TookBack { grant, taken } => (5, &format!("{grant} {taken}").into_bytes()),
+            Frame::Problem(text) => (6, text.as_bytes()),
         };
         let length = u32::try_from(body.len()).map_err(|_| io::Error::from(ErrorKind::FileTooLarge))?;
         out.write_all(&length.to_le_bytes())?;
@@ -108,6 +111,7 @@ impl Frame {
                 let (grant, taken) = numbers.ok_or_else(|| invalid("numbers that are none"))?;
                 Frame::TookBack { grant, taken }
             }
+            6 => Frame::Problem(text(body)?),
             _ => return Ok(None),
         }))
     }
@@ -136,6 +140,7 @@ mod tests {
             Frame::TookBack { grant: 3, taken: u64::MAX },
             Frame::Closing { cut_short: None, summary: "{\n}\n".into() },
             Frame::Closing { cut_short: Some("its lease ran out".into()), summary: String::new() },
+            Frame::Problem("one is gone".into()),
         ];
         let mut bytes = Vec::new();
         frames[0].write(&mut bytes).expect("memory takes it");

@@ -3,6 +3,7 @@
 pub mod access;
 pub mod actions;
 pub mod agent;
+pub mod aggregator;
 pub mod alerts;
 pub mod calibrate;
 pub mod check;

@@ -3,6 +3,7 @@
 pub mod access;
 pub mod actions;
 pub mod agent;
+pub mod aggregator;
 pub mod alerts;
 pub mod bus;
 pub mod calibrate;
@@ -38,6 +39,7 @@ use crate::color::{self, Color};
 use crate::commands::complete::What;
 use crate::{output, summary_file, version};
 
+pub use aggregator::AggregatorFlags;
 pub use compare::{CheckFlags, CompareFlags};
 pub use follow::{FlowName, FollowFlags};
 pub use limits::Limits;
@@ -183,6 +185,10 @@ pub enum Verb {
     /// Find what an order on standard input asks for, and say it in frames on standard output; for agents
     #[command(hide = true)]
     Monitor(Box<MonitorFlags>),
+
+    /// Start the monitors that orders on standard input name, and say in frames on standard output what they find together
+    #[command(hide = true)]
+    Aggregator(Box<AggregatorFlags>),
 
     /// What a query or an interface's name may go on as; for the completion scripts
     #[command(hide = true)]

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, bail};
 use plan::{Budget, Plan};
-use planner::physical::{Ask, Costs, MonitorPart, Place, physical};
+use planner::physical::{Aggregate, Ask, Costs, MonitorPart, Place, physical};
 use planner::topology::{Reached, Site};
 use server::{AgentPart, Copies, CopiesState, JobId, Network, NetworkJob, NetworkView};
 use steer::{Fabric, Job, Map, Running};
@@ -60,7 +60,10 @@ impl JobNetwork {
     fn try_plan(&self, job: JobId, plan: &Plan, budget: Budget) -> anyhow::Result<server::Planned> {
         let shared = &self.shared;
         let site = &shared.site;
-        let ask = Ask { plan, site, expected: &[], costs: &self.costs, exact: false, budget, seed: SEED };
+        // What agents find comes to the server by their own sessions.
+        let aggregate = Aggregate::Never;
+        let costs = &self.costs;
+        let ask = Ask { plan, site, expected: &[], costs, exact: false, aggregate, budget, seed: SEED };
         let plan =
             physical(&ask).map_err(|why| anyhow::anyhow!("there is no plan for the network: {why}"))?;
         let planned = Planned { site: site.clone(), plan };

@@ -32,6 +32,7 @@ mod loss_notice;
 mod mapping;
 mod merging;
 mod networked;
+mod orders;
 mod output;
 mod overview;
 mod page;
@@ -92,6 +93,7 @@ fn run(cli: Cli) -> ExitCode {
         Some(Verb::Processors(flags)) => commands::processors::list(&flags),
         Some(Verb::Interfaces(flags)) => commands::interfaces::list(&flags),
         Some(Verb::Monitor(flags)) => commands::monitor::monitor(&flags),
+        Some(Verb::Aggregator(flags)) => commands::aggregator::aggregate(&flags),
         Some(Verb::Agent(flags)) => commands::agent::agent(&flags),
         Some(Verb::Serve(flags)) => commands::serve::serve(&flags),
         Some(Verb::Jobs(flags)) => commands::jobs::jobs(&flags),

@@ -50,6 +50,7 @@ pub fn plan(flags: &NetworkFlags, network: &Path, plan: &Plan, budget: Budget) -
         expected: &flags.expect,
         costs: &costs,
         exact: flags.exact,
+        aggregate: flags.aggregate.into(),
         budget,
         seed: flags.seed,
     };

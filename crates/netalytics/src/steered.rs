@@ -1,37 +1,38 @@
 //! A query at work in a network, from this machine: monitors are started where the plan has them, switches are told what to copy, and what
 //! monitors find is put together here. First monitors, then copies, unless a monitor reads at an interface that comes with the copies; at the
 //! end copies go first. Rules have leases, mirrors and interfaces go with this process, and monitors end with their standard input: so all
-//! of it goes, too, when this process is killed.
+//! of it goes, too, when this process is killed. Where the plan has aggregators these start the monitors of their pods, and each is one voice here.
 
-mod monitors;
+pub mod aggregators;
+mod processes;
 mod shares;
 pub mod switches;
+pub mod team;
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, bail};
-use collect::{Collector, Frame, LaneId, Report, Whatever};
+use anyhow::Context;
+use collect::{Collector, Whatever};
 use monitor::Step;
 use monitor::pressure::History;
 use plan::message::{Capture, JobOrder};
 use plan::{Plan, TapTable};
 use planner::physical::{MonitorPart, Place, Way};
 use planner::topology::{Site, Starts};
-use runner::{Fed, Feed, InputError, Monitored};
+use runner::{Fed, Feed, InputError};
 use stream::{Config, Engine, Engines, TakeOutput};
 use tuple::Origin;
 
 use crate::failure::wrong_flags;
 use crate::networked::Planned;
-use monitors::{Monitor, Said};
+use aggregators::{Member, Orders};
+use processes::Starting;
 use shares::Sharing;
 use switches::Switches;
 pub use switches::free_number;
+use team::Team;
 
-/// What monitors have said and nobody has taken yet.
-const SAID_MAX: usize = 64;
 /// Between two looks at whether to stop.
 const PATIENCE: Duration = Duration::from_millis(50);
 /// Until then a monitor has opened its capture.
@@ -45,13 +46,11 @@ const MEMORY_MAX: u64 = 256 << 20;
 
 /// What a network gives, as it comes.
 pub struct Steered {
-    collector: Collector,
+    team: Team,
+    /// Where they are, in words.
+    monitors: String,
     switches: Switches,
-    monitors: Vec<Monitor>,
-    said: Receiver<(usize, Said)>,
-    counts: Vec<Monitored>,
     sharing: Sharing,
-    problems: Vec<String>,
     is_over: bool,
 }
 
@@ -76,38 +75,51 @@ pub fn start(
     if has_interfaces {
         switches.install(planned)?;
     }
-    let (tell, said) = mpsc::sync_channel(SAID_MAX);
-    let mut monitors = Vec::new();
-    for (at, part) in planned.plan.monitors.iter().enumerate() {
-        let starts = starts(&planned.site, part)?;
-        let interfaces = interfaces(planned, part, &switches)?;
-        let order = order(plan, part, at).encode();
-        let monitor = Monitor::start((at, &part.host), starts, &program, &interfaces, &order, tell.clone());
-        monitors.push(monitor.with_context(|| format!("cannot start the monitor on {}", part.host))?);
-    }
-    drop(tell);
     let engines = Engines::new(std::slice::from_ref(&plan.dataflow), config);
-    let mut steered = Steered {
-        collector: Collector::of_lanes(engines, config.window_bytes_max),
-        counts: vec![Monitored::default(); monitors.len()],
-        sharing: Sharing::new(plan, planned),
-        switches: Switches::default(),
-        monitors,
-        said,
-        problems: Vec::new(),
-        is_over: false,
-    };
-    (0..steered.monitors.len()).for_each(|at| steered.collector.join(lane(at)));
-    steered.wait_for_start()?;
+    let mut team = Team::new(Collector::of_lanes(engines, config.window_bytes_max));
+    let mut members = Vec::new();
+    for (at, part) in planned.plan.monitors.iter().enumerate() {
+        members.push(Member {
+            host: part.host.clone(),
+            via: starts(&planned.site, part)?.to_vec(),
+            interfaces: interfaces(planned, part, &switches)?,
+            order: order(plan, part, at).encode(),
+        });
+    }
+    for (at, member) in members.iter().enumerate() {
+        if !planned.plan.aggregators.iter().any(|aggregator| aggregator.monitors.contains(&at)) {
+            team.start(&member.starting(&program, &member.input()))?;
+        }
+    }
+    let mut hosts = members.iter().map(|member| member.host.as_str()).collect::<Vec<_>>().join(", ");
+    for aggregator in &planned.plan.aggregators {
+        let host = &planned.site.hosts[aggregator.host as usize];
+        let member = |at: &usize| match planned.plan.monitors[*at].place {
+            // It starts that itself.
+            Place::Host(host) if host == aggregator.host => {
+                Member { via: Vec::new(), ..members[*at].clone() }
+            }
+            _ => members[*at].clone(),
+        };
+        let members: Vec<Member> = aggregator.monitors.iter().map(member).collect();
+        let input = Orders { program: program.clone(), members }.encode();
+        let via = host.starts.via.as_deref().unwrap_or_default();
+        team.start(&Starting {
+            what: "aggregator",
+            host: &host.name,
+            via,
+            program: &program,
+            interfaces: &[],
+            input: &input,
+        })?;
+        hosts += &format!(", {} of them put together on {}", aggregator.monitors.len(), host.name);
+    }
+    team.wait_for_start(START_MAX)?;
     if !has_interfaces {
         switches.install(planned)?;
     }
-    steered.switches = switches;
-    Ok(steered)
-}
-
-fn lane(at: usize) -> LaneId {
-    LaneId(at as u64)
+    let sharing = Sharing::new(plan, planned);
+    Ok(Steered { team, monitors: hosts, switches, sharing, is_over: false })
 }
 
 /// How a monitor is started.
@@ -165,77 +177,11 @@ fn order(plan: &Plan, part: &MonitorPart, at: usize) -> JobOrder {
 impl Steered {
     /// What is at work, in words.
     pub fn words(&self) -> String {
-        let hosts: Vec<&str> = self.monitors.iter().map(|monitor| monitor.host.as_str()).collect();
-        format!("monitors on {}; {}", hosts.join(", "), self.switches.words())
-    }
-
-    /// Until all monitors have their captures open.
-    fn wait_for_start(&mut self) -> anyhow::Result<()> {
-        let begun = Instant::now();
-        while let Some(waiting) = self.monitors.iter().find(|monitor| !monitor.is_started) {
-            let host = waiting.host.clone();
-            match self.said.recv_timeout(START_MAX.saturating_sub(begun.elapsed())) {
-                Ok((at, Said::Frame(Frame::Started))) => self.monitors[at].is_started = true,
-                Ok((at, Said::Gone(why))) => {
-                    bail!("the monitor on {} has ended: {why}", self.monitors[at].host)
-                }
-                Ok(_) => {}
-                Err(_) => bail!("the monitor on {host} has not started for {} s", START_MAX.as_secs()),
-            }
-        }
-        Ok(())
-    }
-
-    fn take(&mut self, at: usize, said: Said, out: &mut dyn TakeOutput) {
-        let host = self.monitors[at].host.clone();
-        match said {
-            Said::Frame(Frame::Report(bytes)) => {
-                let counts = &mut self.counts[at];
-                (counts.reports, counts.bytes) = (counts.reports + 1, counts.bytes + bytes.len() as u64);
-                match self.collector.decode(&bytes) {
-                    Ok(report) => self.report(at, report, out),
-                    Err(why) => {
-                        self.counts[at].malformed += 1;
-                        self.problem(format!("the monitor on {host} has sent a {why}"));
-                    }
-                }
-            }
-            Said::Frame(Frame::Account(counted)) => {
-                self.sharing.hear(at, &counted);
-                let counts = &mut self.counts[at];
-                for (name, n) in counted {
-                    match name.as_str() {
-                        "packets" => counts.packets = n,
-                        "tuples" => counts.tuples = n,
-                        "lost" => counts.lost = n,
-                        "sampled_out" => counts.sampled_out = n,
-                        "cut_off" => counts.cut_off = n,
-                        _ => {}
-                    }
-                }
-            }
-            Said::Frame(Frame::Closing { .. }) => {
-                self.monitors[at].has_said_all = true;
-                self.sharing.gone(at);
-                self.collector.finish(lane(at), &mut Whatever(out));
-            }
-            Said::Frame(Frame::Started | Frame::TookBack { .. }) => {}
-            Said::Gone(why) => {
-                self.sharing.gone(at);
-                if !std::mem::replace(&mut self.monitors[at].has_said_all, true) {
-                    self.collector.lost(lane(at), &mut Whatever(out));
-                    self.problem(format!("the monitor on {host} has ended before its time: {why}"));
-                }
-            }
-        }
-    }
-
-    fn report(&mut self, at: usize, report: Report, out: &mut dyn TakeOutput) {
-        self.collector.take(lane(at), report, &mut Whatever(out));
+        format!("monitors on {}; {}", self.monitors, self.switches.words())
     }
 
     fn problem(&mut self, text: String) {
-        self.problems.push(text);
+        self.team.problems.push(text);
     }
 
     /// Rules go, then monitors say what they still have, then windows close.
@@ -246,23 +192,11 @@ impl Steered {
         if let Err(why) = self.switches.remove() {
             self.problem(format!("rules could not be taken away, and go by themselves: {why:#}"));
         }
-        if self.monitors.iter().any(|monitor| !monitor.has_said_all) {
+        if !self.team.is_over() {
             std::thread::sleep(LAST_PACKETS);
         }
-        self.monitors.iter_mut().for_each(Monitor::end);
-        let begun = Instant::now();
-        while self.monitors.iter().any(|monitor| !monitor.has_said_all) {
-            match self.said.recv_timeout(END_MAX.saturating_sub(begun.elapsed())) {
-                Ok((at, said)) => self.take(at, said, out),
-                Err(_) => break,
-            }
-        }
-        let silent: Vec<String> =
-            self.monitors.iter().filter(|monitor| !monitor.has_said_all).map(|m| m.host.clone()).collect();
-        silent
-            .iter()
-            .for_each(|host| self.problem(format!("the monitor on {host} did not end when it was asked to")));
-        self.collector.end(&mut Whatever(out));
+        let sharing = &mut self.sharing;
+        self.team.end(END_MAX, &mut Whatever(out), &mut |heard| sharing.heed(&heard));
     }
 }
 
@@ -273,15 +207,14 @@ impl Feed for Steered {
             self.close(out);
             return Step::Done;
         }
-        match self.said.recv_timeout(PATIENCE) {
-            Ok((at, said)) => self.take(at, said, out),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+        if let Some(heard) = self.team.hear(PATIENCE, &mut Whatever(out)) {
+            self.sharing.heed(&heard);
         }
-        if self.monitors.iter().all(|monitor| monitor.has_said_all) {
+        if self.team.is_over() {
             self.close(out);
             return Step::Done;
         }
-        self.sharing.look(&mut self.monitors, &mut self.switches);
+        self.sharing.look(&mut self.team.processes, &mut self.switches);
         Step::Going
     }
 
@@ -294,22 +227,11 @@ impl Feed for Steered {
     }
 
     fn engine(&self) -> &Engine {
-        self.collector.engine()
+        self.team.collector.engine()
     }
 
     fn fed(&self) -> Fed {
-        let mut all = Monitored::default();
-        for counts in &self.counts {
-            all.reports += counts.reports;
-            all.bytes += counts.bytes;
-            all.packets += counts.packets;
-            all.tuples += counts.tuples;
-            all.lost += counts.lost;
-            all.sampled_out += counts.sampled_out;
-            all.cut_off += counts.cut_off;
-            all.malformed += counts.malformed;
-        }
-        Fed::Monitored(all)
+        Fed::Monitored(self.team.counts())
     }
 
     fn notes(&mut self) -> Vec<String> {
@@ -327,6 +249,6 @@ impl Feed for Steered {
             text: text.clone(),
             after_packets: 0,
         };
-        self.problems.iter().map(told).collect()
+        self.team.problems.iter().map(told).collect()
     }
 }

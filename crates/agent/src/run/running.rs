@@ -98,6 +98,8 @@ impl Running {
                 self.closing = Some(cut_short);
                 None
             }
+            // Of those who speak for others; a monitor does not.
+            Frame::Problem(_) => None,
         }
     }
 

@@ -30,22 +30,16 @@ impl Collector {
     }
 
     fn release_epoch(&mut self, epoch: u64, out: &mut dyn TakeRows) {
-        let mut parts = Vec::new();
+        let (mut parts, mut lost) = (Vec::new(), Vec::new());
         for lane in self.lanes.iter_mut() {
             while let Some(report) = lane.waiting.pop_front_if(|report| report.epoch == epoch) {
                 (lane.watermark, lane.loss) = (report.watermark, report.loss);
-                match (report.lost, self.then) {
-                    (None, _) => {}
-                    (Some(stretch), Then::Close) => self.engines.add_loss(stretch),
-                    (Some(stretch), Then::HandOn) => match &mut self.lost_when {
-                        Some(before) => before.add(&stretch),
-                        none => *none = Some(stretch),
-                    },
-                }
+                lost.extend(report.lost);
                 lane.open = report.open;
                 parts.push(report.part);
             }
         }
+        lost.into_iter().for_each(|stretch| self.lose(stretch));
         let rows = self.unpack(parts, out);
         let watermark = self.lanes.active().map(|lane| lane.watermark).min().unwrap_or(Timestamp::MAX);
         let (before, after) = (self.loss, self.capture_loss());
@@ -64,6 +58,15 @@ impl Collector {
                 let over = self.engines.detach(self.watermark.0);
                 over.into_iter().chain(self.engines.detach_open()).for_each(|windows| out.hand_on(windows));
             }
+        }
+    }
+
+    /// Packets were lost: rows say so, or those who are handed what they are made of.
+    pub(super) fn lose(&mut self, stretch: Stretch) {
+        match (self.then, &mut self.lost_when) {
+            (Then::Close, _) => self.engines.add_loss(stretch),
+            (Then::HandOn, Some(before)) => before.add(&stretch),
+            (Then::HandOn, none) => *none = Some(stretch),
         }
     }
 
@@ -93,7 +96,7 @@ impl Collector {
         lane.watermark = report.watermark.max(from);
         (lane.loss, lane.open) = (report.loss, report.open);
         let to = lane.watermark;
-        if before != report.loss {
+        if before != report.loss && self.then == Then::Close {
             self.add_capture_loss((from, to), (before, report.loss));
         }
     }
@@ -107,9 +110,25 @@ impl Collector {
         let (lanes, watermark_ns) = (&self.lanes, watermark.0);
         let give = &mut |batch| out.take(Output { pipeline: None, batch, watermark_ns }, lanes);
         self.rows.give_before(watermark, give);
-        if has_risen {
-            self.engines.advance(watermark_ns, &mut With { lanes, out });
+        match self.then {
+            _ if !has_risen => {}
+            Then::Close => self.engines.advance(watermark_ns, &mut With { lanes, out }),
+            Then::HandOn => self.hand_on(out),
         }
+    }
+
+    /// Hands on what is over, and of the rest what there is, if it is time.
+    fn hand_on(&mut self, out: &mut dyn TakeRows) {
+        let over = self.engines.detach(self.watermark.0);
+        if self.opened == Timestamp::MIN {
+            self.opened = self.watermark;
+        }
+        let is_time = self.watermark.0 >= self.opened.0.saturating_add(self.open_every_ns);
+        let open = is_time.then(|| self.engines.detach_open()).flatten();
+        if is_time {
+            self.opened = self.watermark;
+        }
+        over.into_iter().chain(open).for_each(|windows| out.hand_on(windows));
     }
 
     /// Where too much waits: releases all rows that are there, and has the engine take what is there of windows.

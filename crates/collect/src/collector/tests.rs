@@ -21,7 +21,7 @@ impl TakeRows for Texts {
                 let text = match pipeline {
                     None => batch.i64(common::TS_END).value(row).to_string(),
                     Some(pipeline) => {
-                        let time = |name| batch.i64(field(name)).value(row);
+                        let time = |name| batch.schema().find(name).map_or(0, |id| batch.i64(id).value(row));
                         let (start, end) = (time("window_start"), time("window_end"));
                         let count = batch.u64(field("count")).value(row);
                         let name = if pipeline == 0 { batch.text(field("name")).value(row) } else { "all" };
@@ -195,6 +195,40 @@ enum Step {
     Resume,
 }
 
+/// A worker, and how far it has come.
+struct Worker(crate::fixture::Lane, i64);
+
+impl Worker {
+    fn new(fixture: &Fixture) -> Worker {
+        Worker(fixture.lane(), i64::MIN)
+    }
+
+    /// What it says at this time of the tuples since the last one that are its own: it is one of so many.
+    fn report(&mut self, (lane, lanes): (usize, usize), tuples: &[Tuple], watermark: i64) -> Report {
+        let is_due =
+            |tuple: &Tuple| tuple.flow as usize % lanes == lane && (self.1..watermark).contains(&tuple.time);
+        let due: Vec<Tuple> = tuples.iter().copied().filter(is_due).collect();
+        self.1 = watermark;
+        self.0.report(watermark, &due)
+    }
+
+    /// All that it still has.
+    fn last(mut self) -> Report {
+        self.0.last(self.1)
+    }
+}
+
+/// Does what all lanes do, each in its order, and which of them is next by `turns`.
+fn walk(steps: &[Vec<Step>], turns: &[usize], act: &mut dyn FnMut(usize, Step)) {
+    let (lanes, mut done) = (steps.len(), vec![0; steps.len()]);
+    for lane in turns.iter().copied().cycle().map(|turn| turn % lanes) {
+        let has_more = |lane: &usize| done[*lane] < steps[*lane].len();
+        let Some(lane) = (lane..lanes).chain(0..lane).find(has_more) else { return };
+        act(lane, steps[lane][done[lane]]);
+        done[lane] += 1;
+    }
+}
+
 /// Runs lanes with the tuples of their flows, in an order drawn by `turns`; rows, how many were late, and how many tuples
 /// the engine has of all.
 fn run(
@@ -206,29 +240,21 @@ fn run(
 ) -> (Vec<String>, u64) {
     let fixture = Fixture::new(query);
     let (mut collector, mut out) = (Collector::of_lanes(fixture.engines(), 1 << 20), Texts::default());
-    let mut workers: Vec<_> = (0..lanes).map(|_| (fixture.lane(), i64::MIN, 0)).collect();
+    let mut workers: Vec<Worker> = (0..lanes).map(|_| Worker::new(&fixture)).collect();
     (0..lanes).for_each(|lane| collector.join(LaneId(lane as u64)));
-    let mut turns = turns.iter().copied().cycle();
-    while (0..lanes).any(|lane| workers[lane].2 < steps[lane].len()) {
-        let lane = turns.next().unwrap_or(0) % lanes;
-        let lane = (lane..lanes).chain(0..lane).find(|lane| workers[*lane].2 < steps[*lane].len());
-        let lane = lane.expect("one has something to do");
-        let (worker, since, at) = &mut workers[lane];
+    walk(steps, turns, &mut |lane, step| {
         let id = LaneId(lane as u64);
-        match steps[lane][*at] {
+        match step {
             Step::Idle => collector.idle(id, &mut out),
             Step::Resume => collector.resume(id),
             Step::Report { watermark } => {
-                let is_due = |tuple: &Tuple| {
-                    tuple.flow as usize % lanes == lane && (*since..watermark).contains(&tuple.time)
-                };
-                let due: Vec<Tuple> = tuples.iter().copied().filter(is_due).collect();
-                *since = watermark;
-                collector.take(id, worker.report(watermark, &due), &mut out);
+                collector.take(id, workers[lane].report((lane, lanes), tuples, watermark), &mut out);
             }
         }
-        *at += 1;
-    }
+    });
+    workers.into_iter().enumerate().for_each(|(lane, worker)| {
+        collector.take(LaneId(lane as u64), worker.last(), &mut out);
+    });
     (0..lanes).for_each(|lane| collector.finish(LaneId(lane as u64), &mut out));
     collector.end(&mut out);
     (out.rows(), collector.rows_late() + collector.counters().tuples_late)
@@ -257,7 +283,9 @@ fn some_times() -> impl Strategy<Value = Vec<i64>> {
 fn counted(rows: &[String], query: Query) -> u64 {
     let count = |row: &String| match query {
         Query::Raw => 1,
-        Query::Windows => row.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0),
+        Query::Windows | Query::Sliding | Query::Whole => {
+            row.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0)
+        }
     };
     rows.iter().map(count).sum()
 }
@@ -305,6 +333,8 @@ proptest! {
         prop_assert_eq!(2 * counted(&of_all, Query::Windows) + windows.1, 2 * tuples.len() as u64);
     }
 }
+
+mod aggregated;
 
 mod of_one_process {
     use super::*;

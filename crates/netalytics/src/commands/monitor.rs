@@ -1,9 +1,9 @@
 //! `netalytics monitor -i IFACE` or `-r FILE…`: what an agent starts for a job. It reads an order from standard input (a length
-//! of four bytes, the lowest first, and a [`JobOrder`]), finds what that asks for, and says it in frames on standard output, or publishes it, where
+//! of four bytes, the lowest first, and a [`plan::message::JobOrder`]), finds what that asks for, and says it in frames on standard output, or publishes it, where
 //! the order names topics, and says only how far it is. The plan
 //! says what is asked; what may be read and taken the flags say, and so whoever starts it.
 
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,11 +15,10 @@ use capture::seccomp::{Files, Network};
 use monitor::allowance::Allowance;
 use monitor::job::Config;
 use monitor::{Input, SharedSlice, SharedTaps};
-use plan::message::{self, JobOrder};
 use plan::{Dataflow, Plan};
 use runner::bus::Publishing;
 use runner::{Frames, Memory, Relay, Summary, Writing};
-use tuple::{Origin, Redactor, Schema, Secret};
+use tuple::{Origin, Redactor, Secret};
 
 use crate::commands::work;
 use crate::failure::{Ended, wrong_flags};
@@ -27,13 +26,14 @@ use crate::flags::MonitorFlags;
 use crate::flags::live::LiveFlags;
 use crate::lease::{End, Lease};
 use crate::live;
+use crate::orders::{block, order};
 use crate::publishing::{KEPT, LAST, PARTITIONS, Publication, Publisher, UNACKNOWLEDGED_BYTES, dropped};
 use crate::signals::Signals;
 use crate::{kafka, output};
 
 /// Does what is ordered.
 pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
-    let order = order(&mut io::stdin().lock())?;
+    let order = order(&block(&mut io::stdin().lock())?)?;
     let mut plan = order.plan;
     flags.limits.bound(&mut plan);
     let dataflows = match order.topics.is_empty() || !plan.dataflow.pipelines.is_empty() {
@@ -155,20 +155,4 @@ fn open_publisher(
         quiet: false,
     };
     publication.open_patiently(&kafka, stop)
-}
-
-/// What is ordered.
-fn order(from: &mut dyn Read) -> anyhow::Result<JobOrder> {
-    let mut length = [0; 4];
-    from.read_exact(&mut length).context("there is no order on standard input")?;
-    let length = u32::from_le_bytes(length) as usize;
-    if length > message::ORDER_BYTES_MAX {
-        return Err(wrong_flags("the order on standard input is too large"));
-    }
-    let mut bytes = vec![0; length];
-    from.read_exact(&mut bytes).context("the order on standard input is cut off")?;
-    let schemas = parsers::registry::schemas();
-    let named =
-        |name: &str| -> Option<Arc<Schema>> { schemas.iter().find(|schema| schema.name == name).cloned() };
-    JobOrder::decode(&bytes, &named).map_err(|why| wrong_flags(format!("the order is refused: {why}")))
 }

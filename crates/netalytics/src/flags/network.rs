@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::builder::ValueHint;
 use clap::{Args, ValueEnum};
+use planner::physical;
 use planner::topology::Expected;
 
 /// The network for which is planned, and what is known of it.
@@ -26,9 +27,35 @@ pub struct NetworkFlags {
     #[arg(long, requires = "network")]
     pub exact: bool,
 
+    /// Whether monitors of a pod send what they find to an aggregator, which merges it and hands it on: auto is where links above pods carry less by it
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t, requires = "network")]
+    pub aggregate: Aggregate,
+
     /// Which of several placements that are as good is taken
     #[arg(long, value_name = "N", default_value_t = 1, requires = "network")]
     pub seed: u64,
+}
+
+/// When a pod has an aggregator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Aggregate {
+    /// Never
+    Never,
+    /// Where two monitors or more are in a pod, and links above it carry less by that
+    #[default]
+    Auto,
+    /// Where two monitors or more are in a pod
+    Always,
+}
+
+impl From<Aggregate> for physical::Aggregate {
+    fn from(when: Aggregate) -> physical::Aggregate {
+        match when {
+            Aggregate::Never => physical::Aggregate::Never,
+            Aggregate::Auto => physical::Aggregate::Auto,
+            Aggregate::Always => physical::Aggregate::Always,
+        }
+    }
 }
 
 /// How a plan for a network is shown.

@@ -15,8 +15,9 @@ use plan::{Plan, Sample, Slice};
 use planner::physical::Way;
 use wire::Timestamp;
 
-use super::monitors::Monitor;
+use super::processes::Process;
 use super::switches::Switches;
+use super::team::Heard;
 use crate::networked::Planned;
 
 /// See the module's text.
@@ -53,8 +54,16 @@ impl Sharing {
         Sharing { shares: Shares::new(&levels_max), of, began: Instant::now(), said, history, notes }
     }
 
+    /// What was heard of a monitor.
+    pub fn heed(&mut self, heard: &Heard) {
+        match heard {
+            Heard::Counted(at, counted) => self.hear(*at, counted),
+            Heard::Gone(at) => self.gone(*at),
+        }
+    }
+
     /// A monitor has counted.
-    pub fn hear(&mut self, monitor: usize, counted: &[(String, u64)]) {
+    fn hear(&mut self, monitor: usize, counted: &[(String, u64)]) {
         let before = self.said[monitor];
         let said = &mut self.said[monitor];
         for (name, n) in counted {
@@ -80,12 +89,12 @@ impl Sharing {
     }
 
     /// A monitor says nothing more.
-    pub fn gone(&mut self, monitor: usize) {
+    fn gone(&mut self, monitor: usize) {
         self.shares.gone(monitor);
     }
 
     /// Looks whether something is to be done, and does it.
-    pub fn look(&mut self, monitors: &mut [Monitor], switches: &mut Switches) {
+    pub fn look(&mut self, monitors: &mut [Process], switches: &mut Switches) {
         let mut actions = Vec::new();
         if let Some(went) = switches.changed() {
             actions.extend(self.shares.copied(self.began.elapsed(), went));

@@ -22,10 +22,24 @@ pub struct Ask<'a> {
     pub costs: &'a Costs,
     /// Only modes that lack nothing.
     pub exact: bool,
+    /// When a pod has an aggregator.
+    pub aggregate: Aggregate,
     /// What may be taken.
     pub budget: Budget,
     /// Of placement.
     pub seed: u64,
+}
+
+/// When a pod with two monitors or more has an aggregator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Aggregate {
+    /// Never.
+    Never,
+    /// Where the network has links above the pod.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
 }
 
 /// What is asked, of this network.

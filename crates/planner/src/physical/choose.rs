@@ -11,7 +11,7 @@ use super::flows;
 use super::parts::TWICE;
 use super::rates::{copied, rates};
 use super::tunnels::wrapped;
-use super::value::{Choice, PassedOver, PhysicalPlan, Proof, Taken, Way};
+use super::value::{AggregatorPart, Choice, PassedOver, PhysicalPlan, Proof, Taken, Way};
 use crate::topology::{Expected, Reached, SitePort, Traffic, Weights};
 
 /// Where monitors are.
@@ -86,6 +86,8 @@ pub fn physical(ask: &Ask<'_>) -> Result<PhysicalPlan, Unplanned> {
     };
     plan.choice.passed_over = chooser.passed_over;
     plan.uncovered = uncovered;
+    (plan.aggregators, plan.unaggregated) = chooser.asked.aggregators(&plan);
+    plan.taken.results_mbps -= plan.aggregators.iter().map(AggregatorPart::saved_mbps).sum::<f64>();
     Ok(plan)
 }
 
@@ -177,6 +179,8 @@ impl Chooser<'_> {
             },
             switches: Vec::new(),
             monitors: Vec::new(),
+            aggregators: Vec::new(),
+            unaggregated: None,
             dataflow: ask.plan.dataflow.clone(),
             lacks: offer.iter().flat_map(|offer| &offer.lacks).map(|lack| (*lack).to_owned()).collect(),
             taken: Taken::default(),

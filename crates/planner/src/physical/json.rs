@@ -4,7 +4,7 @@ use plan::AddressMatch;
 use serde_json::{Value, json};
 
 use super::text::mode;
-use super::value::{Covering, MonitorPart, PhysicalPlan, Place, Proof, SwitchPart, Way};
+use super::value::{AggregatorPart, Covering, MonitorPart, PhysicalPlan, Place, Proof, SwitchPart, Way};
 use crate::topology::LINK_CLASSES;
 use crate::words;
 
@@ -19,7 +19,7 @@ pub fn to_json(plan: &PhysicalPlan) -> Value {
         .collect();
     let passed_over: Vec<Value> =
         plan.choice.passed_over.iter().map(|other| json!({ "what": other.what, "why": other.why })).collect();
-    json!({
+    let mut of = json!({
         "query": plan.query,
         "flows": plan.covered.iter().map(covering).collect::<Vec<_>>(),
         "not_covered": plan.uncovered,
@@ -42,6 +42,25 @@ pub fn to_json(plan: &PhysicalPlan) -> Value {
             "switch_cores": taken.switch_cores,
             "delay_us": taken.delay_us,
         },
+    });
+    if !plan.aggregators.is_empty() {
+        of["aggregators"] = plan.aggregators.iter().map(|part| aggregator(plan, part)).collect();
+    }
+    if let Some(why) = &plan.unaggregated {
+        of["not_aggregated"] = json!(why);
+    }
+    of
+}
+
+fn aggregator(plan: &PhysicalPlan, part: &AggregatorPart) -> Value {
+    json!({
+        "host": part.name,
+        "monitors": part.monitors.iter().map(|at| plan.monitors[*at].name.clone()).collect::<Vec<_>>(),
+        "in_mbps": part.in_mbps,
+        "out_mbps": part.out_mbps,
+        "saved_mbps": part.saved_mbps(),
+        "cores": part.cores,
+        "memory_gb": part.memory_gb,
     })
 }
 

@@ -5,6 +5,7 @@
 //! and are proved on a model of the network, in which packets go as the network's file says that they do; what switches really have is
 //! asked, and proved again, by whoever installs them.
 
+mod aggregators;
 mod ask;
 mod budget;
 mod choose;
@@ -22,7 +23,7 @@ mod text;
 mod tunnels;
 mod value;
 
-pub use ask::Ask;
+pub use ask::{Aggregate, Ask};
 pub use budget::Exceeded;
 pub use choose::{Unplanned, physical};
 pub use costs::{Costs, MonitorCosts, SwitchCosts, TrafficShape};
@@ -30,6 +31,6 @@ pub use json::to_json;
 pub use picture::to_svg;
 pub use text::{difference, to_text};
 pub use value::{
-    Choice, Covering, LEASE, Landing, MonitorPart, PassedOver, PhysicalPlan, Place, Proof, Rates, SwitchPart,
-    Taken, Way,
+    AggregatorPart, Choice, Covering, LEASE, Landing, MonitorPart, PassedOver, PhysicalPlan, Place, Proof,
+    Rates, SwitchPart, Taken, Way,
 };

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::text::{ends, mode, number};
+use super::text::{aggregator, ends, mode, number};
 use super::value::{PhysicalPlan, Place, Way};
 use crate::topology::{Site, SiteHost, SitePort, Tier};
 
@@ -162,8 +162,10 @@ impl<'a> Picture<'a> {
         let x = self.host_x(place);
         let monitor = self.plan.monitors.iter().find(|part| part.place == Place::Host(index as u32));
         let covered = self.plan.covered.iter().any(|covering| covering.hosts.contains(&(index as u32)));
+        let aggregates = self.plan.aggregators.iter().any(|part| part.host == index as u32);
         let class = match (monitor, covered) {
             (Some(_), _) => "monitor",
+            (None, _) if aggregates => "monitor",
             (None, true) => "covered",
             (None, false) => "node",
         };
@@ -171,12 +173,15 @@ impl<'a> Picture<'a> {
         self.text("", (x, y - 10.0), &short(&host.name, 13));
         let address = host.addresses.first().map(ToString::to_string).unwrap_or_default();
         self.text("small", (x, y + 5.0), &short(&address, 15));
-        if monitor.is_some() {
-            self.text("small", (x, y + 20.0), "monitor");
-            if let Some(mbps) = self.copies_to(host.at) {
-                let between = self.switches[host.at.switch].map_or(x, |from| f64::midpoint(from, x));
-                self.left("small", (between + 10.0, y - 60.0), &format!("{} Mb/s", number(mbps)));
-            }
+        match (monitor.is_some(), aggregates) {
+            (true, true) => self.text("small", (x, y + 20.0), "monitor, aggr."),
+            (true, false) => self.text("small", (x, y + 20.0), "monitor"),
+            (false, true) => self.text("small", (x, y + 20.0), "aggregator"),
+            (false, false) => {}
+        }
+        if let Some(mbps) = self.copies_to(host.at).filter(|_| monitor.is_some()) {
+            let between = self.switches[host.at.switch].map_or(x, |from| f64::midpoint(from, x));
+            self.left("small", (between + 10.0, y - 60.0), &format!("{} Mb/s", number(mbps)));
         }
     }
 
@@ -200,7 +205,7 @@ impl<'a> Picture<'a> {
             pipelines => pipelines.iter().map(|p| p.name.clone()).collect::<Vec<_>>().join(", "),
         };
         let count = self.plan.monitors.len();
-        let steps = [
+        let mut steps = vec![
             ("packets", mode(self.plan)),
             (
                 "tuples",
@@ -213,6 +218,13 @@ impl<'a> Picture<'a> {
             ("collected", "one engine, of who asks".to_owned()),
             ("result", results),
         ];
+        match self.plan.aggregators.as_slice() {
+            [] => {}
+            all => {
+                let hosts: Vec<&str> = all.iter().map(|part| part.name.as_str()).collect();
+                steps.insert(2, ("aggregated", format!("on {}", hosts.join(", "))));
+            }
+        }
         let top = self.y + 16.0;
         let step = (self.width - 2.0 * MARGIN) / steps.len() as f64;
         let letters = ((step - 44.0) / 6.3) as usize;
@@ -247,6 +259,9 @@ impl<'a> Picture<'a> {
         }
         facts.extend(plan.uncovered.iter().map(|text| ("not covered", text.clone())));
         facts.push(("why", plan.choice.why.clone()));
+        let merged = plan.aggregators.iter();
+        facts.extend(merged.map(|part| ("aggregated", format!("{}: {}", part.name, aggregator(plan, part)))));
+        facts.extend(plan.unaggregated.iter().map(|why| ("not aggregated", why.clone())));
         facts.push((
             "takes",
             format!(
@@ -331,6 +346,7 @@ fn drawn(plan: &PhysicalPlan, site: &Site) -> Vec<usize> {
     let is_named = |host: &usize| {
         plan.covered.iter().any(|covering| covering.hosts.contains(&(*host as u32)))
             || plan.monitors.iter().any(|part| part.place == Place::Host(*host as u32))
+            || plan.aggregators.iter().any(|part| part.host == *host as u32)
     };
     let mut all: Vec<usize> = (0..site.hosts.len()).collect();
     all.sort_by_key(|host| (!is_named(host), !is_busy(host)));

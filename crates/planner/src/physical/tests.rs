@@ -22,6 +22,7 @@ struct Case {
     expected: Vec<Expected>,
     costs: Costs,
     exact: bool,
+    aggregate: Aggregate,
     budget: Budget,
 }
 
@@ -32,6 +33,7 @@ impl Case {
             expected: Vec::new(),
             costs: Costs::default(),
             exact: false,
+            aggregate: Aggregate::Auto,
             budget: Budget::default(),
         }
     }
@@ -47,6 +49,7 @@ impl Case {
             expected: &self.expected,
             costs: &self.costs,
             exact: self.exact,
+            aggregate: self.aggregate,
             budget: self.budget,
             seed: 1,
         };
@@ -84,6 +87,80 @@ fn plans_are_these() {
     golden("sniffers-difference", &difference(&of(&without, PAGES), &of(&with, PAGES)));
     let json = to_json(&without.plan(PAGES).expect("a plan"));
     golden("pages-json", &format!("{}\n", serde_json::to_string_pretty(&json).expect("json")));
+}
+
+/// The same network, in which the second and the third leaf are a pod, and the first is one by itself.
+fn with_pods(text: &str) -> String {
+    let (hosts, _) = text.split_once("[[link]]").expect("links");
+    let switches = ["aggregation1", "aggregation2"]
+        .map(|name| format!("[[switch]]\nname = \"{name}\"\ntier = \"aggregation\"\n\n"))
+        .concat();
+    let links = [
+        ("leaf1:49", "aggregation1:1"),
+        ("leaf2:49", "aggregation2:1"),
+        ("leaf3:49", "aggregation2:2"),
+        ("aggregation1:49", "spine1:1"),
+        ("aggregation2:49", "spine1:2"),
+    ];
+    let links = links.map(|(a, b)| format!("[[link]]\nends = [\"{a}\", \"{b}\"]\nmbps = 10000\n\n")).concat();
+    let (_, traffic) = text.split_once("[[traffic]]").expect("traffic");
+    format!("{switches}{hosts}{links}[[traffic]]{traffic}")
+}
+
+/// Two monitors of a pod have an aggregator on a spare host of it, where links above the pod carry less by that, or where it is asked for.
+#[test]
+fn monitors_of_a_pod_have_an_aggregator() {
+    let pods = with_pods(SITE);
+    let plan = |site: &str, aggregate, query: &str| {
+        Case { aggregate, ..Case::new(site) }.plan(query).unwrap_or_else(|why| panic!("{why}"))
+    };
+    let with = plan(&pods, Aggregate::Auto, CONNECTIONS);
+    let [part] = with.aggregators.as_slice() else { panic!("{:?}", with.aggregators) };
+    assert_eq!(
+        (part.name.as_str(), &part.monitors, with.members(part).as_str()),
+        ("spare2", &vec![0, 1], "leaf2, leaf3")
+    );
+    assert!((part.in_mbps - 2.0 * part.out_mbps).abs() < 1e-12 && part.saved_mbps() > 0.0, "{part:?}");
+    let without = plan(&pods, Aggregate::Never, CONNECTIONS);
+    assert_eq!((without.aggregators.as_slice(), &without.unaggregated), (&[][..], &None));
+    golden("aggregated-difference", &difference(&to_text(&without), &to_text(&with)));
+    let json = to_json(&with);
+    assert_eq!(json["aggregators"][0]["host"], "spare2");
+    assert_eq!(to_json(&without).get("aggregators"), None);
+    let svg = to_svg(&with, &Site::parse(&pods).expect("a site"));
+    for word in ["aggregator</text>", "aggregated</text>", "on spare2"] {
+        assert!(svg.contains(word), "{word}");
+    }
+    // Where all monitors are on hosts: on one of them.
+    let copied = plan(&with_pods(&without_sniffers()), Aggregate::Auto, CONNECTIONS);
+    assert_eq!(
+        (copied.aggregators[0].name.as_str(), copied.members(&copied.aggregators[0]).as_str()),
+        ("spare2", "spare2, spare3")
+    );
+    // A leaf-spine network is one pod, with nothing above.
+    assert_eq!(plan(SITE, Aggregate::Auto, CONNECTIONS).aggregators, []);
+    assert_eq!(plan(SITE, Aggregate::Always, CONNECTIONS).aggregators.len(), 1);
+    let none = |site: &str, aggregate, query: &str, why: &str| {
+        let plan = plan(site, aggregate, query);
+        assert_eq!(plan.aggregators, []);
+        assert!(plan.unaggregated.as_ref().is_some_and(|told| told.contains(why)), "{:?}", plan.unaggregated);
+        assert!(to_text(&plan).contains(why) && to_json(&plan)["not_aggregated"].is_string());
+    };
+    none(&pods, Aggregate::Always, PAGES, "no pod has two monitors");
+    none(
+        &pods,
+        Aggregate::Auto,
+        "PARSE tcp_conn_time TO 10.60.2.0/24:8000, 10.60.3.1:3306",
+        "tuples themselves",
+    );
+    let sampled = CONNECTIONS.replace(" PROCESS", " SAMPLE auto PROCESS");
+    none(&pods, Aggregate::Auto, &sampled, "under SAMPLE auto");
+    none(
+        &pods.replace("via = [\"ssh\", \"spare", "agent = \"a\" # "),
+        Aggregate::Auto,
+        CONNECTIONS,
+        "no spare host",
+    );
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use plan::AddressMatch;
 
 use super::model::{INTERFACE, TUNNEL};
-use super::value::{Covering, MonitorPart, PhysicalPlan, Proof, SwitchPart, Way};
+use super::value::{AggregatorPart, Covering, MonitorPart, PhysicalPlan, Proof, SwitchPart, Way};
 use crate::topology::LINK_CLASSES;
 use crate::words;
 
@@ -41,7 +41,12 @@ pub fn to_text(plan: &PhysicalPlan) -> String {
     for part in &plan.monitors {
         row(&mut out, &part.host, &monitor(part));
     }
-    row(&mut out, "collected", "by whoever asks: one engine for all monitors");
+    for part in &plan.aggregators {
+        row(&mut out, &part.name, &aggregator(plan, part));
+    }
+    plan.unaggregated.iter().for_each(|why| row(&mut out, "no aggregator", why));
+    let whom = if plan.aggregators.is_empty() { "" } else { " and aggregators" };
+    row(&mut out, "collected", &format!("by whoever asks: one engine for all monitors{whom}"));
     out.push_str("takes\n");
     taken(&mut out, plan);
     out
@@ -128,6 +133,18 @@ fn monitor(part: &MonitorPart) -> String {
         "{}: {} Mb/s, {cores:.4} of {host_cores} cores ({share:.2} %), {memory_gb} GB",
         part.name,
         number(*mbps)
+    )
+}
+
+/// An aggregator in words.
+pub(super) fn aggregator(plan: &PhysicalPlan, part: &AggregatorPart) -> String {
+    let AggregatorPart { in_mbps, cores, memory_gb, .. } = part;
+    format!(
+        "aggregator of the monitors on {}: one partial result of each window instead of {}, so up to {} of {} Mb/s less on links above the pod; {cores} cores, {memory_gb} GB",
+        plan.members(part),
+        part.monitors.len(),
+        number(part.saved_mbps()),
+        number(*in_mbps)
     )
 }
 

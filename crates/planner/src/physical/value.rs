@@ -24,6 +24,10 @@ pub struct PhysicalPlan {
     pub switches: Vec<SwitchPart>,
     /// The monitors.
     pub monitors: Vec<MonitorPart>,
+    /// Who merges what several of them find.
+    pub aggregators: Vec<AggregatorPart>,
+    /// Why nobody does, where it was asked for.
+    pub unaggregated: Option<String>,
     /// What becomes of the tuples.
     pub dataflow: Dataflow,
     /// What the answer lacks, in words.
@@ -183,12 +187,31 @@ pub struct MonitorPart {
     pub host_cores: f64,
 }
 
+/// An aggregator: it starts monitors of its pod, merges what they find, and hands on one partial result instead of theirs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AggregatorPart {
+    /// Where it runs.
+    pub host: HostId,
+    /// The name of that host.
+    pub name: String,
+    /// Its monitors, by their indices in the plan.
+    pub monitors: Vec<usize>,
+    /// Mb/s of results that come to it.
+    pub in_mbps: f64,
+    /// Mb/s that it hands on, where its monitors find the same groups.
+    pub out_mbps: f64,
+    /// Cores that it takes.
+    pub cores: f64,
+    /// Memory in GB.
+    pub memory_gb: f64,
+}
+
 /// What a plan takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Taken {
     /// Copied packets, on each class of links.
     pub copied: Traffic,
-    /// Mb/s of results, from all monitors together to whoever asks.
+    /// Mb/s of results, from all monitors together, or what is merged of them, to whoever asks.
     pub results_mbps: f64,
     /// Cores of all monitors.
     pub monitor_cores: f64,
@@ -198,7 +221,22 @@ pub struct Taken {
     pub delay_us: f64,
 }
 
+impl AggregatorPart {
+    /// Mb/s by which links above the pod carry less, where monitors find the same groups.
+    #[must_use]
+    pub fn saved_mbps(&self) -> f64 {
+        self.in_mbps - self.out_mbps
+    }
+}
+
 impl PhysicalPlan {
+    /// The hosts of an aggregator's monitors, in words.
+    #[must_use]
+    pub fn members(&self, aggregator: &AggregatorPart) -> String {
+        let hosts = aggregator.monitors.iter().filter_map(|at| self.monitors.get(*at));
+        hosts.map(|part| part.host.as_str()).collect::<Vec<_>>().join(", ")
+    }
+
     /// The part of a switch.
     #[must_use]
     pub fn switch(&self, switch: usize) -> Option<&SwitchPart> {

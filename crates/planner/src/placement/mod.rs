@@ -1,5 +1,6 @@
 //! Which monitor on which host, and where what monitors extract is put together: aggregators, and behind them processors.
-//! [`place`] is the one entry, of simulations and of real plans, which differ in their [`Demand`] only. The same seed gives
+//! [`place`] is the one entry, of simulations and of real plans, which differ in their [`Demand`] only;
+//! [`aggregators`] is for plans whose monitors stand. The same seed gives
 //! the same placement.
 //!
 //! An algorithm a file. NetAlytics' (section 4.1): `algorithm_1` with its two choices of a switch, `algorithm_2`,
@@ -24,6 +25,6 @@ mod tests;
 
 pub use cost::{Cost, cost};
 pub use demand::{Demand, Flow, Process};
-pub use place::place;
+pub use place::{aggregators, place};
 pub use placed::{Engine, Layer, Monitor, NOBODY, Placement, Stream, Uncovered, Who};
 pub use strategy::{Nearby, STRATEGIES, Strategy};

@@ -7,10 +7,10 @@ use super::demand::{Demand, Process};
 use super::packed_engines::Reach;
 use super::placed::{Layer, Placement};
 use super::stage::{self, Stage};
-use super::strategy::Strategy;
+use super::strategy::{Nearby, Strategy};
 use super::{algorithm_1, algorithm_2, first_fit, local_random, packed_engines, packed_monitors};
 use crate::random::Random;
-use crate::topology::{HostId, Load, Network};
+use crate::topology::{HostId, Load, Need, Network};
 
 /// Places everything.
 #[must_use]
@@ -27,6 +27,23 @@ pub fn place(network: &Network, demand: &Demand<'_>, seed: u64) -> Placement {
     let from: Vec<(HostId, f64)> = aggregation.engines.iter().map(|a| (a.host, a.mbps)).collect();
     let processing = layer(&from, demand, &demand.processor, &mut load, &mut random);
     Placement { monitors, monitor_of, uncovered, aggregation, processing }
+}
+
+/// Aggregators alone, by Algorithm 2, for monitors that are placed already: `monitors` says where each is, what it takes there and what it sends.
+#[must_use]
+pub fn aggregators(
+    network: &Network,
+    monitors: &[(HostId, Need, f64)],
+    process: &Process,
+    nearby: Nearby,
+) -> Layer {
+    let mut load = Load::new(network);
+    monitors.iter().for_each(|(host, need, _)| load.place(*host, need));
+    let from: Vec<(HostId, f64)> = monitors.iter().map(|(host, _, mbps)| (*host, *mbps)).collect();
+    let sources = stage::shares(&from, process.mbps);
+    let mut stage = Stage::new(&sources, *process);
+    algorithm_2::engage(&mut stage, nearby, &mut load);
+    stage.into_layer()
 }
 
 /// One layer of engines for what others send.

@@ -19,7 +19,7 @@ use crate::capture::{BINARY, wait};
 use crate::net::within;
 
 /// Stands in the environment of every process that a query starts.
-const MARK: &str = "NETALYTICS_TESTED_BY";
+pub const MARK: &str = "NETALYTICS_TESTED_BY";
 /// Rules outlive whoever renewed them for so long; `planner::physical::LEASE`.
 const LEASE: Duration = Duration::from_secs(10);
 /// Modes in which the answer lacks something, and cut copies, are as cheap as can be.
@@ -137,15 +137,19 @@ fn send(pid: u32, name: &str) -> bool {
 }
 
 /// Kills a child by what its program's name begins with, or by a word that it was given, if there is one.
-fn kill_child(of: u32, name: &str) -> bool {
+pub fn kill_child(of: u32, name: &str) -> bool {
+    child(of, name).is_some_and(|pid| send(pid, "KILL"))
+}
+
+/// Such a child.
+pub fn child(of: u32, name: &str) -> Option<u32> {
     let children = fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap_or_default();
     // One that has not become its program yet still has the words of its parent.
     let is_it = |pid: &&str| {
         let words = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         words.starts_with(name) || words.split('\0').any(|word| word == name)
     };
-    let found = children.split_whitespace().find(is_it).and_then(|pid| pid.parse().ok());
-    found.is_some_and(|pid| send(pid, "KILL"))
+    children.split_whitespace().find(is_it).and_then(|pid| pid.parse().ok())
 }
 
 /// Numbered datagrams from `client1` to `app1`, which writes down each; and connections to it, each answered.
@@ -452,7 +456,7 @@ impl Upheaval<'_> {
 }
 
 /// Processes with this in their environment, and what they are.
-fn processes(mark: &str) -> Vec<String> {
+pub fn processes(mark: &str) -> Vec<String> {
     let all = fs::read_dir("/proc").expect("/proc").filter_map(|entry| Some(entry.ok()?.path()));
     let is_marked = |path: &std::path::PathBuf| {
         fs::read(path.join("environ"))

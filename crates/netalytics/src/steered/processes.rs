@@ -1,4 +1,5 @@
-//! A monitor's process on some host, started by the words that the network file has for that host; it ends with its standard input.
+//! A monitor's process on some host, or that of an aggregator, started by the words that the network file has for that host: both speak in
+//! frames, and end with their standard input.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
@@ -20,11 +21,29 @@ pub enum Said {
     Gone(String),
 }
 
+/// How one is started.
+pub struct Starting<'s> {
+    /// What it is: `monitor` or `aggregator`.
+    pub what: &'static str,
+    /// Where it runs.
+    pub host: &'s str,
+    /// The words that stand before the program there.
+    pub via: &'s [String],
+    /// The program there.
+    pub program: &'s Path,
+    /// Where it captures.
+    pub interfaces: &'s [String],
+    /// What it reads first.
+    pub input: &'s [u8],
+}
+
 /// See the module's text.
-pub struct Monitor {
+pub struct Process {
+    /// What it is, and where it runs: `the monitor on leaf1`.
+    pub name: String,
     /// Where it runs.
     pub host: String,
-    /// Whether its capture is open.
+    /// Whether its capture is open, or those of all for whom it speaks.
     pub is_started: bool,
     /// Whether nothing more will come.
     pub has_said_all: bool,
@@ -32,16 +51,10 @@ pub struct Monitor {
     input: Option<ChildStdin>,
 }
 
-impl Monitor {
-    /// Starts one that captures at these interfaces. All that it says goes to `tell`, with its number.
-    pub fn start(
-        (at, host): (usize, &str),
-        via: &[String],
-        program: &Path,
-        interfaces: &[String],
-        order: &[u8],
-        tell: SyncSender<(usize, Said)>,
-    ) -> io::Result<Monitor> {
+impl Process {
+    /// Starts one. All that it says goes to `tell`, with its number.
+    pub fn start(at: usize, starting: &Starting<'_>, tell: SyncSender<(usize, Said)>) -> io::Result<Process> {
+        let Starting { what, host, via, program, interfaces, input: told } = *starting;
         let mut command = match via {
             [] => Command::new(program),
             [first, rest @ ..] => {
@@ -50,7 +63,7 @@ impl Monitor {
                 command
             }
         };
-        command.arg("monitor");
+        command.arg(what);
         interfaces.iter().for_each(|interface| {
             command.arg("-i").arg(interface);
         });
@@ -60,15 +73,13 @@ impl Monitor {
         let mut input = child.stdin.take().ok_or_else(gone)?;
         let out = child.stdout.take().ok_or_else(gone)?;
         let complaints = child.stderr.take().ok_or_else(gone)?;
-        // One that ends before it has read its order says why itself.
-        let length = u32::try_from(order.len()).map_err(io::Error::other)?;
-        let _ = input.write_all(&length.to_le_bytes()).and_then(|()| input.write_all(order));
-        let _ = input.flush();
+        // One that ends before it has read that says why itself.
+        let _ = input.write_all(told).and_then(|()| input.flush());
         let complaining =
             thread::Builder::new().name("complaints".into()).spawn(move || last_line(complaints))?;
-        thread::Builder::new().name(format!("monitor {at}")).spawn(move || {
+        thread::Builder::new().name(format!("{what} {at}")).spawn(move || {
             let mut out = BufReader::new(out);
-            // What is no frame comes of a monitor that was ended in the middle of one.
+            // What is no frame comes of one that was ended in the middle of it.
             while let Ok(Some(frame)) = Frame::read(&mut out) {
                 if tell.send((at, Said::Frame(frame))).is_err() {
                     return;
@@ -78,8 +89,8 @@ impl Monitor {
             let why = if why.is_empty() { "it says nothing more".to_owned() } else { why };
             let _ = tell.send((at, Said::Gone(why)));
         })?;
-        let host = host.to_owned();
-        Ok(Monitor { host, is_started: false, has_said_all: false, child, input: Some(input) })
+        let (name, host) = (format!("the {what} on {host}"), host.to_owned());
+        Ok(Process { name, host, is_started: false, has_said_all: false, child, input: Some(input) })
     }
 
     /// Asks it to say what it has, and to end.
@@ -100,7 +111,7 @@ impl Monitor {
     }
 }
 
-impl Drop for Monitor {
+impl Drop for Process {
     fn drop(&mut self) {
         self.input = None;
         if !self.has_said_all {

@@ -1,0 +1,164 @@
+//! Collectors of lanes that hand on to another one: its rows are those of one that hears all lanes itself.
+
+use stream::Stretch;
+
+use super::*;
+
+/// What a collector hands on, until it is said.
+#[derive(Default)]
+struct Merged(Part);
+
+impl TakeRows for Merged {
+    fn take(&mut self, output: Output, _: &Lanes) {
+        self.0.add_rows(output.batch);
+    }
+
+    fn hand_on(&mut self, windows: Partials) {
+        self.0.add_windows(windows);
+    }
+}
+
+/// A collector of some lanes, which is itself a lane of another.
+struct Aggregator {
+    collector: Collector,
+    merged: Merged,
+    /// Reports that brought parts of windows.
+    brought: usize,
+}
+
+impl Aggregator {
+    fn new(fixture: &Fixture, open_every_ns: i64) -> Aggregator {
+        let collector = Collector::relay_of_lanes(fixture.relaying(), 1 << 20, open_every_ns);
+        Aggregator { collector, merged: Merged::default(), brought: 0 }
+    }
+
+    /// What it says now, as it comes to another process.
+    fn report(&mut self, to: &Collector) -> Report {
+        let part = std::mem::take(&mut self.merged.0);
+        self.brought += usize::from(!part.is_empty());
+        let (watermark, loss) = (self.collector.watermark(), self.collector.capture_loss());
+        let report = Report { epoch: 0, watermark, part, loss, lost: self.collector.take_lost(), open: None };
+        to.decode(&report.encode()).expect("it was encoded so")
+    }
+}
+
+/// As [`run`], but lanes report to so many aggregators, each to one of them.
+fn run_aggregated(
+    query: Query,
+    tuples: &[Tuple],
+    (steps, turns): (&[Vec<Step>], &[usize]),
+    (pods, open_every_ns): (usize, i64),
+) -> (Vec<String>, u64) {
+    let (fixture, lanes) = (Fixture::new(query), steps.len());
+    let (mut root, mut out) = (Collector::of_lanes(fixture.engines(), 1 << 20), Texts::default());
+    let mut pods: Vec<Aggregator> = (0..pods).map(|_| Aggregator::new(&fixture, open_every_ns)).collect();
+    let of = |lane: usize| lane % pods.len();
+    let of: Vec<usize> = (0..lanes).map(of).collect();
+    let id = |at: usize| LaneId(at as u64);
+    // One without lanes has nothing to say.
+    (0..pods.len().min(lanes)).for_each(|pod| root.join(id(pod)));
+    (0..lanes).for_each(|lane| pods[of[lane]].collector.join(id(lane)));
+    let mut workers: Vec<Worker> = (0..lanes).map(|_| Worker::new(&fixture)).collect();
+    walk(steps, turns, &mut |lane, step| {
+        let Aggregator { collector, merged, .. } = &mut pods[of[lane]];
+        match step {
+            Step::Idle => collector.idle(id(lane), merged),
+            Step::Resume => collector.resume(id(lane)),
+            Step::Report { watermark } => {
+                let report = workers[lane].report((lane, lanes), tuples, watermark);
+                collector.take(id(lane), report, merged);
+            }
+        }
+        let report = pods[of[lane]].report(&root);
+        root.take(id(of[lane]), report, &mut out);
+    });
+    for (lane, worker) in workers.into_iter().enumerate() {
+        let Aggregator { collector, merged, .. } = &mut pods[of[lane]];
+        collector.take(id(lane), worker.last(), merged);
+        collector.finish(id(lane), merged);
+    }
+    for (at, pod) in pods.iter_mut().enumerate().take(lanes) {
+        pod.collector.end(&mut pod.merged);
+        let report = pod.report(&root);
+        root.take(id(at), report, &mut out);
+        root.finish(id(at), &mut out);
+    }
+    root.end(&mut out);
+    (out.rows(), root.rows_late() + root.counters().tuples_late)
+}
+
+proptest! {
+    /// However lanes report, and to however many aggregators, the rows are those of one collector that hears all.
+    #[test]
+    fn aggregators_give_the_rows_of_one_collector(
+        tuples in some_tuples(),
+        times in prop::collection::vec(some_times(), 1..6),
+        turns in prop::collection::vec(0usize..6, 1..30),
+        pods in 1usize..4,
+        open_every_ns in prop::sample::select(vec![1, 7, i64::MAX]),
+    ) {
+        let steps: Vec<_> = times.iter().map(|times| reports(times)).collect();
+        for query in [Query::Windows, Query::Sliding, Query::Whole] {
+            let direct = run(query, &tuples, steps.len(), &steps, &turns);
+            let aggregated = run_aggregated(query, &tuples, (&steps, &turns), (pods, open_every_ns));
+            prop_assert_eq!(&aggregated, &direct);
+            prop_assert_eq!(direct.1, 0);
+        }
+    }
+
+    /// Where some fall silent and come back, every tuple is in a row or counted as late.
+    #[test]
+    fn what_silent_lanes_bring_later_is_counted_by_aggregators_too(
+        tuples in some_tuples(),
+        times in prop::collection::vec(some_times(), 1..6),
+        silences in prop::collection::vec((0usize..4, 0usize..8, 1usize..4), 0..5),
+        turns in prop::collection::vec(0usize..6, 1..30),
+        pods in 1usize..4,
+    ) {
+        let mut steps: Vec<_> = times.iter().map(|times| reports(times)).collect();
+        for (lane, from, length) in silences {
+            let n = steps.len();
+            let steps = &mut steps[lane % n];
+            let from = from.min(steps.len());
+            steps.insert(from, Step::Idle);
+            steps.insert((from + length).min(steps.len()), Step::Resume);
+        }
+        let (rows, late) = run_aggregated(Query::Windows, &tuples, (&steps, &turns), (pods, 7));
+        let of_all: Vec<String> = rows.into_iter().filter(|row| row.contains("all")).collect();
+        prop_assert_eq!(2 * counted(&of_all, Query::Windows) + late, 2 * tuples.len() as u64);
+    }
+}
+
+/// Two lanes tell of one window after the other: one report brings each of them, whatever is lost is told once, and a lane that is gone holds
+/// up nobody.
+#[test]
+fn an_aggregator_has_one_voice() {
+    let fixture = Fixture::new(Query::Windows);
+    let (mut root, mut out) = (Collector::of_lanes(fixture.engines(), 1 << 20), Texts::default());
+    let mut pod = Aggregator::new(&fixture, i64::MAX);
+    let [a, b] = [LaneId(b'a'.into()), LaneId(b'b'.into())];
+    let mut lanes = [fixture.lane(), fixture.lane()];
+    pod.collector.join(a);
+    pod.collector.join(b);
+    root.join(a);
+    let mut say = |pod: &mut Aggregator, lane: usize, watermark, times: &[i64], lost: u64| {
+        let tuple = |time: &i64| Tuple { name: b'x', time: *time, flow: lane as u64 };
+        let tuples: Vec<Tuple> = times.iter().map(tuple).collect();
+        let mut report = lanes[lane].report(watermark, &tuples);
+        let packets = Loss { seen: 10, lost };
+        report.lost =
+            (lost > 0).then_some(Stretch { from_ns: 0, to_ns: 10, packets, bytes: Loss::default() });
+        pod.collector.take([a, b][lane], report, &mut pod.merged);
+        let report = pod.report(&root);
+        root.take(a, report, &mut out);
+        out.drain()
+    };
+    assert_eq!(say(&mut pod, 0, 12, &[3, 5], 2), "");
+    assert_eq!(say(&mut pod, 1, 15, &[4], 1), "0-10: x 3, 0-10: all 3");
+    assert_eq!(pod.brought, 1);
+    assert_eq!(say(&mut pod, 0, 30, &[13, 25], 0), "");
+    pod.collector.lost(b, &mut pod.merged);
+    assert_eq!(say(&mut pod, 0, 31, &[], 0), "10-20: x 1, 20-30: x 1, 10-20: all 1, 20-30: all 1");
+    assert_eq!((pod.brought, pod.collector.lost_packets()), (2, 3));
+    assert_eq!(root.lost_packets(), 3);
+}

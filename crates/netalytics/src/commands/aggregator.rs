@@ -1,0 +1,200 @@
+//! `netalytics aggregator`: what a query in a network starts on a host of a pod. It reads on standard input which monitors to start ([`Orders`]), merges
+//! what these find, and says it in frames on standard output as one of them would: a partial result of each window, made of theirs. It ends as a
+//! monitor does, with `end` on a line of standard input or with that, and so do its monitors.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufWriter, Write};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use capture::live::Stop;
+use collect::{Collector, Frame, Lanes, Part, Report, TakeRows};
+use runner::{Memory, Writing};
+use stream::{Engines, Output, Partials};
+use wire::Timestamp;
+
+use crate::failure::Ended;
+use crate::flags::AggregatorFlags;
+use crate::lease::{End, Lease, Told};
+use crate::orders::order;
+use crate::signals::Signals;
+use crate::steered::aggregators::Orders;
+use crate::steered::team::{Heard, Team};
+
+/// Between two looks at whether to stop.
+const PATIENCE: Duration = Duration::from_millis(50);
+/// Less than whoever asks waits for those that it starts itself.
+const START_MAX: Duration = Duration::from_secs(15);
+const END_MAX: Duration = Duration::from_secs(8);
+/// How often, in event time, what there is of windows that are still open is handed on: so much is lost with the process. As monitors do.
+const OPEN_EVERY_NS: i64 = 5_000_000_000;
+/// How often it is said how far event time has come, where nothing else is said.
+const TIME_EVERY: Duration = Duration::from_millis(500);
+/// How often counters are told.
+const ACCOUNT_EVERY: Duration = Duration::from_secs(1);
+
+/// Does what is ordered.
+pub fn aggregate(flags: &AggregatorFlags) -> anyhow::Result<Ended> {
+    let Orders { program, members } = Orders::read(&mut io::stdin().lock())?;
+    // All orders are of one query.
+    let mut plan = order(&members[0].order)?.plan;
+    flags.limits.bound(&mut plan);
+    let stop = Stop::default();
+    let signals = Signals::end(&stop).context("cannot handle signals")?;
+    let lease = Lease::keep(None, &stop, Told::default()).context("cannot keep the lease")?;
+    let limits = flags.limits.of_run();
+    let config = Memory::divide(&limits, &plan, Writing::AtOnce).config(&limits).stream;
+    let engines = Engines::worker(std::slice::from_ref(&plan.dataflow), &config);
+    let mut team = Team::new(Collector::relay_of_lanes(engines, config.window_bytes_max, OPEN_EVERY_NS));
+    for member in &members {
+        team.start(&member.starting(&program, &member.input()))?;
+    }
+    team.wait_for_start(START_MAX)?;
+    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = Outgoing::new(&mut out);
+    while !stop.is_asked() && !team.is_over() && !out.is_unheard() {
+        if let Some(heard) = team.hear(PATIENCE, &mut out.part) {
+            out.heed(heard);
+        }
+        out.report(&mut team, false);
+    }
+    let mut last = Vec::new();
+    team.end(END_MAX, &mut out.part, &mut |heard| last.push(heard));
+    last.into_iter().for_each(|heard| out.heed(heard));
+    out.report(&mut team, true);
+    let why = lease.ended().and_then(End::why).or(signals.name()).filter(|_| stop.is_asked());
+    out.close(why)?;
+    Ok(if out.told == 0 { Ended::Done } else { Ended::Incomplete })
+}
+
+/// What is not said yet, and where it goes.
+struct Outgoing<'w> {
+    out: &'w mut dyn Write,
+    part: Merged,
+    /// What the last report said of event time, and when that was.
+    watermark: Timestamp,
+    reported: Instant,
+    /// By monitor, what it has counted.
+    counts: BTreeMap<usize, Vec<(String, u64)>>,
+    counted: Instant,
+    /// Problems that were told.
+    told: usize,
+    /// What went wrong with `out`; it gets nothing more then.
+    failed: Option<io::Error>,
+}
+
+/// What was merged, until it is said.
+#[derive(Default)]
+struct Merged(Part);
+
+impl TakeRows for Merged {
+    fn take(&mut self, output: Output, _: &Lanes) {
+        self.0.add_rows(output.batch);
+    }
+
+    fn hand_on(&mut self, windows: Partials) {
+        self.0.add_windows(windows);
+    }
+}
+
+impl<'w> Outgoing<'w> {
+    /// Says that it has started.
+    fn new(out: &'w mut dyn Write) -> Outgoing<'w> {
+        let now = Instant::now();
+        let mut outgoing = Outgoing {
+            out,
+            part: Merged::default(),
+            watermark: Timestamp::MIN,
+            reported: now,
+            counts: BTreeMap::new(),
+            counted: now,
+            told: 0,
+            failed: None,
+        };
+        outgoing.say(&Frame::Started);
+        outgoing.flush();
+        outgoing
+    }
+
+    fn is_unheard(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    fn heed(&mut self, heard: Heard) {
+        if let Heard::Counted(at, counted) = heard {
+            self.counts.insert(at, counted);
+        }
+    }
+
+    /// Says what was merged, as soon as there is something, and now and then how far event time has come and what was counted.
+    fn report(&mut self, team: &mut Team, is_last: bool) {
+        let watermark = team.collector.watermark();
+        let is_time = watermark > self.watermark && self.reported.elapsed() >= TIME_EVERY;
+        if is_last || is_time || !self.part.0.is_empty() {
+            (self.watermark, self.reported) = (watermark, Instant::now());
+            let (part, loss) = (std::mem::take(&mut self.part.0), team.collector.capture_loss());
+            // What was lost is told no later than that its time is over.
+            let lost = team.collector.take_lost();
+            let report = Report { epoch: 0, watermark, part, loss, lost, open: None };
+            self.say(&Frame::Report(report.encode()));
+            self.flush();
+        }
+        if is_last || self.counted.elapsed() >= ACCOUNT_EVERY {
+            self.counted = Instant::now();
+            self.say(&Frame::Account(together(&self.counts)));
+            self.flush();
+        }
+        for text in team.problems.split_off(0) {
+            self.told += 1;
+            self.say(&Frame::Problem(text));
+            self.flush();
+        }
+    }
+
+    /// Says that this is all.
+    fn close(&mut self, why: Option<&str>) -> anyhow::Result<()> {
+        self.say(&Frame::Closing { cut_short: why.map(str::to_owned), summary: String::new() });
+        self.flush();
+        self.failed.take().map_or(Ok(()), Err).context("nobody listens")
+    }
+
+    fn say(&mut self, frame: &Frame) {
+        if self.failed.is_none() {
+            self.failed = frame.write(self.out).err();
+        }
+    }
+
+    fn flush(&mut self) {
+        if self.failed.is_none() {
+            self.failed = self.out.flush().err();
+        }
+    }
+}
+
+/// Counts of all monitors: sums, but of rates the least.
+fn together(counts: &BTreeMap<usize, Vec<(String, u64)>>) -> Vec<(String, u64)> {
+    let mut all: BTreeMap<&str, u64> = BTreeMap::new();
+    for (name, n) in counts.values().flatten() {
+        let so_far = all.get(name.as_str()).copied();
+        let n = match (name.as_str(), so_far) {
+            (_, None) => *n,
+            ("sample_ppm" | "slice_level", Some(other)) => other.min(*n),
+            (_, Some(other)) => other.saturating_add(*n),
+        };
+        all.insert(name, n);
+    }
+    all.into_iter().map(|(name, n)| (name.to_owned(), n)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_added_and_of_rates_the_least_is_told() {
+        let counted = |packets, ppm| vec![("packets".to_owned(), packets), ("sample_ppm".to_owned(), ppm)];
+        let all = BTreeMap::from([(0, counted(3, 500)), (1, counted(4, 1_000_000))]);
+        assert_eq!(together(&all), counted(7, 500));
+        assert_eq!(together(&BTreeMap::new()), Vec::new());
+    }
+}

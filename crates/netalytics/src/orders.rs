@@ -1,0 +1,31 @@
+//! What a process that is started for a job reads on its standard input before anything else: blocks of bytes, and orders in them.
+
+use std::io::Read;
+use std::sync::Arc;
+
+use anyhow::Context;
+use plan::message::{self, JobOrder};
+use tuple::Schema;
+
+use crate::failure::wrong_flags;
+
+/// A length of four bytes, the lowest first, and so many bytes.
+pub fn block(from: &mut dyn Read) -> anyhow::Result<Vec<u8>> {
+    let mut length = [0; 4];
+    from.read_exact(&mut length).context("there is no order on standard input")?;
+    let length = u32::from_le_bytes(length) as usize;
+    if length > message::ORDER_BYTES_MAX {
+        return Err(wrong_flags("the order on standard input is too large"));
+    }
+    let mut bytes = vec![0; length];
+    from.read_exact(&mut bytes).context("the order on standard input is cut off")?;
+    Ok(bytes)
+}
+
+/// What is ordered.
+pub fn order(bytes: &[u8]) -> anyhow::Result<JobOrder> {
+    let schemas = parsers::registry::schemas();
+    let named =
+        |name: &str| -> Option<Arc<Schema>> { schemas.iter().find(|schema| schema.name == name).cloned() };
+    JobOrder::decode(bytes, &named).map_err(|why| wrong_flags(format!("the order is refused: {why}")))
+}

@@ -1,0 +1,136 @@
+//! What an aggregator is told on its standard input: whom to start, by which words, and what each of these is to do. Blocks of a length of four bytes,
+//! the lowest first, and so many bytes: the first is JSON, and one more for each monitor its order, as monitors get it.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use serde_json::{Value, json};
+
+use super::processes::Starting;
+use crate::failure::wrong_flags;
+use crate::orders::block;
+
+/// An aggregator has no more monitors.
+const MEMBERS_MAX: usize = 1024;
+
+/// A monitor that is to be started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Where it runs.
+    pub host: String,
+    /// The words that stand before the program.
+    pub via: Vec<String>,
+    /// Where it captures.
+    pub interfaces: Vec<String>,
+    /// What it is to do: a [`plan::message::JobOrder`], encoded.
+    pub order: Vec<u8>,
+}
+
+/// See the module's text.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Orders {
+    /// What monitors' hosts run.
+    pub program: PathBuf,
+    /// The monitors.
+    pub members: Vec<Member>,
+}
+
+impl Member {
+    /// What it reads first.
+    pub fn input(&self) -> Vec<u8> {
+        let mut input = Vec::new();
+        put(&mut input, &self.order);
+        input
+    }
+
+    /// How it is started.
+    pub fn starting<'s>(&'s self, program: &'s Path, input: &'s [u8]) -> Starting<'s> {
+        let Member { host, via, interfaces, .. } = self;
+        Starting { what: "monitor", host, via, program, interfaces, input }
+    }
+}
+
+impl Orders {
+    /// The form of the module's text.
+    pub fn encode(&self) -> Vec<u8> {
+        let member = |of: &Member| json!({ "host": of.host, "via": of.via, "interfaces": of.interfaces });
+        let members: Vec<Value> = self.members.iter().map(member).collect();
+        let head = json!({ "program": self.program.to_string_lossy(), "monitors": members });
+        let mut out = Vec::new();
+        put(&mut out, head.to_string().as_bytes());
+        self.members.iter().for_each(|member| put(&mut out, &member.order));
+        out
+    }
+
+    /// What [`Orders::encode`] wrote.
+    pub fn read(from: &mut dyn Read) -> anyhow::Result<Orders> {
+        let head: Value = serde_json::from_slice(&block(from)?)
+            .context("what is to be started is not said")
+            .map_err(|why| wrong_flags(format!("{why:#}")))?;
+        let lacks = |what: &str| wrong_flags(format!("the order on standard input has no {what}"));
+        let program = head["program"].as_str().ok_or_else(|| lacks("program"))?.into();
+        let monitors = head["monitors"].as_array().filter(|all| (1..=MEMBERS_MAX).contains(&all.len()));
+        let mut members = Vec::new();
+        for monitor in monitors.ok_or_else(|| lacks("monitors"))? {
+            members.push(Member {
+                host: monitor["host"].as_str().ok_or_else(|| lacks("host"))?.to_owned(),
+                via: texts(&monitor["via"]).ok_or_else(|| lacks("via"))?,
+                interfaces: texts(&monitor["interfaces"]).ok_or_else(|| lacks("interfaces"))?,
+                order: block(from)?,
+            });
+        }
+        Ok(Orders { program, members })
+    }
+}
+
+fn texts(list: &Value) -> Option<Vec<String>> {
+    list.as_array()?.iter().map(|text| text.as_str().map(str::to_owned)).collect()
+}
+
+fn put(out: &mut Vec<u8>, bytes: &[u8]) {
+    // What is too long is refused by whoever reads it.
+    out.extend(u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes());
+    out.extend(bytes);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_is_read() {
+        let texts = |all: &[&str]| all.iter().map(|text| (*text).to_owned()).collect();
+        let member = |host: &str, via: &[&str], order: &[u8]| Member {
+            host: host.to_owned(),
+            via: texts(via),
+            interfaces: texts(&["eth0"]),
+            order: order.to_owned(),
+        };
+        let members = vec![member("leaf1", &["ssh", "leaf1"], &[1, 2]), member("leaf2", &[], &[])];
+        let told = Orders { program: "/usr/bin/netalytics".into(), members };
+        let bytes = told.encode();
+        assert_eq!(Orders::read(&mut &bytes[..]).expect("it was written so"), told);
+        for cut in 0..bytes.len() {
+            assert!(Orders::read(&mut &bytes[..cut]).is_err(), "{cut} bytes");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        for (head, why) in [
+            ("x", "what is to be started is not said"),
+            ("{}", "has no program"),
+            (r#"{"program": "n"}"#, "has no monitors"),
+            (r#"{"program": "n", "monitors": []}"#, "has no monitors"),
+            (r#"{"program": "n", "monitors": [{"via": []}]}"#, "has no host"),
+            (r#"{"program": "n", "monitors": [{"host": "h", "via": [1]}]}"#, "has no via"),
+            (r#"{"program": "n", "monitors": [{"host": "h", "via": []}]}"#, "has no interfaces"),
+        ] {
+            let mut bytes = Vec::new();
+            put(&mut bytes, head.as_bytes());
+            let refused = Orders::read(&mut &bytes[..]).expect_err(head).to_string();
+            assert!(refused.contains(why), "{head}: {refused}");
+        }
+    }
+}

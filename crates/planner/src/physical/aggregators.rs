@@ -1,0 +1,124 @@
+//! Aggregators: where a pod has several monitors one process of it merges what they find, and hands on one partial result of each window instead of
+//! theirs, so that links above the pod carry less. The paper's Algorithm 2 places them, on spare hosts, as monitors are.
+//!
+//! How much a merged result takes is not known before. It is supposed that monitors find the same groups, so what is saved is at most that.
+
+use plan::Sample;
+
+use super::ask::{Aggregate, Asked};
+use super::value::{AggregatorPart, MonitorPart, PhysicalPlan, Place};
+use crate::placement::{Nearby, Process, aggregators};
+use crate::topology::{HostId, Need, Network, PodId, Starts};
+
+/// Cores of an aggregator: it adds up some groups a second.
+const CORES: f64 = 0.05;
+
+/// A monitor that may have an aggregator.
+struct Candidate {
+    /// Its index in the plan.
+    at: usize,
+    pod: PodId,
+    /// Where it is, or, of one on a switch's own host, the first host there.
+    host: HostId,
+    /// What it takes of that host.
+    need: Need,
+    mbps: f64,
+}
+
+impl Asked<'_> {
+    /// The plan's aggregators; and why there are none, where they would have been.
+    pub(super) fn aggregators(&self, plan: &PhysicalPlan) -> (Vec<AggregatorPart>, Option<String>) {
+        let when = self.ask.aggregate;
+        let mut candidates = self.candidates(plan);
+        let is_above = |pod: PodId| when == Aggregate::Always || self.network.pod_up(pod) > 0.0;
+        let of_pod: Vec<PodId> = candidates.iter().map(|candidate| candidate.pod).collect();
+        let has_others = |pod: PodId| of_pod.iter().filter(|other| **other == pod).count() > 1;
+        candidates.retain(|candidate| is_above(candidate.pod) && has_others(candidate.pod));
+        let none = |why: &str| (Vec::new(), Some(why.to_owned()));
+        match when {
+            Aggregate::Never => return (Vec::new(), None),
+            Aggregate::Auto if candidates.is_empty() => return (Vec::new(), None),
+            Aggregate::Always if candidates.is_empty() => {
+                return none("no pod has two monitors that are started from elsewhere");
+            }
+            Aggregate::Auto | Aggregate::Always => {}
+        }
+        if plan.dataflow.pipelines.is_empty() {
+            return none("what is asked for are tuples themselves, of which nothing can be merged");
+        }
+        if self.ask.plan.monitor.sample == Sample::Auto {
+            return none("under SAMPLE auto each monitor is told what switches copy to it");
+        }
+        let monitors: Vec<(HostId, Need, f64)> =
+            candidates.iter().map(|candidate| (candidate.host, candidate.need, candidate.mbps)).collect();
+        // A monitor has one aggregator: what it sends is not divided.
+        let process = Process { mbps: f64::MAX, cores: CORES, memory_gb: self.ask.costs.monitor.memory_gb };
+        let network = self.ready();
+        let layer = aggregators(&network, &monitors, &process, Nearby::default());
+        let mut parts = Vec::new();
+        for (engine, at) in layer.engines.iter().zip(0..) {
+            let streams = layer.streams.iter().filter(|stream| stream.to == Some(at));
+            let of: Vec<&Candidate> = streams.map(|stream| &candidates[stream.from as usize]).collect();
+            // One in another pod saves nothing, and so does one for a single monitor.
+            let is_in =
+                |candidate: &&Candidate| candidate.pod == network.pod_of(network.rack_of(engine.host));
+            if of.len() < 2 || !of.iter().all(is_in) {
+                continue;
+            }
+            parts.push(AggregatorPart {
+                host: engine.host,
+                name: self.ask.site.hosts[engine.host as usize].name.clone(),
+                monitors: of.iter().map(|candidate| candidate.at).collect(),
+                in_mbps: of.iter().map(|candidate| candidate.mbps).sum(),
+                out_mbps: of.iter().map(|candidate| candidate.mbps).fold(0.0, f64::max),
+                cores: process.cores,
+                memory_gb: process.memory_gb,
+            });
+        }
+        match parts.is_empty() {
+            true => none("no spare host of their pod on which programs can be started has room for one"),
+            false => (parts, None),
+        }
+    }
+
+    /// Monitors that are started on other machines. What those on this one find crosses no link.
+    fn candidates(&self, plan: &PhysicalPlan) -> Vec<Candidate> {
+        let site = self.ask.site;
+        let candidate = |(at, part): (usize, &MonitorPart)| {
+            let (starts, host, need) = match part.place {
+                Place::Host(host) => {
+                    let need =
+                        Need { cores: part.cores, memory_gb: part.memory_gb, mirrored_mbps: part.mbps };
+                    (Some(&site.hosts[host as usize].starts), host, need)
+                }
+                Place::Switch(switch) => {
+                    let rack = site.racks.iter().position(|of| *of == switch)?;
+                    let host = self.network.hosts_of(rack as u16).next()?;
+                    let none = Need { cores: 0.0, memory_gb: 0.0, mirrored_mbps: 0.0 };
+                    (site.switches[switch].sniffer.as_ref().map(|sniffer| &sniffer.starts), host, none)
+                }
+            };
+            starts.filter(|starts| is_elsewhere(starts))?;
+            let pod = self.network.pod_of(self.network.rack_of(host));
+            let mbps = self.results(&self.at.get(&part.switch)?.1);
+            Some(Candidate { at, pod, host, need, mbps })
+        };
+        plan.monitors.iter().enumerate().filter_map(candidate).collect()
+    }
+
+    /// The network of hosts that may have aggregators: on others nothing is free.
+    fn ready(&self) -> Network {
+        let mut site = self.ask.site.clone();
+        for host in &mut site.hosts {
+            if !(host.spare && is_elsewhere(&host.starts)) {
+                (host.has.cores_used, host.has.memory_used) = (1.0, 1.0);
+            }
+        }
+        site.network().unwrap_or_else(|_| self.network.clone())
+    }
+}
+
+/// Whether programs are started there by words, and not on this machine.
+fn is_elsewhere(starts: &Starts) -> bool {
+    starts.via.as_ref().is_some_and(|via| !via.is_empty())
+}
