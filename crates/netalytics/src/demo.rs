@@ -64,7 +64,7 @@ impl Demo {
                 // Whoever tests the page wants to see texts as the packets say them.
                 let path = folder.join("demo.toml");
                 output::create(&path, Owner::Us)?
-                    .write_all(b"leaves = \"raw\"\n")
+                    .write_all(b"leaves = \"raw\"\njobs_max = 32\n")
                     .context("cannot write the policy")?;
                 policy = vec!["--policy".into(), path.display().to_string()];
                 capture

@@ -14,7 +14,7 @@ use crate::access::{Access, Role, Scope};
 use crate::actions::{Actions, Carrying};
 use crate::alerts::{Alerts, Sending};
 use crate::delivery::{Deliveries, Shown};
-use crate::fleet::{Fleet, Order, Refused, Stop};
+use crate::fleet::{Fleet, Order, Stop};
 use crate::history::History;
 use crate::hub::Hub;
 use crate::job::{Capture, End, Job, JobId, Outcome, Redaction, State, TuplesMade};
@@ -22,53 +22,9 @@ use crate::leases::Leases;
 use crate::limits::Limits;
 use crate::shelf::Shelf;
 use crate::store::{Store, StoreError};
-use crate::unkept::Unkept;
 
+pub use crate::denied::Denied;
 pub use opened::{ADMIN_TOKEN, Opened};
-
-/// Why something is not done.
-#[derive(Debug, thiserror::Error)]
-pub enum Denied {
-    /// The query is wrong.
-    #[error("the query is wrong")]
-    Query(Vec<query::Diagnostic>),
-    /// It can be read, and asks for what cannot be had so.
-    #[error("{0}")]
-    Wrong(String),
-    /// Nothing that was kept answers it.
-    #[error("{0}")]
-    NotKept(String),
-    /// It took longer than it may.
-    #[error("{0}")]
-    Late(String),
-    /// The token does not allow it.
-    #[error("{0}")]
-    Forbidden(String),
-    /// What was sent is not understood.
-    #[error("{0}")]
-    Invalid(String),
-    /// What was sent is larger than it may be.
-    #[error("{0}")]
-    TooLarge(String),
-    /// An outlet cannot be used.
-    #[error("{0}")]
-    Outlet(String),
-    /// Too many already.
-    #[error("{0}")]
-    Quota(String),
-    /// The key was sent with another request.
-    #[error("this Idempotency-Key was sent before with another request")]
-    KeyReused,
-    /// Nobody carries it out.
-    #[error(transparent)]
-    Fleet(#[from] Refused),
-    /// There is no such thing, or the token may not know of it.
-    #[error("{0}")]
-    Unknown(String),
-    /// The store or the history.
-    #[error(transparent)]
-    Unkept(#[from] Unkept),
-}
 
 impl From<StoreError> for Denied {
     fn from(error: StoreError) -> Denied {

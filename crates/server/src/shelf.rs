@@ -18,11 +18,6 @@ use sha2::{Digest, Sha256};
 use tuple::{Batch, FieldId, Schema};
 use utoipa::ToSchema;
 
-use crate::access::{Access, Role};
-use crate::past::{Answer, Answered, Origin, Question};
-use crate::service::{Denied, Service, may_ask, must_own};
-use crate::unkept::Unkept;
-
 pub(crate) use sent::Sending;
 
 /// Entries of the folder that are listed.
@@ -202,11 +197,15 @@ impl Shelf {
     }
 
     /// What may be taken, and what was.
+    pub fn reader(&self) -> &dyn Reader {
+        &*self.reader
+    }
+
     pub fn sent(&self) -> &sent::Sent {
         &self.sent
     }
 
-    fn all(&self) -> Vec<Entry> {
+    pub fn all(&self) -> Vec<Entry> {
         let mut all: Vec<Entry> = self.sent.list().into_iter().map(|entry| self.looked(entry)).collect();
         let listed = self.folder.iter().filter_map(|folder| fs::read_dir(folder).ok());
         let mut paths: Vec<PathBuf> = listed.flatten().filter_map(|entry| Some(entry.ok()?.path())).collect();
@@ -286,105 +285,4 @@ fn size_of(folder: &Path) -> u64 {
 fn ns_of(time: Option<SystemTime>) -> i64 {
     let since = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
-}
-
-impl Service {
-    pub(crate) fn shelf(&self) -> Result<&Shelf, Denied> {
-        self.shelf.as_ref().ok_or_else(|| Denied::Unknown("this server has no recordings".into()))
-    }
-
-    /// What `who` may know of.
-    pub(crate) fn recordings(&self, who: &Access) -> Result<Vec<Recording>, Denied> {
-        let all = self.shelf()?.all();
-        Ok(all.into_iter().filter(|entry| may_know(who, entry)).map(|entry| entry.told).collect())
-    }
-
-    fn recording(&self, who: &Access, id: &str) -> Result<Entry, Denied> {
-        let found = self.shelf()?.all().into_iter().find(|entry| entry.told.id == id && may_know(who, entry));
-        found.ok_or_else(|| Denied::Unknown("there is no such recording, or it has gone".into()))
-    }
-
-    /// Answers a query from a capture or recording.
-    pub(crate) fn ask_recording(&self, who: &Access, id: &str, asked: &Question) -> Result<Answer, Denied> {
-        let query = self.checked(&asked.query).map_err(Denied::Query)?;
-        let entry = self.recording(who, id)?;
-        let is_own = entry.told.owner.as_ref() == Some(&who.name);
-        let is_folded = entry.looked.as_ref().is_some_and(|looked| looked.is_redacted);
-        // What somebody has sent he knows already.
-        if !is_own {
-            may_ask(who, &planner::lower(&query))?;
-            if !is_folded && who.role < Role::Raw {
-                return Err(Denied::Forbidden(
-                    "texts of this recording are not folded: it needs the role raw".into(),
-                ));
-            }
-        }
-        let limits = self.limits().past;
-        let limits = ReadLimits {
-            time: limits.time,
-            bytes: limits.bytes.saturating_mul(4),
-            rows_max: asked.rows_max,
-            confidence: asked.confidence,
-        };
-        let read = self.shelf()?.reader.ask(&entry.path, &query, limits).map_err(|why| match why {
-            Unread::Wrong(why) => Denied::Wrong(why),
-            Unread::Late(why) => {
-                self.hub().meters.queries_given_up.add(1);
-                Denied::Late(why)
-            }
-        })?;
-        let Read { results, period, baseline, tuples, mut notes } = read;
-        let mut made = Vec::new();
-        for (place, one) in results.into_iter().enumerate() {
-            let rows: Vec<(Batch, Vec<String>)> =
-                one.batches.into_iter().map(|batch| (batch, Vec::new())).collect();
-            let answered = Answered::made(place, one.processor, one.keys, (&one.schema, &one.columns), &rows);
-            let answered = Answered { left_out: one.left_out, ..answered.ok_or(Unkept::Damaged)? };
-            if answered.left_out > 0 {
-                notes.push(format!(
-                    "{} rows more than {} of {} are left out: ask for fewer (SINCE, WHERE, LIMIT n ROWS)",
-                    answered.left_out, asked.rows_max, answered.result.table
-                ));
-            }
-            self.hub().meters.query_rows_left_out.add(answered.left_out);
-            made.push(answered);
-        }
-        let recording = Some(entry.told.id);
-        Ok(Answer {
-            results: made,
-            job: None,
-            recording,
-            from: Origin::Recording,
-            period,
-            baseline,
-            tuples,
-            notes,
-        })
-    }
-
-    /// Takes one away: who has sent it may, and an admin.
-    pub(crate) fn remove_recording(&self, who: &Access, id: &str) -> Result<(), Denied> {
-        let entry = self.recording(who, id)?;
-        match &entry.told.owner {
-            Some(owner) => must_own(who, owner, "this file", "takes away")?,
-            None if who.role >= Role::Admin => {}
-            None => return Err(Denied::Forbidden("only an admin takes away what is in the folder".into())),
-        }
-        match entry.told.kind {
-            Kind::Upload => self.shelf()?.sent.remove(id),
-            Kind::Capture => fs::remove_file(&entry.path).map_err(Unkept::Disk)?,
-            Kind::DataSet if entry.looked.is_some_and(|looked| !looked.parsers.is_empty()) => {
-                fs::remove_dir_all(&entry.path).map_err(Unkept::Disk)?;
-            }
-            Kind::DataSet => {
-                return Err(Denied::Wrong("this folder holds no recording: it stays as it is".into()));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// What others have sent only admins know of.
-fn may_know(who: &Access, entry: &Entry) -> bool {
-    entry.told.owner.as_ref().is_none_or(|owner| *owner == who.name || who.role >= Role::Admin)
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Entry, Kind, Recording, ShelfLimits, ns_of};
 use crate::access::{Access, random_hex};
-use crate::service::Denied;
+use crate::denied::Denied;
 use crate::store::now_ns;
 use crate::unkept::Unkept;
 
