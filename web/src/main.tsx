@@ -180,7 +180,8 @@ export function isTyping(event: KeyboardEvent): boolean {
 }
 
 addEventListener("keydown", (event) => {
-  if (!me.value || !singleKeys.value || isTyping(event) || help.value) return;
+  // The dialogue's end is told a moment after it is closed.
+  if (!me.value || !singleKeys.value || isTyping(event) || (help.value && document.querySelector("dialog[open]"))) return;
   if (event.key === "?") help.value = true;
   else if (event.key === "/") {
     const find = document.querySelector<HTMLInputElement>("input[type=search]");
