@@ -72,16 +72,24 @@ pub fn extent(read: &[PathBuf]) -> anyhow::Result<Option<(i64, i64)>> {
         ));
     }
     let mut source = capture::open(read);
+    Ok(extent_of_packets(&mut *source, u64::MAX))
+}
+
+/// The first and the last moment of the packets of a source, of so many blocks of them at most.
+pub fn extent_of_packets(source: &mut dyn capture::Source, blocks_max: u64) -> Option<(i64, i64)> {
     let mut block = capture::Block::default();
     let mut extent: Option<(i64, i64)> = None;
-    while source.next_block(&mut block) {
+    for _ in 0..blocks_max {
+        if !source.next_block(&mut block) {
+            break;
+        }
         for record in block.records() {
             let (first, last) = extent.unwrap_or((record.ts.0, record.ts.0));
             extent = Some((first.min(record.ts.0), last.max(record.ts.0)));
         }
         block.clear();
     }
-    Ok(extent)
+    extent
 }
 
 fn extent_of_recordings(folders: &[PathBuf]) -> Option<(i64, i64)> {

@@ -62,18 +62,7 @@ fn recording(path: &Path) -> Result<Looked, String> {
 fn captured(path: &Path) -> Result<Looked, String> {
     let is_short = path.metadata().is_ok_and(|found| found.len() <= SHORT_BYTES);
     let mut source = capture::open(&[path.to_owned()]);
-    let mut block = capture::Block::default();
-    let mut extent: Option<(i64, i64)> = None;
-    while source.next_block(&mut block) {
-        for record in block.records() {
-            let (first, last) = extent.unwrap_or((record.ts.0, record.ts.0));
-            extent = Some((first.min(record.ts.0), last.max(record.ts.0)));
-        }
-        block.clear();
-        if !is_short {
-            break;
-        }
-    }
+    let extent = period::extent_of_packets(&mut *source, if is_short { u64::MAX } else { 1 });
     match (extent, source.errors().first()) {
         (None, Some(error)) => Err(error.message.clone()),
         (extent, _) => Ok(Looked {
