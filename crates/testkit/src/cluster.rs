@@ -6,6 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::programs::are_there;
 
@@ -50,7 +51,10 @@ impl Cluster {
             return Some(Cluster::at(PathBuf::from(dir), End::Elsewhere));
         }
         let programs = programs()?;
-        let dir = tmp.join(format!("{name}-{}", std::process::id()));
+        // A directory each: one test may start its own while that of another is being taken away.
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        let nth = STARTED.fetch_add(1, Ordering::Relaxed);
+        let dir = tmp.join(format!("{name}-{}-{nth}", std::process::id()));
         let _ = fs::remove_dir_all(&dir);
         // What they write goes beside what was installed.
         fs::create_dir_all(dir.join("flink")).expect("a directory");
