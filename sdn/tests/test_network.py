@@ -151,8 +151,14 @@ class Network(unittest.TestCase):
 
     def forget_cache(self):
         """What the switch has kept of flows before. It would go on for some milliseconds with what that says of packets alike, while the rules for a new flow are there
-        already (docs/sdn.md)."""
+        already (docs/sdn.md). So does what it would keep of connections that are still being closed."""
+        wait_for("connections to end", lambda: not self.open_connections())
         subprocess.run(["ovs-appctl", "-t", f"{self.bed}/run/leaf2/vswitchd.ctl", "dpctl/del-flows"], check=True)
+
+    def open_connections(self):
+        """Those that may still send something."""
+        said = [self.on(where, ["ss", "-Htan"], stdout=subprocess.PIPE, text=True).communicate()[0] for where in ("client1", "app1")]
+        return [line for line in "".join(said).splitlines() if line.split()[0] not in ("LISTEN", "TIME-WAIT")]
 
     def put(self, generation=1, lease=30, switch=LEAF2, **rules):
         return self.controller.ask("PUT", f"switches/{switch}/rules", OURS | {"generation": generation, "lease": lease} | rules)
@@ -291,8 +297,10 @@ class Network(unittest.TestCase):
     def forward(self, controllers, *flows):
         """Whose switches they are, and what forwards."""
         for switch in SWITCHES:
-            self.set_controllers(switch, *controllers)
+            # Another controller makes its rules as soon as it may.
+            self.set_controllers(switch, "of")
             self.ofctl("del-flows", switch)
+            self.set_controllers(switch, *controllers)
             for flow in flows:
                 self.ofctl("add-flow", switch, flow)
 
