@@ -1,5 +1,6 @@
-// Alerts: what fires, the rules, silences, and who is told. A rule is a condition on the rows of a job.
+// Alerts: what fires, the rules, silences, and who is told; and actions. A rule is a condition on the rows of a job.
 import { useSignal } from "@preact/signals";
+import { Actions } from "./actions";
 import { ask, may, type Cell, type Job } from "./api";
 import { ago, raw, visible } from "./format";
 import { Dialog, Empty, Notice, State, Text, said, useAsked } from "./parts";
@@ -52,7 +53,7 @@ interface Receiver {
   problem: string | null;
 }
 
-export function Alerts() {
+export default function Alerts() {
   const { answer, error, again } = useAsked(async (signal) => {
     const get = <T,>(path: string) => ask<T>("GET", path, undefined, { signal });
     const [alerts, rules, silences, receivers] = await Promise.all([
@@ -144,6 +145,7 @@ export function Alerts() {
           <ul class="list">{answer.receivers.map((receiver) => <li><strong><Text of={receiver.name} /></strong> <span class="muted"><Text of={receiver.to} /> · {receiver.sent} sent, {receiver.waiting} wait</span>{receiver.problem && <Notice kind="warn"><Text of={receiver.problem} /></Notice>}</li>)}</ul>
         </section>
       )}
+      <Actions />
     </div>
   );
 }

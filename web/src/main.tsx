@@ -4,7 +4,6 @@ import { signal, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { Refused, logIn, logOut, me, version, whoAmI } from "./api";
 import { Access } from "./access";
-import { Alerts } from "./alerts";
 import { Answer } from "./answer";
 import { Ask } from "./ask";
 import { Jobs } from "./jobs";
@@ -160,7 +159,7 @@ function place() {
     case "map": return <Later key="map" load={() => import("./services")} />;
     case "recordings": return <Later key="recordings" load={() => import("./recordings")} />;
     case "network": return <Network />;
-    case "alerts": return <Alerts />;
+    case "alerts": return <Later key="alerts" load={() => import("./alerts")} />;
     case "access": return <Access />;
     default: return <Ask />;
   }

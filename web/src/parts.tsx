@@ -58,9 +58,9 @@ export function useAsked<T>(load: (signal: AbortSignal) => Promise<T>, on: unkno
 export function State({ of }: { of: string }) {
   const sign: Record<string, string> = {
     running: "●", connected: "●", ok: "●", up: "●", planned: "○", arming: "◐", draining: "◑", pending: "◐", ended: "■", gone: "✕", firing: "▲", failed: "✕",
-    broken: "✕", retrying: "◐", no_data: "○", missing_agents: "◌", resolved: "✓",
+    broken: "✕", failing: "✕", carrying_out: "◐", retrying: "◐", no_data: "○", missing_agents: "◌", resolved: "✓",
   };
-  const kind = ["running", "connected", "ok", "up"].includes(of) ? "good" : ["gone", "firing", "failed", "broken"].includes(of) ? "bad" : "plain";
+  const kind = ["running", "connected", "ok", "up"].includes(of) ? "good" : ["gone", "firing", "failed", "failing", "broken"].includes(of) ? "bad" : "plain";
   return (
     <span class={`state ${kind}`}>
       <span aria-hidden="true">{sign[of] ?? "•"}</span> {of.replaceAll("_", " ")}

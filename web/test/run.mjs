@@ -3,7 +3,8 @@
 // the browser's console is a failure, too.
 import { chromium } from "playwright-core";
 import { spawn, spawnSync } from "node:child_process";
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -132,6 +133,12 @@ async function end(code) {
   rmSync(folder, { recursive: true, force: true });
   process.exit(code);
 }
+
+/** Who is told of replicas, and takes it. */
+const replicas = { told: [], server: createServer((request, response) => request.on("data", (bytes) => replicas.told.push(String(bytes))).on("end", () => response.end())) };
+await new Promise((done) => replicas.server.listen(0, "127.0.0.1", done));
+replicas.url = `webhook+http://127.0.0.1:${replicas.server.address().port}/#secret-file=${join(folder, "key")}`;
+writeFileSync(join(folder, "key"), "of at least twenty-four characters");
 
 mkdirSync(shelf);
 assert(spawnSync(program, ["record", "PARSE http", "-r", CAPTURE, "-o", join(shelf, "shop"), "-q"]).status === 0, "nothing is recorded");
@@ -666,6 +673,18 @@ for (const [name, title] of [["Answers", "Answers"], ["Network", "Network"], ["A
       await page.getByLabel("When").fill("p99 > 1ms");
       await page.getByRole("button", { name: "Watch", exact: true }).click();
       await page.getByRole("heading", { name: "Rules" }).waitFor();
+      await page.getByRole("button", { name: "New action" }).click();
+      for (const [label, text] of [["Name", "hot"], ["One replica more above", "1"], ["Servers", "web1, web2"], ["Tells", replicas.url]]) await page.getByLabel(label).fill(text);
+      await page.getByLabel("By the rows of").selectOption(web.id);
+      await page.getByRole("button", { name: "Begin", exact: true }).click();
+      await page.getByRole("row", { name: /^hot / }).getByText("× 2").first().waitFor();
+      await page.getByRole("button", { name: "Decisions of hot" }).click();
+      await page.getByText("1 → 2 at").first().waitFor();
+      const { decisions } = await api("/api/v1/actions/1/decisions");
+      assert(await page.getByRole("dialog").locator("li").last().getAttribute("value") === "1", "the first decision is not the first");
+      assert(replicas.told.length >= decisions.filter((one) => one.done_ns !== null).length, "more is said to be done than was told");
+      await picture("decisions");
+      await page.keyboard.press("Escape");
     }
     await page.locator(".skeleton").waitFor({ state: "detached" });
     await page.waitForTimeout(400);
