@@ -89,6 +89,11 @@ class Site:
         self.servers = [Server(folder, net, f"web{n + 1}", address) for n, address in enumerate(addresses)]
         self.log = open(os.path.join(folder, "content.tsv"), "w", buffering=1)
 
+    def has(self, page):
+        """Whether there is such a page: its name is what somebody has asked for."""
+        path = os.path.realpath(self.pages + page)
+        return os.path.isfile(path) and path.startswith(os.path.realpath(self.pages) + os.sep)
+
     def become(self, document):
         for n, server in enumerate(self.servers):
             if server.address in document["servers"]:
@@ -96,7 +101,7 @@ class Site:
             else:
                 server.stop()
             if n > 0:
-                pages = {page for page, replicas in document["replicas"].items() if replicas > n and os.path.exists(self.pages + page)}
+                pages = {page for page, replicas in document["replicas"].items() if replicas > n and self.has(page)}
                 server.keep(pages, self.pages)
         copies = [len(server.own) for server in self.servers[1:]]
         self.log.write(f"{time.time()}\t{document['version']}\t{document['direction']}\t{len(document['servers'])}\t{copies}\n")
@@ -110,10 +115,12 @@ class Handler(BaseHTTPRequestHandler):
         if not hmac.compare_digest(expected, self.headers["webhook-signature"] or ""):
             return self.answer(401)
         document = json.loads(body)
-        # What was done already comes again when netalytics was killed just then; the same once more changes nothing.
-        if document["version"] >= self.server.version:
+        # What was done already comes again when netalytics was killed just then; the same once more changes nothing. An action that was made anew
+        # counts from 1: its run stands in the id.
+        run = self.headers["webhook-id"].split("_")[1]
+        if run != self.server.run or document["version"] >= self.server.version:
             self.server.site.become(document)
-            self.server.version = document["version"]
+            self.server.run, self.server.version = run, document["version"]
         self.answer(204)
 
     def answer(self, status):
@@ -132,7 +139,7 @@ def main():
     listen, key, folder, net, *addresses = arguments
     host, port = listen.rsplit(":", 1)
     server = HTTPServer((host, int(port)), Handler)
-    server.key, server.version = open(key).read().strip().encode(), 0
+    server.key, server.run, server.version = open(key).read().strip().encode(), None, 0
     server.site = Site(folder, net, addresses)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:

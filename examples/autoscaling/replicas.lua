@@ -40,7 +40,8 @@ local function look(host, port, key)
   socket:setkeepalive(10000, 1)
   local known = {}
   for i = 1, #answers[2], 2 do known[answers[2][i]] = tonumber(answers[2][i + 1]) end
-  servers, replicas = answers[1], known
+  -- A Redis that has lost everything is told again within ten seconds: until then what was read last goes on.
+  if #answers[1] > 0 then servers, replicas = answers[1], known end
 end
 
 function M.follow(host, port, key)

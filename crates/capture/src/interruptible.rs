@@ -34,11 +34,16 @@ impl Read for Interruptible {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         while !is_readable(&self.file, LOOK_EVERY)? {
             if self.stop.is_asked() {
-                return Err(io::Error::other(Stopped));
+                return Err(stopped());
             }
         }
         self.file.read(into)
     }
+}
+
+/// What tells that a stop was asked for.
+pub(crate) fn stopped() -> io::Error {
+    io::Error::other(Stopped)
 }
 
 /// Whether a stop is all that `error` tells.

@@ -13,7 +13,7 @@ use flate2::bufread::MultiGzDecoder;
 
 use crate::files::Files;
 use crate::input::Input;
-use crate::interruptible::{Interruptible, is_stop};
+use crate::interruptible::{Interruptible, is_stop, stopped};
 use crate::live::Stop;
 use crate::source::{Source, SourceError};
 use crate::window::{Counted, MappedWindow, Stream, StreamWindow, Window};
@@ -31,7 +31,8 @@ pub fn open(paths: &[PathBuf]) -> Box<dyn Source> {
     open_until(paths, &Stop::default())
 }
 
-/// The same; once `stop` is asked for, nobody waits any more for what a pipe has not given yet.
+/// The same; once `stop` is asked for, nobody waits any more for what a pipe has not given yet, nor for packets behind all that a decompressor
+/// still has to give.
 #[must_use]
 pub fn open_until(paths: &[PathBuf], stop: &Stop) -> Box<dyn Source> {
     let mut errors = Vec::new();
@@ -54,7 +55,7 @@ pub fn open_until(paths: &[PathBuf], stop: &Stop) -> Box<dyn Source> {
 #[must_use]
 pub fn from_reader(name: &Path, reader: impl Read + Send + 'static) -> Box<dyn Source> {
     let name = name.to_owned();
-    Box::new(match stream(Box::new(reader), None) {
+    Box::new(match stream(Box::new(reader), None, &Stop::default()) {
         Ok(window) => Files::new(vec![Input::new(&name, window)], Vec::new()),
         Err(e) => {
             let error = SourceError { path: name, offset: None, message: why(&e), after_packets: 0 };
@@ -78,7 +79,7 @@ fn why(e: &io::Error) -> String {
 fn open_window(path: &Path, files: usize, stop: &Stop) -> io::Result<Window> {
     if path == Path::new("-") {
         let stdin = File::from(io::stdin().as_fd().try_clone_to_owned()?);
-        return stream(Box::new(Interruptible::new(stdin, stop)), None);
+        return stream(Box::new(Interruptible::new(stdin, stop)), None, stop);
     }
     let file = File::open(path)?;
     let metadata = file.metadata()?;
@@ -87,24 +88,24 @@ fn open_window(path: &Path, files: usize, stop: &Stop) -> io::Result<Window> {
     }
     // The length of some files under /proc is given as 0: only reading them shows what they hold.
     if !metadata.is_file() || metadata.len() == 0 {
-        return stream(Box::new(Interruptible::new(file, stop)), None);
+        return stream(Box::new(Interruptible::new(file, stop)), None, stop);
     }
     match MappedWindow::new(file, files) {
         Ok(mapped) => {
             let window = Window::Mapped(mapped);
             match (Compression::of(window.bytes()), window) {
                 (Some(_), Window::Mapped(mapped)) => {
-                    stream(Box::new(mapped.into_file()), Some(metadata.len()))
+                    stream(Box::new(mapped.into_file()), Some(metadata.len()), stop)
                 }
                 (_, window) => Ok(window),
             }
         }
-        Err(file) => stream(Box::new(file), Some(metadata.len())),
+        Err(file) => stream(Box::new(file), Some(metadata.len()), stop),
     }
 }
 
 /// A window onto `stream`, decompressed as often as it was compressed.
-fn stream(stream: Stream, file_len: Option<u64>) -> io::Result<Window> {
+fn stream(stream: Stream, file_len: Option<u64>, stop: &Stop) -> io::Result<Window> {
     let consumed = Arc::new(AtomicU64::new(0));
     let mut stream: Stream = Box::new(Counted::new(stream, consumed.clone()));
     for _ in 0..LAYERS_MAX {
@@ -113,7 +114,7 @@ fn stream(stream: Stream, file_len: Option<u64>) -> io::Result<Window> {
         let compression = Compression::of(&head);
         stream = Box::new(Cursor::new(head).chain(stream));
         match compression {
-            Some(compression) => stream = compression.unpack(stream)?,
+            Some(compression) => stream = compression.unpack(stream, stop.clone())?,
             None => break,
         }
     }
@@ -143,11 +144,13 @@ impl Compression {
     }
 
     /// Also of several members or frames behind each other.
-    fn unpack(self, packed: Stream) -> io::Result<Stream> {
+    fn unpack(self, packed: Stream, stop: Stop) -> io::Result<Stream> {
         let packed = BufReader::with_capacity(COMPRESSED_BUFFER_LEN, packed);
         Ok(match self {
-            Self::Gzip => Box::new(Unpacked { name: "gzip", inner: MultiGzDecoder::new(packed) }),
-            Self::Zstd => Box::new(Unpacked { name: "zstd", inner: zstd::Decoder::with_buffer(packed)? }),
+            Self::Gzip => Box::new(Unpacked { name: "gzip", inner: MultiGzDecoder::new(packed), stop }),
+            Self::Zstd => {
+                Box::new(Unpacked { name: "zstd", inner: zstd::Decoder::with_buffer(packed)?, stop })
+            }
         })
     }
 }
@@ -156,10 +159,15 @@ impl Compression {
 struct Unpacked<R> {
     name: &'static str,
     inner: R,
+    stop: Stop,
 }
 
 impl<R: Read> Read for Unpacked<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        // A little that is packed tightly may be more than anybody waits for.
+        if self.stop.is_asked() {
+            return Err(stopped());
+        }
         self.inner.read(into).map_err(|e| match e.kind() {
             ErrorKind::Interrupted => e,
             _ if is_stop(&e) => e,

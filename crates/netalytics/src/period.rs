@@ -72,27 +72,28 @@ pub fn extent(read: &[PathBuf]) -> anyhow::Result<Option<(i64, i64)>> {
         ));
     }
     let mut source = capture::open(read);
-    Ok(extent_of_packets(&mut *source, u64::MAX))
+    Ok(extent_of_packets(&mut *source, || true))
 }
 
-/// The first and the last moment of the packets of a source, of so many blocks of them at most.
-pub fn extent_of_packets(source: &mut dyn capture::Source, blocks_max: u64) -> Option<(i64, i64)> {
+/// The first and the last moment of the packets of a source: of its first block, and of others as long as it `goes_on`.
+pub fn extent_of_packets(source: &mut dyn capture::Source, goes_on: impl Fn() -> bool) -> Option<(i64, i64)> {
     let mut block = capture::Block::default();
     let mut extent: Option<(i64, i64)> = None;
-    for _ in 0..blocks_max {
-        if !source.next_block(&mut block) {
-            break;
-        }
+    while source.next_block(&mut block) {
         for record in block.records() {
             let (first, last) = extent.unwrap_or((record.ts.0, record.ts.0));
             extent = Some((first.min(record.ts.0), last.max(record.ts.0)));
         }
         block.clear();
+        if !goes_on() {
+            break;
+        }
     }
     extent
 }
 
-fn extent_of_recordings(folders: &[PathBuf]) -> Option<(i64, i64)> {
+/// The same of recordings.
+pub fn extent_of_recordings(folders: &[PathBuf]) -> Option<(i64, i64)> {
     let set = DataSet::open(folders);
     let heads = || set.tables.values().flat_map(Table::heads).filter(|head| head.kind == Kind::Tuples);
     let first = heads().filter_map(|head| head.capture.first_ts).min()?;

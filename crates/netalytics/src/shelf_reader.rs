@@ -5,6 +5,8 @@ use std::cell::{Cell, RefCell};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use capture::live::Stop;
@@ -21,8 +23,10 @@ use tuple::{Batch, FieldId, common};
 
 use crate::period;
 
-/// A capture that is not larger is read to its end, so that its last packet's time is known.
+/// A capture that is not larger is read to its end, so that its last packet's time is known,
 const SHORT_BYTES: u64 = 16 << 20;
+/// if that does not take longer.
+const LOOKED_AT: Duration = Duration::from_secs(1);
 
 /// See the module's text.
 pub struct ShelfReader;
@@ -61,16 +65,41 @@ fn recording(path: &Path) -> Result<Looked, String> {
 
 fn captured(path: &Path) -> Result<Looked, String> {
     let is_short = path.metadata().is_ok_and(|found| found.len() <= SHORT_BYTES);
-    let mut source = capture::open(&[path.to_owned()]);
-    let extent = period::extent_of_packets(&mut *source, if is_short { u64::MAX } else { 1 });
+    let until = Instant::now() + LOOKED_AT;
+    let extent = extent_in_time(path, until, is_short)?;
+    let is_whole = is_short && Instant::now() < until;
+    Ok(Looked {
+        first_ns: extent.map(|(first, _)| first),
+        last_ns: extent.map(|(_, last)| last).filter(|_| is_whole),
+        ..Looked::default()
+    })
+}
+
+/// From when to when the packets of a capture are, as far as it is read until then: to its end, or its beginning alone. An error says why
+/// there are none.
+fn extent_in_time(path: &Path, until: Instant, to_its_end: bool) -> Result<Option<(i64, i64)>, String> {
+    let stop = Stop::default();
+    let mut source = capture::open_until(&[path.to_owned()], &stop);
+    let (read, is_read) = channel::<()>();
+    let extent = thread::scope(|scope| {
+        // A single block may be long in coming: what is packed tightly is much.
+        let (left, stop) = (until.saturating_duration_since(Instant::now()), stop.clone());
+        scope.spawn(move || {
+            let _ = is_read.recv_timeout(left);
+            stop.stop();
+        });
+        let extent = period::extent_of_packets(&mut *source, || to_its_end && Instant::now() < until);
+        drop(read);
+        extent
+    });
     match (extent, source.errors().first()) {
         (None, Some(error)) => Err(error.message.clone()),
-        (extent, _) => Ok(Looked {
-            first_ns: extent.map(|(first, _)| first),
-            last_ns: extent.map(|(_, last)| last).filter(|_| is_short),
-            ..Looked::default()
-        }),
+        (extent, _) => Ok(extent),
     }
+}
+
+fn late() -> Unread {
+    Unread::Late("this took too long, and was given up: ask of a shorter time, or of a smaller file".into())
 }
 
 /// A query of one of them.
@@ -95,8 +124,14 @@ impl Asked<'_> {
 
     /// What is read, from its first packet to behind its last one.
     fn extent(&self) -> Result<Bounds, Unread> {
-        let wrong = |_| Unread::Wrong("it cannot be read".into());
-        let extent = period::extent(&self.files()).map_err(wrong)?;
+        let extent = match self.path.is_dir() {
+            true => period::extent_of_recordings(&self.files()),
+            // What cannot be read at all the run will tell.
+            false => extent_in_time(self.path, self.until, true).unwrap_or_default(),
+        };
+        if Instant::now() >= self.until {
+            return Err(late());
+        }
         Ok(Bounds {
             since_ns: extent.map(|(first, _)| first),
             until_ns: extent.map(|(_, last)| last.saturating_add(1)),
@@ -247,9 +282,7 @@ impl Asked<'_> {
         let gone = run.go(sink, &mut watching);
         let summary = run.end(&plan, None);
         if watch.is_late.get() {
-            return Err(Unread::Late(
-                "this took too long, and was given up: ask of a shorter time, or of a smaller file".into(),
-            ));
+            return Err(late());
         }
         gone.map_err(|error| Unread::Wrong(format!("the rows could not be kept: {error}")))?;
         let tables = heads.into_iter().map(|head| head.processor).zip(tables).collect();
@@ -346,5 +379,45 @@ impl Sink for Half<'_> {
 
     fn finish(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A capture of one packet, behind which many gigabytes of blocks are packed that are no packets.
+    fn packed_tightly(path: &Path) {
+        let block = |kind: u32, body: &[u8]| {
+            let length = (body.len() as u32 + 12).to_le_bytes();
+            [&kind.to_le_bytes(), &length[..], body, &length].concat()
+        };
+        let section = block(0x0a0d_0d0a, &[&[0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0][..], &[0xff; 8]].concat());
+        let interface = block(1, &[1, 0, 0, 0, 0, 0, 0, 0]);
+        let packet = block(6, &[&[0; 12][..], &[60, 0, 0, 0, 60, 0, 0, 0], &[0; 60]].concat());
+        let nothing = block(0x8000_0001, &[0; 1 << 16]).repeat(256);
+        let pack = |bytes: &[u8]| zstd::encode_all(bytes, 1).expect("packed");
+        let file = [pack(&[section, interface, packet].concat()), pack(&nothing).repeat(2000)].concat();
+        assert!((file.len() as u64) < SHORT_BYTES);
+        std::fs::write(path, file).expect("a file");
+    }
+
+    #[test]
+    fn a_small_file_that_is_much_is_given_up_in_time() {
+        let path = std::env::temp_dir().join(format!("netalytics-tight-{}", std::process::id()));
+        packed_tightly(&path);
+        let begun = Instant::now();
+        let looked = ShelfReader.look(&path).expect("a capture");
+        assert_eq!((looked.first_ns, looked.last_ns), (Some(0), None), "its end is not known");
+        let schemas = parsers::registry::schemas();
+        for text in ["PARSE packet", "PARSE packet SINCE 1s"] {
+            let query = query::check(text, &schemas, &()).expect("a query");
+            let limits =
+                ReadLimits { time: Duration::from_secs(1), bytes: 64 << 20, rows_max: 10, confidence: 0.95 };
+            let asked = ShelfReader.ask(&path, &query, limits);
+            assert!(matches!(asked, Err(Unread::Late(_))), "{text}: {asked:?}");
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+        std::fs::remove_file(path).expect("it is there");
     }
 }

@@ -11,12 +11,13 @@ use crate::worker::{Body, Fault, Message, Transport};
 /// `PREFIX:OF` has the newest document, its number and whose it is; `…:servers` and `…:replicas` the same for programs that read no JSON.
 const SCRIPT: &str = "\
 local known = redis.call('HMGET', KEYS[1], 'run', 'version')
+if known[1] and ARGV[4] == 'missing' then return 0 end
 if known[1] == ARGV[1] and tonumber(known[2]) >= tonumber(ARGV[2]) then return 0 end
 redis.call('HSET', KEYS[1], 'run', ARGV[1], 'version', ARGV[2], 'document', ARGV[3])
 redis.call('DEL', KEYS[2], KEYS[3])
-local servers = tonumber(ARGV[4])
-for i = 5, 4 + servers do redis.call('RPUSH', KEYS[2], ARGV[i]) end
-for i = 5 + servers, #ARGV, 2 do redis.call('HSET', KEYS[3], ARGV[i], ARGV[i + 1]) end
+local servers = tonumber(ARGV[5])
+for i = 6, 5 + servers do redis.call('RPUSH', KEYS[2], ARGV[i]) end
+for i = 6 + servers, #ARGV, 2 do redis.call('HSET', KEYS[3], ARGV[i], ARGV[i + 1]) end
 redis.call('PUBLISH', KEYS[1], ARGV[3])
 return 1";
 
@@ -83,20 +84,40 @@ impl Steward {
                 let id = format!("action_{:x}_{}_{}", wanted.run, wanted.of, wanted.version);
                 receiver.post(&id, wanted.document.as_bytes(), patience)
             }
-            Way::Redis(server, prefix) => {
-                let body = Body::Commands(commands(prefix, wanted));
-                server.send(&Message { body, rows: 0, number: wanted.version }, patience)
-            }
+            Way::Redis(server, prefix) => set(server, prefix, wanted, "newer", patience),
+        }
+    }
+
+    /// One attempt. `Ok`: what it was given last stands there, or something else does, also where it had been forgotten; a webhook keeps it for
+    /// itself.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub fn remind(&mut self, wanted: &Wanted, patience: Duration) -> Result<(), Fault> {
+        match &mut self.0 {
+            Way::Webhook(_) => Ok(()),
+            Way::Redis(server, prefix) => set(server, prefix, wanted, "missing", patience),
         }
     }
 }
 
-fn commands(prefix: &str, wanted: &Wanted) -> redis::Pipeline {
+fn set(
+    server: &mut Server,
+    prefix: &str,
+    wanted: &Wanted,
+    when: &str,
+    patience: Duration,
+) -> Result<(), Fault> {
+    let body = Body::Commands(commands(prefix, wanted, when));
+    server.send(&Message { body, rows: 0, number: wanted.version }, patience)
+}
+
+fn commands(prefix: &str, wanted: &Wanted, when: &str) -> redis::Pipeline {
     let key = format!("{prefix}:{}", wanted.of);
     let mut commands = redis::pipe();
     let command = commands.cmd("EVAL").arg(SCRIPT).arg(3);
     command.arg(&key).arg(format!("{key}:servers")).arg(format!("{key}:replicas"));
-    command.arg(format!("{:x}", wanted.run)).arg(wanted.version).arg(&wanted.document);
+    command.arg(format!("{:x}", wanted.run)).arg(wanted.version).arg(&wanted.document).arg(when);
     command.arg(wanted.servers.len());
     for server in &wanted.servers {
         command.arg(server);

@@ -238,6 +238,7 @@ fn router(app: Arc<App>) -> Router {
         .route("/api/v1/jobs/{id}/rows", get(rows::rows))
         .route("/api/v1/agents", get(jobs::agents))
         .route("/api/v1/network", get(network::show))
+        .route("/api/v1/recordings", get(recordings::list))
         .route("/api/v1/recordings/{id}", delete(recordings::remove))
         .route("/api/v1/tokens", get(tokens::list).post(tokens::create))
         .route("/api/v1/tokens/{id}", delete(tokens::revoke))
@@ -265,7 +266,7 @@ fn router(app: Arc<App>) -> Router {
         .route("/api/v1/stream", get(stream::stream))
         .route("/api/v1/agent", get(agent::connect))
         // Large files come slowly.
-        .route("/api/v1/recordings", get(recordings::list).post(recordings::send))
+        .route("/api/v1/recordings", post(recordings::send))
         .merge(timed)
         .fallback(async || Failure::not_found("there is nothing at this address"))
         .method_not_allowed_fallback(async || Failure::method())

@@ -21,8 +21,8 @@ impl Service {
         Ok(all.into_iter().filter(|entry| may_know(who, entry)).map(|entry| entry.told).collect())
     }
 
-    fn recording(&self, who: &Access, id: &str) -> Result<Entry, Denied> {
-        let found = self.shelf()?.all().into_iter().find(|entry| entry.told.id == id && may_know(who, entry));
+    pub(crate) fn recording(&self, who: &Access, id: &str) -> Result<Entry, Denied> {
+        let found = self.shelf()?.one(id).filter(|entry| may_know(who, entry));
         found.ok_or_else(|| Denied::Unknown("there is no such recording, or it has gone".into()))
     }
 

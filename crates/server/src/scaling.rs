@@ -23,7 +23,7 @@ impl Service {
         let job = self.standing_job(who, &asked.job)?;
         self.may_see_rows(who, &job)?;
         must_own(who, &job.owner, &format!("job {}", job.id), "makes actions over")?;
-        let plan = self.plan(&job.query).map_err(|errors| Unwatched::Query(job.query.clone(), errors))?;
+        let plan = self.plan_of(&job).map_err(|errors| Unwatched::Query(job.query.clone(), errors))?;
         let action = Action::of(asked.clone(), &plan).map_err(Unwatched::Wrong)?;
         self.may_tell(who, asked)?;
         let added = self.actions().add(&who.name, job.id, &action)?;

@@ -156,7 +156,7 @@ impl Service {
     }
 
     /// The query of a job; one in the network may have BUDGET.
-    fn checked_of(&self, job: &Job) -> Result<query::Query, Vec<query::Diagnostic>> {
+    pub(crate) fn checked_of(&self, job: &Job) -> Result<query::Query, Vec<query::Diagnostic>> {
         match job.network {
             true => query::check_for_network(&job.query, &self.schemas, &()),
             false => self.checked(&job.query),

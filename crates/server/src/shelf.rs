@@ -9,8 +9,8 @@ mod sent;
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use query::Query;
 use serde::Serialize;
@@ -22,6 +22,8 @@ pub(crate) use sent::Sending;
 
 /// Entries of the folder that are listed.
 const ENTRIES_MAX: usize = 1000;
+/// So long a list looks into what nobody has looked into yet.
+const LISTED_IN: Duration = Duration::from_secs(2);
 
 /// What the shelf may hold and take.
 #[derive(Clone, Copy, Debug)]
@@ -168,6 +170,13 @@ pub(crate) struct Entry {
     pub looked: Option<Looked>,
 }
 
+impl Entry {
+    fn stamp(&self) -> Stamp {
+        let changed = fs::metadata(&self.path).and_then(|found| found.modified()).ok();
+        (self.told.bytes, changed)
+    }
+}
+
 /// A file's length and time of change, by which what was seen of it holds.
 type Stamp = (u64, Option<SystemTime>);
 
@@ -205,31 +214,52 @@ impl Shelf {
         &self.sent
     }
 
-    pub fn all(&self) -> Vec<Entry> {
-        let mut all: Vec<Entry> = self.sent.list().into_iter().map(|entry| self.looked(entry)).collect();
+    /// What there is, without a look at what is in it.
+    fn entries(&self) -> Vec<Entry> {
+        let mut all = self.sent.list();
         let listed = self.folder.iter().filter_map(|folder| fs::read_dir(folder).ok());
         let mut paths: Vec<PathBuf> = listed.flatten().filter_map(|entry| Some(entry.ok()?.path())).collect();
         paths.sort();
-        all.extend(paths.iter().filter_map(|path| of_folder(path)).take(ENTRIES_MAX).map(|e| self.looked(e)));
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.retain(|path, _| all.iter().any(|entry| entry.path == *path));
+        all.extend(paths.iter().filter_map(|path| of_folder(path)).take(ENTRIES_MAX));
         all
     }
 
-    /// Adds what can be seen of it, which is looked for again when it has changed.
-    fn looked(&self, mut entry: Entry) -> Entry {
-        let changed = fs::metadata(&entry.path).and_then(|found| found.modified()).ok();
-        let stamp = (entry.told.bytes, changed);
-        let known = {
-            let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-            seen.get(&entry.path).filter(|(at, _)| *at == stamp).map(|(_, looked)| looked.clone())
-        };
-        let looked = known.unwrap_or_else(|| {
-            let looked = self.reader.look(&entry.path);
-            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-            seen.insert(entry.path.clone(), (stamp, looked.clone()));
-            looked
-        });
+    /// What there is, with what is in it where that is known, or there is time to look: whoever asks again finds more.
+    pub fn all(&self) -> Vec<Entry> {
+        let all = self.entries();
+        self.seen().retain(|path, _| all.iter().any(|entry| entry.path == *path));
+        let until = Instant::now() + LISTED_IN;
+        let looked = |entry| if Instant::now() < until { self.looked(entry) } else { self.as_known(entry) };
+        all.into_iter().map(looked).collect()
+    }
+
+    /// The one with that id, with what is in it.
+    pub fn one(&self, id: &str) -> Option<Entry> {
+        let found = self.entries().into_iter().find(|entry| entry.told.id == id)?;
+        Some(self.looked(found))
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds what is in it, which is looked for again when it has changed.
+    fn looked(&self, entry: Entry) -> Entry {
+        let entry = self.as_known(entry);
+        if entry.looked.is_some() || entry.told.problem.is_some() {
+            return entry;
+        }
+        let looked = self.reader.look(&entry.path);
+        self.seen().insert(entry.path.clone(), (entry.stamp(), looked));
+        self.as_known(entry)
+    }
+
+    /// Adds what was seen of it, if it is still as it was.
+    fn as_known(&self, mut entry: Entry) -> Entry {
+        let stamp = entry.stamp();
+        let known =
+            self.seen().get(&entry.path).filter(|(at, _)| *at == stamp).map(|(_, looked)| looked.clone());
+        let Some(looked) = known else { return entry };
         match looked {
             Ok(looked) => {
                 entry.told.first_ns = looked.first_ns.map(|ns| ns.to_string());

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use plan::Plan;
+use plan::result::{Intervals, first_aggregate, places};
+use plan::{Direction, Pipeline, Plan};
 use serde::{Deserialize, Serialize};
-use tuple::DataType;
+use tuple::{DataType, FieldId};
 use utoipa::ToSchema;
 
 use super::machine::Policy;
@@ -75,8 +76,10 @@ pub struct Action {
     /// The result that it is about.
     #[serde(flatten)]
     pub looked_at: LookedAt,
-    /// A window with so many rows may lack groups with less load than those.
+    /// A window with so many rows may lack groups,
     pub full_at: Option<usize>,
+    /// which have no more load than any of those rows: they are ranked by it.
+    pub is_ranked: bool,
 }
 
 fn is_word(text: &str, others: &str) -> bool {
@@ -170,23 +173,40 @@ impl Action {
     pub fn of(asked: ActionRequest, plan: &Plan) -> Result<Action, String> {
         asked.check()?;
         let (looked_at, schema) = LookedAt::of(plan, asked.result.as_deref(), "an action")?;
-        let is_number = |id: &tuple::FieldId| {
+        let is_number = |id: &FieldId| {
             let data_type = schema.field(*id).data_type;
             matches!(data_type, DataType::U64 | DataType::I64 | DataType::F64)
         };
         let own = ["window_start", "window_end", "rank"];
         let found = column(&schema, &asked.value)
             .filter(|id| is_number(id) && !own.contains(&&*schema.field(*id).name));
-        if found.is_none() {
+        let Some(value) = found else {
             let known: Vec<&str> = schema.ids().filter(is_number).map(|id| &*schema.field(id).name).collect();
             let known: Vec<&str> = known.into_iter().filter(|name| !own.contains(name)).collect();
             return Err(format!("the result has no number {}: there are {}", asked.value, known.join(", ")));
-        }
-        let pipeline = plan.dataflow.pipelines.get(looked_at.result);
-        let k = pipeline.and_then(|pipeline| pipeline.top_k.as_ref()).map(|top_k| top_k.k);
-        let full_at = k.into_iter().chain(pipeline.and_then(|pipeline| pipeline.selection.rows_max)).min();
-        Ok(Action { asked, looked_at, full_at })
+        };
+        let pipeline = &plan.dataflow.pipelines[looked_at.result];
+        let k = pipeline.top_k.map(|top_k| top_k.k);
+        let full_at = k.into_iter().chain(pipeline.selection.rows_max).min();
+        let is_ranked = is_ranked_by(value, pipeline, schema.ids().count());
+        Ok(Action { asked, looked_at, full_at, is_ranked })
     }
+}
+
+/// Whether rows are left out by that column alone, the least first. Results have so many columns.
+fn is_ranked_by(value: FieldId, pipeline: &Pipeline, columns: usize) -> bool {
+    let all = [Intervals::None, Intervals::Shown].map(|intervals| places(pipeline, intervals));
+    let places =
+        all.iter().find(|places| places.last().is_some_and(|last| usize::from(last.0) + 1 == columns));
+    let is_value = |place: usize| places.is_some_and(|places| places.get(place) == Some(&value));
+    let ranked = pipeline.top_k.map(|top_k| is_value(first_aggregate(pipeline) + top_k.by));
+    let selection = &pipeline.selection;
+    let sorted = selection.order_by.first().map(|key| {
+        let is_own = key.column.input == 0 && is_value(usize::from(key.column.field.0));
+        is_own && key.direction == Direction::Descending
+    });
+    let limited = selection.rows_max.map(|_| sorted.or(ranked).unwrap_or(false));
+    ranked.unwrap_or(true) && limited.unwrap_or(true)
 }
 
 #[cfg(test)]
@@ -205,6 +225,31 @@ mod tests {
             (Ok(()), None) => {}
             (Err(why), Some(part)) => assert!(why.contains(part), "{why}"),
             (found, _) => panic!("{found:?}: {change:?}"),
+        }
+    }
+
+    #[test]
+    fn whether_rows_are_left_out_by_their_load() {
+        let schemas = parsers::registry::schemas();
+        for (process, value, full_at, is_ranked) in [
+            ("(top-k: key=url, k=9, w=10s)", "count", Some(9), true),
+            ("(top-k: key=url, k=9, by=sum_bytes, w=10s)", "count", Some(9), false),
+            ("(top-k: key=url, k=9, by=sum_bytes, w=10s)", "sum_bytes", Some(9), true),
+            ("(group-count: group=url, w=10s) LIMIT 7 ROWS", "count", Some(7), false),
+            ("(group-count: group=url, w=10s) ORDER BY count DESC LIMIT 7 ROWS", "count", Some(7), true),
+            ("(group-count: group=url, w=10s) ORDER BY count LIMIT 7 ROWS", "count", Some(7), false),
+            ("(top-k: key=url, k=9, w=10s) LIMIT 7 ROWS", "count", Some(7), true),
+            ("(top-k: key=url, k=9, w=10s) ORDER BY url DESC LIMIT 7 ROWS", "count", Some(7), false),
+        ] {
+            for sample in ["", "SAMPLE 0.5 "] {
+                let text = format!("PARSE http {sample}PROCESS {process}");
+                let query = query::check(&text, &schemas, &());
+                let plan = planner::lower(&query.unwrap_or_else(|errors| panic!("{text}: {errors:?}")));
+                let asked = json!({ "name": "hot", "job": "1", "value": value, "upper": 100, "servers": ["a"], "to": ["proxy"] });
+                let asked = serde_json::from_value(asked).expect("it is one");
+                let action = Action::of(asked, &plan).unwrap_or_else(|why| panic!("{text}: {why}"));
+                assert_eq!((action.full_at, action.is_ranked), (full_at, is_ranked), "{text}");
+            }
         }
     }
 

@@ -93,7 +93,7 @@ impl Actions {
 impl Hand {
     fn work(&mut self) {
         loop {
-            let wait = match self.carry_out_all() {
+            let wait = match self.carry_out_all().and_then(|()| self.remind()) {
                 Ok(()) => LOOK_EVERY,
                 Err(Stop::Over) => return,
                 Err(Stop::Failed(error)) => {
@@ -117,10 +117,25 @@ impl Hand {
         Ok(())
     }
 
-    fn carry_out(&mut self, decision: &StoredDecision) -> Result<(), Stop> {
+    /// Whoever keeps what is wanted may have lost it since: a Redis that was started again without its data. So it is given the last decision
+    /// again, which changes nothing where that stands.
+    fn remind(&mut self) -> Result<(), Stop> {
+        let last = self.actions.store.decisions(self.id, None, 1)?;
+        let Some((_, wanted)) = last.first().and_then(|decision| self.read(decision)) else { return Ok(()) };
+        let mut fault = None;
+        for place in 0..self.stewards.len() {
+            let reminded = self.steward(place).and_then(|one| one.remind(&wanted, ATTEMPT_MAX).map_err(text));
+            fault = fault.or(reminded.err().map(|why| self.of(place, &why)));
+        }
+        self.fail(fault);
+        Ok(())
+    }
+
+    /// What a decision wants, and which way it goes.
+    fn read(&self, decision: &StoredDecision) -> Option<(Direction, Wanted)> {
         let Ok(said) = serde_json::from_str::<Said>(&decision.body) else {
             tracing::error!("decision {} of action {} cannot be read", decision.version, self.id);
-            return Ok(());
+            return None;
         };
         let wanted = Wanted {
             of: said.action,
@@ -130,8 +145,13 @@ impl Hand {
             replicas: said.replicas.into_iter().collect(),
             document: decision.body.clone(),
         };
+        Some((said.direction, wanted))
+    }
+
+    fn carry_out(&mut self, decision: &StoredDecision) -> Result<(), Stop> {
+        let Some((direction, wanted)) = self.read(decision) else { return Ok(()) };
         let mut order: Vec<usize> = (0..self.stewards.len()).collect();
-        let is_down = said.direction == Direction::Down;
+        let is_down = direction == Direction::Down;
         if is_down {
             order.reverse();
         }
@@ -156,10 +176,7 @@ impl Hand {
                     return Ok(());
                 }
                 // Also who does not want it is told again: what was decided stands nowhere else, and a person may mend it.
-                Err(why) => {
-                    let who = crate::delivery::shown_address(&self.action.asked.to[place]);
-                    self.fail(Some(format!("{who}: {why}")));
-                }
+                Err(why) => self.fail(Some(self.of(place, &why))),
             }
             self.actions.tally.retried.add(1);
             if self.bell.pause(waits.next().unwrap_or(LOOK_EVERY)) == Woken::Over {
@@ -168,18 +185,23 @@ impl Hand {
         }
     }
 
+    /// What is wrong with whom.
+    fn of(&self, place: usize, why: &str) -> String {
+        format!("{}: {why}", crate::delivery::shown_address(&self.action.asked.to[place]))
+    }
+
     fn give(&mut self, place: usize, wanted: &Wanted) -> Result<(), String> {
-        let asked = &self.action.asked.to[place];
-        let steward = match &mut self.stewards[place] {
-            Some(steward) => steward,
+        self.steward(place)?.give(wanted, ATTEMPT_MAX).map_err(text)
+    }
+
+    fn steward(&mut self, place: usize) -> Result<&mut Steward, String> {
+        match &mut self.stewards[place] {
+            Some(steward) => Ok(steward),
             none => {
                 let named = self.actions.named.get().ok_or("no address is known yet")?;
-                none.insert(Steward::new(&named.read(asked)?)?)
+                Ok(none.insert(Steward::new(&named.read(&self.action.asked.to[place])?)?))
             }
-        };
-        steward.give(wanted, ATTEMPT_MAX).map_err(|fault| match fault {
-            Fault::Passing(why) | Fault::Final(why) | Fault::Partly(_, why) => why,
-        })
+        }
     }
 
     fn fail(&self, why: Option<String>) {
@@ -187,5 +209,11 @@ impl Hand {
             return;
         };
         *fault.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    }
+}
+
+fn text(fault: Fault) -> String {
+    match fault {
+        Fault::Passing(why) | Fault::Final(why) | Fault::Partly(_, why) => why,
     }
 }

@@ -45,15 +45,15 @@ impl Actions {
         let mut acted = Acted { inner: None, next: Vec::new(), changes: Vec::new() };
         let mut inner = self.lock();
         for running in inner.values_mut().filter(|running| running.job == job) {
-            let mut windows = BTreeMap::new();
+            let mut gathered = BTreeMap::new();
             let place = running.action.looked_at.result;
             for (_, batch, missing) in rows.iter().filter(|(of, ..)| *of == place) {
-                running.read(batch, missing, &mut windows);
+                running.read(batch, missing, &mut gathered);
             }
             if running.problem.is_some() {
                 continue;
             }
-            running.bound(&mut windows);
+            let windows = running.bounded(gathered);
             let (mut next, mut hands) = (running.standing.clone(), running.hands);
             let mut decision = None;
             for window in running.windows(windows, watermark_ns, lacking) {

@@ -53,8 +53,8 @@ pub struct Window {
     pub missing: Vec<String>,
     /// The load of groups.
     pub values: BTreeMap<String, f64>,
-    /// No group has more that has no row.
-    pub rest: f64,
+    /// No group has more that has no row; `None`: that is not known.
+    pub rest: Option<f64>,
 }
 
 /// Whether the last decision is carried out.
@@ -197,12 +197,13 @@ impl Standing {
         let is_whole = window.missing.is_empty();
         for (name, group) in &mut self.groups {
             let known = window.values.get(name).copied();
-            let most = known.unwrap_or(window.rest);
-            group.value = most;
+            let most = known.or(window.rest);
+            group.value = most.unwrap_or(group.value);
             let since = |was: Option<i64>, is: bool| is.then(|| was.unwrap_or(window.start_ns));
             group.above_ns =
                 since(group.above_ns, known.is_some_and(|value| is_above(value, group.replicas)));
-            let is_below = is_whole && most < policy.lower * f64::from(group.replicas);
+            let is_below =
+                is_whole && most.is_some_and(|most| most < policy.lower * f64::from(group.replicas));
             group.below_ns = since(group.below_ns, is_below && group.replicas > policy.min);
         }
     }

@@ -17,8 +17,6 @@ use crate::store::StoredAction;
 
 /// Bytes of the name of a group that is followed.
 const GROUP_BYTES_MAX: usize = 2048;
-/// What the engine calls the groups that it had no room for.
-const OTHERS: &str = "(other)";
 
 /// An action at work.
 pub struct Running {
@@ -37,6 +35,19 @@ pub struct Running {
     pub fault: Arc<Mutex<Option<String>>>,
     /// Wakes who carries decisions out.
     pub bell: Arc<Bell>,
+}
+
+/// A window's rows as they come.
+#[derive(Default)]
+pub struct Gathered {
+    /// What they say of groups.
+    window: Window,
+    /// How many there are.
+    rows: usize,
+    /// The least load of one.
+    least: Option<f64>,
+    /// That of all groups together that found no room.
+    others: f64,
 }
 
 /// What a decision says, to whom it is told.
@@ -110,13 +121,18 @@ impl Running {
 
     /// The windows that are over by this, in order; those without rows in between.
     pub fn windows(&self, rows: BTreeMap<i64, Window>, watermark_ns: i64, lacking: &[String]) -> Vec<Window> {
-        let empty =
-            |start_ns, end_ns| Window { start_ns, end_ns, missing: lacking.to_vec(), ..Window::default() };
+        let empty = |start_ns, end_ns| Window {
+            start_ns,
+            end_ns,
+            missing: lacking.to_vec(),
+            rest: Some(0.0),
+            ..Window::default()
+        };
         self.action.looked_at.windows(rows, self.standing.seen_ns, watermark_ns, empty)
     }
 
     /// Adds rows to their windows.
-    pub fn read(&mut self, batch: &Batch, missing: &[String], windows: &mut BTreeMap<i64, Window>) {
+    pub fn read(&mut self, batch: &Batch, missing: &[String], windows: &mut BTreeMap<i64, Gathered>) {
         let schema = batch.schema();
         let bounds = schema.find("window_start").zip(schema.find("window_end"));
         let Some(((start, end), value)) = bounds.zip(column(schema, &self.action.asked.value)) else {
@@ -135,22 +151,21 @@ impl Running {
         let Some(value) = place(value) else { return };
         for row in 0..batch.rows() {
             let (start_ns, end_ns) = (starts.value(row), ends.value(row));
-            let window = windows.entry(end_ns).or_insert_with(|| Window {
-                start_ns,
-                end_ns,
-                rest: f64::INFINITY,
-                ..Window::default()
-            });
+            let Gathered { window, rows, least, others } = windows.entry(end_ns).or_default();
+            (window.start_ns, window.end_ns) = (start_ns, end_ns);
             let news = missing.iter().filter(|agent| !window.missing.contains(agent)).cloned();
             let news: Vec<String> = news.collect();
             window.missing.extend(news);
             let cells = columns::row(batch, row);
             let number = |cell: &Value| cell.as_f64().or_else(|| cell.as_str()?.parse().ok());
-            let Some(load) = cells.get(value).and_then(number).filter(|load| load.is_finite()) else {
+            let load = cells.get(value).and_then(number).filter(|load| load.is_finite());
+            if keys.iter().any(|at| cells.get(*at).is_some_and(|cell| *cell == stream::OTHER)) {
+                *others = load.unwrap_or_default();
                 continue;
-            };
-            // Until the window is whole: the least of its rows.
-            window.rest = window.rest.min(load);
+            }
+            *rows += 1;
+            let Some(load) = load else { continue };
+            *least = Some(least.map_or(load, |least| least.min(load)));
             let Some(name) = name(&keys, &cells) else { continue };
             if name.len() > GROUP_BYTES_MAX {
                 self.standing.left_out += 1;
@@ -160,21 +175,26 @@ impl Running {
         }
     }
 
-    /// No group that has no row has more than the least of the rows, where there are as many as there may be; else it has nothing.
-    pub fn bound(&self, windows: &mut BTreeMap<i64, Window>) {
-        for window in windows.values_mut() {
-            let is_full = self.action.full_at.is_some_and(|full| window.values.len() >= full);
-            if !is_full || !window.rest.is_finite() {
-                window.rest = 0.0;
-            }
-        }
+    /// The windows of these rows, with what is known of groups that have none: nothing of them came; or where there are as many rows as
+    /// there may be, they have no more than the least of them, if these are ranked by it; and they may be among those that found no room.
+    pub fn bounded(&self, gathered: BTreeMap<i64, Gathered>) -> BTreeMap<i64, Window> {
+        let bound = |Gathered { window, rows, least, others }: Gathered| {
+            let is_full = self.action.full_at.is_some_and(|full| rows >= full);
+            let rest = match (is_full, self.action.is_ranked) {
+                (false, _) => Some(0.0),
+                (true, true) => least,
+                (true, false) => None,
+            };
+            Window { rest: rest.map(|rest| rest.max(others)), ..window }
+        };
+        gathered.into_iter().map(|(end_ns, one)| (end_ns, bound(one))).collect()
     }
 }
 
 /// What a group is called: its key's text, or of several keys a JSON array. `None`: it is no group.
 fn name(keys: &[usize], cells: &[Value]) -> Option<String> {
     let mut found: Vec<&Value> = keys.iter().filter_map(|at| cells.get(*at)).collect();
-    if found.iter().all(|cell| cell.is_null() || *cell == OTHERS) && !found.is_empty() {
+    if found.iter().all(|cell| cell.is_null()) && !found.is_empty() {
         return None;
     }
     match found.as_slice() {

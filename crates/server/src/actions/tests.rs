@@ -52,7 +52,10 @@ impl World<'_> {
             keys: vec!["url".into()],
         };
         let asked = serde_json::from_value(asked).expect("it is one");
-        actions.add("me", job, &Action { asked, looked_at, full_at: None }).expect("kept").expect("new");
+        actions
+            .add("me", job, &Action { asked, looked_at, full_at: None, is_ranked: false })
+            .expect("kept")
+            .expect("new");
         World { path, store, actions, job, schema: columns(), told: Vec::new(), deadly, dice: Dice(seed) }
     }
 

@@ -99,8 +99,7 @@ pub async fn send(
 
 /// One that came just now. What is no capture does not stay.
 fn found(service: &Service, who: &Access, id: &str) -> Result<Recording, Denied> {
-    let one = service.recordings(who)?.into_iter().find(|one| one.id == id);
-    let one = one.ok_or_else(|| Denied::Unknown("it has gone again".into()))?;
+    let one = service.recording(who, id)?.told;
     match &one.problem {
         None => Ok(one),
         Some(why) => {

@@ -108,7 +108,7 @@ impl Service {
         if !job.interfaces.is_empty() || job.capture_filter.is_some() {
             return Ok(Err("it captures from some interfaces or some packets only".into()));
         }
-        let Ok(own) = self.checked(&job.query) else {
+        let Ok(own) = self.checked_of(&job) else {
             return Ok(Err("this version of the program does not understand its query any more".into()));
         };
         let covered = match covers(&job, &result, &own, wanted.query, wanted.whole()) {
@@ -141,7 +141,7 @@ impl Service {
                 let own = planner::lower(query);
                 own.monitor == asked.monitor && own.dataflow == asked.dataflow
             };
-            if is_seen && self.checked(&job.query).is_ok_and(|query| is_same(&query)) {
+            if is_seen && self.checked_of(&job).is_ok_and(|query| is_same(&query)) {
                 let results = self.store().results(job.id)?;
                 return Ok(Some((job, results)));
             }

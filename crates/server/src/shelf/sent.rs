@@ -5,6 +5,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
@@ -32,6 +34,8 @@ struct Note {
 pub(crate) struct Sent {
     folder: PathBuf,
     pub limits: ShelfLimits,
+    /// Bytes that have come since the start, but for those of files that never came to their end.
+    come: Arc<AtomicU64>,
 }
 
 /// A file that comes in.
@@ -41,7 +45,9 @@ pub(crate) struct Sending {
     path: PathBuf,
     note: Note,
     bytes: u64,
-    room: u64,
+    /// How far `come` may get.
+    come_max: u64,
+    come: Arc<AtomicU64>,
     limits: ShelfLimits,
 }
 
@@ -50,10 +56,12 @@ impl Sent {
         let folder = data.join("uploads");
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
         made.map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
-        let sent = Sent { folder, limits };
-        // What was coming when the server was killed never came to its end.
-        for path in sent.files().filter(|path| path.extension().is_some_and(|end| end == "part")) {
-            let _ = fs::remove_file(path);
+        let sent = Sent { folder, limits, come: Arc::default() };
+        // What was coming when the server was killed never came to its end; its note may be there.
+        for path in sent.files().filter(|path| path.extension().is_some()) {
+            if !path.with_extension("").exists() {
+                let _ = fs::remove_file(path);
+            }
         }
         Ok(sent)
     }
@@ -121,31 +129,34 @@ impl Sent {
 
     /// One begins to come, of so many bytes if that was said.
     pub fn begin(&self, who: &Access, name: &str, bytes: Option<u64>) -> Result<Sending, Denied> {
+        // First: what comes meanwhile is rather counted twice than not at all.
+        let come = self.come.load(Ordering::Relaxed);
         let room = self.limits.bytes.saturating_sub(self.bytes());
         let id: String = random_hex().chars().take(ID_DIGITS).collect();
         let path = self.folder.join(&id);
         let part = path.with_extension("part");
         let note =
             Note { name: name.chars().take(NAME_MAX).collect(), owner: who.name.clone(), sent_ns: now_ns() };
-        fits(&self.limits, room, bytes.unwrap_or(0))?;
+        let (bytes, come_max) = (bytes.unwrap_or(0), come.saturating_add(room));
+        fits(&self.limits, bytes, come.saturating_add(bytes) <= come_max)?;
         let file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&part);
         let file = file.map_err(Unkept::Disk)?;
-        Ok(Sending { id, file, path, note, bytes: 0, room, limits: self.limits })
+        Ok(Sending { id, file, path, note, bytes: 0, come_max, come: self.come.clone(), limits: self.limits })
     }
 }
 
-/// Whether so many bytes may come.
-fn fits(limits: &ShelfLimits, room: u64, bytes: u64) -> Result<(), Denied> {
+/// Whether a file of so many bytes may come, for which there is room or not.
+fn fits(limits: &ShelfLimits, bytes: u64, has_room: bool) -> Result<(), Denied> {
     if bytes > limits.file_bytes {
         let mib = limits.file_bytes >> 20;
         return Err(Denied::TooLarge(format!("a file may have {mib} MiB (--upload-mib)")));
     }
-    match bytes > room {
-        true => Err(Denied::Quota(
+    match has_room {
+        true => Ok(()),
+        false => Err(Denied::Quota(
             "there is no room for it beside the other files that were sent (--uploads-mib): delete some"
                 .into(),
         )),
-        false => Ok(()),
     }
 }
 
@@ -161,8 +172,10 @@ fn remove(path: &Path) {
 impl Sending {
     /// Some more of it.
     pub fn add(&mut self, bytes: &[u8]) -> Result<(), Denied> {
-        self.bytes += bytes.len() as u64;
-        fits(&self.limits, self.room, self.bytes)?;
+        let more = bytes.len() as u64;
+        self.bytes += more;
+        let come = self.come.fetch_add(more, Ordering::Relaxed) + more;
+        fits(&self.limits, self.bytes, come <= self.come_max)?;
         self.file.write_all(bytes).map_err(|error| Unkept::Disk(error).into())
     }
 
@@ -185,8 +198,11 @@ impl Sending {
 
 impl Drop for Sending {
     fn drop(&mut self) {
-        // Gone already, where all of it came.
-        let _ = fs::remove_file(self.path.with_extension("part"));
+        if !self.path.exists() {
+            let _ = fs::remove_file(self.path.with_extension("part"));
+            let _ = fs::remove_file(note_of(&self.path));
+            self.come.fetch_sub(self.bytes, Ordering::Relaxed);
+        }
     }
 }
 
@@ -226,6 +242,40 @@ mod tests {
         sent.remove("../uploads");
         sent.remove(&id);
         assert_eq!(sent.files().count(), 0);
+    }
+
+    #[test]
+    fn all_that_come_at_a_time_share_the_room() {
+        let data = tempfile::tempdir().expect("a folder");
+        let limits = ShelfLimits { file_bytes: 100, bytes: 400, time: Duration::from_secs(60) };
+        let sent = Sent::open(data.path(), limits).expect("a shelf");
+        let kept = |bytes: usize| {
+            let mut coming = sent.begin(&access("a"), "", None)?;
+            coming.add(&vec![0; bytes])?;
+            coming.finish()
+        };
+        // With its note.
+        kept(50).expect("room");
+        let room = limits.bytes - sent.bytes();
+        let mut all: Vec<Sending> =
+            (0..6).map(|_| sent.begin(&access("a"), "", None).expect("room")).collect();
+        let mut taken = 0;
+        while all.iter_mut().all(|coming| {
+            coming.add(&[0; 10]).is_ok_and(|()| {
+                taken += 10;
+                true
+            })
+        }) {}
+        assert!(taken <= room && taken + 10 > room, "{taken} of {room}");
+        drop(all);
+        kept(100).expect("what did not come to its end has given its room back");
+        assert!(matches!(kept(100), Ok(_) | Err(Denied::Quota(_))));
+        assert!(sent.bytes() <= limits.bytes + 200, "notes come on top");
+        // A kill before the last step leaves a note.
+        let orphan = data.path().join("uploads").join("0123456789abcdef01234567.json");
+        fs::write(&orphan, "{}").expect("a note");
+        let sent = Sent::open(data.path(), limits).expect("a shelf");
+        assert!(!orphan.exists() && sent.list().len() >= 2);
     }
 
     #[test]

@@ -105,7 +105,7 @@ fn webhook_and_redis_are_told_in_order_and_nothing_is_lost_with_the_server() {
     assert_eq!(server.get("/api/v1/actions/1").of(200).json()["version"], 3);
     server.end();
     drop(server);
-    let server = over(folder.path());
+    let mut server = over(folder.path());
     let _redis = redis();
     carried_out(&server, 3);
     assert_eq!(stands(), ["3", "web1 web2 web3", "/a 3 /b 2"]);
@@ -120,6 +120,13 @@ fn webhook_and_redis_are_told_in_order_and_nothing_is_lost_with_the_server() {
     let versions: Vec<u64> =
         found["decisions"].as_array().expect("some").iter().filter_map(|d| d["version"].as_u64()).collect();
     assert_eq!((versions, &found["next"]), (vec![4, 3, 2], &json!(2)));
+    // Redis has forgotten.
+    in_redis(&["flushall"]);
+    server.end();
+    drop(server);
+    let server = over(folder.path());
+    wait_for("Redis is reminded", || if stands()[0] == "4" { Ok(()) } else { Err(stands().join(";")) });
+    assert_eq!(stands(), ["4", "web1 web2", "/a 2 /b 2"]);
     server.ask("DELETE", "/api/v1/actions/1", None).of(204);
     assert_eq!(stands(), ["4", "web1 web2", "/a 2 /b 2"]);
     let audit = server.get("/api/v1/audit").of(200).text();

@@ -96,8 +96,9 @@ fn what_is_not_known_takes_nothing_away() {
     assert!(run(&|window| window));
     // Agents were missing; or the list was full of others, and it may be just behind them.
     assert!(!run(&|window| Window { missing: vec!["web".into()], ..window }));
-    assert!(!run(&|window| Window { rest: 60.0, ..window }));
-    assert!(run(&|window| Window { rest: 40.0, ..window }));
+    assert!(!run(&|window| Window { rest: Some(60.0), ..window }));
+    assert!(!run(&|window| Window { rest: None, ..window }));
+    assert!(run(&|window| Window { rest: Some(40.0), ..window }));
 }
 
 #[test]
