@@ -1,6 +1,7 @@
 //! `netalytics report ['QUERY'] -r FILE…` or `-i IFACE`: a finding as one HTML file that stands alone; without a query, of all there is.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::net::IpAddr;
 use std::path::Path;
@@ -98,14 +99,16 @@ impl Target for Finding<'_> {
     fn open(&self, (destination, secret): Self::Ready, opened: Opened) -> anyhow::Result<Box<dyn Sink>> {
         *self.out.borrow_mut() = Some(destination.writer);
         let names = (!self.flags.no_resolve).then_some(opened.names.names);
-        *self.kept.borrow_mut() = Kept::new(opened.heads, names);
+        let mut heads = opened.heads;
+        heads.truncate(self.plan.borrow().as_ref().map_or(0, |plan| plan.dataflow.pipelines.len()).max(1));
+        *self.kept.borrow_mut() = Kept::new(heads, names);
         Ok(redaction::behind(Shared(self.kept.clone()), secret))
     }
 
-    fn conclude(&self, with_qualities: &Plan, summary: &mut Summary) {
-        let (asked, mut kept) = (self.plan.borrow(), self.kept.borrow_mut());
+    fn conclude(&self, summary: &mut Summary) {
+        let (asked, kept) = (self.plan.borrow(), self.kept.borrow());
         let Some(plan) = asked.as_ref() else { return };
-        let qualities = qualities_of(plan, with_qualities, &mut kept);
+        let qualities = by_number(kept.qualities.clone());
         // Those rows were not asked for.
         summary.rows = kept.results.iter().map(|of| of.all).sum();
         let flags = self.flags;
@@ -179,7 +182,7 @@ fn overview(flags: &ReportFlags, telling: Telling) -> anyhow::Result<Ended> {
     let (of_map, of_qualities) = (questions.results(), map.texts.len());
     let mut map_rows = rows.split_off(of_map);
     let quality_rows = map_rows.split_off(of_qualities);
-    let mut sums = std::collections::BTreeMap::<String, u64>::new();
+    let mut sums = BTreeMap::<String, u64>::new();
     for row in (0..questions.protocols.len()).flat_map(|place| quality_rows.rows(place)) {
         *sums.entry(row.text(QUALITIES)).or_default() += row.number("count");
     }
@@ -192,7 +195,7 @@ fn overview(flags: &ReportFlags, telling: Telling) -> anyhow::Result<Ended> {
             summary: &summary,
             files: &work.read,
             others: &others,
-            qualities: &by_number(sums.into_iter().collect()),
+            qualities: &by_number(sums),
             tuples: None,
             zone: &flags.time_zone,
         },
@@ -250,20 +253,9 @@ fn qualities() -> Pipeline {
     }
 }
 
-/// Takes out what was counted beside what was asked.
-fn qualities_of(asked: &Plan, done: &Plan, kept: &mut Kept) -> Vec<(String, u64)> {
-    let beside = done.dataflow.pipelines.len() > asked.dataflow.pipelines.len();
-    let Some(of) = beside.then(|| kept.results.pop()).flatten() else {
-        return by_number(std::mem::take(&mut kept.qualities).into_iter().collect());
-    };
-    let (Some(name), Some(count)) = (of.find(QUALITIES), of.find("count")) else { return Vec::new() };
-    let row = |line: crate::reporting::rows::Line<'_>| {
-        Some((line.exact(name)?, line.number(count)?.round() as u64))
-    };
-    by_number(of.lines().filter_map(row).collect())
-}
-
-fn by_number(mut all: Vec<(String, u64)>) -> Vec<(String, u64)> {
+/// What there is most of comes first.
+fn by_number(all: BTreeMap<String, u64>) -> Vec<(String, u64)> {
+    let mut all: Vec<(String, u64)> = all.into_iter().collect();
     all.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     all
 }

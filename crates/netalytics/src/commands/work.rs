@@ -81,7 +81,7 @@ pub trait Target {
     }
 
     /// All rows are written, and this is how it went.
-    fn conclude(&self, _plan: &Plan, _summary: &mut Summary) {}
+    fn conclude(&self, _summary: &mut Summary) {}
 
     /// What to call it in a message, and whether a person looks on.
     fn name(&self, ready: &Self::Ready) -> (String, bool);
@@ -307,7 +307,7 @@ fn answer<T: Target>(
         summary.output_errors.extend(wrong);
     }
     if !closed {
-        target.conclude(&plan, &mut summary);
+        target.conclude(&mut summary);
     }
     let telling = if closed { Telling::Errors } else { telling };
     if telling != Telling::Errors && why::is_nothing(&plan, &summary) {

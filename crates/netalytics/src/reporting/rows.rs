@@ -28,7 +28,7 @@ pub struct Kept {
     pub results: Vec<OfResult>,
     /// Names of hosts, where they are shown.
     pub names: Option<HashMap<IpAddr, String>>,
-    /// How sure the tuples are, where they are the result.
+    /// How sure the tuples are, by number.
     pub qualities: BTreeMap<String, u64>,
     bytes: usize,
 }
@@ -53,33 +53,36 @@ pub struct Line<'a> {
 }
 
 impl Kept {
-    /// Nothing yet of such results.
+    /// Nothing yet of such results; a further one counts tuples by `quality`.
     pub fn new(heads: Vec<ResultHead>, names: Option<HashMap<IpAddr, String>>) -> Kept {
         let results = heads.into_iter().map(|head| OfResult { head, ..OfResult::default() });
         Kept { results: results.collect(), names, ..Kept::default() }
     }
 
+    /// Adds tuples, or rows that say how many there are.
     fn count_qualities(&mut self, batch: &Batch) {
-        let is_it = |id: &FieldId| batch.schema().field(*id).name == "quality";
-        let Some(cells) = batch.present().find(is_it).and_then(|id| Cells::of(batch, id)) else { return };
-        if let Values::Text(texts) = cells.values {
-            for text in texts.iter().flatten() {
-                *self.qualities.entry(text.to_owned()).or_default() += 1;
-            }
+        let find = |name: &str| batch.present().find(|id| batch.schema().field(*id).name == name);
+        let (Some(quality), count) = (find("quality"), find("count")) else { return };
+        for line in (0..batch.rows()).map(|row| Line { batch, row }) {
+            let Some(name) = line.exact(quality) else { continue };
+            let number = count.map_or(Some(1.0), |count| line.number(count)).unwrap_or_default();
+            *self.qualities.entry(name).or_default() += number.round() as u64;
         }
     }
 }
 
 impl Sink for Kept {
     fn write(&mut self, result: usize, batch: &Batch) -> io::Result<()> {
-        if self.results.get(result).is_some_and(|of| of.head.processor.is_none()) {
+        if self.results.get(result).is_none_or(|of| of.head.processor.is_none()) {
             self.count_qualities(batch);
         }
         let room = BYTES_MAX.saturating_sub(self.bytes);
         let Some(of) = self.results.get_mut(result) else { return Ok(()) };
+        // Nothing is left out in between: once some are not kept, none that come later are.
+        let has_all = of.kept as u64 == of.all;
         of.all += batch.rows() as u64;
         let rows = batch.rows().min(ROWS_MAX - of.kept);
-        if rows > 0 && batch.bytes() <= room {
+        if rows > 0 && has_all && batch.bytes() <= room {
             self.bytes += batch.bytes();
             of.kept += rows;
             of.batches.push(batch.slice(0, rows));
