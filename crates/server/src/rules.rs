@@ -153,21 +153,16 @@ impl Service {
         found.ok_or_else(|| Denied::Unknown(format!("there is no standing job {name} at work")))
     }
 
-    /// Whether `who` may know of alerts over a job.
-    fn may_see_alerts(&self, who: &Access, job: JobId) -> bool {
-        self.job(who, job).is_ok_and(|job| self.may_see_rows(who, &job).is_ok())
-    }
-
     /// The rules that `who` may know of.
     pub fn rules(&self, who: &Access) -> Vec<RuleShown> {
         let mut rules = self.alerts().rules();
-        rules.retain(|rule| self.may_see_alerts(who, rule.job_id));
+        rules.retain(|rule| self.may_see_rows_of(who, rule.job_id));
         rules
     }
 
     /// A rule that `who` may know of.
     pub fn rule(&self, who: &Access, id: i64) -> Result<RuleShown, Denied> {
-        let rule = self.alerts().rule(id).filter(|rule| self.may_see_alerts(who, rule.job_id));
+        let rule = self.alerts().rule(id).filter(|rule| self.may_see_rows_of(who, rule.job_id));
         rule.ok_or_else(|| Denied::Unknown(format!("there is no alert rule {id}")))
     }
 
@@ -182,7 +177,7 @@ impl Service {
     pub fn alerts_shown(&self, who: &Access) -> Vec<AlertShown> {
         let mut alerts = self.alerts().shown();
         let mut may = std::collections::BTreeMap::new();
-        alerts.retain(|alert| *may.entry(alert.job).or_insert_with(|| self.may_see_alerts(who, alert.job)));
+        alerts.retain(|alert| *may.entry(alert.job).or_insert_with(|| self.may_see_rows_of(who, alert.job)));
         alerts
     }
 

@@ -5,7 +5,6 @@ use outlets::Steward;
 use crate::access::{Access, Role};
 use crate::actions::{Action, ActionRequest, ActionShown, DecisionShown};
 use crate::delivery::{May, Named, Unusable, shown_address};
-use crate::job::JobId;
 use crate::rules::Unwatched;
 use crate::service::{Denied, Service, must_own};
 
@@ -53,21 +52,16 @@ impl Service {
         Ok(())
     }
 
-    /// Whether `who` may know of actions over a job.
-    fn may_see_actions(&self, who: &Access, job: JobId) -> bool {
-        self.job(who, job).is_ok_and(|job| self.may_see_rows(who, &job).is_ok())
-    }
-
     /// The actions that `who` may know of.
     pub fn actions_shown(&self, who: &Access) -> Vec<ActionShown> {
         let mut actions = self.actions().shown();
-        actions.retain(|action| self.may_see_actions(who, action.job_id));
+        actions.retain(|action| self.may_see_rows_of(who, action.job_id));
         actions
     }
 
     /// An action that `who` may know of.
     pub fn action(&self, who: &Access, id: i64) -> Result<ActionShown, Denied> {
-        let action = self.actions().one(id).filter(|action| self.may_see_actions(who, action.job_id));
+        let action = self.actions().one(id).filter(|action| self.may_see_rows_of(who, action.job_id));
         action.ok_or_else(|| Denied::Unknown(format!("there is no action {id}")))
     }
 

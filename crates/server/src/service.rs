@@ -157,15 +157,29 @@ impl Service {
 
     /// The query of a job; one in the network may have BUDGET.
     pub(crate) fn checked_of(&self, job: &Job) -> Result<query::Query, Vec<query::Diagnostic>> {
-        match job.network {
-            true => query::check_for_network(&job.query, &self.schemas, &()),
-            false => self.checked(&job.query),
+        self.checked_in(&job.query, job.network)
+    }
+
+    /// A query, of the network or not.
+    pub(crate) fn checked_in(
+        &self,
+        text: &str,
+        network: bool,
+    ) -> Result<query::Query, Vec<query::Diagnostic>> {
+        match network {
+            true => query::check_for_network(text, &self.schemas, &()),
+            false => self.checked(text),
         }
     }
 
     /// The plan of a job's query.
     pub(crate) fn plan_of(&self, job: &Job) -> Result<Arc<Plan>, Vec<query::Diagnostic>> {
         self.checked_of(job).map(|query| Arc::new(planner::lower(&query)))
+    }
+
+    /// Whether `who` may see the rows of a job, and so what stands on them: alerts, actions.
+    pub(crate) fn may_see_rows_of(&self, who: &Access, job: JobId) -> bool {
+        self.job(who, job).is_ok_and(|job| self.may_see_rows(who, &job).is_ok())
     }
 
     /// A job that `who` may know of.

@@ -30,11 +30,7 @@ impl Service {
                 Remembered::Other => return Err(Denied::KeyReused),
             }
         }
-        let query = match asked.capture.network {
-            true => query::check_for_network(&asked.query, &self.schemas, &()),
-            false => self.checked(&asked.query),
-        };
-        let query = query.map_err(Denied::Query)?;
+        let query = self.checked_in(&asked.query, asked.capture.network).map_err(Denied::Query)?;
         let (plan, tuples) = (Arc::new(planner::lower(&query)), tuples_made(&query));
         may_ask(who, &plan)?;
         if who.role < Role::Raw && asked.redaction == Redaction::Raw {
