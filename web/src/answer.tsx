@@ -1,15 +1,16 @@
 // An answer as it comes: its rows, how they went, how they are spread, and beside the numbers what they are worth: what was lost, what was
 // sampled, who is missing, what is still open.
 import { useComputed, useSignal } from "@preact/signals";
-import type { ComponentType } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ask, may, me, type Job, type Row } from "./api";
 import { colourOf } from "./colours";
 import { Believe } from "./believe";
+import { whole, withHist } from "./clauses";
 import { EARLIER, periodsOf } from "./compared";
 import { clock, csv, duration, many, numeric, percentage, time, visible } from "./format";
 import { Model, sorted, type Account, type Result, type Win } from "./model";
 import { isMap } from "./edges";
+import { useLater } from "./later";
 import { Copy, Empty, Notice, State, Text, said } from "./parts";
 import { drop, go, keep, link, param, route } from "./route";
 import { Stream } from "./stream";
@@ -22,8 +23,6 @@ const FIVE_MINUTES_NS = 300_000_000_000n;
 /** A lease is renewed so often while the page looks at its job. */
 const RENEW_MS = 60_000;
 
-type Draw = { Map_: ComponentType<any>; Chart: ComponentType<any>; Spread: ComponentType<any>; Heat: ComponentType<any>; spreadColumn(result: Result): number };
-
 export function Answer({ id }: { id: string }) {
   const job = useSignal<Job | null>(null);
   const error = useSignal("");
@@ -35,9 +34,6 @@ export function Answer({ id }: { id: string }) {
   const waiting = useRef<Parameters<Model["apply"]>[0]>([]);
   const find = useSignal(param("find"));
   const details = useSignal(false);
-  const draw = useSignal<Draw | null>(null);
-  const Drill = useSignal<ComponentType<any> | null>(null);
-  const Compare = useSignal<ComponentType<any> | null>(null);
   const now = useSignal(Date.now());
 
   useEffect(() => {
@@ -72,21 +68,13 @@ export function Answer({ id }: { id: string }) {
   }, []);
 
   const view = param("view", "table");
-  useEffect(() => {
-    if (view !== "table" && !draw.value) {
-      void Promise.all([import("./chart"), import("./spread"), import("./map")]).then(([chart, spread, map]) => (draw.value = { Chart: chart.default, ...spread, ...map }));
-    }
-  }, [view]);
+  const [draw] = useLater(() => Promise.all([import("./chart"), import("./spread"), import("./map")]).then(([chart, spread, map]) => ({ Chart: chart.default, ...spread, ...map })), view !== "table");
 
   // What is opened, and what it is compared with, stand in the address.
   const opened = route.value.params.get("open");
   const isCompared = param("vs") !== "";
-  useEffect(() => {
-    if (opened !== null && !Drill.value) void import("./drill").then((drill) => (Drill.value = drill.default));
-  }, [opened !== null]);
-  useEffect(() => {
-    if (isCompared && !Compare.value) void import("./compare").then((compare) => (Compare.value = compare.Compare));
-  }, [isCompared]);
+  const [drill] = useLater(() => import("./drill"), opened !== null);
+  const [compared] = useLater(() => import("./compare"), isCompared);
 
   const pause = () => {
     isPaused.value = !isPaused.value;
@@ -271,7 +259,7 @@ export function Answer({ id }: { id: string }) {
       {isWindowed && result && (from !== "" || isCompared) && (
         <Chosen query={one?.query ?? ""} compare={compare} />
       )}
-      {result && times && (Compare.value ? <Compare.value query={one?.query ?? ""} place={result.place} {...times} /> : <Skeleton />)}
+      {result && times && (compared ? <compared.Compare query={one?.query ?? ""} place={result.place} {...times} /> : <Skeleton />)}
 
       <section aria-label="Answer" class="body">
         {!held?.hasSnapshot ? (
@@ -284,29 +272,29 @@ export function Answer({ id }: { id: string }) {
           ) : (
             <Table result={result} rows={rows} sort={sort} onSort={(to) => keep({ sort: to ? `${to.down ? "-" : ""}${to.by}` : "none" })} picked={picked} onPick={pick} colour={colourOf} course={course} measure={measure} isOpen={window.open} ranks={ranks} onOpen={open} />
           )
-        ) : !draw.value ? (
+        ) : !draw ? (
           <Skeleton />
         ) : view === "time" ? (
           !isWindowed || measure < 0 ? (
             <Empty title="There is no time to draw over"><p>Windows make one: <code>w=10s</code> in the query.</p></Empty>
           ) : (
-            <draw.value.Chart result={result} windows={windows} keys={drawn} measure={measure} at={window.start} onAt={(start: string) => keep({ at: start })} onRange={(from: string, to: string) => keep({ from, to })} />
+            <draw.Chart result={result} windows={windows} keys={drawn} measure={measure} at={window.start} onAt={(start: string) => keep({ at: start })} onRange={(from: string, to: string) => keep({ from, to })} />
           )
         ) : view === "map" ? (
-          isMap(result) ? <draw.value.Map_ result={result} rows={rows} query={one?.query ?? ""} onOpen={open} /> : <Empty title="The rows do not say who asks whom"><p>With <code>group=client_ip, server_ip</code> they do.</p></Empty>
-        ) : draw.value.spreadColumn(result) < 0 ? (
+          isMap(result) ? <draw.Map_ result={result} rows={rows} query={one?.query ?? ""} onOpen={open} /> : <Empty title="The rows do not say who asks whom"><p>With <code>group=client_ip, server_ip</code> they do.</p></Empty>
+        ) : draw.spreadColumn(result) < 0 ? (
           <Empty title="The result has no histogram">
             <p>The blocks <code>hist</code> and <code>cdf</code> make one.{" "}
-              <button type="button" onClick={() => go("ask", "", { q: withHist(one?.query ?? "") })}>Ask with a histogram</button></p>
+              <button type="button" onClick={() => go("ask", "", { q: withHist(one?.query ?? "", result.place) })}>Ask with a histogram</button></p>
           </Empty>
         ) : view === "spread" ? (
-          <draw.value.Spread result={result} rows={window.rows} keys={drawn.length > 0 ? drawn : window.rows.slice(0, 4).map((row) => result.key(row))} />
+          <draw.Spread result={result} rows={window.rows} keys={drawn.length > 0 ? drawn : window.rows.slice(0, 4).map((row) => result.key(row))} />
         ) : (
-          <draw.value.Heat result={result} windows={windows} group={drawn[0] ?? result.key(window.rows[0] ?? [])} />
+          <draw.Heat result={result} windows={windows} group={drawn[0] ?? result.key(window.rows[0] ?? [])} />
         )}
       </section>
-      {result && window && openedRow && openedAt >= 0 && Drill.value && (
-        <Drill.value query={one?.query ?? ""} recording="" result={result} row={openedRow} at={openedAt} period={window.start === "" ? null : { since: window.start, until: window.end }} isOpen={window.open} account={held?.account ?? null} isRedacted={one?.redacted ?? false} close={() => drop("open", "of")} />
+      {result && window && openedRow && openedAt >= 0 && drill && (
+        <drill.default query={one?.query ?? ""} recording="" result={result} row={openedRow} at={openedAt} period={window.start === "" ? null : { since: window.start, until: window.end }} isOpen={window.open} account={held?.account ?? null} isRedacted={one?.redacted ?? false} close={() => drop("open", "of")} />
       )}
       {result && window && (
         <p class="muted small foot-note">
@@ -337,7 +325,7 @@ function Chosen({ query, compare }: { query: string; compare(vs: string): void }
       {isWhole && <span><strong>{time(from).slice(0, 19)} – {clock(to)}</strong> UTC</span>}
       {field("from", "From")}{field("to", "to")}
       {vs === "range" && <>{field("bfrom", "against")}{field("bto", "to")}</>}
-      {isWhole && <button type="button" onClick={() => void import("./clauses").then(({ whole }) => go("ask", "", { q: whole(query, { since: from, until: to }) }))}>Ask of all of it</button>}
+      {isWhole && <button type="button" onClick={() => go("ask", "", { q: whole(query, { since: from, until: to }) })}>Ask of all of it</button>}
       {isWhole && vs === "" && <button type="button" class="primary" onClick={() => compare("before")}>Compare with the time before</button>}
       {isWhole && <button type="button" title="A release, a change: what comes behind it is compared with as much before" onClick={() => keep({ mark: from })}>Mark its beginning</button>}
       {vs === "mark" && mark === "" && <span class="muted">No mark is set: choose a time that begins with the change, and mark its beginning.</span>}
@@ -350,9 +338,6 @@ function Chosen({ query, compare }: { query: string; compare(vs: string): void }
 const Chip = ({ kind, children }: { kind: string; children: any }) => <span class={`chip ${kind}`}>{children}</span>;
 
 const Skeleton = () => <div class="skeleton" role="status"><span class="hidden">Loading…</span>{[80, 64, 72, 50, 60].map((width) => <div style={{ width: `${width}%` }} />)}</div>;
-
-/** Each query with groups has a form with histograms. */
-const withHist = (query: string) => query.replace(/\(\s*[a-z0-9-]+(\s*:[^)]*)?\)/, (_, args: string | undefined) => `(group-hist${(args ?? ": w=10s").replace(/,?\s*\b[qk]=[^,)]*(?:,\s*[\d.]+)*/g, "")})`);
 
 function lossOf(result: Result | undefined, window: Win | undefined, account: Account | null): { share: number; text: string } {
   const at = result?.at("lost") ?? -1;

@@ -3,9 +3,10 @@
 import { useComputed, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { ask, askKept, catalog, may, type Agent, type Explained, type Job, type PastAnswer, type Problem, type Recording } from "./api";
+import { isPast } from "./clauses";
 import { bytes, visible } from "./format";
 import { Empty, Notice, State, Text, said, useAsked } from "./parts";
-import { Past, isPast } from "./past";
+import { Past } from "./past";
 import Plan from "./plan";
 import { SendFile } from "./sending";
 import { go, keep, link, param, route } from "./route";

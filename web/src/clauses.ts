@@ -4,7 +4,16 @@ import type { Cell, Column, Row } from "./api";
 import { raw } from "./format";
 import type { Result } from "./model";
 
-const WORDS = ["PARSE", "SELECT", "FROM", "TO", "WHERE", "SINCE", "UNTIL", "BASELINE", "ORDER BY", "LIMIT", "SAMPLE", "TAPS", "BUDGET", "PROCESS"];
+const WORDS = ["PARSE", "SELECT", "FROM", "TO", "WHERE", "SINCE", "UNTIL", "BASELINE", "ORDER", "LIMIT", "SAMPLE", "TAPS", "BUDGET", "PROCESS"];
+
+/** The pieces of a text, and in how many brackets each stands: texts, words, signs. Comments are left out. */
+function pieces(text: string): { text: string; depth: number }[] {
+  let depth = 0;
+  return (text.match(/'(?:[^']|'')*'?|"(?:[^"]|"")*"?|--[^\n]*|[\p{L}\p{N}_.+%-]+|\s+|[^]/gu) ?? []).filter((one) => !one.startsWith("--")).map((one) => {
+    if (one === ")") depth -= 1;
+    return { text: one, depth: one === "(" ? depth++ : depth };
+  });
+}
 
 export interface Clause {
   word: string;
@@ -14,24 +23,12 @@ export interface Clause {
 /** Its clauses, in their order. What belongs to a processor or to BASELINE stays with it. */
 export function clauses(query: string): Clause[] {
   const found: Clause[] = [];
-  const token = /'(?:[^']|'')*'?|"(?:[^"]|"")*"?|(?<![^\s])--[^\n]*|[A-Za-z_][\w.]*|[()]|[^]/g;
-  let depth = 0;
-  let match: RegExpExecArray | null;
-  while ((match = token.exec(query)) !== null) {
-    const text = match[0];
-    if (text.startsWith("--")) continue;
-    if (text === "(") depth += 1;
-    else if (text === ")") depth -= 1;
-    const upper = text.toUpperCase();
-    let word = depth === 0 ? WORDS.find((one) => one === upper) : undefined;
-    if (depth === 0 && upper === "ORDER" && /^\s+by\b/i.test(query.slice(token.lastIndex))) word = "ORDER BY";
+  for (const { text, depth } of pieces(query)) {
+    const word = depth === 0 ? WORDS.find((one) => one === text.toUpperCase()) : undefined;
     const last = found.at(-1);
-    if (last?.word === "PROCESS" && (word === "ORDER BY" || word === "LIMIT")) word = undefined;
-    if (last?.word === "BASELINE" && (word === "SINCE" || word === "UNTIL")) word = undefined;
-    if (word !== undefined) {
-      found.push({ word, body: "" });
-      if (word === "ORDER BY") token.lastIndex += /^\s+by\b/i.exec(query.slice(token.lastIndex))?.[0].length ?? 0;
-    } else if (last) last.body += text;
+    const isOwn = (last?.word === "PROCESS" && (word === "ORDER" || word === "LIMIT")) || (last?.word === "BASELINE" && ((word === "SINCE" && last.body.trim() === "") || (word === "UNTIL" && /^\s*SINCE/i.test(last.body))));
+    if (word !== undefined && !isOwn) found.push({ word, body: "" });
+    else if (last) last.body += text;
   }
   return found.map(({ word, body }) => ({ word, body: body.replace(/;\s*$/, "").trim() }));
 }
@@ -49,44 +46,72 @@ function with_(query: string, left: string[], more: Clause[]): string {
 /** The parsers that are named. */
 export const parsersOf = (query: string) => (clauses(query)[0]?.body ?? "").split(/[\s,()]+/).filter(Boolean);
 
-/** Commas that stand in no brackets and no text part these. */
-function parts(text: string, between: RegExp): string[] {
-  const found = [""];
-  let depth = 0;
-  for (const piece of text.match(/'(?:[^']|'')*'?|"(?:[^"]|"")*"?|[A-Za-z_][\w.-]*=?(?!=)|[^]/g) ?? []) {
-    if (piece === "(") depth += 1;
-    if (piece === ")") depth -= 1;
-    if (depth === 0 && between.test(piece)) found.push("");
-    else found[found.length - 1] += piece;
+/** Whether a query asks for what was kept. */
+export const isPast = (query: string) => clauses(query).some(({ word }) => word === "SINCE");
+
+/** Its processors, each with what is said of its rows behind it. */
+export function processors(query: string): string[] {
+  const body = clauses(query).find(({ word }) => word === "PROCESS")?.body ?? "";
+  const found: string[] = [];
+  let at = 0;
+  for (const { text, depth } of pieces(body)) {
+    const before = body.slice(0, at).trimEnd();
+    // One in brackets begins with its name. One without is the first, or stands behind a comma that parts no keys.
+    const isBracketed = text === "(" && /^\(\s*[\w-]+\s*[:)]/.test(body.slice(at)) && !/\w$/.test(body.slice(0, at));
+    const isBare = /^[\w-]+$/.test(text) && (before === "" || (before.endsWith(",") && !/\sORDER\s/i.test(found.at(-1) ?? "")));
+    if (depth === 0 && (isBracketed || isBare)) found.push("");
+    if (found.length > 0) found[found.length - 1] += text;
+    at += text.length;
   }
-  return found.map((part) => part.trim());
+  return found.map((one) => one.replace(/[\s,]+$/, ""));
 }
 
-/** What stands in the brackets of the processor in that place: `group=url, w=10s`. */
-function processor(query: string, place: number): string {
-  const body = clauses(query).find(({ word }) => word === "PROCESS")?.body ?? "";
-  const all: string[] = [];
-  let depth = 0;
-  for (const piece of body.match(/'(?:[^']|'')*'?|"(?:[^"]|"")*"?|[^]/g) ?? []) {
-    if (piece === "(" && depth++ === 0) all.push("");
-    else if (piece === ")" && --depth === 0) continue;
-    else if (depth > 0) all[all.length - 1] += piece;
-  }
-  return all[place] ?? "";
+const processing = (query: string, all: string[]) => written(clauses(query).map((clause) => (clause.word === "PROCESS" ? { word: "PROCESS", body: all.join(", ") } : clause)));
+
+/** The processor of that place alone: another one may have no baseline. */
+export const alone = (query: string, place: number) => processing(query, processors(query).filter((_, at, all) => at === place || all[place] === undefined));
+
+interface Argument {
+  name: string;
+  text: string;
 }
+
+/** What commas in no brackets part. */
+function parts(text: string): string[] {
+  const found = [""];
+  for (const piece of pieces(text)) {
+    if (piece.depth === 0 && piece.text === ",") found.push("");
+    else found[found.length - 1] += piece.text;
+  }
+  return found.map((part) => part.trim()).filter(Boolean);
+}
+
+/** A processor's name, its arguments, and what stands behind its bracket; one without a bracket has none. */
+function apart(processor: string): { name: string; args: Argument[]; behind: string } {
+  const all = pieces(processor);
+  const end = processor.startsWith("(") ? all.findIndex(({ text, depth }) => text === ")" && depth === 0) : -1;
+  const joined = (from: number, to?: number) => all.slice(from, to).map(({ text }) => text).join("");
+  if (end < 0) return { name: processor, args: [], behind: "" };
+  const [, own = "", written = ""] = /^\s*([\w-]*)\s*:?([^]*)$/.exec(joined(1, end)) ?? [];
+  // What an argument is made of reaches to the next one's name.
+  let name = "";
+  const args = parts(written).map((text) => {
+    name = /^(\w+)\s*=(?!=)/.exec(text)?.[1]?.toLowerCase() ?? name;
+    return { name, text };
+  });
+  return { name: own, args, behind: joined(end + 1) };
+}
+
+const together = (name: string, args: string[], behind: string) => `(${name}${args.length === 0 ? "" : `: ${args.join(", ")}`})${behind}`;
+const but = (args: Argument[], left: string[]) => args.filter(({ name }) => !left.includes(name)).map(({ text }) => text);
 
 /** What each key column of a result is computed of; columns that the processor chose itself are their own names. */
 export function keys(query: string, result: Result): string[] {
   const named = result.keyColumns.map((at) => result.columns[at]?.name ?? "");
-  const args = /:([^]*)$/.exec(processor(query, result.place))?.[1] ?? "";
-  // `group=` reaches to the next argument.
-  let name = "";
-  const wanted: string[] = [];
-  for (const part of parts(args, /^,$/)) {
-    const begins = /^([a-z_]+)\s*=(?!=)\s*([^]*)$/i.exec(part);
-    if (begins) name = begins[1]!.toLowerCase();
-    if (name === "group" || name === "key") wanted.push((begins ? begins[2]! : part).replace(/^\((.*)\)$/, "$1").replace(/\s+AS\s+\w+$/i, "").trim());
-  }
+  const wanted = apart(processors(query)[result.place] ?? "").args
+    .filter(({ name }) => name === "group" || name === "key")
+    .flatMap(({ text }) => parts(text.replace(/^\w+\s*=(?!=)\s*/, "").replace(/^\(([^()]*)\)$/, "$1")))
+    .map((expr) => expr.replace(/\s+AS\s+\w+$/i, ""));
   return wanted.length === named.length ? wanted : named;
 }
 
@@ -129,24 +154,35 @@ const TIMES = ["SINCE", "UNTIL", "BASELINE"];
 
 /** The tuples themselves: those of a time that a condition keeps, the first by an order. */
 export function tuples(query: string, where: string, of: Period | null, order: string, rows: number): string {
-  return with_(query, [...TIMES, "SELECT", "ORDER BY", "LIMIT", "PROCESS", "SAMPLE", "TAPS", "BUDGET"], [
+  return with_(query, [...TIMES, "SELECT", "ORDER", "LIMIT", "PROCESS", "SAMPLE", "TAPS", "BUDGET"], [
     ...(where === "" ? [] : [{ word: "WHERE", body: where }]),
     ...(of ? period(of) : []),
-    ...(order === "" ? [] : [{ word: "ORDER BY", body: order }]),
+    ...(order === "" ? [] : [{ word: "ORDER", body: `BY ${order}` }]),
     { word: "LIMIT", body: `${rows} ROWS` },
   ]);
 }
 
 /** Another computation over the same tuples. */
 export function counted(query: string, where: string, of: Period | null, process: string): string {
-  return with_(query, [...TIMES, "SELECT", "ORDER BY", "LIMIT", "PROCESS", "SAMPLE", "TAPS", "BUDGET"], [
+  return with_(query, [...TIMES, "SELECT", "ORDER", "LIMIT", "PROCESS", "SAMPLE", "TAPS", "BUDGET"], [
     ...(where === "" ? [] : [{ word: "WHERE", body: where }]),
     ...(of ? period(of) : []),
     { word: "PROCESS", body: process },
   ]);
 }
 
-const windowless = (query: string) => query.replace(/,?\s*\b(?:w|window|slide|lateness)\s*=\s*[\w.]+/g, "").replace(/:\s*,/g, ":").replace(/:\s*\)/g, ")");
+function windowless(query: string): string {
+  return processing(query, processors(query).map((one) => {
+    const { name, args, behind } = apart(one);
+    return args.length === 0 ? one : together(name, but(args, ["w", "slide", "lateness"]), behind);
+  }));
+}
+
+/** The same question with a histogram, which each one with groups has. */
+export function withHist(query: string, place: number): string {
+  const { args, behind } = apart(processors(query)[place] ?? "");
+  return processing(query, [together("group-hist", args.length === 0 ? ["w=10s"] : but(args, ["q", "k"]), behind)]);
+}
 
 /** The same question of a time as a whole. */
 export const whole = (query: string, of: Period) => with_(windowless(query), [...TIMES, "LIMIT"], period(of));

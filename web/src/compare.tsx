@@ -1,6 +1,6 @@
 // Two times of an answer side by side, as BASELINE has them: what differs by more than noise stands first.
 import { askKept, type PastAnswer } from "./api";
-import { against, clauses, written, type Period } from "./clauses";
+import { against, alone, type Period } from "./clauses";
 import { readCompared, shownIn, worse, type Change } from "./compared";
 import { clock, time, visible } from "./format";
 import { Copy, Empty, Notice, said, useAsked } from "./parts";
@@ -9,34 +9,11 @@ import { heading } from "./table";
 
 const ROWS_MAX = 500;
 
-/** The processor of that place alone: another one may have no baseline. */
-export function alone(query: string, place: number): string {
-  const all = clauses(query);
-  const process = all.find(({ word }) => word === "PROCESS");
-  if (!process) return query;
-  const found: string[] = [];
-  let depth = 0;
-  for (const piece of process.body.match(/'(?:[^']|'')*'?|"(?:[^"]|"")*"?|[^]/g) ?? []) {
-    if (depth === 0 && piece === "(") found.push("");
-    if (piece === "(") depth += 1;
-    if (piece === ")") depth -= 1;
-    if (found.length > 0) found[found.length - 1] += piece;
-  }
-  const one = found[place]?.replace(/[\s,]+$/, "");
-  return one === undefined ? query : written(all.map((clause) => (clause === process ? { word: "PROCESS", body: one } : clause)));
-}
-
-/** The comparison, asked anew when another time is chosen. */
-export function useCompared(query: string, own: Period, baseline: Period) {
-  return useAsked<PastAnswer>((signal) => askKept(against(query, own, baseline), "", ROWS_MAX, signal), [query, own.since, own.until, baseline.since, baseline.until]);
-}
-
 const between = ({ since, until }: Period, day = false) => `${day ? `${time(since).slice(0, 10)} ` : ""}${clock(since)}–${clock(until)}`;
 
 export function Compare({ query, place, own, baseline }: { query: string; place: number; own: Period; baseline: Period }) {
-  const one = alone(query, place);
-  const { answer, error } = useCompared(one, own, baseline);
-  const text = against(one, own, baseline);
+  const text = against(alone(query, place), own, baseline);
+  const { answer, error } = useAsked<PastAnswer>((signal) => askKept(text, "", ROWS_MAX, signal), [text]);
   const told = answer?.results[0];
   const isOtherDay = time(own.since).slice(0, 10) !== time(baseline.since).slice(0, 10);
   const { measures, rows } = told ? readCompared(told) : { measures: [], rows: [] };

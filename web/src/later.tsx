@@ -1,12 +1,20 @@
-// A place that is loaded when somebody goes there.
+// What is loaded when somebody wants it: parts of a page, and whole places.
 import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Notice } from "./parts";
 
-export function Later({ load }: { load(): Promise<{ default: ComponentType }> }) {
-  const [Place, setPlace] = useState<ComponentType | null>(null);
+/** What is loaded once it is wanted, and whether that has failed. */
+export function useLater<T>(load: () => Promise<T>, when = true): [T | undefined, boolean] {
+  const [found, setFound] = useState<T | undefined>(undefined);
   const [failed, setFailed] = useState(false);
-  useEffect(() => void load().then((found) => setPlace(() => found.default), () => setFailed(true)), []);
+  useEffect(() => {
+    if (when && !found) void load().then((it) => setFound(() => it), () => setFailed(true));
+  }, [when]);
+  return [found, failed];
+}
+
+export function Later({ load }: { load(): Promise<{ default: ComponentType }> }) {
+  const [found, failed] = useLater(load);
   if (failed) return <div class="page"><Notice kind="bad">This part of the page could not be loaded: the server does not answer, or is a newer one. <button type="button" onClick={() => location.reload()}>Load the page again</button></Notice></div>;
-  return Place ? <Place /> : <div class="page"><p class="muted" role="status">Loading…</p></div>;
+  return found ? <found.default /> : <div class="page"><p class="muted" role="status">Loading…</p></div>;
 }

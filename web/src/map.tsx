@@ -2,6 +2,7 @@
 // carries much is thick; every edge opens its numbers, and there is a table with the same.
 import { useSignal } from "@preact/signals";
 import type { Column, Row } from "./api";
+import { parsersOf } from "./clauses";
 import { number, shown, visible } from "./format";
 import { Names, edgesOf, failing, keyOf, matches, said, together, usual, type Edge, type Grouping } from "./graph";
 import { layers } from "./layers";
@@ -187,9 +188,8 @@ function One({ edge, onOpen }: { edge: Edge; onOpen?: Props["onOpen"] }) {
 
 /** The same question of one edge: FROM and TO say so. */
 function narrowed(query: string, client: string, server: string, service: string): string {
-  const parsers = /^\s*PARSE\s+([\w\s,]+?)(?=\s+(?:SELECT|FROM|TO|WHERE|SAMPLE|LIMIT|SINCE|UNTIL|PROCESS)\b|\s*$)/i.exec(query)?.[1]?.trim() ?? "http";
   const port = /^\d+/.exec(service)?.[0];
-  return `PARSE ${parsers} FROM ${client} TO ${server.includes(":") ? `[${server}]` : server}${port ? `:${port}` : ""} PROCESS (diff-group: w=10s)`;
+  return `PARSE ${parsersOf(query).join(", ")} FROM ${client} TO ${server.includes(":") ? `[${server}]` : server}${port ? `:${port}` : ""} PROCESS (diff-group: w=10s)`;
 }
 
 /** What the map draws, as a table. */

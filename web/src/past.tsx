@@ -1,17 +1,14 @@
 // The answer to a query over what was kept, or over a recording: there at once. It stands below the query and does not change.
 import { useSignal } from "@preact/signals";
-import type { ComponentType } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import type { PastAnswer, Row } from "./api";
 import { colourOf } from "./colours";
 import { csv, time, visible } from "./format";
 import { isMap } from "./edges";
+import { useLater } from "./later";
 import { Result, sorted } from "./model";
 import { Copy, Empty, Notice } from "./parts";
 import { Table, type Sort } from "./table";
-
-/** Whether a query asks for what was kept. */
-export const isPast = (query: string) => /\bSINCE\b/i.test(query.replace(/'(?:[^']|'')*'|"(?:[^"]|"")*"/g, "''"));
 
 const NO_COURSE = new Map<string, (number | null)[]>();
 
@@ -36,23 +33,17 @@ function One({ told, place, answer, query }: { told: PastAnswer["results"][numbe
   const sort = useSignal<Sort | null>(null);
   const picked = useSignal<string[]>([]);
   const opened = useSignal<{ row: Row; at: number } | null>(null);
-  const Drill = useSignal<ComponentType<any> | null>(null);
-  const Map_ = useSignal<ComponentType<any> | null>(null);
   const result = new Result(place, told.processor, told.columns, told.keys, told.rows.length);
   const isDrawn = isMap(result) && result.at("window_start") < 0;
-  useEffect(() => {
-    if (isDrawn) void import("./map").then((map) => (Map_.value = map.Map_));
-  }, [isDrawn]);
+  const [drill] = useLater(() => import("./drill"), opened.value !== null);
+  const [map] = useLater(() => import("./map"), isDrawn);
   const at = sort.value ? result.at(sort.value.by) : -1;
   const rows = at >= 0 && sort.value ? sorted(told.rows, at, sort.value.down) : told.rows;
   if (told.rows.length === 0) return <Empty title="No row"><p class="muted">Nothing of that time is asked for.</p></Empty>;
   const [start, end] = [result.at("window_start"), result.at("window_end")];
   const periodOf = (row: Row) =>
     start >= 0 && row[start] !== null ? { since: String(row[start]), until: String(row[end]) } : answer.since_ns && answer.until_ns ? { since: answer.since_ns, until: answer.until_ns } : null;
-  const open = (row: Row, at: number) => {
-    opened.value = { row, at };
-    if (!Drill.value) void import("./drill").then((drill) => (Drill.value = drill.default));
-  };
+  const open = (row: Row, at: number) => (opened.value = { row, at });
   return (
     <>
       <div class="tools"><strong>{told.processor ?? "tuples"}</strong> <span class="muted grow">{told.rows.length} rows{told.left_out > 0 ? `, ${told.left_out} more are not shown` : ""}</span> <Copy text={() => csv(told.columns, rows)}>Copy CSV</Copy></div>
@@ -61,9 +52,9 @@ function One({ told, place, answer, query }: { told: PastAnswer["results"][numbe
         onPick={(key) => (picked.value = picked.value.includes(key) ? picked.value.filter((other) => other !== key) : [...picked.value, key])}
         {...(answer.baseline_since_ns ? {} : { onOpen: open })}
       />
-      {isDrawn && Map_.value && <Map_.value result={result} rows={told.rows} query={query} {...(answer.baseline_since_ns ? {} : { onOpen: open })} />}
-      {opened.value && Drill.value && (
-        <Drill.value query={query} recording={answer.recording ?? ""} result={result} {...opened.value} period={periodOf(opened.value.row)} isOpen={false} account={null} isRedacted={false} close={() => (opened.value = null)} />
+      {isDrawn && map && <map.Map_ result={result} rows={told.rows} query={query} {...(answer.baseline_since_ns ? {} : { onOpen: open })} />}
+      {opened.value && drill && (
+        <drill.default query={query} recording={answer.recording ?? ""} result={result} {...opened.value} period={periodOf(opened.value.row)} isOpen={false} account={null} isRedacted={false} close={() => (opened.value = null)} />
       )}
     </>
   );

@@ -51,7 +51,7 @@ function stages(of: Explained, query: string, packets: string): Box[][] {
   if (of.parsers.length > 1) found.push([{ title: "join", lines: ["by id, the flow"], kind: "block" }]);
   const where = clause("WHERE");
   if (where.length > 0) found.push([{ title: "filter", lines: where, kind: "block" }]);
-  if (of.processors.length === 0) found.push([{ title: "tuples", lines: ["each of them is a row", ...clause("ORDER BY", "LIMIT")], kind: "result" }]);
+  if (of.processors.length === 0) found.push([{ title: "tuples", lines: ["each of them is a row", ...clause("ORDER", "LIMIT")], kind: "result" }]);
   else found.push(of.processors.slice(0, 3).map((name) => ({ title: name, lines: name.split("-").length > 1 && of.processors.length === 1 ? [name.split("-").join(" → ")] : [], kind: "result" })));
   return found;
 }

@@ -1,12 +1,12 @@
 // The map of services: who asks whom, over all protocols of which tuples are kept, now or at another time, and against an earlier one. Each
 // protocol is asked by itself (`service-map`), as the terminal's `map` does.
 import { useSignal } from "@preact/signals";
-import type { ComponentType } from "preact";
 import { ask, askKept, type Agent, type Job, type PastAnswer } from "./api";
 import { against, clauses, moment, parsersOf, written, type Period } from "./clauses";
 import { EARLIER, periodsOf, readCompared } from "./compared";
 import { clock, time, visible } from "./format";
 import { Names, edgesOf, failing, type Edge } from "./graph";
+import { useLater } from "./later";
 import { Drawn, Twin } from "./map";
 import { Result } from "./model";
 import { Copy, Empty, Notice, said, useAsked } from "./parts";
@@ -91,11 +91,8 @@ export default function Services() {
   const answer = whole ?? sofar.value;
   const view = param("view", "graph");
   const opened = useSignal<{ edge: Edge; at: number } | null>(null);
-  const Drill = useSignal<ComponentType<any> | null>(null);
-  const open = (edge: Edge, at: number) => {
-    opened.value = { edge, at };
-    if (!Drill.value) void import("./drill").then((drill) => (Drill.value = drill.default));
-  };
+  const [drill] = useLater(() => import("./drill"), opened.value !== null);
+  const open = (edge: Edge, at: number) => (opened.value = { edge, at });
   const compare = (vs: string) => {
     if (vs === "") return keep({ vs: "", from: "", to: "", bfrom: "", bto: "" });
     const until = BigInt(Date.now()) * 1_000_000n;
@@ -133,8 +130,8 @@ export default function Services() {
           </Empty>
         ) : view === "table" ? <Twin all={edges} names={answer.names} onOpen={open} /> : <Drawn all={edges} names={answer.names} onOpen={open} />}
       </section>
-      {one && Drill.value && (
-        <Drill.value recording="" {...one.edge.of[0]!} at={one.at} period={answer?.own ?? null} isOpen={false} account={null} isRedacted={false} close={() => (opened.value = null)} />
+      {one && drill && (
+        <drill.default recording="" {...one.edge.of[0]!} at={one.at} period={answer?.own ?? null} isOpen={false} account={null} isRedacted={false} close={() => (opened.value = null)} />
       )}
     </div>
   );
