@@ -1,5 +1,6 @@
 // The windows that are here, as bars of how many rows they have: one is chosen, the open one is hatched, what was lost is marked. Several are
 // chosen by dragging over them, or with Shift and the arrow keys: a time that is compared with another, or asked for as a whole.
+import { useSignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import { clock, many, numeric } from "./format";
 import type { Result, Win } from "./model";
@@ -22,7 +23,9 @@ const SHOWN_MAX = 90;
 const before = (a: string, b: string) => a.length < b.length || (a.length === b.length && a < b);
 
 export function Strip({ result, windows, at, onAt, newest, onNewest, from, to, mark, onRange }: Props) {
-  const begun = useRef<{ i: number; moved: boolean } | null>(null);
+  const begun = useRef<Win | null>(null);
+  /** What is dragged over; it is chosen when that ends, and asked for once. */
+  const dragged = useSignal<[from: string, to: string] | null>(null);
   const last = windows.slice(-SHOWN_MAX);
   const count = result.at("count");
   const size = (window: Win) => (count >= 0 ? window.rows.reduce((sum, row) => sum + (numeric(row[count]) ?? 0), 0) : window.rows.length);
@@ -31,15 +34,17 @@ export function Strip({ result, windows, at, onAt, newest, onNewest, from, to, m
   const lost = result.at("lost");
   const missing = result.at("agents_missing");
   const first = last[0];
-  const choose = (a: number, b: number) => {
-    const [low, high] = [last[Math.min(a, b)], last[Math.max(a, b)]];
-    if (low && high) onRange(low.start, high.end);
+  const range = (a: Win, b: Win): [string, string] => (before(b.start, a.start) ? [b.start, a.end] : [a.start, b.end]);
+  const [within, until] = dragged.value ?? [from, to];
+  const isWithin = (window: Win) => within !== "" && !before(window.start, within) && before(window.start, until);
+  const end = () => {
+    if (dragged.value) onRange(...dragged.value);
+    dragged.value = begun.current = null;
   };
-  const isWithin = (window: Win) => from !== "" && !before(window.start, from) && before(window.start, to);
   return (
     <div class="strip">
       <span class="muted small">{first ? `${clock(first.start)} UTC` : ""}</span>
-      <div class="bars" role="group" aria-label="Windows" onPointerUp={() => (begun.current = null)} onPointerLeave={() => (begun.current = null)}>
+      <div class="bars" role="group" aria-label="Windows" onPointerUp={end} onPointerLeave={end}>
         {last.map((window, i) => {
           const isBad = !window.open && window.rows.some((row) => (numeric(row[lost]) ?? 0) > 0 || (missing >= 0 && row[missing] !== null));
           const isMarked = mark !== "" && !before(mark, window.start) && before(mark, window.end);
@@ -51,11 +56,9 @@ export function Strip({ result, windows, at, onAt, newest, onNewest, from, to, m
               aria-label={`${clock(window.start)} to ${clock(window.end)}, ${window.open ? "open" : "closed"}, ${sizes[i]}${isBad ? ", incomplete" : ""}${isWithin(window) ? ", chosen" : ""}`}
               title={`${clock(window.start)}–${clock(window.end)} UTC: ${many(sizes[i] ?? 0)}${window.open ? ", still open" : ""}${isBad ? ", incomplete" : ""}`}
               class={`${window.open ? "open" : ""}${isBad ? " incomplete" : ""}${isWithin(window) ? " within" : ""}${isMarked ? " marked" : ""}`}
-              onPointerDown={() => (begun.current = { i, moved: false })}
+              onPointerDown={() => (begun.current = window)}
               onPointerEnter={(event) => {
-                if (!begun.current || event.buttons !== 1) return;
-                begun.current.moved = true;
-                choose(begun.current.i, i);
+                if (begun.current && event.buttons === 1) dragged.value = range(begun.current, window);
               }}
               onClick={() => onAt(window.start)}
               onKeyDown={(event) => {
@@ -65,9 +68,8 @@ export function Strip({ result, windows, at, onAt, newest, onNewest, from, to, m
                 event.preventDefault();
                 if (event.shiftKey) {
                   // From where the time that is chosen ends on the other side.
-                  const ends = [last.findIndex(({ start }) => start === from), last.findIndex(({ end }) => end === to)];
-                  const other = ends[0] === i ? ends[1] : ends[1] === i ? ends[0] : i;
-                  choose(other === undefined || other < 0 ? i : other, i + by);
+                  const other = window.start === from ? last.find(({ end }) => end === to) : window.end === to ? last.find(({ start }) => start === from) : undefined;
+                  onRange(...range(other ?? window, next));
                 }
                 onAt(next.start);
                 const buttons = (event.currentTarget.parentElement as HTMLElement).children;
