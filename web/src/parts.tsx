@@ -26,10 +26,10 @@ export const Empty = ({ title, children }: { title: string; children?: Component
   </div>
 );
 
-/** What came of asking, asked again every `every` milliseconds while somebody looks. */
-export function useAsked<T>(load: (signal: AbortSignal) => Promise<T>, on: unknown[], every = 0) {
-  const [answer, setAnswer] = useState<T | undefined>(undefined);
-  const [error, setError] = useState<unknown>(undefined);
+/** What came of asking, asked again every `every` milliseconds while somebody looks. What was said of something else than `on` is no answer. */
+export function useAsked<T>(load: (signal: AbortSignal) => Promise<T>, on: (string | boolean)[], every = 0) {
+  const of = on.join("\u0000");
+  const [told, setTold] = useState<{ of: string; answer?: T; error?: unknown }>({ of });
   const [times, setTimes] = useState(0);
   useEffect(() => {
     const abort = new AbortController();
@@ -37,10 +37,10 @@ export function useAsked<T>(load: (signal: AbortSignal) => Promise<T>, on: unkno
     const once = async () => {
       if (!document.hidden) {
         try {
-          setAnswer(await load(abort.signal));
-          setError(undefined);
+          const answer = await load(abort.signal);
+          if (!abort.signal.aborted) setTold({ of, answer });
         } catch (error) {
-          if (!abort.signal.aborted) setError(error);
+          if (!abort.signal.aborted) setTold((before) => ({ ...(before.of === of ? before : { of }), error }));
         }
       }
       if (every > 0 && !abort.signal.aborted) timer = setTimeout(() => void once(), every);
@@ -50,7 +50,8 @@ export function useAsked<T>(load: (signal: AbortSignal) => Promise<T>, on: unkno
       abort.abort();
       clearTimeout(timer);
     };
-  }, [...on, times]);
+  }, [of, times]);
+  const { answer, error }: { answer?: T; error?: unknown } = told.of === of ? told : {};
   return { answer, error, again: () => setTimes((n) => n + 1) };
 }
 

@@ -84,11 +84,11 @@ async function load(signal: AbortSignal, last: string, times: { own: Period; bas
 export default function Services() {
   const last = LENGTHS.some(([name]) => name === param("last")) ? param("last") : "5m";
   const times = periodsOf(param);
-  const key = times ? `${times.own.since}|${times.own.until}|${times.baseline.since}|${times.baseline.until}` : "";
+  const of = times ? `${times.own.since}|${times.own.until}|${times.baseline.since}|${times.baseline.until}` : last;
   // The first time each protocol is shown as it comes.
-  const sofar = useSignal<Found | undefined>(undefined);
-  const { answer: whole, error } = useAsked((signal) => load(signal, last, times, (found) => { if (!signal.aborted) sofar.value = found; }), [last, key], times ? 0 : REFRESH_MS);
-  const answer = whole ?? sofar.value;
+  const sofar = useSignal<{ of: string; found: Found } | undefined>(undefined);
+  const { answer: whole, error } = useAsked((signal) => load(signal, last, times, (found) => { if (!signal.aborted) sofar.value = { of, found }; }), [of], times ? 0 : REFRESH_MS);
+  const answer = whole ?? (sofar.value?.of === of ? sofar.value.found : undefined);
   const view = param("view", "graph");
   const opened = useSignal<{ edge: Edge; at: number } | null>(null);
   const [drill] = useLater(() => import("./drill"), opened.value !== null);
