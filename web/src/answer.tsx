@@ -51,8 +51,6 @@ export function Answer({ id }: { id: string }) {
       setVersion((n) => n + 1);
     });
     stream.value = opened;
-    const load = () => ask<Job>("GET", `/api/v1/jobs/${encodeURIComponent(id)}`).then((found) => (job.value = found), (why) => (error.value = said(why)));
-    void load();
     const tick = setInterval(() => (now.value = Date.now()), 1000);
     const renew = setInterval(() => {
       const one = job.value;
@@ -66,6 +64,11 @@ export function Answer({ id }: { id: string }) {
       clearInterval(renew);
     };
   }, []);
+
+  // Asked again when it has ended: then it says when that was.
+  useEffect(() => {
+    void ask<Job>("GET", `/api/v1/jobs/${encodeURIComponent(id)}`).then((found) => (job.value = found), (why) => (error.value = said(why)));
+  }, [model.current?.state === "ended"]);
 
   const view = param("view", "table");
   const [draw] = useLater(() => Promise.all([import("./chart"), import("./spread"), import("./map")]).then(([chart, spread, map]) => ({ Chart: chart.default, ...spread, ...map })), view !== "table");
@@ -153,7 +156,7 @@ export function Answer({ id }: { id: string }) {
   const compare = (vs: string) => {
     if (vs === "" || (from !== "" && to !== "")) return keep({ vs });
     // Where no time was chosen: what is here, up to five minutes, as it is now.
-    const end = newest?.end || String(BigInt(Date.now()) * 1_000_000n);
+    const end = newest?.end || ns(Date.now());
     const first = windows[0]?.start || String(BigInt(end) - FIVE_MINUTES_NS);
     const since = BigInt(end) - FIVE_MINUTES_NS > BigInt(first) ? BigInt(end) - FIVE_MINUTES_NS : BigInt(first);
     keep({ vs, from: String(since), to: end });
@@ -293,8 +296,8 @@ export function Answer({ id }: { id: string }) {
           <draw.Heat result={result} windows={windows} group={drawn[0] ?? result.key(window.rows[0] ?? [])} />
         )}
       </section>
-      {result && window && openedRow && openedAt >= 0 && drill && (
-        <drill.default query={one?.query ?? ""} recording="" result={result} row={openedRow} at={openedAt} period={window.start === "" ? null : { since: window.start, until: window.end }} isOpen={window.open} account={held?.account ?? null} isRedacted={one?.redacted ?? false} close={() => drop("open", "of")} />
+      {one && result && window && openedRow && openedAt >= 0 && drill && (
+        <drill.default query={one.query} recording="" result={result} row={openedRow} at={openedAt} period={window.start === "" ? { since: one.created_ns, until: one.ended_ns ?? ns(now.value) } : { since: window.start, until: window.end }} isOpen={window.open} account={held?.account ?? null} isRedacted={one.redacted} close={() => drop("open", "of")} />
       )}
       {result && window && (
         <p class="muted small foot-note">
@@ -334,6 +337,8 @@ function Chosen({ query, compare }: { query: string; compare(vs: string): void }
     </div>
   );
 }
+
+const ns = (ms: number) => String(BigInt(ms) * 1_000_000n);
 
 const Chip = ({ kind, children }: { kind: string; children: any }) => <span class={`chip ${kind}`}>{children}</span>;
 

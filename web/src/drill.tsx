@@ -30,7 +30,7 @@ export interface Behind {
   row: Row;
   /** The column whose number was opened. */
   at: number;
-  /** Of which time the row is. */
+  /** Of which time the row is; null: of all that a recording has. */
   period: Period | null;
   isOpen: boolean;
   account: Account | null;
@@ -42,7 +42,7 @@ type Told = PastAnswer["results"][number];
 const firstOf = (answer: PastAnswer): Told | undefined => answer.results[0];
 
 export default function Drill(props: Behind) {
-  const { query, recording, result, row, at, period, close } = props;
+  const { query, recording, result, row, at, close } = props;
   const tuple = useSignal<{ columns: Column[]; row: Row } | null>(null);
   const column = result.columns[at] as Column;
   const title = tuple.value ? "A flow" : result.processor === null ? "A tuple" : `${heading(column)} of ${visible(result.key(row)) || "all"}`;
@@ -55,7 +55,6 @@ export default function Drill(props: Behind) {
       ) : (
         <Beneath {...props} open={(columns, row) => (tuple.value = { columns, row })} />
       )}
-      {period === null && recording === "" && <p class="muted small">The row is of all of the time that the job ran.</p>}
     </Dialog>
   );
 }
@@ -70,7 +69,6 @@ function Beneath({ query, recording, result, row, at, period, isOpen, account, i
   const ordered = useSignal("");
   const fields = useSignal<string[]>([]);
   const again = useSignal(0);
-  const of = period ?? (recording === "" ? { since: String(BigInt(Date.now()) * 1_000_000n - 86_400_000_000_000n), until: String(BigInt(Date.now()) * 1_000_000n) } : null);
   useEffect(() => {
     const abort = new AbortController();
     void (async () => {
@@ -83,8 +81,8 @@ function Beneath({ query, recording, result, row, at, period, isOpen, account, i
       const by = durations.find((name) => name === bare) ?? (column.unit === "ns" ? (durations.find((name) => /response_time|duration/.test(name)) ?? durations[0]) : undefined);
       ordered.value = by ?? "";
       const [list, sure] = await Promise.all([
-        askKept(tuples(query, where, of, by ? `${by} DESC` : "ts DESC", TUPLES_MAX), recording, TUPLES_MAX, abort.signal),
-        askKept(counted(query, where, of, "(group-count: group=quality)"), recording, undefined, abort.signal),
+        askKept(tuples(query, where, period, by ? `${by} DESC` : "ts DESC", TUPLES_MAX), recording, TUPLES_MAX, abort.signal),
+        askKept(counted(query, where, period, "(group-count: group=quality)"), recording, undefined, abort.signal),
       ]);
       found.value = firstOf(list) ?? null;
       notes.value = list.notes;
@@ -93,7 +91,7 @@ function Beneath({ query, recording, result, row, at, period, isOpen, account, i
       mix.value = (told?.rows ?? []).map((one): [string, number] => [String(one[q!] ?? "?"), numeric(one[n!]) ?? 0]);
     })().catch((why) => (why as Error).name === "AbortError" || (failed.value = why));
     return () => abort.abort();
-  }, [query, where, of?.since, again.value]);
+  }, [query, where, period?.since, again.value]);
 
   const end = (name: string | undefined) => (name === undefined ? null : (row[result.at(name)] ?? null));
   const [low, high] = [end(column.low), end(column.high)];
@@ -104,7 +102,7 @@ function Beneath({ query, recording, result, row, at, period, isOpen, account, i
   const believe: [string, string][] = [
     ["the number", `${cell("approximate") === true ? "~" : ""}${shown(column, row[at])}`],
     ["interval, 95 %", low !== null || high !== null ? `${low === null ? "?" : shown(column, low)} – ${high === null ? "?" : shown(column, high)}` : rate < 1 ? "not said of this number" : "none needed: every flow was looked at"],
-    ["window", period ? `${clock(period.since)} – ${clock(period.until)} UTC, ${isOpen ? "still open: it will change" : "closed"}` : "all of it"],
+    ["window", result.at("window_start") >= 0 && period ? `${clock(period.since)} – ${clock(period.until)} UTC, ${isOpen ? "still open: it will change" : "closed"}` : period ? `all of ${time(period.since).slice(0, 19)} – ${time(period.until).slice(0, 19)} UTC` : "all of it"],
     ["lost", numeric(cell("lost")) ? `${percentage(numeric(cell("lost")) ?? 0)} of what was captured in this window` : account && account.lost_before_us + account.dropped > 0 ? `${many(account.lost_before_us + account.dropped)} packets since the start` : "nothing that is known"],
     ["looked at", rate < 1 ? `one flow in ${(1 / rate).toFixed(1).replace(/\.0$/, "")}` : "every flow"],
     ["agents", typeof cell("agents_missing") === "string" ? `without ${visible(String(cell("agents_missing")))}` : "all that were asked"],
