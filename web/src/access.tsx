@@ -1,7 +1,7 @@
 // Who may do what: tokens, what was done, and what the API can do.
 import { useSignal } from "@preact/signals";
 import { ask, may, me } from "./api";
-import { ago, time } from "./format";
+import { ago, time, visible } from "./format";
 import { Copy, Notice, Text, said, useAsked } from "./parts";
 
 interface Token {
@@ -71,7 +71,7 @@ export function Access() {
                     <td>{token.networks.length === 0 ? <span class="muted">all</span> : token.networks.join(", ")}</td>
                     <td class="muted">{ago(token.created_ns)}</td>
                     <td>{token.expires_ns ? `${time(token.expires_ns).slice(0, 16)} UTC` : <span class="muted">never</span>}</td>
-                    <td>{token.name !== me.value?.name && <button type="button" aria-label={`Revoke ${token.name}`} onClick={() => confirm(`Revoke the token ${token.name}? Its sessions and streams end at once.`) && void ask("DELETE", `/api/v1/tokens/${token.id}`).then(again, (why) => (failed.value = said(why)))}>Revoke</button>}</td>
+                    <td>{token.name !== me.value?.name && <button type="button" aria-label={visible(`Revoke ${token.name}`)} onClick={() => confirm(visible(`Revoke the token ${token.name}? Its sessions and streams end at once.`)) && void ask("DELETE", `/api/v1/tokens/${token.id}`).then(again, (why) => (failed.value = said(why)))}>Revoke</button>}</td>
                   </tr>
                 ))}
               </tbody>

@@ -168,7 +168,7 @@ function NewRule({ close, made, receivers }: { close: () => void; made: () => vo
       >
         <label>Name <input name="name" required maxLength={200} placeholder="slow pages" /></label>
         <label>Of the rows of
-          <select name="job" required>{jobs.map((job) => <option value={job.id}>{job.id}: {job.name || job.query.slice(0, 60)}</option>)}</select>
+          <select name="job" required>{jobs.map((job) => <option value={job.id}>{job.id}: {visible(job.name || job.query.slice(0, 60))}</option>)}</select>
         </label>
         {answer && jobs.length === 0 && <Notice kind="warn">A rule needs a standing job: run a query with “Keep watching” first.</Notice>}
         <label>When <input name="when" required class="mono" placeholder="p99 > 50ms WHERE url_template != '/'" /></label>

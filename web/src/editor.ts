@@ -137,7 +137,7 @@ export function make(host: HTMLElement, wishes: Wishes): Editor {
       if (values) {
         // A quote that the editor has closed by itself is a part of the value.
         const to = context.state.sliceDoc(context.pos, context.pos + 1) === "'" ? context.pos + 1 : context.pos;
-        return { from: values.from, to, options: values.labels.map(({ label, detail }) => ({ label, detail })), filter: false };
+        return { from: values.from, to, options: values.labels.map(({ label, detail }) => ({ label, displayLabel: visible(label), detail })), filter: false };
       }
       const found = await ask<Checked>("POST", "/api/v1/check", { text: context.state.doc.toString(), cursor: context.pos });
       if (!found.word || found.completions.length === 0) return null;
@@ -179,7 +179,8 @@ export function make(host: HTMLElement, wishes: Wishes): Editor {
         history(),
         drawSelection(),
         wrong,
-        highlightSpecialChars(),
+        // Those that turn text around, or hide in it, and that CodeMirror leaves as they are.
+        highlightSpecialChars({ addSpecialChars: /[\u200c\u200d\u202a-\u202c\u2060-\u2065\u2068]|[\u{e0000}-\u{e007f}]/u }),
         bracketMatching(),
         closeBrackets(),
         autocompletion({ override: [complete], selectOnOpen: false, interactionDelay: 0, icons: false, activateOnTypingDelay: 80 }),

@@ -74,9 +74,9 @@ export function Dialog({ title, close, kind = "", children }: { title: string; c
   const at = useRef<HTMLDialogElement>(null);
   useEffect(() => at.current?.showModal(), []);
   return (
-    <dialog ref={at} class={kind} aria-label={title} onClose={close}>
+    <dialog ref={at} class={kind} aria-label={visible(title)} onClose={close}>
       <header class="dialog-head">
-        <h2><bdi>{title}</bdi></h2>
+        <h2><Text of={title} /></h2>
         <button type="button" class="quiet" aria-label="Close" onClick={() => at.current?.close()}>✕</button>
       </header>
       {children}

@@ -3,7 +3,7 @@
 import { useSignal } from "@preact/signals";
 import { Refused, ask, may, me, type Job, type Recording } from "./api";
 import { clauses, parsersOf } from "./clauses";
-import { ago, bytes, duration, millis, time } from "./format";
+import { ago, bytes, duration, millis, time, visible } from "./format";
 import { Empty, Notice, State, Text, said, useAsked } from "./parts";
 import { link } from "./route";
 import { SendFile } from "./sending";
@@ -57,10 +57,10 @@ export default function Recordings() {
                         <td>{one.kind === "data_set" ? one.parsers.map((name) => <span class="tag"><Text of={name} /></span>) : "packets"}</td>
                         <td class="muted nowrap">{one.expires_ns === null ? "–" : `in ${duration(Math.max(0, millis(one.expires_ns) - Date.now()) * 1e6)}`}</td>
                         <td class="nowrap">
-                          <a class="button" href={link("ask", "", { in: one.id, ...(one.parsers[0] ? { q: `PARSE ${one.parsers[0]} PROCESS (group-count: group=server_ip)` } : {}) })} aria-label={`Ask ${one.name}`}>Ask</a>{" "}
+                          <a class="button" href={link("ask", "", { in: one.id, ...(one.parsers[0] ? { q: `PARSE ${one.parsers[0]} PROCESS (group-count: group=server_ip)` } : {}) })} aria-label={visible(`Ask ${one.name}`)}>Ask</a>{" "}
                           {(may("admin") || one.owner === me.value?.name) && (asked.value === one.id
                             ? <button type="button" class="danger" onClick={() => remove(one)}>Delete it for good</button>
-                            : <button type="button" aria-label={`Delete ${one.name}`} onClick={() => (asked.value = one.id)}>Delete</button>)}
+                            : <button type="button" aria-label={visible(`Delete ${one.name}`)} onClick={() => (asked.value = one.id)}>Delete</button>)}
                         </td>
                       </tr>
                     ))}
@@ -82,7 +82,7 @@ export default function Recordings() {
                         <td>{parsersOf(job.query).map((name) => <span class="tag"><Text of={name} /></span>)}{clauses(job.query).slice(1).map(({ word, body }) => <code class="small"><Text of={`${word} ${body} `} /></code>)}</td>
                         <td><State of={job.state} /></td>
                         <td class="muted">{ago(job.created_ns)}</td>
-                        <td><a class="button" href={link("ask", "", { q: `${job.query} SINCE 10m PROCESS (group-count: group=server_ip)` })} aria-label={`Ask what ${job.name || job.id} keeps`}>Ask</a></td>
+                        <td><a class="button" href={link("ask", "", { q: `${job.query} SINCE 10m PROCESS (group-count: group=server_ip)` })} aria-label={visible(`Ask what ${job.name || job.id} keeps`)}>Ask</a></td>
                       </tr>
                     ))}
                   </tbody>
