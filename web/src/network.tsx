@@ -22,6 +22,7 @@ const LOSSES: [string, string][] = [
   ["query_rows_left_out", "rows left out of queries of the past"],
   ["alert_groups_left_out", "groups without an alert, since there were too many"],
   ["notifications_lost", "notifications lost"],
+  ["action_groups_left_out", "groups that actions did not follow, since there were too many"],
 ];
 
 interface Rule { job: string | null; cookie: string; table: number; priority: number; matches: string; actions: string; lease_seconds: number }
