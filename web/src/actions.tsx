@@ -57,7 +57,7 @@ export function Actions() {
                   <td><Text of={action.servers.join(", ")} /> <span class="muted">of {action.action.servers.length}</span></td>
                   <td><Replicas of={action} /></td>
                   <td><Text of={action.action.to.join(", ")} /></td>
-                  <td>
+                  <td class="nowrap">
                     <button type="button" aria-label={visible(`Decisions of ${action.name}`)} onClick={() => (looked.value = action)}>Decisions</button>{" "}
                     {may("run") && <button type="button" aria-label={visible(`Remove ${action.name}`)} onClick={() => confirm(visible(`Remove the action ${action.name}? What stands by it stays.`)) && remove(action)}>Remove</button>}
                   </td>
