@@ -22,21 +22,36 @@ export async function until(what, look) {
   throw new Error(`it does not come: ${what}`);
 }
 
-/** The program's demonstration and a browser: `program`, a folder for pictures, and more flags for the program. */
-export async function begin(program, pictures, flags) {
+/** The program's demonstration and a browser: `program`, a folder for pictures, more flags for the program, and which errors in the browser's console are none. */
+export async function begin(program, pictures, flags, isExcused = () => false) {
   const folder = mkdtempSync(join(tmpdir(), "netalytics-page-"));
   const data = join(folder, "data");
-  const server = spawn(program, ["serve", "--demo", "--data", data, "--listen", "127.0.0.1:0", ...flags], { stdio: ["ignore", "ignore", "pipe"] });
-  let said = "";
-  const origin = await new Promise((found, failed) => {
-    server.stderr.on("data", (bytes) => {
-      said += bytes;
-      const url = /the page: (http\S+?)\/#token/.exec(said)?.[1];
-      if (url) found(url);
+  /** Captures and recordings that the server has. */
+  const shelf = join(folder, "shelf");
+  mkdirSync(shelf);
+  let server;
+  /** Starts the program, where it was before if it was; the address that lets a browser in. */
+  async function start(listen = "127.0.0.1:0") {
+    server = spawn(program, ["serve", "--demo", "--data", data, "--listen", listen, "--recordings", shelf, ...flags], { stdio: ["ignore", "ignore", "pipe"] });
+    let said = "";
+    return new Promise((found, failed) => {
+      server.stderr.on("data", (bytes) => {
+        said += bytes;
+        const url = /the page: (http\S+)/.exec(said)?.[1];
+        if (url) found(url);
+      });
+      server.on("exit", () => failed(new Error(`the program ended: ${said}`)));
+      setTimeout(() => failed(new Error(`no address came: ${said}`)), PATIENCE_MS).unref();
     });
-    server.on("exit", () => failed(new Error(`the program ended: ${said}`)));
-    setTimeout(() => failed(new Error(`no address came: ${said}`)), PATIENCE_MS).unref();
-  });
+  }
+  async function stop() {
+    if (server.exitCode !== null) return;
+    const ended = new Promise((done) => server.once("exit", done));
+    server.kill("SIGTERM");
+    await ended;
+  }
+  const address = await start();
+  const { origin, host } = new URL(address);
   const token = readFileSync(join(data, "admin.token"), "utf8").trim();
   const browser = await chromium.launch({
     executablePath: ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync),
@@ -45,12 +60,12 @@ export async function begin(program, pictures, flags) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, colorScheme: "light", serviceWorkers: "block" });
   const troubles = [];
   /** Pages may ask these only. */
-  const known = new Set([new URL(origin).host]);
+  const known = new Set([host]);
 
   async function open() {
     const page = await context.newPage();
     page.setDefaultTimeout(PATIENCE_MS);
-    page.on("console", (message) => message.type() === "error" && troubles.push(`console: ${message.text()} ${message.location().url}`));
+    page.on("console", (message) => message.type() === "error" && !isExcused(message) && troubles.push(`console: ${message.text()} ${message.location().url}`));
     page.on("pageerror", (error) => troubles.push(`page: ${error.stack ?? error}`));
     page.on("dialog", (dialog) => {
       troubles.push(`a dialog: ${dialog.message()}`);
@@ -88,11 +103,7 @@ export async function begin(program, pictures, flags) {
 
   async function end(code) {
     await browser.close().catch(() => undefined);
-    if (server.exitCode === null) {
-      const ended = new Promise((done) => server.once("exit", done));
-      server.kill("SIGTERM");
-      await ended;
-    }
+    await stop();
     rmSync(folder, { recursive: true, force: true });
     process.exit(code);
   }
@@ -111,5 +122,5 @@ export async function begin(program, pictures, flags) {
     }
   }
 
-  return { folder, origin, browser, known, open, enter, api, picture, step, end };
+  return { folder, shelf, address, origin, token, browser, known, open, enter, api, picture, step, end, stop, again: () => start(host) };
 }

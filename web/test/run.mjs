@@ -1,98 +1,35 @@
 // The page in a browser, against the program itself, which plays the demonstration: `node web/test/run.mjs PROGRAM [FOLDER FOR PICTURES] [FLAGS]`.
 // Each step says what it is about; the first that fails ends it. Any request to elsewhere, any breach of the page's policy and any error in
 // the browser's console is a failure, too.
-import { chromium } from "playwright-core";
-import { spawn, spawnSync } from "node:child_process";
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { copyFileSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
-import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { assert, begin } from "./browse.mjs";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const [program, pictures, ...flags] = process.argv.slice(2);
 const axe = readFileSync(join(root, "node_modules/axe-core/axe.min.js"), "utf8");
-const folder = mkdtempSync(join(tmpdir(), "netalytics-page-"));
-const PATIENCE_MS = 30_000;
-/** A folder with a recording, and a capture to send, which is called as nobody's file should be. */
-const shelf = join(folder, "shelf");
+/** A capture to send, which is called as nobody's file should be. */
 const CAPTURE = join(dirname(root), "captures/shop/in.pcap");
 const HOSTILE = "<img src=x onerror=alert(1)>\u202egnp.pcap";
-let server;
-let listen = "127.0.0.1:0";
-
-function assert(is, what) {
-  if (!is) throw new Error(what);
-}
+/** A job that there is not: what the browser says of it may come late. */
+const NO_JOB = "999999";
+let isAway = false;
+/** What nobody has kept is refused, which the browser tells, too. */
+let isUnkept = false;
+const isExcused = (message) => (isUnkept && /409/.test(message.text())) || (isAway && /Failed to load resource|net::ERR/.test(message.text())) || message.location().url.includes(NO_JOB);
+const { folder, shelf, address, origin, token, open, api, picture: taken, step, end, stop, again } = await begin(program, pictures, flags, isExcused);
+const page = await open();
+const picture = (name) => taken(page, name);
+const began = Date.now();
 
 /** What the program prints in a terminal: rows of JSON lines. */
 function printed(...args) {
   const ran = spawnSync(program, [...args, "-q"], { encoding: "utf8", maxBuffer: 1 << 26 });
   assert(ran.status === 0, `${args.join(" ")}: ${ran.stderr}`);
   return ran.stdout.split("\n").filter(Boolean).map((line) => JSON.parse(line));
-}
-
-/** Starts the program; the address that lets a browser in. */
-async function start() {
-  server = spawn(program, ["serve", "--demo", "--data", join(folder, "data"), "--listen", listen, "--recordings", shelf, ...flags], { stdio: ["ignore", "ignore", "pipe"] });
-  let said = "";
-  const url = await new Promise((found, failed) => {
-    server.stderr.on("data", (bytes) => {
-      said += bytes;
-      const url = /the page: (\S+)/.exec(said)?.[1];
-      if (url) found(url);
-    });
-    server.on("exit", () => failed(new Error(`the program ended: ${said}`)));
-    setTimeout(() => failed(new Error(`no address came: ${said}`)), PATIENCE_MS).unref();
-  });
-  listen = new URL(url).host;
-  return url;
-}
-
-async function stop() {
-  if (!server || server.exitCode !== null) return;
-  const ended = new Promise((done) => server.once("exit", done));
-  server.kill("SIGTERM");
-  await ended;
-}
-
-const chrome = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync);
-const browser = await chromium.launch({
-  executablePath: chrome,
-  args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"],
-});
-const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, colorScheme: "light", serviceWorkers: "block" });
-const page = await context.newPage();
-page.setDefaultTimeout(PATIENCE_MS);
-const troubles = [];
-let isAway = false;
-/** A job that there is not: what the browser says of it may come late. */
-const NO_JOB = "999999";
-/** What nobody has kept is refused, which the browser tells, too. */
-let isUnkept = false;
-const excused = (message) => (isUnkept && /409/.test(message.text())) || (isAway && /Failed to load resource|net::ERR/.test(message.text())) || message.location().url.includes(NO_JOB);
-page.on("console", (message) => message.type() === "error" && !excused(message) && troubles.push(`console: ${message.text()} ${message.location().url}`));
-page.on("pageerror", (error) => troubles.push(`page: ${error.stack ?? error}`));
-page.on("request", (request) => new URL(request.url()).host === listen || troubles.push(`request to elsewhere: ${request.url()}`));
-
-const began = Date.now();
-async function step(what, act) {
-  const from = Date.now();
-  try {
-    await act();
-    assert(troubles.length === 0, troubles.join("\n"));
-    console.log(`ok ${String(Date.now() - from).padStart(6)} ms  ${what}`);
-  } catch (error) {
-    await picture("failed").catch(() => undefined);
-    console.error(`FAILED: ${what}\n${error.stack ?? error}\n${troubles.join("\n")}`);
-    await end(1);
-  }
-}
-
-async function picture(name) {
-  if (!pictures) return;
-  mkdirSync(pictures, { recursive: true });
-  await page.screenshot({ path: join(pictures, `${name}.png`) });
 }
 
 /** Nobody is kept out: what axe finds, in light and dark, and on a small screen; nothing is wider than the screen. */
@@ -125,14 +62,6 @@ async function violations(where) {
 
 const heading = (text) => page.getByRole("heading", { level: 1, name: text }).waitFor();
 const go = (name) => page.getByRole("navigation").getByRole("link", { name, exact: true }).click();
-const api = (path) => page.evaluate(async (path) => (await fetch(path)).json(), path);
-
-async function end(code) {
-  await browser.close().catch(() => undefined);
-  await stop();
-  rmSync(folder, { recursive: true, force: true });
-  process.exit(code);
-}
 
 /** Who is told of replicas, and takes it. */
 const replicas = { told: [], server: createServer((request, response) => request.on("data", (bytes) => replicas.told.push(String(bytes))).on("end", () => response.end())) };
@@ -140,28 +69,28 @@ await new Promise((done) => replicas.server.listen(0, "127.0.0.1", done));
 replicas.url = `webhook+http://127.0.0.1:${replicas.server.address().port}/#secret-file=${join(folder, "key")}`;
 writeFileSync(join(folder, "key"), "of at least twenty-four characters");
 
-mkdirSync(shelf);
-assert(spawnSync(program, ["record", "PARSE http", "-r", CAPTURE, "-o", join(shelf, "shop"), "-q"]).status === 0, "nothing is recorded");
-copyFileSync(CAPTURE, join(folder, HOSTILE));
+await step("there is a recording, and a capture to send", () => {
+  printed("record", "PARSE http", "-r", CAPTURE, "-o", join(shelf, "shop"));
+  copyFileSync(CAPTURE, join(folder, HOSTILE));
+});
 
 await step("an address logs in once, and does not stay in the address bar", async () => {
-  const url = await start();
-  await page.goto(url);
+  await page.goto(address);
   await heading("Ask the network");
   assert(!page.url().includes("token"), page.url());
-  const cookie = (await context.cookies()).find((cookie) => cookie.name === "netalytics");
+  const cookie = (await page.context().cookies()).find((cookie) => cookie.name === "netalytics");
   assert(cookie?.httpOnly && cookie.sameSite === "Strict", JSON.stringify(cookie));
 });
 
 await step("the page comes with its policy, small, and is kept", async () => {
-  const response = await page.request.get(`http://${listen}/`, { headers: { "accept-encoding": "gzip" } });
+  const response = await page.request.get(`${origin}/`, { headers: { "accept-encoding": "gzip" } });
   const policy = response.headers()["content-security-policy"];
   assert(policy.includes("default-src 'none'") && policy.includes("require-trusted-types-for 'script'") && !policy.includes("unsafe"), policy);
   assert(response.headers()["content-encoding"] === "gzip", "not compressed");
-  const again = await page.request.get(`http://${listen}/`, { headers: { "if-none-match": response.headers().etag } });
+  const again = await page.request.get(`${origin}/`, { headers: { "if-none-match": response.headers().etag } });
   assert(again.status() === 304, `${again.status()}`);
   const script = /assets\/main-[^"]+\.js/.exec(await response.text())?.[0];
-  const kept = await page.request.get(`http://${listen}/${script}`);
+  const kept = await page.request.get(`${origin}/${script}`);
   assert(kept.headers()["cache-control"].includes("immutable"), kept.headers()["cache-control"]);
 });
 
@@ -223,7 +152,7 @@ await step("the table's numbers are those of the API", async () => {
     const rows = [...document.querySelectorAll(".rows tbody tr:not([aria-hidden])")].map((row) => [row.querySelector(".pick bdi").textContent, row.querySelectorAll("td")[1].textContent]);
     return { at: at.slice(0, 8), rows };
   });
-  const { columns, rows } = await api(`/api/v1/jobs/${id}/rows?limit=10000&result=0`);
+  const { columns, rows } = await api(`jobs/${id}/rows?limit=10000&result=0`);
   const at = (name) => columns.findIndex((column) => column.name === name);
   const kept = rows.filter((row) => new Date(Number(BigInt(row[at("window_start")]) / 1000000n)).toISOString().slice(11, 19) === shown.at);
   const expected = kept.map((row) => [row[at("url_template")], String(row[at("count")])]);
@@ -249,7 +178,6 @@ await step("rows are sorted, found and drawn, and the address says so", async ()
 });
 
 const cellOf = ({ columns, rows }, row, name) => rows[row][columns.findIndex((column) => column.name === name)];
-const post = (body) => page.evaluate(async (body) => (await fetch("/api/v1/query", { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) })).json(), body);
 
 await step("a number opens down to its tuples, and a tuple to its flow", async () => {
   await page.getByRole("button", { name: "Table", exact: true }).click();
@@ -283,7 +211,7 @@ await step("a number opens down to its tuples, and a tuple to its flow", async (
 
 /** Runs a query from the page; the answer's number. */
 async function run(query) {
-  await page.goto(`http://${listen}/#/ask?q=${encodeURIComponent(query)}`);
+  await page.goto(`${origin}/#/ask?q=${encodeURIComponent(query)}`);
   await page.waitForFunction((query) => document.querySelector(".editor-host")?.shadowRoot?.querySelector(".cm-content")?.textContent === query, query);
   await page.getByRole("button", { name: /^Run/ }).click();
   await page.waitForURL(/#\/job\/\d+/);
@@ -298,7 +226,7 @@ await step("what nobody has kept is said, and can be kept", async () => {
   await page.getByRole("button", { name: "Keep tuples of tcp_conn_time from now on" }).click();
   await page.getByText("keeps them now").waitFor();
   await picture("drill-unkept");
-  const { jobs } = await api("/api/v1/jobs?limit=1000");
+  const { jobs } = await api("jobs?limit=1000");
   assert(jobs.some((job) => job.keep === "tuples" && job.query === "PARSE tcp_conn_time"), "no job keeps them");
   await page.keyboard.press("Escape");
   isUnkept = false;
@@ -311,7 +239,7 @@ await step("a ranking says what has changed", async () => {
   await page.getByRole("button", { name: "Pause" }).click();
   await page.locator(".strip .bars button").nth(1).click();
   const [before, now] = await page.evaluate(() => [0, 1].map((i) => document.querySelectorAll(".strip .bars button")[i].getAttribute("aria-label").slice(0, 8)));
-  const told = await api(`/api/v1/jobs/${id}/rows?limit=10000`);
+  const told = await api(`jobs/${id}/rows?limit=10000`);
   const at = (name) => told.columns.findIndex((column) => column.name === name);
   const of = (clock) => new Map(told.rows.filter((row) => new Date(Number(BigInt(row[at("window_start")]) / 1000000n)).toISOString().slice(11, 19) === clock).map((row) => [row[at("url_template")], row[at("rank")]]));
   const [from, to] = [of(before), of(now)];
@@ -344,7 +272,7 @@ await step("a time is dragged over, and compared with the one before", async () 
   assert(page.url().includes("vs=before"), page.url());
   const iso = (ns) => `'${new Date(Number(ns / 1000000n)).toISOString().slice(0, 19)}Z'`;
   const [since, until] = [BigInt(from), BigInt(to)];
-  const told = await post({ query: `PARSE http SINCE ${iso(since)} UNTIL ${iso(until)} BASELINE SINCE ${iso(since - (until - since))} UNTIL ${iso(since)} PROCESS (group-count-top-k: group=url_template, k=5)` });
+  const told = await api("query", { query: `PARSE http SINCE ${iso(since)} UNTIL ${iso(until)} BASELINE SINCE ${iso(since - (until - since))} UNTIL ${iso(since)} PROCESS (group-count-top-k: group=url_template, k=5)` });
   const expected = new Map(told.results[0].rows.map((_, i) => [cellOf(told.results[0], i, "url_template"), `${cellOf(told.results[0], i, "count")} was ${cellOf(told.results[0], i, "baseline_count") ?? "–"}`]));
   const shown = await page.evaluate(() => [...document.querySelectorAll(".compared tbody tr")].map((row) => [row.querySelector("th").textContent, row.querySelector("td.n").textContent.replace(/^.*(?:more: |less: )/, "").replace("was", " was").replace(/^\? /, "")]));
   assert(shown.length === expected.size && shown.every(([group, said]) => expected.get(group) === said), `${JSON.stringify(shown)} ${JSON.stringify([...expected])}`);
@@ -356,7 +284,7 @@ await step("a time is dragged over, and compared with the one before", async () 
 });
 
 await step("values are shown as they are spread, and over time", async () => {
-  await page.goto(`http://${listen}/#/job/${first}`);
+  await page.goto(`${origin}/#/job/${first}`);
   await page.getByRole("button", { name: "group-hist" }).click();
   await page.getByRole("button", { name: "Distribution" }).click();
   await page.locator(".spread rect").first().waitFor();
@@ -369,7 +297,7 @@ await step("values are shown as they are spread, and over time", async () => {
 });
 
 await step("who asks whom is drawn, and opens", async () => {
-  await page.goto(`http://${listen}/#/ask?q=${encodeURIComponent("PARSE http PROCESS (group-count-success-quantile: group=client_ip, server_ip, server_port, q=0.99, w=1s)")}`);
+  await page.goto(`${origin}/#/ask?q=${encodeURIComponent("PARSE http PROCESS (group-count-success-quantile: group=client_ip, server_ip, server_port, q=0.99, w=1s)")}`);
   await page.waitForFunction(() => document.querySelector(".editor-host")?.shadowRoot?.textContent.includes("server_port"));
   await page.getByRole("button", { name: /^Run/ }).click();
   await page.waitForURL(/#\/job\/\d+/);
@@ -399,8 +327,7 @@ await step("a finding is one file that needs nothing else", async () => {
   const text = readFileSync(saved.path, "utf8");
   assert(/\.html$/.test(saved.name) && !/<script|https?:\/\/(?!www\.w3\.org)/.test(text), saved.name);
   const rows = await page.getByText(/rows in this window/).textContent();
-  const alone = await context.newPage();
-  alone.on("request", (request) => request.url().startsWith("file:") || request.url().startsWith("data:") || troubles.push(`the file asks for ${request.url()}`));
+  const alone = await open();
   await alone.goto(`file://${saved.path}`);
   assert((await alone.locator("tbody tr").count()) === Number(/^(\d+)/.exec(rows)[1]), `${await alone.locator("tbody tr").count()} of ${rows}`);
   assert((await alone.locator("pre").textContent()).includes("group-count-success-quantile") && (await alone.locator("svg").count()) === 1, "what was asked and drawn is not in it");
@@ -432,24 +359,24 @@ await step("questions beneath numbers are right ones, whatever they were made of
     const base = query.includes("SINCE") ? written(clauses(query).filter(({ word }) => !["SINCE", "BASELINE"].includes(word))) : query;
     const made = [only(query, where), butNot(query, where), tuples(query, where, of, "ts DESC", 5), counted(query, where, of, "(group-count: group=quality)"), against(base, of, before), whole(base, of)];
     for (const text of made) {
-      const { diagnostics } = await page.evaluate(async (text) => (await fetch("/api/v1/check", { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ text }) })).json(), text);
+      const { diagnostics } = await api("check", { text });
       assert(diagnostics.length === 0, `${text}: ${JSON.stringify(diagnostics)}`);
     }
   }
 });
 
 await step("a link shows the same, and starts nothing", async () => {
-  const before = (await api("/api/v1/jobs?limit=1000")).jobs.length;
+  const before = (await api("jobs?limit=1000")).jobs.length;
   await page.reload();
   await page.locator(".edge").first().waitFor();
-  await page.goto(`http://${listen}/#/ask?q=${encodeURIComponent("PARSE http PROCESS (rate: w=1s)")}`);
+  await page.goto(`${origin}/#/ask?q=${encodeURIComponent("PARSE http PROCESS (rate: w=1s)")}`);
   await page.waitForFunction(() => document.querySelector(".editor-host")?.shadowRoot?.textContent.includes("(rate: w=1s)"));
   await page.waitForTimeout(500);
-  assert((await api("/api/v1/jobs?limit=1000")).jobs.length === before, "a link has started a job");
+  assert((await api("jobs?limit=1000")).jobs.length === before, "a link has started a job");
 });
 
 await step("what was kept is asked at once", async () => {
-  await page.goto(`http://${listen}/#/ask?q=${encodeURIComponent("PARSE http SINCE 10m PROCESS (diff-group: group=url_template, w=10s)")}`);
+  await page.goto(`${origin}/#/ask?q=${encodeURIComponent("PARSE http SINCE 10m PROCESS (diff-group: group=url_template, w=10s)")}`);
   await page.waitForFunction(() => document.querySelector(".editor-host")?.shadowRoot?.textContent.includes("SINCE 10m"));
   await page.getByRole("button", { name: /^Run/ }).click();
   await page.locator(".past-answer .rows tbody .pick").first().waitFor();
@@ -457,7 +384,7 @@ await step("what was kept is asked at once", async () => {
 });
 
 await step("values that were seen are offered", async () => {
-  await page.goto(`http://${listen}/#/ask`);
+  await page.goto(`${origin}/#/ask`);
   await page.reload();
   await editor.waitFor();
   await write("PARSE http WHERE method = ");
@@ -531,7 +458,7 @@ await step("the map of 500 services can be read", async () => {
   const chain = [["192.0.2.1", "198.51.100.1", 80, 100, 1.5, 1, "4000000", "1000000", "2000000"], ["198.51.100.1", "203.0.113.1", 81, 100, 1.5, 1, "1000000", "1000000", "2000000"]];
   const rows = Array.from({ length: 2000 }, (_, i) => [`10.${i % 7}.${i % 10}.${i % 50}`, `10.${10 + (i % 5)}.${i % 4}.${i % 125}`, 80 + (i % 3), 10 + i, 1.5, i === 7 ? 0.5 : 1, String(1_000_000 + i), "1000000", String(2_000_000 + i * 1000)]).concat(chain);
   await page.route("**/api/v1/query", (route) => route.fulfill({ json: { job: "1", recording: null, from: "tuples", since_ns: "1", until_ns: "2", baseline_since_ns: null, baseline_until_ns: null, tuples: 1, notes: [], results: /http/.test(route.request().postData()) ? [{ processor: "service-map", keys: 3, columns, rows, left_out: 0 }] : [] } }));
-  await page.goto(`http://${listen}/#/map?last=30m`);
+  await page.goto(`${origin}/#/map?last=30m`);
   await page.reload();
   await page.locator(".host.group").first().waitFor();
   assert((await page.locator(".host").count()) < 80, "too many boxes to read");
@@ -556,7 +483,7 @@ await step("what differs from an earlier time is marked, the worst first", async
   const row = (server, count, before, p99, slow) => ["10.0.0.1", server, 80, count, before, (count ?? 0) - (before ?? 0), before ? (count ?? 0) / before : null, count !== before, 1, 1, 0, 1, false, p99, "1000000", 0, p99 === null ? null : Number(p99) / 1e6, slow];
   const rows = [row("10.0.0.2", 100, 100, "1000000", false), row("10.0.0.3", 100, 100, "4100000", true), row("10.0.0.4", 90, null, "1000000", null), row("10.0.0.5", null, 80, null, null)];
   await page.route("**/api/v1/query", (route) => route.fulfill({ json: { job: "1", recording: null, from: "tuples", since_ns: "1", until_ns: "2", baseline_since_ns: "1", baseline_until_ns: "2", tuples: 1, notes: [], results: /http/.test(route.request().postData()) ? [{ processor: "service-map", keys: 3, columns, rows, left_out: 0 }] : [] } }));
-  await page.goto(`http://${listen}/#/map?vs=before&from=1795647114000000000&to=1795647124000000000`);
+  await page.goto(`${origin}/#/map?vs=before&from=1795647114000000000&to=1795647124000000000`);
   await page.reload();
   await page.getByRole("heading", { name: "Worst change first" }).waitFor();
   const worst = await page.locator(".beside-map .list li").allTextContents();
@@ -568,10 +495,10 @@ await step("what differs from an earlier time is marked, the worst first", async
 
 await step("what strangers write is text", async () => {
   const bad = `</code><img src=x onerror=alert(1)><script>alert(1)</script>\u202egnp`;
-  const created = await page.evaluate(async (name) => (await fetch("/api/v1/jobs", { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ query: "PARSE http WHERE path = '<script>alert(1)</script>' PROCESS (group-count: group=path, w=1s)", name, kind: "standing", lease_seconds: null }) })).json(), bad);
+  const created = await api("jobs", { query: "PARSE http WHERE path = '<script>alert(1)</script>' PROCESS (group-count: group=path, w=1s)", name: bad, kind: "standing", lease_seconds: null });
   await go("Answers");
   await page.getByText("<img src=x onerror=alert(1)>").first().waitFor();
-  await page.goto(`http://${listen}/#/job/${created.id}?find=${encodeURIComponent("<script>alert(2)</script>")}&sort=%3Cimg&groups=%3Cimg`);
+  await page.goto(`${origin}/#/job/${created.id}?find=${encodeURIComponent("<script>alert(2)</script>")}&sort=%3Cimg&groups=%3Cimg`);
   await heading(/<img src=x/);
   assert((await page.locator("main img, main script").count()) === 0, "a text has become an element");
   assert((await page.locator("h1").textContent()).includes("\\u{202e}"), "what turns text around is not shown");
@@ -586,8 +513,8 @@ await step("fifty thousand rows are a table of a few", async () => {
   await page.route("**/api/v1/stream?**", () => undefined);
   await page.route("**/api/v1/stream?**", (route) => route.fulfill({ contentType: "text/event-stream", body: `event: snapshot\nid: 1:1\ndata: ${JSON.stringify(snapshot)}\n\n` }), { times: 1 });
   await page.route("**/api/v1/jobs/1/rows?**", (route) => route.fulfill({ json: { rows } }));
-  await page.goto(`http://${listen}/#/jobs`);
-  await page.goto(`http://${listen}/#/job/1?sort=-count`);
+  await page.goto(`${origin}/#/jobs`);
+  await page.goto(`${origin}/#/job/1?sort=-count`);
   await page.locator('.rows[aria-rowcount="50001"]').waitFor();
   assert((await page.locator(".rows tr").count()) < 120, "rows that nobody sees are drawn");
   await page.getByText("/page/49999", { exact: true }).waitFor();
@@ -599,7 +526,7 @@ await step("fifty thousand rows are a table of a few", async () => {
 });
 
 await step("sixty updates a second do not freeze it", async () => {
-  await page.goto(`http://${listen}/#/jobs`);
+  await page.goto(`${origin}/#/jobs`);
   await page.reload();
   await heading("Answers");
   await page.evaluate(() => {
@@ -627,7 +554,7 @@ await step("sixty updates a second do not freeze it", async () => {
       return Promise.resolve(new Response(body, { headers: { "Content-Type": "text/event-stream" } }));
     };
   });
-  await page.goto(`http://${listen}/#/job/1`);
+  await page.goto(`${origin}/#/job/1`);
   await page.locator(".rows tbody .pick").first().waitFor();
   await page.getByRole("button", { name: "Over time" }).click();
   await page.locator(".plot canvas").waitFor();
@@ -641,13 +568,13 @@ await step("sixty updates a second do not freeze it", async () => {
 });
 
 await step("a slow network is waited for", async () => {
-  const slow = await context.newPage();
-  const wire = await context.newCDPSession(slow);
+  const slow = await open();
+  const wire = await page.context().newCDPSession(slow);
   await wire.send("Network.enable");
   await wire.send("Network.setCacheDisabled", { cacheDisabled: true });
   await wire.send("Network.emulateNetworkConditions", { offline: false, latency: 400, downloadThroughput: 50_000, uploadThroughput: 50_000 });
   const from = Date.now();
-  await slow.goto(`http://${listen}/#/job/1`);
+  await slow.goto(`${origin}/#/job/1`);
   await slow.locator(".rows tbody .number").first().waitFor();
   const shown = Date.now() - from;
   await slow.getByRole("navigation").getByRole("link", { name: "Ask", exact: true }).click();
@@ -657,7 +584,7 @@ await step("a slow network is waited for", async () => {
 });
 
 await step("an answer without rows says why", async () => {
-  await page.goto(`http://${listen}/#/job/${NO_JOB}`);
+  await page.goto(`${origin}/#/job/${NO_JOB}`);
   await page.getByRole("alert").waitFor();
 });
 
@@ -668,7 +595,7 @@ for (const [name, title] of [["Answers", "Answers"], ["Network", "Network"], ["A
     if (name === "Alerts") {
       await page.getByRole("button", { name: "New rule" }).click();
       await page.getByLabel("Name").fill("slow pages");
-      const web = (await api("/api/v1/jobs?limit=1000")).jobs.find((job) => job.name === "web");
+      const web = (await api("jobs?limit=1000")).jobs.find((job) => job.name === "web");
       await page.getByLabel("Of the rows of").selectOption(web.id);
       await page.getByLabel("When").fill("p99 > 1ms");
       await page.getByRole("button", { name: "Watch", exact: true }).click();
@@ -680,7 +607,7 @@ for (const [name, title] of [["Answers", "Answers"], ["Network", "Network"], ["A
       await page.getByRole("row", { name: /^hot / }).getByText("× 2").first().waitFor();
       await page.getByRole("button", { name: "Decisions of hot" }).click();
       await page.getByText("1 → 2 at").first().waitFor();
-      const { decisions } = await api("/api/v1/actions/1/decisions");
+      const { decisions } = await api("actions/1/decisions");
       assert(await page.getByRole("dialog").locator("li").last().getAttribute("value") === "1", "the first decision is not the first");
       assert(replicas.told.length >= decisions.filter((one) => one.done_ns !== null).length, "more is said to be done than was told");
       await picture("decisions");
@@ -706,7 +633,7 @@ await step("keys lead everywhere", async () => {
 });
 
 async function logIn() {
-  await page.getByLabel("Token").fill(readFileSync(join(folder, "data/admin.token"), "utf8").trim());
+  await page.getByLabel("Token").fill(token);
   await page.getByRole("button", { name: "Log in" }).click();
   await page.getByRole("navigation").waitFor();
 }
@@ -719,7 +646,7 @@ await step("logging out and in", async () => {
 });
 
 await step("a server that is started again is found again", async () => {
-  await page.goto(`http://${listen}/#/job/1`);
+  await page.goto(`${origin}/#/job/1`);
   await page.locator(".chip.good").waitFor();
   await page.locator(".rows tbody .pick").first().waitFor();
   isAway = true;
@@ -727,7 +654,7 @@ await step("a server that is started again is found again", async () => {
   await page.getByText("Not live:").waitFor();
   await picture("reconnecting");
   assert((await page.locator(".rows tbody .pick").count()) > 0, "what was there is gone");
-  await start();
+  await again();
   await page.locator(".chip.good").waitFor();
   await heading("web");
   isAway = false;
