@@ -1,7 +1,7 @@
 // Packets of strangers before the page: `node web/test/hostile.mjs PROGRAM CAPTURE [FOLDER FOR PICTURES] [FLAGS]`. CAPTURE is that of
 // crates/netalytics/tests/captures/hostile.rs, in which every text tries to become an element, to run, or to act on whoever reads it. It is
 // played again and again; each parser is asked, and each view of each answer is looked at. Nothing of it may be more than text.
-import { readFileSync } from "node:fs";
+import { copyFileSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { assert, begin, until } from "./browse.mjs";
 
@@ -26,7 +26,7 @@ const ASKED = [
   ["map", "PARSE http PROCESS (service-map: w=1s)"],
 ];
 
-const { folder, origin, open, enter, api, picture, step, end } = await begin(program, pictures, ["--demo-capture", capture, ...flags]);
+const { folder, shelf, origin, open, enter, api, picture, step, end } = await begin(program, pictures, ["--demo-capture", capture, ...flags]);
 const page = await open();
 const began = Date.now();
 
@@ -37,11 +37,11 @@ async function isText(where, of = page) {
     for (const root of roots) for (const element of root.querySelectorAll("*")) if (element.shadowRoot) roots.push(element.shadowRoot);
     const all = roots.flatMap((root) => [...root.querySelectorAll("*")]);
     return {
-      elements: all.filter((one) => ["IMG", "IFRAME", "OBJECT", "EMBED", "BASE", "FORM"].includes(one.tagName) && !one.closest("form.own, main form, dialog form") && !one.src?.startsWith("data:image/png")).map((one) => one.outerHTML.slice(0, 200)),
+      elements: all.filter((one) => ["IMG", "IFRAME", "OBJECT", "EMBED", "BASE", "FORM"].includes(one.tagName) && !one.closest("form.own, main form, dialog form, .cm-content") && !one.src?.startsWith("data:image/png")).map((one) => one.outerHTML.slice(0, 200)),
       scripts: [...document.querySelectorAll("script")].filter((one) => !one.src.startsWith(location.origin)).map((one) => one.outerHTML.slice(0, 200)),
       handlers: all.flatMap((one) => one.getAttributeNames().filter((name) => name.startsWith("on")).map((name) => `${one.tagName} ${name}`)),
       links: [...document.querySelectorAll("a[href]")].map((one) => one.protocol).filter((protocol) => !["http:", "https:", "file:"].includes(protocol)),
-      text: document.body.innerText + [...document.querySelectorAll("[title], [aria-label]")].map((one) => `${one.getAttribute("title") ?? ""}${one.getAttribute("aria-label") ?? ""}`).join("\n"),
+      text: document.body.innerText + [...document.querySelectorAll("[title], [aria-label]")].map((one) => `${one.getAttribute("title") ?? ""}${one.getAttribute("aria-label") ?? ""}`).join("\n") + roots.slice(1).map((root) => root.textContent).join("\n"),
       title: document.title,
     };
   });
@@ -119,6 +119,34 @@ await step("an alert about it is text", async () => {
   await page.getByText(MARK).first().waitFor();
   await isText("Alerts");
   await picture(page, "hostile-alerts");
+});
+
+await step("files and what jobs keep are called by text", async () => {
+  await api("jobs", { query: "PARSE http", name: `kept ${NAME}`, kind: "standing", lease_seconds: null, keep: "tuples", redact: false });
+  copyFileSync(capture, join(shelf, "<img src=x onerror=alert(1)>\u202e\u200bgnp.pcap"));
+  await page.goto(`${origin}/#/recordings`);
+  await page.getByText("onerror=alert(1)>").first().waitFor();
+  await page.getByText(`kept </title><${MARK}>`).first().waitFor();
+  await isText("Recordings");
+  await picture(page, "hostile-recordings");
+});
+
+await step("values that are offered are text", async () => {
+  await until("tuples", async () => JSON.stringify((await api("query", { query: "PARSE http SINCE 15m PROCESS (group-count-top-k: group=url, k=30)" }).catch(() => ({}))).results ?? "").includes(MARK));
+  await page.goto(`${origin}/#/ask`);
+  await page.reload();
+  await page.locator(".editor-host .cm-content").click();
+  await page.keyboard.press("Control+a");
+  await page.keyboard.press("Delete");
+  await page.keyboard.type("PARSE http WHERE url = ");
+  const offered = page.locator(".editor-host .cm-tooltip-autocomplete li");
+  await offered.first().waitFor();
+  assert((await isText("values")).includes(MARK), "no value of strangers is offered");
+  await picture(page, "hostile-values");
+  for (let left = await offered.count(); left > 0; left -= 1) await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Enter");
+  await isText("a value that was taken");
+  await picture(page, "hostile-value");
 });
 
 for (const name of ["network", "jobs", "access"]) {

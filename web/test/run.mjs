@@ -177,6 +177,27 @@ await step("rows are sorted, found and drawn, and the address says so", async ()
   await looksRight("answer-time");
 });
 
+/** The questions that are asked of what was kept while something is done. */
+async function asking(act) {
+  const asked = [];
+  const note = (request) => request.url().endsWith("/api/v1/query") && asked.push(request.postDataJSON().query);
+  page.on("request", note);
+  await act();
+  page.off("request", note);
+  return asked;
+}
+
+/** Holds them back; what comes of it lets them go. */
+async function holding() {
+  let letGo;
+  const gone = new Promise((done) => (letGo = done));
+  await page.route("**/api/v1/query", (route) => gone.then(() => route.continue()).catch(() => undefined));
+  return async () => {
+    letGo();
+    await page.unrouteAll({ behavior: "ignoreErrors" });
+  };
+}
+
 const cellOf = ({ columns, rows }, row, name) => rows[row][columns.findIndex((column) => column.name === name)];
 
 await step("a number opens down to its tuples, and a tuple to its flow", async () => {
@@ -232,6 +253,27 @@ await step("what nobody has kept is said, and can be kept", async () => {
   isUnkept = false;
 });
 
+await step("a number without windows is of all of its job's time, and is asked for once", async () => {
+  const id = await run("PARSE http PROCESS (group-count: group=url_template)");
+  await page.getByText(/packets came/).waitFor();
+  await page.getByRole("button", { name: "Stop", exact: true }).click();
+  const number = page.locator(".rows tbody .number").first();
+  await number.waitFor();
+  const asked = await asking(async () => {
+    await number.click();
+    await page.getByRole("dialog").locator(".tuples tbody tr").first().waitFor();
+    // The page is drawn anew each second.
+    await page.waitForTimeout(2500);
+  });
+  const { created_ns } = await api(`jobs/${id}`);
+  const iso = new Date(Number(BigInt(created_ns) / 1_000_000n)).toISOString().slice(0, 19);
+  assert(asked.length === 2 && asked.every((query) => query.includes(`SINCE '${iso}.`)), `${iso}: ${asked.join("\n")}`);
+  const sure = await page.getByRole("dialog").locator(".pairs").first().textContent();
+  assert(sure.includes(`windowall of ${iso.replace("T", " ")} – `), sure);
+  await looksRight("drill-whole");
+  await page.keyboard.press("Escape");
+});
+
 await step("a ranking says what has changed", async () => {
   const id = await run("PARSE http PROCESS (group-count-top-k: group=url_template, k=5, w=1s)");
   await page.locator(".strip .bars button").nth(2).waitFor();
@@ -259,11 +301,14 @@ await step("a time is dragged over, and compared with the one before", async () 
   // Nothing moves while it is dragged over.
   await page.getByRole("button", { name: "Pause" }).click();
   await page.getByText(/paused/).waitFor();
-  const [a, b] = [await bars.nth(-5).boundingBox(), await bars.nth(-3).boundingBox()];
-  await page.mouse.move(a.x + a.width / 2, a.y + 20);
-  await page.mouse.down();
-  await page.mouse.move(b.x + b.width / 2, b.y + 20, { steps: 8 });
-  await page.mouse.up();
+  const drag = async (from, to) => {
+    const [a, b] = [await bars.nth(from).boundingBox(), await bars.nth(to).boundingBox()];
+    await page.mouse.move(a.x + a.width / 2, a.y + 20);
+    await page.mouse.down();
+    await page.mouse.move(b.x + b.width / 2, b.y + 20, { steps: 8 });
+    await page.mouse.up();
+  };
+  await drag(-5, -3);
   await page.waitForURL(/from=\d+&to=\d+/);
   const [, from, to] = /from=(\d+)&to=(\d+)/.exec(page.url());
   assert(BigInt(to) - BigInt(from) === 3_000_000_000n, `${from} ${to}`);
@@ -277,6 +322,16 @@ await step("a time is dragged over, and compared with the one before", async () 
   const shown = await page.evaluate(() => [...document.querySelectorAll(".compared tbody tr")].map((row) => [row.querySelector("th").textContent, row.querySelector("td.n").textContent.replace(/^.*(?:more: |less: )/, "").replace("was", " was").replace(/^\? /, "")]));
   assert(shown.length === expected.size && shown.every(([group, said]) => expected.get(group) === said), `${JSON.stringify(shown)} ${JSON.stringify([...expected])}`);
   await looksRight("compare");
+  // Another time is asked for when the dragging ends, and what was said of this one does not stand under it.
+  const letGo = await holding();
+  const asked = await asking(async () => {
+    await drag(-2, -5);
+    await page.getByText("Asking what was kept…").waitFor();
+    assert((await page.locator(".compared").count()) === 0, "the answer to another question stands here");
+    await letGo();
+    await page.locator(".compared tbody tr").first().waitFor();
+  });
+  assert(asked.length === 1, `${asked.length} questions: ${asked.join("\n")}`);
   await page.reload();
   await page.locator(".compared tbody tr").first().waitFor();
   await page.getByRole("button", { name: "Clear" }).click();
@@ -339,7 +394,7 @@ await step("questions beneath numbers are right ones, whatever they were made of
   const { build } = await import("esbuild");
   const bundled = join(folder, "clauses.mjs");
   await build({ entryPoints: [join(root, "src/clauses.ts"), join(root, "src/model.ts")], outdir: folder, outExtension: { ".js": ".mjs" }, bundle: true, format: "esm", logLevel: "error" });
-  const { against, butNot, clauses, condition, counted, only, tuples, whole, written } = await import(bundled);
+  const { against, alone, butNot, clauses, condition, counted, only, tuples, whole, withHist, written } = await import(bundled);
   const { Result } = await import(join(folder, "model.mjs"));
   const of = { since: "1795647114000000001", until: "1795647124000000000" };
   const before = { since: "1795647104000000000", until: "1795647114000000001" };
@@ -363,6 +418,19 @@ await step("questions beneath numbers are right ones, whatever they were made of
       assert(diagnostics.length === 0, `${text}: ${JSON.stringify(diagnostics)}`);
     }
   }
+  // Of a time as a whole: windows are left out of processors, and nothing else is of anything.
+  const times = /SINCE '.*?' UNTIL '.*?' /;
+  for (const [query, expected] of [
+    ["PARSE http WHERE url = '/search?w=5, slide=1' PROCESS (group-count: group=url, w=10s)", "PARSE http WHERE url = '/search?w=5, slide=1' PROCESS (group-count: group=url)"],
+    ["PARSE packet WHERE window = 0 PROCESS (group-count: w=1.5s, slide=500ms, group=src_ip) HAVING (count > 3) ORDER BY count DESC, src_ip LIMIT 3 ROWS", "PARSE packet WHERE window = 0 PROCESS (group-count: group=src_ip) HAVING (count > 3) ORDER BY count DESC, src_ip LIMIT 3 ROWS"],
+    ["PARSE http PROCESS (rate: w=250µs), (group-count: W = (10s), group=(status/100 AS class, url), lateness='2s') -- w=1s", "PARSE http PROCESS (rate), (group-count: group=(status/100 AS class, url))"],
+    ["PARSE http WHERE url like '%: , w=1s)%' PROCESS rate, top-k", "PARSE http WHERE url like '%: , w=1s)%' PROCESS rate, top-k"],
+  ]) {
+    for (const text of [whole(query, of), against(query, of, before).replace(/BASELINE SINCE '.*?' UNTIL '.*?' /, "")]) assert(text.replace(times, "") === expected, `${text}, not ${expected}`);
+  }
+  const several = "PARSE http WHERE (status) = 200 PROCESS (rate: w=1s) HAVING (rate > 1) (group-count-top-k: group=url, k=3, w=1s) ORDER BY count";
+  assert(alone(several, 1) === "PARSE http WHERE (status) = 200 PROCESS (group-count-top-k: group=url, k=3, w=1s) ORDER BY count", alone(several, 1));
+  assert(withHist(several, 1) === "PARSE http WHERE (status) = 200 PROCESS (group-hist: group=url, w=1s) ORDER BY count", withHist(several, 1));
 });
 
 await step("a link shows the same, and starts nothing", async () => {
@@ -443,7 +511,11 @@ await step("the map has all protocols, and opens", async () => {
   await page.getByRole("dialog").locator(".tuples tbody tr").first().waitFor();
   await page.keyboard.press("Escape");
   await looksRight("map");
+  const letGo = await holding();
   await page.getByLabel("Against").selectOption("before");
+  await page.getByText("Asking what was kept…").waitFor();
+  assert((await page.locator(".edge").count()) === 0, "the map of another time stands here");
+  await letGo();
   await page.getByRole("heading", { name: "Worst change first" }).waitFor();
   await looksRight("map-compared");
   await page.getByRole("button", { name: "Table", exact: true }).click();
@@ -592,6 +664,15 @@ for (const [name, title] of [["Answers", "Answers"], ["Network", "Network"], ["A
   await step(`${name} looks right`, async () => {
     await go(name);
     await heading(title);
+    if (name === "Network") {
+      // Whatever the server counts as left out is in words here.
+      const counters = await api("counters");
+      const losses = Object.keys(counters).filter((one) => /_(left_out|lost|dropped|unkept|unshown|damaged|refused|failed|broken|given_up)$/.test(one));
+      await page.route("**/api/v1/counters", (route) => route.fulfill({ json: { ...counters, ...Object.fromEntries(losses.map((one) => [one, 77])) } }));
+      await page.waitForFunction((many) => [...document.querySelectorAll(".card .pairs dd")].filter((one) => one.textContent === "77").length === many, losses.length).catch(() => assert(false, `not all of ${losses} are told`));
+      await picture("network-losses");
+      await page.unrouteAll({ behavior: "ignoreErrors" });
+    }
     if (name === "Alerts") {
       await page.getByRole("button", { name: "New rule" }).click();
       await page.getByLabel("Name").fill("slow pages");
