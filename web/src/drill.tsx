@@ -99,10 +99,11 @@ function Beneath({ query, recording, result, row, at, period, isOpen, account, i
   const all = (mix.value ?? []).reduce((sum, [, n]) => sum + n, 0);
   const count = numeric(cell("count"));
   const rate = account?.sample_rate ?? 1;
+  const isWindow = result.at("window_start") >= 0;
   const believe: [string, string][] = [
     ["the number", `${cell("approximate") === true ? "~" : ""}${shown(column, row[at])}`],
     ["interval, 95 %", low !== null || high !== null ? `${low === null ? "?" : shown(column, low)} – ${high === null ? "?" : shown(column, high)}` : rate < 1 ? "not said of this number" : "none needed: every flow was looked at"],
-    ["window", result.at("window_start") >= 0 && period ? `${clock(period.since)} – ${clock(period.until)} UTC, ${isOpen ? "still open: it will change" : "closed"}` : period ? `all of ${time(period.since).slice(0, 19)} – ${time(period.until).slice(0, 19)} UTC` : "all of it"],
+    ["window", isWindow && period ? `${clock(period.since)} – ${clock(period.until)} UTC, ${isOpen ? "still open: it will change" : "closed"}` : period ? `all of ${time(period.since).slice(0, 19)} – ${time(period.until).slice(0, 19)} UTC` : "all of it"],
     ["lost", numeric(cell("lost")) ? `${percentage(numeric(cell("lost")) ?? 0)} of what was captured in this window` : account && account.lost_before_us + account.dropped > 0 ? `${many(account.lost_before_us + account.dropped)} packets since the start` : "nothing that is known"],
     ["looked at", rate < 1 ? `one flow in ${(1 / rate).toFixed(1).replace(/\.0$/, "")}` : "every flow"],
     ["agents", typeof cell("agents_missing") === "string" ? `without ${visible(String(cell("agents_missing")))}` : "all that were asked"],
@@ -114,7 +115,7 @@ function Beneath({ query, recording, result, row, at, period, isOpen, account, i
         <h3>Why believe it</h3>
         <dl class="pairs one">
           {believe.map(([what, is]) => <div><dt>{what}</dt><dd>{is}</dd></div>)}
-          {mix.value && all > 0 && <div><dt>tuples kept of it</dt><dd>{all}{count !== null && count !== all && rate >= 1 ? `; the row counts ${count}` : ""}</dd></div>}
+          {mix.value && all > 0 && <div><dt>tuples kept of it</dt><dd>{all}{count !== null && count !== all && rate >= 1 ? `; the row counts ${count}${account && !isWindow && count < all ? ", since agents begin a moment after their job" : ""}` : ""}</dd></div>}
           {mix.value && all > 0 && <div><dt>how sure they are</dt><dd>{mix.value.sort((a, b) => b[1] - a[1]).map(([what, n]) => `${visible(what).replaceAll("_", " ")} ${percentage(n / all)}`).join(", ")}</dd></div>}
         </dl>
       </section>

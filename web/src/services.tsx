@@ -90,9 +90,10 @@ export default function Services() {
   const { answer: whole, error } = useAsked((signal) => load(signal, last, times, (found) => { if (!signal.aborted) sofar.value = { of, found }; }), [of], times ? 0 : REFRESH_MS);
   const answer = whole ?? (sofar.value?.of === of ? sofar.value.found : undefined);
   const view = param("view", "graph");
-  const opened = useSignal<{ edge: Edge; at: number } | null>(null);
+  /** A number that is opened stays of its time, also when the map is asked for anew. */
+  const opened = useSignal<{ edge: Edge; at: number; period: Period | null } | null>(null);
   const [drill] = useLater(() => import("./drill"), opened.value !== null);
-  const open = (edge: Edge, at: number) => (opened.value = { edge, at });
+  const open = (edge: Edge, at: number) => (opened.value = { edge, at, period: answer?.own ?? null });
   const compare = (vs: string) => {
     if (vs === "") return keep({ vs: "", from: "", to: "", bfrom: "", bto: "" });
     const until = BigInt(Date.now()) * 1_000_000n;
@@ -116,6 +117,7 @@ export default function Services() {
         <label class="inline">Against <select value={param("vs")} onChange={(event) => compare(event.currentTarget.value)}>{EARLIER.filter(([name]) => !["mark", "range"].includes(name) || name === param("vs")).map(([name, title]) => <option value={name}>{title}</option>)}</select></label>
         {times && <button type="button" onClick={() => compare("")}>Back to now</button>}
         {answer && <span class="muted small">{clock(answer.own.since)}–{clock(answer.own.until)} UTC{times ? ` against ${time(times.baseline.since).slice(0, 10) === time(times.own.since).slice(0, 10) ? "" : `${time(times.baseline.since).slice(0, 10)} `}${clock(times.baseline.since)}–${clock(times.baseline.until)}` : ""}{bad > 0 ? `, ${bad} edges fail` : ""}</span>}
+        {answer && !whole && error === undefined && <span class="muted small" role="status">Other protocols are asked for…</span>}
         {answer && answer.texts.length > 0 && <Copy text={() => answer.texts.join("\n")}>Copy the queries</Copy>}
       </div>
       {error !== undefined && <Notice kind="bad">{said(error)} {answer && "What is shown is older."}</Notice>}
@@ -131,7 +133,7 @@ export default function Services() {
         ) : view === "table" ? <Twin all={edges} names={answer.names} onOpen={open} /> : <Drawn all={edges} names={answer.names} onOpen={open} />}
       </section>
       {one && drill && (
-        <drill.default recording="" {...one.edge.of[0]!} at={one.at} period={answer?.own ?? null} isOpen={false} account={null} isRedacted={false} close={() => (opened.value = null)} />
+        <drill.default recording="" {...one.edge.of[0]!} at={one.at} period={one.period} isOpen={false} account={null} isRedacted={false} close={() => (opened.value = null)} />
       )}
     </div>
   );

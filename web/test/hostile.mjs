@@ -107,7 +107,7 @@ await step("what is found, and what an address says, is text", async () => {
   await page.getByRole("heading", { level: 1 }).waitFor();
   await page.waitForTimeout(300);
   await isText("an address");
-  await page.goto(`${origin}/#/ask?q=${encodeURIComponent(`PARSE http WHERE url = '<${MARK}>' PROCESS (group-count: group=url)`)}`);
+  await page.goto(`${origin}/#/ask?q=${encodeURIComponent(`PARSE http WHERE url = '<${MARK}>\u202a\u2068\u202e' PROCESS (group-count: group=url)`)}`);
   await page.waitForFunction((mark) => document.querySelector(".editor-host")?.shadowRoot?.textContent.includes(mark), MARK);
   await isText("Ask");
 });

@@ -187,14 +187,18 @@ async function asking(act) {
   return asked;
 }
 
-/** Holds them back; what comes of it lets them go. */
+/** Holds them back; what comes of it lets them go, when there is one. */
 async function holding() {
-  let letGo;
-  const gone = new Promise((done) => (letGo = done));
-  await page.route("**/api/v1/query", (route) => gone.then(() => route.continue()).catch(() => undefined));
+  let letGo, seen;
+  const [gone, first] = [new Promise((done) => (letGo = done)), new Promise((done) => (seen = done))];
+  await page.route("**/api/v1/query", (route) => {
+    seen();
+    return gone.then(() => route.continue()).catch(() => undefined);
+  });
   return async () => {
+    await first;
     letGo();
-    await page.unrouteAll({ behavior: "ignoreErrors" });
+    await page.unrouteAll({ behavior: "wait" });
   };
 }
 
@@ -517,6 +521,8 @@ await step("the map has all protocols, and opens", async () => {
   assert((await page.locator(".edge").count()) === 0, "the map of another time stands here");
   await letGo();
   await page.getByRole("heading", { name: "Worst change first" }).waitFor();
+  await page.getByText("Other protocols are asked for…").waitFor({ state: "detached" });
+  assert((await page.locator(".edge").count()) === edges.length, "edges are missing");
   await looksRight("map-compared");
   await page.getByRole("button", { name: "Table", exact: true }).click();
   await page.getByRole("region", { name: "Edges" }).waitFor();
