@@ -26,6 +26,15 @@ function wrapped(words: string[], most: number, lines: number): string[] {
   return found;
 }
 
+/** What has no room is there for whoever points at it. */
+function Words({ of, most, ...place }: { of: string; most: number; x: string; y: number; class?: string }) {
+  const text = visible(of);
+  return <text {...place}>{text.length <= most ? text : <>{`${text.slice(0, most - 1)}…`}<title>{text}</title></>}</text>;
+}
+
+/** Three at most stand beside each other. */
+const few = (all: Box[]) => (all.length <= 3 ? all : [...all.slice(0, 2), { title: `and ${all.length - 2} more`, lines: [], kind: all[0]!.kind }]);
+
 function Stage({ boxes, y, height }: { boxes: Box[]; y: number; height: number }) {
   const w = (WIDTH - (boxes.length - 1) * 8) / boxes.length;
   return (
@@ -33,8 +42,8 @@ function Stage({ boxes, y, height }: { boxes: Box[]; y: number; height: number }
       {boxes.map((box, i) => (
         <g class={`stage ${box.kind}`} transform={`translate(${(i * (w + 8)).toFixed(1)} ${y})`}>
           <rect width={w.toFixed(1)} height={height} rx="7" />
-          <text x="10" y={PAD + 11} class="title">{visible(box.title).slice(0, Math.floor(w / 8.2))}</text>
-          {box.lines.map((line, n) => <text x="10" y={PAD + 11 + (n + 1) * LINE}>{visible(line).slice(0, Math.floor(w / 6.4))}</text>)}
+          <Words of={box.title} most={Math.floor((w - 16) / 8.2)} x="10" y={PAD + 11} class="title" />
+          {box.lines.map((line, n) => <Words of={line} most={Math.floor((w - 16) / 6.4)} x="10" y={PAD + 11 + (n + 1) * LINE} />)}
         </g>
       ))}
     </>
@@ -44,15 +53,14 @@ function Stage({ boxes, y, height }: { boxes: Box[]; y: number; height: number }
 function stages(of: Explained, query: string, packets: string): Box[][] {
   const said = clauses(query);
   const clause = (...words: string[]) => said.filter(({ word }) => words.includes(word)).map(({ word, body }) => `${word} ${body}`.replace(/\s+/g, " "));
-  const shown = of.parsers.slice(0, 3);
-  const each = shown.length > 1 ? 20 : 42;
+  const each = of.parsers.length > 1 ? 20 : 42;
   const found: Box[][] = [[{ title: "packets", lines: [packets, ...clause("FROM", "TO", "SAMPLE", "SINCE", "UNTIL")], kind: "packets" }]];
-  found.push(shown.map(({ name, columns }) => ({ title: name, lines: wrapped(columns, each, 4), kind: "parser" })));
+  found.push(few(of.parsers.map(({ name, columns }) => ({ title: name, lines: wrapped(columns, each, 4), kind: "parser" }))));
   if (of.parsers.length > 1) found.push([{ title: "join", lines: ["by id, the flow"], kind: "block" }]);
   const where = clause("WHERE");
   if (where.length > 0) found.push([{ title: "filter", lines: where, kind: "block" }]);
   if (of.processors.length === 0) found.push([{ title: "tuples", lines: ["each of them is a row", ...clause("ORDER", "LIMIT")], kind: "result" }]);
-  else found.push(of.processors.slice(0, 3).map((name) => ({ title: name, lines: name.split("-").length > 1 && of.processors.length === 1 ? [name.split("-").join(" → ")] : [], kind: "result" })));
+  else found.push(few(of.processors.map((name) => ({ title: name, lines: name.includes("-") && of.processors.length === 1 ? [name.split("-").join(" → ")] : [], kind: "result" }))));
   return found;
 }
 
