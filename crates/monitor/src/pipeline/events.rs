@@ -163,7 +163,8 @@ impl Monitor {
             return nobody(self.table.flow(idx).key().protocol);
         }
         let state = self.table.state(idx);
-        let known = (state.joined_midway, state.rate(self.asks.rate), state.rare.as_deref());
+        // Where a parser has joined says nothing of packets and flows: they are the same, whoever else reads them.
+        let known = (false, state.rate(self.asks.rate), state.rare.as_deref());
         Facts::of(self.table.flow(idx), known, None).context()
     }
 }

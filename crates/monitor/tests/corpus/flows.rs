@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::support::{Row, captures, nanos, run, truth};
+use crate::support::{Row, captures, nanos, run, run_all, truth};
 
 /// Captures with connections.
 const FOLDERS: &[&str] = &[
@@ -203,4 +203,30 @@ fn check_round_trips(capture: &Path, truth: &[Row]) {
 
 fn number(row: &Row, field: &str) -> u64 {
     row.get(field).map_or(0, |v| v.parse().unwrap_or_else(|_| panic!("{field} = {v}")))
+}
+
+/// What is said of flows and packets does not depend on who else reads them.
+#[test]
+fn flows_are_the_same_beside_other_parsers() {
+    let Some(root) = testkit::corpus() else { return };
+    let mut compared = 0;
+    for capture in captures(&root, &["captures/dns", "captures/http", "captures/tunnels"]) {
+        // Each with a column that tuples of no other parser have.
+        for (parser, own) in [("flow", "reason"), ("packet", "src_ip")] {
+            let alone = qualities(&capture, &[parser], own);
+            let beside = qualities(&capture, &[parser, "dns", "http", "mysql_query"], own);
+            compared += alone.len();
+            assert_eq!(alone, beside, "{parser}, {}", capture.display());
+        }
+    }
+    assert!(compared > 1000, "{compared}");
+}
+
+/// By flow and time.
+fn qualities(capture: &Path, parsers: &[&str], own: &str) -> Vec<String> {
+    let of_row = |row: &Row| format!("{} {} {}", row["id"], row["ts_end"], row["quality"]);
+    let rows = run_all(capture, parsers).rows;
+    let mut all: Vec<String> = rows.iter().filter(|row| row.contains_key(own)).map(of_row).collect();
+    all.sort();
+    all
 }

@@ -127,14 +127,16 @@ pub struct Run {
 
 /// All fields of one parser's tuples over a whole capture.
 pub fn run(capture: &Path, parser: &str) -> Run {
-    let parser = registry::find(parser).unwrap_or_else(|| panic!("no parser {parser}"));
-    run_spec(
-        capture,
-        &MonitorSpec {
-            parsers: vec![ParserUse::all_columns(std::sync::Arc::new((parser.schema)()))],
-            ..MonitorSpec::default()
-        },
-    )
+    run_all(capture, &[parser])
+}
+
+/// The same of several.
+pub fn run_all(capture: &Path, parsers: &[&str]) -> Run {
+    let parsers = parsers.iter().map(|name| {
+        let parser = registry::find(name).unwrap_or_else(|| panic!("no parser {name}"));
+        ParserUse::all_columns(std::sync::Arc::new((parser.schema)()))
+    });
+    run_spec(capture, &MonitorSpec { parsers: parsers.collect(), ..MonitorSpec::default() })
 }
 
 /// The tuples of all parsers of a spec.

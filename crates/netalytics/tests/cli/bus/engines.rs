@@ -139,6 +139,11 @@ impl Engines {
         Opinion { witness, recordings: self.recordings().into(), columns: &self.recorded }
     }
 
+    /// The capture that it is asked of.
+    pub fn capture(&self, question: &Question) -> &str {
+        &self.table(question).capture
+    }
+
     fn table(&self, question: &Question) -> &Table {
         self.tables.iter().find(|table| table.parse() == question.parse).expect("what was published")
     }
@@ -179,7 +184,7 @@ impl Engines {
     /// The rows over the packets; `None`: late tuples or too little memory have a part in them.
     pub fn over_packets(&self, question: &Question) -> Option<Vec<Row>> {
         let text = question.text("");
-        let capture = &self.table(question).capture;
+        let capture = self.capture(question);
         let (ran, late) = summed(&["query", &text, "-r", capture, "--format", "jsonl"]);
         assert_eq!(ran.code, 0, "{text}: {}", ran.err);
         let rows = rows(&ran);

@@ -251,6 +251,7 @@ impl Figures {
         self.third += of.third;
         self.aside += of.aside;
         for (asked, way, how) in of.different {
+            let capture = engines.capture(&asked.question).to_owned();
             // What failed says why.
             let smaller = way.filter(|_| !how.starts_with("exit code"));
             let told = match smaller {
@@ -262,6 +263,7 @@ impl Figures {
                 }
                 None => (asked, way, how),
             };
+            let told = (told.0, told.1, format!("{}\nof {capture}", told.2));
             eprintln!("{}", Figures::difference(&told));
             self.different.push(told);
         }
