@@ -324,13 +324,20 @@ impl Carrier {
             .zip(&wishes.shares)
             .zip(seen)
             .map(|((site, share), seen)| {
-                let beyond = |port| if is_anothers(seen, port) { Leads::Copies } else { Leads::Hosts };
+                let is_no_hosts = |port| self.is_left_over(seen, port) || is_anothers(seen, port);
+                let beyond = |port| if is_no_hosts(port) { Leads::Copies } else { Leads::Hosts };
                 on_paper(&site.name, seen, |port| {
                     share.leads.get(&port).cloned().unwrap_or_else(|| beyond(port))
                 })
             })
             .collect();
         Network::new(switches, wishes.links.clone(), wishes.hosts.clone())
+    }
+
+    /// Whether a port was made for copies, as those that no job needs any more are, until they are swept: nothing is sent into them.
+    fn is_left_over(&self, seen: &Observed, port: u32) -> bool {
+        let prefix = ovsdb::port_prefix(self.server);
+        seen.ports.iter().any(|(number, name, ..)| *number == port && name.starts_with(&prefix))
     }
 
     /// One packet of each class, and of each tunnel's end, goes where the model says, as the switches tell.
