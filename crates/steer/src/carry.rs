@@ -227,9 +227,14 @@ impl Carrier {
         NotStarted { switch, why }
     }
 
-    /// What all switches have, several asked at the same time.
+    /// What all switches have, several asked at the same time. Rules of an exploration are left out: they come and go, and no packet that
+    /// anybody may ask for meets them.
     fn list(&mut self) -> Result<Vec<Observed>, NotStarted> {
-        let list = |site: &mut Site| site.backend.list().map_err(|why| failed(site, why.into()));
+        let list = |site: &mut Site| {
+            let mut listed = site.backend.list().map_err(|why| failed(site, why.into()))?;
+            listed.rules.retain(|rule| !rule.cookie.is_of_exploration());
+            Ok(listed)
+        };
         let mut listed = Vec::new();
         for some in self.sites.chunks_mut(AT_A_TIME) {
             thread::scope(|scope| {
