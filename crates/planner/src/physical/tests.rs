@@ -198,8 +198,13 @@ fn with_tunnels(text: &str, without: &str) -> String {
         let database = format!("ovsdb = \"unix:/run/leaf{leaf}/db.sock\"\n");
         text.replace(&database, &format!("{database}tunnel = \"10.60.{leaf}.200\"\n"))
     });
-    let (before, after) = text.split_once(&format!("name = \"{without}\"")).expect("a host");
-    format!("{before}name = \"{without}\"{}", after.replacen("spare = true\n", "", 1))
+    unspared(&text, without)
+}
+
+/// The network where this host has something else to do.
+fn unspared(text: &str, host: &str) -> String {
+    let (before, after) = text.split_once(&format!("name = \"{host}\"")).expect("a host");
+    format!("{before}name = \"{host}\"{}", after.replacen("spare = true\n", "", 1))
 }
 
 /// A switch without a spare host copies through a tunnel to one behind another switch that no other needs; links and both switches' time count.
@@ -230,6 +235,23 @@ fn copies_go_through_a_tunnel_where_a_switch_has_no_spare_host() {
     let query = "PARSE mysql_query TO 10.60.3.1:3306";
     let plan = Case { expected, ..Case::new(&with_tunnels(SITE, "spare3")) }.plan(query).expect("a plan");
     assert!(matches!(plan.switches[0].way, Way::Tunnel { .. }), "{}", to_text(&plan));
+}
+
+/// What one tunnel takes of a link another does not have.
+#[test]
+fn tunnels_share_links() {
+    let text = unspared(&with_tunnels(&without_sniffers(), "spare3"), "spare2");
+    let another = "\n[[host]]\nname = \"spare4\"\nat = \"leaf1:9\"\ncores = 64\nmemory = \"64GiB\"\nmbps = 10000\nspare = true\nvia = [\"ssh\", \"spare4\"]\n";
+    let expected = ["10.60.2.0/24:8000=600Mbps", "10.60.3.1:3306=600Mbps"];
+    let expected: Vec<_> = expected.map(|text| Expected::parse(text).expect("traffic")).to_vec();
+    let of = |mbps: u32| {
+        let links = text.replace("mbps = 10000", &format!("mbps = {mbps}")) + another;
+        Case { expected: expected.clone(), exact: true, ..Case::new(&links) }.plan(CONNECTIONS)
+    };
+    let plan = of(2000).expect("both have room");
+    assert!(plan.switches.iter().all(|part| matches!(part.way, Way::Tunnel { .. })), "{}", to_text(&plan));
+    let why = of(1000).expect_err("both are too much for the link down to the first leaf").to_string();
+    assert!(why.contains("none behind another switch"), "{why}");
 }
 
 #[test]
