@@ -394,3 +394,23 @@ fn clients_of_servers_elsewhere_are_covered_at_their_own_switch() {
     assert_eq!(names, ["leaf2"]);
     assert_eq!(plan.uncovered, Vec::<String>::new());
 }
+
+/// An aggregator is within BUDGET, too, and what it saves counts.
+#[test]
+fn a_budget_knows_aggregators() {
+    let of = |aggregate, budget| Case { aggregate, budget, ..Case::new(&with_pods(SITE)) }.plan(CONNECTIONS);
+    let cpu = |most| Budget { cpu: Some(most), ..Budget::default() };
+    let (without, with) = (of(Aggregate::Never, cpu(0.02)), of(Aggregate::Auto, cpu(0.02)));
+    let (without, with) = (without.expect("a plan"), with.expect("room for one"));
+    assert_eq!(with.aggregators.len(), 1);
+    let cores = with.aggregators[0].cores;
+    assert!((with.taken.monitor_cores - without.taken.monitor_cores - cores).abs() < 1e-12);
+    // It takes 0.05 of four cores.
+    let none = of(Aggregate::Auto, cpu(0.012)).expect("a plan without one");
+    assert_eq!(none.aggregators, []);
+    assert!(none.unaggregated.as_ref().is_some_and(|why| why.contains("has room for one")));
+    let most = (without.taken.results_mbps + with.taken.results_mbps) / 2.0;
+    let bandwidth = Budget { bandwidth_mbps: Some(most), ..Budget::default() };
+    of(Aggregate::Auto, bandwidth).expect("what is merged is within it");
+    assert!(matches!(of(Aggregate::Never, bandwidth), Err(Unplanned::OverBudget(_))));
+}
