@@ -4,6 +4,7 @@
 //! of it goes, too, when this process is killed. Where the plan has aggregators these start the monitors of their pods, and each is one voice here.
 
 pub mod aggregators;
+mod problems;
 mod processes;
 mod shares;
 pub mod switches;
@@ -181,7 +182,7 @@ impl Steered {
     }
 
     fn problem(&mut self, text: String) {
-        self.team.problems.push(text);
+        self.team.problems.add(text);
     }
 
     /// Rules go, then monitors say what they still have, then windows close.
@@ -243,12 +244,7 @@ impl Feed for Steered {
     }
 
     fn problems(&self) -> Vec<InputError> {
-        let told = |text: &String| InputError {
-            path: "network".to_owned(),
-            offset: None,
-            text: text.clone(),
-            after_packets: 0,
-        };
-        self.team.problems.iter().map(told).collect()
+        let told = |text| InputError { path: "network".to_owned(), offset: None, text, after_packets: 0 };
+        self.team.problems.texts().into_iter().map(told).collect()
     }
 }
