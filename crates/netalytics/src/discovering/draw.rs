@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use mirror::Layout;
 use mirror::openflow::{Action, Rule};
+use serde_json::Value;
 use steer::{At, Described, Found};
 
 use super::draft::{Draft, Entry};
@@ -211,6 +212,10 @@ impl Drawing<'_> {
         entry.set("at", place);
         match agent {
             Some(agent) => {
+                // What was written when nobody knew says no longer that nothing is free.
+                if nothing_free().iter().all(|(key, value)| entry.keys.get(*key) == Some(value)) {
+                    entry.keys.remove("used");
+                }
                 entry.set("agent", agent.name.as_str());
                 entry.set("cores", agent.cores.max(1));
                 entry.set("memory", format!("{}MiB", (agent.memory >> 20).max(1)));
@@ -220,9 +225,7 @@ impl Drawing<'_> {
                 }
             }
             None if !entry.keys.contains_key("cores") => {
-                entry.set("cores", 1);
-                entry.set("memory", "1GiB");
-                entry.set("used", 1.0);
+                nothing_free().into_iter().for_each(|(key, value)| entry.set(key, value));
                 entry.remark = Some(UNKNOWN);
             }
             None => {}
@@ -326,7 +329,7 @@ impl Drawing<'_> {
                 entry.set("first_table", "free");
             }
             match switch.described.addresses.as_slice() {
-                [only] => entry.set("tunnel", only.to_string()),
+                [only] => entry.set_if_missing("tunnel", only.to_string()),
                 [] => {}
                 several if !entry.keys.contains_key("tunnel") => {
                     let several: Vec<String> = several.iter().map(ToString::to_string).collect();
@@ -458,6 +461,11 @@ impl Drawing<'_> {
             }
         }
     }
+}
+
+/// What a host has of which nothing is known.
+fn nothing_free() -> [(&'static str, Value); 3] {
+    [("cores", 1.into()), ("memory", "1GiB".into()), ("used", 1.0.into())]
 }
 
 /// Whether a switch forwards by itself and in no other way.
