@@ -3,14 +3,12 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use control::End;
 use control::pattern::matches;
 use plan::message::JobOrder;
 use plan::{Burden, Cost};
-use tuple::Schema;
 
 use crate::host::Host;
 use crate::policy::{Ask, Leaves, Policy};
@@ -67,9 +65,8 @@ pub fn asked(
     demo: Option<&Demo>,
     borne: Borne,
 ) -> Result<Asked, End> {
-    let schemas = parsers::registry::schemas();
-    let named = |name: &str| -> Option<Arc<Schema>> { schemas.iter().find(|s| s.name == name).cloned() };
-    let mut order = JobOrder::decode(body, &named).map_err(|why| End::Refused(why.to_string()))?;
+    let mut order =
+        JobOrder::decode(body, &parsers::registry::schema).map_err(|why| End::Refused(why.to_string()))?;
     let mut refusals = Vec::new();
     let interfaces = match interfaces(&order.capture.interfaces, policy, host) {
         Ok(interfaces) => interfaces,

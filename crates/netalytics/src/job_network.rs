@@ -17,6 +17,8 @@ use server::{AgentPart, Copies, CopiesState, JobId, Network, NetworkJob, Network
 use steer::{Fabric, Job, Map, Running};
 
 use crate::networked::Planned;
+use crate::steered::numbers::Half;
+use crate::steered::ports::{Ports, interface_of};
 use crate::steered::switches::{Switches, all_ways_are_known};
 
 /// The file of our number on switches, in the data directory.
@@ -39,21 +41,23 @@ struct Shared {
     /// The network, as far as it can be asked by agents.
     site: Site,
     number: PathBuf,
-    wires: Mutex<Option<Wires>>,
+    wires: Mutex<Option<Arc<Wires>>>,
+    /// Held by who reaches switches, which takes long.
+    reaching: Mutex<()>,
     jobs: Mutex<BTreeMap<JobId, NetworkJob>>,
 }
 
 /// Switches that were reached.
 struct Wires {
-    switches: Switches,
+    ports: Ports,
     fabric: Fabric,
 }
 
 impl JobNetwork {
     /// The network of a server with its data in this folder. Nobody is asked yet.
     pub fn new(site: Site, costs: Costs, folder: &Path) -> JobNetwork {
-        let (wires, jobs) = Default::default();
-        let shared = Shared { site: by_agents(site), number: folder.join(NUMBER), wires, jobs };
+        let (wires, reaching, jobs) = Default::default();
+        let shared = Shared { site: by_agents(site), number: folder.join(NUMBER), wires, reaching, jobs };
         JobNetwork { shared: Arc::new(shared), costs }
     }
 
@@ -67,22 +71,17 @@ impl JobNetwork {
         let plan =
             physical(&ask).map_err(|why| anyhow::anyhow!("there is no plan for the network: {why}"))?;
         let planned = Planned { site: site.clone(), plan };
-        let mut parts: Vec<AgentPart> = Vec::new();
+        let mut agents: Vec<String> = Vec::new();
         for part in &planned.plan.monitors {
             let agent = agent(site, part)?;
-            if parts.iter().any(|other| other.agent == agent) {
+            if agents.contains(&agent) {
                 bail!("agent {agent} would have two monitors of one job, and has one");
             }
-            let (clients, servers) = (part.spec.clients.clone(), part.spec.servers.clone());
-            parts.push(AgentPart { agent, clients, servers, interfaces: shared.interfaces(&planned, part)? });
+            agents.push(agent);
         }
-        let number = number_of(job);
-        let mut jobs = lock(&shared.jobs);
-        if jobs.keys().any(|other| *other != job && number_of(*other) == number) {
-            bail!("a job that is a million older is still there");
-        }
-        jobs.insert(job, view::job(job, &planned, &parts));
-        let copies = JobCopies { job, planned, shared: shared.clone(), running: None };
+        // From here on the job is in the network, until its copies are dropped: with the last job switches are let go.
+        let mut copies = JobCopies::new(job, planned, shared.clone())?;
+        let parts = copies.parts(agents)?;
         Ok(server::Planned { parts, copies: Box::new(copies) })
     }
 }
@@ -93,7 +92,8 @@ impl Network for JobNetwork {
     }
 
     fn view(&self) -> NetworkView {
-        let ours = lock(&self.shared.wires).as_ref().map(|wires| wires.fabric.ours()).unwrap_or_default();
+        let wires = lock(&self.shared.wires).clone();
+        let ours = wires.map(|wires| wires.fabric.ours()).unwrap_or_default();
         let jobs = lock(&self.shared.jobs);
         view::network(&self.shared.site, &ours, &jobs)
     }
@@ -104,56 +104,63 @@ impl Shared {
     fn interfaces(&self, planned: &Planned, part: &MonitorPart) -> anyhow::Result<Vec<String>> {
         match part.place {
             Place::Switch(switch) => {
-                self.with_wires(|wires| wires.switches.interfaces(planned, switch)).with_context(|| {
+                let names = || match planned.plan.switch(switch) {
+                    Some(part) => self.wires()?.ports.of(&self.site, part),
+                    None => Ok(Vec::new()),
+                };
+                names().with_context(|| {
                     format!("what the ports of {} are called, at which {} would read", part.host, part.name)
                 })
             }
-            Place::Host(host) => {
-                let host = &self.site.hosts[host as usize];
-                let interface = host.interface.clone().with_context(|| {
-                    format!("the network file does not say what the interface of {} is called", host.name)
-                })?;
-                Ok(vec![interface])
-            }
+            Place::Host(host) => interface_of(&self.site.hosts[host as usize]),
         }
     }
 
-    /// Does something with switches; those that can be told anything are reached for it, if they are not yet.
-    fn with_wires<T>(&self, act: impl FnOnce(&mut Wires) -> anyhow::Result<T>) -> anyhow::Result<T> {
-        let mut wires = lock(&self.wires);
-        let there = match wires.take() {
-            Some(there) => there,
-            None => self.reach()?,
-        };
-        act(wires.insert(there))
+    /// The switches that can be told anything; they are reached, if they are not yet. Nobody but who wants them waits for that.
+    fn wires(&self) -> anyhow::Result<Arc<Wires>> {
+        let there = || lock(&self.wires).clone();
+        if let Some(there) = there() {
+            return Ok(there);
+        }
+        let _reaching = lock(&self.reaching);
+        if let Some(there) = there() {
+            return Ok(there);
+        }
+        let reached = Arc::new(self.reach()?);
+        *lock(&self.wires) = Some(reached.clone());
+        Ok(reached)
     }
 
     fn reach(&self) -> anyhow::Result<Wires> {
         let site = &self.site;
         let can_be = |index: usize| site.switches[index].reached != Reached::Not;
-        let mut switches = Switches::reach_those(site, &can_be)?;
-        switches.go_on_as(self.number(switches.server())?);
+        let switches = Switches::reach_those(site, &can_be, Half::Kept)?;
+        let number = self.number(switches.server())?;
         let hosts = || site.hosts.iter().filter(|host| !host.spare && !host.addresses.is_empty());
         let map = match all_ways_are_known(site) && hosts().count() <= HOSTS_MAX {
-            true => switches.map_of(site, hosts())?,
+            true => switches.ports().map_of(site, hosts())?,
             false => Map::default(),
         };
-        let fabric = switches.fabric(map);
-        Ok(Wires { switches, fabric })
+        let (ports, fabric) = switches.into_fabric(number, map);
+        Ok(Wires { ports, fabric })
     }
 
     /// Our number on switches: the one that we had, so that our rules take the place of those that are left of an earlier life; else this.
     fn number(&self, free: u16) -> anyhow::Result<u16> {
         let name = self.number.display();
         match fs::read_to_string(&self.number) {
-            Ok(text) => text.trim().parse().with_context(|| format!("{name} holds no number")),
-            Err(why) if why.kind() == std::io::ErrorKind::NotFound => {
-                fs::write(&self.number, format!("{free}\n"))
-                    .with_context(|| format!("cannot write {name}"))?;
-                Ok(free)
+            Ok(text) => {
+                let number = text.trim().parse().with_context(|| format!("{name} holds no number"))?;
+                // One that somebody else may take who sees no rules by it is given up; what is left by it goes with its lease.
+                if Half::Kept.has(number) {
+                    return Ok(number);
+                }
             }
-            Err(why) => Err(why).with_context(|| format!("cannot read {name}")),
+            Err(why) if why.kind() == std::io::ErrorKind::NotFound => {}
+            Err(why) => return Err(why).with_context(|| format!("cannot read {name}")),
         }
+        fs::write(&self.number, format!("{free}\n")).with_context(|| format!("cannot write {name}"))?;
+        Ok(free)
     }
 
     fn tell(&self, job: JobId, change: impl FnOnce(&mut NetworkJob)) {
@@ -171,16 +178,42 @@ struct JobCopies {
     running: Option<Running>,
 }
 
+impl JobCopies {
+    /// Of a job that is in the network from now on.
+    fn new(job: JobId, planned: Planned, shared: Arc<Shared>) -> anyhow::Result<JobCopies> {
+        let number = number_of(job);
+        let mut jobs = lock(&shared.jobs);
+        if jobs.keys().any(|other| *other != job && number_of(*other) == number) {
+            bail!("a job that is a million older is still there");
+        }
+        jobs.insert(job, view::job(job, &planned));
+        drop(jobs);
+        Ok(JobCopies { job, planned, shared, running: None })
+    }
+
+    /// What these agents do, one for each monitor.
+    fn parts(&mut self, agents: Vec<String>) -> anyhow::Result<Vec<AgentPart>> {
+        let part = |(monitor, agent): (&MonitorPart, String)| {
+            let (clients, servers) = (monitor.spec.clients.clone(), monitor.spec.servers.clone());
+            let interfaces = self.shared.interfaces(&self.planned, monitor)?;
+            anyhow::Ok(AgentPart { agent, clients, servers, interfaces })
+        };
+        let parts = self.planned.plan.monitors.iter().zip(agents).map(part);
+        let parts = parts.collect::<anyhow::Result<Vec<AgentPart>>>()?;
+        self.shared.tell(self.job, |told| told.monitors = view::monitors(&self.planned, &parts));
+        Ok(parts)
+    }
+}
+
 impl Copies for JobCopies {
     fn begin(&mut self) -> Result<(), String> {
         let begin = || {
             if self.planned.plan.choice.mode.is_none() {
                 return Ok(None);
             }
-            self.shared.with_wires(|wires| {
-                let taps = wires.switches.taps(&self.planned)?;
-                Ok(Some(wires.fabric.start(Job { id: number_of(self.job), generation: 1, taps })?))
-            })
+            let wires = self.shared.wires()?;
+            let taps = wires.ports.taps(&self.planned)?;
+            Ok(Some(wires.fabric.start(Job { id: number_of(self.job), generation: 1, taps })?))
         };
         self.running = begin().map_err(|why: anyhow::Error| format!("{why:#}"))?;
         let proof = match &self.running {
@@ -209,9 +242,9 @@ impl Drop for JobCopies {
         let mut wires = lock(&self.shared.wires);
         let mut jobs = lock(&self.shared.jobs);
         jobs.remove(&self.job);
-        if jobs.is_empty() {
-            *wires = None;
-        }
+        let gone = if jobs.is_empty() { wires.take() } else { None };
+        drop((jobs, wires));
+        drop(gone);
     }
 }
 
@@ -227,11 +260,7 @@ fn by_agents(mut site: Site) -> Site {
 
 /// The agent that runs a monitor.
 fn agent(site: &Site, part: &MonitorPart) -> anyhow::Result<String> {
-    let starts = match part.place {
-        Place::Switch(switch) => site.switches[switch].sniffer.as_ref().map(|sniffer| &sniffer.starts),
-        Place::Host(host) => Some(&site.hosts[host as usize].starts),
-    };
-    let agent = starts.and_then(|starts| starts.agent.clone());
+    let agent = part.starts(site).and_then(|starts| starts.agent.clone());
     agent.with_context(|| format!("the network file has no agent for {}", part.host))
 }
 
@@ -244,3 +273,6 @@ fn number_of(job: JobId) -> u32 {
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests;

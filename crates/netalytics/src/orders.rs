@@ -1,11 +1,9 @@
 //! What a process that is started for a job reads on its standard input before anything else: blocks of bytes, and orders in them.
 
 use std::io::Read;
-use std::sync::Arc;
 
 use anyhow::Context;
 use plan::message::{self, JobOrder};
-use tuple::Schema;
 
 use crate::failure::wrong_flags;
 
@@ -24,8 +22,6 @@ pub fn block(from: &mut dyn Read) -> anyhow::Result<Vec<u8>> {
 
 /// What is ordered.
 pub fn order(bytes: &[u8]) -> anyhow::Result<JobOrder> {
-    let schemas = parsers::registry::schemas();
-    let named =
-        |name: &str| -> Option<Arc<Schema>> { schemas.iter().find(|schema| schema.name == name).cloned() };
-    JobOrder::decode(bytes, &named).map_err(|why| wrong_flags(format!("the order is refused: {why}")))
+    JobOrder::decode(bytes, &parsers::registry::schema)
+        .map_err(|why| wrong_flags(format!("the order is refused: {why}")))
 }

@@ -4,6 +4,9 @@
 //! of it goes, too, when this process is killed. Where the plan has aggregators these start the monitors of their pods, and each is one voice here.
 
 pub mod aggregators;
+pub mod numbers;
+pub mod ports;
+mod problems;
 mod processes;
 mod shares;
 pub mod switches;
@@ -19,7 +22,7 @@ use monitor::pressure::History;
 use plan::message::{Capture, JobOrder};
 use plan::{Plan, TapTable};
 use planner::physical::{MonitorPart, Place, Way};
-use planner::topology::{Site, Starts};
+use planner::topology::Site;
 use runner::{Fed, Feed, InputError};
 use stream::{Config, Engine, Engines, TakeOutput};
 use tuple::Origin;
@@ -30,7 +33,6 @@ use aggregators::{Member, Orders};
 use processes::Starting;
 use shares::Sharing;
 use switches::Switches;
-pub use switches::free_number;
 use team::Team;
 
 /// Between two looks at whether to stop.
@@ -124,11 +126,7 @@ pub fn start(
 
 /// How a monitor is started.
 fn starts<'s>(site: &'s Site, part: &MonitorPart) -> anyhow::Result<&'s [String]> {
-    let starts: Option<&Starts> = match part.place {
-        Place::Switch(switch) => site.switches[switch].sniffer.as_ref().map(|sniffer| &sniffer.starts),
-        Place::Host(host) => Some(&site.hosts[host as usize].starts),
-    };
-    let via = starts.and_then(|starts| starts.via.as_deref());
+    let via = part.starts(site).and_then(|starts| starts.via.as_deref());
     via.ok_or_else(|| {
         let host = &part.host;
         wrong_flags(format!(
@@ -141,16 +139,7 @@ fn starts<'s>(site: &'s Site, part: &MonitorPart) -> anyhow::Result<&'s [String]
 fn interfaces(planned: &Planned, part: &MonitorPart, switches: &Switches) -> anyhow::Result<Vec<String>> {
     match part.place {
         Place::Switch(switch) => switches.interfaces(planned, switch),
-        Place::Host(host) => {
-            let host = &planned.site.hosts[host as usize];
-            let interface = host.interface.clone().ok_or_else(|| {
-                wrong_flags(format!(
-                    "the network file does not say what the interface of {} is called",
-                    host.name
-                ))
-            })?;
-            Ok(vec![interface])
-        }
+        Place::Host(host) => ports::interface_of(&planned.site.hosts[host as usize]),
     }
 }
 
@@ -181,7 +170,7 @@ impl Steered {
     }
 
     fn problem(&mut self, text: String) {
-        self.team.problems.push(text);
+        self.team.problems.add(text);
     }
 
     /// Rules go, then monitors say what they still have, then windows close.
@@ -243,12 +232,7 @@ impl Feed for Steered {
     }
 
     fn problems(&self) -> Vec<InputError> {
-        let told = |text: &String| InputError {
-            path: "network".to_owned(),
-            offset: None,
-            text: text.clone(),
-            after_packets: 0,
-        };
-        self.team.problems.iter().map(told).collect()
+        let told = |text| InputError { path: "network".to_owned(), offset: None, text, after_packets: 0 };
+        self.team.problems.texts().into_iter().map(told).collect()
     }
 }

@@ -59,6 +59,12 @@ pub fn schemas() -> Vec<Arc<Schema>> {
     PARSERS.iter().map(|p| Arc::new((p.schema)())).collect()
 }
 
+/// The schema of the parser called `name`.
+#[must_use]
+pub fn schema(name: &str) -> Option<Arc<Schema>> {
+    find(name).map(|parser| Arc::new((parser.schema)()))
+}
+
 /// The parser called `name`.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Registration> {

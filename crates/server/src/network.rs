@@ -2,8 +2,9 @@
 //! asked. Whoever is behind this door knows the network's file, plans, and tells switches.
 //!
 //! What the server promises: [`Network::plan`] is called on a thread that may wait, once for each job and life of the server. Of what it
-//! gives, [`Copies::begin`] is called when all monitors of the job capture, [`Copies::end`] before they are told to end; both on a thread
-//! of the job's own. What is dropped instead is to go, too.
+//! gives, [`Copies::begin`] is called when all monitors of the job capture, [`Copies::end`] when they are to end: before they are told so where
+//! somebody stops the job, at the same time where it ends by its limits or has failed. Both are called on a thread of the job's own. What is
+//! dropped instead is to go, too; where [`Copies::begin`] was not called, dropping it is not to wait for a switch.
 
 use plan::{AddressMatch, Budget, Plan};
 use serde::Serialize;

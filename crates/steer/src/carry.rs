@@ -34,14 +34,21 @@ pub struct Carrier {
     seen: Vec<Observed>,
     /// What each had when a change began.
     begun: Vec<Observed>,
+    /// Whether a switch was told something since all was proved last.
+    is_touched: bool,
+    /// Whether a job was stopped and switches still have rules for it, as one of them did not answer.
+    is_behind: bool,
     /// Jobs that were taken away without being stopped, and why.
-    lost: BTreeMap<(u32, u8), String>,
+    lost: Lost,
 }
+
+/// Jobs and their generations that are not there any more, and why.
+pub type Lost = BTreeMap<(u32, u8), String>;
 
 impl Carrier {
     pub fn new(server: u16, lease: u16, sites: Vec<Site>, map: Map) -> Carrier {
-        let (jobs, ports, seen, begun, lost) = Default::default();
-        Carrier { server, lease, sites, map, jobs, ports, seen, begun, lost }
+        let (jobs, ports, seen, begun, is_touched, is_behind, lost) = Default::default();
+        Carrier { server, lease, sites, map, jobs, ports, seen, begun, is_touched, is_behind, lost }
     }
 
     /// See [`crate::Fabric::start`].
@@ -57,7 +64,9 @@ impl Carrier {
                 Ok(proved)
             }
             Err(why) => {
-                self.restore();
+                if self.is_touched {
+                    self.restore();
+                }
                 for way in made {
                     let _ = self.ports.remove(&mut self.sites, &way);
                 }
@@ -78,6 +87,16 @@ impl Carrier {
         self.jobs = jobs;
     }
 
+    /// A change has failed, and these jobs are to stay. Where no switch was told anything they are as they were: if one only does not answer,
+    /// the next round asks again.
+    fn keep_or_lose(&mut self, jobs: &Jobs, why: &NotStarted) {
+        if !self.is_touched && matches!(why.why, NotInstalled::Failed(_)) {
+            self.is_behind = true;
+        } else {
+            self.lose(jobs, &why.to_string());
+        }
+    }
+
     /// Nothing of ours is on a switch any more, but for what could not be taken away.
     fn lose(&mut self, jobs: &Jobs, why: &str) {
         self.lost.extend(jobs.values().map(|job| ((job.id, job.generation), why.to_owned())));
@@ -96,14 +115,18 @@ impl Carrier {
         let jobs = self.jobs.clone();
         let taken = if jobs.is_empty() { self.clear() } else { self.install(&jobs).map(drop) };
         if let (Err(why), false) = (&taken, jobs.is_empty()) {
-            self.lose(&jobs, &why.to_string());
+            self.keep_or_lose(&jobs, why);
+        }
+        if self.is_behind {
+            // Rules still send to its ports.
+            return taken;
         }
         taken.and(self.ports.sweep(&mut self.sites, &self.jobs))
     }
 
-    /// Why a job is not there any more.
-    pub fn lost(&self, job: (u32, u8)) -> Option<String> {
-        self.lost.get(&job).cloned()
+    /// Which jobs are not there any more.
+    pub fn lost(&self) -> &Lost {
+        &self.lost
     }
 
     /// What each switch has of ours, as it was seen last.
@@ -145,10 +168,12 @@ impl Carrier {
             let _ = site.backend.apply(&renewals(&ours(&seen.rules, self.server)));
         }
         let Ok(now) = self.list() else { return };
-        if !self.seen.iter().zip(&now).all(|(before, now)| is_alike(before, now)) {
+        if self.is_behind || !self.seen.iter().zip(&now).all(|(before, now)| is_alike(before, now)) {
             let jobs = self.jobs.clone();
-            if let Err(why) = self.install(&jobs) {
-                self.lose(&jobs, &why.to_string());
+            match self.install(&jobs) {
+                // What jobs had that were stopped meanwhile.
+                Ok(_) => drop(self.ports.sweep(&mut self.sites, &self.jobs)),
+                Err(why) => self.keep_or_lose(&jobs, &why),
             }
         }
     }
@@ -160,7 +185,8 @@ impl Carrier {
         loop {
             let tried = self.install_once(jobs);
             let begun = std::mem::take(&mut self.begun);
-            if tried.is_ok() || tries == TRIES_MAX {
+            // Who does not even say what it has is not asked again.
+            if tried.is_ok() || tries == TRIES_MAX || begun.is_empty() {
                 return tried;
             }
             let is_old = matches!(&tried, Err(NotStarted { why: NotInstalled::NotAsGiven(_), .. }));
@@ -208,12 +234,14 @@ impl Carrier {
             .map(|(seen, (share, rules))| planned(seen, share, rules, server))
             .collect();
         self.prove(&wishes, &planned).map_err(|why| self.anywhere(NotInstalled::NotProved(why)))?;
+        self.is_touched = true;
         self.apply(&desired, &seen)?;
         self.mirrors(&wishes, &seen)?;
         let now = self.list()?;
         let proved = self.prove(&wishes, &now).map_err(|why| self.anywhere(NotInstalled::NotAsGiven(why)))?;
         self.follow(&wishes, &now, &proved)?;
         self.seen = now;
+        (self.is_touched, self.is_behind) = (false, false);
         Ok(proved)
     }
 
@@ -227,9 +255,14 @@ impl Carrier {
         NotStarted { switch, why }
     }
 
-    /// What all switches have, several asked at the same time.
+    /// What all switches have, several asked at the same time. Rules of an exploration are left out: they come and go, and no packet that
+    /// anybody may ask for meets them.
     fn list(&mut self) -> Result<Vec<Observed>, NotStarted> {
-        let list = |site: &mut Site| site.backend.list().map_err(|why| failed(site, why.into()));
+        let list = |site: &mut Site| {
+            let mut listed = site.backend.list().map_err(|why| failed(site, why.into()))?;
+            listed.rules.retain(|rule| !rule.cookie.is_of_exploration());
+            Ok(listed)
+        };
         let mut listed = Vec::new();
         for some in self.sites.chunks_mut(AT_A_TIME) {
             thread::scope(|scope| {
@@ -290,6 +323,7 @@ impl Carrier {
 
     /// Takes all that is ours from the switches.
     fn clear(&mut self) -> Result<(), NotStarted> {
+        (self.is_touched, self.is_behind) = (false, false);
         let nothing: Vec<Vec<Rule>> = self.sites.iter().map(|_| Vec::new()).collect();
         let cleared = self.list().and_then(|seen| {
             self.apply(&nothing, &seen)?;
@@ -324,13 +358,20 @@ impl Carrier {
             .zip(&wishes.shares)
             .zip(seen)
             .map(|((site, share), seen)| {
-                let beyond = |port| if is_anothers(seen, port) { Leads::Copies } else { Leads::Hosts };
+                let is_no_hosts = |port| self.is_left_over(seen, port) || is_anothers(seen, port);
+                let beyond = |port| if is_no_hosts(port) { Leads::Copies } else { Leads::Hosts };
                 on_paper(&site.name, seen, |port| {
                     share.leads.get(&port).cloned().unwrap_or_else(|| beyond(port))
                 })
             })
             .collect();
         Network::new(switches, wishes.links.clone(), wishes.hosts.clone())
+    }
+
+    /// Whether a port was made for copies, as those that no job needs any more are, until they are swept: nothing is sent into them.
+    fn is_left_over(&self, seen: &Observed, port: u32) -> bool {
+        let prefix = ovsdb::port_prefix(self.server);
+        seen.ports.iter().any(|(number, name, ..)| *number == port && name.starts_with(&prefix))
     }
 
     /// One packet of each class, and of each tunnel's end, goes where the model says, as the switches tell.
@@ -379,3 +420,7 @@ fn is_alike(before: &Observed, now: &Observed) -> bool {
     };
     sorted(&before.rules) == sorted(&now.rules) && before.ports == now.ports && before.mirrors == now.mirrors
 }
+
+#[cfg(test)]
+#[path = "carry_tests.rs"]
+mod tests;

@@ -101,7 +101,7 @@ pub fn datapaths(url: &str) -> Result<Vec<String>, Failed> {
 }
 
 /// What rules are left, after these operations.
-fn changed(mut rules: Vec<Rule>, operations: &[Operation]) -> Vec<Rule> {
+pub(crate) fn changed(mut rules: Vec<Rule>, operations: &[Operation]) -> Vec<Rule> {
     for operation in operations {
         match operation {
             Operation::Add(rule) => {

@@ -1,7 +1,8 @@
 //! What Open vSwitches are joined to, found out by asking: a frame that goes out of each port and is heard at another switch tells of a cable,
 //! an answer to an ARP probe tells who is behind a port. Frames are of nobody's address; those of cables no bridge passes on, and probes carry
 //! no address of a sender, so nobody who hears them remembers anything. While this runs each switch has two rules for these frames alone, which
-//! note what came where as rules of a table that packets never reach; all of them go at the end, and with their lease.
+//! note what came where as rules of a table that packets never reach; all of them go at the end, and with their lease. Jobs do not look at these
+//! rules: they know them by their cookie.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,8 +10,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::thread;
 use std::time::Duration;
 
+use mirror::openflow::Cookie;
 use mirror::openflow::action::LOCAL;
-use mirror::openflow::{Cookie, Owner};
 use serde_json::Value;
 
 use crate::backend::Failed;
@@ -145,7 +146,7 @@ pub fn explore(
 ) -> Result<Found, NotStarted> {
     let exploration = Exploration {
         switches,
-        cookie: Cookie::of(Owner { server, job: 0, generation: 0, actions: 0 }),
+        cookie: Cookie::of_exploration(server),
         mark: format!("026e{:04x}", std::process::id() as u16),
     };
     let found = exploration.cables().and_then(|(cables, unclear)| {

@@ -13,7 +13,7 @@ use std::time::Duration;
 use mirror::Proved;
 
 use crate::backend::Ours;
-use crate::carry::Carrier;
+use crate::carry::{Carrier, Lost};
 use crate::install::NotStarted;
 use crate::order::{Job, Map, Site};
 
@@ -22,9 +22,34 @@ const RENEWALS_IN_A_LEASE: u32 = 3;
 
 /// See the module's text.
 pub struct Fabric {
-    carrier: Arc<Mutex<Carrier>>,
+    shared: Arc<Shared>,
     /// The thread that renews ends when the last of these is gone.
     end: Sender<()>,
+}
+
+/// What the fabric and its jobs have in common.
+struct Shared {
+    /// Held for as long as switches are told something.
+    carrier: Mutex<Carrier>,
+    /// What it said last: nobody who only asks waits for a switch.
+    told: Mutex<Told>,
+}
+
+/// How it is behind the last change.
+#[derive(Default)]
+struct Told {
+    ours: Vec<Ours>,
+    lost: Lost,
+}
+
+impl Shared {
+    /// Has the switches told something, and notes how it is then.
+    fn change<T>(&self, act: impl FnOnce(&mut Carrier) -> T) -> T {
+        let mut carrier = lock(&self.carrier);
+        let done = act(&mut carrier);
+        *lock(&self.told) = Told { ours: carrier.ours(), lost: carrier.lost().clone() };
+        done
+    }
 }
 
 impl Fabric {
@@ -33,17 +58,18 @@ impl Fabric {
     #[must_use]
     pub fn new(server: u16, lease: u16, sites: Vec<Site>, map: Map) -> Fabric {
         let lease = lease.max(2);
-        let carrier = Arc::new(Mutex::new(Carrier::new(server & 0xfff, lease, sites, map)));
+        let carrier = Mutex::new(Carrier::new(server & 0xfff, lease, sites, map));
+        let shared = Arc::new(Shared { carrier, told: Mutex::default() });
         let (end, ended) = mpsc::channel();
         let every = Duration::from_secs(lease.into()) / RENEWALS_IN_A_LEASE;
-        let weak = Arc::downgrade(&carrier);
+        let weak = Arc::downgrade(&shared);
         thread::spawn(move || {
             while ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
-                let Some(carrier) = Weak::upgrade(&weak) else { break };
-                lock(&carrier).renew();
+                let Some(shared) = Weak::upgrade(&weak) else { break };
+                shared.change(Carrier::renew);
             }
         });
-        Fabric { carrier, end }
+        Fabric { shared, end }
     }
 
     /// Has the switches copy what a job wants, beside what other jobs want. A job with the number of one that runs takes its place.
@@ -52,24 +78,22 @@ impl Fabric {
     /// See [`NotStarted`]; then all is as it was.
     pub fn start(&self, job: Job) -> Result<Running, NotStarted> {
         let (id, generation) = (job.id, job.generation);
-        let mut carrier = lock(&self.carrier);
-        let proved = carrier.start(job)?;
-        let interfaces = carrier.interfaces(id);
-        drop(carrier);
-        let (carrier, end) = (Arc::clone(&self.carrier), self.end.clone());
-        Ok(Running { carrier, _end: end, job: (id, generation), proved, interfaces })
+        let start = |carrier: &mut Carrier| Ok((carrier.start(job)?, carrier.interfaces(id)));
+        let (proved, interfaces) = self.shared.change(start)?;
+        let (shared, end) = (Arc::clone(&self.shared), self.end.clone());
+        Ok(Running { shared, _end: end, job: (id, generation), proved, interfaces })
     }
 
     /// What the switches have of ours, as they said behind the last change; when leases are renewed, it is looked whether that still holds.
     #[must_use]
     pub fn ours(&self) -> Vec<Ours> {
-        lock(&self.carrier).ours()
+        lock(&self.shared.told).ours.clone()
     }
 }
 
 /// A job whose packets are copied, until this is stopped or dropped.
 pub struct Running {
-    carrier: Arc<Mutex<Carrier>>,
+    shared: Arc<Shared>,
     _end: Sender<()>,
     job: (u32, u8),
     proved: Proved,
@@ -93,26 +117,26 @@ impl Running {
     /// packets may have been missing.
     #[must_use]
     pub fn lost(&self) -> Option<String> {
-        lock(&self.carrier).lost(self.job)
+        lock(&self.shared.told).lost.get(&self.job).cloned()
     }
 
     /// Takes away all that is the job's. What has been dropped instead is taken away too, but nobody hears whether that went well.
     ///
     /// # Errors
-    /// What a switch says that did not do it; its rules go when their leases end.
+    /// What a switch says that did not do it. Its rules go when their leases end, or, where other jobs go on, when all switches answer.
     pub fn stop(self) -> Result<(), NotStarted> {
-        lock(&self.carrier).stop(self.job)
+        self.shared.change(|carrier| carrier.stop(self.job))
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         // Nobody is there to hear of it; leases end.
-        let _ = lock(&self.carrier).stop(self.job);
+        let _ = self.shared.change(|carrier| carrier.stop(self.job));
     }
 }
 
 /// What a thread left that panicked is asked of the switches anew.
-fn lock(carrier: &Arc<Mutex<Carrier>>) -> MutexGuard<'_, Carrier> {
-    carrier.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }

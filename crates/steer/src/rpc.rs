@@ -2,11 +2,13 @@
 //! A job asks dozens of them while its packets are not copied yet, and on a busy machine starting a program for each takes longer than all else.
 
 use std::fs;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use serde_json::{Value, json};
 
 use crate::backend::Failed;
@@ -58,18 +60,17 @@ fn ask(
     parameters: Value,
     patience: Duration,
 ) -> Result<Value, Failed> {
-    let failed = |why: std::io::Error| match why.kind() {
+    let failed = |why: io::Error| match why.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => {
             Failed::Silent { program: program.to_owned(), seconds: patience.as_secs() }
         }
         _ => away(program, &why),
     };
-    let mut connection = UnixStream::connect(socket).map_err(failed)?;
-    connection.set_read_timeout(Some(patience)).map_err(failed)?;
-    connection.set_write_timeout(Some(patience)).map_err(failed)?;
+    let mut connection = Patient::connect(socket, patience).map_err(failed)?;
     let question = json!({"id": 0, "method": method, "params": parameters});
     connection.write_all(question.to_string().as_bytes()).map_err(failed)?;
-    let answers = serde_json::Deserializer::from_reader(connection.take(ANSWER_MAX)).into_iter::<Value>();
+    let answers = BufReader::new(connection.take(ANSWER_MAX));
+    let answers = serde_json::Deserializer::from_reader(answers).into_iter::<Value>();
     for answer in answers {
         let answer = answer.map_err(|why| if why.is_io() { failed(why.into()) } else { strange(program) })?;
         // A daemon may ask, too: whether we are still there.
@@ -82,7 +83,47 @@ fn ask(
     Err(strange(program))
 }
 
-fn away(program: &str, why: &std::io::Error) -> Failed {
+/// A connection that is waited for no longer than so long in all, from before it is there.
+struct Patient {
+    connection: UnixStream,
+    until: Instant,
+}
+
+impl Patient {
+    fn connect(socket: &Path, patience: Duration) -> io::Result<Patient> {
+        let until = Instant::now() + patience;
+        let connection = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        // Whoever connects to a daemon that stands still waits for room in its queue as for room to send.
+        set_socket_timeout(&connection, Timeout::Send, Some(patience))?;
+        connect(&connection, &SocketAddrUnix::new(socket)?)?;
+        Ok(Patient { connection: connection.into(), until })
+    }
+
+    fn left(&self) -> io::Result<Option<Duration>> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
+    }
+}
+
+impl Read for Patient {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.connection.set_read_timeout(self.left()?)?;
+        self.connection.read(into)
+    }
+}
+
+impl Write for Patient {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.connection.set_write_timeout(self.left()?)?;
+        self.connection.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.connection.flush()
+    }
+}
+
+fn away(program: &str, why: &io::Error) -> Failed {
     Failed::NoProgram { program: program.to_owned(), why: why.to_string() }
 }
 
@@ -133,6 +174,34 @@ mod tests {
         assert!(matches!(words("<html>"), Err(Failed::NotUnderstood(_))));
         let away = command(Path::new("/nowhere"), &["list-commands"], patience).expect_err("an error");
         assert!(away.to_string().starts_with("ovs-vswitchd does not run: "), "{away}");
+    }
+
+    /// Nor does one that says a little again and again, or has no room for another question, keep anybody longer.
+    #[test]
+    fn nobody_is_waited_for_longer_than_that() {
+        let patience = Duration::from_millis(200);
+        let ask = |run: &Path| command(run, &["list-commands"], patience);
+        let run = daemon("");
+        let socket = run.path().join("ovs-vswitchd.7.ctl");
+        fs::remove_file(&socket).expect("it is there");
+        let listener = UnixListener::bind(&socket).expect("a socket");
+        std::thread::spawn(move || {
+            let (mut asked, _) = listener.accept().expect("somebody asks");
+            for _ in 0..40 {
+                std::thread::sleep(Duration::from_millis(50));
+                let _ = asked.write_all(b" ");
+            }
+            let _ = asked.write_all(br#"{"id":0,"result":"late","error":null}"#);
+        });
+        assert!(matches!(ask(run.path()), Err(Failed::Silent { .. })));
+        fs::remove_file(&socket).expect("it is there");
+        let full = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
+        let full = full.expect("a socket");
+        let address = SocketAddrUnix::new(&socket).expect("a path");
+        rustix::net::bind(&full, &address).expect("it is free");
+        rustix::net::listen(&full, 0).expect("it listens");
+        let _waits = UnixStream::connect(&socket).expect("there is room for one");
+        assert!(matches!(ask(run.path()), Err(Failed::Silent { .. })));
     }
 
     #[test]

@@ -29,6 +29,19 @@ impl Cookie {
     /// The bits that say that a rule is a server's.
     pub const SERVER_MASK: u64 = 0xffff_fff0_0000_0000;
 
+    /// Of the rules by which a process finds out what switches are joined to. They meet frames of its own making alone, and no job has them:
+    /// jobs have generations, and rules of no job the first.
+    #[must_use]
+    pub fn of_exploration(server: u16) -> Cookie {
+        Cookie::of(Owner { server, job: 0, generation: u8::MAX, actions: u8::MAX })
+    }
+
+    /// Whether it is of such rules, whoever explores.
+    #[must_use]
+    pub fn is_of_exploration(self) -> bool {
+        self.owner().is_some_and(|owner| self == Cookie::of_exploration(owner.server))
+    }
+
     /// Of an owner; bits that have no room are left out.
     #[must_use]
     pub fn of(owner: Owner) -> Cookie {

@@ -35,6 +35,8 @@ OFPST_FLOW reply (OF1.3) (xid=0x2):
     let owner = Owner { server: 1, job: 2, generation: 1, actions: 0 };
     assert_eq!(rules[0].cookie.owner(), Some(owner));
     assert_eq!(rules[1].cookie.owner(), None);
+    assert!(!rules[0].cookie.is_of_exploration() && !rules[1].cookie.is_of_exploration());
+    assert!(Cookie::of_exploration(1).is_of_exploration() && Cookie::of_exploration(1).is_of(1));
 }
 
 #[test]

@@ -144,7 +144,7 @@ impl<'w> Outgoing<'w> {
             self.say(&Frame::Account(together(&self.counts)));
             self.flush();
         }
-        for text in team.problems.split_off(0) {
+        for text in team.problems.take() {
             self.told += 1;
             self.say(&Frame::Problem(text));
             self.flush();

@@ -19,7 +19,7 @@ use crate::discovering::{AgentSeen, Draft, SwitchSeen, Told, World, draw};
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::discover::{DiscoverFlags, NamedSwitch};
 use crate::live::Owner;
-use crate::steered::free_number;
+use crate::steered::numbers::Half;
 use crate::{hosts, networked, output};
 
 /// So many addresses are looked for at most: each is asked for at every port.
@@ -55,7 +55,7 @@ pub fn discover(flags: &DiscoverFlags, quiet: bool) -> anyhow::Result<Ended> {
         taken.extend(rules.iter().filter_map(|rule| rule.cookie.owner()).map(|owner| owner.server));
         switches.push((named, switch, described, owners(&rules)));
     }
-    let number = free_number(&taken).context("rules of 4096 others stand on these switches")?;
+    let number = Half::Passing.free_number(&taken)?;
     let met: Vec<_> =
         switches.iter().map(|(named, switch, of, _)| (named.name.as_str(), switch, of)).collect();
     let found = explore(&met, number, &asked)?;

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use mirror::Layout;
 use mirror::openflow::{Action, Rule};
+use serde_json::Value;
 use steer::{At, Described, Found};
 
 use super::draft::{Draft, Entry};
@@ -72,7 +73,7 @@ pub struct World {
 
 /// The file, and what has to be said of it.
 pub fn draw(world: &World) -> (Draft, Vec<String>) {
-    let mut drawing = Drawing { world, notes: Vec::new(), taken: BTreeSet::new() };
+    let mut drawing = Drawing::of(world);
     let mut hosts = drawing.hosts();
     drawing.kept_hosts(&mut hosts);
     let mut switches = drawing.switches();
@@ -97,33 +98,37 @@ pub fn draw(world: &World) -> (Draft, Vec<String>) {
 
 struct Drawing<'a> {
     world: &'a World,
+    /// Ports that cables between these switches have.
+    ends: BTreeSet<At>,
+    /// Ports that no cable has and where somebody is, in the order of switches and ports.
+    peopled: Vec<At>,
     notes: Vec<String>,
     /// Names of hosts that are taken.
     taken: BTreeSet<String>,
 }
 
-impl Drawing<'_> {
+impl<'a> Drawing<'a> {
+    /// Nothing is drawn yet.
+    fn of(world: &'a World) -> Drawing<'a> {
+        let ends: BTreeSet<At> = world.found.cables.iter().flatten().copied().collect();
+        let mut peopled = Vec::new();
+        for (index, switch) in world.switches.iter().enumerate() {
+            for (number, port) in &switch.described.ports {
+                let at = (index, *number);
+                let is_peopled = !port.learned.is_empty() || world.found.answers.contains_key(&at);
+                let is_cables = ends.contains(&at) || world.found.unclear.contains(&at);
+                peopled.extend((is_peopled && !is_cables).then_some(at));
+            }
+        }
+        Drawing { world, ends, peopled, notes: Vec::new(), taken: BTreeSet::new() }
+    }
+
     fn at(&self, at: At) -> String {
         format!("{}:{}", self.world.switches[at.0].name, at.1)
     }
 
     fn is_looked_at(&self, name: &str) -> bool {
         self.world.switches.iter().any(|switch| switch.name == name)
-    }
-
-    /// Ports that no cable has and where somebody is, in the order of switches and ports.
-    fn peopled(&self) -> Vec<At> {
-        let ends: BTreeSet<At> = self.world.found.cables.iter().flatten().copied().collect();
-        let mut ports = Vec::new();
-        for (index, switch) in self.world.switches.iter().enumerate() {
-            for (number, port) in &switch.described.ports {
-                let at = (index, *number);
-                let is_peopled = !port.learned.is_empty() || self.world.found.answers.contains_key(&at);
-                let is_cables = ends.contains(&at) || self.world.found.unclear.contains(&at);
-                ports.extend((is_peopled && !is_cables).then_some(at));
-            }
-        }
-        ports
     }
 
     /// Of each address the port at which it answers, where that is one.
@@ -151,7 +156,7 @@ impl Drawing<'_> {
     }
 
     fn hosts(&mut self) -> Vec<Entry> {
-        let ports = self.peopled();
+        let ports = self.peopled.clone();
         let places = self.places(&ports);
         let mut agents: BTreeMap<At, &AgentSeen> = BTreeMap::new();
         for agent in &self.world.agents {
@@ -211,6 +216,10 @@ impl Drawing<'_> {
         entry.set("at", place);
         match agent {
             Some(agent) => {
+                // What was written when nobody knew says no longer that nothing is free.
+                if nothing_free().iter().all(|(key, value)| entry.keys.get(*key) == Some(value)) {
+                    entry.keys.remove("used");
+                }
                 entry.set("agent", agent.name.as_str());
                 entry.set("cores", agent.cores.max(1));
                 entry.set("memory", format!("{}MiB", (agent.memory >> 20).max(1)));
@@ -220,9 +229,7 @@ impl Drawing<'_> {
                 }
             }
             None if !entry.keys.contains_key("cores") => {
-                entry.set("cores", 1);
-                entry.set("memory", "1GiB");
-                entry.set("used", 1.0);
+                nothing_free().into_iter().for_each(|(key, value)| entry.set(key, value));
                 entry.remark = Some(UNKNOWN);
             }
             None => {}
@@ -326,7 +333,7 @@ impl Drawing<'_> {
                 entry.set("first_table", "free");
             }
             match switch.described.addresses.as_slice() {
-                [only] => entry.set("tunnel", only.to_string()),
+                [only] => entry.set_if_missing("tunnel", only.to_string()),
                 [] => {}
                 several if !entry.keys.contains_key("tunnel") => {
                     let several: Vec<String> = several.iter().map(ToString::to_string).collect();
@@ -358,7 +365,6 @@ impl Drawing<'_> {
     /// aggregation.
     fn tiers(&self, switches: &mut [Entry], hosts: &[Entry]) {
         let mut depth: BTreeMap<usize, usize> = BTreeMap::new();
-        let ends: BTreeSet<At> = self.world.found.cables.iter().flatten().copied().collect();
         for (index, switch) in self.world.switches.iter().enumerate() {
             let own = format!("{}:", switch.name);
             let has_hosts = match hosts {
@@ -366,7 +372,7 @@ impl Drawing<'_> {
                     .described
                     .ports
                     .iter()
-                    .any(|(number, port)| port.is_up && !ends.contains(&(index, *number))),
+                    .any(|(number, port)| port.is_up && !self.ends.contains(&(index, *number))),
                 hosts => hosts.iter().any(|host| host.text("at").starts_with(&own)),
             };
             if has_hosts || !self.world.found.cables.iter().flatten().any(|end| end.0 == index) {
@@ -437,8 +443,6 @@ impl Drawing<'_> {
 
     /// Ports of which nothing is known.
     fn silent(&mut self) {
-        let peopled = self.peopled();
-        let ends: BTreeSet<At> = self.world.found.cables.iter().flatten().copied().collect();
         for (index, switch) in self.world.switches.iter().enumerate() {
             let of = |number: &u32| (index, *number);
             let named = |(number, port): (&u32, &steer::PortOf)| format!("{number} ({})", port.name);
@@ -446,7 +450,7 @@ impl Drawing<'_> {
             let unclear = |number: &u32| self.world.found.unclear.contains(&of(number));
             let several: Vec<String> = ports().filter(|(number, _)| unclear(number)).map(named).collect();
             let quiet = |number: &u32| {
-                !peopled.contains(&of(number)) && !ends.contains(&of(number)) && !unclear(number)
+                !self.peopled.contains(&of(number)) && !self.ends.contains(&of(number)) && !unclear(number)
             };
             let nobody: Vec<String> = ports().filter(|(number, _)| quiet(number)).map(named).collect();
             let name = &switch.name;
@@ -458,6 +462,11 @@ impl Drawing<'_> {
             }
         }
     }
+}
+
+/// What a host has of which nothing is known.
+fn nothing_free() -> [(&'static str, Value); 3] {
+    [("cores", 1.into()), ("memory", "1GiB".into()), ("used", 1.0.into())]
 }
 
 /// Whether a switch forwards by itself and in no other way.

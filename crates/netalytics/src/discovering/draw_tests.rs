@@ -130,11 +130,21 @@ fn agents_are_hosts_or_on_switches() {
     let own = site.switches[0].sniffer.as_ref().expect("an agent there");
     assert_eq!((own.starts.agent.as_deref(), own.has.cores), (Some("on-leaf1"), 8.0));
     assert!(notes[0].starts_with("agent far is behind no port"), "{notes:?}");
+    // Found before its agent was there, and now with it.
+    let agents = std::mem::take(&mut world.agents);
+    world.before = Draft::read(&draw(&world).0.print());
+    assert_eq!(self::site(&world).0.hosts[0].has.cores_used, 1.0);
+    world.agents = agents;
+    let has = self::site(&world).0.hosts[0].has;
+    assert_eq!((has.cores, has.cores_used, has.memory_used), (8.0, 0.0, 0.0));
+    // What its owner says is used is used.
+    world.before.hosts[0].set("used", 0.5);
+    assert_eq!(self::site(&world).0.hosts[0].has.cores_used, 0.5);
 }
 
 #[test]
 fn what_the_owner_said_stays() {
-    let before = "[[switch]]\nname = \"leaf1\"\ntier = \"edge\"\ncontroller = \"http://x\"\ndatapath = \"1\"\nvia = [\"ssh\", \"leaf1\"]\n\
+    let before = "[[switch]]\nname = \"leaf1\"\ntier = \"edge\"\ncontroller = \"http://x\"\ndatapath = \"1\"\nvia = [\"ssh\", \"leaf1\"]\ntunnel = \"10.9.0.1\"\n\
         [[switch]]\nname = \"spine1\"\ntier = \"aggregation\"\n\
         [[switch]]\nname = \"leaf2\"\ntier = \"edge\"\n[[switch]]\nname = \"old\"\ntier = \"edge\"\n\
         [[host]]\nname = \"shop\"\naddresses = [\"10.0.0.1\", \"fd00::9\"]\nat = \"old:7\"\ncores = 4\nmemory = \"8GiB\"\nspare = true\nmbps = 100\n\
@@ -164,6 +174,7 @@ fn what_the_owner_said_stays() {
         ["ssh", "leaf1"]
     );
     assert!(matches!(site.switches[0].reached, Reached::Ovsdb(_)));
+    assert_eq!(site.switches[0].tunnel, Some(ip("10.9.0.1")));
     let mut mbps: Vec<f64> = site.links.iter().map(|link| link.mbps).collect();
     mbps.sort_by(f64::total_cmp);
     assert_eq!((mbps, site.expected.len()), (vec![40.0, 10_000.0, 40_000.0], 1));

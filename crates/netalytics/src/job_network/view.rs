@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use mirror::openflow::Rule;
-use planner::physical::to_json;
+use planner::physical::{MonitorPart, ends, mode, to_json};
 use planner::topology::{Reached, Site, SiteHost, SiteLink, SiteSwitch, Tier};
-use serde_json::Value;
 use server::{
     AgentPart, CopiesState, JobId, NetworkHost, NetworkJob, NetworkLink, NetworkMirror, NetworkMonitor,
     NetworkRule, NetworkSwitch, NetworkView,
@@ -15,34 +14,34 @@ use steer::Ours;
 use super::number_of;
 use crate::networked::Planned;
 
-/// A job that was planned.
-pub fn job(job: JobId, planned: &Planned, parts: &[AgentPart]) -> NetworkJob {
-    let site = &planned.site;
-    let plan = to_json(&planned.plan);
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let texts = |value: &Value| value.as_array().into_iter().flatten().map(text).collect::<Vec<_>>();
-    let monitors = planned.plan.monitors.iter().zip(parts).enumerate();
-    let monitors = monitors.map(|(at, (monitor, part))| NetworkMonitor {
-        agent: part.agent.clone(),
-        host: monitor.host.clone(),
-        switch: site.switches[monitor.switch].name.clone(),
-        interfaces: part.interfaces.clone(),
-        clients: texts(&plan["monitors"][at]["clients"]),
-        servers: texts(&plan["monitors"][at]["servers"]),
-        mbps: monitor.mbps,
-        cores: monitor.cores,
-    });
+/// A job that was planned; who its monitors are is not known yet.
+pub fn job(job: JobId, planned: &Planned) -> NetworkJob {
     NetworkJob {
         job,
         state: CopiesState::Waiting,
-        mode: text(&plan["mode"]["copied"]),
+        mode: mode(&planned.plan),
         why: planned.plan.choice.why.clone(),
         lacks: planned.plan.lacks.clone(),
         not_covered: planned.plan.uncovered.clone(),
-        monitors: monitors.collect(),
+        monitors: Vec::new(),
         proof: String::new(),
-        plan,
+        plan: to_json(&planned.plan),
     }
+}
+
+/// Its monitors, with what their agents do.
+pub fn monitors(planned: &Planned, parts: &[AgentPart]) -> Vec<NetworkMonitor> {
+    let monitor = |(monitor, part): (&MonitorPart, &AgentPart)| NetworkMonitor {
+        agent: part.agent.clone(),
+        host: monitor.host.clone(),
+        switch: planned.site.switches[monitor.switch].name.clone(),
+        interfaces: part.interfaces.clone(),
+        clients: ends(&part.clients),
+        servers: ends(&part.servers),
+        mbps: monitor.mbps,
+        cores: monitor.cores,
+    };
+    planned.plan.monitors.iter().zip(parts).map(monitor).collect()
 }
 
 /// The network.

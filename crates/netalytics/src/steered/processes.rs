@@ -4,7 +4,7 @@
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::SyncSender;
+use std::sync::mpsc::{Sender, SyncSender};
 use std::thread;
 
 use collect::Frame;
@@ -19,6 +19,15 @@ pub enum Said {
     Frame(Frame),
     /// It is gone; its last complaint.
     Gone(String),
+}
+
+/// Who hears it, each thing with its number.
+#[derive(Clone)]
+pub struct Ears {
+    /// Whether it has started, or why it never will; said of each twice at most.
+    pub started: Sender<(usize, Result<(), String>)>,
+    /// All else.
+    pub said: SyncSender<(usize, Said)>,
 }
 
 /// How one is started.
@@ -52,8 +61,8 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts one. All that it says goes to `tell`, with its number.
-    pub fn start(at: usize, starting: &Starting<'_>, tell: SyncSender<(usize, Said)>) -> io::Result<Process> {
+    /// Starts one, and has it heard.
+    pub fn start(at: usize, starting: &Starting<'_>, ears: Ears) -> io::Result<Process> {
         let Starting { what, host, via, program, interfaces, input: told } = *starting;
         let mut command = match via {
             [] => Command::new(program),
@@ -80,14 +89,21 @@ impl Process {
         thread::Builder::new().name(format!("{what} {at}")).spawn(move || {
             let mut out = BufReader::new(out);
             // What is no frame comes of one that was ended in the middle of it.
+            let mut is_started = false;
             while let Ok(Some(frame)) = Frame::read(&mut out) {
-                if tell.send((at, Said::Frame(frame))).is_err() {
+                let heard = match frame {
+                    Frame::Started if std::mem::replace(&mut is_started, true) => Ok(()),
+                    Frame::Started => ears.started.send((at, Ok(()))).map_err(drop),
+                    frame => ears.said.send((at, Said::Frame(frame))).map_err(drop),
+                };
+                if heard.is_err() {
                     return;
                 }
             }
             let why = complaining.join().unwrap_or_default();
             let why = if why.is_empty() { "it says nothing more".to_owned() } else { why };
-            let _ = tell.send((at, Said::Gone(why)));
+            let _ = ears.started.send((at, Err(why.clone())));
+            let _ = ears.said.send((at, Said::Gone(why)));
         })?;
         let (name, host) = (format!("the {what} on {host}"), host.to_owned());
         Ok(Process { name, host, is_started: false, has_said_all: false, child, input: Some(input) })

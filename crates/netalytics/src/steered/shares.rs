@@ -58,7 +58,7 @@ impl Sharing {
     pub fn heed(&mut self, heard: &Heard) {
         match heard {
             Heard::Counted(at, counted) => self.hear(*at, counted),
-            Heard::Gone(at) => self.gone(*at),
+            Heard::Gone(at) => self.shares.gone(*at),
         }
     }
 
@@ -86,11 +86,6 @@ impl Sharing {
                 self.shares.levels()[monitor],
             );
         }
-    }
-
-    /// A monitor says nothing more.
-    fn gone(&mut self, monitor: usize) {
-        self.shares.gone(monitor);
     }
 
     /// Looks whether something is to be done, and does it.

@@ -1,35 +1,25 @@
 //! The switches of a plan while it is at work: asked what their ports are called, told what to copy as one job of a [`Fabric`], and rid of it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::thread;
 
 use anyhow::Context;
-use mirror::ovsdb::Tunnel;
 use mirror::sliced::sliced;
 use plan::Slice;
-use planner::physical::{LEASE, Proof, SwitchPart, Way};
-use planner::topology::{Forwarding, HostId, Reached, Site as Network, SiteHost, SitePort, SiteSwitch};
-use steer::{
-    Backend, Controller, Fabric, How, Job, Map, NotStarted, OpenVSwitch, Place, Running, Site, Tap, To,
-};
+use planner::physical::{LEASE, Proof, Way};
+use planner::topology::{Forwarding, Reached, Site as Network, SitePort, SiteSwitch};
+use steer::{Backend, Controller, Fabric, Job, Map, NotStarted, OpenVSwitch, Running, Site, Tap};
 
+use super::numbers::Half;
+use super::ports::{Ports, monitor};
 use crate::failure::wrong_flags;
 use crate::networked::Planned;
 
-/// How many numbers there are for those who have rules on switches: 12 bits of a cookie.
-const SERVERS: u16 = 1 << 12;
 /// The number of the job in rules' cookies.
 const JOB: u32 = 1;
-
-/// A number for rules that nobody else has there. Looked for from a place that differs by process, for those who begin at the same time.
-pub fn free_number(taken: &BTreeSet<u16>) -> Option<u16> {
-    let first = std::process::id() as u16;
-    (0..SERVERS).map(|nth| first.wrapping_add(nth) % SERVERS).find(|number| !taken.contains(number))
-}
 
 /// See the module's text.
 #[derive(Default)]
@@ -37,8 +27,7 @@ pub struct Switches {
     server: u16,
     /// Those that are asked, until they are a fabric's.
     sites: Vec<Site>,
-    /// Names of ports, by the switches' indices.
-    ports: BTreeMap<SitePort, String>,
+    ports: Ports,
     fabric: Option<Arc<Fabric>>,
     running: Option<Running>,
     /// What they copy, where they copy all that is asked.
@@ -49,18 +38,22 @@ pub struct Switches {
 }
 
 impl Switches {
-    /// Asks each switch that matters what it has. Nothing is changed yet.
+    /// Asks each switch that matters what it has, for a process that has no rules of before. Nothing is changed yet.
     pub fn reach(planned: &Planned) -> anyhow::Result<Switches> {
         let matters = |index| {
             planned.plan.switch(index).is_some()
                 || is_end(planned, index)
                 || is_proved_over_the_whole_way(planned)
         };
-        Switches::reach_those(&planned.site, &matters)
+        Switches::reach_those(&planned.site, &matters, Half::Passing)
     }
 
     /// The same of these switches, by their indices.
-    pub fn reach_those(site: &Network, matters: &dyn Fn(usize) -> bool) -> anyhow::Result<Switches> {
+    pub fn reach_those(
+        site: &Network,
+        matters: &dyn Fn(usize) -> bool,
+        half: Half,
+    ) -> anyhow::Result<Switches> {
         let mut switches = Switches::default();
         let mut taken = BTreeSet::new();
         for (index, switch) in site.switches.iter().enumerate().filter(|(index, _)| matters(*index)) {
@@ -69,69 +62,24 @@ impl Switches {
             let seen = backend.list().with_context(|| format!("cannot ask {name}"))?;
             taken.extend(seen.rules.iter().filter_map(|rule| rule.cookie.owner()).map(|owner| owner.server));
             for (port, name, ..) in seen.ports {
-                switches.ports.insert(SitePort { switch: index, port }, name);
+                switches.ports.note(SitePort { switch: index, port }, name);
             }
             if matches!(switch.reached, Reached::Controller { .. }) {
                 let quiet = site.hosts.iter().filter(|host| host.quiet);
-                let quiet: Vec<&str> =
-                    quiet.filter_map(|host| switches.ports.get(&host.at)).map(String::as_str).collect();
+                let quiet: Vec<&str> = quiet.filter_map(|host| switches.ports.name(host.at)).collect();
                 backend = self::backend(switch, &quiet)?;
             }
             switches.sites.push(Site { name: name.clone(), backend, tunnel_address: switch.tunnel });
         }
-        switches.server = free_number(&taken).context("rules of 4096 others stand on these switches")?;
+        switches.server = half.free_number(&taken)?;
         Ok(switches)
-    }
-
-    fn place(&self, site: &Network, at: SitePort) -> anyhow::Result<Place> {
-        let switch = &site.switches[at.switch].name;
-        let port = self.ports.get(&at).ok_or_else(|| {
-            wrong_flags(format!("{switch} has no port {}, which the network file names", at.port))
-        })?;
-        Ok(Place::new(switch, port))
-    }
-
-    fn names(&self, site: &Network, part: &SwitchPart) -> anyhow::Result<Vec<String>> {
-        let of = |port: &u32| self.place(site, SitePort { switch: part.switch, port: *port });
-        part.ports.iter().map(|port| of(port).map(|place| place.port)).collect()
     }
 
     /// Where the monitor on the own host of a switch reads: at its ports, or at the interface that was made when copies began.
     pub fn interfaces(&self, planned: &Planned, switch: usize) -> anyhow::Result<Vec<String>> {
         let Some(part) = planned.plan.switch(switch) else { return Ok(Vec::new()) };
         let made = self.running.as_ref().and_then(|running| running.interfaces().get(&monitor(part)));
-        made.map_or_else(|| self.names(&planned.site, part), |made| Ok(vec![made.clone()]))
-    }
-
-    /// What they are to copy.
-    pub fn taps(&self, planned: &Planned) -> anyhow::Result<Vec<Tap>> {
-        let Planned { site, plan } = planned;
-        let Some(mode) = plan.choice.mode else { return Ok(Vec::new()) };
-        let mut taps = Vec::new();
-        for part in &plan.switches {
-            let to = |port| {
-                let place = self.place(site, SitePort { switch: part.switch, port })?;
-                anyhow::Ok(To::Port(place.port))
-            };
-            let (how, to) = match part.way {
-                Way::Sniffer => continue,
-                Way::Interface => (How::Rules(Vec::new()), To::Interface),
-                Way::Rules { port } => (How::Rules(Vec::new()), to(port)?),
-                Way::Mirror { port } => (How::Mirror(self.names(site, part)?), to(port)?),
-                Way::Tunnel { end } => {
-                    (How::Rules(Vec::new()), To::Switch(Tunnel::Vxlan, self.place(site, end)?))
-                }
-            };
-            taps.push(Tap {
-                switch: part.name.clone(),
-                asked: part.asked.clone(),
-                how,
-                part: mode.part,
-                monitor: monitor(part),
-                to,
-            });
-        }
-        Ok(taps)
+        made.map_or_else(|| self.ports.of(&planned.site, part), |made| Ok(vec![made.clone()]))
     }
 
     /// Has them copy, all of them or none.
@@ -139,9 +87,10 @@ impl Switches {
         if planned.plan.choice.mode.is_none() {
             return Ok(());
         }
-        let taps = self.taps(planned)?;
-        let map = if is_proved_over_the_whole_way(planned) { self.map(planned)? } else { Map::default() };
-        let fabric = self.fabric(map);
+        let taps = self.ports.taps(planned)?;
+        let map =
+            if is_proved_over_the_whole_way(planned) { self.ports.map(planned)? } else { Map::default() };
+        let fabric = Fabric::new(self.server, LEASE, std::mem::take(&mut self.sites), map);
         (self.taps, self.generation) = (taps.clone(), 1);
         self.running = Some(fabric.start(Job { id: JOB, generation: 1, taps })?);
         self.fabric = Some(Arc::new(fabric));
@@ -178,61 +127,24 @@ impl Switches {
         Some(went.map(|running| self.running = Some(running)))
     }
 
-    /// Those that were reached, for jobs that come and go.
-    pub fn fabric(&mut self, map: Map) -> Fabric {
-        Fabric::new(self.server, LEASE, std::mem::take(&mut self.sites), map)
+    /// Those that were reached, for jobs that come and go; what rules go by that number by which they are to go.
+    pub fn into_fabric(self, server: u16, map: Map) -> (Ports, Fabric) {
+        (self.ports, Fabric::new(server, LEASE, self.sites, map))
     }
 
-    /// The number by which they tell our rules from those of others.
+    /// What their ports are called.
+    pub fn ports(&self) -> &Ports {
+        &self.ports
+    }
+
+    /// A number by which nobody else's rules go there.
     pub fn server(&self) -> u16 {
         self.server
     }
 
-    /// From now on another one: that of an earlier life of whoever has rules there.
-    pub fn go_on_as(&mut self, server: u16) {
-        self.server = server;
-    }
-
-    /// Which ports are joined, and where these hosts are.
-    pub fn map_of<'h>(
-        &self,
-        site: &Network,
-        which: impl Iterator<Item = &'h SiteHost>,
-    ) -> anyhow::Result<Map> {
-        let cable =
-            |ends: [SitePort; 2]| anyhow::Ok((self.place(site, ends[0])?, self.place(site, ends[1])?));
-        let mut hosts: Vec<(IpAddr, Place)> = Vec::new();
-        for host in which {
-            let place = self.place(site, host.at)?;
-            hosts.extend(host.addresses.iter().map(|address| (*address, place.clone())));
-        }
-        Ok(Map { cables: site.links.iter().map(|link| cable(link.ends)).collect::<Result<_, _>>()?, hosts })
-    }
-
-    /// The same of the hosts whose flows are copied.
-    fn map(&self, planned: &Planned) -> anyhow::Result<Map> {
-        let Planned { site, plan } = planned;
-        let covered: BTreeSet<HostId> =
-            plan.covered.iter().flat_map(|covering| covering.hosts.iter().copied()).collect();
-        let is_monitors = |at: SitePort| {
-            plan.switches.iter().any(|part| match part.way {
-                Way::Rules { port } | Way::Mirror { port } => at == SitePort { switch: part.switch, port },
-                Way::Tunnel { end } => at == end,
-                Way::Sniffer | Way::Interface => false,
-            })
-        };
-        let covered = covered.into_iter().map(|host| &site.hosts[host as usize]);
-        self.map_of(site, covered.filter(|host| !is_monitors(host.at)))
-    }
-
     /// Why nothing is copied any more, if so.
     pub fn lost(&self) -> Option<String> {
-        // Nobody answers while a change is made.
-        self.running
-            .as_ref()
-            .filter(|_| self.changing.is_none())?
-            .lost()
-            .map(|why| format!("switches do not copy any more: {why}"))
+        self.running.as_ref()?.lost().map(|why| format!("switches do not copy any more: {why}"))
     }
 
     /// What they do, in words.
@@ -254,11 +166,6 @@ impl Switches {
         }
         Ok(self.running.take().map_or(Ok(()), Running::stop)?)
     }
-}
-
-/// The name of the monitor of a switch.
-fn monitor(part: &SwitchPart) -> String {
-    format!("monitor of {}", part.name)
 }
 
 /// Whether a tunnel of the plan ends at a switch.

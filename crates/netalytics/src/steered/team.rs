@@ -1,16 +1,17 @@
 //! Processes at work for one query, each a lane of one collector: started, heard, and asked to end. Whoever asks has such a team, and an aggregator
 //! has one of its pod's monitors. One that goes before its time is told as a problem, and the others go on.
 
-use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use collect::{Collector, Frame, LaneId, TakeRows};
 use runner::Monitored;
 
-use super::processes::{Process, Said, Starting};
+use super::problems::Problems;
+use super::processes::{Ears, Process, Said, Starting};
 
-/// What was said and nobody has taken yet.
+/// What was said and nobody has taken yet; who says more waits. What one says before all others have started lies here, too.
 const SAID_MAX: usize = 64;
 
 /// See the module's text.
@@ -20,9 +21,10 @@ pub struct Team {
     /// Where their results meet.
     pub collector: Collector,
     /// What went wrong.
-    pub problems: Vec<String>,
+    pub problems: Problems,
     counts: Vec<Monitored>,
-    tell: SyncSender<(usize, Said)>,
+    ears: Ears,
+    started: Receiver<(usize, Result<(), String>)>,
     said: Receiver<(usize, Said)>,
 }
 
@@ -37,14 +39,16 @@ pub enum Heard {
 impl Team {
     /// Nobody yet.
     pub fn new(collector: Collector) -> Team {
-        let (tell, said) = mpsc::sync_channel(SAID_MAX);
-        Team { processes: Vec::new(), collector, problems: Vec::new(), counts: Vec::new(), tell, said }
+        let ((tell, said), (tell_start, started)) = (mpsc::sync_channel(SAID_MAX), mpsc::channel());
+        let ears = Ears { started: tell_start, said: tell };
+        let (processes, problems, counts) = Default::default();
+        Team { processes, collector, problems, counts, ears, started, said }
     }
 
     /// Starts one more.
     pub fn start(&mut self, starting: &Starting<'_>) -> anyhow::Result<()> {
         let at = self.processes.len();
-        let process = Process::start(at, starting, self.tell.clone())
+        let process = Process::start(at, starting, self.ears.clone())
             .with_context(|| format!("cannot start the {} on {}", starting.what, starting.host))?;
         self.processes.push(process);
         self.counts.push(Monitored::default());
@@ -57,10 +61,9 @@ impl Team {
         let begun = Instant::now();
         while let Some(waiting) = self.processes.iter().find(|process| !process.is_started) {
             let name = waiting.name.clone();
-            match self.said.recv_timeout(most.saturating_sub(begun.elapsed())) {
-                Ok((at, Said::Frame(Frame::Started))) => self.processes[at].is_started = true,
-                Ok((at, Said::Gone(why))) => bail!("{} has ended: {why}", self.processes[at].name),
-                Ok(_) => {}
+            match self.started.recv_timeout(most.saturating_sub(begun.elapsed())) {
+                Ok((at, Ok(()))) => self.processes[at].is_started = true,
+                Ok((at, Err(why))) => bail!("{} has ended: {why}", self.processes[at].name),
                 Err(_) => bail!("{name} has not started for {} s", most.as_secs()),
             }
         }
@@ -84,7 +87,7 @@ impl Team {
                     Ok(report) => self.collector.take(lane(at), report, out),
                     Err(why) => {
                         counts.malformed += 1;
-                        self.problems.push(format!("{name} has sent a {why}"));
+                        self.problems.add(format!("{name} has sent a {why}"));
                     }
                 }
                 None
@@ -104,7 +107,7 @@ impl Team {
                 Some(Heard::Counted(at, counted))
             }
             Said::Frame(Frame::Problem(text)) => {
-                self.problems.push(format!("{name}: {text}"));
+                self.problems.add(format!("{name}: {text}"));
                 None
             }
             Said::Frame(Frame::Closing { .. }) => {
@@ -115,7 +118,7 @@ impl Team {
             Said::Frame(Frame::Started | Frame::TookBack { .. }) => None,
             Said::Gone(why) => {
                 if !self.processes[at].has_said_all {
-                    self.problems.push(format!("{name} has ended before its time: {why}"));
+                    self.problems.add(format!("{name} has ended before its time: {why}"));
                     self.processes[at].has_said_all = true;
                     self.collector.lost(lane(at), out);
                 }
@@ -134,7 +137,7 @@ impl Team {
             }
         }
         for silent in self.processes.iter().filter(|process| !process.has_said_all) {
-            self.problems.push(format!("{} did not end when it was asked to", silent.name));
+            self.problems.add(format!("{} did not end when it was asked to", silent.name));
         }
         self.collector.end(out);
     }
@@ -158,4 +161,74 @@ impl Team {
 
 fn lane(at: usize) -> LaneId {
     LaneId(at as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use collect::Whatever;
+    use stream::{Config, Engines};
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// Programs that say these frames, wait, and say these.
+    fn team(folder: &TempDir, programs: &[(&[Frame], &str, &[Frame])]) -> Team {
+        let mut names = crate::hosts::Names::default();
+        let plan =
+            crate::query_text::plan("PARSE tcp_conn_time FROM * TO *", &mut names, &[]).expect("a plan");
+        let engines = Engines::new(std::slice::from_ref(&plan.dataflow), &Config::default());
+        let mut team = Team::new(Collector::of_lanes(engines, 1 << 20));
+        for (at, (before, seconds, after)) in programs.iter().enumerate() {
+            let file = |name: &str, frames: &[Frame]| {
+                let path = folder.path().join(format!("{name}{at}"));
+                let mut bytes = Vec::new();
+                frames.iter().for_each(|frame| frame.write(&mut bytes).expect("it is memory"));
+                std::fs::write(&path, bytes).expect("a file");
+                path.display().to_string()
+            };
+            let script =
+                format!("cat {}; sleep {seconds}; cat {}", file("before", before), file("after", after));
+            let via = ["sh".to_owned(), "-c".to_owned(), script];
+            let host = format!("host{at}");
+            let program = Path::new("it");
+            let (what, interfaces, input) = ("monitor", &[][..], &[][..]);
+            team.start(&Starting { what, host: &host, via: &via, program, interfaces, input })
+                .expect("a shell");
+        }
+        team
+    }
+
+    #[test]
+    fn what_one_says_before_all_have_started_is_heard() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let closing = || Frame::Closing { cut_short: None, summary: String::new() };
+        let early = [
+            Frame::Started,
+            Frame::Account(vec![("packets".to_owned(), 7)]),
+            Frame::Problem("too late".to_owned()),
+            closing(),
+        ];
+        let late = [Frame::Started, closing()];
+        let mut team = team(&folder, &[(&early, "5", &[]), (&[], "0.3", &late)]);
+        team.wait_for_start(Duration::from_secs(10)).expect("both do");
+        let mut rows: Vec<stream::Output> = Vec::new();
+        let begun = Instant::now();
+        while !team.is_over() && begun.elapsed() < Duration::from_secs(10) {
+            team.hear(Duration::from_millis(50), &mut Whatever(&mut rows));
+        }
+        assert_eq!(
+            (team.counts().packets, team.problems.texts()),
+            (7, vec!["the monitor on host0: too late".to_owned()])
+        );
+    }
+
+    #[test]
+    fn one_that_ends_before_it_has_started_is_told() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut team = team(&folder, &[(&[Frame::Started], "5", &[]), (&[], "0", &[])]);
+        let why = team.wait_for_start(Duration::from_secs(10)).expect_err("the second").to_string();
+        assert_eq!(why, "the monitor on host1 has ended: it says nothing more");
+    }
 }

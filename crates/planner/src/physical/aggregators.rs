@@ -8,7 +8,7 @@ use plan::Sample;
 use super::ask::{Aggregate, Asked};
 use super::value::{AggregatorPart, MonitorPart, PhysicalPlan, Place};
 use crate::placement::{Nearby, Process, aggregators};
-use crate::topology::{HostId, Need, Network, PodId, Starts};
+use crate::topology::{HostId, Need, PodId, Starts};
 
 /// Cores of an aggregator: it adds up some groups a second.
 const CORES: f64 = 0.05;
@@ -53,7 +53,9 @@ impl Asked<'_> {
             candidates.iter().map(|candidate| (candidate.host, candidate.need, candidate.mbps)).collect();
         // A monitor has one aggregator: what it sends is not divided.
         let process = Process { mbps: f64::MAX, cores: CORES, memory_gb: self.ask.costs.monitor.memory_gb };
-        let network = self.ready();
+        // Within BUDGET there is room for one beside the monitors of its host, or it is not there.
+        let most = self.ask.budget.cpu.unwrap_or(1.0);
+        let network = self.free_on(|host| host.spare && is_elsewhere(&host.starts), most);
         let layer = aggregators(&network, &monitors, &process, Nearby::default());
         let mut parts = Vec::new();
         for (engine, at) in layer.engines.iter().zip(0..) {
@@ -83,38 +85,23 @@ impl Asked<'_> {
 
     /// Monitors that are started on other machines. What those on this one find crosses no link.
     fn candidates(&self, plan: &PhysicalPlan) -> Vec<Candidate> {
-        let site = self.ask.site;
         let candidate = |(at, part): (usize, &MonitorPart)| {
-            let (starts, host, need) = match part.place {
+            let (host, need) = match part.place {
                 Place::Host(host) => {
-                    let need =
-                        Need { cores: part.cores, memory_gb: part.memory_gb, mirrored_mbps: part.mbps };
-                    (Some(&site.hosts[host as usize].starts), host, need)
+                    let (cores, memory_gb, mirrored_mbps) = (part.cores, part.memory_gb, part.mbps);
+                    (host, Need { cores, memory_gb, mirrored_mbps })
                 }
                 Place::Switch(switch) => {
-                    let rack = site.racks.iter().position(|of| *of == switch)?;
-                    let host = self.network.hosts_of(rack as u16).next()?;
-                    let none = Need { cores: 0.0, memory_gb: 0.0, mirrored_mbps: 0.0 };
-                    (site.switches[switch].sniffer.as_ref().map(|sniffer| &sniffer.starts), host, none)
+                    let host = self.network.hosts_of(self.rack(switch)).next()?;
+                    (host, Need { cores: 0.0, memory_gb: 0.0, mirrored_mbps: 0.0 })
                 }
             };
-            starts.filter(|starts| is_elsewhere(starts))?;
+            part.starts(self.ask.site).filter(|starts| is_elsewhere(starts))?;
             let pod = self.network.pod_of(self.network.rack_of(host));
             let mbps = self.results(&self.at.get(&part.switch)?.1);
             Some(Candidate { at, pod, host, need, mbps })
         };
         plan.monitors.iter().enumerate().filter_map(candidate).collect()
-    }
-
-    /// The network of hosts that may have aggregators: on others nothing is free.
-    fn ready(&self) -> Network {
-        let mut site = self.ask.site.clone();
-        for host in &mut site.hosts {
-            if !(host.spare && is_elsewhere(&host.starts)) {
-                (host.has.cores_used, host.has.memory_used) = (1.0, 1.0);
-            }
-        }
-        site.network().unwrap_or_else(|_| self.network.clone())
     }
 }
 

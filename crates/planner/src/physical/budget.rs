@@ -1,5 +1,6 @@
 //! What a plan may take at most. It bounds the choice: of the ways that are within it the cheapest is taken, and where none is the
-//! answer is a refusal with the figure.
+//! answer is a refusal with the figure. For an aggregator nothing is refused: it is placed only where its host has room for it within BUDGET,
+//! beside what the host's monitor takes, and what it saves counts.
 
 use std::fmt;
 

@@ -11,7 +11,7 @@ use super::flows;
 use super::parts::TWICE;
 use super::rates::{copied, rates};
 use super::tunnels::wrapped;
-use super::value::{AggregatorPart, Choice, PassedOver, PhysicalPlan, Proof, Taken, Way};
+use super::value::{Choice, PassedOver, PhysicalPlan, Proof, Taken, Way};
 use crate::topology::{Expected, Reached, SitePort, Traffic, Weights};
 
 /// Where monitors are.
@@ -86,8 +86,6 @@ pub fn physical(ask: &Ask<'_>) -> Result<PhysicalPlan, Unplanned> {
     };
     plan.choice.passed_over = chooser.passed_over;
     plan.uncovered = uncovered;
-    (plan.aggregators, plan.unaggregated) = chooser.asked.aggregators(&plan);
-    plan.taken.results_mbps -= plan.aggregators.iter().map(AggregatorPart::saved_mbps).sum::<f64>();
     Ok(plan)
 }
 
@@ -218,6 +216,11 @@ impl Chooser<'_> {
             plan.taken.results_mbps += self.asked.results(rates);
             plan.switches.push(part);
             plan.monitors.push(monitor);
+        }
+        (plan.aggregators, plan.unaggregated) = self.asked.aggregators(&plan);
+        for aggregator in &plan.aggregators {
+            plan.taken.results_mbps -= aggregator.saved_mbps();
+            plan.taken.monitor_cores += aggregator.cores;
         }
         plan.lacks.extend(self.asked.twice().then(|| TWICE.to_owned()));
         if ask.exact && !plan.lacks.is_empty() {

@@ -64,7 +64,9 @@ fn aggregator(plan: &PhysicalPlan, part: &AggregatorPart) -> Value {
     })
 }
 
-fn ends(ends: &[AddressMatch]) -> Vec<String> {
+/// Ends, as FROM and TO write them.
+#[must_use]
+pub fn ends(ends: &[AddressMatch]) -> Vec<String> {
     ends.iter().map(words::end).collect()
 }
 

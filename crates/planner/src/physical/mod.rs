@@ -27,9 +27,9 @@ pub use ask::{Aggregate, Ask};
 pub use budget::Exceeded;
 pub use choose::{Unplanned, physical};
 pub use costs::{Costs, MonitorCosts, SwitchCosts, TrafficShape};
-pub use json::to_json;
+pub use json::{ends, to_json};
 pub use picture::to_svg;
-pub use text::{difference, to_text};
+pub use text::{difference, mode, to_text};
 pub use value::{
     AggregatorPart, Choice, Covering, LEASE, Landing, MonitorPart, PassedOver, PhysicalPlan, Place, Proof,
     Rates, SwitchPart, Taken, Way,

@@ -13,7 +13,7 @@ use super::model::{forwarding, landing, monitor, target};
 use super::rates::copied;
 use super::value::{Covering, LEASE, Landing, MonitorPart, Place, Rates, SwitchPart, Way};
 use crate::placement::{Demand, Flow, NOBODY, Process, Strategy, place};
-use crate::topology::{HostId, Network, Reached};
+use crate::topology::{HostId, Load, Network, Reached, SiteHost};
 
 /// The job's number in the cookies of rules that are printed.
 const JOB: u32 = 1;
@@ -42,7 +42,6 @@ impl Asked<'_> {
         let (site, costs) = (self.ask.site, self.ask.costs);
         let Some(mode) = mode else { return Ok(BTreeMap::new()) };
         let switches: Vec<usize> = self.at.keys().copied().filter(|switch| !on_its_own(*switch)).collect();
-        let rack = |switch: usize| site.racks.iter().position(|of| *of == switch).unwrap_or(0) as u16;
         let needs: Vec<(f64, f64)> = switches
             .iter()
             .map(|switch| {
@@ -53,7 +52,7 @@ impl Asked<'_> {
         let flows: Vec<Flow> = switches
             .iter()
             .zip(&needs)
-            .map(|(switch, (mbps, _))| Flow { racks: [rack(*switch); 2], mbps: *mbps as f32 })
+            .map(|(switch, (mbps, _))| Flow { racks: [self.rack(*switch); 2], mbps: *mbps as f32 })
             .collect();
         let most = |of: fn(&(f64, f64)) -> f64| needs.iter().map(of).fold(1e-3, f64::max);
         // Rates are kept in 32 bits: a monitor has room for the largest of them.
@@ -68,7 +67,7 @@ impl Asked<'_> {
             extracted: 1e-9,
             strategy: Strategy::PackedNetwork,
         };
-        let network = self.willing();
+        let network = self.free_on(|host| host.spare && host.starts.can(), 1.0);
         let placed = place(&network, &demand, self.ask.seed);
         let (mut hosts, mut elsewhere) = (BTreeMap::new(), Vec::new());
         for ((switch, monitor), (mbps, cores)) in switches.iter().zip(&placed.monitor_of).zip(&needs) {
@@ -87,19 +86,22 @@ impl Asked<'_> {
             }
             hosts.insert(*switch, host);
         }
-        // Who has a host of its own has it.
+        // Who has a host of its own has it. Tunnels have links in common.
+        let mut load = Load::new(&network);
         for (switch, cores, none) in elsewhere {
-            let host = self.behind_another(switch, mode, cores, &network, &hosts);
+            let host = self.behind_another(switch, mode, cores, &mut load, &hosts);
             hosts.insert(switch, host.map_err(|why| format!("{none}; {why}"))?);
         }
         Ok(hosts)
     }
 
-    /// The network of hosts that may have monitors: on others nothing is free.
-    fn willing(&self) -> Network {
+    /// The network in which only these hosts have something free, of their cores such a share at most.
+    pub(super) fn free_on(&self, which: impl Fn(&SiteHost) -> bool, most: f64) -> Network {
         let mut site = self.ask.site.clone();
         for host in &mut site.hosts {
-            if !(host.spare && host.starts.can()) {
+            if which(host) {
+                host.has.cores_used = host.has.cores_used.max(1.0 - most);
+            } else {
                 (host.has.cores_used, host.has.memory_used) = (1.0, 1.0);
             }
         }

@@ -265,10 +265,11 @@ impl<'a> Picture<'a> {
         facts.push((
             "takes",
             format!(
-                "{} Mb/s of copies, {} Mb/s of results, {:.4} cores of monitors, {:.4} of switches, {:.2} µs for a packet that is copied",
+                "{} Mb/s of copies, {} Mb/s of results, {:.4} cores {}, {:.4} of switches, {:.2} µs for a packet that is copied",
                 number(copied),
                 number(taken.results_mbps),
                 taken.monitor_cores,
+                plan.monitors_are(),
                 taken.switch_cores,
                 taken.delay_us
             ),

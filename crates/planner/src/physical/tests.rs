@@ -198,8 +198,13 @@ fn with_tunnels(text: &str, without: &str) -> String {
         let database = format!("ovsdb = \"unix:/run/leaf{leaf}/db.sock\"\n");
         text.replace(&database, &format!("{database}tunnel = \"10.60.{leaf}.200\"\n"))
     });
-    let (before, after) = text.split_once(&format!("name = \"{without}\"")).expect("a host");
-    format!("{before}name = \"{without}\"{}", after.replacen("spare = true\n", "", 1))
+    unspared(&text, without)
+}
+
+/// The network where this host has something else to do.
+fn unspared(text: &str, host: &str) -> String {
+    let (before, after) = text.split_once(&format!("name = \"{host}\"")).expect("a host");
+    format!("{before}name = \"{host}\"{}", after.replacen("spare = true\n", "", 1))
 }
 
 /// A switch without a spare host copies through a tunnel to one behind another switch that no other needs; links and both switches' time count.
@@ -230,6 +235,23 @@ fn copies_go_through_a_tunnel_where_a_switch_has_no_spare_host() {
     let query = "PARSE mysql_query TO 10.60.3.1:3306";
     let plan = Case { expected, ..Case::new(&with_tunnels(SITE, "spare3")) }.plan(query).expect("a plan");
     assert!(matches!(plan.switches[0].way, Way::Tunnel { .. }), "{}", to_text(&plan));
+}
+
+/// What one tunnel takes of a link another does not have.
+#[test]
+fn tunnels_share_links() {
+    let text = unspared(&with_tunnels(&without_sniffers(), "spare3"), "spare2");
+    let another = "\n[[host]]\nname = \"spare4\"\nat = \"leaf1:9\"\ncores = 64\nmemory = \"64GiB\"\nmbps = 10000\nspare = true\nvia = [\"ssh\", \"spare4\"]\n";
+    let expected = ["10.60.2.0/24:8000=600Mbps", "10.60.3.1:3306=600Mbps"];
+    let expected: Vec<_> = expected.map(|text| Expected::parse(text).expect("traffic")).to_vec();
+    let of = |mbps: u32| {
+        let links = text.replace("mbps = 10000", &format!("mbps = {mbps}")) + another;
+        Case { expected: expected.clone(), exact: true, ..Case::new(&links) }.plan(CONNECTIONS)
+    };
+    let plan = of(2000).expect("both have room");
+    assert!(plan.switches.iter().all(|part| matches!(part.way, Way::Tunnel { .. })), "{}", to_text(&plan));
+    let why = of(1000).expect_err("both are too much for the link down to the first leaf").to_string();
+    assert!(why.contains("none behind another switch"), "{why}");
 }
 
 #[test]
@@ -371,4 +393,24 @@ fn clients_of_servers_elsewhere_are_covered_at_their_own_switch() {
     let names: Vec<&str> = plan.covered.iter().map(|covering| covering.name.as_str()).collect();
     assert_eq!(names, ["leaf2"]);
     assert_eq!(plan.uncovered, Vec::<String>::new());
+}
+
+/// An aggregator is within BUDGET, too, and what it saves counts.
+#[test]
+fn a_budget_knows_aggregators() {
+    let of = |aggregate, budget| Case { aggregate, budget, ..Case::new(&with_pods(SITE)) }.plan(CONNECTIONS);
+    let cpu = |most| Budget { cpu: Some(most), ..Budget::default() };
+    let (without, with) = (of(Aggregate::Never, cpu(0.02)), of(Aggregate::Auto, cpu(0.02)));
+    let (without, with) = (without.expect("a plan"), with.expect("room for one"));
+    assert_eq!(with.aggregators.len(), 1);
+    let cores = with.aggregators[0].cores;
+    assert!((with.taken.monitor_cores - without.taken.monitor_cores - cores).abs() < 1e-12);
+    // It takes 0.05 of four cores.
+    let none = of(Aggregate::Auto, cpu(0.012)).expect("a plan without one");
+    assert_eq!(none.aggregators, []);
+    assert!(none.unaggregated.as_ref().is_some_and(|why| why.contains("has room for one")));
+    let most = (without.taken.results_mbps + with.taken.results_mbps) / 2.0;
+    let bandwidth = Budget { bandwidth_mbps: Some(most), ..Budget::default() };
+    of(Aggregate::Auto, bandwidth).expect("what is merged is within it");
+    assert!(matches!(of(Aggregate::Never, bandwidth), Err(Unplanned::OverBudget(_))));
 }

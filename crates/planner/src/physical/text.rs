@@ -78,7 +78,8 @@ fn flows(covering: &Covering) -> String {
 }
 
 /// The mode in words.
-pub(super) fn mode(plan: &PhysicalPlan) -> String {
+#[must_use]
+pub fn mode(plan: &PhysicalPlan) -> String {
     match plan.choice.mode {
         None => "nothing: monitors read at the switches' ports".to_owned(),
         Some(mode) => mode.to_string(),
@@ -158,7 +159,7 @@ fn taken(out: &mut String, plan: &PhysicalPlan) {
     row(
         out,
         "cores",
-        &format!("{:.4} of monitors, {:.4} of switches", taken.monitor_cores, taken.switch_cores),
+        &format!("{:.4} {}, {:.4} of switches", taken.monitor_cores, plan.monitors_are(), taken.switch_cores),
     );
     row(out, "delay", &format!("{:.2} µs for a packet that is copied", taken.delay_us));
 }

@@ -7,7 +7,7 @@ use mirror::{Mode, Which};
 
 use super::ask::Asked;
 use super::rates::copied;
-use crate::topology::{HostId, LINK_CLASSES, LinkClass, Network, Reached, Traffic};
+use crate::topology::{HostId, LINK_CLASSES, LinkClass, Load, Need, RackId, Reached, Traffic};
 
 /// What VXLAN puts around a packet: Ethernet, IPv4, UDP and its own header.
 const WRAPPING_BYTES: f64 = 50.0;
@@ -19,16 +19,15 @@ pub(super) fn wrapped(mbps: f64, packets: f64) -> f64 {
 
 impl Asked<'_> {
     /// The nearest host behind another switch that has room for a monitor which takes so many cores, and is no other switch's; the one that is
-    /// used least of those. `network`: what is free of hosts that may have monitors.
+    /// used least of those. `load`: what is free of hosts that may have monitors, and of links; what this takes is taken of it.
     pub(super) fn behind_another(
         &self,
         switch: usize,
         mode: Mode,
         cores: f64,
-        network: &Network,
+        load: &mut Load<'_>,
         taken: &BTreeMap<usize, HostId>,
     ) -> Result<HostId, String> {
-        let site = self.ask.site;
         if mode.which == Which::Port {
             return Err("a mirror of ports is not sent through a tunnel".to_owned());
         }
@@ -39,24 +38,25 @@ impl Asked<'_> {
         }
         let (mbps, packets) = copied(mode, &self.at[&switch].1, self.ask.costs);
         let mbps = wrapped(mbps, packets);
+        let (rack, memory_gb) = (self.rack(switch), self.ask.costs.monitor.memory_gb);
+        // What it is sent is counted link by link.
+        let need = Need { cores, memory_gb, mirrored_mbps: 0.0 };
+        let at = |host: HostId| self.ask.site.hosts[host as usize].at.switch;
         let fits = |host: &HostId| {
-            let (has, of) = (&network.hosts()[*host as usize], &site.hosts[*host as usize]);
-            let links = [switch, of.at.switch].map(|end| self.up(end));
-            self.has_tunnels(of.at.switch)
-                && of.at.switch != switch
+            self.has_tunnels(at(*host))
+                && at(*host) != switch
                 && !taken.values().any(|other| other == host)
-                && has.cores * (1.0 - has.cores_used) >= cores
-                && has.memory_gb * (1.0 - has.memory_used) >= self.ask.costs.monitor.memory_gb
-                && has.mbps >= mbps
-                && links.iter().all(|up| *up >= mbps)
+                && load.bears(*host, &need)
+                && load.carries_from_rack(rack, *host, mbps)
         };
-        let order = |host: &HostId| {
-            let (has, of) = (&network.hosts()[*host as usize], &site.hosts[*host as usize]);
-            (self.is_other_pod(switch, of.at.switch), has.cores_used.max(has.memory_used))
-        };
-        let fit = network.all_hosts().filter(fits);
+        let order = |host: &HostId| (self.is_other_pod(switch, at(*host)), load.used(*host));
+        let fit = load.network.all_hosts().filter(fits);
         let nearest = fit.min_by(|a, b| order(a).partial_cmp(&order(b)).unwrap_or(std::cmp::Ordering::Equal));
-        nearest.ok_or_else(|| "and none behind another switch to which a tunnel could lead".to_owned())
+        let host = nearest
+            .ok_or_else(|| "and none behind another switch to which a tunnel could lead".to_owned())?;
+        load.place(host, &need);
+        load.carry_from_rack(rack, host, mbps);
+        Ok(host)
     }
 
     /// Whether tunnels can begin and end at a switch.
@@ -65,13 +65,9 @@ impl Asked<'_> {
         of.tunnel.is_some() && matches!(of.reached, Reached::Ovsdb(_))
     }
 
-    fn rack(&self, switch: usize) -> u16 {
-        self.ask.site.racks.iter().position(|of| *of == switch).unwrap_or(0) as u16
-    }
-
-    /// What the links up from a switch bear.
-    fn up(&self, switch: usize) -> f64 {
-        self.network.rack_up(self.rack(switch))
+    /// The rack of a switch with hosts.
+    pub(super) fn rack(&self, switch: usize) -> RackId {
+        self.ask.site.rack_of(switch).expect("the file has hosts on edge switches alone")
     }
 
     fn is_other_pod(&self, from: usize, to: usize) -> bool {

@@ -4,7 +4,7 @@ use mirror::openflow::Rule;
 use mirror::{Cube, Mode};
 use plan::{AddressMatch, Dataflow, MonitorSpec};
 
-use crate::topology::{HostId, SitePort, Traffic};
+use crate::topology::{HostId, Site, SitePort, Starts, Traffic};
 
 /// Rules that nobody renews are gone after so many seconds.
 pub const LEASE: u16 = 10;
@@ -213,12 +213,23 @@ pub struct Taken {
     pub copied: Traffic,
     /// Mb/s of results, from all monitors together, or what is merged of them, to whoever asks.
     pub results_mbps: f64,
-    /// Cores of all monitors.
+    /// Cores of all monitors and aggregators.
     pub monitor_cores: f64,
     /// Cores of all switches.
     pub switch_cores: f64,
     /// What a packet waits longer at a switch that copies it, in microseconds.
     pub delay_us: f64,
+}
+
+impl MonitorPart {
+    /// How it is started, in the network that was planned for.
+    #[must_use]
+    pub fn starts<'s>(&self, site: &'s Site) -> Option<&'s Starts> {
+        match self.place {
+            Place::Switch(switch) => site.switches[switch].sniffer.as_ref().map(|sniffer| &sniffer.starts),
+            Place::Host(host) => Some(&site.hosts[host as usize].starts),
+        }
+    }
 }
 
 impl AggregatorPart {
@@ -235,6 +246,11 @@ impl PhysicalPlan {
     pub fn members(&self, aggregator: &AggregatorPart) -> String {
         let hosts = aggregator.monitors.iter().filter_map(|at| self.monitors.get(*at));
         hosts.map(|part| part.host.as_str()).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Whose cores are taken together, in words.
+    pub(super) fn monitors_are(&self) -> &'static str {
+        if self.aggregators.is_empty() { "of monitors" } else { "of monitors and aggregators" }
     }
 
     /// The part of a switch.

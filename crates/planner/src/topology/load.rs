@@ -4,7 +4,6 @@
 use std::ops::Range;
 
 use super::network::{Host, HostId, Network, PodId, RackId};
-use super::way::Distance;
 use crate::random::Random;
 
 /// What a process takes of its host.
@@ -140,43 +139,46 @@ impl<'n> Load<'n> {
     /// Whether every link of the way has room for a stream.
     #[must_use]
     pub fn carries(&self, from: HostId, to: HostId, mbps: f64) -> bool {
-        let [(a, b), (rack_a, rack_b), (pod_a, pod_b)] = self.ends(from, to);
-        let distance = self.network.distance(from, to);
+        from == to
+            || self.hosts[from as usize].link.up >= mbps - ROUNDING_MBPS
+                && self.carries_from_rack(self.network.rack_of(from), to, mbps)
+    }
+
+    /// The same of what begins at a rack's switch.
+    #[must_use]
+    pub fn carries_from_rack(&self, rack: RackId, to: HostId, mbps: f64) -> bool {
+        let ([rack_a, rack_b], [pod_a, pod_b]) = self.ends(rack, to);
         let needed = mbps - ROUNDING_MBPS;
-        (distance < Distance::SameRack
-            || self.hosts[a].link.up >= needed && self.hosts[b].link.down >= needed)
-            && (distance < Distance::SamePod
-                || self.racks[rack_a].up >= needed && self.racks[rack_b].down >= needed)
-            && (distance < Distance::OtherPod
-                || self.pods[pod_a].up >= needed && self.pods[pod_b].down >= needed)
+        self.hosts[to as usize].link.down >= needed
+            && (rack_a == rack_b || self.racks[rack_a].up >= needed && self.racks[rack_b].down >= needed)
+            && (pod_a == pod_b || self.pods[pod_a].up >= needed && self.pods[pod_b].down >= needed)
     }
 
     /// Takes what a stream needs of every link of the way.
     pub fn carry(&mut self, from: HostId, to: HostId, mbps: f64) {
-        let [(a, b), (rack_a, rack_b), (pod_a, pod_b)] = self.ends(from, to);
-        let distance = self.network.distance(from, to);
-        if distance >= Distance::SameRack {
-            self.hosts[a].link.up -= mbps;
-            self.hosts[b].link.down -= mbps;
+        if from != to {
+            self.hosts[from as usize].link.up -= mbps;
+            self.carry_from_rack(self.network.rack_of(from), to, mbps);
         }
-        if distance >= Distance::SamePod {
+    }
+
+    /// The same of what begins at a rack's switch.
+    pub fn carry_from_rack(&mut self, rack: RackId, to: HostId, mbps: f64) {
+        let ([rack_a, rack_b], [pod_a, pod_b]) = self.ends(rack, to);
+        self.hosts[to as usize].link.down -= mbps;
+        if rack_a != rack_b {
             self.racks[rack_a].up -= mbps;
             self.racks[rack_b].down -= mbps;
         }
-        if distance >= Distance::OtherPod {
+        if pod_a != pod_b {
             self.pods[pod_a].up -= mbps;
             self.pods[pod_b].down -= mbps;
         }
     }
 
-    /// Both ends of a way: hosts, racks, pods.
-    fn ends(&self, from: HostId, to: HostId) -> [(usize, usize); 3] {
-        let racks = (self.network.rack_of(from), self.network.rack_of(to));
-        let pods = (self.network.pod_of(racks.0), self.network.pod_of(racks.1));
-        [
-            (from as usize, to as usize),
-            (usize::from(racks.0), usize::from(racks.1)),
-            (usize::from(pods.0), usize::from(pods.1)),
-        ]
+    /// Both ends of a way: racks, and pods.
+    fn ends(&self, rack: RackId, to: HostId) -> ([usize; 2], [usize; 2]) {
+        let racks = [rack, self.network.rack_of(to)];
+        (racks.map(usize::from), racks.map(|rack| usize::from(self.network.pod_of(rack))))
     }
 }

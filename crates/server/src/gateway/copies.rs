@@ -1,5 +1,5 @@
-//! When switches copy for jobs in a network: from when all monitors of a job capture until before these are told to end. A job has ended
-//! when nothing is copied for it any more.
+//! When switches copy for jobs in a network: from when all monitors of a job capture until it is to end. Where somebody stops a job its monitors
+//! are told when nothing is copied for it any more; where it ends by its limits, or has failed, at the same time. It has ended when both is done.
 //!
 //! Where switches do not copy, or no longer, the job ends and says why. A server that begins again plans anew: where that comes to what
 //! agents were told, they go on, and its rules take the place of those that were there; else the job ends.

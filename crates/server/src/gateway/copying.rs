@@ -1,6 +1,8 @@
 //! A job in a network: a thread of its own tells switches to copy for it, and to end, as that may take seconds; in between it looks whether
 //! they still do. When, `copies.rs` knows.
 
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -62,17 +64,32 @@ pub struct Copying {
 }
 
 impl Copying {
-    /// What the thread says comes as events. Where the system gives no more threads it is over at once.
+    /// What the thread says comes as events.
     pub fn new(job: JobId, copies: Box<dyn Copies>, events: Sender<Event>) -> Copying {
         let (tell, wishes) = mpsc::channel();
-        let work = move || run(job, copies, &wishes, &events);
+        let to = events.clone();
+        let work = move || run(job, copies, &wishes, &to);
         let thread = std::thread::Builder::new().name(format!("copies {job}")).spawn(work);
-        let (failed, thread) = match thread {
-            Ok(thread) => (None, Some(thread)),
-            Err(why) => (Some(why.to_string()), None),
+        Copying::on(job, thread, tell, &events)
+    }
+
+    /// Where the system gives no more threads it is over at once, and that is said as a thread says it.
+    fn on(
+        job: JobId,
+        thread: io::Result<JoinHandle<()>>,
+        tell: Sender<Wish>,
+        events: &Sender<Event>,
+    ) -> Copying {
+        let (then, failed, left) = Default::default();
+        let (stage, thread) = match thread {
+            Ok(thread) => (Stage::Waiting, Some(thread)),
+            Err(why) => {
+                let why = format!("the system gives no thread that tells switches: {why}");
+                let _ = events.send(Event::Copies(job, Said::Lost(why)));
+                (Stage::Gone, None)
+            }
         };
-        let stage = if failed.is_some() { Stage::Gone } else { Stage::Waiting };
-        Copying { stage, then: None, failed, left: None, tell: Some(tell), thread }
+        Copying { stage, then, failed, left, tell: Some(tell), thread }
     }
 
     /// Of a job that there is no plan for any more.
@@ -122,6 +139,18 @@ impl Drop for Copying {
 
 fn run(job: JobId, mut copies: Box<dyn Copies>, wishes: &Receiver<Wish>, events: &Sender<Event>) {
     let say = |said| drop(events.send(Event::Copies(job, said)));
+    let worked = catch_unwind(AssertUnwindSafe(|| work(copies.as_mut(), wishes, &say)));
+    if let Err(panic) = worked {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words");
+        let why = format!("what tells switches has failed: {text}");
+        // Nobody waits for a thread that is no more.
+        say(Said::Lost(why));
+        say(Said::Gone(Err("nobody knows what that is".to_owned())));
+    }
+}
+
+fn work(copies: &mut dyn Copies, wishes: &Receiver<Wish>, say: &dyn Fn(Said)) {
     let mut are_there = false;
     loop {
         match wishes.recv_timeout(LOOK_EVERY) {
@@ -145,5 +174,56 @@ fn run(job: JobId, mut copies: Box<dyn Copies>, wishes: &Receiver<Wish>, events:
             }
             Err(RecvTimeoutError::Disconnected) => return,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const JOB: JobId = JobId(1);
+
+    /// Has a fault of ours.
+    struct Faulty;
+
+    impl Copies for Faulty {
+        fn begin(&mut self) -> Result<(), String> {
+            panic!("no such switch")
+        }
+
+        fn lost(&mut self) -> Option<String> {
+            None
+        }
+
+        fn end(&mut self) -> Result<(), String> {
+            panic!("no such job")
+        }
+    }
+
+    fn said(events: &Receiver<Event>) -> Said {
+        match events.recv_timeout(Duration::from_secs(10)).expect("it says something") {
+            Event::Copies(JOB, said) => said,
+            _ => panic!("something else was said"),
+        }
+    }
+
+    #[test]
+    fn a_panic_is_told_and_nothing_waits_for_it() {
+        for (wish, text) in [(Wish::Begin, "no such switch"), (Wish::End, "no such job")] {
+            let (tell, events) = mpsc::channel();
+            let mut copying = Copying::new(JOB, Box::new(Faulty), tell);
+            copying.ask(wish, Stage::Beginning);
+            let (lost, gone) = (said(&events), said(&events));
+            assert!(matches!(lost, Said::Lost(why) if why.ends_with(text)));
+            assert!(matches!(gone, Said::Gone(Err(_))));
+        }
+    }
+
+    #[test]
+    fn a_job_that_gets_no_thread_ends() {
+        let ((to, events), (tell, _wishes)) = (mpsc::channel(), mpsc::channel());
+        let copying = Copying::on(JOB, Err(io::Error::other("none is left")), tell, &to);
+        assert_eq!(copying.stage, Stage::Gone);
+        assert!(matches!(said(&events), Said::Lost(why) if why.ends_with(": none is left")));
     }
 }

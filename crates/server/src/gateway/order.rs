@@ -1,12 +1,10 @@
 //! What agents are told of a job. Of texts that may say something of a person each job has its own hashes: the key is drawn
 //! here, stands in the order, which the store keeps, and is shown to nobody.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use plan::Plan;
 use plan::message::{Capture, JobOrder, Key};
-use tuple::{Origin, Schema};
+use tuple::Origin;
 
 use crate::fleet::Order;
 use crate::job::Redaction;
@@ -72,9 +70,7 @@ impl<'a> Orders<'a> {
 
 /// Whether an agent was told this part.
 pub fn is_of(part: &AgentPart, body: &[u8]) -> bool {
-    let schemas = parsers::registry::schemas();
-    let named = |name: &str| -> Option<Arc<Schema>> { schemas.iter().find(|s| s.name == name).cloned() };
-    JobOrder::decode(body, &named).is_ok_and(|told| {
+    JobOrder::decode(body, &parsers::registry::schema).is_ok_and(|told| {
         let spec = &told.plan.monitor;
         spec.clients == part.clients
             && spec.servers == part.servers

@@ -114,6 +114,24 @@ fn jobs_share_switches() {
     check("mark none", [None, None]);
 }
 
+/// A job that had a tunnel stops, and those beside it go on: nothing comes out of what is left of it any more.
+#[test]
+fn a_tunnel_goes_alone() {
+    let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else { return };
+    for (which, port) in [(Which::Near, MONITOR), (Which::Far, FAR_MONITOR)] {
+        bed.switch_at(which).keep_floods_from(port).expect("it does");
+    }
+    let fabric = bed.fabric(SERVER, LEASE);
+    let job = |id, tap| Job { id, generation: 1, taps: vec![tap] };
+    let here = To::Port(format!("v{MONITOR}"));
+    let one = fabric.start(job(1, tap(Mode::FLOW, Some(80), "m", here))).expect("it does");
+    let before = both(&bed);
+    let there = To::Switch(Tunnel::Vxlan, far_port());
+    let two = fabric.start(job(2, tap(Mode::ENDS, Some(81), "n", there))).expect("it does");
+    two.stop().expect("it does");
+    assert_eq!((one.lost(), both(&bed)), (None, before));
+}
+
 /// Of what enters at one switch another is not expected to see anything, unless a cable is known to join them.
 #[test]
 fn switches_that_are_not_known_to_be_joined_are_proved_apart() {

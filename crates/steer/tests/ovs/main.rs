@@ -3,6 +3,7 @@
 
 mod bed;
 mod controlled;
+mod explored;
 mod fabrics;
 mod holder;
 mod killed;

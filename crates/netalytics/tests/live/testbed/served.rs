@@ -12,6 +12,8 @@ use super::*;
 const QUERY: &str =
     "PARSE tcp_conn_time TO 10.60.2.1:8000, 10.60.3.1:8000 PROCESS (diff-group: group=srcIP, destIP)";
 const OF_DB: &str = "PARSE tcp_conn_time TO 10.60.3.1:8000 PROCESS (diff-group: group=srcIP, destIP)";
+/// So long rules last that nobody renews; `planner::physical::LEASE`.
+const LEASE: std::time::Duration = std::time::Duration::from_secs(10);
 const SPARE: [&str; 2] = ["spare2", "spare3"];
 
 struct Served<'b> {
@@ -210,6 +212,25 @@ fn a_server_has_its_agents_and_switches_answer() {
     // Another one, which asks for some of the same packets and has its monitor on the same host.
     let beside = served.start(OF_DB);
     served.wait(&beside, "running");
+    // What switches are joined to is found out meanwhile, for longer than leases last. Hosts that get copies are not heard.
+    let explored = std::time::Instant::now();
+    while explored.elapsed() < LEASE {
+        let mut discover = Command::new(BINARY);
+        discover.args(["network", "discover", "-q"]).args(EVERYBODY).stdin(Stdio::null());
+        for leaf in LEAVES {
+            discover.args([
+                "--switch",
+                &format!("{leaf}=unix:{}", bed.path(&format!("run/{leaf}/db.sock")).display()),
+            ]);
+        }
+        let Output { status, stdout, stderr } = discover.output().expect("it starts");
+        assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
+        assert!(String::from_utf8_lossy(&stdout).contains("10.60.2.1"), "the server on leaf2");
+    }
+    for job in [&first, &beside] {
+        assert_eq!(served.wait(job, "running"), "");
+    }
+    assert_eq!(served.copying(), ["leaf2", "leaf3"]);
     let at = |host: &str| Capture::start(&format!("{}{host}", bed.prefix()), QUERY, &["-i", "eth0"]);
     let own = [at("app1"), at("db")];
     let load = "for i in $(seq 20); do curl -sf http://10.60.2.1:8000/ >&2 && curl -sf http://10.60.3.1:8000/ >&2; done";

@@ -197,6 +197,12 @@ impl Site {
         &self.switches[self.racks[usize::from(rack)]]
     }
 
+    /// The rack of an edge switch.
+    #[must_use]
+    pub fn rack_of(&self, switch: usize) -> Option<RackId> {
+        self.racks.iter().position(|of| *of == switch).map(|rack| rack as RackId)
+    }
+
     /// Links that go up from some switches.
     fn links_of<'a>(&'a self, switches: &'a [usize]) -> impl Iterator<Item = &'a SiteLink> {
         self.links.iter().filter(|link| switches.contains(&link.ends[0].switch))

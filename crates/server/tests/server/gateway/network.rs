@@ -20,6 +20,8 @@ struct Sheet {
     asked: Vec<&'static str>,
     /// Why switches refuse.
     refuses: Option<String>,
+    /// Who tells them has a fault.
+    panics: bool,
     /// Why they do not copy any more.
     lost: Option<String>,
 }
@@ -60,6 +62,7 @@ impl Network for Paper {
 
 impl Copies for Paper {
     fn begin(&mut self) -> Result<(), String> {
+        assert!(!self.with(|sheet| sheet.panics), "an index is out of bounds");
         self.with(|sheet| {
             sheet.asked.push("begin");
             sheet.refuses.clone().map_or(Ok(()), Err)
@@ -161,6 +164,11 @@ fn a_job_ends_when_switches_refuse_or_lose_what_they_had() {
         (&ended["outcome"], &ended["reason"]),
         (&json!("failed"), &json!("switches do not copy any more"))
     );
+    paper.with(|sheet| (sheet.lost, sheet.panics) = (None, true));
+    let ended = center.ended(&job(&center));
+    let why = ended["reason"].as_str().expect("a reason");
+    assert!(why.starts_with("what tells switches has failed: an index is out of bounds; "), "{why}");
+    assert_eq!(ended["outcome"], "failed");
 }
 
 #[test]

@@ -1,0 +1,55 @@
+//! The numbers by which switches tell our rules from those of others: 12 bits of a rule's cookie. A server keeps its number also while it has no
+//! rules, so that nobody can see that it is taken: numbers that are kept, and those of processes that pass, are apart.
+
+use std::collections::BTreeSet;
+use std::hash::{BuildHasher, RandomState};
+
+use anyhow::Context;
+
+/// How many numbers there are for those of a kind.
+const HALF: u16 = 1 << 11;
+
+/// Whose number it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Half {
+    /// Of a process that has rules as long as it lives.
+    Passing,
+    /// Of somebody who goes on by it after a restart.
+    Kept,
+}
+
+impl Half {
+    fn first(self) -> u16 {
+        if self == Half::Kept { HALF } else { 0 }
+    }
+
+    /// Whether a number is of this half.
+    pub fn has(self, number: u16) -> bool {
+        (self.first()..self.first() + HALF).contains(&number)
+    }
+
+    /// One that nobody has of whom rules stand there. Looked for from anywhere, for those who begin at the same time.
+    pub fn free_number(self, taken: &BTreeSet<u16>) -> anyhow::Result<u16> {
+        let from = RandomState::new().hash_one(std::process::id()) as u16;
+        let mut all = (0..HALF).map(|nth| self.first() + from.wrapping_add(nth) % HALF);
+        let free = all.find(|number| !taken.contains(number));
+        free.with_context(|| format!("rules of {HALF} others stand on these switches"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_nobody_elses() {
+        for (half, first) in [(Half::Passing, 0), (Half::Kept, 2048)] {
+            let mut taken: BTreeSet<u16> = (first..first + 2048).collect();
+            let why = half.free_number(&taken).expect_err("none is left").to_string();
+            assert_eq!(why, "rules of 2048 others stand on these switches");
+            taken.remove(&(first + 77));
+            assert_eq!(half.free_number(&taken).expect("one is left"), first + 77);
+            assert!(half.has(first) && half.has(first + 2047) && !half.has(2048 - first));
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! What becomes of jobs when a switch does not answer, or has rules of an exploration: two switches in memory, and copies to a port of each.
+
+use std::sync::{Arc, Mutex};
+
+use mirror::Packet;
+use mirror::openflow::{Match, read_dump, read_rule};
+use mirror::ovsdb::PortMirror;
+
+use super::*;
+use crate::backend::{Backend, Capabilities, Out};
+use crate::controller::changed;
+use crate::order::How;
+
+const SERVER: u16 = 7;
+const NAMES: [&str; 2] = ["near", "far"];
+
+/// A switch in memory.
+#[derive(Default)]
+struct Memory {
+    rules: Vec<Rule>,
+    /// It answers nothing.
+    is_silent: bool,
+    /// It changes no rules.
+    refuses: bool,
+}
+
+#[derive(Clone, Default)]
+struct Fake(Arc<Mutex<Memory>>);
+
+impl Fake {
+    fn change<T>(&self, act: impl FnOnce(&mut Memory) -> T) -> T {
+        act(&mut self.0.lock().expect("nobody panics"))
+    }
+
+    fn answers<T>(&self, act: impl FnOnce(&mut Memory) -> T) -> Result<T, Failed> {
+        self.change(|memory| match memory.is_silent {
+            true => Err(Failed::Silent { program: "the switch".to_owned(), seconds: 10 }),
+            false => Ok(act(memory)),
+        })
+    }
+
+    /// The jobs that it has rules for.
+    fn jobs(&self) -> BTreeSet<u32> {
+        let job = |rule: &Rule| rule.cookie.owner().map(|owner| owner.job);
+        self.change(|memory| memory.rules.iter().filter_map(job).collect())
+    }
+}
+
+impl Backend for Fake {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { leases: true, truncates: true, mirrors: false }
+    }
+
+    fn list(&mut self) -> Result<Observed, Failed> {
+        let port = |number| (number, format!("v{number}"), Flooded::No, mirror::model::Vlans::All);
+        let ports = [1, 7, 8, 9].map(port).to_vec();
+        self.answers(|memory| Observed { rules: memory.rules.clone(), ports, mirrors: Vec::new() })
+    }
+
+    fn apply(&mut self, operations: &[Operation]) -> Result<(), Failed> {
+        let refused = || Failed::Refused { program: "the switch".to_owned(), said: "no".to_owned() };
+        let is_change = |operation: &Operation| !matches!(operation, Operation::Renew(..));
+        self.answers(|memory| match memory.refuses && operations.iter().any(is_change) {
+            true => Err(refused()),
+            false => {
+                memory.rules = changed(std::mem::take(&mut memory.rules), operations);
+                Ok(())
+            }
+        })?
+    }
+
+    fn trace(&mut self, _: &Packet) -> Result<Option<Vec<Out>>, Failed> {
+        self.answers(|_| None)
+    }
+
+    fn keep_floods_from(&mut self, _: u32) -> Result<(), Failed> {
+        self.answers(|_| ())
+    }
+
+    fn add_mirror(&mut self, _: &PortMirror) -> Result<(), Failed> {
+        self.answers(|_| ())
+    }
+
+    fn remove_mirror(&mut self, _: &str) -> Result<(), Failed> {
+        self.answers(|_| ())
+    }
+}
+
+fn network() -> ([Fake; 2], Carrier) {
+    let fakes = [Fake::default(), Fake::default()];
+    let site = |(name, fake): (&str, &Fake)| {
+        fake.change(|memory| memory.rules = read_dump("priority=0,actions=NORMAL").expect("a rule"));
+        Site { name: name.to_owned(), backend: Box::new(fake.clone()), tunnel_address: None }
+    };
+    let sites = NAMES.into_iter().zip(&fakes).map(site).collect();
+    (fakes, Carrier::new(SERVER, 10, sites, Map::default()))
+}
+
+/// Copies what comes for a port of TCP, at this switch.
+fn job(id: u32, switch: &str, matched: &str, monitor: u32) -> Job {
+    let asked: Match = mirror::openflow::read_match(matched);
+    let tap = Tap {
+        switch: switch.to_owned(),
+        asked: vec![asked.cube],
+        how: How::Rules(Vec::new()),
+        part: mirror::Part::Whole,
+        monitor: format!("monitor {id}"),
+        to: To::Port(format!("v{monitor}")),
+    };
+    Job { id, generation: 1, taps: vec![tap] }
+}
+
+/// Two jobs at the first switch.
+fn at_work() -> ([Fake; 2], Carrier) {
+    let (fakes, mut carrier) = network();
+    carrier.start(job(1, "near", "tcp,tp_dst=80", 8)).expect("it does");
+    carrier.start(job(2, "near", "tcp,tp_dst=81", 9)).expect("it does");
+    assert_eq!(fakes[0].jobs(), [1, 2].into());
+    (fakes, carrier)
+}
+
+fn is_silent(fake: &Fake, is_silent: bool) {
+    fake.change(|memory| memory.is_silent = is_silent);
+}
+
+#[test]
+fn others_stay_when_a_switch_does_not_answer_to_one_that_starts() {
+    let ([near, far], mut carrier) = at_work();
+    is_silent(&far, true);
+    let refused = carrier.start(job(3, "near", "tcp,tp_dst=82", 7)).expect_err("one is away");
+    assert_eq!(refused.to_string(), "switch far: the switch has not answered for 10 s");
+    assert_eq!((near.jobs(), carrier.lost().len()), ([1, 2].into(), 0));
+    carrier.renew();
+    is_silent(&far, false);
+    carrier.start(job(3, "near", "tcp,tp_dst=82", 7)).expect("it answers again");
+    assert_eq!((near.jobs(), carrier.lost().len()), ([1, 2, 3].into(), 0));
+}
+
+#[test]
+fn others_stay_when_a_switch_does_not_answer_to_one_that_stops() {
+    let ([near, far], mut carrier) = at_work();
+    is_silent(&far, true);
+    carrier.stop((1, 1)).expect_err("one is away");
+    carrier.renew();
+    assert_eq!((near.jobs(), carrier.lost().len()), ([1, 2].into(), 0));
+    // Its rules go as soon as that can be proved.
+    is_silent(&far, false);
+    carrier.renew();
+    assert_eq!((near.jobs(), carrier.lost().len()), ([2].into(), 0));
+}
+
+/// What a switch was told already is taken back; where that is not possible either, nobody goes on.
+#[test]
+fn nobody_goes_on_with_what_was_not_proved() {
+    let ([near, far], mut carrier) = at_work();
+    far.change(|memory| memory.refuses = true);
+    let mut both = job(3, "near", "tcp,tp_dst=82", 7);
+    both.taps.extend(job(3, "far", "tcp,tp_dst=82", 7).taps);
+    carrier.start(both).expect_err("one refuses");
+    assert_eq!((near.jobs(), carrier.lost().len()), ([1, 2].into(), 0), "it was taken back");
+    near.change(|memory| memory.refuses = true);
+    carrier.stop((1, 1)).expect_err("it refuses");
+    assert_eq!(carrier.lost().keys().collect::<Vec<_>>(), [&(2, 1)]);
+}
+
+/// Rules of others that do harm still end jobs.
+#[test]
+fn jobs_end_when_it_is_not_known_where_packets_go() {
+    let ([near, _], mut carrier) = at_work();
+    let strange = |line: &str| read_rule(line).expect("a rule");
+    near.change(|memory| memory.rules.push(strange("priority=9,tcp,actions=group:1")));
+    carrier.renew();
+    assert_eq!(carrier.lost().keys().collect::<Vec<_>>(), [&(1, 1), &(2, 1)]);
+}
+
+#[test]
+fn rules_of_an_exploration_are_nobodys() {
+    let ([near, _], mut carrier) = at_work();
+    let cookie = mirror::openflow::Cookie::of_exploration(SERVER + 1);
+    let learns = format!(
+        "cookie={cookie},table=0,priority=65535,dl_type=0x88b5,actions=learn(table=253,priority=1,cookie={cookie},NXM_OF_IN_PORT[])"
+    );
+    let rule = read_rule(&learns).expect("a rule");
+    near.change(|memory| memory.rules.push(rule.clone()));
+    carrier.renew();
+    assert!(carrier.lost().is_empty(), "{:?}", carrier.lost());
+    carrier.start(job(3, "near", "tcp,tp_dst=82", 7)).expect("it does");
+    carrier.stop((1, 1)).expect("it does");
+    assert_eq!(near.jobs(), [0, 2, 3].into());
+    assert!(near.change(|memory| memory.rules.contains(&rule)));
+}

@@ -1,0 +1,60 @@
+//! What is joined to what is found out while jobs copy: these go on, and others begin.
+
+use mirror::Mode;
+use steer::{Backend, Found, Job, To, explore};
+
+use crate::bed::{Bed, CABLE, FAR_HOST, FAR_MONITOR, HOSTS, MONITOR, Which};
+use crate::fabrics::{both, far_port, tap};
+use crate::packets::{SERVER, SERVES, ask, cut, same, serve};
+
+/// Renewed, and looked at, every second.
+const LEASE: u16 = 3;
+
+#[test]
+fn jobs_go_on_while_it_is_found_out_what_switches_are_joined_to() {
+    let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else { return };
+    let _server = serve(&bed);
+    let fabric = bed.fabric(SERVER, LEASE);
+    bed.switch_at(Which::Far).keep_floods_from(FAR_MONITOR).expect("it does");
+    let here = To::Port(format!("v{MONITOR}"));
+    let job = |id, tap| Job { id, generation: 1, taps: vec![tap] };
+    let one = fabric.start(job(1, tap(Mode::FLOW, Some(80), "m", here))).expect("it does");
+    let before = both(&bed);
+    let switches = [Which::Near, Which::Far].map(|which| {
+        let switch = bed.switch_at(which);
+        let described = switch.describe().expect("it does");
+        (which.name(), switch, described)
+    });
+    let switches: Vec<_> = switches.iter().map(|(name, switch, of)| (*name, switch, of)).collect();
+    let hosts = HOSTS.map(|port| [10, 9, 0, port as u8].into());
+    std::thread::scope(|scope| {
+        let explorer = scope.spawn(|| {
+            let found = [(); 4].map(|()| explore(&switches, SERVER + 1, &hosts).expect("it does"));
+            // On a busy machine not every answer comes in time.
+            let all = |found: &Found| {
+                found.cables == [[(0, CABLE), (1, CABLE)]] && found.answers.len() == HOSTS.len()
+            };
+            assert!(found.iter().any(all), "{found:?}");
+            let nobody_asked = (1, FAR_HOST);
+            assert!(found.iter().all(|found| !found.answers.contains_key(&nobody_asked)));
+        });
+        // In the midst of it, again and again.
+        let mut generation = 1;
+        while !explorer.is_finished() {
+            let two = tap(Mode::ENDS, Some(81), "n", To::Switch(mirror::ovsdb::Tunnel::Vxlan, far_port()));
+            let two = fabric.start(Job { generation, ..job(2, two) }).unwrap_or_else(|why| panic!("{why}"));
+            two.stop().expect("it does");
+            generation = u8::wrapping_add(generation, 1);
+            assert_eq!(one.lost(), None);
+        }
+        explorer.join().expect("it has found all");
+    });
+    assert_eq!((one.lost(), both(&bed)), (None, before), "nothing is left of it");
+    let (server, monitor) = (bed.capture(SERVES, ""), bed.capture(MONITOR, ""));
+    ask(&bed, "mark", &server);
+    let expected = bed.capture_file(&server, "tcp port 80");
+    same("mark", &cut(monitor.wait(expected.len()), Mode::FLOW), &cut(expected, Mode::FLOW));
+    one.stop().expect("it does");
+    server.end();
+    monitor.end();
+}
