@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use plan::result::{Intervals, first_aggregate, places};
-use plan::{Direction, Pipeline, Plan};
+use plan::{Direction, Pipeline, Plan, Sample};
 use serde::{Deserialize, Serialize};
 use tuple::{DataType, FieldId};
 use utoipa::ToSchema;
@@ -188,17 +188,15 @@ impl Action {
         let pipeline = &plan.dataflow.pipelines[looked_at.result];
         let k = pipeline.top_k.map(|top_k| top_k.k);
         let full_at = k.into_iter().chain(pipeline.selection.rows_max).min();
-        let is_ranked = is_ranked_by(value, pipeline, schema.ids().count());
+        let intervals = if plan.monitor.sample == Sample::All { Intervals::None } else { Intervals::Shown };
+        let is_ranked = is_ranked_by(value, pipeline, &places(pipeline, intervals));
         Ok(Action { asked, looked_at, full_at, is_ranked })
     }
 }
 
-/// Whether rows are left out by that column alone, the least first. Results have so many columns.
-fn is_ranked_by(value: FieldId, pipeline: &Pipeline, columns: usize) -> bool {
-    let all = [Intervals::None, Intervals::Shown].map(|intervals| places(pipeline, intervals));
-    let places =
-        all.iter().find(|places| places.last().is_some_and(|last| usize::from(last.0) + 1 == columns));
-    let is_value = |place: usize| places.is_some_and(|places| places.get(place) == Some(&value));
+/// Whether rows are left out by that column alone, the least first; `places` has those of the columns of results.
+fn is_ranked_by(value: FieldId, pipeline: &Pipeline, places: &[FieldId]) -> bool {
+    let is_value = |place: usize| places.get(place) == Some(&value);
     let ranked = pipeline.top_k.map(|top_k| is_value(first_aggregate(pipeline) + top_k.by));
     let selection = &pipeline.selection;
     let sorted = selection.order_by.first().map(|key| {
@@ -233,8 +231,8 @@ mod tests {
         let schemas = parsers::registry::schemas();
         for (process, value, full_at, is_ranked) in [
             ("(top-k: key=url, k=9, w=10s)", "count", Some(9), true),
-            ("(top-k: key=url, k=9, by=sum_bytes, w=10s)", "count", Some(9), false),
-            ("(top-k: key=url, k=9, by=sum_bytes, w=10s)", "sum_bytes", Some(9), true),
+            ("(group-count-sum-top-k: group=url, k=9, by=sum, w=10s)", "count", Some(9), false),
+            ("(group-count-sum-top-k: group=url, k=9, by=sum, w=10s)", "sum", Some(9), true),
             ("(group-count: group=url, w=10s) LIMIT 7 ROWS", "count", Some(7), false),
             ("(group-count: group=url, w=10s) ORDER BY count DESC LIMIT 7 ROWS", "count", Some(7), true),
             ("(group-count: group=url, w=10s) ORDER BY count LIMIT 7 ROWS", "count", Some(7), false),

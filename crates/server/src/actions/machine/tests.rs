@@ -23,6 +23,7 @@ fn window(second: i64, values: &[(&str, f64)]) -> Window {
         start_ns: second * SECOND,
         end_ns: (second + 1) * SECOND,
         values: values.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
+        rest: Some(0.0),
         ..Window::default()
     }
 }
