@@ -87,10 +87,12 @@ impl LogHistogram {
             (None, None) => (lower, upper),
             (Some(min), None) => (min, upper.max(min)),
             (None, Some(max)) => (lower.min(max), max),
-            (Some(min), Some(max)) => (min, max),
+            // Where these are of two histograms, the bucket may be the first of one, and the last of another whose largest value is less.
+            // Others then have the ends of both together, and any values of the bucket will do here.
+            (Some(a), Some(b)) => (a.min(b), a.max(b)),
         };
-        if min > max || entry.n == 0 {
-            return Err(Malformed::Invalid("a least value"));
+        if entry.n == 0 {
+            return Err(Malformed::Invalid("a count"));
         }
         let store = Store::sparse(vec![(bucket, entry.n)]);
         Ok(LogHistogram { n: entry.n, min, max, ends: (bucket, bucket), store, ..one })

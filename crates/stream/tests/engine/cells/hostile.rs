@@ -106,7 +106,7 @@ fn what_is_refused_says_why() {
     check(quantile.clone(), "bits", Value::Long(9), invalid("a histogram"));
     check(quantile.clone(), "at", Value::Long(1 << 40), invalid("a histogram"));
     check(quantile.clone(), "at", Value::Null, invalid("a histogram"));
-    check(quantile.clone(), "n", Value::Null, invalid("a least value"));
+    check(quantile.clone(), "n", Value::Null, invalid("a count"));
     check(quantile, "a1_min", Value::Double(f64::NAN), invalid("a value"));
     check(distinct, "at", Value::Null, invalid("a value"));
     let other = flow_of(&pipeline(Some(N), &[PATH, N], vec![Aggregate::Max]), 0, 1000);

@@ -160,6 +160,25 @@ fn equal_whole_panes_are_merged_and_count() {
     assert!(are_alike(&got, &alone), "{got:?} is not {alone:?}");
 }
 
+/// A bucket that is the first of one worker's histogram and the last of another's, with values that cross.
+#[test]
+fn buckets_may_be_first_and_last() {
+    let p =
+        pipeline(Some(N), &[PATH], vec![Aggregate::Quantile(0.0), Aggregate::Quantile(0.5), Aggregate::Hist]);
+    let (flow, config) = flow_of(&p, 0, 1000);
+    let of = |id, n| Row { id, n: Some(n), ..Row::default() };
+    let all = [of(0, 100_050), of(0, 9_000_000), of(1, 10), of(1, 100_001)];
+    let told = cells_of(&flow, &config, &all, 2, false);
+    let merged = merge(Engine::new(&flow, config.clone()).cell_table(0), &told);
+    assert!(merged.len() < told.len(), "they share a bucket");
+    let alone = rows_of(&run(&flow, config.clone(), &all, 64).0, Some(0));
+    for merged in [false, true] {
+        let between = Between { merged, seed: 3, batch: 10 };
+        let got = finished(&flow, &config, |engine| between.bring(&told, Origin::Merged, engine));
+        assert!(are_alike(&got, &alone), "{got:?} is not {alone:?}");
+    }
+}
+
 /// Squares that another engine could not add in 38 digits.
 #[test]
 fn long_sums_are_whole() {
