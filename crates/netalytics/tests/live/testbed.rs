@@ -372,9 +372,7 @@ fn queries_of_the_network_answer_as_captures_at_the_servers() {
     assert_eq!(numbers(&pages.0, "count"), numbers(&pages.1, "count"));
     fs::write(file, &without).expect("a file");
     // The third leaf has no host to spare: through a tunnel to one at the first.
-    let (before, after) = without.split_once("name = \"spare3\"").expect("a host");
-    fs::write(file, format!("{before}name = \"spare3\"{}", after.replacen("spare = true", "", 1)))
-        .expect("a file");
+    fs::write(file, not_spare(&without, "spare3")).expect("a file");
     let through =
         Asked { flags: &flags, of: "ports", said: "monitors on spare2, spare1; 2 switches copy", from: None };
     let tiers = bed.beside(TIERS, &["app1", "app2", "db", "cache"], &through);
@@ -487,6 +485,12 @@ fn numbers(rows: &[Value], column: &str) -> BTreeMap<Pair, u64> {
 pub fn without_sniffers(network: &str) -> String {
     let lines: Vec<&str> = network.lines().filter(|line| !line.ends_with("# at its ports")).collect();
     lines.join("\n")
+}
+
+/// The same in which this host is not there for monitors.
+pub fn not_spare(network: &str, host: &str) -> String {
+    let (before, after) = network.split_once(&format!("name = \"{host}\"")).expect("a host");
+    format!("{before}name = \"{host}\"{}", after.replacen("spare = true", "", 1))
 }
 
 const LEAVES: [&str; 3] = ["leaf1", "leaf2", "leaf3"];

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use testkit::Rng;
 use testkit::programs::wait_for;
 
-use super::{LEAVES, MIRRORS, Sdn, TestBed, without_sniffers};
+use super::{LEAVES, MIRRORS, Sdn, TestBed, not_spare, without_sniffers};
 use crate::capture::{BINARY, wait};
 use crate::net::within;
 
@@ -36,13 +36,14 @@ struct Way {
 }
 
 const EXACT: &[&str] = &["--exact"];
-const WAYS: [Way; 8] = [
+const WAYS: [Way; 9] = [
     Way { name: "at ports", parse: "tcp_conn_time", network: "whole", flags: EXACT, costs: None },
     Way { name: "flows", parse: "packet", network: "copied", flags: EXACT, costs: None },
     Way { name: "flows of TCP", parse: "tcp_pkt_size", network: "copied", flags: EXACT, costs: None },
     Way { name: "ends", parse: "tcp_conn_time", network: "copied", flags: &[], costs: Some("cuts") },
     Way { name: "heads", parse: "http", network: "copied", flags: &[], costs: Some("cuts") },
     Way { name: "mirrors", parse: "tcp_conn_time", network: "copied", flags: EXACT, costs: Some("mirrors") },
+    Way { name: "tunnels", parse: "tcp_conn_time", network: "tunnelled", flags: EXACT, costs: None },
     Way {
         name: "interface",
         parse: "tcp_conn_time",
@@ -489,6 +490,8 @@ fn nothing_is_left_of_queries_that_come_and_go_at_random() {
     for (name, text) in [
         ("whole.toml", network.as_str()),
         ("copied.toml", &copied),
+        // One host for all leaves: from two of them through tunnels.
+        ("tunnelled.toml", &not_spare(&not_spare(&copied, "spare2"), "spare3")),
         ("here.toml", &bed.with_leaf2_here(&network)),
         ("told.toml", &told),
         ("mirrors.costs", MIRRORS),
