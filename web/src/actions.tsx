@@ -1,9 +1,10 @@
 // Actions: rules that decide by an answer's rows how many replicas each group is to have, what they have decided, and whether that is done.
 import { useSignal } from "@preact/signals";
-import { ask, may, type Job } from "./api";
+import { ask, may } from "./api";
 import { ago, plain, visible } from "./format";
 import { Dialog, Empty, Notice, State, Text, said, useAsked } from "./parts";
 import { link } from "./route";
+import { OfJob, useStanding } from "./standing";
 
 interface Action {
   id: string;
@@ -104,9 +105,8 @@ function Decisions({ of, close }: { of: Action; close: () => void }) {
 }
 
 function NewAction({ close, made }: { close: () => void; made: () => void }) {
-  const { answer } = useAsked((signal) => ask<{ jobs: Job[] }>("GET", "/api/v1/jobs?limit=1000", undefined, { signal }), []);
+  const jobs = useStanding();
   const failed = useSignal("");
-  const jobs = (answer?.jobs ?? []).filter((job) => job.kind === "standing" && job.state !== "ended");
   return (
     <Dialog title="New action" close={close}>
       <form
@@ -123,10 +123,7 @@ function NewAction({ close, made }: { close: () => void; made: () => void }) {
         }}
       >
         <label>Name <input name="name" required maxLength={200} placeholder="hot" /></label>
-        <label>By the rows of
-          <select name="job" required>{jobs.map((job) => <option value={job.id}>{job.id}: {visible(job.name || job.query.slice(0, 60))}</option>)}</select>
-        </label>
-        {answer && jobs.length === 0 && <Notice kind="warn">An action needs a standing job in windows: run a query with “Keep watching” first.</Notice>}
+        <OfJob label="By the rows of" what="An action" jobs={jobs} />
         <label>Load <input name="value" class="mono" placeholder="count" /></label>
         <label>One replica more above <input name="upper" type="number" min="0" step="any" required placeholder="500" /></label>
         <label>One less below <input name="lower" type="number" min="0" step="any" placeholder="a quarter of that" /></label>
@@ -134,7 +131,7 @@ function NewAction({ close, made }: { close: () => void; made: () => void }) {
         <label>Tells <input name="to" required class="mono" placeholder="content proxy" /></label>
         <label>After a decision none for <input name="backoff" class="mono" placeholder="10s" /></label>
         {failed.value !== "" && <Notice kind="bad">{failed.value}</Notice>}
-        <button class="primary" disabled={jobs.length === 0}>Begin</button>
+        <button class="primary" disabled={!jobs?.length}>Begin</button>
       </form>
     </Dialog>
   );

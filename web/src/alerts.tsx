@@ -1,10 +1,11 @@
 // Alerts: what fires, the rules, silences, and who is told; and actions. A rule is a condition on the rows of a job.
 import { useSignal } from "@preact/signals";
 import { Actions } from "./actions";
-import { ask, may, type Cell, type Job } from "./api";
+import { ask, may, type Cell } from "./api";
 import { ago, raw, visible } from "./format";
 import { Dialog, Empty, Notice, State, Text, said, useAsked } from "./parts";
 import { link } from "./route";
+import { OfJob, useStanding } from "./standing";
 
 interface Alert {
   rule: string;
@@ -151,9 +152,8 @@ export default function Alerts() {
 }
 
 function NewRule({ close, made, receivers }: { close: () => void; made: () => void; receivers: Receiver[] }) {
-  const { answer } = useAsked((signal) => ask<{ jobs: Job[] }>("GET", "/api/v1/jobs?limit=1000", undefined, { signal }), []);
+  const jobs = useStanding();
   const failed = useSignal("");
-  const jobs = (answer?.jobs ?? []).filter((job) => job.kind === "standing" && job.state !== "ended");
   return (
     <Dialog title="New rule" close={close}>
       <form
@@ -167,16 +167,13 @@ function NewRule({ close, made, receivers }: { close: () => void; made: () => vo
         }}
       >
         <label>Name <input name="name" required maxLength={200} placeholder="slow pages" /></label>
-        <label>Of the rows of
-          <select name="job" required>{jobs.map((job) => <option value={job.id}>{job.id}: {visible(job.name || job.query.slice(0, 60))}</option>)}</select>
-        </label>
-        {answer && jobs.length === 0 && <Notice kind="warn">A rule needs a standing job: run a query with “Keep watching” first.</Notice>}
+        <OfJob label="Of the rows of" what="A rule" jobs={jobs} />
         <label>When <input name="when" required class="mono" placeholder="p99 > 50ms WHERE url_template != '/'" /></label>
         <label>For <input name="for" class="mono" placeholder="at once; or 1m" /></label>
         <label>Says <input name="says" placeholder="{url_template} takes {p99}" /></label>
         {receivers.length > 0 && <fieldset><legend>Tells</legend>{receivers.map((receiver) => <label class="check"><input type="checkbox" name="receiver" value={receiver.name} /> <Text of={receiver.name} /></label>)}</fieldset>}
         {failed.value !== "" && <Notice kind="bad">{failed.value}</Notice>}
-        <button class="primary" disabled={jobs.length === 0}>Watch</button>
+        <button class="primary" disabled={!jobs?.length}>Watch</button>
       </form>
     </Dialog>
   );
