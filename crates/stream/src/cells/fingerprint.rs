@@ -14,7 +14,8 @@ use crate::pane::Overflow;
 
 /// 16 hexadecimal digits of what the cells of a pipeline mean: which tuples take part, by what they are grouped, what is accumulated of
 /// them, and when it is told. What only those read who make results of cells has no part in it: names, how many groups are
-/// shown, which rows and in which order, and which of the aggregates that read one accumulator there are. `beside` is what decides beside the dataflow which
+/// shown, which rows and in which order, and which of the aggregates that read one accumulator there are; but without windows those that count by the
+/// second need times that others do not tell. `beside` is what decides beside the dataflow which
 /// tuples come.
 ///
 /// # Panics
@@ -30,6 +31,11 @@ pub fn fingerprint(dataflow: &Dataflow, pipeline: usize, config: &Config, beside
     bytes.extend_from_slice(&config.sample.to_bits().to_le_bytes());
     bytes.extend_from_slice(&config.sample_seed.to_le_bytes());
     bytes.push(bits.unwrap_or(0));
+    let of = &dataflow.pipelines[pipeline];
+    if of.window.is_none() && of.aggregates.iter().any(|one| one.aggregate.is_per_second()) {
+        // Nobody else looks at when the first and the last tuple were: such cells do not say it.
+        bytes.push(1);
+    }
     bytes.extend_from_slice(beside);
     format!("{:016x}", xxh3_64(&bytes))
 }

@@ -232,13 +232,21 @@ fn fingerprints_tell_meanings_apart() {
     let plain = named("a", vec![Aggregate::Quantile(0.5), Aggregate::Avg]);
     // Of this build of these words; another value here is another form, whose topics are others.
     assert_eq!(print(&plain), "75498d65d577e813");
-    assert_eq!(print(&named("b", vec![Aggregate::Quantile(0.9), Aggregate::Throughput])), print(&plain));
+    assert_eq!(print(&named("b", vec![Aggregate::Quantile(0.9), Aggregate::Sum])), print(&plain));
+    // By the second of its window, and of all the time that there is.
+    let by_second = named("a", vec![Aggregate::Quantile(0.5), Aggregate::Throughput]);
+    let windowed = |p: &Pipeline| Pipeline {
+        window: Some(Window { size_ns: 10, slide_ns: 10, lateness_ns: 0 }),
+        ..p.clone()
+    };
+    assert_eq!(print(&windowed(&by_second)), print(&windowed(&plain)));
     let mut shown = plain.clone();
     shown.selection.rows_max = Some(3);
     shown.top_k = Some(plan::TopK { k: 3, by: 1 });
     assert_eq!(print(&shown), print(&plain));
     let window = Window { size_ns: 10, slide_ns: 10, lateness_ns: 0 };
     let others = [
+        by_second,
         named("a", vec![Aggregate::Quantile(0.5)]),
         Pipeline { value_required: true, ..plain.clone() },
         Pipeline { window: Some(window), ..plain.clone() },
