@@ -17,6 +17,6 @@ mod summary;
 pub use feed::Feed;
 pub use frames::Frames;
 pub use memory::{Limits, Memory, Writing};
-pub use relay::Relay;
+pub use relay::{OPEN_EVERY_NS, Relay};
 pub use run::{Observer, Position, ResultTable, Run, heads};
 pub use summary::{Fed, InputError, Monitored, Published, SUMMARY_FORMAT, Summary};

@@ -19,7 +19,7 @@ const PART_BYTES: usize = 256 << 10;
 /// Between two looks at whether to stop.
 const PATIENCE: Duration = Duration::from_millis(50);
 /// How often, in event time, it is said what there is of windows that are still open: so much is lost with the process.
-const OPEN_EVERY_NS: i64 = 5_000_000_000;
+pub const OPEN_EVERY_NS: i64 = 5_000_000_000;
 
 /// See the module's text.
 pub struct Relay<'w> {

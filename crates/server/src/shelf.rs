@@ -175,6 +175,20 @@ impl Entry {
         let changed = fs::metadata(&self.path).and_then(|found| found.modified()).ok();
         (self.told.bytes, changed)
     }
+
+    /// With what is in it, or why that cannot be read.
+    fn with(mut self, looked: Result<Looked, String>) -> Entry {
+        match looked {
+            Ok(looked) => {
+                self.told.first_ns = looked.first_ns.map(|ns| ns.to_string());
+                self.told.last_ns = looked.last_ns.map(|ns| ns.to_string());
+                self.told.parsers.clone_from(&looked.parsers);
+                self.looked = Some(looked);
+            }
+            Err(why) => self.told.problem = Some(why),
+        }
+        self
+    }
 }
 
 /// A file's length and time of change, by which what was seen of it holds.
@@ -245,31 +259,26 @@ impl Shelf {
 
     /// Adds what is in it, which is looked for again when it has changed.
     fn looked(&self, entry: Entry) -> Entry {
-        let entry = self.as_known(entry);
-        if entry.looked.is_some() || entry.told.problem.is_some() {
-            return entry;
-        }
-        let looked = self.reader.look(&entry.path);
-        self.seen().insert(entry.path.clone(), (entry.stamp(), looked));
-        self.as_known(entry)
+        // As it is before the look: what changes meanwhile is looked for again.
+        let stamp = entry.stamp();
+        let looked = self.known(&entry, stamp).unwrap_or_else(|| {
+            let looked = self.reader.look(&entry.path);
+            self.seen().insert(entry.path.clone(), (stamp, looked.clone()));
+            looked
+        });
+        entry.with(looked)
     }
 
     /// Adds what was seen of it, if it is still as it was.
-    fn as_known(&self, mut entry: Entry) -> Entry {
-        let stamp = entry.stamp();
-        let known =
-            self.seen().get(&entry.path).filter(|(at, _)| *at == stamp).map(|(_, looked)| looked.clone());
-        let Some(looked) = known else { return entry };
-        match looked {
-            Ok(looked) => {
-                entry.told.first_ns = looked.first_ns.map(|ns| ns.to_string());
-                entry.told.last_ns = looked.last_ns.map(|ns| ns.to_string());
-                entry.told.parsers.clone_from(&looked.parsers);
-                entry.looked = Some(looked);
-            }
-            Err(why) => entry.told.problem = Some(why),
+    fn as_known(&self, entry: Entry) -> Entry {
+        match self.known(&entry, entry.stamp()) {
+            Some(looked) => entry.with(looked),
+            None => entry,
         }
-        entry
+    }
+
+    fn known(&self, entry: &Entry, stamp: Stamp) -> Option<Result<Looked, String>> {
+        self.seen().get(&entry.path).filter(|(at, _)| *at == stamp).map(|(_, looked)| looked.clone())
     }
 }
 
@@ -315,4 +324,51 @@ fn size_of(folder: &Path) -> u64 {
 fn ns_of(time: Option<SystemTime>) -> i64 {
     let since = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    use super::*;
+
+    /// While it looks, somebody writes on.
+    struct Written(AtomicI64);
+
+    impl Reader for Written {
+        fn look(&self, path: &Path) -> Result<Looked, String> {
+            let nth = self.0.fetch_add(1, Ordering::Relaxed);
+            let later = SystemTime::UNIX_EPOCH + Duration::from_secs(nth.unsigned_abs() + 1);
+            if nth < 2 {
+                fs::File::options()
+                    .append(true)
+                    .open(path)
+                    .expect("a file")
+                    .set_modified(later)
+                    .expect("its time");
+            }
+            Ok(Looked { first_ns: Some(nth), ..Looked::default() })
+        }
+
+        fn ask(&self, _: &Path, _: &Query, _: ReadLimits) -> Result<Read, Unread> {
+            Err(Unread::Wrong("nobody asks".into()))
+        }
+    }
+
+    #[test]
+    fn what_changes_while_it_is_looked_at_is_shown_and_looked_at_again() {
+        let (data, folder) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+        fs::write(folder.path().join("a.pcap"), "packets").expect("a file");
+        let reader = Arc::new(Written(AtomicI64::new(0)));
+        let shelf =
+            Shelf::open(reader.clone(), data.path(), Some(folder.path().into()), ShelfLimits::default());
+        let shelf = shelf.expect("a shelf");
+        let seen = || shelf.all().iter().map(|one| one.told.first_ns.clone()).collect::<Vec<_>>();
+        for looked in ["0", "1", "2", "2"] {
+            assert_eq!(seen(), [Some(looked.to_owned())]);
+        }
+        let id = shelf.all()[0].told.id.clone();
+        assert!(shelf.one(&id).is_some_and(|one| one.looked.is_some()) && shelf.one("r0").is_none());
+        assert_eq!(reader.0.load(Ordering::Relaxed), 3);
+    }
 }

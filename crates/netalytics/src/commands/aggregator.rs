@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use capture::live::Stop;
 use collect::{Collector, Frame, Lanes, Part, Report, TakeRows};
-use runner::{Memory, Writing};
+use runner::{Memory, OPEN_EVERY_NS, Writing};
 use stream::{Engines, Output, Partials};
 use wire::Timestamp;
 
@@ -26,8 +26,6 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// Less than whoever asks waits for those that it starts itself.
 const START_MAX: Duration = Duration::from_secs(15);
 const END_MAX: Duration = Duration::from_secs(8);
-/// How often, in event time, what there is of windows that are still open is handed on: so much is lost with the process. As monitors do.
-const OPEN_EVERY_NS: i64 = 5_000_000_000;
 /// How often it is said how far event time has come, where nothing else is said.
 const TIME_EVERY: Duration = Duration::from_millis(500);
 /// How often counters are told.

@@ -28,8 +28,6 @@ use crate::summary::Summary;
 const PATIENCE: Duration = Duration::from_millis(50);
 /// Who has nothing to say says so this often.
 const BEAT_EVERY: Duration = Duration::from_secs(1);
-/// How often, in event time, cells of windows that are still open are told: so much is lost with the process.
-const OPEN_EVERY_NS: i64 = 5_000_000_000;
 
 /// What is published.
 pub enum What {
@@ -81,7 +79,7 @@ impl Publishing {
         feedback: Option<Feedback>,
     ) -> io::Result<Publishing> {
         let started = Instant::now();
-        let windows = Windows::HandedOn { open_every_ns: OPEN_EVERY_NS };
+        let windows = Windows::HandedOn { open_every_ns: crate::OPEN_EVERY_NS };
         let ceiling = feedback.as_ref().map_or_else(Ceiling::default, Feedback::ceiling);
         let config = Config { windows, ceiling, ..config.clone() };
         let job = Box::new(Job::start_several(&plan.monitor, dataflows, &config, input)?);
