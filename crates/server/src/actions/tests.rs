@@ -137,3 +137,52 @@ fn whatever_is_killed_when_decisions_are_the_same_and_carried_out_in_order() {
         assert_eq!(shown(&rough), shown(&calm), "seed {seed}");
     }
 }
+
+/// What is known of a group that has no row, of rows by URL and their counts.
+fn rest(full_at: Option<usize>, is_ranked: bool, rows: &[(Option<&str>, Option<u64>)]) -> Option<f64> {
+    let schema = columns();
+    let ids: Vec<_> = schema.ids().collect();
+    let mut writer = tuple::TupleWriter::new(schema.clone(), &ids);
+    for (url, count) in rows {
+        writer.i64(ids[0], 0);
+        writer.i64(ids[1], STEP_NS);
+        url.iter().for_each(|url| writer.text(ids[2], url.as_bytes()));
+        count.iter().for_each(|count| writer.u64(ids[3], *count));
+        writer.end_row();
+    }
+    let asked = json!({ "name": "hot", "job": "1", "upper": 10, "servers": ["a"], "to": ["proxy"] });
+    let asked = serde_json::from_value(asked).expect("it is one");
+    let keys = vec!["url".into()];
+    let looked_at = LookedAt { result: 0, size_ns: STEP_NS, slide_ns: STEP_NS, lateness_ns: 0, keys };
+    let action = Action { asked, looked_at, full_at, is_ranked };
+    let stored = StoredAction {
+        id: 1,
+        name: "hot".into(),
+        owner: "me".into(),
+        job: "1".parse().expect("a job"),
+        body: serde_json::to_string(&action).expect("JSON"),
+        created_ns: 0,
+        standing: serde_json::to_string(&Standing::default()).expect("JSON"),
+    };
+    let mut running = Running::of(stored, 10, false).expect("it can be read");
+    let mut gathered = BTreeMap::new();
+    running.read(&writer.finish(), &[], &mut gathered);
+    running.bounded(gathered).remove(&STEP_NS).expect("the window").rest
+}
+
+#[test]
+fn what_is_known_of_groups_without_a_row() {
+    let (a, b) = ((Some("/a"), Some(9)), (Some("/b"), Some(4)));
+    assert_eq!(rest(None, true, &[a, b]), Some(0.0), "all there are have a row");
+    assert_eq!(rest(Some(3), true, &[a, b]), Some(0.0));
+    assert_eq!(rest(Some(2), true, &[a, b]), Some(4.0), "it is behind the last");
+    assert_eq!(rest(Some(2), false, &[a, b]), None, "rows are left out by something else");
+    // Rows that are of no group, or have no load, take room, too.
+    assert_eq!(rest(Some(3), true, &[a, b, (None, Some(5))]), Some(4.0));
+    assert_eq!(rest(Some(3), true, &[a, b, (Some("/c"), None)]), Some(4.0));
+    // It may be among those that the engine had no room for, whose row comes on top.
+    let others = (Some(stream::OTHER), Some(7));
+    assert_eq!(rest(Some(2), true, &[a, b, others]), Some(7.0));
+    assert_eq!(rest(None, true, &[a, others]), Some(7.0));
+    assert_eq!(rest(Some(2), true, &[a, others]), Some(7.0), "one row is missing to two");
+}
