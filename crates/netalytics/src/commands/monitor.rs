@@ -118,7 +118,7 @@ fn publish(
     let mut publishing = Publishing::start((plan, dataflows), config, input, to, feedback)
         .context("cannot start the workers")?;
     let mut frames = Frames::new(out, config.allowance.clone());
-    let went = publishing.go(&lane, heeded, &mut |_| {}, Some(&mut frames));
+    let went = publishing.go(&lane, heeded, &mut |_| {}, &mut |_| {}, Some(&mut frames));
     let loss = publishing.capture_loss();
     let (mut summary, flushed) = publishing.end(plan, LAST, why());
     lane.end(Some(Capture { seen_bytes: loss.seen, unseen_bytes: loss.lost }), kafka::PATIENCE);
