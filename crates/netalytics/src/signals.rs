@@ -19,18 +19,19 @@ use signal_hook::{flag, low_level};
 /// Minimum time between the first end signal and a SIGINT that abandons the output.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The signals received so far.
+/// The last end signal that the process received; 0: none. It ends all runs of a command, as those of `compare`.
+static CAME: AtomicUsize = AtomicUsize::new(0);
+
+/// The signals that a run heeds.
 #[derive(Clone, Debug, Default)]
 pub struct Signals {
-    came: Arc<AtomicUsize>,
     stats: Arc<AtomicBool>,
 }
 
 impl Signals {
     /// Requests `stop` on SIGINT, SIGTERM and SIGHUP from now on. `nohup` leaves SIGHUP ignored.
     pub fn end(stop: &Stop) -> io::Result<Signals> {
-        let ends: &[i32] =
-            if is_hangup_ignored() { &[SIGINT, SIGTERM] } else { &[SIGINT, SIGTERM, SIGHUP] };
+        let ends: &[i32] = if is_hangup_ignored() { &[SIGINT, SIGTERM] } else { &[SIGINT, SIGTERM, SIGHUP] };
         Signals::end_by(ends, stop)
     }
 
@@ -45,11 +46,14 @@ impl Signals {
         flag::register_conditional_default(SIGINT, may_abandon.clone())?;
         let (came, wake) = io::pipe()?;
         for signal in ends {
-            flag::register_usize(*signal, signals.came.clone(), *signal as usize)?;
+            flag::register_usize(*signal, &CAME, *signal as usize)?;
             flag::register(*signal, stop.flag())?;
             low_level::pipe::register(*signal, wake.try_clone()?)?;
         }
         flag::register(SIGUSR1, signals.stats.clone())?;
+        if CAME.load(Ordering::SeqCst) != 0 {
+            stop.stop();
+        }
         let arm = move || arm(came, &may_abandon);
         thread::Builder::new().name("signals".into()).spawn(arm)?;
         Ok(signals)
@@ -62,7 +66,7 @@ impl Signals {
 
     /// The name of the last end signal.
     pub fn name(&self) -> Option<&'static str> {
-        match self.came.load(Ordering::Relaxed) as i32 {
+        match CAME.load(Ordering::Relaxed) as i32 {
             SIGINT => Some("SIGINT"),
             SIGTERM => Some("SIGTERM"),
             SIGHUP => Some("SIGHUP"),

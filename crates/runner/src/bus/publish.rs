@@ -103,7 +103,7 @@ impl Publishing {
     }
 
     /// Publishes to a partition that is ours until the input has ended, or `stop` is asked for where the source does not heed it itself.
-    /// What feedback changes is told to `changed`, and how it goes to `told`. `look` is called again and again.
+    /// Calls `changed` when feedback changes the sampling and `look` in every turn; reports progress to `told`.
     ///
     /// # Errors
     /// Kafka's. While no broker answers it waits, or drops, as the producer does.
