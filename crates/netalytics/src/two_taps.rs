@@ -66,6 +66,17 @@ pub fn read(
     }
 }
 
+/// The warning that the two captures are exchanged: most requests took longer at the server's tap.
+pub fn exchanged(tap: &ServerTap) -> Option<String> {
+    let (negative, joined) = (tap.negative(), tap.counts().joined);
+    (negative > joined / 2).then(|| {
+        format!(
+            "warning: {negative} of {joined} values of tap.network_time are negative: are the captures exchanged? -r is the one made nearer to \
+             the clients, --server-tap the one made nearer to the servers"
+        )
+    })
+}
+
 /// With the columns by which tuples are put in order, too.
 fn in_order(parser: &ParserUse) -> ParserUse {
     let mut columns = parser.columns.clone();

@@ -293,6 +293,9 @@ fn answer<T: Target>(
     };
     let written = run.go(sink.as_mut(), &mut display);
     let mut summary = run.end(&plan, signals.name());
+    if telling != Telling::Errors {
+        taps.iter().filter_map(two_taps::exchanged).for_each(|warning| output::complain(&warning));
+    }
     summary.taps = taps.map(|taps| taps.counts());
     summary.kept = sink.kept();
     summary.delivered = sink.delivered();
