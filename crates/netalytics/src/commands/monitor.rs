@@ -51,7 +51,14 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
             let source = Box::new(if flags.demo_in_step { source.in_step() } else { source });
             Input::Each(vec![live::filter(source, &live)?])
         }
-        None => work::open(&flags.read, &flags.live, flags.workers, &plan.monitor, &stop)?,
+        // Whoever has started us is told, and waits or not.
+        None => work::open(
+            &flags.read,
+            &LiveFlags { no_wait: true, ..flags.live.clone() },
+            flags.workers,
+            &plan.monitor,
+            &stop,
+        )?,
     };
     let (taps, slice) = (SharedTaps::new(order.taps.clone()), SharedSlice::default());
     let lasts = flags.lease.map(|ns| Duration::from_nanos(ns.unsigned_abs()));
