@@ -19,13 +19,14 @@ fuzz_target!(|input: (u16, u16, &[u8])| {
         let (key, side) = packet.five_tuple.flow_key();
         assert_eq!(key.end(side), packet.five_tuple.src);
         assert!(packet.payload.len() <= bytes.len());
-        assert_eq!(inner.is_some(), !packet.tunnel.is_none());
+        assert!(inner.is_some() || packet.tunnel.is_none());
         assert!(packet.tunnel.layers().count() <= wire::tunnel::LAYERS_MAX);
         if let Some(inner) = inner {
             let inner = Packet::decode(&inner).expect("it was decoded as a part of all");
             assert_eq!((inner.five_tuple, inner.payload), (packet.five_tuple, packet.payload));
         }
     }
+    assert!(packet.is_err() || wire::unread_protocol(&captured).is_none());
     let fragment = Fragment::of(&captured);
     assert!(!(fragment.is_some() && (packet.is_ok() || Packet::is_surely_whole(&captured))));
     if let Some(fragment) = fragment {

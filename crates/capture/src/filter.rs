@@ -35,17 +35,21 @@ pub(crate) fn filtered_again(source: Box<dyn Source>, text: &str) -> Result<Box<
 
 /// Whether a filter is one for packets as such, wherever they are: not so what asks the kernel for more, as `inbound`.
 pub(crate) fn fits_packets(text: &str) -> bool {
-    let ethernet = number(LinkType::Ethernet).unwrap_or_default();
+    let ethernet = number(LinkType::Ethernet);
     Program::compile(text, &Target::Packets(ethernet), SNAPLEN).is_ok()
 }
 
 /// A filter for the kernel that also takes all that may be a tunnel's.
 pub(crate) fn or_tunnels(text: &str, has_link_header: bool) -> String {
     let mut all = format!("({text}) or udp dst port 4789 or udp dst port 8472 or udp dst port 4790");
-    all.push_str(" or udp dst port 6081 or udp dst port 2152 or ip proto 4 or ip proto 41 or ip proto 47");
-    all.push_str(" or ip6 proto 4 or ip6 proto 41 or ip6 proto 47");
+    all.push_str(" or udp dst port 6081 or udp dst port 2152 or udp dst port 1701 or ip proto 4 or ip proto 41 or ip proto 47");
+    all.push_str(" or ip proto 115 or ip6 proto 4 or ip6 proto 41 or ip6 proto 47 or ip6 proto 115");
     if has_link_header {
-        all.push_str(" or ether proto 0x8847 or ether proto 0x8848 or ether proto 0x8864");
+        for number in
+            ["0x8847", "0x8848", "0x8864", "0x8909", "0x8926", "0x893f", "0x892f", "0x88e7", "0x894f"]
+        {
+            all.push_str(&format!(" or ether proto {number}"));
+        }
     }
     all
 }
@@ -95,7 +99,7 @@ struct Filtered {
 
 impl Filtered {
     fn compile(&self, link_type: LinkType) -> Result<Program, String> {
-        let number = number(link_type).ok_or_else(|| format!("{link_type:?} can not be filtered"))?;
+        let number = number(link_type);
         Program::compile(&self.text, &Target::Packets(number), SNAPLEN)
     }
 
@@ -213,8 +217,8 @@ impl Source for Filtered {
 }
 
 /// libpcap's number of a link type, which is not always that of the files.
-fn number(link_type: LinkType) -> Option<u16> {
-    Some(match link_type {
+fn number(link_type: LinkType) -> u16 {
+    match link_type {
         LinkType::Null => 0,
         LinkType::Ethernet => 1,
         LinkType::Raw => 12,
@@ -223,8 +227,10 @@ fn number(link_type: LinkType) -> Option<u16> {
         LinkType::Ipv4 => 228,
         LinkType::Ipv6 => 229,
         LinkType::LinuxSll2 => 276,
-        LinkType::Unknown(_) => return None,
-    })
+        // ATM is one of the few below 104 that differ.
+        LinkType::Other(100) => 11,
+        LinkType::Other(number) => number,
+    }
 }
 
 #[cfg(test)]

@@ -214,7 +214,7 @@ mod tests {
             Stop::Need(16),
         );
         for (number, link_type) in
-            [(0, LinkType::Null), (113, LinkType::LinuxSll), (147, LinkType::Unknown(147))]
+            [(0, LinkType::Null), (113, LinkType::LinuxSll), (147, LinkType::Other(147))]
         {
             let file = file(header(MICROSECONDS, 4, 0, number), &[0, 0, 0, 0], &[]);
             check(&file, &[(0, link_type, 0, &[])], Stop::Need(16));

@@ -54,7 +54,7 @@ pub fn give_up(account: &Account) -> Result<(), PrivilegeError> {
             sys::become_user(user, group)?;
         }
         None if is_root => return Ok(()),
-        None => {}
+        None => sys::drop_bounding_set(),
     }
     sys::clear_capabilities()?;
     sys::forbid_new_privileges()?;

@@ -6,7 +6,10 @@ use flow::Counters as FlowCounters;
 
 use crate::fragments::Counters as FragmentCounters;
 use parsers::Counters as ParserCounters;
-use wire::Undecodable;
+use wire::{Undecodable, UnreadProtocol};
+
+/// Most protocols of undecodable packets that are counted each for itself; hostile captures may have 65,536.
+const PROTOCOLS_MAX: usize = 1024;
 
 /// Counts of one monitor. [`Accounting::adds_up`] holds after every batch, or it is a bug.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,6 +30,8 @@ pub struct Accounting {
     pub dropped: u64,
     /// Packets that could not be decoded, in the order of [`Undecodable::ALL`].
     pub undecodable: [u64; Undecodable::ALL.len()],
+    /// Undecodable packets by the protocol at which decoding ended, where they have one.
+    pub undecodable_protocols: BTreeMap<UnreadProtocol, u64>,
     /// What became of the parts of datagrams.
     pub fragments: FragmentCounters,
     /// Packets of virtual networks that were not told apart from others for want of room.
@@ -86,6 +91,14 @@ impl Accounting {
         self.filtered.address + self.filtered.direction + self.filtered.tap + self.filtered.early
     }
 
+    /// Counts an undecodable packet's protocol.
+    pub fn count_protocol(&mut self, protocol: UnreadProtocol, packets: u64) {
+        let is_room = self.undecodable_protocols.len() < PROTOCOLS_MAX;
+        let is_counted = is_room || self.undecodable_protocols.contains_key(&protocol);
+        let protocol = if is_counted { protocol } else { UnreadProtocol::Other };
+        *self.undecodable_protocols.entry(protocol).or_default() += packets;
+    }
+
     /// Adds what another worker, or the gate before it, has counted.
     pub fn add(&mut self, other: &Accounting) {
         self.received += other.received;
@@ -100,6 +113,9 @@ impl Accounting {
         self.dropped += other.dropped;
         for (mine, theirs) in self.undecodable.iter_mut().zip(other.undecodable) {
             *mine += theirs;
+        }
+        for (protocol, packets) in &other.undecodable_protocols {
+            *self.undecodable_protocols.entry(*protocol).or_default() += packets;
         }
         self.fragments.add(&other.fragments);
         self.networks_overflowed += other.networks_overflowed;

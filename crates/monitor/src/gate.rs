@@ -243,6 +243,9 @@ impl Gate {
     ) -> Verdict {
         accounting.received += self.weight;
         accounting.undecodable[cause as usize] += self.weight;
+        if let Some(protocol) = wire::unread_protocol(captured) {
+            accounting.count_protocol(protocol, self.weight);
+        }
         if cause == Undecodable::Fragment
             && let Some(fragments) = &mut self.fragments
             && let Some(fragment) = Fragment::of(captured)

@@ -29,7 +29,10 @@ pub struct Display {
 impl Observer for Display {
     fn look(&mut self, run: &mut Run, sink: &mut dyn Sink) -> io::Result<()> {
         self.progress.tick(|| run.position());
-        let Some(job) = run.job() else { return Ok(()) };
+        let Some(job) = run.job() else {
+            self.stats.tick_without_workers(|| run.position(), &self.progress);
+            return Ok(());
+        };
         self.watch.tick(job, sink, &self.progress)?;
         self.stats.tick(|| job.readings(), &self.progress);
         match self.losses.tick(job.lost_packets(), Instant::now()) {

@@ -1,5 +1,8 @@
 //! Live capture as the flags ask for it: its sources, its end by Ctrl-C, and the privileges that it gives up.
 
+use std::thread;
+use std::time::Duration;
+
 use capture::Source;
 use capture::af_xdp::{self, XdpError, XdpOptions};
 use capture::live::{self, LiveError, LiveOptions, Stop};
@@ -11,6 +14,9 @@ use tracing::warn;
 
 use crate::failure::wrong_flags;
 use crate::flags::live::{Backend, Clock, LiveFlags, XdpMode};
+
+/// How often it is looked whether an interface is up.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Opens so many sources for each interface. They end when `stop` is asked for.
 pub fn open(
@@ -59,7 +65,30 @@ fn open_one(
         stop: stop.clone(),
         ..LiveOptions::new(interface)
     };
-    live::open(&options).map_err(explain)
+    open_when_up(&options, flags.no_wait)
+}
+
+/// Opens a capture; an interface that is down is waited for, unless `no_wait` refuses.
+fn open_when_up(options: &LiveOptions, no_wait: bool) -> anyhow::Result<Vec<Box<dyn Source>>> {
+    let mut is_told = false;
+    loop {
+        match live::open(options) {
+            Err(LiveError::InterfaceDown(name)) if !no_wait && !options.stop.is_asked() => {
+                if !std::mem::replace(&mut is_told, true) {
+                    warn!(
+                        "{name} is down; waiting for it to come up (ip link set {name} up; --no-wait refuses)"
+                    );
+                }
+                thread::sleep(LOOK_EVERY);
+            }
+            opened => {
+                if is_told && opened.is_ok() {
+                    warn!("{} is up", options.interface);
+                }
+                return opened.map_err(explain);
+            }
+        }
+    }
 }
 
 /// Opens a source of the mirrors that are sent to this machine.

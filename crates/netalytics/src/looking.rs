@@ -85,7 +85,7 @@ pub fn look_into(
     run.stop = (!capturing).then_some(stop);
     let mut display = Display {
         progress: Progress::new(flags.progress),
-        stats: Stats::new(None),
+        stats: Stats::new(None, signals.stats()),
         losses: LossNotice::new(capturing),
         watch: Watch::Nobody,
         prompt: false,

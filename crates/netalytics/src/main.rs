@@ -77,6 +77,9 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> ExitCode {
     logging::start(cli.verbose);
+    if let Err(error) = signals::survive_user_signals() {
+        output::complain(&format!("warning: SIGUSR1 and SIGUSR2 end the program: {error}"));
+    }
     let ended = match cli.verb {
         None => commands::introduction::introduce(),
         Some(Verb::Query(mut flags)) => commands::query::query(&mut flags, cli.quiet, cli.verbose > 0),

@@ -109,7 +109,8 @@ fn draw(bar: &ProgressBar, position: Position) {
     }
 }
 
-fn line(position: Position) -> String {
+/// `read 500 B of 2.0 kB (25 %)`.
+pub fn line(position: Position) -> String {
     match position {
         Position::Read(bytes, Some(total)) if total > 0 => {
             let share = 100 * u128::from(bytes) / u128::from(total);

@@ -1,43 +1,72 @@
-//! Signals that end a run, whatever it reads: Ctrl-C (SIGINT), SIGTERM, and SIGHUP, which comes when the terminal or the
-//! connection to it goes. The first ends reading, and all that is known by then is printed or kept; the second ends the
-//! program at once.
+//! Signals. SIGINT (Ctrl-C), SIGTERM and SIGHUP (the terminal or the connection to it is gone) end reading, and everything that
+//! is known by then is printed or kept. `timeout`, shells and service managers send several of them within milliseconds, so
+//! further ones change nothing: only a SIGINT that arrives at least [`GRACE`] after the first one abandons the output.
 //!
-//! A file that reaches the size limit of the process (`ulimit -f`) is an error of writing, not a signal that kills.
+//! SIGUSR1 asks for statistics, where a command has any; SIGUSR2 is ignored. A file that reaches the size limit of the process
+//! (`ulimit -f`) is a write error, not a signal that kills.
 
 use std::fs;
-use std::io;
+use std::io::{self, PipeReader, Read};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use capture::live::Stop;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
-use signal_hook::flag;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
+use signal_hook::{flag, low_level};
 
-/// Which signal has come.
+/// Minimum time between the first end signal and a SIGINT that abandons the output.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// The last end signal that the process received; 0: none. It ends all runs of a command, as those of `compare`.
+static CAME: AtomicUsize = AtomicUsize::new(0);
+
+/// The signals that a run heeds.
 #[derive(Clone, Debug, Default)]
 pub struct Signals {
-    came: Arc<AtomicUsize>,
+    stats: Arc<AtomicBool>,
 }
 
 impl Signals {
-    /// Has signals ask for `stop` from now on. Whoever started us with `nohup` wants SIGHUP to do nothing.
+    /// Requests `stop` on SIGINT, SIGTERM and SIGHUP from now on. `nohup` leaves SIGHUP ignored.
     pub fn end(stop: &Stop) -> io::Result<Signals> {
+        let ends: &[i32] = if is_hangup_ignored() { &[SIGINT, SIGTERM] } else { &[SIGINT, SIGTERM, SIGHUP] };
+        Signals::end_by(ends, stop)
+    }
+
+    /// The same for SIGINT and SIGTERM only.
+    pub fn end_but_for_hangup(stop: &Stop) -> io::Result<Signals> {
+        Signals::end_by(&[SIGINT, SIGTERM], stop)
+    }
+
+    fn end_by(ends: &[i32], stop: &Stop) -> io::Result<Signals> {
         let signals = Signals::default();
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            if signal == SIGHUP && is_ignored(SIGHUP) {
-                continue;
-            }
-            // In this order: at the first signal the flag is not up yet.
-            flag::register_conditional_default(signal, stop.flag())?;
-            flag::register_usize(signal, signals.came.clone(), signal as usize)?;
-            flag::register(signal, stop.flag())?;
+        let may_abandon = Arc::new(AtomicBool::new(false));
+        flag::register_conditional_default(SIGINT, may_abandon.clone())?;
+        let (came, wake) = io::pipe()?;
+        for signal in ends {
+            flag::register_usize(*signal, &CAME, *signal as usize)?;
+            flag::register(*signal, stop.flag())?;
+            low_level::pipe::register(*signal, wake.try_clone()?)?;
         }
+        flag::register(SIGUSR1, signals.stats.clone())?;
+        if CAME.load(Ordering::SeqCst) != 0 {
+            stop.stop();
+        }
+        let arm = move || arm(came, &may_abandon);
+        thread::Builder::new().name("signals".into()).spawn(arm)?;
         Ok(signals)
     }
 
-    /// The name of the signal that has come, if one has.
+    /// Raised by SIGUSR1; whoever prints the statistics lowers it.
+    pub fn stats(&self) -> Arc<AtomicBool> {
+        self.stats.clone()
+    }
+
+    /// The name of the last end signal.
     pub fn name(&self) -> Option<&'static str> {
-        match self.came.load(Ordering::Relaxed) as i32 {
+        match CAME.load(Ordering::Relaxed) as i32 {
             SIGINT => Some("SIGINT"),
             SIGTERM => Some("SIGTERM"),
             SIGHUP => Some("SIGHUP"),
@@ -46,15 +75,31 @@ impl Signals {
     }
 }
 
+/// Waits for the first end signal, and [`GRACE`] later permits a SIGINT to abandon the output.
+fn arm(mut came: PipeReader, may_abandon: &AtomicBool) {
+    let mut byte = [0];
+    while came.read(&mut byte).is_ok_and(|n| n > 0) {
+        if !may_abandon.load(Ordering::Relaxed) {
+            thread::sleep(GRACE);
+            may_abandon.store(true, Ordering::SeqCst);
+        }
+    }
+}
+
+/// Keeps SIGUSR1 and SIGUSR2 from ending the process.
+pub fn survive_user_signals() -> io::Result<()> {
+    [SIGUSR1, SIGUSR2].into_iter().try_for_each(|signal| flag::register(signal, Arc::default()).map(drop))
+}
+
 /// Has writing fail where a file would become larger than the process may make it.
 pub fn survive_size_limits() -> io::Result<()> {
     flag::register(SIGXFSZ, Arc::default()).map(drop)
 }
 
-/// Whether the signal was ignored when we were started.
-fn is_ignored(signal: i32) -> bool {
+/// Whether SIGHUP was ignored when the process started, as `nohup` has it.
+pub fn is_hangup_ignored() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    ignored(&status).is_some_and(|set| set & (1 << (signal - 1)) != 0)
+    ignored(&status).is_some_and(|set| set & (1 << (SIGHUP - 1)) != 0)
 }
 
 /// The signals that are ignored, a bit each, of what `/proc/PID/status` says.

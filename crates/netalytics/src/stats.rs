@@ -1,31 +1,36 @@
 //! How the workers are while a query runs, a line each on standard error: rates since the last look, losses, how full
-//! their tables are. Asked for with `--stats` or `-v`.
+//! their tables are. Requested by `--stats`, `-v` or SIGUSR1.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use monitor::vitals::Reading;
+use runner::Position;
 use sinks::units;
 
 use crate::output;
-use crate::progress::Progress;
+use crate::progress::{self, Progress};
 
 /// Looks at the workers now and then.
 pub struct Stats {
     every: Option<Duration>,
+    /// Raised when they are requested once.
+    asked: Arc<AtomicBool>,
     looked: Instant,
     last: Vec<Reading>,
 }
 
 impl Stats {
-    /// Looks `every` so often; never, without.
-    pub fn new(every: Option<Duration>) -> Stats {
-        Stats { every, looked: Instant::now(), last: Vec::new() }
+    /// Prints them `every` so often, if at all, and whenever `asked` is raised.
+    pub fn new(every: Option<Duration>, asked: Arc<AtomicBool>) -> Stats {
+        Stats { every, asked, looked: Instant::now(), last: Vec::new() }
     }
 
-    /// Writes the lines when it is time; the progress bar steps aside.
+    /// Prints a line per worker when it is time; the progress bar steps aside.
     pub fn tick(&mut self, readings: impl FnOnce() -> Vec<Reading>, progress: &Progress) {
         let since = self.looked.elapsed();
-        if self.every.is_none_or(|every| since < every) {
+        if !self.take_asked() && self.every.is_none_or(|every| since < every) {
             return;
         }
         let now = readings();
@@ -35,6 +40,17 @@ impl Stats {
         let lines: Vec<_> = lines.map(|(n, (now, before))| line(n, now, before, since)).collect();
         progress.aside(|| lines.iter().for_each(|line| output::complain(line)));
         (self.looked, self.last) = (Instant::now(), now);
+    }
+
+    /// Prints how far reading has come if statistics were requested where there are no workers.
+    pub fn tick_without_workers(&mut self, position: impl FnOnce() -> Position, progress: &Progress) {
+        if self.take_asked() {
+            progress.aside(|| output::complain(&progress::line(position())));
+        }
+    }
+
+    fn take_asked(&self) -> bool {
+        self.asked.swap(false, Ordering::Relaxed)
     }
 }
 

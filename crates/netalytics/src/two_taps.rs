@@ -1,5 +1,5 @@
 //! `--server-tap FILE`: a second capture of the same traffic, made nearer to the servers. It is read first, and what it says of each
-//! request is kept for the tuples of the other.
+//! request is kept for the tuples of the other. A stop ends this, too.
 
 use std::time::Duration;
 
@@ -23,6 +23,7 @@ pub fn read(
     is_capture: bool,
     plan: &Plan,
     config: &Config,
+    stop: &Stop,
 ) -> anyhow::Result<Option<ServerTap>> {
     let asks = plan.monitor.parsers.iter().filter(|parser| parser.reads_two_taps());
     let parsers: Vec<ParserUse> = asks.map(in_order).collect();
@@ -50,15 +51,30 @@ pub fn read(
     // When the other began and ended says nothing of this one: its clock is another.
     let (limit, span) = (Limit::default(), Span::default());
     let spec = MonitorSpec { parsers, limit, span, ..plan.monitor.clone() };
-    let input = work::open(&flags.server_tap, &flags.live, flags.workers, &spec, &Stop::default())?;
+    let input = work::open(&flags.server_tap, &flags.live, flags.workers, &spec, stop)?;
     let mut job = Job::start_several(&spec, &dataflows, config, input).context("cannot start the workers")?;
     let mut taking = Taking(Sightings::new(config.stream.join_bytes_max));
-    while job.next(PATIENCE, &mut taking) == Step::Going {}
+    while job.next(PATIENCE, &mut taking) == Step::Going {
+        if stop.is_asked() {
+            job.stop();
+        }
+    }
     let ended = job.end();
     match ended.errors.first().map(ToString::to_string).or(ended.panics.into_iter().next()) {
         Some(error) => Err(anyhow!("--server-tap: {error}")),
         None => Ok(Some(taking.0.done())),
     }
+}
+
+/// The warning that the two captures are exchanged: most requests took longer at the server's tap.
+pub fn exchanged(tap: &ServerTap) -> Option<String> {
+    let (negative, joined) = (tap.negative(), tap.counts().joined);
+    (negative > joined / 2).then(|| {
+        format!(
+            "warning: {negative} of {joined} values of tap.network_time are negative: are the captures exchanged? -r is the one made nearer to \
+             the clients, --server-tap the one made nearer to the servers"
+        )
+    })
 }
 
 /// With the columns by which tuples are put in order, too.

@@ -33,6 +33,8 @@ pub struct Sightings {
     unkept: u64,
     joined: AtomicU64,
     client_only: AtomicU64,
+    /// Requests whose response took longer at the server's tap.
+    negative: AtomicU64,
 }
 
 /// How many requests were found at which taps.
@@ -105,7 +107,16 @@ impl ServerTap {
     pub fn complete(&self, batch: &Batch) -> Option<Batch> {
         let columns = Columns::of(batch)?;
         let found: Vec<AtServer> = (0..batch.rows()).map(|row| self.find(&columns, row)).collect();
+        let is_negative = |row: &usize| columns.between(*row, &found).is_some_and(|ns| ns < 0);
+        let negative = (0..batch.rows()).filter(is_negative).count() as u64;
+        self.0.negative.fetch_add(negative, Ordering::Relaxed);
         Some(columns.complete(&found))
+    }
+
+    /// Number of requests whose `tap.network_time` is negative, so far.
+    #[must_use]
+    pub fn negative(&self) -> u64 {
+        self.0.negative.load(Ordering::Relaxed)
     }
 
     /// The response time of the request at the other tap, if that has seen it; it may have seen no response.
@@ -162,7 +173,6 @@ impl Columns<'_> {
         let client_time = |row: usize| self.response_time(row);
         let server_time = |row: usize| found[row].flatten();
         let rows = || 0..batch.rows();
-        let between = |row: usize| client_time(row)?.checked_sub(server_time(row)?);
         let mut seen = StringBuilder::new();
         found.iter().for_each(|found| seen.append_value(if found.is_some() { "both" } else { "client" }));
         let TapColumns {
@@ -174,8 +184,13 @@ impl Columns<'_> {
         put(seen_at, Arc::new(seen.finish()));
         put(client_at, Arc::new(rows().map(client_time).collect::<Int64Array>()));
         put(server_at, Arc::new(rows().map(server_time).collect::<Int64Array>()));
-        put(network_time, Arc::new(rows().map(between).collect::<Int64Array>()));
+        put(network_time, Arc::new(rows().map(|row| self.between(row, found)).collect::<Int64Array>()));
         Batch::new(batch.schema().clone(), batch.rows(), all)
+    }
+
+    /// The time between the taps, where both have seen a response.
+    fn between(&self, row: usize, found: &[AtServer]) -> Option<i64> {
+        self.response_time(row)?.checked_sub(found[row].flatten()?)
     }
 
     /// `None`: its first byte was not seen.
@@ -240,6 +255,8 @@ mod tests {
         let time = |row| between.is_valid(row).then(|| between.value(row));
         let found: Vec<_> = (0..batch.rows()).map(|row| (seen.value(row), time(row))).collect();
         assert_eq!(found, expected, "{client:?} at {server:?}");
+        let negative = expected.iter().filter(|(_, ns)| ns.is_some_and(|ns| ns < 0)).count();
+        assert_eq!(tap.negative(), negative as u64);
         let TapCounts { joined, client_only, server_only, unkept } = tap.counts();
         assert_eq!(([joined, client_only, server_only], unkept), (counts, 0));
     }

@@ -84,7 +84,7 @@ mod tests {
         LinkType::Ipv6,
         LinkType::LinuxSll,
         LinkType::LinuxSll2,
-        LinkType::Unknown(147),
+        LinkType::Other(147),
     ];
 
     fn ipv4(protocol: u8, payload: &[u8]) -> Vec<u8> {
@@ -156,7 +156,7 @@ mod tests {
             }
             check(link_type, &with(&[7, 0, 0, 0], &v4), Err(Undecodable::NotIp));
         }
-        check(LinkType::Unknown(147), &v4, Err(Undecodable::UnknownLinkType));
+        check(LinkType::Other(147), &v4, Err(Undecodable::UnknownLinkType));
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! Ethernet II frames (IEEE 802.3 §3.2.6) and the EtherTypes that are followed. Frames whose type field is a length
-//! (below 1536) carry LLC, not IP, and are left to the caller to refuse; the frame check sequence is not looked for.
+//! (below 1536) carry LLC ([`crate::llc`]); the frame check sequence is not looked for.
 
 use crate::Undecodable;
 use crate::extent::{Extent, array, be16};
@@ -33,12 +33,22 @@ impl EtherType {
     pub const MPLS_MULTICAST: EtherType = EtherType(0x8848);
     /// PPPoE session data.
     pub const PPPOE: EtherType = EtherType(0x8864);
+    /// A provider backbone's I-tag (IEEE 802.1ah).
+    pub const BACKBONE: EtherType = EtherType(0x88e7);
+    /// A network service header.
+    pub const NSH: EtherType = EtherType(0x894f);
     /// In tunnels: an Ethernet frame (RFC 1701 calls it transparent Ethernet bridging).
     pub const BRIDGED: EtherType = EtherType(0x6558);
     /// In GRE: ERSPAN of type I or II.
     pub const ERSPAN_TWO: EtherType = EtherType(0x88be);
     /// In GRE: ERSPAN of type III.
     pub const ERSPAN_THREE: EtherType = EtherType(0x22eb);
+
+    /// Whether it is the length of an 802.3 frame, which LLC follows.
+    #[must_use]
+    pub fn is_length(self) -> bool {
+        self.0 < 1536
+    }
 
     /// Whether a [`crate::vlan::VlanTag`] follows.
     #[inline]

@@ -95,8 +95,12 @@ impl IpProtocol {
     pub const IPV6: IpProtocol = IpProtocol(41);
     /// GRE.
     pub const GRE: IpProtocol = IpProtocol(47);
+    /// IPsec's authentication header.
+    pub const AH: IpProtocol = IpProtocol(51);
     /// ICMP for IPv6.
     pub const ICMPV6: IpProtocol = IpProtocol(58);
+    /// L2TP, version 3.
+    pub const L2TP: IpProtocol = IpProtocol(115);
 }
 
 /// Source, destination and protocol as seen in one packet.

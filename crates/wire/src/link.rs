@@ -1,7 +1,7 @@
 //! What the first byte of a packet is: the link types of pcap and pcapng
 //! (<https://www.tcpdump.org/linktypes.html>).
 
-/// The link types that are read; others are kept by number and counted as undecodable.
+/// Link types; the common ones have a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LinkType {
     /// LINKTYPE_ETHERNET, 1.
@@ -20,8 +20,8 @@ pub enum LinkType {
     LinuxSll,
     /// LINKTYPE_LINUX_SLL2, 276: Linux cooked v2.
     LinuxSll2,
-    /// Any other.
-    Unknown(u16),
+    /// Any other, by number: some are read, the rest is counted as undecodable.
+    Other(u16),
 }
 
 impl From<u16> for LinkType {
@@ -35,7 +35,7 @@ impl From<u16> for LinkType {
             228 => Self::Ipv4,
             229 => Self::Ipv6,
             276 => Self::LinuxSll2,
-            n => Self::Unknown(n),
+            n => Self::Other(n),
         }
     }
 }
@@ -52,7 +52,7 @@ impl From<LinkType> for u16 {
             LinkType::Ipv4 => 228,
             LinkType::Ipv6 => 229,
             LinkType::LinuxSll2 => 276,
-            LinkType::Unknown(n) => n,
+            LinkType::Other(n) => n,
         }
     }
 }
@@ -65,7 +65,7 @@ mod tests {
     fn numbers() {
         assert_eq!([12, 14, 101].map(LinkType::from), [LinkType::Raw; 3]);
         assert_eq!(LinkType::from(276), LinkType::LinuxSll2);
-        assert_eq!(LinkType::from(147), LinkType::Unknown(147));
+        assert_eq!(LinkType::from(147), LinkType::Other(147));
         for n in (0..300).filter(|n| !matches!(n, 12 | 14)) {
             assert_eq!(u16::from(LinkType::from(n)), n);
         }

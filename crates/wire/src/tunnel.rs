@@ -34,10 +34,16 @@ pub enum Layer {
     Geneve,
     /// GTP-U (3GPP TS 29.281).
     Gtp,
+    /// L2TP (RFC 2661, RFC 3931).
+    L2tp,
+    /// Provider backbone bridging (IEEE 802.1ah).
+    Pbb,
+    /// Network service header (RFC 8300).
+    Nsh,
 }
 
 impl Layer {
-    const ALL: [Layer; 11] = [
+    const ALL: [Layer; 14] = [
         Self::Pppoe,
         Self::Mpls,
         Self::Gre,
@@ -49,6 +55,9 @@ impl Layer {
         Self::Vxlan,
         Self::Geneve,
         Self::Gtp,
+        Self::L2tp,
+        Self::Pbb,
+        Self::Nsh,
     ];
 
     /// As it is called in the `tunnel` column.
@@ -66,6 +75,9 @@ impl Layer {
             Self::Vxlan => "vxlan",
             Self::Geneve => "geneve",
             Self::Gtp => "gtp",
+            Self::L2tp => "l2tp",
+            Self::Pbb => "pbb",
+            Self::Nsh => "nsh",
         }
     }
 }
@@ -76,7 +88,8 @@ impl Layer {
 pub struct Tunnel {
     /// [`Layer`]s as numbers, the outermost in the lowest byte.
     layers: u64,
-    /// Of the innermost layer that has one: network id, GRE key, ERSPAN session, GTP TEID, last MPLS label, PPPoE session.
+    /// Number of the innermost layer that has one: network id, GRE key, ERSPAN session, GTP TEID, last MPLS label, PPPoE or L2TP
+    /// session, backbone service, service path.
     pub id: Option<u32>,
     /// Sender and receiver of the innermost IP header around the packet; none where there is only a link around it.
     pub ends: Option<(Addr, Addr)>,
@@ -142,9 +155,9 @@ mod tests {
         let mut tunnel = Tunnel::default();
         assert!(tunnel.is_none());
         for layer in Layer::ALL.into_iter().skip(Layer::ALL.len() - LAYERS_MAX) {
-            tunnel.enter(layer, (layer == Layer::Ipip).then_some(7)).expect("within the bound");
+            tunnel.enter(layer, (layer == Layer::Gtp).then_some(7)).expect("within the bound");
         }
-        assert_eq!(tunnel.to_string(), "erspan/ipip/4in6/6in4/6in6/vxlan/geneve/gtp");
+        assert_eq!(tunnel.to_string(), "6in4/6in6/vxlan/geneve/gtp/l2tp/pbb/nsh");
         assert_eq!((tunnel.id, tunnel.enter(Layer::Gre, None)), (Some(7), Err(Undecodable::TooDeep)));
     }
 

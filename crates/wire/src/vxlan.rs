@@ -38,6 +38,7 @@ impl<'a> Vxlan<'a> {
             1 => Some(EtherType::IPV4),
             2 => Some(EtherType::IPV6),
             3 => None,
+            4 => Some(EtherType::NSH),
             5 => Some(EtherType::MPLS),
             _ => return Err(Undecodable::Malformed),
         };

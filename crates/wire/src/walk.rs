@@ -2,6 +2,7 @@
 //! does not decode. Tunnels are opened on the way; what is inside them is the packet. It also ends at a part of an IP
 //! datagram: what is in that can be told when the parts have come together.
 
+use crate::ah;
 use crate::checksum;
 use crate::erspan::{self, Erspan};
 use crate::ethernet::{EtherType, EthernetFrame};
@@ -10,16 +11,24 @@ use crate::geneve::{self, Geneve};
 use crate::gre::GreHeader;
 use crate::gtp::{self, Gtp};
 use crate::icmp::IcmpHeader;
+use crate::ieee80211::{self, Wifi};
 use crate::ipv4::Ipv4Header;
 use crate::ipv6::Ipv6Header;
+use crate::l2tp::{self, Content, L2tp};
+use crate::link_layer::{self, First, ip_version};
+use crate::llc::Llc;
 use crate::mpls;
+use crate::nsh::Nsh;
 use crate::packet::{Packet, TcpInfo, Transport};
+use crate::pbb;
+use crate::ppp::Ppp;
 use crate::pppoe::PppoeHeader;
-use crate::sll::{Sll2Header, SllHeader};
+use crate::tag;
 use crate::tcp::TcpHeader;
 use crate::tunnel::{Layer, Tunnel};
 use crate::udp::{self, UdpHeader};
 use crate::undecodable::Undecodable;
+use crate::unread::UnreadProtocol;
 use crate::vlan;
 use crate::vxlan::{self, Vxlan};
 use crate::{Addr, Captured, Endpoint, Extent, FiveTuple, IpProtocol, LinkType};
@@ -34,6 +43,8 @@ pub(crate) enum Found<'a> {
 enum Step<'a> {
     Frame(Extent<'a>),
     Typed(EtherType, Extent<'a>),
+    Llc(Extent<'a>),
+    Ppp(Extent<'a>),
     End(Found<'a>),
 }
 
@@ -42,27 +53,43 @@ pub(crate) fn walk(captured: Captured<'_>) -> Result<Found<'_>, Undecodable> {
     Way::new(captured).follow()
 }
 
-/// The packet inside of a packet's tunnels, as one without link header; `None` when it came through none, or is not IP.
-/// It may be a fragment, or odd in another way.
+/// The protocol at which decoding of an undecodable packet ends, where it has one: for counting only.
+#[must_use]
+pub fn unread_protocol(captured: &Captured<'_>) -> Option<UnreadProtocol> {
+    let mut way = Way::new(*captured);
+    way.follow().err()?;
+    way.unread
+}
+
+/// The packet inside of a packet's tunnels, or behind headers of its link that capture filters do not know, as one without
+/// link header; `None` when there are none, or it is not IP. It may be a fragment, or odd in another way.
 #[must_use]
 pub fn innermost<'a>(captured: &Captured<'a>) -> Option<Captured<'a>> {
     let mut way = Way::new(*captured);
     // Also what can not be decoded any further has an IP header.
     let _ = way.follow();
-    let (link_type, ip) = way.innermost.filter(|_| !way.tunnel.is_none())?;
+    let (link_type, ip) = way.innermost.filter(|_| way.is_hidden || !way.tunnel.is_none())?;
     Some(Captured { link_type, original_len: ip.original_len, bytes: ip.bytes, ..*captured })
 }
 
 impl<'a> Way<'a> {
     fn new(captured: Captured<'a>) -> Self {
-        Way { captured, vlan: None, tunnel: Tunnel::default(), innermost: None, lengths: Lengths::default() }
+        Way {
+            captured,
+            vlan: None,
+            tunnel: Tunnel::default(),
+            innermost: None,
+            lengths: Lengths::default(),
+            tags: 0,
+            is_hidden: false,
+            unread: None,
+        }
     }
 
     fn follow(&mut self) -> Result<Found<'a>, Undecodable> {
         let whole = Extent::new(self.captured.bytes, self.captured.original_len);
-        let (ether_type, rest) = link_payload(self.captured.link_type, whole)?;
-        let mut step = Step::Typed(ether_type, rest);
-        // Of two turns at least one opens a layer, and there are only so many layers.
+        let mut step = self.link(whole)?;
+        // At least one turn in three opens a layer or takes a tag off, and both are bounded.
         loop {
             step = match step {
                 Step::Frame(frame) => {
@@ -71,6 +98,8 @@ impl<'a> Way<'a> {
                     Step::Typed(frame.ether_type(), frame.payload())
                 }
                 Step::Typed(ether_type, rest) => self.typed(ether_type, rest)?,
+                Step::Llc(rest) => self.llc(Llc::new_checked(rest)?)?,
+                Step::Ppp(rest) => self.ppp(rest)?,
                 Step::End(found) => return Ok(found),
             };
         }
@@ -82,10 +111,10 @@ impl<'a> Way<'a> {
 #[inline(always)]
 #[must_use]
 pub fn is_tunnel_port(port: u16) -> bool {
-    const LOWEST: u16 = gtp::PORT;
+    const LOWEST: u16 = l2tp::PORT;
     const HIGHEST: u16 = vxlan::PORTS[1];
     port.wrapping_sub(LOWEST) <= HIGHEST - LOWEST
-        && matches!(port, LOWEST | HIGHEST | geneve::PORT | vxlan::GPE_PORT | 4789)
+        && matches!(port, LOWEST | gtp::PORT | HIGHEST | geneve::PORT | vxlan::GPE_PORT | 4789)
 }
 
 /// What has been seen on the way.
@@ -97,6 +126,12 @@ struct Way<'a> {
     innermost: Option<(LinkType, Extent<'a>)>,
     /// Length fields of the headers around.
     lengths: Lengths,
+    /// Tags taken off, other than VLANs.
+    tags: usize,
+    /// Whether headers were taken off that capture filters do not know.
+    is_hidden: bool,
+    /// The protocol at which the way ended, where that is not IP.
+    unread: Option<UnreadProtocol>,
 }
 
 /// What IPv4 and IPv6 say alike.
@@ -110,6 +145,84 @@ struct Network<'a> {
 }
 
 impl<'a> Way<'a> {
+    fn link(&mut self, packet: Extent<'a>) -> Result<Step<'a>, Undecodable> {
+        self.is_hidden = matches!(self.captured.link_type, LinkType::Other(_));
+        match link_layer::open(self.captured.link_type, packet)? {
+            First::Typed(ether_type, rest) => Ok(Step::Typed(ether_type, rest)),
+            First::Llc(llc) => self.llc(llc),
+            First::LlcHeader(rest) => Ok(Step::Llc(rest)),
+            First::Ppp(rest) => Ok(Step::Ppp(rest)),
+            First::Pppoe(rest) => self.pppoe(rest),
+            First::Wifi(frame, padded) => self.wifi(frame, padded),
+            First::Unread(number) => {
+                self.unread = Some(UnreadProtocol::LinkType(number));
+                Err(Undecodable::UnknownLinkType)
+            }
+        }
+    }
+
+    fn not_ip(&mut self, protocol: UnreadProtocol) -> Result<Step<'a>, Undecodable> {
+        self.unread = Some(protocol);
+        Err(Undecodable::NotIp)
+    }
+
+    fn wifi(&mut self, frame: Extent<'a>, padded: bool) -> Result<Step<'a>, Undecodable> {
+        match ieee80211::open(frame, padded)? {
+            Wifi::Data(rest) => Ok(Step::Llc(rest)),
+            Wifi::Aggregate(header, rest) => {
+                self.lengths.add(self.captured.bytes, header.bytes, 12);
+                Ok(Step::Llc(rest))
+            }
+            Wifi::Unread(why) => self.not_ip(UnreadProtocol::Wifi(why)),
+        }
+    }
+
+    fn llc(&mut self, llc: Llc<'a>) -> Result<Step<'a>, Undecodable> {
+        match llc {
+            Llc::Typed(ether_type, rest) => {
+                self.take_tag()?;
+                Ok(Step::Typed(ether_type, rest))
+            }
+            Llc::Other(access_point) => self.not_ip(UnreadProtocol::Llc(access_point)),
+        }
+    }
+
+    fn ppp(&mut self, frame: Extent<'a>) -> Result<Step<'a>, Undecodable> {
+        let ppp = Ppp::new_checked(frame)?;
+        match ppp.ether_type() {
+            Some(ether_type) => Ok(Step::Typed(ether_type, ppp.payload)),
+            None => self.not_ip(UnreadProtocol::Ppp(ppp.protocol)),
+        }
+    }
+
+    fn pppoe(&mut self, packet: Extent<'a>) -> Result<Step<'a>, Undecodable> {
+        let session = PppoeHeader::new_checked(packet)?;
+        self.tunnel.enter(Layer::Pppoe, Some(session.session().into()))?;
+        Ok(Step::Ppp(session.payload()))
+    }
+
+    fn take_tag(&mut self) -> Result<(), Undecodable> {
+        self.tags += 1;
+        self.is_hidden = true;
+        if self.tags > tag::TAGS_MAX { Err(Undecodable::Malformed) } else { Ok(()) }
+    }
+
+    /// What is neither IP nor a tunnel: a tag, the length of an LLC frame, or not read.
+    fn odd_type(&mut self, ether_type: EtherType, rest: Extent<'a>) -> Result<Step<'a>, Undecodable> {
+        if let Some((ether_type, rest)) = tag::peel(ether_type, rest)? {
+            self.take_tag()?;
+            return Ok(Step::Typed(ether_type, rest));
+        }
+        if !ether_type.is_length() {
+            return self.not_ip(UnreadProtocol::EtherType(ether_type.0));
+        }
+        // A length of 0 stands for all there is: it is that of a datagram put together.
+        let at = rest.bytes.as_ptr() as usize - self.captured.bytes.as_ptr() as usize;
+        self.lengths.add(self.captured.bytes, &self.captured.bytes[at.saturating_sub(2)..], 0);
+        let len = u32::from(ether_type.0);
+        Ok(Step::Llc(if (1..=rest.original_len).contains(&len) { rest.limit(len) } else { rest }))
+    }
+
     fn typed(&mut self, ether_type: EtherType, rest: Extent<'a>) -> Result<Step<'a>, Undecodable> {
         let (ether_type, rest, vlan) = vlan::peel(ether_type, rest)?;
         self.vlan = vlan.or(self.vlan);
@@ -117,12 +230,16 @@ impl<'a> Way<'a> {
             EtherType::IPV4 => self.ipv4(rest),
             EtherType::IPV6 => self.ipv6(rest),
             EtherType::MPLS | EtherType::MPLS_MULTICAST => self.mpls(rest),
-            EtherType::PPPOE => {
-                let session = PppoeHeader::new_checked(rest)?;
-                self.tunnel.enter(Layer::Pppoe, Some(session.session().into()))?;
-                Ok(Step::Typed(session.ether_type().ok_or(Undecodable::NotIp)?, session.payload()))
+            EtherType::PPPOE => self.pppoe(rest),
+            EtherType::BACKBONE => {
+                let (service, frame) = pbb::open(rest)?;
+                self.enter((Layer::Pbb, Some(service), Step::Frame(frame)))
             }
-            _ => Err(Undecodable::NotIp),
+            EtherType::NSH => {
+                let nsh = Nsh::new_checked(rest)?;
+                self.enter((Layer::Nsh, Some(nsh.path), bridged(nsh.ether_type, nsh.payload)))
+            }
+            other => self.odd_type(other, rest),
         }
     }
 
@@ -146,7 +263,7 @@ impl<'a> Way<'a> {
         }
         let (src, dst, ttl, ip_id) = (ip.src(), ip.dst(), ip.ttl(), ip.ident());
         self.lengths.add(self.captured.bytes, packet.bytes, 2);
-        let (protocol, payload) = (ip.protocol(), ip.payload());
+        let (protocol, payload) = ah::peel(ip.protocol(), ip.payload())?;
         self.network(Network { src, dst, ttl, ip_id, protocol, payload }, [Layer::Ipip, Layer::SixInFour])
     }
 
@@ -170,6 +287,12 @@ impl<'a> Way<'a> {
             IpProtocol::IPV4 => self.enter((in_ip[0], None, Step::Typed(EtherType::IPV4, payload)))?,
             IpProtocol::IPV6 => self.enter((in_ip[1], None, Step::Typed(EtherType::IPV6, payload)))?,
             IpProtocol::GRE => self.enter(gre(payload)?)?,
+            // The header does not name its content: without a clear reading the packet is one of protocol 115.
+            IpProtocol::L2TP => match L2tp::in_ip(payload) {
+                Ok(message) => self.enter(session(message))?,
+                Err(Undecodable::Truncated) => return Err(Undecodable::Truncated),
+                Err(_) => return self.transport(network),
+            },
             IpProtocol::UDP => {
                 let udp = UdpHeader::new_checked(payload)?;
                 match udp_tunnel(&udp)? {
@@ -263,9 +386,21 @@ fn gre(packet: Extent<'_>) -> Result<Opened<'_>, Undecodable> {
         EtherType::ERSPAN_TWO if gre.is_numbered => mirrored(erspan::type_two(gre.payload)?),
         EtherType::ERSPAN_TWO => Ok((Layer::Erspan, None, Step::Frame(gre.payload))),
         EtherType::ERSPAN_THREE => mirrored(erspan::type_three(gre.payload)?),
-        EtherType::BRIDGED => Ok((Layer::Gre, gre.key, Step::Frame(gre.payload))),
-        other => Ok((Layer::Gre, gre.key, Step::Typed(other, gre.payload))),
+        other => Ok((Layer::Gre, gre.key, bridged(other, gre.payload))),
     }
+}
+
+/// What a header with an EtherType announces, which may be a frame.
+fn bridged(ether_type: EtherType, payload: Extent<'_>) -> Step<'_> {
+    if ether_type == EtherType::BRIDGED { Step::Frame(payload) } else { Step::Typed(ether_type, payload) }
+}
+
+fn session(message: L2tp<'_>) -> Opened<'_> {
+    let inside = match message.content {
+        Content::Frame(frame) => Step::Frame(frame),
+        Content::Typed(ether_type, packet) => Step::Typed(ether_type, packet),
+    };
+    (Layer::L2tp, Some(message.session), inside)
 }
 
 fn mirrored(erspan: Erspan<'_>) -> Result<Opened<'_>, Undecodable> {
@@ -283,15 +418,14 @@ fn udp_tunnel<'a>(udp: &UdpHeader<'a>) -> Result<Option<Opened<'a>>, Undecodable
         return Ok(None);
     }
     let opened = match port {
+        l2tp::PORT => L2tp::in_udp(udp.payload()).map(|message| {
+            let (layer, session, inside) = session(message);
+            (layer, session.unwrap_or_default(), inside)
+        }),
         gtp::PORT => Gtp::new_checked(udp.payload())
             .and_then(|gtp| Ok((Layer::Gtp, gtp.teid, Step::Typed(ip_version(gtp.payload)?, gtp.payload)))),
-        geneve::PORT => Geneve::new_checked(udp.payload()).map(|geneve| {
-            let inside = match geneve.ether_type {
-                EtherType::BRIDGED => Step::Frame(geneve.payload),
-                other => Step::Typed(other, geneve.payload),
-            };
-            (Layer::Geneve, geneve.network, inside)
-        }),
+        geneve::PORT => Geneve::new_checked(udp.payload())
+            .map(|geneve| (Layer::Geneve, geneve.network, bridged(geneve.ether_type, geneve.payload))),
         _ => Vxlan::new_checked(udp.payload(), port).map(|vxlan| {
             let inside = match vxlan.ether_type {
                 Some(other) => Step::Typed(other, vxlan.payload),
@@ -305,40 +439,5 @@ fn udp_tunnel<'a>(udp: &UdpHeader<'a>) -> Result<Option<Opened<'a>>, Undecodable
         // Somebody else's datagram to that port.
         Err(Undecodable::Malformed) => Ok(None),
         Err(why) => Err(why),
-    }
-}
-
-/// What comes behind the link header, and what it is called.
-fn link_payload(link_type: LinkType, packet: Extent<'_>) -> Result<(EtherType, Extent<'_>), Undecodable> {
-    match link_type {
-        LinkType::Ethernet => EthernetFrame::new_checked(packet).map(|f| (f.ether_type(), f.payload())),
-        LinkType::Raw => Ok((ip_version(packet)?, packet)),
-        LinkType::Ipv4 => Ok((EtherType::IPV4, packet)),
-        LinkType::Ipv6 => Ok((EtherType::IPV6, packet)),
-        LinkType::LinuxSll => SllHeader::new_checked(packet).map(|h| (h.ether_type(), h.payload())),
-        LinkType::LinuxSll2 => Sll2Header::new_checked(packet).map(|h| (h.ether_type(), h.payload())),
-        LinkType::Null | LinkType::Loop => loopback_payload(packet),
-        LinkType::Unknown(_) => Err(Undecodable::UnknownLinkType),
-    }
-}
-
-/// The address family in front of a loopback packet: in the order of a machine that is not known, and IPv6 has a
-/// number of its own on every system (Linux 10, NetBSD and OpenBSD 24, FreeBSD 28, macOS 30).
-fn loopback_payload(packet: Extent<'_>) -> Result<(EtherType, Extent<'_>), Undecodable> {
-    let (family, rest) = packet.split_header::<4>()?;
-    let (le, be) = (u32::from_le_bytes(*family), u32::from_be_bytes(*family));
-    match le.min(be) {
-        2 => Ok((EtherType::IPV4, rest)),
-        10 | 24 | 28 | 30 => Ok((EtherType::IPV6, rest)),
-        _ => Err(Undecodable::NotIp),
-    }
-}
-
-/// Without a header that says it, only the version field tells which IP it is.
-fn ip_version(packet: Extent<'_>) -> Result<EtherType, Undecodable> {
-    match packet.split_header::<1>()?.0[0] >> 4 {
-        4 => Ok(EtherType::IPV4),
-        6 => Ok(EtherType::IPV6),
-        _ => Err(Undecodable::Malformed),
     }
 }

@@ -37,6 +37,10 @@ fn ether_type(ip: &[u8]) -> u16 {
     if ip[0] >> 4 == 4 { 0x0800 } else { 0x86dd }
 }
 
+fn ppp(ip: &[u8]) -> u8 {
+    if ether_type(ip) == 0x0800 { 0x21 } else { 0x57 }
+}
+
 fn frame(ether_type: u16, payload: &[u8]) -> Vec<u8> {
     [&[2; 12][..], &ether_type.to_be_bytes(), payload].concat()
 }
@@ -63,7 +67,7 @@ fn udp(v6: bool, port: u16, payload: &[u8]) -> Content {
 /// One layer more: its name and its number.
 fn wrap(content: Content, (way, v6, n): Wrap) -> (Content, &'static str, Option<u32>) {
     let (number, id) = (n.to_be_bytes(), Some(u32::from(n)));
-    match way % 8 {
+    match way % 12 {
         0 => {
             let header = [&[8, 0, 0, 0, 0][..], &number, &[0]].concat();
             let port = if n % 2 == 0 { 4789 } else { 8472 };
@@ -131,13 +135,46 @@ fn wrap(content: Content, (way, v6, n): Wrap) -> (Content, &'static str, Option<
             let stack = [&[0, 0, 0x10, 64][..], &entry, &inside].concat();
             (Content::Frame(frame(0x8847, &stack)), "mpls", id)
         }
+        7 => {
+            let message = match content {
+                Content::Frame(frame) => return wrap(Content::Frame(frame), (8, v6, n)),
+                Content::Ip(ip) => [&[0, 2, 0, 0][..], &number, &[0xff, 3, 0, ppp(&ip)], &ip].concat(),
+            };
+            (udp(v6, 1701, &message), "l2tp", id)
+        }
+        8 => {
+            let session = n.max(1);
+            let [high, low] = session.to_be_bytes();
+            // A cookie of 4 bytes; what is inside of the frame must be IP to be found.
+            let content = match content {
+                Content::Frame(frame) if ![[8, 0], [0x86, 0xdd]].contains(&[frame[12], frame[13]]) => {
+                    return wrap(Content::Frame(frame), (9, v6, n));
+                }
+                content => content,
+            };
+            let message = [&[0, 0, high, low, 5, 5, 5, 5][..], &content.into_frame()].concat();
+            (ip(v6, 115, &message), "l2tp", Some(session.into()))
+        }
+        9 => {
+            let tag = [&[0x10, 0][..], &number, &content.into_frame()].concat();
+            (Content::Frame(frame(0x88e7, &tag)), "pbb", id)
+        }
+        10 => {
+            let (next, inside) = match content {
+                Content::Frame(frame) => (3, frame),
+                Content::Ip(ip) => (if ether_type(&ip) == 0x0800 { 1 } else { 2 }, ip),
+            };
+            let header = [&[0x0f, 0xc2, 2, next, 0][..], &number, &[255], &inside].concat();
+            (Content::Frame(frame(0x894f, &header)), "nsh", id)
+        }
         _ => {
             let inside = match content {
                 Content::Frame(_) => return wrap(content, (2, v6, n)),
                 Content::Ip(ip) => ip,
             };
-            let ppp = if ether_type(&inside) == 0x0800 { 0x21 } else { 0x57 };
-            let session = [&[0x11, 0][..], &number, &[0, 0, 0, ppp], &inside].concat();
+            // The protocol field is compressed, or not.
+            let long = if n % 2 == 0 { &[0][..] } else { &[] };
+            let session = [&[0x11, 0][..], &number, &[0, 0], long, &[ppp(&inside)], &inside].concat();
             (Content::Frame(frame(0x8864, &session)), "pppoe", id)
         }
     }

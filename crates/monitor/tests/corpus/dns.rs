@@ -22,12 +22,6 @@ const DIFFERENCES: &[Difference] = &[
         digest: 0x75c3_1dee_f313_a8da,
     },
     Difference {
-        capture: "wswiki-http_PPI.pcap",
-        why: "a link type that is not read",
-        count: (1, 0),
-        digest: 0x1e81_fdd0_3356_4e84,
-    },
-    Difference {
         capture: "ndpi-fuzz-2006-06-26-2594.pcap",
         why: "messages with changed bytes whose header or question makes no sense are not taken for DNS",
         count: (111, 27),

@@ -30,10 +30,6 @@ const FOLDERS: &[&str] = &[
 
 /// Tunnels and link types that are not opened yet.
 const NOT_OPENED: &[&str] = &[
-    "arkime-nflog.pcap",
-    "zeek-nflog-http.pcap",
-    "suricata-hdlc-http_1tx.pcap",
-    "wswiki-http_PPI.pcap",
     "erspan1.pcap",
     "erspan2.pcap",
     "erspan3.pcap",

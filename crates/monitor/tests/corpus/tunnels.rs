@@ -9,9 +9,10 @@ use monitor::fragments::Fragments;
 use testkit::nothing_checked;
 use wire::{Captured, Fragment, Packet, Transport};
 
-use crate::support::captures;
+use crate::support::{captures, run};
 
-const FOLDERS: &[&str] = &["captures/tunnels", "captures/ipfrag", "derived"];
+const FOLDERS: &[&str] =
+    &["captures/tunnels", "captures/ipfrag", "captures/formats", "derived", "found/bugs"];
 
 /// Damaged on purpose: the last part of the one ends inside of another, lengths of the other contradict each other, and
 /// tshark decodes what it can.
@@ -43,6 +44,18 @@ fn inner_packets_are_those_of_tshark() {
     }
     assert!(wrong.is_empty(), "{} of {frames}:\n{}", wrong.len(), wrong.join("\n"));
     assert!(frames > 15_000, "{frames} frames compared");
+}
+
+/// Two requests behind headers of their own.
+#[test]
+fn requests_behind_every_header_are_read() {
+    let Some(root) = testkit::corpus() else { return };
+    for name in ["ip_ah", "link_cisco_cmd", "link_llc_snap", "link_pppoe_pfc"] {
+        let run = run(&root.join(format!("found/bugs/{name}.pcap")), "http");
+        let rows: Vec<_> = run.rows.iter().map(|row| (row.get("method"), row.get("quality"))).collect();
+        let get = (Some(&"GET".to_owned()), Some(&"exact".to_owned()));
+        assert_eq!(rows, [get, get], "{name}");
+    }
 }
 
 /// Datagrams in several packets stand with the one that completes them.

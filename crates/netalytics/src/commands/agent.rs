@@ -10,6 +10,7 @@ use agent::orders::Demo;
 use agent::policy::Policy;
 use agent::run::{Config, run, usual_folder};
 use anyhow::{Context, anyhow};
+use capture::live::Stop;
 use identity::Servers;
 use link::SpoolLimits;
 use tokio::signal::unix::{SignalKind, signal};
@@ -17,6 +18,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::failure::{Ended, wrong_flags};
 use crate::flags::agent::{AgentFlags, AgentVerb};
 use crate::output;
+use crate::signals::{self, Signals};
 
 /// The owner's file, unless another is named.
 const POLICY: &str = "/etc/netalytics/agent.toml";
@@ -56,13 +58,18 @@ pub fn agent(flags: &AgentFlags) -> anyhow::Result<Ended> {
     let (folder, url) = (config.folder.clone(), config.server.url());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("the system gives no event loop")?.block_on(async {
+        let heeds_hangup = !signals::is_hangup_ignored();
+        // The event loop ends by itself; this is for a later SIGINT, which abandons what monitors still have.
+        Signals::end(&Stop::default())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
+        let mut hangup = signal(SignalKind::hangup())?;
         output::complain(&format!("agent {} of {url}; Ctrl-C ends it", config.name));
         let stop = async {
             tokio::select! {
                 _ = interrupt.recv() => {}
                 _ = terminate.recv() => {}
+                _ = hangup.recv(), if heeds_hangup => {}
                 () = let_go(), if flags.while_held => {}
             }
         };

@@ -51,7 +51,14 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
             let source = Box::new(if flags.demo_in_step { source.in_step() } else { source });
             Input::Each(vec![live::filter(source, &live)?])
         }
-        None => work::open(&flags.read, &flags.live, flags.workers, &plan.monitor, &stop)?,
+        // Whoever has started us is told, and waits or not.
+        None => work::open(
+            &flags.read,
+            &LiveFlags { no_wait: true, ..flags.live.clone() },
+            flags.workers,
+            &plan.monitor,
+            &stop,
+        )?,
     };
     let (taps, slice) = (SharedTaps::new(order.taps.clone()), SharedSlice::default());
     let lasts = flags.lease.map(|ns| Duration::from_nanos(ns.unsigned_abs()));
@@ -118,7 +125,7 @@ fn publish(
     let mut publishing = Publishing::start((plan, dataflows), config, input, to, feedback)
         .context("cannot start the workers")?;
     let mut frames = Frames::new(out, config.allowance.clone());
-    let went = publishing.go(&lane, heeded, &mut |_| {}, Some(&mut frames));
+    let went = publishing.go(&lane, heeded, &mut |_| {}, &mut |_| {}, Some(&mut frames));
     let loss = publishing.capture_loss();
     let (mut summary, flushed) = publishing.end(plan, LAST, why());
     lane.end(Some(Capture { seen_bytes: loss.seen, unseen_bytes: loss.lost }), kafka::PATIENCE);

@@ -9,6 +9,7 @@ use bus::lanes::log::Capture;
 use bus::{Error, NewTopic, ProducerConfig};
 use capture::live::Stop;
 use capture::seccomp::{Files, Network};
+use monitor::Job;
 use plan::{Dataflow, Plan};
 use runner::bus::{self as crossing, Changed, Publishing};
 use runner::{Memory, Writing};
@@ -17,11 +18,14 @@ use tuple::{Origin, Redactor};
 use crate::away_notice::ROOM;
 use crate::commands::work;
 use crate::failure::{Ended, wrong_flags};
+use crate::flags::Progress as When;
 use crate::flags::bus::{Away, Compression, PublishFlags, Published};
 use crate::live::{self, Owner};
+use crate::progress::Progress;
 use crate::publishing::{LAST, Publication, Publisher, dropped};
 use crate::redaction::secret;
 use crate::signals::Signals;
+use crate::stats::Stats;
 use crate::summary_file::SummaryFile;
 use crate::{hosts, kafka, output, query_text, why};
 
@@ -84,7 +88,9 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
             .context("cannot start the workers")?;
     // Live sources heed it themselves: what has arrived before is still worked on.
     let heeded = (!capturing).then_some(&stop);
-    let went = publishing.go(&lane, heeded, &mut notes(quiet), None);
+    let (mut stats, progress) = (Stats::new(None, signals.stats()), Progress::new(When::Never));
+    let mut look = |job: &Job| stats.tick(|| job.readings(), &progress);
+    let went = publishing.go(&lane, heeded, &mut notes(quiet), &mut look, None);
     let cut_short = signals
         .name()
         .filter(|_| !capturing)

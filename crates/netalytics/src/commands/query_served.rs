@@ -306,7 +306,7 @@ impl Run {
             printer.sink.hide_open()?;
             let name = self.signals.name().unwrap_or("asked to stop");
             output::complain(&format!(
-                "{name}: job {} is being stopped, and its last rows are coming; once more leaves at once",
+                "{name}: job {} is being stopped, and its last rows are coming; Ctrl-C once more leaves at once",
                 self.id
             ));
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
+use capture::live::Stop;
 use server::{
     ActionLimits, AlertLimits, Beside, Bound, Bus, Doors, Gateway, GatewaySettings, Limits, Listen, Named,
     Network, Opened, PastLimits, Receiver, Retention, Scrapers, ShelfLimits, Shown, Tls,
@@ -17,6 +18,7 @@ use crate::flags::service::{ServeFlags, ServeVerb};
 use crate::job_bus::JobBus;
 use crate::job_network::JobNetwork;
 use crate::shelf_reader::ShelfReader;
+use crate::signals::Signals;
 use crate::{networked, output, page, passing};
 
 /// Serves, until a signal ends it, or copies what it was asked.
@@ -98,6 +100,8 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
         _ => Beside::Nothing,
     };
     let listen = Listen { address: flags.listen, names: &flags.hosts, tls, page, beside };
+    // The event loop ends by itself; this is for a later SIGINT. SIGHUP has the certificate read again.
+    Signals::end_but_for_hangup(&Stop::default()).context("cannot handle signals")?;
     server::serve(service, listen, ready).with_context(|| format!("cannot serve on {}", flags.listen))?;
     drop(demo);
     Ok(Ended::Done)

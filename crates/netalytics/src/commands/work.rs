@@ -247,7 +247,7 @@ fn answer<T: Target>(
     let peek_bytes_max = watch.bytes_max();
     let mut config = Config { peek_bytes_max, cores: cores(flags)?, ..memory.config(&limits) };
     config.stream.server_tap =
-        two_taps::read(flags, !flags.read.is_empty() && !is_recording, &plan, &config)?;
+        two_taps::read(flags, !flags.read.is_empty() && !is_recording, &plan, &config, &stop)?;
     let taps = config.stream.server_tap.clone();
     config.monitor.origin = Arc::new(flags.origin());
     keeping.join(&mut plan, &mut config);
@@ -286,13 +286,16 @@ fn answer<T: Target>(
     let mut sink = target.open(ready, opened)?;
     let mut display = Display {
         progress: Progress::new(flags.progress),
-        stats: stats(flags, telling),
+        stats: stats(flags, telling, &signals),
         losses: LossNotice::new(capturing),
         watch,
         prompt,
     };
     let written = run.go(sink.as_mut(), &mut display);
     let mut summary = run.end(&plan, signals.name());
+    if telling != Telling::Errors {
+        taps.iter().filter_map(two_taps::exchanged).for_each(|warning| output::complain(&warning));
+    }
     summary.taps = taps.map(|taps| taps.counts());
     summary.kept = sink.kept();
     summary.delivered = sink.delivered();
@@ -381,9 +384,10 @@ fn cores(flags: &WorkFlags) -> anyhow::Result<Vec<usize>> {
     Ok(cores)
 }
 
-fn stats(flags: &WorkFlags, telling: Telling) -> Stats {
+fn stats(flags: &WorkFlags, telling: Telling, signals: &Signals) -> Stats {
     let every = flags.stats.map(|ns| Duration::from_nanos(ns.unsigned_abs()));
-    Stats::new(every.or((telling == Telling::Everything).then_some(Duration::from_secs(1))))
+    let every = every.or((telling == Telling::Everything).then_some(Duration::from_secs(1)));
+    Stats::new(every, signals.stats())
 }
 
 /// Says what there is to say when all has been read, or the result could not be written any more.

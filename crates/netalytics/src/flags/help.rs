@@ -40,7 +40,8 @@ Results go to standard output, everything else to standard error. Exit code: 0 d
 running (a result may be incomplete and says so); 2 the query or the flags are wrong.
 
 A live capture needs CAP_NET_RAW, and gives up its privileges once it is open. Ctrl-C ends it: what has arrived is \
-still worked on, and the windows that are open are printed; a second Ctrl-C ends at once.";
+still worked on, and the windows that are open are printed; Ctrl-C once more, at least a second later, abandons \
+the output.";
 
 /// Below the help of `query`.
 pub const QUERY_EXAMPLES: &str = "\

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 #[command(next_help_heading = "Live capture")]
 pub struct LiveFlags {
     /// Capture from a network interface, or from any; words behind it are a capture filter: -i eth0 tcp port 80.
-    /// May be repeated: each interface has workers of its own
+    /// Several, as eth0,eth1 or with -i repeated, have workers of their own
     #[arg(short, long, value_names = ["IFACE", "FILTER"], num_args = 1.., conflicts_with = "read")]
     pub interface: Vec<String>,
 
@@ -23,6 +23,10 @@ pub struct LiveFlags {
     /// Receive mirrors sent to this machine: vxlan://ADDR:PORT, geneve://ADDR:PORT, gre://ADDR, erspan://ADDR
     #[arg(long, value_name = "WHAT://ADDR", num_args = 1.., conflicts_with_all = ["read", "interface"])]
     pub listen: Vec<Listen>,
+
+    /// Refuse an interface that is down, instead of waiting until it is up
+    #[arg(long)]
+    pub no_wait: bool,
 
     /// Read an interface with one thread that deals packets to the workers by what is inside of tunnels
     #[arg(long)]
@@ -109,6 +113,14 @@ pub enum Clock {
 }
 
 impl LiveFlags {
+    /// Adds the interfaces of one `-i`. DPDK's names of ports have commas of their own.
+    pub fn add_interfaces(&mut self, names: &str) {
+        match self.capture {
+            Backend::Dpdk => self.interfaces.push(names.to_owned()),
+            _ => self.interfaces.extend(names.split(',').filter(|name| !name.is_empty()).map(str::to_owned)),
+        }
+    }
+
     /// Whether packets come from the network.
     pub fn is_live(&self) -> bool {
         !self.interfaces.is_empty() || !self.listen.is_empty()

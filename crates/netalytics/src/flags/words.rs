@@ -86,7 +86,7 @@ impl Words<'_> {
         let mut filters = vec![self.take_filter_behind_files()];
         for mut words in self.interfaces {
             filters.push(words.split_off(1).join(" "));
-            self.live.interfaces.append(&mut words);
+            self.live.add_interfaces(&words[0]);
         }
         filters.push(std::mem::take(self.others).join(" "));
         filters.extend(self.live.capture_filter.clone());

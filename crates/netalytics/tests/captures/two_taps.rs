@@ -101,6 +101,24 @@ fn what_is_rewritten_between_is_counted() {
     assert_eq!(taps["server_only"], taps["client_only"], "{taps}");
 }
 
+#[test]
+fn exchanged_captures_are_mentioned() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let client = folder.path().join("client.pcap");
+    std::fs::write(&client, at_the_clients(false)).expect("written");
+    let shop = shop();
+    for (read, server_tap, is_mentioned) in [(&client, &shop, false), (&shop, &client, true)] {
+        let output = Command::new(env!("CARGO_BIN_EXE_netalytics"))
+            .args(["query", "PARSE http SELECT tap.network_time", "--server-tap"])
+            .args([server_tap.as_path(), Path::new("-r"), read])
+            .output()
+            .expect("the program starts");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        assert_eq!(said.contains("are the captures exchanged?"), is_mentioned, "{said}");
+    }
+}
+
 /// The flags and the query have to go together.
 #[test]
 fn one_without_the_other_is_refused() {

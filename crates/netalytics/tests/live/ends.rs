@@ -226,11 +226,19 @@ fn a_capability_is_enough_and_is_given_up() {
     assert_eq!(refused.status.code(), Some(1), "{err}");
     assert!(err.contains("CAP_NET_RAW") && err.contains("setcap"), "{err}");
 
-    let setcap = Command::new("setcap").arg("cap_net_raw+ep").arg(&binary).status();
-    if !setcap.is_ok_and(|status| status.success()) {
-        return testkit::loudly("NO FILE CAPABILITIES: half of this test has checked NOTHING");
+    // With the right to do so the bounding set is emptied, too.
+    for (capabilities, is_bounded) in [("cap_net_raw+ep", false), ("cap_net_raw,cap_setpcap+ep", true)] {
+        let setcap = Command::new("setcap").arg(capabilities).arg(&binary).status();
+        if !setcap.is_ok_and(|status| status.success()) {
+            return testkit::loudly("NO FILE CAPABILITIES: half of this test has checked NOTHING");
+        }
+        captures_without_rights(&net, as_nobody(), is_bounded);
     }
-    let mut child = as_nobody()
+}
+
+/// Captures two packets, with no capability left once it does.
+fn captures_without_rights(net: &Net, mut as_nobody: Command, is_bounded: bool) {
+    let mut child = as_nobody
         .args(["query", "PARSE packet LIMIT 2p", "-i", "eth0", "udp port 4000"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -243,6 +251,9 @@ fn a_capability_is_enough_and_is_given_up() {
     for set in ["CapPrm:", "CapEff:"] {
         assert_eq!(status(child.id(), set), ["0000000000000000"]);
     }
+    let bounding = status(child.id(), "CapBnd:");
+    assert_eq!(bounding == ["0000000000000000"], is_bounded, "{bounding:?}");
+    assert_eq!(status(child.id(), "NoNewPrivs:"), ["1"]);
     net.send(3, 4000);
     assert_eq!(wait(&mut child).code(), Some(0));
     let rows = BufReader::new(child.stdout.take().expect("piped")).lines().count();
@@ -255,7 +266,7 @@ fn what_is_wrong_is_said_to_who_can_change_it() {
     ip(&format!("-n {} link set eth0 down", net.client)).expect("down");
     for (args, code, words) in [
         (&["-i", "eht0"][..], 2, &["there is no interface \"eht0\", but \"eth0\"; there are lo, eth0"][..]),
-        (&["-i", "eth0"], 1, &["eth0 is down", "ip link set eth0 up"]),
+        (&["-i", "eth0", "--no-wait"], 1, &["eth0 is down", "ip link set eth0 up"]),
         (&["-i", "lo", "tcp prot 80"], 2, &["\"tcp prot 80\"", "syntax error"]),
         (&["-i", "any", "ether host 1:2:3:4:5:6"], 2, &["ether host"]),
         (&["-i", "lo", "tcp", "--capture-filter", "udp"], 2, &["given twice"]),
@@ -275,8 +286,63 @@ fn what_is_wrong_is_said_to_who_can_change_it() {
     }
 }
 
+/// An interface that is down is waited for, with a message; then it is captured, and so is another beside it.
 #[test]
-fn a_second_ctrl_c_ends_at_once() {
+fn an_interface_that_is_down_is_waited_for() {
+    let Some(net) = Net::new() else { return };
+    ip(&format!("-n {} link set eth0 down", net.server)).expect("down");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    let mut child = within(&net.server, BINARY)
+        .args(["query", "PARSE packet LIMIT 3p", "-i", "lo,eth0", "udp port 4000", "--format", "jsonl", "-o"])
+        .arg(path("rows"))
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut err = BufReader::new(child.stderr.take().expect("piped"));
+    let mut said = String::new();
+    err.read_line(&mut said).expect("text");
+    assert!(said.contains("eth0 is down; waiting for it to come up"), "{said}");
+    ip(&format!("-n {} link set eth0 up", net.server)).expect("up");
+    while !said.contains("capturing from lo and eth0") {
+        assert!(err.read_line(&mut said).expect("text") > 0, "{said}");
+    }
+    assert!(said.contains("eth0 is up"), "{said}");
+    while child.try_wait().expect("it can be waited for").is_none() {
+        net.send(1, 4000);
+    }
+    assert_eq!(wait(&mut child).code(), Some(0));
+    assert_eq!(std::fs::read_to_string(path("rows")).expect("rows").lines().count(), 3);
+}
+
+/// Ctrl-C twice within a second, as hasty users and shells do, loses nothing.
+#[test]
+fn signals_within_a_second_lose_nothing() {
+    let Some(net) = Net::new() else { return };
+    let query = "PARSE packet PROCESS (group-count: group=dst_port, w=1h)";
+    for names in [["INT", "INT"], ["TERM", "TERM"], ["HUP", "INT"]] {
+        let capture = Capture::start(&net.server, query, &["-i", "eth0", "udp port 4000"]);
+        net.send(6, 4000);
+        names.iter().for_each(|name| signal(capture.pid(), name));
+        let captured = capture.end();
+        captured.check();
+        assert_eq!(captured.column("count"), ["6"], "{names:?}");
+    }
+}
+
+/// SIGUSR1 prints statistics, with system calls restricted; SIGUSR2 does nothing.
+#[test]
+fn statistics_on_request() {
+    let Some(net) = Net::new() else { return };
+    let mut capture = Capture::start(&net.server, "PARSE packet", &["-i", "eth0", "udp port 4000"]);
+    net.send(6, 4000);
+    ["USR2", "USR1"].iter().for_each(|name| signal(capture.pid(), name));
+    capture.wait_for("worker 0: ");
+    capture.interrupt().check();
+}
+
+#[test]
+fn a_late_ctrl_c_abandons_the_output() {
     let Some(net) = Net::new() else { return };
     // Nobody reads the pipe: it can not end by itself.
     let mut child = within(&net.server, BINARY)
@@ -289,7 +355,7 @@ fn a_second_ctrl_c_ends_at_once() {
     BufReader::new(child.stderr.take().expect("piped")).read_line(&mut line).expect("text");
     net.send(400, 4000);
     signal(child.id(), "INT");
-    std::thread::sleep(std::time::Duration::from_millis(50));
+    std::thread::sleep(std::time::Duration::from_millis(1200));
     if child.try_wait().expect("it can be waited for").is_none() {
         signal(child.id(), "INT");
     }

@@ -103,7 +103,7 @@ impl Publishing {
     }
 
     /// Publishes to a partition that is ours until the input has ended, or `stop` is asked for where the source does not heed it itself.
-    /// What feedback changes is told to `changed`, and how it goes to `told`.
+    /// Calls `changed` when feedback changes the sampling and `look` in every turn; reports progress to `told`.
     ///
     /// # Errors
     /// Kafka's. While no broker answers it waits, or drops, as the producer does.
@@ -112,6 +112,7 @@ impl Publishing {
         lane: &Lane,
         stop: Option<&Stop>,
         changed: &mut dyn FnMut(Changed),
+        look: &mut dyn FnMut(&Job),
         mut told: Option<&mut Frames<'_>>,
     ) -> Result<(), Error> {
         loop {
@@ -124,6 +125,7 @@ impl Publishing {
             if stop.is_some_and(Stop::is_asked) {
                 self.job.stop();
             }
+            look(&self.job);
             let step = self.job.next_parts(PATIENCE, &mut self.out);
             self.out.watermark_ns = self.out.watermark_ns.max(self.job.watermark().0);
             if step == Step::Done || self.out.watermark_ns > i64::MIN {

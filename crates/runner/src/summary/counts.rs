@@ -1,5 +1,7 @@
 //! Every count of a run, by its name. A count that is new in its crate is missed here by the compiler.
 
+use std::collections::BTreeMap;
+
 use flow::CloseReason;
 use monitor::Accounting;
 use wire::Undecodable;
@@ -34,6 +36,15 @@ pub fn losses(source: &capture::Counters) -> Counts {
 
 pub fn undecodable(a: &Accounting) -> Counts {
     Undecodable::ALL.iter().map(|cause| (cause.name(), a.undecodable[*cause as usize])).collect()
+}
+
+/// Undecodable packets by the name of their protocol.
+pub fn protocols(a: &Accounting) -> BTreeMap<String, u64> {
+    let mut counts = BTreeMap::new();
+    for (protocol, packets) in &a.undecodable_protocols {
+        *counts.entry(protocol.to_string()).or_default() += packets;
+    }
+    counts
 }
 
 pub fn flow_counts(c: &flow::Counters) -> Counts {

@@ -5,7 +5,8 @@ use monitor::pressure::Change;
 use serde_json::{Map, Value, json};
 
 use super::counts::{
-    Counts, closed, filtered, flow_counts, fragments, parser_counts, stream_counts, tap_counts, undecodable,
+    Counts, closed, filtered, flow_counts, fragments, parser_counts, protocols, stream_counts, tap_counts,
+    undecodable,
 };
 use super::{InputError, SUMMARY_FORMAT, Summary};
 
@@ -40,6 +41,7 @@ impl Summary {
                 "strays": a.strays,
                 "dropped": a.dropped,
                 "undecodable": object(&undecodable(a)),
+                "undecodable_protocols": protocols(a),
                 "adds_up": a.adds_up(),
             },
             "fragments": object(&fragments(a)),

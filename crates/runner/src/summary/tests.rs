@@ -5,7 +5,7 @@ use std::time::Duration;
 use monitor::Accounting;
 use monitor::pressure::{Change, History};
 use serde_json::{Value, json};
-use wire::{Timestamp, Undecodable};
+use wire::{Timestamp, Undecodable, UnreadProtocol};
 
 use super::{InputError, Summary};
 
@@ -13,6 +13,8 @@ fn summary() -> Summary {
     let mut accounting = Accounting { received: 100, parsed: 90, tuples: 7, ..Accounting::default() };
     accounting.filtered.address = 6;
     accounting.undecodable[Undecodable::NotIp as usize] = 4;
+    accounting.count_protocol(UnreadProtocol::EtherType(0x0806), 3);
+    accounting.count_protocol(UnreadProtocol::Llc(0xe0), 1);
     accounting.flows.opened = 3;
     accounting.parsers.resyncs = 2;
     Summary {
@@ -61,6 +63,7 @@ packets         100  123.5 kB in 1.50 s of traffic
   parsed         90
   filtered        6  address 6
   undecodable     4  not_ip 4
+    not read         arp 3, ipx 1
 lost before us   12  buffer_overflows 2
 flows             3
 parsers              resyncs 2
@@ -150,6 +153,7 @@ fn everything_as_json() {
     for (pointer, expected) in [
         ("/packets/received", json!(100)),
         ("/packets/undecodable/not_ip", json!(4)),
+        ("/packets/undecodable_protocols", json!({ "arp": 3, "ipx": 1 })),
         ("/packets/adds_up", json!(true)),
         ("/stream/tuples_late", json!(1)),
         ("/flows/closed/fin", json!(0)),

@@ -1,13 +1,22 @@
 //! A run's summary for people: aligned lines, and nothing of what did not happen.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use monitor::pressure::History;
 use sinks::units;
 
 use super::counts::{
-    Counts, filtered, flow_trouble, fragments, losses, parser_trouble, stream_trouble, tap_counts,
+    Counts, filtered, flow_trouble, fragments, losses, parser_trouble, protocols, stream_trouble, tap_counts,
     undecodable,
 };
 use super::{Fed, Summary};
+
+/// Label, number, and what is behind it.
+type Line = (&'static str, Option<u64>, String);
+
+/// Most protocols of undecodable packets that are shown; JSON has all.
+const PROTOCOLS_SHOWN: usize = 8;
 
 impl Summary {
     /// A few aligned lines; of what did not happen nothing is said.
@@ -18,20 +27,23 @@ impl Summary {
         }
         let mut lines = vec![("packets", Some(a.received), self.traffic())];
         lines.push(("  parsed", Some(a.parsed), String::new()));
-        let mut some = |label, total: u64, causes: &Counts| {
+        let some = |lines: &mut Vec<Line>, label, total: u64, causes: &Counts| {
             if total > 0 {
                 lines.push((label, Some(total), listed(causes)));
             }
         };
-        some("  filtered", a.filtered_total(), &filtered(a));
-        some("  sampled out", a.sampled_out, &Vec::new());
-        some("  dropped", a.dropped, &Vec::new());
-        some("  undecodable", a.undecodable_total(), &undecodable(a));
-        some("truncated", self.source.truncated_packets, &Vec::new());
-        some("lost before us", self.source.lost_before_us.unwrap_or(0), &losses(&self.source));
-        some("dropped by the adapter", self.source.nic_drops.unwrap_or(0), &Vec::new());
-        some("left out by the capture filter", self.source.filtered, &Vec::new());
-        some("not stamped by the adapter", self.source.unstamped_packets, &Vec::new());
+        some(&mut lines, "  filtered", a.filtered_total(), &filtered(a));
+        some(&mut lines, "  sampled out", a.sampled_out, &Vec::new());
+        some(&mut lines, "  dropped", a.dropped, &Vec::new());
+        some(&mut lines, "  undecodable", a.undecodable_total(), &undecodable(a));
+        if !a.undecodable_protocols.is_empty() {
+            lines.push(("    not read", None, most_frequent(protocols(a))));
+        }
+        some(&mut lines, "truncated", self.source.truncated_packets, &Vec::new());
+        some(&mut lines, "lost before us", self.source.lost_before_us.unwrap_or(0), &losses(&self.source));
+        some(&mut lines, "dropped by the adapter", self.source.nic_drops.unwrap_or(0), &Vec::new());
+        some(&mut lines, "left out by the capture filter", self.source.filtered, &Vec::new());
+        some(&mut lines, "not stamped by the adapter", self.source.unstamped_packets, &Vec::new());
         let fragments = listed(&fragments(a));
         if !fragments.is_empty() {
             lines.push(("fragments", None, fragments));
@@ -216,6 +228,16 @@ fn listed(counts: &Counts) -> String {
     let some: Vec<String> =
         counts.iter().filter(|(_, n)| *n > 0).map(|(name, n)| format!("{name} {n}")).collect();
     some.join(", ")
+}
+
+/// The protocols of most packets, and how many others there are.
+fn most_frequent(protocols: BTreeMap<String, u64>) -> String {
+    let mut counts: Vec<_> = protocols.into_iter().collect();
+    counts.sort_by_key(|(_, packets)| Reverse(*packets));
+    let others = counts.split_off(counts.len().min(PROTOCOLS_SHOWN)).len();
+    let others = (others > 0).then(|| format!("and {others} more"));
+    let shown = counts.into_iter().map(|(name, packets)| format!("{name} {packets}"));
+    shown.chain(others).collect::<Vec<_>>().join(", ")
 }
 
 fn aligned(lines: &[(&str, Option<u64>, String)]) -> String {

@@ -1,0 +1,73 @@
+//! Frame relay (LINKTYPE_FRELAY): a Q.922 address of two to four bytes, and behind it the encapsulation of RFC 2427
+//! (control byte and network layer protocol) or Cisco's, an EtherType.
+
+use crate::Undecodable;
+use crate::ethernet::EtherType;
+use crate::extent::{Extent, be16};
+use crate::llc::Llc;
+
+const UNNUMBERED: u8 = 3;
+const SNAP: u8 = 0x80;
+/// EtherTypes begin here.
+const ETHER_TYPES: u16 = 0x0600;
+
+/// The content, by its EtherType or by its network layer protocol.
+///
+/// # Errors
+/// When a header is cut, or the address does not end.
+pub fn open(frame: Extent<'_>) -> Result<Llc<'_>, Undecodable> {
+    let (_, rest) = frame.split_at(address_len(frame)?)?;
+    let (start, behind) = rest.split_header::<2>()?;
+    if be16(start, 0..2) >= ETHER_TYPES {
+        return Ok(Llc::Typed(EtherType(be16(start, 0..2)), behind));
+    }
+    // A byte of padding may stand before the protocol.
+    let (protocol, behind) = match *start {
+        [UNNUMBERED, 0] => behind.split_header::<1>().map(|([protocol], behind)| (*protocol, behind))?,
+        [UNNUMBERED, protocol] => (protocol, behind),
+        [control, _] => return Ok(Llc::Other(control)),
+    };
+    match protocol {
+        0xcc => Ok(Llc::Typed(EtherType::IPV4, behind)),
+        0x8e => Ok(Llc::Typed(EtherType::IPV6, behind)),
+        SNAP => {
+            let (snap, behind) = behind.split_header::<5>()?;
+            match snap[..3] {
+                [0, 0, 0] => Ok(Llc::Typed(EtherType(be16(snap, 3..5)), behind)),
+                _ => Ok(Llc::Other(SNAP)),
+            }
+        }
+        other => Ok(Llc::Other(other)),
+    }
+}
+
+/// The last byte of an address has its lowest bit set.
+fn address_len(frame: Extent<'_>) -> Result<usize, Undecodable> {
+    for len in 1..=4 {
+        let (address, _) = frame.split_at(len)?;
+        if address[len - 1] & 1 == 1 {
+            return Ok(len);
+        }
+    }
+    Err(Undecodable::Malformed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_encapsulations() {
+        let v4 = Ok(Llc::Typed(EtherType::IPV4, Extent::whole(&[9])));
+        for (frame, expected) in [
+            (&[0x18, 0x41, 3, 0xcc, 9][..], v4),
+            (&[0x18, 0x40, 0x40, 0x41, 3, 0xcc, 9], v4),
+            (&[0x18, 0x41, 8, 0, 9], v4),
+            (&[0x18, 0x41, 3, 0, 0x80, 0, 0, 0, 8, 0, 9], v4),
+            (&[0x18, 0x41, 3, 0x81, 9], Ok(Llc::Other(0x81))),
+            (&[0x18, 0x40, 0x40, 0x40, 3], Err(Undecodable::Malformed)),
+        ] {
+            assert_eq!(open(Extent::whole(frame)), expected, "{frame:x?}");
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! L2TP data messages: version 2 (RFC 2661 §3.1), which carries PPP in UDP, and version 3 (RFC 3931 §4.1), which carries
+//! frames or PPP in UDP or IP. A version 3 header does not say how long its cookie is, nor what it carries: only where one
+//! reading gives a packet whose lengths agree is the message opened.
+
+use crate::Undecodable;
+use crate::ethernet::{EtherType, EthernetFrame};
+use crate::extent::{Extent, be16, be32};
+use crate::ppp::Ppp;
+
+/// The port of L2TP.
+pub const PORT: u16 = 1701;
+
+const HAS_LENGTH: u16 = 0x4000;
+const HAS_SEQUENCE: u16 = 0x0800;
+const HAS_OFFSET: u16 = 0x0200;
+/// Control messages, and bits that must be 0.
+const NOT_DATA: u16 = 0x8000 | 0x3000 | 0x0400 | 0x00f0;
+/// Cookies of up to 8 bytes, and a sublayer of 4.
+const SKIPPED: [usize; 4] = [0, 4, 8, 12];
+/// The longest headers that decide: a cookie and a sublayer, a frame with eight VLAN tags, IPv6.
+const SEEN_MIN: usize = 12 + 14 + 8 * 4 + 40;
+/// Shorter Ethernet frames are padded.
+const FRAME_MIN: u32 = 60;
+
+/// The session of a data message, and what it carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct L2tp<'a> {
+    /// Version 2: the receiver's tunnel in the upper half, and its session; version 3: its session.
+    pub session: u32,
+    /// The content.
+    pub content: Content<'a>,
+}
+
+/// What a message carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content<'a> {
+    /// An Ethernet frame.
+    Frame(Extent<'a>),
+    /// A network packet.
+    Typed(EtherType, Extent<'a>),
+}
+
+impl<'a> L2tp<'a> {
+    /// Of a datagram to [`PORT`].
+    ///
+    /// # Errors
+    /// [`Undecodable::Malformed`] when it carries no packet that is read; else when it is cut.
+    pub fn in_udp(datagram: Extent<'a>) -> Result<Self, Undecodable> {
+        let (flags, rest) = datagram.split_header::<2>()?;
+        let flags = be16(flags, 0..2);
+        match flags & 0x0f {
+            _ if flags & NOT_DATA != 0 => Err(Undecodable::Malformed),
+            2 => Self::version_two(flags, rest),
+            3 => Self::in_ip(rest.split_header::<2>()?.1),
+            _ => Err(Undecodable::Malformed),
+        }
+    }
+
+    fn version_two(flags: u16, rest: Extent<'a>) -> Result<Self, Undecodable> {
+        let rest = if flags & HAS_LENGTH == 0 { rest } else { rest.split_header::<2>()?.1 };
+        let (ids, rest) = rest.split_header::<4>()?;
+        let mut rest = if flags & HAS_SEQUENCE == 0 { rest } else { rest.split_header::<4>()?.1 };
+        if flags & HAS_OFFSET != 0 {
+            let (offset, behind) = rest.split_header::<2>()?;
+            rest = behind.split_at(be16(offset, 0..2).into())?.1;
+        }
+        let ppp = Ppp::new_checked(rest)?;
+        let ether_type = ppp.ether_type().ok_or(Undecodable::Malformed)?;
+        Ok(Self { session: be32(ids, 0..4), content: Content::Typed(ether_type, ppp.payload) })
+    }
+
+    /// Of a message of version 3 from its session on, as protocol 115 carries it.
+    ///
+    /// # Errors
+    /// As [`L2tp::in_udp`].
+    pub fn in_ip(message: Extent<'a>) -> Result<Self, Undecodable> {
+        let (session, rest) = message.split_header::<4>()?;
+        let session = be32(session, 0..4);
+        if session == 0 {
+            return Err(Undecodable::Malformed); // a control message
+        }
+        let read = |skipped: &usize| content(rest.split_at(*skipped).ok()?.1);
+        let is_cut = rest.bytes.len() < SEEN_MIN && (rest.bytes.len() as u64) < rest.original_len.into();
+        let unclear = if is_cut { Undecodable::Truncated } else { Undecodable::Malformed };
+        let content = SKIPPED.iter().find_map(read).ok_or(unclear)?;
+        Ok(Self { session, content })
+    }
+}
+
+/// What begins here, if it is a frame or a PPP frame with an IP packet of exactly this length.
+fn content(payload: Extent<'_>) -> Option<Content<'_>> {
+    if let Ok(frame) = EthernetFrame::new_checked(payload)
+        && let Ok((ether_type, ip, _)) = crate::vlan::peel(frame.ether_type(), frame.payload())
+        && let Some(len) = ip_len(ether_type, ip)
+        && (len == 0 || len == ip.original_len || len < ip.original_len && payload.original_len <= FRAME_MIN)
+    {
+        return Some(Content::Frame(payload));
+    }
+    let ppp = Ppp::new_checked(payload).ok()?;
+    let ether_type = ppp.ether_type()?;
+    let is_whole = |len| len == 0 || len == ppp.payload.original_len;
+    ip_len(ether_type, ppp.payload).is_some_and(is_whole).then_some(Content::Typed(ether_type, ppp.payload))
+}
+
+/// The length that an IP header states, where it is one; 0 stands for all there is.
+fn ip_len(ether_type: EtherType, ip: Extent<'_>) -> Option<u32> {
+    match ether_type {
+        EtherType::IPV4 => {
+            let (header, _) = ip.split_header::<20>().ok()?;
+            (header[0] >> 4 == 4 && header[0] & 0x0f >= 5).then(|| be16(header, 2..4).into())
+        }
+        EtherType::IPV6 => {
+            let (header, _) = ip.split_header::<40>().ok()?;
+            let len = u32::from(be16(header, 4..6));
+            (header[0] >> 4 == 6).then_some(if len == 0 { 0 } else { 40 + len })
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IP: [u8; 21] = [0x45, 0, 0, 21, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 9];
+
+    #[test]
+    fn version_two() {
+        let expected =
+            Ok(L2tp { session: 0x0005_0007, content: Content::Typed(EtherType::IPV4, Extent::whole(&IP)) });
+        for (header, expected) in [
+            (&[0, 2, 0, 5, 0, 7, 0xff, 3, 0, 0x21][..], expected),
+            (&[0x40, 2, 0, 30, 0, 5, 0, 7, 0x21], expected),
+            (&[0x4a, 2, 0, 30, 0, 5, 0, 7, 0, 1, 0, 2, 0, 2, 0, 0, 0, 0x21], expected),
+            (&[0, 2, 0, 5, 0, 7, 0xff, 3, 0xc0, 0x21], Err(Undecodable::Malformed)), // LCP
+            (&[0xc8, 2, 0, 30, 0, 5, 0, 7, 0, 1, 0, 2], Err(Undecodable::Malformed)), // control
+            (&[0, 1, 0, 5, 0, 7, 0xff, 3, 0, 0x21], Err(Undecodable::Malformed)),
+        ] {
+            let datagram = [header, &IP].concat();
+            assert_eq!(L2tp::in_udp(Extent::whole(&datagram)), expected, "{header:x?}");
+        }
+    }
+
+    #[test]
+    fn version_three_is_opened_where_it_is_clear() {
+        let frame = [&[2; 12][..], &[8, 0], &IP].concat();
+        for skipped in SKIPPED {
+            let message = [&[0, 0, 0, 7][..], &[1; 12][..skipped], &frame].concat();
+            let opened = L2tp::in_ip(Extent::whole(&message));
+            let expected = L2tp { session: 7, content: Content::Frame(Extent::whole(&frame)) };
+            assert_eq!(opened, Ok(expected), "{skipped} bytes");
+            let datagram = [&[0, 3, 0, 0][..], &message].concat();
+            assert_eq!(L2tp::in_udp(Extent::whole(&datagram)), Ok(expected), "{skipped} bytes");
+        }
+        let longer = [&[0, 0, 0, 7][..], &frame, &[1; 60]].concat();
+        assert_eq!(L2tp::in_ip(Extent::whole(&longer)), Err(Undecodable::Malformed));
+        assert_eq!(L2tp::in_ip(Extent::whole(&[0; 60])), Err(Undecodable::Malformed));
+    }
+}

@@ -1,0 +1,179 @@
+//! The headers that link types stand for, up to the first protocol: one arm for each link type that is read.
+
+use crate::ethernet::{EtherType, EthernetFrame};
+use crate::extent::{be16, be32};
+use crate::llc::Llc;
+use crate::sll::{Sll2Header, SllHeader};
+use crate::undecodable::Undecodable;
+use crate::{Extent, LinkType, frame_relay, hdlc, monitor_header, nflog};
+
+/// LLC frames in Linux cooked captures, which have other small numbers for other frames without EtherType.
+const SLL_LLC: u16 = 4;
+/// Link types of link types: PPI and PKTAP say of each packet which it has.
+const PPI: u16 = 192;
+const PKTAP: u16 = 258;
+
+/// The first protocol behind a link header.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum First<'a> {
+    Typed(EtherType, Extent<'a>),
+    Llc(Llc<'a>),
+    LlcHeader(Extent<'a>),
+    Ppp(Extent<'a>),
+    Pppoe(Extent<'a>),
+    /// An 802.11 frame, and whether its header is padded.
+    Wifi(Extent<'a>, bool),
+    /// None: the link type is not read.
+    Unread(u16),
+}
+
+/// Takes a link header off.
+///
+/// # Errors
+/// When it is cut, or announces nothing.
+pub(crate) fn open(link_type: LinkType, packet: Extent<'_>) -> Result<First<'_>, Undecodable> {
+    Ok(match link_type {
+        LinkType::Ethernet => {
+            let frame = EthernetFrame::new_checked(packet)?;
+            First::Typed(frame.ether_type(), frame.payload())
+        }
+        LinkType::Raw => First::Typed(ip_version(packet)?, packet),
+        LinkType::Ipv4 => First::Typed(EtherType::IPV4, packet),
+        LinkType::Ipv6 => First::Typed(EtherType::IPV6, packet),
+        LinkType::LinuxSll => {
+            let header = SllHeader::new_checked(packet)?;
+            cooked(header.ether_type(), header.payload())
+        }
+        LinkType::LinuxSll2 => {
+            let header = Sll2Header::new_checked(packet)?;
+            cooked(header.ether_type(), header.payload())
+        }
+        LinkType::Null | LinkType::Loop => {
+            let (ether_type, rest) = loopback_payload(packet)?;
+            First::Typed(ether_type, rest)
+        }
+        LinkType::Other(number) => return other(number, packet),
+    })
+}
+
+/// Link types by number (<https://www.tcpdump.org/linktypes.html>).
+fn other(number: u16, packet: Extent<'_>) -> Result<First<'_>, Undecodable> {
+    let typed = |(ether_type, rest)| First::Typed(ether_type, rest);
+    let by_version = |rest| Ok(First::Typed(ip_version(rest)?, rest));
+    match number {
+        // Token ring, with a source route where the sender's address says so.
+        6 => token_ring(packet).map(First::LlcHeader),
+        9 => Ok(First::Ppp(packet)),
+        // FDDI: frame control, and two addresses.
+        10 => Ok(First::LlcHeader(packet.split_header::<13>()?.1)),
+        // PPP in HDLC framing, or Cisco HDLC.
+        50 if packet.bytes.first().is_some_and(|first| hdlc::ADDRESSES.contains(first)) => {
+            hdlc::open(packet).map(typed)
+        }
+        50 => Ok(First::Ppp(packet)),
+        51 => Ok(First::Pppoe(packet)),
+        // ATM with LLC (RFC 2684).
+        100 => Ok(First::LlcHeader(packet)),
+        104 => hdlc::open(packet).map(typed),
+        105 => Ok(First::Wifi(packet, false)),
+        107 => frame_relay::open(packet).map(First::Llc),
+        119 => monitor_header::prism(packet).map(|frame| First::Wifi(frame, false)),
+        127 => monitor_header::radiotap(packet).map(|(frame, padded)| First::Wifi(frame, padded)),
+        163 => monitor_header::avs(packet).map(|frame| First::Wifi(frame, false)),
+        // PPP whose address byte pppd has replaced by a direction; the control byte is still there.
+        166 => {
+            let ([_, control], behind) = packet.split_header::<2>()?;
+            Ok(First::Ppp(if *control == 3 { behind } else { packet.split_header::<1>()?.1 }))
+        }
+        178 => juniper_ethernet(packet),
+        PPI => {
+            let (header, _) = packet.split_header::<8>()?;
+            let (_, rest) = packet.split_at(u16::from_le_bytes([header[2], header[3]]).into())?;
+            nested(be32(header, 4..8).swap_bytes(), rest)
+        }
+        // PPP behind a direction.
+        204 => Ok(First::Ppp(packet.split_header::<1>()?.1)),
+        // Solaris IPNET: versions, lengths, interfaces and zones.
+        226 => by_version(packet.split_header::<24>()?.1),
+        239 => by_version(nflog::open(packet)?),
+        // IP over InfiniBand: a global route header, and a type with two reserved bytes.
+        242 => {
+            let (header, rest) = packet.split_header::<44>()?;
+            Ok(First::Typed(EtherType(be16(header, 40..42)), rest))
+        }
+        PKTAP => {
+            let (header, _) = packet.split_header::<12>()?;
+            let (_, rest) = packet.split_at(be32(header, 0..4).swap_bytes() as usize)?;
+            nested(be32(header, 8..12).swap_bytes(), rest)
+        }
+        number => Ok(First::Unread(number)),
+    }
+}
+
+fn cooked(ether_type: EtherType, rest: Extent<'_>) -> First<'_> {
+    match ether_type.0 {
+        SLL_LLC => First::LlcHeader(rest),
+        number if ether_type.is_length() => First::Llc(Llc::Other(number as u8)),
+        _ => First::Typed(ether_type, rest),
+    }
+}
+
+/// A packet that says its own link type, but for one that says so again.
+fn nested(number: u32, packet: Extent<'_>) -> Result<First<'_>, Undecodable> {
+    match u16::try_from(number) {
+        Ok(PPI | PKTAP) | Err(_) => Err(Undecodable::Malformed),
+        Ok(number) => open(LinkType::from(number), packet),
+    }
+}
+
+/// Access control, frame control and two addresses; the first bit of the second one announces a route, whose first byte has its length.
+fn token_ring(packet: Extent<'_>) -> Result<Extent<'_>, Undecodable> {
+    let (header, rest) = packet.split_header::<14>()?;
+    if header[8] & 0x80 == 0 {
+        return Ok(rest);
+    }
+    let route_len = rest.split_header::<1>()?.0[0] & 0x1f;
+    Ok(rest.split_at(route_len.into())?.1)
+}
+
+/// Frames of Juniper routers: a magic number, flags, and extensions where a flag says so.
+fn juniper_ethernet(packet: Extent<'_>) -> Result<First<'_>, Undecodable> {
+    const HAS_EXTENSIONS: u8 = 0x80;
+    const HAS_NO_FRAME: u8 = 0x02;
+    let (header, rest) = packet.split_header::<4>()?;
+    if !header.starts_with(b"MGC") {
+        return Err(Undecodable::Malformed);
+    }
+    let rest = match header[3] & HAS_EXTENSIONS {
+        0 => rest,
+        _ => {
+            let (len, rest) = rest.split_header::<2>()?;
+            rest.split_at(be16(len, 0..2).into())?.1
+        }
+    };
+    match header[3] & HAS_NO_FRAME {
+        0 => open(LinkType::Ethernet, rest),
+        _ => Ok(First::Unread(178)),
+    }
+}
+
+/// The address family in front of a loopback packet: in the order of a machine that is not known, and IPv6 has a
+/// number of its own on every system (Linux 10, NetBSD and OpenBSD 24, FreeBSD 28, macOS 30).
+fn loopback_payload(packet: Extent<'_>) -> Result<(EtherType, Extent<'_>), Undecodable> {
+    let (family, rest) = packet.split_header::<4>()?;
+    let (le, be) = (u32::from_le_bytes(*family), u32::from_be_bytes(*family));
+    match le.min(be) {
+        2 => Ok((EtherType::IPV4, rest)),
+        10 | 24 | 28 | 30 => Ok((EtherType::IPV6, rest)),
+        _ => Err(Undecodable::NotIp),
+    }
+}
+
+/// The EtherType of an IP packet by its version field, where no header says it.
+pub(crate) fn ip_version(packet: Extent<'_>) -> Result<EtherType, Undecodable> {
+    match packet.split_header::<1>()?.0[0] >> 4 {
+        4 => Ok(EtherType::IPV4),
+        6 => Ok(EtherType::IPV6),
+        _ => Err(Undecodable::Malformed),
+    }
+}

@@ -1,0 +1,62 @@
+//! LLC headers (IEEE 802.2) with SNAP (IEEE 802 §9.2): what 802.3 frames, 802.11, token ring, FDDI and ATM carry instead of
+//! an EtherType.
+
+use crate::Undecodable;
+use crate::ethernet::EtherType;
+use crate::extent::{Extent, be16};
+
+const SNAP: [u8; 3] = [0xaa, 0xaa, 3];
+const IP: [u8; 3] = [6, 6, 3];
+/// EtherTypes follow: of RFC 1042, and of 802.1H bridges.
+const WITH_ETHER_TYPE: [[u8; 3]; 2] = [[0, 0, 0], [0, 0, 0xf8]];
+
+/// The content of an LLC header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Llc<'a> {
+    /// A protocol with an EtherType.
+    Typed(EtherType, Extent<'a>),
+    /// Another one, by its destination service access point.
+    Other(u8),
+}
+
+impl<'a> Llc<'a> {
+    /// Checks the lengths once.
+    ///
+    /// # Errors
+    /// When a header is cut.
+    pub fn new_checked(frame: Extent<'a>) -> Result<Self, Undecodable> {
+        let (header, rest) = frame.split_header::<3>()?;
+        match *header {
+            IP => Ok(Self::Typed(EtherType::IPV4, rest)),
+            SNAP => {
+                let (snap, rest) = rest.split_header::<5>()?;
+                match WITH_ETHER_TYPE.iter().any(|organization| snap.starts_with(organization)) {
+                    true => Ok(Self::Typed(EtherType(be16(snap, 3..5)), rest)),
+                    false => Ok(Self::Other(SNAP[0])),
+                }
+            }
+            [destination, ..] => Ok(Self::Other(destination)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn with_and_without_snap() {
+        let rest = Extent::whole(&[9]);
+        for (frame, expected) in [
+            (&[0xaa, 0xaa, 3, 0, 0, 0, 8, 0, 9][..], Ok(Llc::Typed(EtherType::IPV4, rest))),
+            (&[0xaa, 0xaa, 3, 0, 0, 0xf8, 0x86, 0xdd, 9], Ok(Llc::Typed(EtherType::IPV6, rest))),
+            (&[0xaa, 0xaa, 3, 0, 0, 0x0c, 0x20, 0, 9], Ok(Llc::Other(0xaa))),
+            (&[6, 6, 3, 9], Ok(Llc::Typed(EtherType::IPV4, rest))),
+            (&[0x42, 0x42, 3, 0], Ok(Llc::Other(0x42))),
+            (&[0xaa, 0xaa], Err(Undecodable::Malformed)),
+            (&[0xaa, 0xaa, 3, 0], Err(Undecodable::Malformed)),
+        ] {
+            assert_eq!(Llc::new_checked(Extent::whole(frame)), expected, "{frame:x?}");
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Network service headers (RFC 8300 §2), their metadata passed over.
+
+use crate::Undecodable;
+use crate::ethernet::EtherType;
+use crate::extent::{Extent, be16, be32};
+
+/// Base header and service path header.
+const LEN_MIN: usize = 8;
+
+/// A view of a network service header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Nsh<'a> {
+    /// Service path identifier.
+    pub path: u32,
+    /// The content's EtherType; [`EtherType::BRIDGED`] for a frame.
+    pub ether_type: EtherType,
+    /// The content.
+    pub payload: Extent<'a>,
+}
+
+impl<'a> Nsh<'a> {
+    /// Checks version and length once.
+    ///
+    /// # Errors
+    /// [`Undecodable::UnknownTunnel`] for other versions and contents; else when it is cut, or its length is impossible.
+    pub fn new_checked(packet: Extent<'a>) -> Result<Self, Undecodable> {
+        let (start, _) = packet.split_header::<LEN_MIN>()?;
+        let len = usize::from(be16(start, 0..2) & 0x3f) * 4;
+        if start[0] >> 6 != 0 {
+            return Err(Undecodable::UnknownTunnel);
+        } else if len < LEN_MIN {
+            return Err(Undecodable::Malformed);
+        }
+        let ether_type = match start[3] {
+            1 => EtherType::IPV4,
+            2 => EtherType::IPV6,
+            3 => EtherType::BRIDGED,
+            4 => EtherType::NSH,
+            5 => EtherType::MPLS,
+            _ => return Err(Undecodable::UnknownTunnel),
+        };
+        Ok(Self { path: be32(start, 4..8) >> 8, ether_type, payload: packet.split_at(len)?.1 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metadata_is_passed_over() {
+        let plain = [0x0f, 0xc2, 2, 1, 0, 0, 7, 255, 9];
+        let expected = Nsh { path: 7, ether_type: EtherType::IPV4, payload: Extent::whole(&[9]) };
+        assert_eq!(Nsh::new_checked(Extent::whole(&plain)), Ok(expected));
+        let long = [&[0x0f, 0xc6, 1, 1, 0, 0, 7, 255][..], &[0; 16], &[9]].concat();
+        assert_eq!(Nsh::new_checked(Extent::whole(&long)), Ok(expected));
+        assert_eq!(
+            Nsh::new_checked(Extent::whole(&[0x0f, 0xc1, 2, 1, 0, 0, 7, 255])),
+            Err(Undecodable::Malformed)
+        );
+        assert_eq!(
+            Nsh::new_checked(Extent::whole(&[0x4f, 0xc2, 2, 1, 0, 0, 7, 255])),
+            Err(Undecodable::UnknownTunnel)
+        );
+    }
+}

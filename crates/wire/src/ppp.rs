@@ -1,0 +1,71 @@
+//! PPP frames (RFC 1661 §2), with the address and control bytes of HDLC framing (RFC 1662 §3.1) or without them, and with
+//! a protocol field of two bytes or compressed to one (RFC 1661 §6.5).
+
+use crate::Undecodable;
+use crate::ethernet::EtherType;
+use crate::extent::Extent;
+
+/// Address and control bytes of HDLC framing.
+const HDLC: [u8; 2] = [0xff, 3];
+
+/// A view of a PPP frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ppp<'a> {
+    /// Protocol number (<https://www.iana.org/assignments/ppp-numbers>).
+    pub protocol: u16,
+    /// The content.
+    pub payload: Extent<'a>,
+}
+
+impl<'a> Ppp<'a> {
+    /// Checks the length once.
+    ///
+    /// # Errors
+    /// When the protocol field is cut.
+    pub fn new_checked(frame: Extent<'a>) -> Result<Self, Undecodable> {
+        let frame = match frame.bytes.first() == Some(&HDLC[0]) {
+            true => {
+                frame.split_header::<2>().map(|(start, rest)| if *start == HDLC { rest } else { frame })?
+            }
+            false => frame,
+        };
+        let ([first], rest) = frame.split_header::<1>()?;
+        // Protocol numbers are odd, and the first byte of two is even.
+        if first & 1 == 1 {
+            return Ok(Self { protocol: (*first).into(), payload: rest });
+        }
+        let ([second], payload) = rest.split_header::<1>()?;
+        Ok(Self { protocol: u16::from_be_bytes([*first, *second]), payload })
+    }
+
+    /// The content's EtherType; `None` for PPP's own protocols and those that are not read.
+    #[must_use]
+    pub fn ether_type(&self) -> Option<EtherType> {
+        match self.protocol {
+            0x0021 => Some(EtherType::IPV4),
+            0x0057 => Some(EtherType::IPV6),
+            0x0281 => Some(EtherType::MPLS),
+            0x0283 => Some(EtherType::MPLS_MULTICAST),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_framing() {
+        for frame in [&[0, 0x21, 9][..], &[0x21, 9], &[0xff, 3, 0, 0x21, 9], &[0xff, 3, 0x21, 9]] {
+            let ppp = Ppp::new_checked(Extent::whole(frame)).expect("whole");
+            let expected = (Some(EtherType::IPV4), &[9][..]);
+            assert_eq!((ppp.ether_type(), ppp.payload.bytes), expected, "{frame:x?}");
+        }
+        let lcp = Ppp::new_checked(Extent::whole(&[0xc0, 0x21, 1])).expect("whole");
+        assert_eq!((lcp.protocol, lcp.ether_type()), (0xc021, None));
+        for frame in [&[][..], &[0], &[0xff, 3], &[0xff, 3, 0]] {
+            assert_eq!(Ppp::new_checked(Extent::whole(frame)), Err(Undecodable::Malformed), "{frame:x?}");
+        }
+    }
+}
