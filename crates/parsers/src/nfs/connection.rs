@@ -4,11 +4,11 @@
 //! check-summed on the way. Behind a loss of unknown content *slow mode* looks at every byte for what may be a message, until
 //! one is confirmed (see `suspects` and `search`).
 
-use wire::{TcpSeq, Timestamp};
+use wire::Timestamp;
 
 use super::calls::{Calls, FileData, Layout, index};
 use super::emit::Reply;
-use super::lane::{Kind, Lane, Stage};
+use super::lane::{Expects, Kind, Lane, Stage};
 use super::scan::{self, MARK};
 use super::search::{self, Messages};
 use crate::resync::{Found, Heads};
@@ -28,7 +28,7 @@ pub struct Connection {
 impl Connection {
     /// The next bytes of one direction.
     pub fn on_bytes(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) {
-        self.start(Some((direction, segment.place.seq)), out);
+        self.start(out);
         out.counters.parsed_bytes += segment.bytes.len() as u64;
         let lane = &mut self.lanes[index(direction)];
         (lane.last_ts, lane.segment) = (segment.ts, segment.place.seq);
@@ -38,14 +38,14 @@ impl Connection {
 
     /// Bytes of one direction are missing.
     pub fn on_gap(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
-        self.start(None, out);
+        self.start(out);
         let Gap { len, ts, seq } = gap;
         // What is known to be missing the moment its segment came was cut off by the snaplen: it came, too.
         let came = self.lanes[index(direction)].last_ts == ts;
         let lane = &mut self.lanes[index(direction)];
         if lane.stage == Stage::Lost {
             lane.resync.start_anew(out);
-            (lane.follows, lane.expects) = (None, None);
+            lane.lose();
             self.calls.suspects_gap(direction, seq);
             return;
         }
@@ -74,7 +74,7 @@ impl Connection {
         ts: Timestamp,
         out: &mut Output<'_>,
     ) {
-        self.start(None, out);
+        self.start(out);
         self.calls.is_udp = true;
         out.counters.parsed_bytes += bytes.len() as u64;
         self.calls.come_to(direction, None, ts, out);
@@ -105,18 +105,13 @@ impl Connection {
         self.calls.close(out);
     }
 
-    /// `first`: who speaks first, and where.
-    fn start(&mut self, first: Option<(Direction, TcpSeq)>, out: &Output<'_>) {
+    fn start(&mut self, out: &Output<'_>) {
         if !self.started {
             self.started = true;
             self.calls.wanted = out.columns();
             if out.flow.midstream {
                 for lane in &mut self.lanes {
                     (lane.stage, lane.cause) = (Stage::Lost, Quality::Midstream);
-                }
-                // A flow whose calls are not captured: its first reply has nothing before it that could confirm it.
-                if let Some((Direction::ServerToClient, seq)) = first {
-                    self.lanes[index(Direction::ServerToClient)].expects = Some(seq);
                 }
             }
         }
@@ -356,6 +351,11 @@ impl Connection {
             return 0;
         }
         let begins_segment = lane.segment == segment.place.seq;
+        // A call's reply will confirm it; a reply has nothing before it that could.
+        if lane.expects == Expects::First {
+            let replies = direction == Direction::ServerToClient;
+            lane.expects = if replies { Expects::At(segment.place.seq) } else { Expects::Nothing };
+        }
         let messages = Messages { calls, direction, begins_segment, alone };
         let Some(found) = lane.resync.find(&messages, segment, out) else { return segment.bytes.len() };
         let head: Vec<u8> = found.first(segment.bytes).take(Messages::HEAD_BYTES_MAX).collect();
@@ -391,13 +391,14 @@ impl Connection {
             return true;
         }
         let is_reply = scan::is_reply(&head[MARK..]) == Some(true);
-        let is_expected = alone && begins && lane.expects == Some(seq);
-        if is_expected || is_reply && self.calls.is_awaited(direction, head, found.place) {
+        if alone && begins && lane.expects == Expects::At(seq)
+            || is_reply && self.calls.is_awaited(direction, head, found.place)
+        {
             lane.find();
             return true;
         }
         if begins {
-            lane.expects = Some(search::end(head, seq));
+            lane.expects = Expects::At(search::end(head, seq));
         }
         false
     }

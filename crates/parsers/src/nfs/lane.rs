@@ -42,8 +42,19 @@ pub struct Lane {
     pub segment: TcpSeq,
     /// While lost: the next message begins here, because a call that was confirmed ends here.
     pub follows: Option<TcpSeq>,
-    /// While lost: the next message begins here if the last one that was found is one.
-    pub expects: Option<TcpSeq>,
+    /// While lost, and the other direction was not captured: where the next message may begin.
+    pub expects: Expects,
+}
+
+/// Where a message may begin without another that confirms it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expects {
+    /// Nowhere.
+    Nothing,
+    /// Where the direction's first bytes begin.
+    First,
+    /// Where the last message that was found ends, if it is one.
+    At(TcpSeq),
 }
 
 /// What comes next.
@@ -126,7 +137,7 @@ impl Default for Lane {
             cause: Quality::Resync,
             segment: TcpSeq(0),
             follows: None,
-            expects: None,
+            expects: Expects::First,
         }
     }
 }
@@ -225,7 +236,8 @@ impl Lane {
     pub fn lose(&mut self) {
         self.next_message();
         (self.stage, self.left, self.mark_len) = (Stage::Lost, 0, 0);
-        (self.follows, self.expects) = (None, None);
+        self.follows = None;
+        self.expects = if self.last_ts == Timestamp::MIN { Expects::First } else { Expects::Nothing };
     }
 
     /// The next message begins here, for what is before it is known.

@@ -5,7 +5,7 @@ use testkit::Rng;
 use super::Made;
 use crate::generated::talk::{Conversation, Exchange, Habit, text};
 
-pub const FIELDS: &[&str] = &["command", "key", "value_bytes"];
+pub const FIELDS: &[&str] = &["command", "cache_key", "value_bytes"];
 
 pub fn conversation(rng: &mut Rng) -> Made {
     let (mut exchanges, mut transactions) = (Vec::new(), Vec::new());
