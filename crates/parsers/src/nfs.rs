@@ -25,6 +25,8 @@ mod portmap;
 mod programs;
 mod rpc;
 mod scan;
+mod search;
+mod suspects;
 mod v2;
 mod v3;
 mod v4;

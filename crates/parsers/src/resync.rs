@@ -82,6 +82,11 @@ impl Found {
         self.used
     }
 
+    /// It begins a segment of which [`Heads::begins_segment`] said that a message may begin with it.
+    pub fn begins_segment(&self) -> bool {
+        self.starts[0].may_begin
+    }
+
     /// The message's first bytes, of which some were found in `bytes`.
     pub fn first<'a>(&'a self, bytes: &'a [u8]) -> impl Iterator<Item = u8> + 'a {
         self.held.iter().chain(&bytes[self.used..]).copied()

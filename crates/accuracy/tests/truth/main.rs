@@ -1,6 +1,7 @@
 //! What tuples claim, against what is true.
 
 mod damaged;
+mod embedded;
 mod found;
 mod generated;
 mod many;

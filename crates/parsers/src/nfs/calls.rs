@@ -1,24 +1,27 @@
 //! Calls and replies of one flow, matched by xid; what is to be read of a message; what was learned from both.
 
 use flow::Place;
-use wire::Timestamp;
+use wire::{TcpSeq, Timestamp};
 
 use super::body::{Args, Results};
 use super::early::Early;
 use super::emit::{self, Reply};
 use super::lane::{Kind, Message};
 use super::learned::Names;
+use super::scan::{MARK, word};
+use super::suspects::{Suspect, Suspects};
 use super::waiting::{Call, Waiting};
 use super::xdr::Xdr;
-use super::{blocks::Blocks, early, field, programs, rpc, scan};
+use super::{blocks::Blocks, early, field, programs, rpc, scan, search};
 use crate::output::Columns;
-use crate::{Direction, Output};
+use crate::pairing::can_answer;
+use crate::{Direction, Output, Quality, Segment, Span};
 
 /// Most bytes of a call, without file data, that are read and kept.
-const CALL_BYTES_MAX: usize = 4 * 1024;
+pub const CALL_BYTES_MAX: usize = 4 * 1024;
 /// Most bytes of a reply, without file data, that are read.
 pub const REPLY_BYTES_MAX: usize = 64 * 1024;
-/// Of so many answered calls of a UDP flow it is known if they are sent or answered again.
+/// Of so many answered calls it is known if they are answered again, and over UDP if they are sent again.
 const ANSWERED_MAX: usize = 64;
 /// What needs the names in directories.
 pub const LISTING: Columns = Columns::of(&[field::ENTRIES, field::PATH, field::EOF]);
@@ -60,6 +63,8 @@ pub struct Calls {
     pub is_udp: bool,
     /// Calls of the client, and of the server.
     waiting: [Waiting; 2],
+    /// What looks like calls of theirs.
+    suspects: [Suspects; 2],
     /// Replies whose calls have not come.
     early: Early,
     names: Names,
@@ -130,9 +135,87 @@ impl Calls {
         data.filter(|d| self.wanted.has(field::BLOCK_CHECKSUMS) && d.len > 0 && d.offset < u64::MAX)
     }
 
-    /// Whether somebody waits for such a reply.
-    pub fn awaits(&self, direction: Direction, xid: u32) -> bool {
-        self.waiting[1 - index(direction)].find(xid).is_some()
+    /// The call that waits for a reply with this xid at `place`.
+    pub fn asked(&self, direction: Direction, xid: u32, place: Place) -> Option<&Call> {
+        let waiting = &self.waiting[1 - index(direction)];
+        let call = waiting.peek(waiting.find(xid)?);
+        call.place.is_none_or(|asked| can_answer(asked, place)).then_some(call)
+    }
+
+    /// What looks like that call.
+    pub fn suspected(&self, direction: Direction, xid: u32, place: Place) -> Option<&Suspect> {
+        self.suspects[1 - index(direction)].find(xid, place)
+    }
+
+    /// Whether the record of a reply is to a call that waits, or to what looks like one.
+    pub fn is_awaited(&self, direction: Direction, record: &[u8], place: Place) -> bool {
+        let Some(xid) = word(record, 1) else { return false };
+        self.asked(direction, xid, place).is_some() || self.suspected(direction, xid, place).is_some()
+    }
+
+    /// What calls of a direction say is the client's name.
+    pub fn machine(&self, direction: Direction) -> Option<&[u8]> {
+        self.waiting[index(direction)].machine()
+    }
+
+    /// A record that looks like a call was found, the last bytes of it in `segment`, if its end has come.
+    pub fn suspect(
+        &mut self,
+        direction: Direction,
+        record: &[u8],
+        (ts, place, begins_segment): (Timestamp, Place, bool),
+        segment: Segment<'_>,
+        cause: Quality,
+        out: &mut Output<'_>,
+    ) {
+        let (message, end) = (&record[MARK..], search::end(record, place.seq));
+        let (Some(xid), Some(header)) = (word(message, 0), rpc::call(message)) else { return };
+        let head = of_call(message).map_or(message, |(at, _)| &message[..at]);
+        let rest = end.distance(segment.end());
+        let (bytes, ended) = (end.distance(place.seq) as u64 - MARK as u64, rest <= 0);
+        let mut span = Span::at(ts);
+        if ended {
+            span.extend(segment.ts);
+        }
+        let mut call = Call { target: header.target, span, place: Some(place), ended, ..Call::default() };
+        (call.found, call.bytes, call.head) = (Some(cause), Some(bytes), head.to_vec());
+        out.counters.copied_bytes += head.len() as u64;
+        let fills_segments = begins_segment && rest == 0;
+        let suspect = Suspect { call, xid, place, end, begins_segment, fills_segments };
+        let evicted = self.suspects[index(direction)].push(suspect, out.limits.rpc_bytes_max / 4);
+        out.counters.evicted_requests += evicted;
+    }
+
+    /// Bytes of a direction in which it is searched.
+    pub fn extend_suspects(&mut self, direction: Direction, segment: Segment<'_>) {
+        self.suspects[index(direction)].extend(segment);
+    }
+
+    /// Bytes of it are missing.
+    pub fn suspects_gap(&mut self, direction: Direction, seq: TcpSeq) {
+        self.suspects[index(direction)].gap(seq);
+    }
+
+    /// Makes calls of what a reply confirms. Where the last of them ends.
+    #[cold]
+    fn confirm(
+        &mut self,
+        direction: Direction,
+        xid: u32,
+        reply: &Message,
+        out: &mut Output<'_>,
+    ) -> Option<TcpSeq> {
+        let caller = match direction {
+            Direction::ClientToServer => Direction::ServerToClient,
+            Direction::ServerToClient => Direction::ClientToServer,
+        };
+        let calls = self.suspects[index(caller)].confirm(xid, reply);
+        let end = calls.last()?.end;
+        for suspect in calls {
+            *self.waiting[index(caller)].coming() = suspect.call;
+            self.wait(caller, suspect.xid, out);
+        }
+        Some(end)
     }
 
     /// Keeps the head of a call until [`Calls::call`].
@@ -143,7 +226,7 @@ impl Calls {
         call.head.extend_from_slice(head);
     }
 
-    /// The call that is kept waits from now on. Returns its number, unless it was known.
+    /// The call that is kept waits from now on.
     pub fn call(
         &mut self,
         direction: Direction,
@@ -151,16 +234,26 @@ impl Calls {
         ended: bool,
         blocks: &mut Blocks,
         out: &mut Output<'_>,
-    ) -> Option<u64> {
+    ) {
         let call = self.waiting[index(direction)].coming();
-        let (xid, known) = (Xdr::new(&call.head).u32()?, rpc::target(&call.head)?);
+        let (Some(xid), Some(known), Some(span)) =
+            (Xdr::new(&call.head).u32(), rpc::target(&call.head), message.span)
+        else {
+            return;
+        };
         let target = rpc::call(&call.head).map_or(known, |header| header.target);
         blocks.move_to(&mut call.checksums);
         call.target = target;
-        (call.span, call.place) = (message.span?, message.place);
+        (call.span, call.place) = (span, message.place);
         (call.ended, call.gap, call.found) = (ended, message.gap, message.found);
         call.bytes = message.len();
         call.repeats = 0;
+        self.wait(direction, xid, out);
+    }
+
+    /// The call that came in waits from now on, unless it was known.
+    fn wait(&mut self, direction: Direction, xid: u32, out: &mut Output<'_>) {
+        let target = self.waiting[index(direction)].coming().target;
         out.counters.protected_messages += u64::from(target.protected);
         self.program = Some(target.program);
         let waiting = &mut self.waiting[index(direction)];
@@ -168,13 +261,13 @@ impl Calls {
             if waiting.comes_again(place) {
                 out.counters.retransmitted_calls += 1;
                 waiting.get(place).repeats += 1;
-                return None;
+                return;
             }
             // The number is used again: the earlier call was not answered.
             self.give_up(direction, place, out);
         }
         let waiting = &mut self.waiting[index(direction)];
-        if self.answered.contains(&xid) {
+        if self.is_udp && self.answered.contains(&xid) {
             // Sent again though it was answered: the reply was lost behind us.
             out.counters.retransmitted_calls += 1;
             waiting.coming().repeats = 1;
@@ -183,46 +276,52 @@ impl Calls {
         if let Some(reply) = self.early.take(direction, xid, coming) {
             emit::tuple(coming, Some(&reply.reply()), self.wanted, &mut self.names, out);
             self.remember(xid);
-            return None;
+            return;
         }
         while !self.waiting[index(direction)].has_room(out.limits.rpc_bytes_max) {
             out.counters.evicted_requests += 1;
             match self.waiting[index(direction)].hopeless() {
                 Some(place) => self.give_up(direction, place, out),
-                None => {
-                    self.refuse(direction, out);
-                    return None;
-                }
+                None => return self.refuse(direction, out),
             }
         }
-        Some(self.waiting[index(direction)].enter(xid))
+        self.waiting[index(direction)].enter(xid);
     }
 
-    /// A reply.
-    pub fn reply(&mut self, direction: Direction, reply: &Reply<'_>, out: &mut Output<'_>) {
-        let Some(xid) = Xdr::new(reply.head).u32() else { return };
-        let waiting = &mut self.waiting[1 - index(direction)];
+    /// A reply. If it confirms calls that were found by search: where the last of them ends.
+    pub fn reply(&mut self, direction: Direction, reply: &Reply<'_>, out: &mut Output<'_>) -> Option<TcpSeq> {
+        let xid = Xdr::new(reply.head).u32()?;
+        let mut end = None;
+        let caller = 1 - index(direction);
+        if !self.suspects[caller].is_empty() && self.waiting[caller].find(xid).is_none() {
+            end = self.confirm(direction, xid, &reply.message, out);
+        }
+        let waiting = &mut self.waiting[caller];
         if let Some(place) = waiting.find(xid).filter(|place| waiting.get(*place).can_get(&reply.message)) {
             emit::tuple(waiting.get(place), Some(reply), self.wanted, &mut self.names, out);
             waiting.answer(place);
             self.remember(xid);
-        } else if self.answered.contains(&xid) {
-            out.counters.repeated_replies += 1;
         } else {
-            self.hold(direction, reply, out);
+            let is_repeated = self.answered.contains(&xid);
+            if is_repeated && self.is_udp {
+                out.counters.repeated_replies += 1;
+            } else {
+                self.hold(direction, reply, is_repeated, out);
+            }
         }
+        end
     }
 
     /// A reply whose call is not known waits for it. Where too many do, the new one does not: the call of the oldest
-    /// comes first.
+    /// comes first. `is_repeated`: a call with its xid has been answered; without another, this answers it again.
     #[cold]
-    fn hold(&mut self, direction: Direction, reply: &Reply<'_>, out: &mut Output<'_>) {
+    fn hold(&mut self, direction: Direction, reply: &Reply<'_>, is_repeated: bool, out: &mut Output<'_>) {
         if self.early.has_room(out.limits.rpc_bytes_max / 4) {
             out.counters.copied_bytes += reply.head.len() as u64;
-            self.early.hold(direction, reply);
+            self.early.hold(direction, reply, is_repeated);
         } else {
             out.counters.evicted_requests += 1;
-            self.unasked(reply, out);
+            self.unasked(reply, is_repeated, out);
         }
     }
 
@@ -243,20 +342,16 @@ impl Calls {
     #[cold]
     fn give_up_early(&mut self, out: &mut Output<'_>) {
         if let Some(reply) = self.early.take_oldest() {
-            self.unasked(&reply.reply(), out);
+            self.unasked(&reply.reply(), reply.is_repeated, out);
         }
     }
 
-    fn unasked(&self, reply: &Reply<'_>, out: &mut Output<'_>) {
+    fn unasked(&self, reply: &Reply<'_>, is_repeated: bool, out: &mut Output<'_>) {
+        if is_repeated {
+            out.counters.repeated_replies += 1;
+            return;
+        }
         emit::unasked(reply, self.program.is_none_or(|p| p == programs::NFS), out);
-    }
-
-    /// What was taken for a call was none.
-    pub fn forget(&mut self, direction: Direction, number: u64) {
-        let waiting = &mut self.waiting[index(direction)];
-        if let Some(place) = waiting.of_number(number) {
-            waiting.remove(place);
-        }
     }
 
     /// No reply will come.
@@ -286,9 +381,6 @@ impl Calls {
     }
 
     fn remember(&mut self, xid: u32) {
-        if !self.is_udp {
-            return;
-        }
         if self.answered.len() < ANSWERED_MAX {
             self.answered.push(xid);
         } else {

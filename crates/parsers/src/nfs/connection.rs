@@ -1,14 +1,17 @@
 //! One flow: records cut into messages, and these handed to [`Calls`]. Either end may call (NFSv4.1's back channel).
 //!
 //! *Fast mode* goes by lengths: of a message only the part that is read is looked at; file data are passed over, or
-//! check-summed on the way. Behind a loss of unknown content *slow mode* looks for the next message by its signature.
+//! check-summed on the way. Behind a loss of unknown content *slow mode* looks at every byte for what may be a message, until
+//! one is confirmed (see `suspects` and `search`).
 
 use wire::Timestamp;
 
 use super::calls::{Calls, FileData, Layout, index};
 use super::emit::Reply;
-use super::lane::{Kind, Lane, Stage};
-use super::scan::Search;
+use super::lane::{Expects, Kind, Lane, Stage};
+use super::scan::{self, MARK};
+use super::search::{self, Messages};
+use crate::resync::{Found, Heads};
 use crate::{Direction, Gap, Output, Quality, Segment};
 
 /// How much of a split head is copied at least before it is looked at again.
@@ -27,7 +30,8 @@ impl Connection {
     pub fn on_bytes(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) {
         self.start(out);
         out.counters.parsed_bytes += segment.bytes.len() as u64;
-        self.lanes[index(direction)].last_ts = segment.ts;
+        let lane = &mut self.lanes[index(direction)];
+        (lane.last_ts, lane.segment) = (segment.ts, segment.place.seq);
         self.calls.come_to(direction, Some(segment.place), segment.ts, out);
         self.feed(direction, segment, out);
     }
@@ -35,12 +39,14 @@ impl Connection {
     /// Bytes of one direction are missing.
     pub fn on_gap(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
         self.start(out);
-        let Gap { len, ts, .. } = gap;
+        let Gap { len, ts, seq } = gap;
         // What is known to be missing the moment its segment came was cut off by the snaplen: it came, too.
         let came = self.lanes[index(direction)].last_ts == ts;
         let lane = &mut self.lanes[index(direction)];
         if lane.stage == Stage::Lost {
             lane.resync.start_anew(out);
+            lane.lose();
+            self.calls.suspects_gap(direction, seq);
             return;
         }
         let inside = len.min(lane.left.into());
@@ -227,7 +233,6 @@ impl Connection {
         out: &mut Output<'_>,
     ) {
         let lane = &mut self.lanes[index(direction)];
-        lane.unconfirmed = None;
         lane.message.kind = kind;
         lane.stage = Stage::Rest;
         out.counters.copied_bytes += head.len() as u64;
@@ -258,7 +263,6 @@ impl Connection {
     ) {
         let lane = &mut self.lanes[index(direction)];
         lane.message.kind = kind;
-        lane.unconfirmed = None;
         lane.blocks.clear();
         if let Some(FileData { offset, len }) = self.calls.to_be_checked(data) {
             out.counters.unchecked_blocks += lane.blocks.begin(offset, len.into());
@@ -289,13 +293,16 @@ impl Connection {
         match lane.message.kind {
             Kind::Unknown => {}
             Kind::Call => {
-                let number = self.calls.call(direction, &lane.message, ended, &mut lane.blocks, out);
-                lane.unconfirmed = number.filter(|_| lane.message.found.is_some());
+                self.calls.call(direction, &lane.message, ended, &mut lane.blocks, out);
             }
             Kind::Reply => {
                 let checksums = lane.blocks.finish();
                 let reply = Reply { head, message: lane.message, ended, checksums };
-                self.calls.reply(direction, &reply, out);
+                if let Some(end) = self.calls.reply(direction, &reply, out) {
+                    let caller = &mut self.lanes[1 - index(direction)];
+                    caller.follows = Some(end).filter(|_| caller.stage == Stage::Lost);
+                    caller.cause = Quality::Resync;
+                }
             }
         }
     }
@@ -311,15 +318,11 @@ impl Connection {
         }
     }
 
-    /// What should be a message is none. If a search had led here, what it found was none either.
+    /// What should be a message is none.
     #[cold]
     fn no_message(&mut self, direction: Direction, out: &mut Output<'_>) -> usize {
         out.counters.malformed_messages += 1;
-        let lane = &mut self.lanes[index(direction)];
-        if let Some(number) = lane.unconfirmed.take() {
-            self.calls.forget(direction, number);
-        }
-        lane.message.kind = Kind::Unknown;
+        self.lanes[index(direction)].message.kind = Kind::Unknown;
         self.lose(direction, out);
         0
     }
@@ -338,11 +341,65 @@ impl Connection {
     /// Looks for the next message.
     #[cold]
     fn search(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
+        let alone = self.lanes[1 - index(direction)].last_ts == Timestamp::MIN;
         let Connection { lanes, calls, .. } = self;
+        calls.extend_suspects(direction, segment);
         let lane = &mut lanes[index(direction)];
-        let heads = Search(|xid| calls.awaits(direction, xid));
-        let Some(found) = lane.resync.find(&heads, segment, out) else { return segment.bytes.len() };
-        lane.find();
-        found.replay(|held| self.feed(direction, held, out))
+        if lane.follows == Some(segment.place.seq) && lane.resync.candidate().is_none() {
+            lane.resync.start_anew(out);
+            lane.follow();
+            return 0;
+        }
+        let begins_segment = lane.segment == segment.place.seq;
+        // A call's reply will confirm it; a reply has nothing before it that could.
+        if lane.expects == Expects::First {
+            let replies = direction == Direction::ServerToClient;
+            lane.expects = if replies { Expects::At(segment.place.seq) } else { Expects::Nothing };
+        }
+        let messages = Messages { calls, direction, begins_segment, alone };
+        let Some(found) = lane.resync.find(&messages, segment, out) else { return segment.bytes.len() };
+        let head: Vec<u8> = found.first(segment.bytes).take(Messages::HEAD_BYTES_MAX).collect();
+        if self.is_message(direction, &found, &head, alone) {
+            return found.replay(|held| self.feed(direction, held, out));
+        }
+        if scan::is_call(&head[MARK..], true) == Some(true) {
+            let cause = self.lanes[index(direction)].cause;
+            let began = (found.ts, found.place, found.begins_segment());
+            self.calls.suspect(direction, &head, began, segment, cause, out);
+        }
+        // Messages may begin inside of what is none.
+        let mut passed = 0;
+        let used = found.replay(|held| {
+            self.lanes[index(direction)].segment = held.place.seq;
+            let held = held.behind(1 - std::mem::replace(&mut passed, 1));
+            if !held.bytes.is_empty() {
+                self.feed(direction, held, out);
+            }
+        });
+        if begins_segment {
+            self.lanes[index(direction)].segment = segment.place.seq;
+        }
+        used + 1 - passed
+    }
+
+    /// Whether what was found is a message for sure, so that its direction is not lost any more.
+    fn is_message(&mut self, direction: Direction, found: &Found, head: &[u8], alone: bool) -> bool {
+        let (seq, begins) = (found.place.seq, found.begins_segment());
+        let lane = &mut self.lanes[index(direction)];
+        if lane.follows == Some(seq) {
+            lane.follow();
+            return true;
+        }
+        let is_reply = scan::is_reply(&head[MARK..]) == Some(true);
+        if alone && begins && lane.expects == Expects::At(seq)
+            || is_reply && self.calls.is_awaited(direction, head, found.place)
+        {
+            lane.find();
+            return true;
+        }
+        if begins {
+            lane.expects = Expects::At(search::end(head, seq));
+        }
+        false
     }
 }

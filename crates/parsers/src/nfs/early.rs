@@ -52,6 +52,8 @@ pub struct Held {
     message: Message,
     ended: bool,
     checksums: Vec<u64>,
+    /// A call with its xid has been answered before.
+    pub is_repeated: bool,
 }
 
 impl Held {
@@ -82,11 +84,11 @@ impl Early {
     }
 
     /// Holds a reply.
-    pub fn hold(&mut self, direction: Direction, reply: &Reply<'_>) {
+    pub fn hold(&mut self, direction: Direction, reply: &Reply<'_>, is_repeated: bool) {
         let Some(xid) = Xdr::new(reply.head).u32() else { return };
         let (head, checksums) = (reply.head.to_vec(), reply.checksums.to_vec());
         let (message, ended) = (reply.message, reply.ended);
-        let held = Held { xid, direction, head, message, ended, checksums };
+        let held = Held { xid, direction, head, message, ended, checksums, is_repeated };
         self.bytes += held.bytes();
         self.replies.push_back(held);
     }

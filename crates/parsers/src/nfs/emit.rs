@@ -51,6 +51,8 @@ struct Tuple<'a> {
     results: Results<'a>,
     /// A reply that was read before its call was known does not hold all results.
     cut: bool,
+    /// Arguments or results are missing that `details` would show.
+    lacks_details: bool,
     path: &'a [u8],
 }
 
@@ -73,6 +75,7 @@ pub fn tuple(
         rpc_status: None,
         results: Results::default(),
         cut: false,
+        lacks_details: false,
         path: &[],
     };
     let mut broken = false;
@@ -83,6 +86,7 @@ pub fn tuple(
         if read.is_none() && call.gap {
             tuple.args.forget_unsettled();
         }
+        tuple.lacks_details = read.is_none();
     } else {
         broken |= !call.gap;
     }
@@ -95,6 +99,7 @@ pub fn tuple(
             let long = reply.head.len() >= REPLY_BYTES_MAX;
             out.counters.oversized_heads += u64::from(long);
             tuple.cut = read.is_none() && reply.message.early;
+            tuple.lacks_details |= read.is_none() && call.target.program == programs::PORTMAP;
             broken |= read.is_none() && !(reply.message.gap || reply.message.early || long);
         }
     }
@@ -121,6 +126,7 @@ pub fn unasked(reply: &Reply<'_>, nfs: bool, out: &mut Output<'_>) {
         rpc_status: rpc::reply(reply.head).map(|header| header.status),
         results: Results::default(),
         cut: false,
+        lacks_details: false,
         path: &[],
     };
     out.emit(
@@ -210,12 +216,12 @@ impl Tuple<'_> {
                 w.i64(field::TRANSFER_TIME, reply.span().last.since(reply.span().first));
             }
         }
-        if w.wants(field::BLOCK_CHECKSUMS) && self.has_data() {
+        if w.wants(field::BLOCK_CHECKSUMS) && self.has_data() && !self.lacks_checksums() {
             let (call, reply) = (self.call.map(|c| &c.checksums[..]), self.reply.map(|r| r.checksums));
             let list = [call, reply].into_iter().flatten().find(|list| !list.is_empty());
             w.hashes(field::BLOCK_CHECKSUMS, list.unwrap_or_default());
         }
-        if w.wants(field::DETAILS) {
+        if w.wants(field::DETAILS) && !self.lacks_details {
             self.write_details(w);
         }
     }
@@ -231,6 +237,12 @@ impl Tuple<'_> {
         if !parts.is_empty() {
             w.text(field::DETAILS, &parts.join(&b' '));
         }
+    }
+
+    /// The file data of a call that was confirmed later were passed over.
+    fn lacks_checksums(&self) -> bool {
+        self.call.is_some_and(|call| call.found.is_some() && call.checksums.is_empty())
+            && self.args.data.is_some()
     }
 
     /// Whether file data came with the call or the reply, and were read where they belong.

@@ -5,7 +5,7 @@ use flow::Place;
 
 use crate::resync::Resync;
 use crate::{Quality, Span};
-use wire::Timestamp;
+use wire::{TcpSeq, Timestamp};
 
 use super::blocks::Blocks;
 use super::scan::{MARK, is_plausible_mark};
@@ -38,8 +38,23 @@ pub struct Lane {
     pub data_left: u32,
     /// What the next message that a search finds is.
     pub cause: Quality,
-    /// The call that a search found last, if nothing has shown yet that it was one.
-    pub unconfirmed: Option<u64>,
+    /// Where the segment at hand begins.
+    pub segment: TcpSeq,
+    /// While lost: the next message begins here, because a call that was confirmed ends here.
+    pub follows: Option<TcpSeq>,
+    /// While lost, and the other direction was not captured: where the next message may begin.
+    pub expects: Expects,
+}
+
+/// Where a message may begin without another that confirms it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expects {
+    /// Nowhere.
+    Nothing,
+    /// Where the direction's first bytes begin.
+    First,
+    /// Where the last message that was found ends, if it is one.
+    At(TcpSeq),
 }
 
 /// What comes next.
@@ -120,7 +135,9 @@ impl Default for Lane {
             blocks: Blocks::default(),
             data_left: 0,
             cause: Quality::Resync,
-            unconfirmed: None,
+            segment: TcpSeq(0),
+            follows: None,
+            expects: Expects::First,
         }
     }
 }
@@ -219,6 +236,14 @@ impl Lane {
     pub fn lose(&mut self) {
         self.next_message();
         (self.stage, self.left, self.mark_len) = (Stage::Lost, 0, 0);
+        self.follows = None;
+        self.expects = if self.last_ts == Timestamp::MIN { Expects::First } else { Expects::Nothing };
+    }
+
+    /// The next message begins here, for what is before it is known.
+    pub fn follow(&mut self) {
+        self.next_message();
+        (self.follows, self.cause) = (None, Quality::Resync);
     }
 
     /// A search has found the next message.

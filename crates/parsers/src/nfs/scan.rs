@@ -33,7 +33,7 @@ pub fn is_plausible_mark(mark: u32) -> bool {
 }
 
 #[inline]
-fn word(bytes: &[u8], i: usize) -> Option<u32> {
+pub fn word(bytes: &[u8], i: usize) -> Option<u32> {
     bytes.get(4 * i..4 * i + 4)?.first_chunk().map(|word| u32::from_be_bytes(*word))
 }
 
@@ -60,26 +60,30 @@ pub fn is_reply(message: &[u8]) -> Option<bool> {
     Some(plain && (len > 0 || word(message, 5)? <= 5))
 }
 
+/// Where a record could start: the message type is two words behind the mark, and what comes then hardly differs.
+pub fn next(bytes: &[u8], from: usize) -> Option<usize> {
+    let mut at = from;
+    while bytes.len() - at >= WINDOW_MIN {
+        let window = &bytes[at + 2 * MARK..bytes.len().min(at + 2 * MARK + SCANNED)];
+        let call = memmem::find(window, b"\0\0\0\0\0\0\0\x02\0");
+        let reply = memmem::find(&window[..call.map_or(window.len(), |at| at + 6)], b"\0\0\0\x01\0\0\0");
+        if let Some(hit) = reply.or(call) {
+            return Some(at + hit);
+        }
+        at += window.len() - 2 * MARK;
+    }
+    // Too few to say.
+    (at < bytes.len()).then_some(at)
+}
+
 /// The next record of one direction that holds a call of a known program, or a reply that `awaited` knows.
 pub struct Search<F>(pub F);
 
 impl<F: Fn(u32) -> bool> Heads for Search<F> {
     const HEAD_BYTES_MAX: usize = SIGNATURE;
 
-    /// The message type is two words behind the mark, and what comes then hardly differs.
     fn next(&self, bytes: &[u8], from: usize) -> Option<usize> {
-        let mut at = from;
-        while bytes.len() - at >= WINDOW_MIN {
-            let window = &bytes[at + 2 * MARK..bytes.len().min(at + 2 * MARK + SCANNED)];
-            let call = memmem::find(window, b"\0\0\0\0\0\0\0\x02\0");
-            let reply = memmem::find(&window[..call.map_or(window.len(), |at| at + 6)], b"\0\0\0\x01\0\0\0");
-            if let Some(hit) = reply.or(call) {
-                return Some(at + hit);
-            }
-            at += window.len() - 2 * MARK;
-        }
-        // Too few to say.
-        (at < bytes.len()).then_some(at)
+        next(bytes, from)
     }
 
     fn judge(&self, candidate: &Candidate<'_>) -> Verdict {

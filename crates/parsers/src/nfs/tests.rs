@@ -443,6 +443,78 @@ fn midstream() {
 }
 
 #[test]
+fn replies_alone() {
+    let check = |mut t: Dialogue, at: usize| {
+        let replies: Vec<Vec<u8>> = (1..5)
+            .map(|xid| [getattr_reply(xid), read_reply(xid, &data(3000))][xid as usize % 2].clone().record())
+            .collect();
+        t.gap(C, 200);
+        t.gap(S, at as u64);
+        replies.iter().for_each(|reply| reply.chunks(1000).for_each(|piece| _ = t.server(piece)));
+        assert_eq!(t.rows(), ["1 - - - half", "2 - - - half", "3 - - - half", "4 - - - half"]);
+    };
+    check(talk(SHORT), 7);
+    check(talk(SHORT).midstream(), 7);
+}
+
+#[test]
+fn calls_in_file_data_are_none() {
+    let inner = |xid| call(xid, 12).opaque(b"ROOT").opaque(b"never sent").record();
+    // The mark of the last one claims what follows, too.
+    let mut stored = [inner(7777), getattr(7778).record(), inner(7779)].concat();
+    let last = stored.len() - inner(7779).len();
+    stored[last..last + 4].copy_from_slice(&0x8400_0000u32.to_be_bytes());
+    let lost = write(1, 0, &stored).record();
+    let begin = lost.len() - stored.len();
+    let mut t = talk(&["xid", "procedure", "name", "status", "quality"]);
+    t.client(getattr(9).record()).server(getattr_reply(9).record());
+    t.gap(C, begin as u64).client(&lost[begin..]).server(write_reply(1, stored.len() as u32).record());
+    for xid in 2..5 {
+        t.client(getattr(xid).record()).server(getattr_reply(xid).record());
+    }
+    let expected = ["9 GETATTR - ok exact", "1 - - - half", "2 GETATTR - ok resync"];
+    assert_eq!(t.rows(), [&expected[..], &["3 GETATTR - ok exact", "4 GETATTR - ok exact"]].concat());
+}
+
+#[test]
+fn a_call_that_was_confirmed_confirms_what_follows_it() {
+    // Three calls at once behind a loss: the last one's reply comes first, the second one's never.
+    let mut t = talk(SHORT);
+    t.client(getattr(1).record()).server(getattr_reply(1).record()).gap(C, 50);
+    t.client([getattr(2).record(), getattr(3).record(), getattr(4).record()].concat());
+    t.server(getattr_reply(2).record()).client(getattr(5).record()).server(getattr_reply(4).record());
+    let rows = ["1 GETATTR ok 1000 exact", "2 GETATTR ok 1000 resync", "4 GETATTR ok 3000 resync"];
+    assert_eq!(t.rows(), [&rows[..], &["3 GETATTR - - half", "5 GETATTR - - half"]].concat());
+}
+
+#[test]
+fn a_second_reply_is_counted() {
+    let mut t = talk(SHORT);
+    t.client(getattr(1).record()).server(getattr_reply(1).record()).server(getattr_reply(1).record());
+    t.client(getattr(2).record()).server(getattr_reply(2).record());
+    assert_eq!(t.rows(), ["1 GETATTR ok 1000 exact", "2 GETATTR ok 1000 exact"]);
+    assert_eq!(t.counters.repeated_replies, 1);
+}
+
+#[test]
+fn details_of_a_cut_call() {
+    let settings = |x: Xdr| x.words(&[1, 0o600, 1, 5, 1, 6, 0, 0, 0]);
+    let whole = settings(call(1, 11).opaque(b"ROOT").opaque(b"disk").u32(3)).words(&[8, 9]).record();
+    let check = |len: usize, expected: &str| {
+        let mut t = talk(&["procedure", "details", "quality"]);
+        t.client(&whole[..len]);
+        if len < whole.len() {
+            t.gap(C, (whole.len() - len) as u64);
+        }
+        t.server(reply(1).u32(13).words(&[0, 0]).record());
+        assert_eq!(t.rows(), [expected]);
+    };
+    check(whole.len(), "MKNOD major=8 minor=9 set_uid=5 set_gid=6 exact");
+    check(whole.len() - 4, "MKNOD - gap_body");
+    check(whole.len() - 8, "MKNOD - gap_body");
+}
+
+#[test]
 fn bodies_that_are_protected_are_not_read() {
     let gss = Xdr::default().words(&[1, 0, 1, 3]).opaque(b"ctx");
     let ask = Xdr::default().words(&[1, 0, 2, programs::NFS, 3, 6]).u32(6).opaque(&gss.0).words(&[0, 0]);

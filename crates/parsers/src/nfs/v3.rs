@@ -94,6 +94,8 @@ pub fn results<'a>(procedure: u32, listing: bool, x: &mut Xdr<'a>, r: &mut Resul
         8..=11 if ok => {
             r.object = if x.bool()? { Some(x.opaque(HANDLE_BYTES_MAX)?) } else { None };
             r.attributes = Attributes::read_optional(x)?;
+            // Of the directory: what it was before, and what it is now.
+            r.before = Weak::read_optional(x)?;
         }
         2 | 7..=14 | 21 => {
             r.before = Weak::read_optional(x)?;
@@ -102,6 +104,10 @@ pub fn results<'a>(procedure: u32, listing: bool, x: &mut Xdr<'a>, r: &mut Resul
                 r.count = Some(x.u32()?.into());
                 r.stable = Some(x.u32()?);
             }
+        }
+        15 => {
+            r.attributes = Attributes::read_optional(x)?;
+            r.before = Weak::read_optional(x)?;
         }
         _ => {
             r.attributes = Attributes::read_optional(x)?;

@@ -9,7 +9,7 @@ use hashbrown::HashTable;
 
 use super::early::SKEW_NS;
 use super::lane::Message;
-use super::rpc::Target;
+use super::rpc::{self, Target};
 use crate::pairing::can_answer;
 use crate::{Quality, Span};
 
@@ -81,8 +81,7 @@ impl Call {
     /// Whether `other`, which has its xid, is the same call sent again. RPCSEC_GSS numbers each sending anew.
     pub fn is_again(&self, other: &Call) -> bool {
         let seen = self.head.len().min(other.head.len());
-        self.target == other.target
-            && (self.head[..seen] == other.head[..seen] || super::rpc::is_gss(&self.head))
+        self.target == other.target && (self.head[..seen] == other.head[..seen] || rpc::is_gss(&self.head))
     }
 
     fn held_bytes(&self) -> usize {
@@ -143,6 +142,19 @@ impl Waiting {
         &mut self.slots[place].call
     }
 
+    /// The same, to be looked at.
+    pub fn peek(&self, place: usize) -> &Call {
+        &self.slots[place].call
+    }
+
+    /// What one of the latest calls says is the client's name.
+    pub fn machine(&self) -> Option<&[u8]> {
+        self.slots.iter().take(8).find_map(|slot| match rpc::call(&slot.call.head)?.credentials {
+            rpc::Credentials::Sys { machine, .. } => Some(machine),
+            _ => None,
+        })
+    }
+
     /// The call that comes in, to be filled and then taken in with [`Waiting::enter`].
     #[inline]
     pub fn coming(&mut self) -> &mut Call {
@@ -160,9 +172,9 @@ impl Waiting {
         self.by_xid.is_empty() || self.held_bytes + self.coming.held_bytes() <= bytes_max
     }
 
-    /// The call that came in waits now. Returns its number.
+    /// The call that came in waits now.
     #[inline]
-    pub fn enter(&mut self, xid: u32) -> u64 {
+    pub fn enter(&mut self, xid: u32) {
         self.numbers += 1;
         self.coming.number = self.numbers;
         self.held_bytes += self.coming.held_bytes();
@@ -176,24 +188,11 @@ impl Waiting {
         self.link(self.newest, NONE, at, at);
         let slots = &self.slots;
         self.by_xid.insert_unique(hash(xid), at, |at| hash(slots[*at as usize].xid));
-        self.numbers
     }
 
     /// The call that came in will not wait.
     pub fn refuse(&mut self) {
         self.numbers += 1;
-    }
-
-    /// Where a call of this number is.
-    pub fn of_number(&self, number: u64) -> Option<usize> {
-        let mut at = self.newest;
-        while let Some(slot) = self.slots.get(at as usize) {
-            if slot.call.number <= number {
-                return (slot.call.number == number).then_some(at as usize);
-            }
-            at = slot.older;
-        }
-        None
     }
 
     /// The oldest.

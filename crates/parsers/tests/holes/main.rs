@@ -62,6 +62,15 @@ fn nfs() {
     check(nfs::script, any_damage);
 }
 
+#[test]
+fn nfs_files_that_hold_rpc() {
+    check(nfs::script_of_rpc_in_files, |rng| Damage::Lost {
+        share: [0.01, 0.03, 0.1][rng.below(3) as usize],
+        side: [Side::Client, Side::Server, Side::Both][rng.below(3) as usize],
+    });
+    check(nfs::script_of_rpc_in_files, any_damage);
+}
+
 /// An xid says which reply is a call's, whichever comes first.
 #[test]
 fn nfs_captured_in_another_order() {

@@ -8,15 +8,20 @@ use crate::talk::{Say, Script, text};
 
 /// Calls with numbers of their own.
 pub fn script(rng: &mut Rng) -> Script {
-    with_numbers(rng, u32::MAX)
+    with_numbers(rng, u32::MAX, false)
 }
 
 /// Calls with numbers that are soon used again.
 pub fn script_with_few_numbers(rng: &mut Rng) -> Script {
-    with_numbers(rng, 20)
+    with_numbers(rng, 20, false)
 }
 
-fn with_numbers(rng: &mut Rng, xids: u32) -> Script {
+/// Files and names that hold RPC.
+pub fn script_of_rpc_in_files(rng: &mut Rng) -> Script {
+    with_numbers(rng, u32::MAX, true)
+}
+
+fn with_numbers(rng: &mut Rng, xids: u32, has_rpc: bool) -> Script {
     let ahead = 1 + rng.below(12) as usize;
     let n = 5 + rng.below(40) as usize;
     let (mut says, mut asked, mut xid) = (Vec::new(), 0, 0);
@@ -27,7 +32,7 @@ fn with_numbers(rng: &mut Rng, xids: u32) -> Script {
             while open.iter().any(|call| call.0 == xid) {
                 xid = (xid + 1) % xids;
             }
-            let (call, reply) = turn(rng, xid, asked);
+            let (call, reply) = turn(rng, xid, asked, has_rpc);
             says.push(Say { direction: ClientToServer, transaction: Some(asked), bytes: call });
             open.push((xid, asked, reply));
             (asked, xid) = (asked + 1, (xid + 1) % xids);
@@ -37,18 +42,59 @@ fn with_numbers(rng: &mut Rng, xids: u32) -> Script {
         }
     }
     // A path is as long as what was told before.
-    Script { protocol: &nfs::PROTOCOL, schema: nfs::schema(), says, unchecked: &["path"] }
+    let (protocol, schema) = (&nfs::PROTOCOL, nfs::schema());
+    Script { protocol, schema, says, unchecked: &["path"], begins_known: true }
 }
 
-fn turn(rng: &mut Rng, xid: u32, i: usize) -> (Vec<u8>, Vec<u8>) {
-    let call = |procedure| {
-        let sys = Xdr::default().u32(1).opaque(b"box").words(&[10, 20, 0]);
-        Xdr::default().words(&[xid, 0, 2, 100_003, 3, procedure]).u32(1).opaque(&sys.0).words(&[0, 0])
-    };
-    let reply = Xdr::default().words(&[xid, 1, 0, 0, 0, 0]);
+fn call(xid: u32, procedure: u32) -> Xdr {
+    let sys = Xdr::default().u32(1).opaque(b"box").words(&[10, 20, 0]);
+    Xdr::default().words(&[xid, 0, 2, 100_003, 3, procedure]).u32(1).opaque(&sys.0).words(&[0, 0])
+}
+
+fn reply(xid: u32) -> Xdr {
+    Xdr::default().words(&[xid, 1, 0, 0, 0, 0])
+}
+
+/// Records of calls and replies, as one stream or with something between them, also inside each other; some with marks that claim more
+/// than is there. Their numbers are others than those of the conversation.
+fn rpc(rng: &mut Rng, depth: u32) -> Vec<u8> {
+    let mut stream = vec![b'x'; 4 * rng.below(20) as usize];
+    let (between, lies) = (rng.below(2) * 70, rng.chance(0.2));
+    for _ in 0..rng.below(if depth == 0 { 40 } else { 5 }) {
+        let xid = 0x7000_0000 + rng.below(1 << 20) as u32;
+        let name = format!("in a file {xid}");
+        let message = match rng.below(6) {
+            0 => call(xid, 1).opaque(b"STORED"),
+            1 => call(xid, 12).opaque(b"STORED").opaque(name.as_bytes()),
+            2 if depth < 3 => {
+                let data = rpc(rng, depth + 1);
+                call(xid, 7).opaque(b"STORED").u64(0).words(&[data.len() as u32, 2]).opaque(&data)
+            }
+            3 => reply(xid).u32(0).attributes(3),
+            4 => reply(xid).u32(70),
+            _ => call(xid, 6).opaque(b"STORED").u64(0).u32(4096),
+        };
+        stream.extend(rng.bytes(between as usize));
+        if lies {
+            stream.extend((0x8000_0000 | 1u32 << (6 + rng.below(21))).to_be_bytes());
+            stream.extend(message.0);
+        } else {
+            stream.extend(message.record());
+        }
+    }
+    if rng.chance(0.3) {
+        // The rest is in another part of the file.
+        stream.truncate(stream.len() * 7 / 8);
+    }
+    stream
+}
+
+fn turn(rng: &mut Rng, xid: u32, i: usize, has_rpc: bool) -> (Vec<u8>, Vec<u8>) {
+    let call = |procedure| call(xid, procedure);
+    let reply = reply(xid);
     let file = format!("FILE{i}");
     let len = rng.below(4) * rng.below(1500);
-    let data = text(rng, len).into_bytes();
+    let data = if has_rpc { rpc(rng, 0) } else { text(rng, len).into_bytes() };
     let offset = 512 * rng.below(9);
     let (call, reply) = match rng.below(5) {
         0 => (call(1).opaque(file.as_bytes()), reply.u32(0).attributes(3)),

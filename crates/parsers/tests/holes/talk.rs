@@ -20,6 +20,8 @@ pub struct Script {
     pub says: Vec<Say>,
     /// Fields that depend on more than their own transaction.
     pub unchecked: &'static [&'static str],
+    /// Every tuple has to begin where a request or a response does.
+    pub begins_known: bool,
 }
 
 /// What one end says at once.
@@ -46,7 +48,7 @@ impl Script {
                 }
             }
         }
-        Script { protocol, schema, says, unchecked: &[] }
+        Script { protocol, schema, says, unchecked: &[], begins_known: false }
     }
 }
 
@@ -107,7 +109,12 @@ pub fn check(script: &Script, damage: Damage, rng: &mut Rng) -> Result<(), Strin
     }
     for row in play(script, &segments) {
         // The rest of a message whose beginning is lost belongs to nothing.
-        let Some(transaction) = begun.get(&row.ts) else { continue };
+        let Some(transaction) = begun.get(&row.ts) else {
+            if script.begins_known {
+                return Err(format!("nothing began then: {row:?}"));
+            }
+            continue;
+        };
         let rows = truth.get(transaction).map_or(&[][..], |rows| rows);
         if !rows.iter().any(|truth| row.agrees(truth, script.unchecked)) {
             return Err(format!("{row:?}\n is none of {rows:#?}\n{}", tell(&segments, *transaction)));

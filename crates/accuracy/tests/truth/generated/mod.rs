@@ -6,7 +6,7 @@ mod http;
 mod memcached;
 mod mysql;
 mod redis;
-mod talk;
+pub mod talk;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

@@ -11,6 +11,8 @@ pub struct Conversation {
     pub exchanges: Vec<Exchange>,
     /// How far the client may go.
     pub habit: Habit,
+    /// How long segments are; without it any of three lengths.
+    pub segment_size: Option<usize>,
 }
 
 /// What a client does at most.
@@ -40,6 +42,7 @@ impl Conversation {
         let mut talk = Dialogue::new("10.0.0.1:40000", &format!("10.0.0.2:{}", self.port))
             .with_isn(rng.next_u64() as u32, rng.next_u64() as u32);
         talk.segment_size = [40, 200, 1460][rng.below(3) as usize];
+        talk.segment_size = self.segment_size.unwrap_or(talk.segment_size);
         talk.acks = rng.chance(0.5);
         talk.handshake();
         let joined = talk.sent().len();

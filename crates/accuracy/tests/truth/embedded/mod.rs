@@ -1,0 +1,85 @@
+//! Messages of a protocol inside of its own bodies: captures stored over NFS, pages that quote HTTP, values that hold RESP. What was
+//! really sent is known by construction: the undamaged conversation must give just that, and with packets missing nothing else.
+
+mod http;
+mod memcached;
+mod nfs;
+mod redis;
+
+use accuracy::impairment::{Run, Side, Which};
+use accuracy::{Count, Impairment, Observed, Recording, Truth};
+use testkit::Rng;
+
+use crate::generated::talk::Conversation;
+
+/// Conversations of each protocol.
+const CONVERSATIONS: u64 = 250;
+
+/// A conversation, and of each transaction in it the fields that tell what it is.
+struct Made {
+    conversation: Conversation,
+    transactions: Vec<String>,
+}
+
+/// Every kind of loss that is looked at, and packets that are cut.
+fn damages() -> Vec<Impairment> {
+    let mut damages = vec![Impairment::Snaplen(128), Impairment::Snaplen(300), Impairment::Joined(0.3)];
+    for which in [Which::Any, Which::Of(Side::ToServer), Which::Of(Side::ToClient)] {
+        damages.extend([0.01, 0.03, 0.1].map(|share| Impairment::Loss(which, Run::Single, share)));
+    }
+    damages
+}
+
+/// `fields`: those that tell what a transaction is.
+fn check(parser: &str, fields: &[&str], make: impl Fn(&mut Rng) -> Made) {
+    let shown = |told: &Observed| {
+        let value = |field: &&str| told.value(field).map_or("-".to_owned(), ToString::to_string);
+        fields.iter().map(value).collect::<Vec<_>>().join(" ")
+    };
+    let (mut all, mut failures) = (Count::default(), Vec::new());
+    for seed in 0..CONVERSATIONS {
+        let mut rng = Rng::new(seed);
+        let Made { conversation, transactions: mut expected } = make(&mut rng);
+        let (spoken, _) = conversation.spoken(&mut rng);
+        let recording = Recording::of(&spoken);
+        let mut told: Vec<String> = recording.play(&recording.whole(), parser).iter().map(shown).collect();
+        expected.sort();
+        told.sort();
+        assert_eq!(told, expected, "{parser}, seed {seed}: what was said");
+        let truth = Truth::of(&recording, parser);
+        for impairment in damages() {
+            let seen = impairment.apply(&recording, &truth.servers(), seed);
+            let mut count = truth.judge(&recording.play(&seen, parser), &seen, 0);
+            let faults = count.faults.drain(..);
+            failures.extend(faults.map(|fault| format!("seed {seed}, {impairment:?}: {fault}")));
+            all.add(count);
+        }
+    }
+    let Count { transactions, findable, found, exact, half, .. } = all;
+    println!(
+        "{parser}: {transactions} transactions, {findable} findable, {found} found, {exact} exact, {half} half"
+    );
+    let some = failures.iter().take(5).map(String::as_str).collect::<Vec<_>>().join("\n");
+    assert!(failures.is_empty(), "{parser}: {} are wrong:\n{some}", failures.len());
+    assert!(found * 100 >= findable * 80, "{parser}: {found} of {findable} are found");
+}
+
+#[test]
+fn rpc_in_files() {
+    check("nfs", nfs::FIELDS, nfs::conversation);
+}
+
+#[test]
+fn http_in_bodies() {
+    check("http", http::FIELDS, http::conversation);
+}
+
+#[test]
+fn memcached_in_values() {
+    check("memcached", memcached::FIELDS, memcached::conversation);
+}
+
+#[test]
+fn resp_in_strings() {
+    check("redis", redis::FIELDS, redis::conversation);
+}

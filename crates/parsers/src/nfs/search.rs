@@ -1,0 +1,156 @@
+//! Which bytes of a lost direction look like a message, given the connection's calls.
+
+use wire::TcpSeq;
+
+use super::body::{Args, Results};
+use super::calls::Calls;
+use super::rpc::{self, Credentials, Target};
+use super::scan::{self, MARK, word};
+use super::xdr::Xdr;
+use crate::Direction;
+use crate::resync::{Candidate, Heads, Verdict};
+
+/// Longest message whose length its content does not tell.
+const UNREAD_BYTES_MAX: usize = 4 << 20;
+/// Of a record's mark: it holds the end of its message.
+const LAST: u32 = 1 << 31;
+
+/// Records that hold a call of a known program, or a reply to a call that waits. Their lengths have to fit what they say.
+pub struct Messages<'a> {
+    /// The calls that wait.
+    pub calls: &'a Calls,
+    /// Who speaks.
+    pub direction: Direction,
+    /// The bytes at hand begin where a segment does.
+    pub begins_segment: bool,
+    /// The other direction was not captured so far: nobody is known to wait.
+    pub alone: bool,
+}
+
+impl Heads for Messages<'_> {
+    const HEAD_BYTES_MAX: usize = MARK + super::calls::CALL_BYTES_MAX;
+
+    fn next(&self, bytes: &[u8], from: usize) -> Option<usize> {
+        scan::next(bytes, from)
+    }
+
+    fn begins_segment(&self, _: bool) -> bool {
+        self.begins_segment
+    }
+
+    fn judge(&self, candidate: &Candidate<'_>) -> Verdict {
+        let Some(mark) = word(candidate.bytes, 0) else { return Verdict::More };
+        let len = (mark & !LAST) as usize;
+        if mark & LAST == 0 || len < scan::SIGNATURE - MARK || !scan::is_plausible_mark(mark) {
+            return Verdict::No;
+        }
+        let message = &candidate.bytes[MARK..candidate.bytes.len().min(MARK + len)];
+        let range = match (scan::is_call(message, true), scan::is_reply(message)) {
+            (Some(true), _) => call_len(message, self.calls.machine(self.direction)),
+            (_, Some(true)) => match self.is_awaited(candidate, message, len) {
+                true => self.reply_len(candidate, message),
+                false => return Verdict::No,
+            },
+            (Some(false), Some(false)) => return Verdict::No,
+            _ => None,
+        };
+        match range {
+            Some((least, most)) if (least..=most).contains(&len) => Verdict::Message,
+            None if message.len() < len => Verdict::More,
+            _ => Verdict::No,
+        }
+    }
+}
+
+impl Messages<'_> {
+    /// Whether a reply is one to a call that waits. If that call was itself found by search, one of them has to be alone in its segments, or
+    /// both have to begin one: file data that hold calls and replies seldom do.
+    fn is_awaited(&self, candidate: &Candidate<'_>, message: &[u8], len: usize) -> bool {
+        let Some(xid) = word(message, 0) else { return false };
+        let begins = candidate.begins_segment;
+        if self.calls.asked(self.direction, xid, candidate.place).is_some() {
+            return true;
+        }
+        match self.calls.suspected(self.direction, xid, candidate.place) {
+            Some(call) => {
+                let fills = begins && candidate.bytes.len() == MARK + len;
+                fills || call.fills_segments || begins && call.begins_segment
+            }
+            None => self.alone && begins,
+        }
+    }
+
+    fn reply_len(&self, candidate: &Candidate<'_>, message: &[u8]) -> Option<(usize, usize)> {
+        let xid = word(message, 0)?;
+        let asked = self.calls.asked(self.direction, xid, candidate.place);
+        let suspected = self.calls.suspected(self.direction, xid, candidate.place).map(|s| &s.call);
+        let target = asked.or(suspected).map(|call| call.target);
+        reply_len(message, target)
+    }
+}
+
+/// How long a call is by what it says, at least and at most; `None`: it goes on, or makes no sense. `machine`: what the
+/// connection's other calls give as the client's name, where they do.
+fn call_len(message: &[u8], machine: Option<&[u8]>) -> Option<(usize, usize)> {
+    let header = rpc::call(message)?;
+    if let (Credentials::Sys { machine: named, .. }, Some(machine)) = (header.credentials, machine)
+        && named != machine
+    {
+        return None;
+    }
+    let (mut x, mut args) = (header.args, Args::default());
+    args.read(&header.target, &mut x)?;
+    let least = read(message, x, args.data);
+    Some((least, least + header.target.unread_args_max()))
+}
+
+/// The same of a reply to a call of `target`.
+fn reply_len(message: &[u8], target: Option<Target>) -> Option<(usize, usize)> {
+    let reply = rpc::reply(message)?;
+    let (mut x, mut results) = (reply.results, Results::default());
+    let unread = match target {
+        // What is behind may say which versions are known.
+        _ if !reply.status.is_success() => 8,
+        None => UNREAD_BYTES_MAX,
+        Some(target) => {
+            results.read(&target, false, &mut x)?;
+            target.unread_results_max()
+        }
+    };
+    let least = read(message, x, results.data);
+    Some((least, least + unread))
+}
+
+/// Bytes read of a message with `x` behind them, and of the file data that follow.
+fn read(message: &[u8], x: Xdr<'_>, data: Option<u32>) -> usize {
+    message.len() - x.left() + data.map_or(0, |len| (len as usize).next_multiple_of(4))
+}
+
+/// Where a record that begins at `seq` with these bytes ends.
+pub fn end(record: &[u8], seq: TcpSeq) -> TcpSeq {
+    seq.plus(MARK as u32 + (word(record, 0).unwrap_or_default() & !LAST))
+}
+
+impl Target {
+    /// Most bytes of the arguments that are not read.
+    fn unread_args_max(&self) -> usize {
+        match (self.program, self.version) {
+            _ if self.protected => UNREAD_BYTES_MAX,
+            (super::programs::NFS, 3) => 0,
+            (super::programs::NFS, 4) if self.procedure > 0 => UNREAD_BYTES_MAX,
+            _ => 8 << 10,
+        }
+    }
+
+    /// Most bytes of the results that are not read.
+    fn unread_results_max(&self) -> usize {
+        match (self.program, self.version, self.procedure) {
+            _ if self.protected => UNREAD_BYTES_MAX,
+            // The names in a directory.
+            (super::programs::NFS, 3, 16 | 17) => UNREAD_BYTES_MAX,
+            (super::programs::NFS, 3, _) => 256,
+            (super::programs::NFS, 4, 1..) => UNREAD_BYTES_MAX,
+            _ => 64 << 10,
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Messages found by search, where it is not known whether a message begins at a position: behind a loss, and in a
+//! connection joined midway. File data may hold RPC messages themselves, so what looks like a call is a *suspect*: it
+//! becomes a call when a reply with its xid acknowledges all of it, or when it directly follows a call that was confirmed
+//! this way. A suspect alone never becomes a tuple.
+
+use std::collections::VecDeque;
+
+use flow::Place;
+use wire::TcpSeq;
+
+use super::lane::Message;
+use super::waiting::Call;
+use crate::Segment;
+
+/// A reply confirms a suspect within this time only.
+const PATIENCE_NS: i64 = 10_000_000_000;
+/// The last so many suspects may still be incomplete.
+const OPEN_MAX: usize = 64;
+
+/// What looks like a call.
+#[derive(Debug)]
+pub struct Suspect {
+    /// The call, if it is one.
+    pub call: Call,
+    /// Its transaction id.
+    pub xid: u32,
+    /// Its first byte.
+    pub place: Place,
+    /// The byte behind its last.
+    pub end: TcpSeq,
+    /// It begins where a segment begins.
+    pub begins_segment: bool,
+    /// It also ends where one ends.
+    pub fills_segments: bool,
+}
+
+impl Suspect {
+    /// Whether a reply with its xid at `place` can be its reply: the server had received all of it, and the client had
+    /// not heard the reply when it sent the call.
+    fn can_get(&self, reply: Place) -> bool {
+        let received = reply.ack.is_some_and(|ack| ack.distance(self.end) >= 0);
+        received && self.place.ack.is_none_or(|heard| reply.seq.distance(heard) >= 0)
+    }
+
+    fn bytes(&self) -> usize {
+        size_of::<Suspect>() + self.call.head.len()
+    }
+}
+
+/// The suspects of one direction, oldest first.
+#[derive(Debug, Default)]
+pub struct Suspects {
+    list: VecDeque<Suspect>,
+    bytes: usize,
+}
+
+impl Suspects {
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Adds one. The oldest make room; how many did.
+    pub fn push(&mut self, suspect: Suspect, bytes_max: usize) -> u64 {
+        self.bytes += suspect.bytes();
+        self.list.push_back(suspect);
+        let mut evicted = 0;
+        while self.bytes > bytes_max && self.list.len() > 1 {
+            self.remove(0);
+            evicted += 1;
+        }
+        evicted
+    }
+
+    /// The only one to which a reply with this xid, at `place`, can belong.
+    pub fn find(&self, xid: u32, place: Place) -> Option<&Suspect> {
+        let mut fitting = self.list.iter().filter(|s| s.xid == xid && s.can_get(place));
+        fitting.next().filter(|_| fitting.next().is_none())
+    }
+
+    /// Takes the call that `reply` confirms, and those that follow it directly. Whatever else was found between them
+    /// lies inside of one.
+    pub fn confirm(&mut self, xid: u32, reply: &Message) -> Vec<Suspect> {
+        let (Some(place), Some(span)) = (reply.place, reply.span) else { return Vec::new() };
+        let Some(found) = self.find(xid, place) else { return Vec::new() };
+        if span.first.since(found.call.span.first) > PATIENCE_NS {
+            return Vec::new();
+        }
+        let first = found.place.seq;
+        let (mut calls, mut end) = (Vec::new(), first);
+        let mut next = self.list.iter().position(|s| s.place.seq == first);
+        while let Some(suspect) = next.and_then(|at| self.remove(at)) {
+            end = suspect.end;
+            calls.push(suspect);
+            next = self.list.iter().position(|s| s.place.seq == end);
+        }
+        let inside = |seq: TcpSeq| seq.distance(first) > 0 && seq.distance(end) < 0;
+        self.list.retain(|s| !inside(s.place.seq));
+        self.bytes = self.list.iter().map(Suspect::bytes).sum();
+        calls
+    }
+
+    /// The next bytes of the direction: the last ones of what ends in them.
+    pub fn extend(&mut self, segment: Segment<'_>) {
+        for s in self.open() {
+            let rest = s.end.distance(segment.place.seq);
+            if (1..=segment.bytes.len() as i32).contains(&rest) {
+                s.call.span.extend(segment.ts);
+                s.call.ended = true;
+                s.fills_segments = s.begins_segment && s.end == segment.end();
+            }
+        }
+    }
+
+    /// Bytes from `seq` on are missing.
+    pub fn gap(&mut self, seq: TcpSeq) {
+        for s in self.open() {
+            s.call.gap |= s.end.distance(seq) > 0;
+        }
+    }
+
+    fn open(&mut self) -> impl Iterator<Item = &mut Suspect> {
+        self.list.iter_mut().rev().take(OPEN_MAX).filter(|s| !s.call.ended)
+    }
+
+    fn remove(&mut self, at: usize) -> Option<Suspect> {
+        let suspect = self.list.remove(at)?;
+        self.bytes -= suspect.bytes();
+        Some(suspect)
+    }
+}
