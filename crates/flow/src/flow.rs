@@ -228,7 +228,8 @@ impl FlowCore<'_> {
         let end = start + i64::from(len);
         let waiting = self.cold.spill.as_ref().and_then(|spill| spill.waiting[side.index()].as_ref());
         let (held, lost) = waiting.map_or((false, false), |w| (w.holds(start, end), w.has_lost(start, end)));
-        self.hot.is_started(side) && start >= 0 && !lost && (end <= pos || held)
+        let seen = waiting.and_then(|waiting| waiting.cut_end()).map_or(pos, |cut_end| cut_end.max(pos));
+        self.hot.is_started(side) && start >= 0 && !lost && (end <= seen || held)
     }
 
     /// Behind the highest byte or FIN of `side` that was seen.

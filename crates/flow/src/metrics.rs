@@ -12,8 +12,10 @@ use crate::CloseReason;
 pub struct SideCounters {
     /// Segments that held bytes seen before.
     pub retransmissions: u32,
-    /// SYNs, SYN-ACKs and FINs without payload that were sent before.
-    pub control_retransmissions: u32,
+    /// SYNs and SYN-ACKs that were sent before.
+    pub syn_retransmissions: u32,
+    /// FINs without payload that were sent before.
+    pub fin_retransmissions: u32,
     /// Packets captured before: copied by a mirror, not sent again. Nothing else counts them.
     pub duplicates: u32,
     /// Segments that came behind a higher one and filled a hole.
@@ -32,7 +34,7 @@ pub struct SideCounters {
     pub zero_window_probes: u32,
     /// Segments of no or one byte, right before the next: keep-alives (RFC 9293 §3.8.4).
     pub keep_alives: u32,
-    /// Segments with payload after the flow had terminated.
+    /// Segments with payload after the flow had terminated, retransmissions apart.
     pub stragglers: u32,
     /// Payload that was not new or not believed, in bytes.
     pub repeated_bytes: u64,
@@ -44,6 +46,14 @@ pub struct SideCounters {
     pub late_bytes: u64,
     /// Bytes that the other side acknowledged but the capture does not have.
     pub acked_unseen_bytes: u64,
+}
+
+impl SideCounters {
+    /// Segments that were sent before: data, SYNs and FINs.
+    #[must_use]
+    pub fn resent(&self) -> u64 {
+        [self.retransmissions, self.syn_retransmissions, self.fin_retransmissions].map(u64::from).iter().sum()
+    }
 }
 
 /// What the whole table has done.

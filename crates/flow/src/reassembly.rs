@@ -52,6 +52,8 @@ pub(crate) struct Outlet<'a> {
     pub side: Side,
     /// Whether bytes and gaps are wanted; if not, only counters move and only places are held.
     pub deliver: bool,
+    /// Whether packets of the flow are captured twice, so that a longer copy of a cut segment may come.
+    pub mirrored: bool,
     pub now: Timestamp,
     /// The highest acknowledgment that the other end has sent.
     pub acked: Option<TcpSeq>,
@@ -95,6 +97,8 @@ pub(crate) struct Waiting {
     /// What `segments` cost of the budget.
     cost: usize,
     fin: Option<Fin>,
+    /// The bytes from the next on, up to here, that the snaplen cut from a segment of which a longer copy may come.
+    cut: Option<Cut>,
     /// The other end has acknowledged up to here, more than was seen, and since when.
     overtaken: Option<(i64, Timestamp)>,
     /// When the highest acknowledgment beyond what was seen was heard of, and the sequence number of the segment that said it,
@@ -119,6 +123,12 @@ struct Held {
     ack: Option<TcpSeq>,
     /// All that was captured, or nothing when nobody wants it.
     bytes: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Cut {
+    end: i64,
+    said: Said,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -198,6 +208,13 @@ impl ByteStream {
     /// Gives up on missing bytes whose time has come.
     pub fn check(&mut self, out: &mut Outlet<'_>) {
         self.settle(out.acked);
+        if self.cut().is_some() {
+            self.release_cuts(Some(out.now.plus(-out.patience.reorder_wait_ns)), out);
+            self.settle(out.acked);
+            if self.cut().is_some() {
+                return;
+            }
+        }
         while let Some(target) = self.hopeless(out) {
             self.gap_to(target, out);
             self.drain(out);
@@ -210,6 +227,11 @@ impl ByteStream {
         let distance = i64::from(ack.distance(self.next));
         if self.ended || distance <= 0 {
             return false;
+        }
+        if self.cut().is_some() {
+            self.release_cuts(None, out);
+            self.settle(out.acked);
+            return true;
         }
         let known = self.waiting.as_ref().and_then(|waiting| waiting.next_known());
         let acked = self.pos + distance;
@@ -254,7 +276,10 @@ impl ByteStream {
         let fin = self.waiting.as_ref().and_then(|w| w.fin).map_or(i64::MAX, |fin| fin.pos);
         let (last_gap, highest) = self.waiting.as_ref().map_or(((0, 0), 0), |w| (w.last_gap, w.highest()));
         let mut new = 0;
-        let mut at = begin.max(self.pos);
+        if self.waiting.is_some() && out.mirrored {
+            self.fill(segment, out);
+        }
+        let mut at = begin.max(self.cut().map_or(self.pos, |cut| cut.end));
         while at < end.min(fin) {
             let (start, stop) = if at == self.pos {
                 self.deliver(segment, begin, end.min(fin), out)
@@ -295,8 +320,8 @@ impl ByteStream {
                 Chunk::InPacket { start: (from - begin) as u32, end: (stop.min(present) - begin) as u32 };
             out.bytes(self.next, chunk, (segment.ts, segment.ack));
         }
-        self.advance(stop - from);
-        self.cut(stop - present.max(from), (segment.ts, segment.ack), out);
+        self.advance(stop.min(present.max(from)) - from);
+        self.cut_up_to(stop, (segment.ts, segment.ack), out);
         if let Some(waiting) = &mut self.waiting {
             waiting.progress = waiting.progress.max(segment.ts);
         }
@@ -358,15 +383,66 @@ impl ByteStream {
             out.budget.held -= cost;
             let room = waiting.fin.map_or(i64::MAX, |fin| fin.pos - self.pos);
             let len = i64::from(held.len).min(room);
-            let seq = self.next;
-            self.advance(len);
+            let (seq, stop) = (self.next, self.pos + len);
             let (captured, said) = (i64::from(held.captured).min(len), (held.ts, held.ack));
             if captured > 0 {
                 let bytes = if out.deliver { &held.bytes[..captured as usize] } else { &[] };
                 let chunk = out.events.hold(bytes);
                 out.bytes(seq, chunk, said);
             }
-            self.cut(len - captured, said, out);
+            self.advance(captured);
+            self.cut_up_to(stop, said, out);
+        }
+    }
+
+    /// The snaplen cut off the bytes up to `end`: a gap for the reader, but nothing that the network lost. Where a longer copy of
+    /// the segment may come, they are waited for.
+    fn cut_up_to(&mut self, end: i64, said: Said, out: &mut Outlet<'_>) {
+        if end > self.pos && out.mirrored && out.deliver {
+            self.waiting.get_or_insert_default().cut = Some(Cut { end, said });
+        } else {
+            self.skip_cut(Cut { end, said }, out);
+        }
+    }
+
+    fn skip_cut(&mut self, Cut { end, said }: Cut, out: &mut Outlet<'_>) {
+        let (len, seq) = (end - self.pos, self.next);
+        if len > 0 {
+            self.advance(len);
+            out.counters.cut_bytes += len as u64;
+            out.gap(seq, len as u64, said);
+        }
+    }
+
+    /// The bytes that were cut off and are waited for.
+    fn cut(&self) -> Option<Cut> {
+        self.waiting.as_ref()?.cut.filter(|cut| cut.end > self.pos)
+    }
+
+    /// Gives up on bytes that were cut off; on those of segments captured later than `since` only if that is `None`.
+    fn release_cuts(&mut self, since: Option<Timestamp>, out: &mut Outlet<'_>) {
+        while let Some(cut) = self.cut().filter(|cut| since.is_none_or(|since| cut.said.0 <= since)) {
+            self.skip_cut(cut, out);
+            self.drain(out);
+        }
+    }
+
+    /// Takes what was cut off before from a longer copy of a segment, or from the segment sent again.
+    pub fn fill(&mut self, segment: &Segment<'_>, out: &mut Outlet<'_>) {
+        let begin = self.pos_of(segment.seq);
+        let present = begin + segment.payload.len() as i64;
+        if let Some(Cut { end, said }) = self.cut()
+            && begin <= self.pos
+            && present > self.pos
+        {
+            let stop = present.min(end);
+            let chunk = Chunk::InPacket { start: (self.pos - begin) as u32, end: (stop - begin) as u32 };
+            out.bytes(self.next, chunk, said);
+            self.advance(stop - self.pos);
+            self.drain(out);
+        }
+        if let Some(waiting) = &mut self.waiting {
+            waiting.lengthen((begin, present), segment.payload, out);
         }
     }
 
@@ -376,15 +452,6 @@ impl ByteStream {
         self.ended = true;
         self.forget(out.budget);
         out.end(seq, (fin.ts, fin.ack));
-    }
-
-    /// The `len` bytes before the next one were cut off by the snaplen: a gap for the reader, but nothing that the network
-    /// lost.
-    fn cut(&self, len: i64, said: Said, out: &mut Outlet<'_>) {
-        if len > 0 {
-            out.counters.cut_bytes += len as u64;
-            out.gap(TcpSeq(self.next.0.wrapping_sub(len as u32)), len as u64, said);
-        }
     }
 
     /// Up to where the bytes missing now will not come any more, if so.
@@ -407,7 +474,11 @@ impl ByteStream {
     }
 
     fn gap_to(&mut self, target: i64, out: &mut Outlet<'_>) {
+        self.release_cuts(None, out);
         let len = target - self.pos;
+        if len <= 0 {
+            return;
+        }
         let acked = out.acked.map_or(0, |acked| i64::from(acked.distance(self.next)).clamp(0, len));
         let (mut ts, seq) = (out.now, self.next);
         if let Some(waiting) = &mut self.waiting {
@@ -427,23 +498,29 @@ impl ByteStream {
     }
 
     fn flush_held(&mut self, out: &mut Outlet<'_>) {
+        self.release_cuts(None, out);
         while let Some((known, _)) = self.waiting.as_ref().and_then(|waiting| waiting.next_known()) {
             if known > self.pos {
                 self.gap_to(known, out);
             }
             self.drain(out);
+            self.release_cuts(None, out);
         }
     }
 
     /// Forgets an acknowledgment that bytes have caught up with, and notes whether anything still waits.
-    fn settle(&mut self, acked: Option<TcpSeq>) {
+    pub fn settle(&mut self, acked: Option<TcpSeq>) {
         let (pos, next) = (self.pos, self.next);
         let Some(waiting) = &mut self.waiting else { return };
         if waiting.overtaken.is_some_and(|(overtaken, _)| overtaken <= pos) {
             let more = acked.map(|a| i64::from(a.distance(next))).filter(|d| *d > 0);
             waiting.overtaken = more.map(|d| (pos + d, waiting.acked_by.0));
         }
-        let idle = waiting.segments.is_empty() && waiting.fin.is_none() && waiting.overtaken.is_none();
+        waiting.cut = waiting.cut.filter(|cut| cut.end > pos);
+        let idle = waiting.segments.is_empty()
+            && waiting.fin.is_none()
+            && waiting.cut.is_none()
+            && waiting.overtaken.is_none();
         if idle {
             waiting.packets = 0;
         }
@@ -527,6 +604,7 @@ impl Default for Waiting {
             segments: BTreeMap::new(),
             cost: 0,
             fin: None,
+            cut: None,
             overtaken: None,
             acked_by: (Timestamp::MIN, None),
             progress: Timestamp::MIN,
@@ -542,6 +620,31 @@ impl Waiting {
     pub fn holds(&self, start: i64, end: i64) -> bool {
         let before = self.segments.range(..=start).next_back();
         before.is_some_and(|(at, held)| at + i64::from(held.len) >= end)
+    }
+
+    /// One past the bytes that were cut off and are waited for.
+    pub fn cut_end(&self) -> Option<i64> {
+        self.cut.map(|cut| cut.end)
+    }
+
+    /// Adds to held segments what was cut off of them and `payload` has, which lies from `begin` to `present`; as far as there is
+    /// room.
+    fn lengthen(&mut self, (begin, present): (i64, i64), payload: &[u8], out: &mut Outlet<'_>) {
+        let first = self.segments.range(..=begin).next_back().map_or(begin, |(at, _)| *at);
+        for (at, held) in self.segments.range_mut(first..present.max(first)) {
+            let (from, stop) = (at + i64::from(held.captured), present.min(at + i64::from(held.len)));
+            if !out.deliver || from < begin || from >= stop {
+                continue;
+            }
+            let more = &payload[(from - begin) as usize..(stop - begin) as usize];
+            if !out.budget.fits(self.cost, more.len()) {
+                return;
+            }
+            held.bytes.extend_from_slice(more);
+            held.captured += more.len() as u32;
+            self.cost += more.len();
+            out.budget.take(more.len(), out.totals);
+        }
     }
 
     /// Whether some of these bytes lie in the gap that was declared last.
@@ -580,6 +683,9 @@ impl Waiting {
 
     /// When [`ByteStream::check`] will have something to do, if no packet comes before.
     pub fn deadline(&self, patience: Patience) -> Option<Timestamp> {
+        if let Some(Cut { said: (ts, _), .. }) = self.cut {
+            return Some(ts.plus(patience.reorder_wait_ns));
+        }
         let since = self.overtaken.and_then(|_| self.missed_since(i64::MIN));
         let overtaken = since.map(|ts| ts.max(self.progress).plus(self.reorder_wait(patience)));
         let held = self.next_known().map(|(_, ts)| ts.max(self.progress).plus(patience.gap_wait_ns));
@@ -611,7 +717,7 @@ impl Waiting {
     /// One past the highest byte or FIN seen behind the hole.
     pub fn highest(&self) -> i64 {
         let held = self.segments.last_key_value().map_or(0, |(pos, held)| pos + i64::from(held.len));
-        held.max(self.fin.map_or(0, |fin| fin.pos))
+        held.max(self.fin.map_or(0, |fin| fin.pos)).max(self.cut.map_or(0, |cut| cut.end))
     }
 }
 

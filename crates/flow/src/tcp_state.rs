@@ -42,10 +42,11 @@ impl Context<'_> {
     ) -> R {
         let (mut stream, other) = (unpack(flow, side), side.other());
         let heard = self.heard(flow.core());
-        let deliver = self.delivers(flow);
+        let (deliver, mirrored) = (self.delivers(flow), flow.hot.has(flag::MIRRORED));
         let spill = flow.spill_mut();
         let mut out = Outlet {
             deliver,
+            mirrored,
             events: &mut *self.events,
             flow: self.flow,
             side,
@@ -206,6 +207,9 @@ pub(crate) fn on_segment(
         spill.waiting.iter_mut().flatten().for_each(|waiting| waiting.count_packet());
     }
     let special = tcp.flags.intersects(TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST);
+    if flow.hot.is_started(side) && flow.core().packets(side) == 1 {
+        on_first(flow, side, cx);
+    }
     if special && tcp.flags.contains(TcpFlags::RST) {
         // Its payload, if any, is no stream data (RFC 9293 §3.10.7.4).
         flow.hot.half[side.index()] |= half_bit::RST;
@@ -224,6 +228,26 @@ pub(crate) fn on_segment(
         on_payload(flow, side, (packet, tcp), cx);
     }
     check_side(flow, side, cx);
+    cx.settle(flow, packet.payload);
+    end_when_both_have(flow, cx);
+}
+
+/// A copy of a segment captured before: what the snaplen cut off there, and not here, is taken from it.
+pub(crate) fn on_copy(
+    flow: &mut FlowMut<'_>,
+    side: Side,
+    (packet, tcp): (&Packet<'_>, &TcpInfo),
+    cx: &mut Context<'_>,
+) {
+    if packet.payload.is_empty() || tcp.flags.contains(TcpFlags::SYN) || flow.core().is_terminated() {
+        return;
+    }
+    let (seq, len, ts) = (tcp.seq, packet.payload_original_len, packet.ts);
+    let segment = Segment { seq, len, payload: packet.payload, fin: false, ts, ack: None };
+    cx.on_stream(flow, side, |stream, out| {
+        stream.fill(&segment, out);
+        stream.settle(out.acked);
+    });
     cx.settle(flow, packet.payload);
     end_when_both_have(flow, cx);
 }
@@ -288,7 +312,7 @@ fn on_syn(flow: &mut FlowMut<'_>, side: Side, tcp: &TcpInfo, now: Timestamp) {
         flow.start(side, begins);
     }
     if flow.hot.did(side, half_bit::SYN) {
-        flow.counters_mut(side).control_retransmissions += 1;
+        flow.counters_mut(side).syn_retransmissions += 1;
         handshake::sent_again(flow, is_answer);
     }
     flow.hot.half[side.index()] |= half_bit::SYN;
@@ -346,7 +370,8 @@ fn on_ack(flow: &mut FlowMut<'_>, side: Side, (packet, tcp): (&Packet<'_>, &TcpI
     if let Some(order) = flow.cold.spill.as_mut().and_then(|spill| spill.order.as_mut()) {
         order.had_heard(side, tcp.seq, tcp.ack);
     }
-    if flow.hot.is_started(other) {
+    // A SYN-ACK tells where a direction starts of which nothing may have been captured.
+    if flow.hot.is_started(other) && flow.core().packets(other) > 0 {
         let (acked, now) = (flow.hot.ack[at], cx.now);
         let ahead = acked.distance(flow.hot.next[other.index()]);
         if ahead > 0 && !flow.hot.is_ended(other) {
@@ -371,6 +396,18 @@ fn on_ack(flow: &mut FlowMut<'_>, side: Side, (packet, tcp): (&Packet<'_>, &TcpI
     }
     if !flow.hot.has(flag::HANDSHAKE_DONE) {
         check_handshake(flow, side, tcp, cx.now);
+    }
+}
+
+/// The first packet of a side whose start the other side's SYN-ACK has told: what was acknowledged of it before is missing in
+/// a direction that is captured.
+fn on_first(flow: &mut FlowMut<'_>, side: Side, cx: &mut Context<'_>) {
+    let counters = flow.cold.spill.as_mut().map(|spill| &mut spill.counters[side.index()]);
+    let unseen = counters.map_or(0, |counters| std::mem::take(&mut counters.acked_unseen_bytes));
+    if unseen > 0 {
+        cx.totals.unseen_direction_bytes -= unseen;
+        let (acked, by) = (flow.hot.ack[side.other().index()], (cx.now, None));
+        cx.on_stream(flow, side, |stream, _| stream.acknowledged_beyond(acked, true, by));
     }
 }
 
@@ -486,7 +523,7 @@ fn on_fin(flow: &mut FlowMut<'_>, side: Side, packet: &Packet<'_>) {
     let again = flow.hot.did(side, half_bit::FIN);
     flow.hot.half[side.index()] |= half_bit::FIN;
     if again && packet.payload_original_len == 0 {
-        flow.counters_mut(side).control_retransmissions += 1;
+        flow.counters_mut(side).fin_retransmissions += 1;
     }
 }
 
@@ -554,13 +591,16 @@ fn terminate(flow: &mut FlowMut<'_>, reason: CloseReason, cx: &mut Context<'_>) 
 fn count_straggler(flow: &mut FlowMut<'_>, side: Side, (tcp, len): (&TcpInfo, u32), cx: &mut Context<'_>) {
     cx.totals.stragglers += 1;
     let sent_before = |flag, bit| tcp.flags.contains(flag) && flow.hot.did(side, bit);
-    if len == 0 && (sent_before(TcpFlags::SYN, half_bit::SYN) || sent_before(TcpFlags::FIN, half_bit::FIN)) {
-        flow.counters_mut(side).control_retransmissions += 1;
-    }
     if len > 0 {
+        let is_known = flow.core().has_bytes(side, tcp.seq, len);
         let counters = flow.counters_mut(side);
-        counters.stragglers += 1;
         counters.repeated_bytes += u64::from(len);
+        let count = if is_known { &mut counters.retransmissions } else { &mut counters.stragglers };
+        *count += 1;
+    } else if sent_before(TcpFlags::SYN, half_bit::SYN) {
+        flow.counters_mut(side).syn_retransmissions += 1;
+    } else if sent_before(TcpFlags::FIN, half_bit::FIN) {
+        flow.counters_mut(side).fin_retransmissions += 1;
     }
 }
 

@@ -99,7 +99,7 @@ pub mod flow_record {
         CLIENT_PAYLOAD_BYTES: U64, Bytes, "client_payload_bytes", "transport payload, repeats included";
         SERVER_PAYLOAD_BYTES: U64, Bytes, "server_payload_bytes", "transport payload, repeats included";
         HANDSHAKE_NS: I64, Nanoseconds, "handshake_ns", "first SYN to the ACK that completes the handshake";
-        RETRANSMISSIONS: U64, None, "retransmissions", "TCP segments with bytes that had been seen";
+        RETRANSMISSIONS: U64, None, "retransmissions", "TCP segments sent again: data, SYNs and FINs";
         OUT_OF_ORDER: U64, None, "out_of_order", "TCP segments that came behind later ones";
         GAPS: U64, None, "gaps", "places where bytes are missing from the capture";
         GAP_BYTES: U64, Bytes, "gap_bytes", "how many are missing there";
@@ -112,10 +112,11 @@ pub mod flow_record {
         CLIENT_RTT_NS: I64, Nanoseconds, "client_rtt_ns", "from the capture to the client and back: SYN-ACK to ACK; null where one was sent again before";
         SERVER_RTT_NS: I64, Nanoseconds, "server_rtt_ns", "from the capture to the server and back: SYN to SYN-ACK; null where one was sent again before";
         APPLICATION: Text, None, "application", "what it speaks, by its first bytes: http, mysql, tls, dns, …; null where they do not say";
+        SYN_RETRANSMISSIONS: U64, None, "syn_retransmissions", "SYNs and SYN-ACKs among the retransmissions: the connect waited for them";
     }
 
     /// The columns that are made of counts.
-    pub const COUNTS: [FieldId; 13] = [
+    pub const COUNTS: [FieldId; 14] = [
         common::QUALITY,
         CLIENT_PACKETS,
         SERVER_PACKETS,
@@ -124,6 +125,7 @@ pub mod flow_record {
         CLIENT_PAYLOAD_BYTES,
         SERVER_PAYLOAD_BYTES,
         RETRANSMISSIONS,
+        SYN_RETRANSMISSIONS,
         OUT_OF_ORDER,
         GAPS,
         GAP_BYTES,
@@ -145,6 +147,8 @@ pub mod flow_record {
         pub payload_bytes: [u64; 2],
         /// Of both sides together.
         pub retransmissions: u64,
+        /// SYNs and SYN-ACKs among those.
+        pub syn_retransmissions: u64,
         /// Likewise.
         pub out_of_order: u64,
         /// Likewise.
@@ -167,6 +171,7 @@ pub mod flow_record {
                 bytes: pair(self.bytes, earlier.bytes),
                 payload_bytes: pair(self.payload_bytes, earlier.payload_bytes),
                 retransmissions: self.retransmissions - earlier.retransmissions,
+                syn_retransmissions: self.syn_retransmissions - earlier.syn_retransmissions,
                 out_of_order: self.out_of_order - earlier.out_of_order,
                 gaps: self.gaps - earlier.gaps,
                 gap_bytes: self.gap_bytes - earlier.gap_bytes,
@@ -226,6 +231,7 @@ pub mod flow_record {
             (CLIENT_PAYLOAD_BYTES, c.payload_bytes[0]),
             (SERVER_PAYLOAD_BYTES, c.payload_bytes[1]),
             (RETRANSMISSIONS, c.retransmissions),
+            (SYN_RETRANSMISSIONS, c.syn_retransmissions),
             (OUT_OF_ORDER, c.out_of_order),
             (GAPS, c.gaps),
             (GAP_BYTES, c.gap_bytes),

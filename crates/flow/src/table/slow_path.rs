@@ -26,7 +26,7 @@ impl<S: Default> Table<S> {
             Some((place, now, self.judge(place, at.side, (packet, now), events)?))
         });
         let Some((place, now, verdict)) = going_on else { return self.begin_flow(packet, at, events) };
-        if self.leave_out_copy(place, at.side, packet) {
+        if self.leave_out_copy(place, at.side, packet, events) {
             return place;
         }
         match verdict {
@@ -84,8 +84,9 @@ impl<S: Default> Table<S> {
         flow.classify();
     }
 
-    /// Counts a packet that was captured before, and nothing else; true if it is one.
-    fn leave_out_copy(&mut self, place: u32, side: Side, packet: &Packet<'_>) -> bool {
+    /// Counts a packet that was captured before, and takes no more from it than bytes that the snaplen cut off then; true if it is
+    /// one.
+    fn leave_out_copy(&mut self, place: u32, side: Side, packet: &Packet<'_>, events: &mut Events) -> bool {
         let mut flow = self.store.flow_mut(place);
         let Some(latest) = flow.latest.as_deref() else { return false };
         match duplicates::judge(latest, flow.core(), side, packet) {
@@ -99,6 +100,12 @@ impl<S: Default> Table<S> {
         flow.hot.put(flag::MIRRORED, true);
         flow.counters_mut(side).duplicates += 1;
         self.counters.duplicates += 1;
+        if let Some(tcp) = tcp_of(packet).filter(|_| flow.core().is_busy(side)) {
+            let mut cx =
+                context(&self.config, &mut self.budget, &mut self.counters, events, place, packet.ts);
+            tcp_state::on_copy(&mut flow, side, (packet, tcp), &mut cx);
+            flow.classify();
+        }
         true
     }
 

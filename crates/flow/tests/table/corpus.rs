@@ -126,7 +126,7 @@ fn facts_of(flow: &FlowCore<'_>, end: impl Fn(Side) -> String) -> Facts {
     let ways = [client, client.other()];
     let repeated = |side| {
         let c = flow.counters(side);
-        u64::from(c.retransmissions + c.control_retransmissions + c.out_of_order + c.stragglers)
+        c.resent() + u64::from(c.out_of_order + c.stragglers)
     };
     let duplicates = ways.map(|side| u64::from(flow.counters(side).duplicates));
     Facts {

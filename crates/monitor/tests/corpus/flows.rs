@@ -60,6 +60,24 @@ fn flows_agree_with_the_truth() {
     assert!(connections > 5000, "{connections} connections of truth");
 }
 
+/// Segments sent again, and the SYNs and SYN-ACKs among them, of captures in which no packet was captured twice: as many as
+/// tshark has (`tcp.analysis.retransmission`).
+#[test]
+fn syns_and_fins_sent_again_are_retransmissions() {
+    let Some(root) = testkit::corpus() else { return };
+    for (capture, resent, syns) in [
+        ("mysql/zeek-auth.pcap", 13, 0),
+        ("http/zeek-post.pcap", 1, 0),
+        ("tcp/suricata-split-handshake-4whs.pcap", 1, 1),
+        ("tcp/deepflow-syn-ack-ack-retrans-and-client-payload.pcap", 6, 1),
+        ("tls/ndpi-tls_with_huge_ch.pcapng", 8, 0),
+    ] {
+        let rows = run(&root.join("captures").join(capture), "flow").rows;
+        let sum = |field: &str| rows.iter().map(|row| number(row, field)).sum::<u64>();
+        assert_eq!((sum("retransmissions"), sum("syn_retransmissions")), (resent, syns), "{capture}");
+    }
+}
+
 /// Packets and bytes on the wire of each pair of ends, each way; of those a mirror copied, which ours leave out, both
 /// ways' packets together.
 fn check_totals(capture: &Path, truth: &[Row]) {

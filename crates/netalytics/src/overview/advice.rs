@@ -41,6 +41,13 @@ pub fn queries(found: &Found, questions: &Questions) -> Vec<String> {
             "PARSE flow WHERE conn_state = 'REJ' PROCESS (group-count-top-k: group=client_ip, server_ip, server_port, k=10)".into(),
         );
     }
+    if !found.delayed.is_empty() {
+        queries.push(
+            "PARSE flow WHERE syn_retransmissions > 0 PROCESS (group-sum-top-k: group=client_ip, server_ip, \
+             value=syn_retransmissions, k=10)"
+                .into(),
+        );
+    }
     if !found.retransmitting.is_empty() {
         queries.push(
             "PARSE flow WHERE retransmissions > 0 PROCESS (group-sum-top-k: group=client_ip, server_ip, \

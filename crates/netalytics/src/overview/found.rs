@@ -39,6 +39,8 @@ pub struct Found {
     pub refused: Vec<Refused>,
     /// How many those are: refused, and without an answer.
     pub refused_total: [u64; 2],
+    /// Services with connects that waited for a SYN or SYN-ACK to be sent again.
+    pub delayed: Vec<Delayed>,
     /// Queries worth asking next.
     pub next: Vec<String>,
 }
@@ -148,6 +150,19 @@ pub struct Refused {
     pub connections: u64,
 }
 
+/// A service with connects that a lost SYN or SYN-ACK delayed.
+#[derive(Debug)]
+pub struct Delayed {
+    /// Its address.
+    pub server_ip: String,
+    /// And port.
+    pub server_port: u64,
+    /// How many connects.
+    pub connections: u64,
+    /// The longest of them, in ns.
+    pub longest_ns: f64,
+}
+
 /// Puts together what was found.
 #[must_use]
 pub fn find(questions: &Questions, rows: &Collected, summary: &Summary) -> Found {
@@ -177,6 +192,7 @@ pub fn find(questions: &Questions, rows: &Collected, summary: &Summary) -> Found
         failing: failing(questions, rows),
         retransmitting,
         refused: rows.rows(by_server).map(refused).collect(),
+        delayed: rows.rows(Questions::of_delayed()).filter_map(delayed).collect(),
         refused_total: [of_state("REJ"), of_state("S0")],
         next: Vec::new(),
     }
@@ -309,4 +325,13 @@ fn refused(row: Row<'_>) -> Refused {
         server_port: row.number("server_port"),
         connections: row.number("count"),
     }
+}
+
+fn delayed(row: Row<'_>) -> Option<Delayed> {
+    Some(Delayed {
+        server_ip: row.text("server_ip"),
+        server_port: row.number("server_port"),
+        connections: row.number("count"),
+        longest_ns: row.real("max_handshake")?,
+    })
 }

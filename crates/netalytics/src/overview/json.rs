@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::found::{Application, Failing, Found, Refused, Service, Slow, Talkers};
+use super::found::{Application, Delayed, Failing, Found, Refused, Service, Slow, Talkers};
 
 /// The document.
 #[must_use]
@@ -27,6 +27,7 @@ pub fn document(found: &Found, queries: &[String], inputs: &[String]) -> Value {
         "connections_refused": refused,
         "connections_unanswered": unanswered,
         "not_connected": found.refused.iter().map(refused_by).collect::<Vec<_>>(),
+        "connects_delayed": found.delayed.iter().map(delayed).collect::<Vec<_>>(),
         "next": found.next,
         "queries": queries,
     })
@@ -72,5 +73,12 @@ fn refused_by(r: &Refused) -> Value {
     let Refused { conn_state, server_ip, server_port, connections } = r;
     json!({
         "conn_state": conn_state, "server_ip": server_ip, "server_port": server_port, "connections": connections,
+    })
+}
+
+fn delayed(d: &Delayed) -> Value {
+    let Delayed { server_ip, server_port, connections, longest_ns } = d;
+    json!({
+        "server_ip": server_ip, "server_port": server_port, "connections": connections, "longest_ns": longest_ns,
     })
 }

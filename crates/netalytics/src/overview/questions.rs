@@ -1,5 +1,5 @@
-//! What an overview asks: a query about flows, one about connections that did not come about, and two about each protocol that is
-//! read with response times. They are texts as anybody may ask them; `docs/overview.md` lists them.
+//! The queries of an overview: one about flows, one about connections that failed, one about connects that a lost SYN
+//! delayed, and two about each protocol with response times. `docs/overview.md` lists them.
 
 use parsers::registry::{PARSERS, Reads};
 use plan::{MonitorSpec, Plan};
@@ -55,6 +55,8 @@ pub enum OfFlows {
 const OF_FLOWS: usize = 7;
 /// The query about connections that did not come about: by server, and of how many all together.
 const OF_FAILED: usize = 2;
+/// The result of the query about connects that a lost SYN delayed.
+const OF_DELAYED: usize = 1;
 /// Of each protocol: services and the slowest requests; failing ones.
 const OF_PROTOCOL: usize = 3;
 
@@ -82,6 +84,10 @@ impl Questions {
                 "PARSE flow WHERE conn_state in ('REJ', 'S0') PROCESS (group-count-top-k: group=conn_state, server_ip, \
                  server_port, k={RANKED}), (group-count: group=conn_state)"
             ),
+            format!(
+                "PARSE flow WHERE syn_retransmissions > 0 and handshake_ns > 0 PROCESS (group-max-count-top-k: \
+                 group=server_ip, server_port, value=handshake_ns, k={RANKED})"
+            ),
         ];
         for protocol in &protocols {
             let Protocol { parser, key, measure, .. } = protocol;
@@ -101,7 +107,7 @@ impl Questions {
     /// How many results they have in all.
     #[must_use]
     pub fn results(&self) -> usize {
-        OF_FLOWS + OF_FAILED + self.protocols.len() * OF_PROTOCOL
+        Self::of_protocol(self.protocols.len())[0]
     }
 
     /// Where a result about flows is.
@@ -116,10 +122,16 @@ impl Questions {
         [OF_FLOWS, OF_FLOWS + 1]
     }
 
+    /// Where the connects are that a lost SYN delayed.
+    #[must_use]
+    pub fn of_delayed() -> usize {
+        OF_FLOWS + OF_FAILED
+    }
+
     /// Where services, slowest and failing requests of a protocol are.
     #[must_use]
     pub fn of_protocol(place: usize) -> [usize; OF_PROTOCOL] {
-        let first = OF_FLOWS + OF_FAILED + place * OF_PROTOCOL;
+        let first = OF_FLOWS + OF_FAILED + OF_DELAYED + place * OF_PROTOCOL;
         [first, first + 1, first + 2]
     }
 }
@@ -183,8 +195,7 @@ mod tests {
             Ok(checked) => checked.processors.len(),
             Err(errors) => panic!("{}", query::render(&errors, text)),
         });
-        let expected = OF_FLOWS + OF_FAILED + questions.protocols.len() * OF_PROTOCOL;
-        assert_eq!(results.sum::<usize>(), expected);
+        assert_eq!(results.sum::<usize>(), questions.results());
         let names: Vec<&str> = questions.protocols.iter().map(|p| p.name).collect();
         assert!(["http", "mysql", "memcached", "rpc"].iter().all(|name| names.contains(name)), "{names:?}");
     }

@@ -43,7 +43,7 @@ pub fn text(found: &Found, title: &str, input: &str, width: usize) -> String {
                 places.iter().map(|place| lists[*place].lines(half)).filter(|lines| !lines.is_empty());
             lists.collect::<Vec<_>>().join(&String::new())
         };
-        lines.extend(beside(&column(&[0, 2, 5, 6]), &column(&[1, 3, 4]), half));
+        lines.extend(beside(&column(&[0, 2, 5, 6]), &column(&[1, 3, 4, 7]), half));
     } else {
         let rows = Rows { applications: 6, services: 5, talkers: 3, slowest: 5, others: 3 };
         let lists: Vec<_> = lists(found, &rows).iter().map(|list| list.lines(width.max(NARROW))).collect();
@@ -106,7 +106,7 @@ pub fn lists_of(found: &Found, most: usize) -> Vec<List> {
     lists(found, &Rows { applications: most, services: most, talkers: most, slowest: most, others: most })
 }
 
-/// Protocols, services, talkers, slowest, failing, retransmissions, refusals.
+/// Protocols, services, talkers, slowest, failing, retransmissions, refusals, delayed connects.
 fn lists(found: &Found, rows: &Rows) -> Vec<List> {
     vec![
         applications(found, rows.applications),
@@ -116,6 +116,7 @@ fn lists(found: &Found, rows: &Rows) -> Vec<List> {
         failing(found, rows.others),
         retransmitting(found, rows.others),
         refused(found, rows.others),
+        delayed(found, rows.others),
     ]
 }
 
@@ -223,6 +224,14 @@ fn refused(found: &Found, n: usize) -> List {
         vec![format!("{} {how}", end(&r.server_ip, r.server_port)), r.connections.to_string()]
     });
     List { titles: vec!["NOT CONNECTED", "times"], rows: rows.collect() }
+}
+
+fn delayed(found: &Found, n: usize) -> List {
+    let rows = found.delayed.iter().take(n).map(|d| {
+        let service = end(&d.server_ip, d.server_port);
+        vec![service, d.connections.to_string(), units::duration(d.longest_ns)]
+    });
+    List { titles: vec!["SLOW CONNECTS (SYN SENT AGAIN)", "times", "longest"], rows: rows.collect() }
 }
 
 /// An address with its port.

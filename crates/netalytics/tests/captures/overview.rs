@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use testkit::{ByteOrder, Dialogue, Precision, pcap_bytes};
+use wire::packet::TcpFlags;
 
 use crate::{run, text};
 
@@ -43,6 +45,41 @@ fn its_advice_can_be_pasted() {
     for query in next {
         assert!(!rows(query, "captures/shop/in.pcap").is_empty(), "{query}");
     }
+}
+
+/// Of 300 connects of one second apart 30 lose their SYN, and wait for the next one.
+#[test]
+fn a_lost_syn_is_a_slow_connect() {
+    const SECOND: i64 = 1_000_000_000;
+    let mut sent = Vec::new();
+    for n in 0..300u16 {
+        let mut talk = Dialogue::new(&format!("10.0.0.1:{}", 20_000 + n), "10.0.0.2:80");
+        talk.advance(i64::from(n) * SECOND);
+        talk.client().syn();
+        if n % 10 == 0 {
+            talk.advance(SECOND);
+            talk.client().segment(-1, TcpFlags::SYN, b"");
+        }
+        talk.server().syn_ack();
+        talk.client().ack();
+        sent.extend(talk.take());
+    }
+    sent.sort_by_key(|one| one.ts);
+    let folder = tempfile::tempdir().expect("a folder");
+    let capture = folder.path().join("connects.pcap");
+    std::fs::write(&capture, pcap_bytes(&sent, Precision::Nanos, ByteOrder::Little)).expect("it is written");
+    let capture = capture.to_str().expect("UTF-8");
+    let overview = document(capture);
+    let delayed = &overview["connects_delayed"];
+    assert_eq!(
+        (&delayed[0]["server_port"], &delayed[0]["connections"]),
+        (&80.into(), &30.into()),
+        "{overview}"
+    );
+    assert!(delayed[0]["longest_ns"].as_f64().is_some_and(|ns| (1e9..1.1e9).contains(&ns)), "{delayed}");
+    assert_eq!(overview["talkers"][0]["retransmissions"], 30);
+    let screen = text(&run(&["overview", "-r", capture]).stdout);
+    assert!(screen.contains("SLOW CONNECTS"), "{screen}");
 }
 
 #[test]

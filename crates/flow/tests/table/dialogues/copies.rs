@@ -177,7 +177,7 @@ fn what_is_sent_again_is_no_copy() {
     syns.advance(SECOND);
     syns.client().segment(-1, TcpFlags::SYN, b"");
     let seen = run(syns.sent());
-    assert_eq!(seen.only().counters(Side::A).control_retransmissions, 1);
+    assert_eq!(seen.only().counters(Side::A).syn_retransmissions, 1);
 }
 
 /// Some senders give all packets the same number: it says nothing then.
@@ -199,4 +199,77 @@ fn one_number_for_all_is_none() {
         assert_eq!(constant.only().packets(side), bare.only().packets(side));
         assert_eq!(constant.only().counters(side), bare.only().counters(side));
     }
+}
+
+/// Two taps with different snaplens: every packet twice, cut to `snaplens` bytes of payload.
+fn with_snaplens(sent: &[Sent], snaplens: [usize; 2], mirror: Mirror, delay_us: i64) -> Vec<Sent> {
+    let cut = |one: &Sent, snaplen: usize| Sent {
+        cut: one.payload.len().saturating_sub(snaplen) as u32,
+        ..one.clone()
+    };
+    let mut all: Vec<Sent> = sent
+        .iter()
+        .flat_map(|one| {
+            let later = Sent { ts: one.ts.plus(delay_us * 1_000), ..one.clone() };
+            [cut(one, snaplens[0]), mirror(cut(&later, snaplens[1]))]
+        })
+        .collect();
+    all.sort_by_key(|one| one.ts);
+    all
+}
+
+#[test]
+fn of_two_copies_the_longer_one_is_used() {
+    const WHOLE: usize = usize::MAX;
+    let sent = dialogue(FOUR.0, FOUR.1);
+    let once = run(&sent);
+    for snaplens in [[20, WHOLE], [0, WHOLE], [WHOLE, 20], [700, WHOLE]] {
+        for delay_us in [1, 35, 470, 950] {
+            for mirror in [ONE_HOP_ON, TAGGED, UNCHANGED] {
+                let mut twice = run(&with_snaplens(&sent, snaplens, mirror, delay_us));
+                for side in [Side::A, Side::B] {
+                    let place = format!("{snaplens:?}, {delay_us} us, {side:?}");
+                    assert!(
+                        twice.seen[0].streams[side.index()] == once.seen[0].streams[side.index()],
+                        "{place}"
+                    );
+                    assert_eq!(twice.only().unique_bytes(side), once.only().unique_bytes(side), "{place}");
+                    let counters = twice.only().counters(side);
+                    assert_eq!(u64::from(counters.duplicates), once.only().packets(side), "{place}");
+                    assert_eq!(
+                        SideCounters { duplicates: 0, ..counters },
+                        once.only().counters(side),
+                        "{place}"
+                    );
+                }
+                assert_eq!(twice.table.held_bytes(), 0);
+                twice.close_all(sent[sent.len() - 1].ts.plus(SECOND));
+            }
+        }
+    }
+}
+
+/// What neither copy has is a gap, at the time of its segment, and what comes behind it does not wait for long.
+#[test]
+fn what_no_copy_has_is_cut() {
+    let mut talk = Dialogue::new(FOUR.0, FOUR.1);
+    talk.handshake();
+    talk.advance(MS);
+    talk.client().send(&[1; 1_000]);
+    talk.advance(30 * MS);
+    talk.client().send(&[2; 10]);
+    let sent = talk.take();
+    let mut seen = run(&with_snaplens(&sent, [100, 300], ONE_HOP_ON, 50));
+    assert_eq!(seen.take_log(), "open <100 <200 <gap700 <10h");
+    assert_eq!(seen.only().counters(Side::A).cut_bytes, 700);
+    // Nothing comes behind it, and it is told all the same.
+    let mut seen = run(&with_snaplens(&sent[..5], [100, 300], ONE_HOP_ON, 50));
+    seen.expire(sent[4].ts.plus(3 * SECOND));
+    assert_eq!(seen.take_log(), "open <100 <200 <gap700");
+    // Where packets are not captured twice it is told at once.
+    let alone: Vec<Sent> = sent
+        .iter()
+        .map(|one| Sent { cut: one.payload.len().saturating_sub(100) as u32, ..one.clone() })
+        .collect();
+    assert_eq!(run(&alone[..4]).take_log(), "open <100 <gap900");
 }

@@ -1,7 +1,8 @@
 //! The two round trips of a handshake, and where they are not known.
 
 use flow::Config;
-use testkit::Dialogue;
+use testkit::{Dialogue, Sent};
+use wire::{Side, Timestamp};
 
 use super::{MS, SECOND, talk};
 use crate::observe::Observer;
@@ -72,4 +73,56 @@ fn a_request_behind_a_lost_ack_is_no_round_trip() {
     talk.client().send_unseen(10).send(b"later");
     // The ACK was lost: what comes later in the stream answers nothing at once.
     check(&talk, &[2], [None, Some(3 * MS)]);
+}
+
+/// A tap that sees one direction only: the SYN-ACK tells where the other one starts, but nothing of it is missing in the capture.
+#[test]
+fn a_direction_that_is_not_captured_is_no_capture_loss() {
+    for sides in [Side::A, Side::B] {
+        let mut talk = talk();
+        talk.handshake();
+        for n in 0..300u32 {
+            talk.client().send(&[1; 700]);
+            talk.advance(40 * MS);
+            talk.server().send(&[2; 900]);
+            // Now and then more than a capture may plausibly lack.
+            if n % 100 == 50 {
+                talk.client().send_unseen(3 << 20);
+            }
+        }
+        talk.close();
+        let port = talk.address(sides).port();
+        let sent: Vec<Sent> = talk.take().into_iter().filter(|one| one.src.port() == port).collect();
+        let mut seen = Observer::new(Config::default());
+        seen.run(&sent);
+        let counters = *seen.table.counters();
+        assert_eq!((counters.gaps, counters.acked_unseen_bytes, counters.acks_ignored), (0, 0, 0));
+        assert!(counters.unseen_direction_bytes >= 300 * 700, "{counters:?}");
+        let said = if sides == Side::A { 300 * 700 } else { 300 * 900 };
+        assert_eq!(seen.only().unique_bytes(sides), said);
+        seen.close_all(Timestamp(0));
+        assert_eq!(seen.table.counters().capture_loss().share(), 0.0);
+    }
+}
+
+/// The first packets of a direction are missing, and the rest is there: those are capture loss.
+#[test]
+fn a_direction_that_begins_late_lacks_its_beginning() {
+    let mut talk = talk();
+    talk.handshake();
+    talk.client().send(&[1; 700]);
+    talk.advance(40 * MS);
+    talk.server().send(&[2; 900]);
+    let mut sent = talk.take();
+    sent.retain(|one| one.src.port() == 80);
+    talk.advance(40 * MS);
+    talk.client().send(b"second");
+    talk.server().send(b"answer");
+    sent.extend(talk.take());
+    let mut seen = Observer::new(Config::default());
+    seen.run(&sent);
+    seen.expire(talk.now.plus(3 * SECOND));
+    assert_eq!(seen.take_log(), "open <900 >gap700 >6h <6h");
+    let counters = seen.table.counters();
+    assert_eq!((counters.unseen_direction_bytes, counters.acked_unseen_bytes), (0, 700));
 }
