@@ -85,6 +85,10 @@ impl Connection {
         self.request = number;
         self.client.message = Extent::at(span.last);
         self.body_doubtful = false;
+        if head.expects_continue {
+            // A `100 Continue` is no response: missing bytes may hide nothing else.
+            self.transactions.allow_unsolicited_messages();
+        }
         self.bound(out);
         let framing = head.framing;
         let body = match framing.coding {
@@ -108,6 +112,7 @@ impl Connection {
         let status = head.status;
         if (100..200).contains(&status) && status != 101 {
             self.interim = status;
+            self.transactions.allow_unsolicited_messages();
             self.transactions.pass(Direction::ServerToClient, how.place.seq, how.end(bytes.len()));
             match how.long {
                 Some(_) => self.lose(Direction::ServerToClient, out),

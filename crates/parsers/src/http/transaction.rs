@@ -202,7 +202,12 @@ impl Request {
     }
 }
 
-impl Answers<Request> for Response {}
+impl Answers<Request> for Response {
+    /// Whether it has a body depends on the request's method.
+    fn doubt(&mut self) {
+        self.extent.end_lost = true;
+    }
+}
 
 impl Default for Response {
     fn default() -> Self {

@@ -8,12 +8,14 @@
 //!    sender had heard the other side when it spoke. The flow table delivers them so that everything a sender had heard
 //!    comes first. Times and the order of a capture file decide nothing.
 //! 2. **The n-th response answers the n-th request**, as long as nothing is missing (`queue::Counting::Exact`).
-//! 3. **Rounds.** Requests with the same `ack` were asked after the same had been heard: they are one round. A client that
-//!    only asks when it has been answered ends a round when it begins the next one. So the responses to a round are the
-//!    server's bytes between the two acknowledgments, whatever is missing elsewhere. Where messages are missing, the
-//!    responses of the round are held until it is over, and requests and responses are then numbered from both ends
-//!    (`numbering`): those with the same number belong together.
-//! 4. **A name** is stronger than any count: a response that names its request answers it ([`Transactions::response_to`]). As
+//! 3. **Bounds.** A response answers no request that its sender had not received, and none before those that are answered already,
+//!    the ones that missing bytes hide at least included. Where that leaves one request, the pair is proven.
+//! 4. **Rounds.** Requests with the same `ack` are one round. A client that sends only when it has been answered ends a round when
+//!    it begins the next one; so the responses to a round are the server's bytes between the two acknowledgments, whatever is missing
+//!    elsewhere. Requests and responses of a round are numbered from both ends (`numbering`): those with the same number belong
+//!    together. Nothing on the wire proves that a client waits, unless its protocol makes it: what rests on that is held until
+//!    enough later rounds agree, and becomes halves when one does not (`trial`).
+//! 5. **A name** is stronger than any count: a response that names its request answers it ([`Transactions::response_to`]). As
 //!    long as every response does, nothing is counted and there are no rounds (`queue::Naming::Unique`).
 //!
 //! What cannot be told is handed out in halves: two halves are true, a wrong pair is not.
@@ -36,12 +38,14 @@
 //! | Unseen | Unseen | Open | stands for a request that is missing, and counts |
 //! | any | any | BrokenOff | is handed out as it is: the connection ended, or there were too many. (Without both: it was moved to its pair.) |
 //!
+//! A transaction that is `apart` had a response that may be another's: both are handed out as halves.
+//!
 //! Why it got there:
 //!
 //! - **A pair.** The response named the request; or counting is exact and it was the next one; or counting was lost, and it was
 //!   the only one possible, or the round ended and request and response have the same number in it (`recounted`).
 //! - **Half.** Counting was lost and the round ended without a pair for it; or the client keeps no rounds
-//!   (`client::Conduct::AsksAnyTime`); or the server said all it had to say.
+//!   (`client::Client::waits`); or the server said all it had to say.
 //!
 //! How far counting holds is a state of the connection, `queue::Counting`:
 //!
@@ -66,6 +70,7 @@ mod slots;
 #[cfg(test)]
 mod tests;
 mod transaction;
+mod trial;
 
 pub use self::queue::{RESPONSES_HELD_MAX, Spot, TRANSACTIONS_MAX, Transactions};
 pub use self::seen::Seen;

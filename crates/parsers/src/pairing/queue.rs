@@ -7,11 +7,12 @@
 use flow::Place;
 use wire::{TcpSeq, Timestamp};
 
-use super::client::{Client, Conduct};
+use super::client::Client;
 use super::numbering::Hole;
 use super::rounds::{Loose, Round};
 use super::slots::Slots;
 use super::transaction::{Answers, Edge, Expects, Fit, Outcome, Part, Silence, Transaction, can_answer};
+use super::trial::Trial;
 use crate::Direction;
 
 /// Most requests held; beyond, the oldest is handed out as it is.
@@ -119,6 +120,11 @@ pub struct Transactions<Q, R> {
     /// Bytes of the smallest message that the protocol has.
     pub(super) message_bytes_min: u32,
     evicted: u32,
+    /// Bytes of the smallest request seen.
+    pub(super) smallest_request: u32,
+    /// The count rests on what was counted, not on what the client is taken for: no request before [`Self::next_response`]
+    /// can still be answered.
+    pub(super) anchored: bool,
     /// The request with which the count began anew.
     pub(super) anew: u64,
     /// Requests that may be missing before the next one, besides those just before it.
@@ -128,6 +134,9 @@ pub struct Transactions<Q, R> {
     /// Up to here the server has spoken, as far as a parser has told that what it begins is not known yet.
     pub(super) spoken: Option<TcpSeq>,
     pub(super) queue: Slots<Transaction<Q, R>>,
+    /// From this one on transactions are not handed out: they are on trial.
+    pub(super) held_from: u64,
+    pub(super) trial: Option<Box<Trial>>,
     /// Responses whose requests are not known.
     pub(super) loose: Option<Box<Loose<Q, R>>>,
 }
@@ -151,11 +160,15 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
             unasked: Unasked::Never,
             message_bytes_min: bytes,
             evicted: 0,
+            smallest_request: u32::MAX,
+            anchored: true,
             anew: u64::MAX,
             carried: Hole::NONE,
             last_response: None,
             spoken: None,
             queue: Slots::default(),
+            held_from: u64::MAX,
+            trial: None,
             loose: None,
         }
     }
@@ -183,9 +196,14 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         self.message_bytes_min = bytes;
     }
 
+    /// From here on the server may also speak unasked.
+    pub fn allow_unsolicited_messages(&mut self) {
+        self.unasked = Unasked::Sometimes;
+    }
+
     /// The connection is joined midway: before the first message there may have been others.
     pub fn join_midway(&mut self) {
-        self.joined = true;
+        (self.joined, self.anchored) = (true, false);
         self.edges = [Edge::Unknown; 2];
         self.counting = Counting::Lost(Missing::Requests);
     }
@@ -251,7 +269,11 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         self.edges[Direction::ClientToServer as usize] = end.map_or(Edge::Unknown, Edge::At);
         let transaction = self.at(number).filter(|t| t.asked != Part::Unseen)?;
         transaction.asked = Part::Ended;
-        Some(&mut transaction.request)
+        let size = end.map_or(u32::MAX, |end| end.distance(transaction.place.seq) as u32);
+        if size < self.smallest_request {
+            self.smallest_request = size;
+        }
+        self.at(number).map(|transaction| &mut transaction.request)
     }
 
     /// A response begins; `fits` tells by its head whether it can be to a request. Gives where it is and its place, which
@@ -391,6 +413,20 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         waiting.find(|t| t.waits() && heard(t)).filter(|_| !self.lacks_oldest())?.request()
     }
 
+    /// Where the next response begins, if one request alone waits and none is missing: at the first byte that its client had not
+    /// heard.
+    #[must_use]
+    pub fn next_response_seq(&self) -> Option<TcpSeq> {
+        if self.lacks_oldest()
+            || matches!(self.counting, Counting::ExactBelow(_) | Counting::Lost(Missing::Requests))
+        {
+            return None;
+        }
+        let mut waiting =
+            (self.next_response..self.next_request).filter_map(|n| self.get(n)).filter(|t| t.waits());
+        waiting.next().filter(|_| waiting.next().is_none())?.place.ack
+    }
+
     /// The requests that wait, with their numbers.
     pub fn waiting(&self) -> impl Iterator<Item = (u64, &Q)> {
         (self.base..self.next_request)
@@ -444,10 +480,12 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
             self.loose = None;
         }
         while let Some(front) = self.queue.get_mut(0) {
-            if !front.is_over() {
+            if self.base >= self.held_from || !front.is_over() {
                 return;
             }
-            if front.request().is_some() || front.response().is_some() {
+            if front.apart {
+                front.part(&mut take);
+            } else if front.request().is_some() || front.response().is_some() {
                 take(front);
             }
             // The response to one that was evicted will come yet, and has to be counted.
@@ -486,6 +524,10 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
             self.counting = Counting::Lost(Missing::Requests);
         }
         oldest.break_off();
+        if self.base >= self.held_from {
+            oldest.apart = true;
+            self.held_from = self.base + 1;
+        }
         self.evicted += 1;
         true
     }
@@ -597,6 +639,9 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
                 return Some((number, false));
             }
             (Counted::OneOf, Counting::Exact) => self.doubt_silence(place, &fits),
+            (Counted::Nobody | Counted::Contradiction, Counting::Exact) if self.trial.is_some() => {
+                self.contradict();
+            }
             // Nobody has asked; unless it came too early, which only its acknowledgment would tell.
             (Counted::Nobody, Counting::Exact) if place.ack.is_some() => {}
             (Counted::Contradiction, Counting::Exact) => {
@@ -688,7 +733,8 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
     pub(super) fn is_hopeless(&self) -> bool {
         self.naming == Naming::None
             && matches!(self.counting, Counting::Lost(_))
-            && self.client.conduct() == Conduct::AsksAnyTime
+            && !self.client.waits()
+            && !self.counts_on()
     }
 
     /// Puts a response apart until its round is over, or for good.
@@ -707,6 +753,26 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
                 let silent = transaction.outcome == Outcome::Silent;
                 transaction.outcome = if silent { Outcome::Silent } else { Outcome::Half };
             }
+        }
+    }
+}
+
+impl<Q: Default, R: Default + Answers<Q>> Transaction<Q, R> {
+    /// Hands out request and response as halves.
+    #[cold]
+    fn part(&mut self, take: &mut impl FnMut(&mut Transaction<Q, R>)) {
+        if self.asked != Part::Unseen && self.answered != Part::Unseen {
+            let mut told =
+                Transaction { answered: self.answered, outcome: self.outcome, ..Transaction::default() };
+            told.response_first = self.response_first;
+            std::mem::swap(&mut told.response, &mut self.response);
+            told.response.doubt();
+            self.answered = Part::Unseen;
+            take(self);
+            return take(&mut told);
+        }
+        if self.asked != Part::Unseen || self.answered != Part::Unseen {
+            take(self);
         }
     }
 }

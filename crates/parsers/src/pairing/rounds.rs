@@ -1,9 +1,9 @@
 //! What is done where counting is lost: responses are held until their round is over, and then numbered with its requests.
 //!
-//! A round is over when the client asks again and acknowledges more than before. If the client asks only when everything was
-//! answered, then the server's bytes between the two acknowledgments are the responses to the round, all of them and nothing else.
-//! Whether it is such a client [`Client`](super::client::Client) knows: as long as that has not shown, the pairs found are held, too
-//! ([`Loose::pending`]), and are right or wrong together.
+//! A round is over when the client sends a request that acknowledges more than the one before. If the client sends only when
+//! everything was answered, then the server's bytes between the two acknowledgments are the responses to the round, all of them and
+//! nothing else. That is proven where at least as many responses came, or are missing, as there are requests
+//! ([`Transactions::is_answered_by_count`]); else the pairs are on trial (`trial`).
 //!
 //! In time: [`Transactions::begin_round`] ends the round before with [`Transactions::settle`], which numbers it
 //! ([`Transactions::pair_round`]), and counts anew from the first request of the new one ([`Transactions::count_anew`]).
@@ -12,7 +12,6 @@
 use flow::Place;
 use wire::{TcpSeq, Timestamp};
 
-use super::client::Conduct;
 use super::numbering::{self, Hole};
 use super::queue::{Counting, Missing, Naming, RESPONSES_HELD_MAX, Transactions};
 use super::slots::Slots;
@@ -57,15 +56,13 @@ pub(super) struct Loose<Q, R> {
     responses: Slots<Transaction<Q, R>>,
     /// Those before this one are settled: of rounds that are over.
     settled: u64,
-    /// Pairs found, until it is known whether the client waits.
-    pending: Vec<Pair>,
     /// Some of the present round could not be held.
     overflowed: bool,
 }
 
 impl<Q: Default, R: Default> Default for Loose<Q, R> {
     fn default() -> Self {
-        Loose { base: 0, responses: Slots::default(), settled: 0, pending: Vec::new(), overflowed: false }
+        Loose { base: 0, responses: Slots::default(), settled: 0, overflowed: false }
     }
 }
 
@@ -158,12 +155,14 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
             Counting::Exact => self.learn(heard),
             _ => {
                 if self.has_said_more_than(heard) {
-                    self.client.asked_unanswered();
+                    self.contradict();
                 }
-                self.settle(Some(heard), before, self.unheard(heard));
+                if !self.counts_on() {
+                    self.settle(Some(heard), before, self.unheard(heard));
+                }
             }
         }
-        if matches!(self.counting, Counting::Lost(_)) {
+        if matches!(self.counting, Counting::Lost(_)) && !self.counts_on() {
             self.count_anew(opening);
         }
         if self.edges[Direction::ServerToClient as usize] == Edge::Start {
@@ -179,26 +178,35 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         let owed = self.owes(self.next_request);
         match self.edges[Direction::ServerToClient as usize] {
             Edge::Start => {}
-            Edge::Within => self.client.asked_unanswered(),
+            Edge::Within => self.contradict(),
             Edge::At(end) | Edge::Missing(end) => match heard.distance(end) {
-                0 if !owed && self.round.heard.is_some() => self.client.asked_when_answered(),
-                0 if !owed => {}
-                ..=0 => self.client.asked_unanswered(),
-                _ if self.spoken.is_some_and(|end| end.distance(heard) >= 0) => {
-                    self.client.asked_unanswered()
+                0 if !owed => {
+                    if self.trial.is_some() {
+                        self.agree(self.round.first, self.round.asked, true);
+                    }
                 }
-                _ if owed => {
-                    self.counting = Counting::Lost(Missing::Responses);
-                    self.settle(Some(heard), Hole::NONE, self.unheard(heard));
-                }
+                ..=0 => self.contradict(),
+                _ if self.spoken.is_some_and(|end| end.distance(heard) >= 0) => self.contradict(),
+                _ if owed => self.miss_answers(heard, self.unheard(heard)),
                 _ => {}
             },
-            Edge::Unknown if owed => {
-                self.counting = Counting::Lost(Missing::Responses);
-                self.settle(Some(heard), Hole::NONE, Hole::ANY);
-            }
+            Edge::Unknown if owed => self.miss_answers(heard, Hole::ANY),
             Edge::Unknown => {}
         }
+    }
+
+    /// Requests are not answered, and the client has `heard` bytes of the server that are missing: they hide so many responses.
+    fn miss_answers(&mut self, heard: TcpSeq, responses: Hole) {
+        if self.client.waits() {
+            self.counting = Counting::Lost(Missing::Responses);
+            self.settle(Some(heard), Hole::NONE, responses);
+        }
+    }
+
+    /// Whether counting can go on without rounds: the client keeps none, and no request is missing, or none so far.
+    pub(super) fn counts_on(&self) -> bool {
+        let by_bounds = self.counting == Counting::Lost(Missing::Responses) && self.anchored;
+        !self.client.waits() && (by_bounds || matches!(self.counting, Counting::ExactBelow(_)))
     }
 
     /// Whether the server's last message ended behind what the client had `heard`: it answers something that was asked before.
@@ -214,9 +222,11 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
 
     /// A round that begins where the client is known to have heard everything begins the count anew.
     fn count_anew(&mut self, opening: Opening) {
-        let waits = self.client.conduct() == Conduct::AsksWhenAnswered;
         self.counting = match opening {
-            Opening::Whole if waits => {
+            Opening::Whole if self.client.waits() => {
+                if !self.anchored && self.trial.is_none() && !self.client.must_wait() {
+                    self.begin_trial(self.next_request);
+                }
                 // A connection joined midway says so by its first transaction.
                 self.anew = if std::mem::take(&mut self.joined) { u64::MAX } else { self.next_request };
                 Counting::Exact
@@ -234,6 +244,9 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         hole: Hole,
         fits: impl Fn(&Q) -> Fit,
     ) -> Option<(u64, bool)> {
+        if self.is_of_earlier_round(place) {
+            self.contradict();
+        }
         let number = self.only_candidate(place, hole).or_else(|| self.first_of_round(place))?;
         let fit = self.get(number).map(|t| fits(&t.request));
         if fit.is_none_or(|fit| fit == Fit::No) {
@@ -247,11 +260,18 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         Some((number, true))
     }
 
+    /// Whether the client had not heard of the response at `place` when it began the present round, and the server had not heard of
+    /// that when it sent the response: something was asked before, and not answered.
+    fn is_of_earlier_round(&self, place: Place) -> bool {
+        let Some((heard, ack)) = self.round.heard.zip(place.ack) else { return false };
+        let first = self.get(self.round.first).filter(|_| self.round.opening == Opening::Whole);
+        let unheard = |first: &Transaction<Q, R>| first.place.seq.distance(ack) >= 0;
+        place.seq.distance(heard) >= 0 && first.is_some_and(unheard)
+    }
+
     /// The only request that was heard when the response at `place` was sent and cannot have been answered before it.
     fn only_candidate(&self, place: Place, hole: Hole) -> Option<u64> {
-        if self.counting != Counting::Lost(Missing::Responses)
-            || self.client.conduct() != Conduct::AsksWhenAnswered
-        {
+        if self.counting != Counting::Lost(Missing::Responses) || !(self.anchored || self.client.waits()) {
             return None;
         }
         let held = self.loose.as_ref().map_or(0, |loose| {
@@ -268,7 +288,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
 
     /// The first request of the present round, if the response at `place` is the first thing that its client heard then.
     fn first_of_round(&self, place: Place) -> Option<u64> {
-        let known = self.client.conduct() == Conduct::AsksWhenAnswered
+        let known = self.client.waits()
             && self.round.opening == Opening::Whole
             && self.round.heard == Some(place.seq)
             && !self.lacks_oldest();
@@ -285,7 +305,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         if let Some(loose) = &mut self.loose {
             loose.end_round(&[]);
         }
-        self.decide_pending(false);
+        self.fail_trial();
     }
 
     /// The connection ends; so much may be missing of the server's end.
@@ -293,8 +313,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         if self.counting != Counting::Exact && self.naming == Naming::None {
             self.settle(None, self.hole_at_end(Direction::ClientToServer), missing);
         }
-        let singly = self.client.asks_singly();
-        self.decide_pending(singly);
+        self.end_trial();
     }
 
     /// The present round is over: the client had `heard` everything, or the connection ends. Requests and responses may be
@@ -302,26 +321,33 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
     #[cold]
     fn settle(&mut self, heard: Option<TcpSeq>, requests: Hole, responses: Hole) {
         let (from, to) = (self.next_response.max(self.base), self.next_request);
-        let pairs = match self.client.conduct() {
-            Conduct::AsksAnyTime => None,
-            _ => self.pair_round(heard, requests, responses),
-        };
-        let fitted = pairs.is_some();
-        if pairs.as_ref().is_none_or(|pairs| !pairs.is_empty()) {
-            self.client.ended_round(fitted);
+        let counted = self.is_answered_by_count(requests, responses);
+        let proven = counted && self.anchored || self.client.must_wait();
+        let pairs =
+            if proven || self.client.waits() { self.pair_round(heard, requests, responses) } else { None };
+        match &pairs {
+            None => {
+                self.client.misfitted();
+                self.fail_trial();
+            }
+            Some(_) if proven => {}
+            Some(pairs) => {
+                if self.trial.is_none() || !counted {
+                    self.begin_trial(from);
+                    let holes = (from..to).filter_map(|n| self.get(n)).map(|t| t.hole.most);
+                    self.hide(holes.max().unwrap_or(0).max(requests.most));
+                }
+                if !pairs.is_empty() {
+                    let held = self.loose.as_ref().map_or(0, |loose| loose.of_round().count() as u32);
+                    self.agree(from, self.round.asked.saturating_add(requests.least).max(held), counted);
+                }
+            }
         }
+        self.anchored &= proven && pairs.is_some();
         let pairs = pairs.unwrap_or_default();
-        let loose = self.loose.get_or_insert_default();
-        loose.end_round(&pairs);
-        loose.pending.extend(&pairs);
-        match self.client.conduct() {
-            Conduct::AsksWhenAnswered => self.decide_pending(true),
-            Conduct::Unknown if fitted && self.has_room_for_pending() => {}
-            _ => self.decide_pending(false),
-        }
-        let pending: Vec<u64> =
-            self.loose.iter().flat_map(|l| l.pending.iter().map(|pair| pair.request)).collect();
-        (from..to).filter(|n| !pending.contains(n)).for_each(|n| self.give_up(n, n + 1));
+        self.loose.get_or_insert_default().end_round(&pairs);
+        self.make(&pairs);
+        self.give_up(from, to);
         self.next_response = to;
         if let Some(heard) = heard {
             self.edges[Direction::ServerToClient as usize] = Edge::At(heard);
@@ -331,8 +357,20 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         }
     }
 
-    fn has_room_for_pending(&self) -> bool {
-        self.loose.as_ref().is_none_or(|loose| loose.responses.len() < RESPONSES_HELD_MAX / 2)
+    /// Whether as many responses came as requests were sent, at least: then none is missing but those that are counted.
+    fn is_answered_by_count(&self, requests: Hole, responses: Hole) -> bool {
+        if self.counting != Counting::Lost(Missing::Responses) {
+            return false;
+        }
+        let asked = (self.next_response..self.next_request).map(|n| self.get(n));
+        let is_known =
+            |t: &Transaction<Q, R>| t.hole == Hole::NONE && t.waits() && t.expects == Expects::Response;
+        let mut all = asked.map(|t| t.is_some_and(is_known));
+        let held = self.loose.iter().flat_map(|loose| loose.of_round().map(|(_, response)| response.hole));
+        let least = held.fold(u64::from(responses.least), |least, hole| least + 1 + u64::from(hole.least));
+        let overflowed = self.loose.as_ref().is_some_and(|loose| loose.overflowed);
+        let asked = self.next_request - self.next_response;
+        requests == Hole::NONE && !overflowed && all.all(|known| known) && least == asked
     }
 
     /// The pairs of the present round, by the numbers of request and response; `None`: it is none.
@@ -383,14 +421,14 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         pairs.iter().all(can_be).then_some(pairs)
     }
 
-    /// It is known now whether the client waits, and so whether the pairs found so far are `right`: makes them, or hands out halves.
-    fn decide_pending(&mut self, right: bool) {
+    /// Puts responses to their requests.
+    fn make(&mut self, pairs: &[Pair]) {
         let Some(loose) = &mut self.loose else { return };
-        for Pair { request, response, is_whole } in std::mem::take(&mut loose.pending) {
+        for Pair { request, response, is_whole } in pairs {
             let index = usize::try_from(request.wrapping_sub(self.base)).unwrap_or(usize::MAX);
             let Some(asked) = self.queue.get_mut(index) else { continue };
-            let Some(told) = loose.get_mut(response) else { continue };
-            if right && asked.waits() && asked.asked != Part::Unseen {
+            let Some(told) = loose.get_mut(*response) else { continue };
+            if asked.waits() && asked.asked != Part::Unseen {
                 std::mem::swap(&mut asked.response, &mut told.response);
                 (asked.answered, asked.response_first) = (told.answered, told.response_first);
                 asked.recounted = !is_whole;

@@ -132,7 +132,7 @@ fn a_client_that_waits() {
 
 #[test]
 fn before_it_is_known_whether_the_client_waits() {
-    check("q1 r1 Q2 r2 q3 r3 q4 r4", "11 -2 33 44'");
+    check("q1 r1 Q2 r2 q3 r3 q4 r4", "11 -2 33' 44");
     check("q1 R1 q2 r2", "1- 22'");
 }
 
@@ -150,7 +150,22 @@ fn batches() {
 
 #[test]
 fn a_client_that_asks_any_time_is_not_guessed_at() {
-    check("q1 p2 r1 q3 r2 q4 r3 R4 q5 q6 r5 r6", "11 22 33 4- 5- 6- -5 -6");
+    // By count `r5` answers 5 or 6, and so `r6` answers 6.
+    check("q1 p2 r1 q3 r2 q4 r3 R4 q5 q6 r5 r6", "11 22 33 -5 4- 5- 66'");
+    // A request is missing: nothing can be counted.
+    check("q1 p2 r1 q3 r2 q4 r3 r4 Q5 q6 r5 r6 q7 r7", "11 22 33 44 -5 -6 6- 7- -7");
+}
+
+#[test]
+fn what_a_client_is_taken_for_is_on_trial() {
+    // A client that waits is seen to send while a request is not answered, after a request is missing.
+    let begin = "q1 r1 q2 r2 q3 r3 Q4 r4 q5 r5 q6 r6";
+    check(begin, "11 22 33 -4 55' 66");
+    check(&format!("{begin} q7 p8 r7 q9"), "11 22 33 -4 5- -5 6- -6 7- -7 8- 9-");
+    // Enough rounds have agreed.
+    let rounds: String = "789abcdef".chars().map(|n| format!(" q{n} r{n}")).collect();
+    let found: String = "789abcdef".chars().map(|n| format!(" {n}{n}")).collect();
+    check(&format!("{begin}{rounds} qg ph rg qi"), &format!("11 22 33 -4 55' 66{found} gg h- i-"));
 }
 
 #[test]

@@ -35,6 +35,9 @@ pub trait Answers<Q> {
         let _ = request;
         Fit::Maybe
     }
+
+    /// It was read as the answer to a request that may be another's: what was taken from that does not hold.
+    fn doubt(&mut self) {}
 }
 
 /// How much of a message has been seen.
@@ -87,6 +90,8 @@ pub struct Transaction<Q, R> {
     pub(super) recounted: bool,
     /// The request was found by looking for it.
     pub(super) found: bool,
+    /// The response may be that to another request: both are handed out as halves.
+    pub(super) apart: bool,
     /// Where the request begins, or as long as there is none, the response.
     pub(super) place: Place,
     pub(super) request_first: Timestamp,
@@ -161,7 +166,8 @@ impl<Q, R> Transaction<Q, R> {
     #[inline]
     pub(super) fn begin_request(&mut self, first: Timestamp, place: Place, expects: Expects) {
         (self.asked, self.answered, self.outcome) = (Part::Begun, Part::Unseen, Outcome::Open);
-        (self.expects, self.silence, self.recounted, self.found) = (expects, Silence::Done, false, false);
+        (self.expects, self.silence) = (expects, Silence::Done);
+        (self.recounted, self.found, self.apart) = (false, false, false);
         (self.place, self.hole) = (place, Hole::NONE);
         (self.request_first, self.response_first) = (first, first);
     }

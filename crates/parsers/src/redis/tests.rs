@@ -260,7 +260,7 @@ fn missing_bytes_between_values() {
             "GET a 1 true - false 1000 exact",
             "LRANGE l 3 - - false 1000 gap_body",
             "GET b 1 true - false 1000 resync",
-            "GET c 1 true - false 1000 resync",
+            "GET c 1 true - false 1000 exact",
         ],
     );
 }

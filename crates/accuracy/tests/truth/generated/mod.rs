@@ -7,6 +7,7 @@ mod memcached;
 mod mysql;
 mod redis;
 pub mod talk;
+mod timed;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -14,11 +15,14 @@ use std::ops::Range;
 use accuracy::{Count, Recording, Seen, Truth};
 use testkit::Rng;
 
-use self::talk::Conversation;
+use self::talk::{Conversation, Exchange};
+use self::timed::Pace;
 
 /// Conversations of each protocol, and ways to damage each.
 const CONVERSATIONS: u64 = 150;
 const DAMAGES: u64 = 12;
+/// Conversations of each protocol with clients of other paces.
+const PACED_CONVERSATIONS: u64 = 100;
 
 fn check(parser: &str, make: impl Fn(&mut Rng) -> Conversation) {
     let (mut transactions, mut exact, mut found, mut findable) = (0, 0, 0, 0);
@@ -81,6 +85,21 @@ impl Damage {
         damage
     }
 
+    /// Loss of single packets behind the handshake, of both directions or of one.
+    fn of_loss(recording: &Recording, rng: &mut Rng) -> Damage {
+        let share = [0.001, 0.01, 0.01, 0.03, 0.1][rng.below(5) as usize];
+        let only = [None, None, Some(true), Some(false)][rng.below(4) as usize];
+        let client = recording.ends(0).map(|(client, _)| client);
+        let mut damage = Damage::default();
+        for packet in 3..recording.len() {
+            let of_client = recording.ends(packet).map(|(src, _)| src) == client;
+            if only.is_none_or(|only| only == of_client) && rng.chance(share) {
+                damage.lost.insert(packet);
+            }
+        }
+        damage
+    }
+
     fn seen(&self, recording: &Recording) -> Vec<Seen> {
         let mut seen = recording.whole();
         seen.retain(|one| !self.lost.contains(&one.packet));
@@ -110,6 +129,54 @@ impl Damage {
         }
         self
     }
+}
+
+/// The same with clients of other paces ([`timed`]), and loss as taps have it.
+fn check_paces(parser: &str, make: impl Fn(&mut Rng) -> Conversation) {
+    let (mut pairs, mut found, mut findable) = (0, 0, 0);
+    for seed in 0..PACED_CONVERSATIONS {
+        let mut rng = Rng::new(0xace5 ^ seed << 20);
+        let several: Vec<Conversation> = (0..1 + rng.below(4)).map(|_| make(&mut rng)).collect();
+        let port = several[0].port;
+        let exchanges: Vec<Exchange> = several.into_iter().flat_map(|one| one.exchanges).collect();
+        let paces = Pace::of_a_client(&mut rng);
+        let recording = Recording::of(&timed::spoken(port, &exchanges, &paces, &mut rng));
+        let truth = Truth::of(&recording, parser);
+        for nth in 0..DAMAGES {
+            let damage = Damage::of_loss(&recording, &mut rng);
+            let count = damage.judge(&recording, &truth, parser);
+            if let Some(fault) = count.faults.first() {
+                let damage = damage.least(&recording, &truth, parser);
+                panic!("{parser}, seed {seed}, damage {nth}, {paces:?}: {damage:?}: {fault}");
+            }
+            pairs += count.pairs;
+            if paces.iter().all(|(_, pace)| matches!(pace, Pace::Batches(_))) {
+                (found, findable) = (found + count.found, findable + count.findable);
+            }
+        }
+    }
+    println!("{parser}: {pairs} pairs; of clients that wait {found} of {findable} are found");
+    assert!(pairs > 10_000 && found * 100 >= findable * 95, "{pairs}; {found} of {findable} are found");
+}
+
+#[test]
+fn http_paces() {
+    check_paces("http", http::conversation);
+}
+
+#[test]
+fn redis_paces() {
+    check_paces("redis", redis::conversation);
+}
+
+#[test]
+fn memcached_paces() {
+    check_paces("memcached", memcached::text);
+}
+
+#[test]
+fn memcached_binary_paces() {
+    check_paces("memcached", memcached::binary);
 }
 
 #[test]

@@ -98,7 +98,7 @@ fn after_a_lost_response_order_proves_nothing() {
             "get d false - miss exact"
         ]
     );
-    // The first one whose request was sent after the gap was over.
+    // Who sends several requests at once may have sent the next ones before all were answered.
     let (mut d, n) = waiting_client(FIELDS);
     d.client("get a\r\n")
         .client("get b\r\n")
@@ -110,7 +110,14 @@ fn after_a_lost_response_order_proves_nothing() {
         .server("END\r\n");
     assert_eq!(
         d.rows()[n..],
-        ["get a - - - half", "get b - - - half", "get c false - miss resync", "get d false - miss exact"]
+        [
+            "get a - - - half",
+            "get b - - - half",
+            "get c - - - half",
+            "- - - - - half",
+            "get d - - - half",
+            "- - - - - half"
+        ]
     );
     // Part of the answer was seen: what it said is kept.
     let (mut d, n) = waiting_client(FIELDS);

@@ -1,0 +1,118 @@
+//! Pairs that rest on what the client is taken for: that it waits for its answers. They are handed out when enough later rounds
+//! agree with that, and in halves as soon as one contradicts it.
+//!
+//! A client that keeps several requests outstanding sends one for each response, as one that waits does. So where several requests
+//! may have been outstanding, a round of one request is weak evidence, and a round of several is strong.
+
+use super::queue::{Counting, Missing, Transactions};
+use super::transaction::{Answers, Expects, Outcome};
+
+/// So much evidence is enough: so many rounds of one request where several may have been outstanding.
+const ENOUGH: usize = 32;
+/// So much when the connection ends.
+const ENOUGH_AT_END: usize = 4;
+/// What a round counts that is strong evidence.
+const STRONG: usize = 4;
+
+/// The rounds of a trial.
+#[derive(Debug)]
+pub(super) struct Trial {
+    /// The first requests of the last rounds, as often as they count, in a ring.
+    starts: [u64; ENOUGH],
+    oldest: usize,
+    /// All evidence.
+    all: usize,
+    /// And since messages are missing of which the number is not known.
+    whole: usize,
+    /// So many requests, of the smallest size there is, may be missing in a row.
+    hidden: u32,
+}
+
+impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
+    /// What request `from` and later ones are paired with rests on the client's conduct.
+    #[cold]
+    pub(super) fn begin_trial(&mut self, from: u64) {
+        let trial = Trial { starts: [from; ENOUGH], oldest: 0, all: 0, whole: 0, hidden: 0 };
+        match &mut self.trial {
+            Some(trial) => trial.whole = 0,
+            None => (self.held_from, self.trial) = (from, Some(Box::new(trial))),
+        }
+    }
+
+    /// The round that began with request `start` can have had as many responses as requests, so many at least; `whole`: how many
+    /// messages are missing of it is known.
+    #[cold]
+    pub(super) fn agree(&mut self, start: u64, requests: u32, whole: bool) {
+        let weak = self.may_have_asked_several() && requests < 2;
+        let Some(trial) = &mut self.trial else { return };
+        let weight = if weak { 1 } else { STRONG };
+        for _ in 0..weight {
+            self.held_from = std::mem::replace(&mut trial.starts[trial.oldest], start);
+            trial.oldest = (trial.oldest + 1) % ENOUGH;
+        }
+        trial.all += weight;
+        trial.whole = if whole { trial.whole + weight } else { 0 };
+        if trial.whole >= ENOUGH {
+            self.anchored = true;
+            self.pass_trial();
+        }
+    }
+
+    /// Whether several requests may have been outstanding: some were in one round, or are missing in a row.
+    fn may_have_asked_several(&self) -> bool {
+        let hidden = self.trial.as_ref().map_or(0, |trial| trial.hidden);
+        let bytes = u64::from(hidden) * u64::from(self.message_bytes_min);
+        !self.client.asks_singly() || bytes >= 2 * u64::from(self.smallest_request)
+    }
+
+    /// Requests are missing, in a row as many as that at most.
+    pub(super) fn hide(&mut self, requests: u32) {
+        if let Some(trial) = &mut self.trial {
+            trial.hidden = trial.hidden.max(requests);
+        }
+    }
+
+    /// The connection ends.
+    pub(super) fn end_trial(&mut self) {
+        if self.counting == Counting::Exact && !self.owes(self.next_request) {
+            self.agree(self.round.first, self.round.asked, true);
+        }
+        let Some(trial) = &self.trial else { return };
+        if self.client.asks_singly() || self.client.waits() && trial.all >= ENOUGH_AT_END {
+            self.pass_trial()
+        } else {
+            self.fail_trial()
+        }
+    }
+
+    fn pass_trial(&mut self) {
+        (self.held_from, self.trial) = (u64::MAX, None);
+    }
+
+    /// What was paired on trial may be wrong.
+    #[cold]
+    pub(super) fn fail_trial(&mut self) {
+        if self.trial.is_none() {
+            return;
+        }
+        for number in self.held_from.max(self.base)..self.next_request {
+            let Some(transaction) = self.at(number) else { continue };
+            transaction.apart = true;
+            let is_guess = transaction.outcome == Outcome::Silent && transaction.expects == Expects::Perhaps;
+            if transaction.outcome == Outcome::Open || is_guess {
+                transaction.outcome = Outcome::Half;
+            }
+        }
+        self.pass_trial();
+    }
+
+    /// The client has sent a request although an earlier one was not answered.
+    #[cold]
+    pub(super) fn contradict(&mut self) {
+        self.client.asked_unanswered();
+        if !self.anchored {
+            self.fail_trial();
+            self.counting = Counting::Lost(Missing::Requests);
+        }
+    }
+}
