@@ -368,7 +368,9 @@ impl Connection {
         if scan::is_call(&head[MARK..], true) == Some(true) {
             let cause = self.lanes[index(direction)].cause;
             let began = (found.ts, found.place, found.begins_segment());
-            self.calls.suspect(direction, &head, began, (segment.end(), segment.ts), cause, out);
+            let bytes = search::end(&head, found.place.seq).distance(found.place.seq) as usize;
+            let seen = (segment.end(), found.time_of(bytes - 1));
+            self.calls.suspect(direction, &head, began, seen, cause, out);
         }
         // Messages may begin inside of what is none.
         let mut passed = 0;
