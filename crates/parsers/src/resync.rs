@@ -87,6 +87,11 @@ impl Found {
         self.starts[0].may_begin
     }
 
+    /// When its byte number `at` came, as far as it has come.
+    pub fn time_of(&self, at: usize) -> Timestamp {
+        self.starts[self.starts.partition_point(|s| s.at <= at).saturating_sub(1)].ts
+    }
+
     /// The message's first bytes, of which some were found in `bytes`.
     pub fn first<'a>(&'a self, bytes: &'a [u8]) -> impl Iterator<Item = u8> + 'a {
         self.held.iter().chain(&bytes[self.used..]).copied()

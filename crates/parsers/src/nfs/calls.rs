@@ -142,6 +142,11 @@ impl Calls {
         call.place.is_none_or(|asked| can_answer(asked, place)).then_some(call)
     }
 
+    /// Whether several calls that were sent after it have been answered: its reply may be lost.
+    pub fn is_overtaken(&self, direction: Direction, call: &Call) -> bool {
+        self.waiting[1 - index(direction)].is_overtaken(call)
+    }
+
     /// What looks like that call.
     pub fn suspected(&self, direction: Direction, xid: u32, place: Place) -> Option<&Suspect> {
         self.suspects[1 - index(direction)].find(xid, place)
@@ -158,26 +163,29 @@ impl Calls {
         self.waiting[index(direction)].machine()
     }
 
-    /// A record that looks like a call was found, the last bytes of it in `segment`, if its end has come.
+    /// A record that looks like a call was found. What it is known of goes on to the sequence number `to`, which came at `last`.
     pub fn suspect(
         &mut self,
         direction: Direction,
         record: &[u8],
         (ts, place, begins_segment): (Timestamp, Place, bool),
-        segment: Segment<'_>,
+        (to, last): (TcpSeq, Timestamp),
         cause: Quality,
         out: &mut Output<'_>,
     ) {
         let (message, end) = (&record[MARK..], search::end(record, place.seq));
-        let (Some(xid), Some(header)) = (word(message, 0), rpc::call(message)) else { return };
-        let head = of_call(message).map_or(message, |(at, _)| &message[..at]);
-        let rest = end.distance(segment.end());
+        let (Some(xid), Some(known)) = (word(message, 0), rpc::target(message)) else { return };
+        let target = rpc::call(message).map_or(known, |header| header.target);
+        let read = of_call(message);
+        let head = read.map_or(message, |(at, _)| &message[..at]);
+        let rest = end.distance(to);
         let (bytes, ended) = (end.distance(place.seq) as u64 - MARK as u64, rest <= 0);
         let mut span = Span::at(ts);
         if ended {
-            span.extend(segment.ts);
+            span.extend(last);
         }
-        let mut call = Call { target: header.target, span, place: Some(place), ended, ..Call::default() };
+        let gap = read.is_none();
+        let mut call = Call { target, gap, span, place: Some(place), ended, ..Call::default() };
         (call.found, call.bytes, call.head) = (Some(cause), Some(bytes), head.to_vec());
         out.counters.copied_bytes += head.len() as u64;
         let fills_segments = begins_segment && rest == 0;
@@ -189,6 +197,11 @@ impl Calls {
     /// Bytes of a direction in which it is searched.
     pub fn extend_suspects(&mut self, direction: Direction, segment: Segment<'_>) {
         self.suspects[index(direction)].extend(segment);
+    }
+
+    /// The last one that was found has missing bytes.
+    pub fn cut_last_suspect(&mut self, direction: Direction) {
+        self.suspects[index(direction)].cut_last();
     }
 
     /// Bytes of it are missing.
@@ -211,7 +224,12 @@ impl Calls {
         };
         let calls = self.suspects[index(caller)].confirm(xid, reply);
         let end = calls.last()?.end;
-        for suspect in calls {
+        for (nth, mut suspect) in calls.into_iter().enumerate() {
+            if nth > 0 {
+                // It directly follows a call; only its data, if there are any, were passed over.
+                suspect.call.found = None;
+                suspect.call.gap |= of_call(&suspect.call.head).is_some_and(|(_, data)| data.is_some());
+            }
             *self.waiting[index(caller)].coming() = suspect.call;
             self.wait(caller, suspect.xid, out);
         }

@@ -8,7 +8,7 @@ use wire::Timestamp;
 
 use super::calls::{Calls, FileData, Layout, index};
 use super::emit::Reply;
-use super::lane::{Expects, Kind, Lane, Stage};
+use super::lane::{Chain, Expects, Kind, Lane, Stage};
 use super::scan::{self, MARK};
 use super::search::{self, Messages};
 use crate::resync::{Found, Heads};
@@ -42,13 +42,14 @@ impl Connection {
         let Gap { len, ts, seq } = gap;
         // What is known to be missing the moment its segment came was cut off by the snaplen: it came, too.
         let came = self.lanes[index(direction)].last_ts == ts;
-        let lane = &mut self.lanes[index(direction)];
-        if lane.stage == Stage::Lost {
+        if self.lanes[index(direction)].stage == Stage::Lost && !self.is_cut_message(direction, gap, out) {
+            let lane = &mut self.lanes[index(direction)];
             lane.resync.start_anew(out);
             lane.lose();
             self.calls.suspects_gap(direction, seq);
             return;
         }
+        let lane = &mut self.lanes[index(direction)];
         let inside = len.min(lane.left.into());
         if inside > 0 {
             if lane.stage == Stage::Head {
@@ -354,7 +355,9 @@ impl Connection {
         // A call's reply will confirm it; a reply has nothing before it that could.
         if lane.expects == Expects::First {
             let replies = direction == Direction::ServerToClient;
-            lane.expects = if replies { Expects::At(segment.place.seq) } else { Expects::Nothing };
+            let seq = segment.place.seq;
+            let here = Expects::Behind(Chain { start: seq, end: seq, begins_segment: true });
+            lane.expects = if replies { here } else { Expects::Nothing };
         }
         let messages = Messages { calls, direction, begins_segment, alone };
         let Some(found) = lane.resync.find(&messages, segment, out) else { return segment.bytes.len() };
@@ -365,7 +368,9 @@ impl Connection {
         if scan::is_call(&head[MARK..], true) == Some(true) {
             let cause = self.lanes[index(direction)].cause;
             let began = (found.ts, found.place, found.begins_segment());
-            self.calls.suspect(direction, &head, began, segment, cause, out);
+            let bytes = search::end(&head, found.place.seq).distance(found.place.seq) as usize;
+            let seen = (segment.end(), found.time_of(bytes - 1));
+            self.calls.suspect(direction, &head, began, seen, cause, out);
         }
         // Messages may begin inside of what is none.
         let mut passed = 0;
@@ -382,6 +387,31 @@ impl Connection {
         used + 1 - passed
     }
 
+    /// The bytes before a gap begin a segment, and may begin a message. Whether they do for sure: a reply that is waited for.
+    #[cold]
+    fn is_cut_message(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) -> bool {
+        let lane = &mut self.lanes[index(direction)];
+        let candidate = lane.resync.candidate().filter(|c| c.place.seq == lane.segment && c.begins_segment);
+        let Some(candidate) = candidate.filter(|c| c.bytes.len() >= scan::SIGNATURE) else { return false };
+        let (head, ts, place) = (candidate.bytes.to_vec(), candidate.ts, candidate.place);
+        if scan::is_reply(&head[MARK..]) == Some(true) {
+            let xid = scan::word(&head, 1).unwrap_or_default();
+            if self.calls.asked(direction, xid, place).is_none() {
+                return false;
+            }
+            lane.resync.start_anew(out);
+            lane.find();
+            self.feed(direction, Segment { bytes: &head, ts, place }, out);
+            return true;
+        }
+        // What the snaplen cut off came with the rest.
+        let missing = if lane.last_ts == gap.ts { gap.len as usize } else { 0 };
+        let (cause, end) = (lane.cause, gap.seq.plus(missing as u32));
+        self.calls.suspect(direction, &head, (ts, place, true), (end, ts), cause, out);
+        self.calls.cut_last_suspect(direction);
+        false
+    }
+
     /// Whether what was found is a message for sure, so that its direction is not lost any more.
     fn is_message(&mut self, direction: Direction, found: &Found, head: &[u8], alone: bool) -> bool {
         let (seq, begins) = (found.place.seq, found.begins_segment());
@@ -391,15 +421,12 @@ impl Connection {
             return true;
         }
         let is_reply = scan::is_reply(&head[MARK..]) == Some(true);
-        if alone && begins && lane.expects == Expects::At(seq)
-            || is_reply && self.calls.is_awaited(direction, head, found.place)
-        {
+        let is_expected = alone && lane.expects.confirms(seq, begins);
+        if is_expected || is_reply && self.calls.is_awaited(direction, head, found.place) {
             lane.find();
             return true;
         }
-        if begins {
-            lane.expects = Expects::At(search::end(head, seq));
-        }
+        lane.expects.note(seq, search::end(head, seq), begins);
         false
     }
 }

@@ -241,7 +241,7 @@ impl Tuple<'_> {
 
     /// The file data of a call that was confirmed later were passed over.
     fn lacks_checksums(&self) -> bool {
-        self.call.is_some_and(|call| call.found.is_some() && call.checksums.is_empty())
+        self.call.is_some_and(|call| (call.found.is_some() || call.gap) && call.checksums.is_empty())
             && self.args.data.is_some()
     }
 

@@ -54,7 +54,48 @@ pub enum Expects {
     /// Where the direction's first bytes begin.
     First,
     /// Where the last message that was found ends, if it is one.
-    At(TcpSeq),
+    Behind(Chain),
+}
+
+/// Messages that were found one directly behind the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chain {
+    /// Where the first begins.
+    pub start: TcpSeq,
+    /// Where the last ends.
+    pub end: TcpSeq,
+    /// The last begins a segment.
+    pub begins_segment: bool,
+}
+
+/// No message is so long: of messages that follow each other for so long the last is one.
+const CHAIN_BYTES: i32 = 2 << 20;
+
+impl Expects {
+    /// Whether a message that was found at `seq`, where a segment begins or not, follows from those before it.
+    pub fn confirms(&self, seq: TcpSeq, begins_segment: bool) -> bool {
+        match self {
+            Expects::Behind(chain) if chain.end == seq => {
+                begins_segment && chain.begins_segment || seq.distance(chain.start) > CHAIN_BYTES
+            }
+            _ => false,
+        }
+    }
+
+    /// A message was found from `seq` to `end`, which may be one. One that lies in the last one says nothing.
+    pub fn note(&mut self, seq: TcpSeq, end: TcpSeq, begins_segment: bool) {
+        let start = match self {
+            Expects::Behind(chain) if chain.end == seq => chain.start,
+            Expects::Behind(chain) if chain.begins_segment || !begins_segment => {
+                if chain.end.distance(seq) > 0 {
+                    return;
+                }
+                seq
+            }
+            _ => seq,
+        };
+        *self = Expects::Behind(Chain { start, end, begins_segment });
+    }
 }
 
 /// What comes next.

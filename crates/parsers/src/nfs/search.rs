@@ -63,13 +63,14 @@ impl Heads for Messages<'_> {
 }
 
 impl Messages<'_> {
-    /// Whether a reply is one to a call that waits. If that call was itself found by search, one of them has to be alone in its segments, or
-    /// both have to begin one: file data that hold calls and replies seldom do.
+    /// Whether a reply is one to a call that waits. Where the reply may have been lost and stand in a file that was read, it has to
+    /// begin a segment. If the call was itself found by search, one of them has to be alone in its segments, or both have to begin one:
+    /// file data that hold calls and replies seldom do.
     fn is_awaited(&self, candidate: &Candidate<'_>, message: &[u8], len: usize) -> bool {
         let Some(xid) = word(message, 0) else { return false };
         let begins = candidate.begins_segment;
-        if self.calls.asked(self.direction, xid, candidate.place).is_some() {
-            return true;
+        if let Some(call) = self.calls.asked(self.direction, xid, candidate.place) {
+            return begins || !self.calls.is_overtaken(self.direction, call);
         }
         match self.calls.suspected(self.direction, xid, candidate.place) {
             Some(call) => {

@@ -113,6 +113,13 @@ impl Suspects {
         }
     }
 
+    /// Bytes of the last one are missing.
+    pub fn cut_last(&mut self) {
+        if let Some(last) = self.list.back_mut() {
+            last.call.gap = true;
+        }
+    }
+
     /// Bytes from `seq` on are missing.
     pub fn gap(&mut self, seq: TcpSeq) {
         for s in self.open() {

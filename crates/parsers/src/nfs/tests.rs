@@ -483,7 +483,7 @@ fn a_call_that_was_confirmed_confirms_what_follows_it() {
     t.client(getattr(1).record()).server(getattr_reply(1).record()).gap(C, 50);
     t.client([getattr(2).record(), getattr(3).record(), getattr(4).record()].concat());
     t.server(getattr_reply(2).record()).client(getattr(5).record()).server(getattr_reply(4).record());
-    let rows = ["1 GETATTR ok 1000 exact", "2 GETATTR ok 1000 resync", "4 GETATTR ok 3000 resync"];
+    let rows = ["1 GETATTR ok 1000 exact", "2 GETATTR ok 1000 resync", "4 GETATTR ok 3000 exact"];
     assert_eq!(t.rows(), [&rows[..], &["3 GETATTR - - half", "5 GETATTR - - half"]].concat());
 }
 

@@ -19,6 +19,8 @@ const KEPT_BYTES: usize = 4096;
 const SPARE_MAX: usize = 64;
 /// After so long a call is unlikely to be answered.
 const PATIENCE_NS: i64 = 10_000_000_000;
+/// So many later calls that were answered make a call an old one.
+const OVERTAKEN: u64 = 4;
 /// No place.
 const NONE: u32 = u32::MAX;
 
@@ -145,6 +147,11 @@ impl Waiting {
     /// The same, to be looked at.
     pub fn peek(&self, place: usize) -> &Call {
         &self.slots[place].call
+    }
+
+    /// Whether several calls that were sent after it have been answered.
+    pub fn is_overtaken(&self, call: &Call) -> bool {
+        self.answered > call.number + OVERTAKEN
     }
 
     /// What one of the latest calls says is the client's name.

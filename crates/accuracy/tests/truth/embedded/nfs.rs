@@ -8,6 +8,9 @@ use crate::generated::talk::{Conversation, Exchange, Habit};
 
 pub const FIELDS: &[&str] = &["xid", "procedure", "status", "count", "result_count", "file_size"];
 
+/// So many messages at most are of calls that are not answered yet: of eight.
+const UNDER_WAY_MAX: usize = 16;
+
 /// The user's part of the credentials is the same inside of files: they hold traffic of this client.
 fn call(xid: u32, procedure: u32) -> Xdr {
     let sys = Xdr::default().u32(1).opaque(b"box").words(&[10, 20, 0]);
@@ -20,7 +23,7 @@ fn reply(xid: u32) -> Xdr {
 
 /// What files of one conversation hold.
 struct Files {
-    /// Messages so far.
+    /// Messages so far, whose calls have been answered but for the last ones.
     said: Vec<Vec<u8>>,
     /// The next number of a call in a file.
     xid: u32,
@@ -39,8 +42,9 @@ impl Files {
                     contents.extend(rng.bytes(16 + 54));
                     contents.extend(message.record());
                 }
-                3 if !self.said.is_empty() => {
-                    contents.extend(&self.said[rng.below(self.said.len() as u64) as usize]);
+                3 if self.said.len() > UNDER_WAY_MAX => {
+                    let answered = self.said.len() - UNDER_WAY_MAX;
+                    contents.extend(&self.said[rng.below(answered as u64) as usize]);
                 }
                 _ => {
                     contents.extend((0x8000_0000 | 1u32 << (6 + rng.below(21))).to_be_bytes());
