@@ -285,7 +285,13 @@ fn a_client_that_asks_while_half_a_head_has_come_has_missed_nothing() {
 #[test]
 fn probing() {
     let probe = |bytes: &[u8], usual_port, midstream| {
-        let context = ProbeContext { transport: wire::IpProtocol::TCP, usual_port, midstream, speaker: None };
+        let context = ProbeContext {
+            transport: wire::IpProtocol::TCP,
+            usual_port,
+            midstream,
+            speaker: None,
+            answers: false,
+        };
         probe::probe(bytes, context)
     };
     let check = |bytes: &str, at_home, away| {
