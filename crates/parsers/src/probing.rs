@@ -16,7 +16,7 @@ pub use self::roles::{Doubt, Review};
 use crate::application::{Known, Over, Signature};
 use crate::{Direction, Gap, Output, Probe, ProbeContext, Protocol, Segment, StreamParser};
 
-/// Bytes of a flow that are always kept while nothing is known; so many of each side are shown to protocols.
+/// Limit of the bytes that every flow may hold before it is recognized, and of the bytes of a side that a probe sees.
 const HELD_BYTES_MAX: usize = 4096;
 /// Most bytes of a flow that are kept while a protocol waits for the other side's answer.
 const AWAITED_BYTES_MAX: usize = 1 << 20;
@@ -55,7 +55,7 @@ pub struct Probing {
     /// How many gave no result.
     chunks: u32,
     midstream: bool,
-    /// Of each side, whether a protocol may claim what is held once there is more.
+    /// Whether a protocol may still claim the held bytes of each side.
     undecided: [bool; 2],
     /// Whose it is of those that are only named: a place in their list.
     named: Option<u8>,

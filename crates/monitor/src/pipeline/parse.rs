@@ -132,7 +132,7 @@ impl Monitor {
         }
     }
 
-    /// Starts the parser of the protocol that was found, and feeds it what was said before.
+    /// Starts the parser of the recognized protocol and gives it the held bytes.
     fn start(&mut self, idx: FlowIdx, side: Side, probing: Box<Probing>, found: Recognised) {
         let about = ProbeFlow::from(&self.table.flow(idx));
         self.heed_header(idx, &probing);
@@ -182,7 +182,7 @@ impl Monitor {
         }
     }
 
-    /// Nobody reads a flow: its name is kept.
+    /// Ends recognition of a flow that no parser reads, and keeps its name.
     fn leave_unread(&mut self, idx: FlowIdx, probing: &Probing) {
         self.heed_header(idx, probing);
         let state = self.table.state_mut(idx);

@@ -100,7 +100,7 @@ impl Frames {
     /// or where `merged`, in the client's first segment that says something.
     pub fn put_in_front(&mut self, segments: &[Vec<u8>], merged: bool) {
         let total = segments.iter().map(|bytes| bytes.len() as u32).sum::<u32>();
-        // Of each client's connection: whether the segments have been put in.
+        // Whether the segments have been inserted, by connection.
         let mut opened = HashMap::<(From, From), bool>::new();
         for mut frame in std::mem::take(&mut self.frames) {
             let Some((flags, seq, ack)) = frame.tcp() else {

@@ -56,7 +56,7 @@ fn a_long_batch_before_the_first_answer() {
     }
 }
 
-/// What was said of HTTP/2 before the capture began is missing: the packets up to the preface of each connection, and some behind it.
+/// The capture begins behind the preface of HTTP/2: the first packets of each connection are left out.
 #[test]
 fn http2_joined_behind_the_preface() {
     let Some(root) = testkit::corpus() else { return };

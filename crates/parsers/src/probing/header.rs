@@ -9,7 +9,7 @@ use crate::{Gap, Segment};
 /// What is known of the header.
 #[derive(Default)]
 pub struct Preamble {
-    /// Of each side, whether its first bytes have been judged.
+    /// Whether the first bytes of each side have been judged.
     judged: [bool; 2],
     sender: Option<Side>,
     /// Bytes of the sender that still belong to the header.
@@ -18,7 +18,7 @@ pub struct Preamble {
 }
 
 impl Preamble {
-    /// Of a connection whose first bytes have passed.
+    /// No header: the first bytes of the connection have passed.
     pub fn absent() -> Preamble {
         Preamble { judged: [true; 2], ..Preamble::default() }
     }

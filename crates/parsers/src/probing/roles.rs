@@ -60,7 +60,7 @@ impl Probing {
         self.claim.is_some_and(|claim| claim.side == side)
     }
 
-    /// What there is no second claim for: better than nothing when the flow is over.
+    /// A claim that no second one has confirmed. At the end of the flow it is used.
     #[must_use]
     pub fn claimed(&self) -> Option<Recognised> {
         self.claim.map(|claim| claim.found)
@@ -81,7 +81,7 @@ pub struct Doubt {
     contradicted: u8,
 }
 
-/// What becomes of a doubt.
+/// Result of a review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Review {
     /// Nothing.
@@ -91,7 +91,7 @@ pub enum Review {
 }
 
 impl Doubt {
-    /// Of a connection whose roles one message has shown.
+    /// The doubt about a connection whose roles were taken from one message.
     #[must_use]
     pub fn open() -> Doubt {
         Doubt { left: REVIEWED_MAX, confirmed: 1, contradicted: 0 }

@@ -303,7 +303,8 @@ fn probing() {
     check("*1\r\n$4\r\nPI", NeedMore, NeedMore);
     check("*1\r\n$4\r\nP I", NeedMore, NotForUs);
     check("*1\r\n$4\r\n\0\0\0\0\r\n", Response, NotForUs);
-    check("PING\r\n", Request, NotForUs);
+    check("PING\r\n", Request, NeedMore);
+    check("QUIT\r\n", Request, NotForUs);
     check("FAKE it\r\n", NeedMore, NotForUs);
     check("GET / HTTP/1.1\r\n", NotForUs, NotForUs);
     check("+OK\r\n", Response, NotForUs);
