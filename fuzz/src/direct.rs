@@ -100,7 +100,7 @@ impl Conversation {
     fn probe(&self, bytes: &[u8]) {
         let Script { udp, midstream, .. } = self.script;
         let transport = if udp { IpProtocol::UDP } else { IpProtocol::TCP };
-        let context = ProbeContext { transport, usual_port: true, midstream, speaker: None };
+        let context = ProbeContext { transport, usual_port: true, midstream, speaker: None, answers: false };
         let _ = (self.protocol.probe)(bytes, context);
     }
 

@@ -77,5 +77,6 @@ fn context(script: Script, midstream: bool) -> FlowContext {
         sample_rate: 1.0,
         tunnel: wire::Tunnel::default(),
         vlan: None,
+        proxied: None,
     }
 }

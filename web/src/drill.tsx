@@ -16,7 +16,7 @@ const TUPLES_MAX = 100;
 /** How long before and after a tuple its flow is looked for. */
 const AROUND_NS = 600_000_000_000n;
 /** Columns that all tuples have; a list of tuples shows these of them. */
-const COMMON = ["id", "ts", "client_ip", "client_port", "server_ip", "server_port", "transport", "quality", "client_guessed", "ts_end", "community_id", "tunnel", "tunnel_id", "tunnel_src", "tunnel_dst", "vlan_id", "agents_missing"];
+const COMMON = ["id", "ts", "client_ip", "client_port", "server_ip", "server_port", "transport", "quality", "client_guessed", "ts_end", "community_id", "tunnel", "tunnel_id", "tunnel_src", "tunnel_dst", "vlan_id", "proxied_client_ip", "proxied_client_port", "proxied_server_ip", "proxied_server_port", "agents_missing"];
 const SHOWN = ["client_ip", "client_port", "server_ip", "quality"];
 /** What other columns say, too. */
 const DULL = ["host", "path", "http_version", "url_query"];

@@ -82,6 +82,7 @@ pub fn nobody(protocol: IpProtocol) -> FlowContext {
         sample_rate: 1.0,
         tunnel: wire::Tunnel::default(),
         vlan: None,
+        proxied: None,
     }
 }
 
@@ -162,10 +163,10 @@ impl Outputs {
         &self.protocols
     }
 
-    /// What to look for in a flow's first bytes.
+    /// What to look for in a flow's first bytes, of which `room` more may be held than usual.
     #[must_use]
-    pub fn candidates(&self) -> Candidates<'_> {
-        Candidates { read: &self.protocols, named: &self.named }
+    pub fn candidates(&self, room: usize) -> Candidates<'_> {
+        Candidates { read: &self.protocols, named: &self.named, room }
     }
 
     /// The name of what a flow speaks.
@@ -180,10 +181,11 @@ impl Outputs {
         }
     }
 
-    /// Whether payload is looked at: any parser reads it, or flow records say what it is.
+    /// Whether payload is looked at: any parser reads it, or flow records say what it is or whom it was proxied for.
     #[must_use]
     pub fn reads_payload(&self) -> bool {
-        !self.protocols.is_empty() || self.records_want(&[flow_record::APPLICATION])
+        let of_payload = [&[flow_record::APPLICATION], common::PROXIED.as_slice()].concat();
+        !self.protocols.is_empty() || self.records_want(&of_payload)
     }
 
     /// What the flow table has to find out.
@@ -240,6 +242,14 @@ impl Outputs {
             [common::TUNNEL, common::TUNNEL_ID, common::TUNNEL_SRC, common::TUNNEL_DST, common::VLAN_ID];
         let mut wanted = false;
         self.each_writer(|_, writer| wanted |= PATH.iter().any(|field| writer.wants(*field)));
+        wanted
+    }
+
+    /// Whether any writer wants to know what PROXY protocol headers say.
+    #[must_use]
+    pub fn wants_proxied(&mut self) -> bool {
+        let mut wanted = false;
+        self.each_writer(|_, writer| wanted |= common::PROXIED.iter().any(|field| writer.wants(*field)));
         wanted
     }
 

@@ -15,7 +15,7 @@ mod slow_path;
 use arrayvec::ArrayVec;
 use flow::{Event, Events, FlowEvent, Table};
 use parsers::flow_level::flow_record;
-use parsers::{Segment, Stream};
+use parsers::{Proxied, Segment, Stream};
 use plan::slice::share;
 use wire::{Captured, Timestamp, Tunnel};
 
@@ -59,6 +59,8 @@ pub struct Monitor {
     /// The slice of flows that switches copy to us, where that may change.
     slice: Option<SharedSlice>,
     events: Events,
+    /// Bytes that wait to be recognized, beyond what every flow may hold.
+    awaited_bytes: usize,
     accounting: Accounting,
     /// How late it was when time last moved on: the same for all workers of a query that read one input.
     clock: Timestamp,
@@ -112,6 +114,8 @@ struct Rare {
     reported: Option<flow_record::Counts>,
     /// The tunnel and the VLAN of its first packet.
     path: (Tunnel, Option<u16>),
+    /// What the PROXY protocol header said that it begins with.
+    proxied: Option<Proxied>,
 }
 
 const _: () = assert!(size_of::<FlowState>() == 64, "every packet with payload touches it");

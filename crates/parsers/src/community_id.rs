@@ -100,6 +100,7 @@ mod tests {
             sample_rate: 1.0,
             tunnel: wire::Tunnel::default(),
             vlan: None,
+            proxied: None,
         };
         assert_eq!(community_id(&flow), expected);
         let turned = FlowContext { client: flow.server, server: flow.client, ..flow };

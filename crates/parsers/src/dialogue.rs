@@ -43,6 +43,7 @@ pub fn flow() -> FlowContext {
         sample_rate: 1.0,
         tunnel: wire::Tunnel::default(),
         vlan: None,
+        proxied: None,
     }
 }
 

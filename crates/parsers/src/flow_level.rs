@@ -4,7 +4,7 @@
 use tuple::{FieldId, Schema, TupleWriter, common};
 use wire::Timestamp;
 
-use crate::output::{write_common, write_path};
+use crate::output::{write_common, write_path, write_proxied};
 use crate::{FlowContext, Quality};
 
 /// `tcp_conn_time`: when connections begin and end.
@@ -89,6 +89,7 @@ pub mod tcp_conn_time {
 pub mod flow_record {
     use super::{
         FieldId, FlowContext, Quality, Schema, Timestamp, TupleWriter, common, write_common, write_path,
+        write_proxied,
     };
 
     tuple::fields! {
@@ -222,6 +223,7 @@ pub mod flow_record {
         };
         write_common(w, flow, record.first_ts, record.now, quality);
         write_path(w, &flow.tunnel, flow.vlan);
+        write_proxied(w, flow.proxied);
         let c = &record.counts;
         for (id, n) in [
             (CLIENT_PACKETS, c.packets[0]),

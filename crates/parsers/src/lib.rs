@@ -19,6 +19,7 @@ pub mod packet_level;
 pub mod pairing;
 pub mod probing;
 pub mod protocol;
+pub mod proxy_header;
 pub mod registry;
 pub mod request_response;
 pub mod resync;
@@ -38,3 +39,4 @@ pub use output::{
 };
 pub use probing::{Probing, Stream};
 pub use protocol::{End, Probe, ProbeContext, Protocol, StreamParser};
+pub use proxy_header::Proxied;

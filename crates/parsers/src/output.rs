@@ -6,6 +6,7 @@ use wire::{Endpoint, IpProtocol, TcpSeq, Timestamp, Tunnel};
 
 use crate::community_id::community_id_text;
 use crate::memo::Memo;
+use crate::proxy_header::Proxied;
 
 /// Who speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -14,6 +15,17 @@ pub enum Direction {
     ClientToServer,
     /// Responses.
     ServerToClient,
+}
+
+impl Direction {
+    /// That of the other side.
+    #[must_use]
+    pub fn other(self) -> Direction {
+        match self {
+            Self::ClientToServer => Self::ServerToClient,
+            Self::ServerToClient => Self::ClientToServer,
+        }
+    }
 }
 
 /// How a tuple was obtained (DESIGN section 4).
@@ -70,6 +82,8 @@ pub struct FlowContext {
     pub tunnel: Tunnel,
     /// The VLAN of its first packet.
     pub vlan: Option<u16>,
+    /// What the PROXY protocol header says that it begins with.
+    pub proxied: Option<Proxied>,
 }
 
 /// Who can say what a flow's tuples have in common, when one is written.
@@ -212,6 +226,9 @@ pub struct Counters {
     pub evicted_names: u64,
     /// Blocks of file data without a check-sum because a message had too many.
     pub unchecked_blocks: u64,
+    /// Bytes in front of a protocol's first message that nobody has read, because too many waited for an answer that would have told
+    /// whose they are.
+    pub unrecognized_bytes: u64,
     /// Bytes given to parsers that count what they copy: `nfs` and `rpc`.
     pub parsed_bytes: u64,
     /// Of these, bytes that were copied.
@@ -233,6 +250,7 @@ impl Counters {
         self.repeated_replies += other.repeated_replies;
         self.evicted_names += other.evicted_names;
         self.unchecked_blocks += other.unchecked_blocks;
+        self.unrecognized_bytes += other.unrecognized_bytes;
         self.parsed_bytes += other.parsed_bytes;
         self.copied_bytes += other.copied_bytes;
     }
@@ -330,6 +348,7 @@ impl<'a> Output<'a> {
                     write_community_id(&mut tap.writer, &flow, &mut tap.ids);
                 }
                 write_path(&mut tap.writer, &flow.tunnel, flow.vlan);
+                write_proxied(&mut tap.writer, flow.proxied);
             }
             write_times(&mut tap.writer, ts, self.now, quality);
             if let Some(taps) = tap.request {
@@ -368,6 +387,10 @@ const OF_A_FLOW: Columns = Columns::of(&[
     common::TUNNEL_SRC,
     common::TUNNEL_DST,
     common::VLAN_ID,
+    common::PROXIED_CLIENT_IP,
+    common::PROXIED_CLIENT_PORT,
+    common::PROXIED_SERVER_IP,
+    common::PROXIED_SERVER_PORT,
 ]);
 
 /// Sets the fields that every tuple begins with, but for those of [`write_path`]. `ts` and `end` are the times of its
@@ -394,6 +417,17 @@ pub fn write_path(w: &mut TupleWriter, tunnel: &Tunnel, vlan: Option<u16>) {
     }
     if !tunnel.is_none() {
         write_tunnel(w, tunnel);
+    }
+}
+
+/// Sets the fields that say what a PROXY protocol header said.
+#[inline]
+pub fn write_proxied(w: &mut TupleWriter, proxied: Option<Proxied>) {
+    if let Some(Proxied { client, server }) = proxied {
+        w.ip(common::PROXIED_CLIENT_IP, &client.addr.0);
+        w.u64(common::PROXIED_CLIENT_PORT, client.port.into());
+        w.ip(common::PROXIED_SERVER_IP, &server.addr.0);
+        w.u64(common::PROXIED_SERVER_PORT, server.port.into());
     }
 }
 

@@ -320,6 +320,7 @@ mod tests {
             sample_rate: 1.0,
             tunnel: wire::Tunnel::default(),
             vlan: None,
+            proxied: None,
         }
     }
 

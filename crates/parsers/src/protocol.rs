@@ -31,6 +31,8 @@ pub struct ProbeContext {
     pub midstream: bool,
     /// Who the SYN says is speaking; `None` without a SYN.
     pub speaker: Option<Direction>,
+    /// What the other side has said so far may be a request of the protocol, which this would answer.
+    pub answers: bool,
 }
 
 /// What the first bytes are.

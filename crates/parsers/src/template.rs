@@ -178,6 +178,7 @@ mod tests {
                 usual_port,
                 midstream: false,
                 speaker: None,
+                answers: false,
             };
             assert_eq!(probe(bytes, context), expected, "{}", bytes.escape_ascii());
         };

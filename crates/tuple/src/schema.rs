@@ -262,9 +262,21 @@ pub mod common {
     pub const TUNNEL_DST: FieldId = FieldId(15);
     /// `vlan_id`.
     pub const VLAN_ID: FieldId = FieldId(16);
+    /// `proxied_client_ip`.
+    pub const PROXIED_CLIENT_IP: FieldId = FieldId(17);
+    /// `proxied_client_port`.
+    pub const PROXIED_CLIENT_PORT: FieldId = FieldId(18);
+    /// `proxied_server_ip`.
+    pub const PROXIED_SERVER_IP: FieldId = FieldId(19);
+    /// `proxied_server_port`.
+    pub const PROXIED_SERVER_PORT: FieldId = FieldId(20);
+
+    /// The addresses that a PROXY protocol header gives.
+    pub const PROXIED: [FieldId; 4] =
+        [PROXIED_CLIENT_IP, PROXIED_CLIENT_PORT, PROXIED_SERVER_IP, PROXIED_SERVER_PORT];
 
     /// Fields that say of a flow what they say of every tuple of it.
-    pub const SAME_IN_ALL: [FieldId; 14] = [
+    pub const SAME_IN_ALL: [FieldId; 18] = [
         ID,
         CLIENT_IP,
         CLIENT_PORT,
@@ -279,6 +291,10 @@ pub mod common {
         TUNNEL_SRC,
         TUNNEL_DST,
         VLAN_ID,
+        PROXIED_CLIENT_IP,
+        PROXIED_CLIENT_PORT,
+        PROXIED_SERVER_IP,
+        PROXIED_SERVER_PORT,
     ];
 
     /// Their places.
@@ -361,6 +377,20 @@ pub mod common {
             Unit::None,
             "VLAN of the packet; of stacked tags that of the last",
         ),
+        Field::new(
+            "proxied_client_ip",
+            DataType::Ip,
+            Unit::None,
+            "the client's address in the PROXY protocol header that the connection begins with",
+        ),
+        Field::new("proxied_client_port", DataType::U64, Unit::None, "the client's port in that header"),
+        Field::new(
+            "proxied_server_ip",
+            DataType::Ip,
+            Unit::None,
+            "the address in that header that the client connected to",
+        ),
+        Field::new("proxied_server_port", DataType::U64, Unit::None, "the port that it connected to"),
     ];
 }
 
@@ -388,6 +418,10 @@ mod tests {
             (common::TUNNEL_SRC, "tunnel_src"),
             (common::TUNNEL_DST, "tunnel_dst"),
             (common::VLAN_ID, "vlan_id"),
+            (common::PROXIED_CLIENT_IP, "proxied_client_ip"),
+            (common::PROXIED_CLIENT_PORT, "proxied_client_port"),
+            (common::PROXIED_SERVER_IP, "proxied_server_ip"),
+            (common::PROXIED_SERVER_PORT, "proxied_server_port"),
         ] {
             assert_eq!(common::FIELDS[usize::from(id.0)].name, name);
         }

@@ -120,6 +120,9 @@ impl Monitor {
                 state.level = state.level.max(slice.level);
                 continue;
             }
+            if let Stream::Probing(probing) = &state.stream {
+                self.awaited_bytes -= probing.excess();
+            }
             (state.level, state.stream) = (CUT_OFF, Stream::Ignored);
             self.table.set_mark(idx, FlowVerdict::Out as u8);
             self.table.ignore_payload(idx);

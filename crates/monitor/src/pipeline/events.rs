@@ -159,7 +159,7 @@ impl Monitor {
 
     /// What the tuples of a flow have in common; nothing in particular where nobody asks.
     pub(super) fn context(&self, idx: FlowIdx) -> FlowContext {
-        if !self.asks.identity && !self.asks.path {
+        if !self.asks.identity && !self.asks.path && !self.asks.proxied {
             return nobody(self.table.flow(idx).key().protocol);
         }
         let state = self.table.state(idx);
@@ -200,6 +200,7 @@ impl FlowFacts for Facts<'_> {
         let flow = &self.flow;
         let (key, (client, client_guessed)) = (flow.key(), flow.client());
         let (tunnel, vlan) = self.rare.map(|rare| rare.path).unwrap_or_default();
+        let proxied = self.rare.and_then(|rare| rare.proxied);
         FlowContext {
             id: flow.id(),
             client: key.end(client),
@@ -210,6 +211,7 @@ impl FlowFacts for Facts<'_> {
             sample_rate: self.rate,
             tunnel,
             vlan,
+            proxied,
         }
     }
 

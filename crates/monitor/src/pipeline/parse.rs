@@ -2,13 +2,16 @@
 //! it is.
 
 use flow::FlowIdx;
-use parsers::probing::{ProbeFlow, direction};
+use parsers::probing::{Doubt, ProbeFlow, Recognised, Review, direction};
 use parsers::{End, FlowRef, Gap, Output, Probing, Segment, Stream};
 use wire::{IpProtocol, Side};
 
 use super::Monitor;
 use super::events::Facts;
 use crate::outputs::Application;
+
+/// Bytes of all flows that wait for an answer, which would tell whose they are, beyond the few that every flow may hold.
+const AWAITED_BYTES_MAX: usize = 16 << 20;
 
 /// What a parser is given.
 pub(super) enum Input<'a> {
@@ -28,21 +31,24 @@ impl Monitor {
     /// Gives the flow's parser what `side` said; forgets the parser when it has no more to say. A flow that has none yet gets
     /// one if these bytes tell whose it is.
     #[inline(always)]
-    pub(super) fn parse(&mut self, idx: FlowIdx, side: Side, input: Input<'_>) {
+    pub(super) fn parse(&mut self, idx: FlowIdx, side: Side, mut input: Input<'_>) {
         if !self.asks.payload {
             return;
         }
-        if matches!(self.table.state(idx).stream, Stream::New | Stream::Probing(_))
-            && !self.probe(idx, side, &input)
-        {
-            return;
+        match &self.table.state(idx).stream {
+            Stream::New | Stream::Probing(_) => {
+                let Some(rest) = self.probe(idx, side, input) else { return };
+                input = rest;
+            }
+            Stream::Parsing { doubt, .. } if doubt.is_open() => self.review(idx, side, &input),
+            _ => {}
         }
         let (flow, state) = self.table.flow_and_state(idx);
         // Packets may come in another order than their times: what is complete now is not so before its last one.
         let now = self.now.max(flow.last_ts());
         let known = (state.joined_midway, state.rate(self.asks.rate), state.rare.as_deref());
         let facts = Facts::of(flow, known, self.taps.as_ref());
-        let Stream::Parsing { parser, protocol, asker } = &mut state.stream else { return };
+        let Stream::Parsing { parser, protocol, asker, .. } = &mut state.stream else { return };
         let flow = FlowRef::new(facts.is_midstream(), &facts);
         let out = Output::new(flow, now, &mut self.accounting.parsers, self.outputs.taps(*protocol));
         let mut out = out.with_limits(self.limits);
@@ -69,67 +75,137 @@ impl Monitor {
         }
     }
 
-    /// What a flow without a parser says. Whether it has one now.
+    /// What a flow without a parser says. Once it has one, what is left of the input for it.
     #[inline(never)]
-    fn probe(&mut self, idx: FlowIdx, side: Side, input: &Input<'_>) -> bool {
+    fn probe<'a>(&mut self, idx: FlowIdx, side: Side, input: Input<'a>) -> Option<Input<'a>> {
         match (&mut self.table.state_mut(idx).stream, input) {
-            (_, Input::Bytes(segment) | Input::Datagram(segment, _)) => {
-                return self.recognise(idx, side, *segment);
+            (_, Input::Bytes(segment)) => return self.recognise(idx, side, segment).map(Input::Bytes),
+            (_, Input::Datagram(segment, cut)) => {
+                return self.recognise(idx, side, segment).map(|rest| Input::Datagram(rest, cut));
             }
-            (Stream::Probing(probing), Input::Gap(gap)) => probing.on_gap(side, *gap),
+            (Stream::Probing(probing), Input::Gap(gap)) => {
+                self.awaited_bytes -= probing.excess();
+                probing.on_gap(side, gap);
+                self.awaited_bytes += probing.excess();
+            }
             (stream, Input::Gap(gap)) => {
                 let mut probing = Box::<Probing>::default();
-                probing.on_gap(side, *gap);
+                probing.on_gap(side, gap);
                 *stream = Stream::Probing(probing);
             }
             (_, Input::End(_) | Input::Close | Input::Earlier(_)) => {}
         }
-        false
+        None
     }
 
-    /// Asks the protocols whether these bytes are theirs. True when one has been found; the bytes before these have
-    /// been fed to its parser then.
-    fn recognise(&mut self, idx: FlowIdx, side: Side, segment: Segment<'_>) -> bool {
+    /// Asks the protocols whether these bytes are theirs. When one has been found, the bytes before these have been fed to its
+    /// parser, and these are left; without a PROXY protocol header, which no protocol is shown.
+    fn recognise<'a>(&mut self, idx: FlowIdx, side: Side, segment: Segment<'a>) -> Option<Segment<'a>> {
         let about = ProbeFlow::from(&self.table.flow(idx));
         let state = self.table.state_mut(idx);
         let mut probing = match std::mem::take(&mut state.stream) {
             Stream::Probing(probing) => probing,
             _ => Box::default(),
         };
-        match probing.on_bytes(side, segment, about, self.outputs.candidates()) {
-            Ok(None) => state.stream = Stream::Probing(probing),
+        self.awaited_bytes -= probing.excess();
+        let Some(segment) = probing.behind_header(side, segment, about) else {
+            self.awaited_bytes += probing.excess();
+            state.stream = Stream::Probing(probing);
+            return None;
+        };
+        let room = AWAITED_BYTES_MAX.saturating_sub(self.awaited_bytes);
+        match probing.on_bytes(side, segment, about, self.outputs.candidates(room)) {
+            Ok(None) => {
+                self.awaited_bytes += probing.excess();
+                state.stream = Stream::Probing(probing);
+                None
+            }
             Err(()) => {
-                state.application = name(&probing);
-                state.stream = Stream::Ignored;
+                self.leave_unread(idx, &probing);
                 self.table.ignore_payload(idx);
+                None
             }
             Ok(Some(found)) => {
-                let protocol = self.outputs.protocols()[usize::from(found.protocol)];
-                let (parser, asker) = ((protocol.start)(), found.asker);
-                state.joined_midway = probing.joined_midway();
-                // Who began first gives the name, whichever of the two is read.
-                state.application =
-                    probing.named().map_or(Application::Read(found.protocol), Application::ReadInside);
-                state.stream = Stream::Parsing { parser, protocol: found.protocol, asker };
-                if about.client.is_none() || about.transport != IpProtocol::TCP {
-                    self.table.set_client(idx, asker);
-                }
-                self.decide(idx);
-                self.parse(idx, side, Input::Earlier(probing));
-                return true;
+                self.start(idx, side, probing, found);
+                Some(segment)
             }
         }
-        false
+    }
+
+    /// Starts the parser of the recognized protocol and gives it the held bytes.
+    fn start(&mut self, idx: FlowIdx, side: Side, probing: Box<Probing>, found: Recognised) {
+        let about = ProbeFlow::from(&self.table.flow(idx));
+        self.heed_header(idx, &probing);
+        let state = self.table.state_mut(idx);
+        let Recognised { protocol, asker } = found;
+        let parser = (self.outputs.protocols()[usize::from(protocol)].start)();
+        state.joined_midway = probing.joined_midway();
+        // Who began first gives the name, whichever of the two is read.
+        state.application = probing.named().map_or(Application::Read(protocol), Application::ReadInside);
+        let is_certain = about.client.is_some() || about.transport != IpProtocol::TCP || probing.is_proxied();
+        let doubt = if is_certain { Doubt::default() } else { Doubt::open() };
+        state.stream = Stream::Parsing { parser, protocol, asker, doubt };
+        if about.client.is_none() || about.transport != IpProtocol::TCP {
+            self.table.set_client(idx, asker);
+        }
+        self.decide(idx);
+        self.parse(idx, side, Input::Earlier(probing));
+    }
+
+    /// Looks whether what a side says contradicts that it is the client, or that it is the server. If enough does, the sides are
+    /// exchanged, and the connection is read from here on as one that was joined midway.
+    #[cold]
+    fn review(&mut self, idx: FlowIdx, side: Side, input: &Input<'_>) {
+        let Input::Bytes(segment) = input else { return };
+        let about = ProbeFlow::from(&self.table.flow(idx));
+        let state = self.table.state_mut(idx);
+        let Stream::Parsing { protocol, asker, doubt, .. } = &mut state.stream else { return };
+        let (place, client) = (*protocol, asker.other());
+        let protocol = self.outputs.protocols()[usize::from(place)];
+        if doubt.review(protocol, *asker, (side, segment.bytes), about) == Review::Same {
+            return;
+        }
+        self.parse(idx, side, Input::Close);
+        let state = self.table.state_mut(idx);
+        state.joined_midway = true;
+        let (parser, doubt) = ((protocol.start)(), Doubt::default());
+        state.stream = Stream::Parsing { parser, protocol: place, asker: client, doubt };
+        self.table.set_client(idx, client);
+        self.decide(idx);
+    }
+
+    /// Keeps what a PROXY protocol header said, if anybody asks for it.
+    fn heed_header(&mut self, idx: FlowIdx, probing: &Probing) {
+        self.accounting.parsers.unrecognized_bytes += probing.passed_over();
+        if let Some(proxied) = probing.proxied().filter(|_| self.asks.proxied) {
+            self.table.state_mut(idx).rare.get_or_insert_default().proxied = Some(proxied);
+        }
+    }
+
+    /// Ends recognition of a flow that no parser reads, and keeps its name.
+    fn leave_unread(&mut self, idx: FlowIdx, probing: &Probing) {
+        self.heed_header(idx, probing);
+        let state = self.table.state_mut(idx);
+        state.application = probing.named().map_or(Application::Unknown, Application::Named);
+        state.stream = Stream::Ignored;
     }
 
     pub(super) fn close_stream(&mut self, idx: FlowIdx) {
-        self.parse(idx, Side::A, Input::Close);
-        if self.asks.payload {
-            let state = self.table.state_mut(idx);
-            if let Stream::Probing(probing) = std::mem::replace(&mut state.stream, Stream::Ignored) {
-                state.application = name(&probing);
+        if !self.asks.payload {
+            return;
+        }
+        let stream = &mut self.table.state_mut(idx).stream;
+        if let Stream::Probing(_) = stream
+            && let Stream::Probing(probing) = std::mem::take(stream)
+        {
+            self.awaited_bytes -= probing.excess();
+            match probing.claimed() {
+                Some(found) => self.start(idx, found.asker, probing, found),
+                None => self.leave_unread(idx, &probing),
             }
         }
+        self.parse(idx, Side::A, Input::Close);
+        self.table.state_mut(idx).stream = Stream::Ignored;
     }
 
     /// A flow leaves: if nobody has read it, it counts among those, under its name.
@@ -147,9 +223,4 @@ impl Monitor {
             Some(name) => *unread.named.entry(name).or_default() += 1,
         }
     }
-}
-
-/// What is known of a flow that no parser reads.
-fn name(probing: &Probing) -> Application {
-    probing.named().map_or(Application::Unknown, Application::Named)
 }

@@ -82,6 +82,8 @@ pub(super) struct Asks {
     pub life: bool,
     /// What flows' packets came through.
     pub path: bool,
+    /// What a PROXY protocol header said.
+    pub proxied: bool,
     /// SAMPLE auto: the rate may change.
     pub adapts: bool,
     /// The rate at which flows are in where that does not change.
@@ -116,6 +118,7 @@ impl Monitor {
             counts: outputs.records_want(&flow_record::COUNTS),
             life: outputs.records_want(&[flow_record::CONN_STATE, flow_record::HISTORY]),
             path: outputs.wants_path(),
+            proxied: outputs.wants_proxied(),
             adapts,
             rate: if let Sample::Fraction(p) = spec.sample { p } else { 1.0 },
         };
@@ -131,6 +134,7 @@ impl Monitor {
             limits: config.parsers,
             networks: Networks::default(),
             events: Events::default(),
+            awaited_bytes: 0,
             accounting: Accounting::default(),
             clock: Timestamp::MIN,
             now: Timestamp::MIN,

@@ -1,5 +1,5 @@
 //! The names of flows' protocols against what tshark found in them (`protos` in `tcp.tsv` and `udp.tsv`), over the whole corpus: no
-//! flow is called what it is not, and those that are not named are listed.
+//! flow is called what it is not, and those that are not named are listed. docs/recognition.md has the counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -105,11 +105,16 @@ fn flows_have_the_names_of_what_they_speak() {
     // What was made of others by damage says nothing new, and noise is no protocol.
     let folders =
         EVERYWHERE.iter().filter(|folder| !["derived", "bench", "captures/malformed"].contains(folder));
-    let (mut named, mut wrong) = (BTreeMap::<String, u64>::new(), BTreeSet::new());
+    let (mut counts, mut wrong) = (BTreeMap::<String, Counts>::new(), BTreeSet::new());
     for capture in captures(&root, &folders.copied().collect::<Vec<_>>()) {
-        check(&capture, &mut named, &mut wrong);
+        check(&capture, &mut counts, &mut wrong);
+    }
+    for capture in captures(&root, &["found", "found/bugs"]) {
+        check_by_name(&capture, &mut counts, &mut wrong);
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+    compare_page(&counts);
+    let named: BTreeMap<_, _> = counts.iter().map(|(name, counts)| (name.as_str(), counts.named)).collect();
     for (name, flows_min) in [
         ("cassandra", 7),
         ("dns", 200),
@@ -130,7 +135,64 @@ fn flows_have_the_names_of_what_they_speak() {
     }
 }
 
-fn check(capture: &Path, named: &mut BTreeMap<String, u64>, wrong: &mut BTreeSet<(String, String, String)>) {
+/// Flows of a protocol.
+#[derive(Default)]
+struct Counts {
+    named: u64,
+    unnamed: u64,
+}
+
+type Wrong = BTreeSet<(String, String, String)>;
+
+/// What the captures speak that have no truth beside them, by the begin of their names. None of the flows speaks anything else.
+const BY_NAME: &[(&str, &str)] = &[
+    ("dns_", "dns"),
+    ("http_", "http"),
+    ("mc_", "memcached"),
+    ("mysql_", "mysql"),
+    ("nfs_", "rpc"),
+    ("redis_", "redis"),
+    ("rpc_false_dhcp", "dhcp"),
+    ("rpc_false_ntp", "ntp"),
+    ("tls_", "tls"),
+];
+
+fn check_by_name(capture: &Path, counts: &mut BTreeMap<String, Counts>, wrong: &mut Wrong) {
+    let file = capture.file_name().expect("a file has a name").to_string_lossy().into_owned();
+    // Those are made of captures of several protocols.
+    let is_mixed = file.contains("_damaged");
+    let of_one = BY_NAME.iter().find(|(begin, _)| file.starts_with(begin) && !is_mixed);
+    let Some((_, theirs)) = of_one else { return };
+    for row in run(capture, "flow").rows {
+        let ours = row.get("application").map(String::as_str);
+        let counts = counts.entry((*theirs).to_owned()).or_default();
+        match ours {
+            Some(ours) if ours == *theirs => counts.named += 1,
+            None => counts.unnamed += 1,
+            Some(_) => drop(wrong.insert((file.clone(), format!("{ours:?}"), (*theirs).to_owned()))),
+        }
+    }
+}
+
+/// docs/recognition.md has the table of what was recognized; `UPDATE=1` writes it anew.
+fn compare_page(counts: &BTreeMap<String, Counts>) {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/recognition.md");
+    let page = std::fs::read_to_string(path).expect("the page is there");
+    let (begin, end) = ("<!-- table -->\n", "<!-- end -->");
+    let (before, rest) = page.split_once(begin).expect("the page has a table");
+    let (table, after) = rest.split_once(end).expect("the page has a table");
+    let mut expected = "| protocol | flows | named | unnamed | false |\n|---|---|---|---|---|\n".to_owned();
+    for (name, Counts { named, unnamed }) in counts {
+        expected += &format!("| {name} | {} | {named} | {unnamed} | 0 |\n", named + unnamed);
+    }
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(path, [before, begin, &expected, end, after].concat()).expect("it can be written");
+        return;
+    }
+    assert_eq!(table, expected, "UPDATE=1 writes it");
+}
+
+fn check(capture: &Path, counts: &mut BTreeMap<String, Counts>, wrong: &mut Wrong) {
     let file = capture.file_name().expect("a file has a name").to_string_lossy().into_owned();
     let mut expected = BTreeMap::<Ends, BTreeSet<String>>::new();
     for (table, transport) in [("tcp.tsv", "tcp"), ("udp.tsv", "udp")] {
@@ -156,13 +218,20 @@ fn check(capture: &Path, named: &mut BTreeMap<String, u64>, wrong: &mut BTreeSet
         };
         match (row.get("application"), theirs.as_slice()) {
             (Some(ours), theirs) if theirs.iter().any(|theirs| NAMES.contains(&(theirs, ours))) => {
-                *named.entry(ours.clone()).or_default() += 1;
+                counts.entry(ours.clone()).or_default().named += 1;
             }
-            (Some(ours), [theirs, ..]) if OTHERWISE.contains(&(&file, theirs, ours)) => {}
+            (Some(ours), [theirs, ..]) if OTHERWISE.contains(&(&file, theirs, ours)) => {
+                counts.entry(ours.clone()).or_default().named += 1;
+            }
             // tshark takes HTTP for many things by its port, and where a message is not whole for nothing.
-            (Some(ours), []) if ours == "http" || is_listed(WITHOUT_TRUTH, ours) => {}
+            (Some(ours), []) if ours == "http" || is_listed(WITHOUT_TRUTH, ours) => {
+                counts.entry(ours.clone()).or_default().named += 1;
+            }
             (None, theirs) if theirs.is_empty() || !has_payload => {}
-            (None, theirs) if theirs.iter().any(|theirs| is_listed(NOT_NAMED, theirs)) => {}
+            (None, theirs) if theirs.iter().any(|theirs| is_listed(NOT_NAMED, theirs)) => {
+                let first = theirs.iter().find_map(|theirs| NAMES.iter().find(|(name, _)| name == theirs));
+                counts.entry(first.map_or("", |(_, ours)| *ours).to_owned()).or_default().unnamed += 1;
+            }
             (ours, theirs) => {
                 wrong.insert((file.clone(), format!("{ours:?}"), theirs.join(" ")));
             }

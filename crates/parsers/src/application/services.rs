@@ -34,10 +34,10 @@ pub fn tls(bytes: &[u8], context: ProbeContext) -> Probe {
     either(record, ssl2)
 }
 
-/// The client's preface, or the settings that a server begins with.
+/// The client's preface, the settings that a server begins with, or frames of a connection that was joined later.
 pub fn http2(bytes: &[u8], context: ProbeContext) -> Probe {
     let preface = begins(bytes, &[b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"]);
-    if context.speaker == Some(Direction::ClientToServer) {
+    if context.speaker == Some(Direction::ClientToServer) && !context.midstream {
         return preface;
     }
     let settings = with(bytes, 9, |b| {
@@ -49,33 +49,51 @@ pub fn http2(bytes: &[u8], context: ProbeContext) -> Probe {
             && u32_at(b, 5) == 0
             && (len > 0 || b.len() == 9 || b.len() > 18)
     });
-    either(preface, either(settings, when(bytes.len() >= 9 && are_frames(bytes))))
+    either(preface, either(settings, when(are_frames(bytes))))
 }
 
-/// Whether the bytes are whole frames of HTTP/2, and more than any bytes could be.
+/// Whether the bytes are frames of HTTP/2, and more than any bytes could be. The last one may be cut.
 fn are_frames(mut bytes: &[u8]) -> bool {
     let (mut frames, mut sure) = (0, false);
     while bytes.len() >= 9 {
-        let (len, flags, stream) = ((u32_at(bytes, 0) >> 8) as usize, bytes[4], u32_at(bytes, 5));
-        let is_of_all = stream == 0;
-        // By type: whether the stream and the flags fit, and whether the length says something.
-        let (fits, says) = match bytes[3] {
-            0 => (!is_of_all && flags & !0x09 == 0, false),
-            1 => (!is_of_all && flags & !0x2d == 0 && len > 0, false),
-            3 => (!is_of_all && flags == 0 && len == 4, true),
-            4 => (is_of_all && flags <= 1 && len.is_multiple_of(6), len > 0),
-            6 => (is_of_all && flags <= 1 && len == 8, true),
-            7 => (is_of_all && flags == 0 && len >= 8, false),
-            8 => (flags == 0 && len == 4, true),
-            _ => (false, false),
-        };
-        if !fits || len > 1 << 14 || stream >> 16 != 0 || len + 9 > bytes.len() {
-            return false;
+        let len = (u32_at(bytes, 0) >> 8) as usize;
+        let (head, rest) = bytes.split_at(9);
+        let body = &rest[..len.min(rest.len())];
+        let Some(says) = frame(head, len, body) else { return false };
+        (frames, sure) = (frames + 1, sure || says && body.len() == len);
+        bytes = &rest[body.len()..];
+        if body.len() < len {
+            // Only behind a whole frame it is known that one begins here.
+            return frames > 1 && (sure || frames > 2);
         }
-        (frames, sure) = (frames + 1, sure || says);
-        bytes = &bytes[9 + len..];
     }
     bytes.is_empty() && (frames > 1 || sure)
+}
+
+/// Whether the header of a frame fits, and if so whether the frame says more than others could by chance.
+fn frame(head: &[u8], len: usize, body: &[u8]) -> Option<bool> {
+    let (flags, stream) = (head[4], u32_at(head, 5));
+    let is_of_all = stream == 0;
+    // By type: whether the stream and the flags fit, and whether the length or the body says something.
+    let (fits, says) = match head[3] {
+        0 => (!is_of_all && flags & !0x09 == 0, false),
+        1 => (!is_of_all && flags & !0x2d == 0 && len > 0, stream & 1 == 1 && begins_fields(flags, body)),
+        3 => (!is_of_all && flags == 0 && len == 4, true),
+        4 => (is_of_all && flags <= 1 && len.is_multiple_of(6), len > 0),
+        6 => (is_of_all && flags <= 1 && len == 8, true),
+        7 => (is_of_all && flags == 0 && len >= 8, false),
+        8 => (flags == 0 && len == 4, true),
+        _ => (false, false),
+    };
+    (fits && len <= 1 << 14 && stream >> 16 == 0).then_some(says)
+}
+
+/// Whether a block of fields begins with what names a request or a response: an indexed `:method`, `:path`, `:scheme` or `:status`,
+/// or an entry that this connection has added to the table.
+fn begins_fields(flags: u8, body: &[u8]) -> bool {
+    let is_whole = flags & 0x04 != 0;
+    let at = usize::from(flags >> 3 & 1) + 5 * usize::from(flags >> 5 & 1);
+    is_whole && matches!(body.get(at), Some(0x82..=0x8e | 0xbe..=0xd2 | 0x48))
 }
 
 /// A client's greeting, or a server's that says what it is.

@@ -15,7 +15,7 @@ fn name_of(bytes: &[u8], transport: IpProtocol, port: u16, speaker: Direction) -
             Over::Both => true,
         };
         let usual_port = signature.ports.contains(&port);
-        let context = ProbeContext { transport, usual_port, midstream: false, speaker };
+        let context = ProbeContext { transport, usual_port, midstream: false, speaker, answers: false };
         spoken && matches!((signature.probe)(bytes, context), Probe::Request | Probe::Response)
     });
     fits.next().map(|signature| signature.name)
@@ -121,7 +121,7 @@ proptest! {
                 let port = if known { signature.ports.first().copied().unwrap_or(port) } else { port };
                 let usual_port = signature.ports.contains(&port);
                 for speaker in [None, Some(Direction::ClientToServer), Some(Direction::ServerToClient)] {
-                    let context = ProbeContext { transport, usual_port, midstream: known, speaker };
+                    let context = ProbeContext { transport, usual_port, midstream: known, speaker, answers: false };
                     let _ = (signature.probe)(&bytes, context);
                 }
             }

@@ -260,7 +260,7 @@ fn messages_that_are_none() {
 #[test]
 fn what_is_recognised() {
     let check = |bytes: &[u8], transport, usual_port, expected| {
-        let context = ProbeContext { transport, usual_port, midstream: false, speaker: None };
+        let context = ProbeContext { transport, usual_port, midstream: false, speaker: None, answers: false };
         assert_eq!((PROTOCOL.probe)(bytes, context), expected, "{bytes:?}");
     };
     let (q, a) = (question(1, "a.b"), answer(1, "a.b"));

@@ -75,6 +75,7 @@ mod tests {
             usual_port: true,
             midstream: false,
             speaker: None,
+            answers: false,
         };
         assert_eq!(probe(bytes, context), expected, "{}", bytes.escape_ascii());
         if matches!(expected, Probe::Request | Probe::Response) {

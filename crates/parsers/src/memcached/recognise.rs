@@ -76,10 +76,10 @@ fn probe_header(bytes: &[u8], magic: u8, found: Probe) -> Probe {
 
 fn probe_text(bytes: &[u8], context: ProbeContext, may_ask: bool, may_answer: bool) -> Probe {
     // Away from home and in the middle of something, what may be a line of ours is more often a piece of another text.
-    let patient = (context.usual_port || !context.midstream) && bytes.len() <= LINE_MAX;
+    let patient = context.usual_port || !context.midstream;
     let Some(end) = memchr(b'\n', bytes) else {
         return match probe_unfinished(bytes, may_ask, may_answer) {
-            Probe::NeedMore if !patient => Probe::NotForUs,
+            Probe::NeedMore if !patient || bytes.len() > LINE_MAX => Probe::NotForUs,
             Probe::Request if !context.usual_port => Probe::NotForUs,
             found => found,
         };
@@ -88,12 +88,14 @@ fn probe_text(bytes: &[u8], context: ProbeContext, may_ask: bool, may_answer: bo
     let asks = if may_ask { request_evidence(line) } else { Evidence::None };
     let answers = if may_answer { response_evidence(line) } else { Evidence::None };
     let enough = if context.usual_port { Evidence::Weak } else { Evidence::Strong };
+    // What others answer, too, tells enough behind a command that others give, too.
+    let is_told = context.answers && Reply::read(line).kind != Kind::Error;
     let may_be_mistyped = may_ask && context.usual_port && is_plain(line);
     if asks >= enough {
         Probe::Request
-    } else if answers >= enough {
+    } else if answers >= enough || is_told && answers == Evidence::Weak {
         Probe::Response
-    } else if patient && (asks == Evidence::Weak || may_be_mistyped) {
+    } else if patient && line.len() <= LINE_MAX && (asks == Evidence::Weak || may_be_mistyped) {
         // The server's answer will tell; `ERROR`, if the first command is none.
         Probe::NeedMore
     } else {
@@ -301,8 +303,13 @@ mod tests {
     use super::*;
 
     fn check(bytes: &[u8], usual_port: bool, expected: Probe) {
-        let context =
-            ProbeContext { transport: IpProtocol::TCP, usual_port, midstream: false, speaker: None };
+        let context = ProbeContext {
+            transport: IpProtocol::TCP,
+            usual_port,
+            midstream: false,
+            speaker: None,
+            answers: false,
+        };
         assert_eq!(
             probe(bytes, context),
             expected,
@@ -350,6 +357,7 @@ mod tests {
                 usual_port: false,
                 midstream: true,
                 speaker: None,
+                answers: false,
             };
             assert_eq!(probe(text.as_bytes(), midway), Probe::NotForUs);
         }
@@ -381,6 +389,7 @@ mod tests {
                 usual_port: true,
                 midstream: false,
                 speaker: None,
+                answers: false,
             };
             assert!(matches!(probe(text.as_bytes(), at_home), Probe::NeedMore | Probe::NotForUs), "{text:?}");
         }

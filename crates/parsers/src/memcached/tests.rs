@@ -403,6 +403,7 @@ fn a_long_connection() {
         sample_rate: 1.0,
         tunnel: wire::Tunnel::default(),
         vlan: None,
+        proxied: None,
     };
     let mut counters = crate::Counters::default();
     let schema = std::sync::Arc::new(schema());

@@ -59,8 +59,10 @@ fn of_server(bytes: &[u8], context: ProbeContext) -> Probe {
         (_, None) => Evidence::Open,
         (0, Some(9 | 10)) => greeting_evidence(len, payload),
         // Refused: too many connections, host blocked or not allowed.
-        (0, Some(0xff)) if context.usual_port && len > 3 && len < 512 => match Fields(&payload[1..]).int(2) {
-            Some(1040 | 1129 | 1130 | 1203 | 1226) => Evidence::Strong,
+        (0, Some(0xff)) if len > 3 && len < 512 => match Fields(&payload[1..]).int(2) {
+            Some(1040 | 1129 | 1130 | 1203 | 1226) if context.usual_port || is_text(len, &payload[3..]) => {
+                Evidence::Strong
+            }
             None => Evidence::Open,
             Some(_) => Evidence::Against,
         },
@@ -72,6 +74,11 @@ fn of_server(bytes: &[u8], context: ProbeContext) -> Probe {
         },
         _ => Evidence::Against,
     })
+}
+
+/// Whether the rest of a packet of `len` bytes is a text, and nothing follows.
+fn is_text(len: usize, text: &[u8]) -> bool {
+    text.len() + 3 == len && text.iter().all(|b| (b' '..0x7f).contains(b))
 }
 
 /// Walks over packets and adds up what each says by its length, sequence number and payload.
@@ -204,7 +211,13 @@ mod tests {
     use super::*;
 
     fn check(bytes: &[u8], usual_port: bool, expected: Probe) {
-        let context = ProbeContext { transport: IpProtocol::TCP, usual_port, midstream: true, speaker: None };
+        let context = ProbeContext {
+            transport: IpProtocol::TCP,
+            usual_port,
+            midstream: true,
+            speaker: None,
+            answers: false,
+        };
         assert_eq!(probe(bytes, context), expected, "{bytes:?}");
     }
 

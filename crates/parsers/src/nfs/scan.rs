@@ -25,6 +25,10 @@ const AUTH_BYTES_MAX: u32 = 400;
 const HEADER_BYTES_MAX: usize = 24 + 2 * (8 + AUTH_BYTES_MAX as usize);
 /// More procedures no program has.
 const PROCEDURES_MAX: u32 = 256;
+/// More versions no program has.
+const VERSION_MAX: u32 = 256;
+/// Numbers of programs from here on are reserved (RFC 5531 section 8.5).
+const PROGRAM_MAX: u32 = 0x6000_0000;
 
 /// Whether a fragment may be so long.
 #[inline]
@@ -106,6 +110,8 @@ pub fn probe(bytes: &[u8], context: ProbeContext) -> Probe {
     if context.transport == IpProtocol::UDP {
         return match verdict(bytes) {
             Probe::NeedMore => Probe::NotForUs,
+            // Little more than zeros: DHCP, for one, has them in the same places.
+            Probe::Response if !context.usual_port => Probe::NotForUs,
             probe => probe,
         };
     }
@@ -121,12 +127,22 @@ pub fn probe(bytes: &[u8], context: ProbeContext) -> Probe {
     }
 }
 
+/// Whether the call of a program that is not known makes sense: its numbers are small, and the procedure that does nothing has no
+/// arguments. Other protocols have zeros, and a time, in their places.
+fn is_sensible(call: &rpc::Call<'_>, message: &[u8]) -> bool {
+    let rpc::Target { program, version, procedure, .. } = call.target;
+    let is_numbered =
+        (1..=VERSION_MAX).contains(&version) && procedure < PROCEDURES_MAX && program < PROGRAM_MAX;
+    let without = matches!(word(message, 6), Some(0)).then(|| word(message, 7));
+    is_numbered && without.is_none_or(|len| len == Some(0)) && (procedure > 0 || call.args.left() == 0)
+}
+
 fn verdict(message: &[u8]) -> Probe {
     match (is_call(message, false), is_reply(message)) {
         (Some(true), _) if is_call(message, true) == Some(true) => Probe::Request,
         // Another program: its header has to make sense as a whole.
         (Some(true), _) => match rpc::call(message) {
-            Some(call) if call.target.procedure < PROCEDURES_MAX => Probe::Request,
+            Some(call) if is_sensible(&call, message) => Probe::Request,
             None if message.len() < HEADER_BYTES_MAX => Probe::NeedMore,
             _ => Probe::NotForUs,
         },

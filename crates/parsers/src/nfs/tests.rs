@@ -171,6 +171,7 @@ fn data_are_not_checked_if_nobody_asks() {
         sample_rate: 1.0,
         tunnel: wire::Tunnel::default(),
         vlan: None,
+        proxied: None,
     };
     let mut counters = crate::Counters::default();
     let mut out = Output::new(&flow, Timestamp(1), &mut counters, &mut taps);
@@ -545,7 +546,7 @@ fn compounds() {
 fn probing() {
     let check = |bytes: &[u8], udp, midstream, expected| {
         let transport = if udp { wire::IpProtocol::UDP } else { wire::IpProtocol::TCP };
-        let context = ProbeContext { transport, usual_port: false, midstream, speaker: None };
+        let context = ProbeContext { transport, usual_port: false, midstream, speaker: None, answers: false };
         assert_eq!(scan::probe(bytes, context), expected, "{}", bytes.escape_ascii());
     };
     let (ask, answer) = (getattr(1).record(), getattr_reply(1).record());
@@ -554,7 +555,7 @@ fn probing() {
     check(&ask[..2], false, false, Probe::NeedMore);
     check(&answer, false, false, Probe::Response);
     check(&ask[4..], true, false, Probe::Request);
-    check(&answer[4..], true, false, Probe::Response);
+    check(&answer[4..], true, false, Probe::NotForUs);
     check(&ask[4..20], true, false, Probe::NotForUs);
     check(&[&[7; 99], &ask[..]].concat(), false, false, Probe::NotForUs);
     check(&[&[7; 99], &ask[..]].concat(), false, true, Probe::Request);

@@ -21,8 +21,8 @@ pub fn probe(bytes: &[u8], context: ProbeContext) -> Probe {
             // A list of strings may be a reply as well: where it is not known who speaks, its name has to tell.
             (_, Some(true)) if context.speaker.is_some() || begins_known(bytes) => return Probe::Request,
             (_, Some(true)) if resp::cut_command(bytes) != Cut::NoMessage => return Probe::NotForUs,
-            (Some(b'A'..=b'Z' | b'a'..=b'z'), _) if context.usual_port && !context.midstream => {
-                return probe_line(bytes);
+            (Some(b'A'..=b'Z' | b'a'..=b'z'), _) if !context.midstream => {
+                return probe_line(bytes, context.usual_port);
             }
             _ => {}
         }
@@ -31,28 +31,40 @@ pub fn probe(bytes: &[u8], context: ProbeContext) -> Probe {
         return Probe::NotForUs;
     }
     match resp::cut_reply(bytes) {
-        Cut::Message { .. } | Cut::Part { .. } if context.usual_port => Probe::Response,
-        Cut::NeedMore if bytes.len() < PATIENCE && (context.usual_port || resp::may_be_push(bytes)) => {
+        Cut::Message { .. } | Cut::Part { .. } if context.usual_port || context.answers => Probe::Response,
+        Cut::NeedMore
+            if bytes.len() < PATIENCE
+                && (context.usual_port || context.answers || resp::may_be_push(bytes)) =>
+        {
             Probe::NeedMore
         }
         _ => Probe::NotForUs,
     }
 }
 
-/// An inline command, if it is one of Redis'; of another the answer will tell.
-fn probe_line(bytes: &[u8]) -> Probe {
+/// An inline command, if it is one of Redis'; of another the answer will tell. Other protocols have lines like that: away from the
+/// usual port the answer has to tell in any case.
+fn probe_line(bytes: &[u8], usual_port: bool) -> Probe {
     match resp::cut_command(bytes) {
         Cut::Message { head, .. } => {
             let line = bytes[..head].trim_ascii_end();
             match line.windows(7).any(|w| w == b" HTTP/1") {
                 true => Probe::NotForUs,
-                false if begins_known(line) => Probe::Request,
-                false => Probe::NeedMore,
+                false if usual_port && begins_known(line) => Probe::Request,
+                false if usual_port || begins_known(line) && !is_of_mail(line) => Probe::NeedMore,
+                false => Probe::NotForUs,
             }
         }
         Cut::NeedMore if bytes.len() < PATIENCE => Probe::NeedMore,
         _ => Probe::NotForUs,
     }
+}
+
+/// Commands that POP3 has, too, the answers to which look like those of Redis.
+fn is_of_mail(line: &[u8]) -> bool {
+    [b"AUTH".as_slice(), b"QUIT"]
+        .iter()
+        .any(|name| line.get(..4).is_some_and(|l| l.eq_ignore_ascii_case(name)))
 }
 
 /// Whether it begins with the name of a command that Redis has.

@@ -285,7 +285,13 @@ fn a_client_that_asks_while_half_a_head_has_come_has_missed_nothing() {
 #[test]
 fn probing() {
     let probe = |bytes: &[u8], usual_port, midstream| {
-        let context = ProbeContext { transport: wire::IpProtocol::TCP, usual_port, midstream, speaker: None };
+        let context = ProbeContext {
+            transport: wire::IpProtocol::TCP,
+            usual_port,
+            midstream,
+            speaker: None,
+            answers: false,
+        };
         probe::probe(bytes, context)
     };
     let check = |bytes: &str, at_home, away| {
@@ -297,7 +303,8 @@ fn probing() {
     check("*1\r\n$4\r\nPI", NeedMore, NeedMore);
     check("*1\r\n$4\r\nP I", NeedMore, NotForUs);
     check("*1\r\n$4\r\n\0\0\0\0\r\n", Response, NotForUs);
-    check("PING\r\n", Request, NotForUs);
+    check("PING\r\n", Request, NeedMore);
+    check("QUIT\r\n", Request, NotForUs);
     check("FAKE it\r\n", NeedMore, NotForUs);
     check("GET / HTTP/1.1\r\n", NotForUs, NotForUs);
     check("+OK\r\n", Response, NotForUs);

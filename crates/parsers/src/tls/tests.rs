@@ -291,8 +291,13 @@ fn what_is_not_tls_before_and_after() {
 #[test]
 fn what_is_recognised() {
     let check = |bytes: &[u8], expected| {
-        let context =
-            ProbeContext { transport: IpProtocol::TCP, usual_port: false, midstream: false, speaker: None };
+        let context = ProbeContext {
+            transport: IpProtocol::TCP,
+            usual_port: false,
+            midstream: false,
+            speaker: None,
+            answers: false,
+        };
         assert_eq!((PROTOCOL.probe)(bytes, context), expected, "{bytes:?}");
     };
     let hello = client_hello();

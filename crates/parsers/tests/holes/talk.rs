@@ -251,6 +251,7 @@ fn play(script: &Script, segments: &[Segment<'_>]) -> Vec<Row> {
             sample_rate: 1.0,
             tunnel: Tunnel::default(),
             vlan: None,
+            proxied: None,
         },
         missing: [None, None],
     };

@@ -1,0 +1,122 @@
+//! A PROXY protocol header in front of what a connection says: recognized, checked and removed.
+
+use wire::{IpProtocol, Side};
+
+use super::{Held, ProbeFlow, Probing};
+use crate::proxy_header::{self, Begin, CHECKED_BYTES_MAX, Header, Proxied};
+use crate::{Gap, Segment};
+
+/// What is known of the header.
+#[derive(Default)]
+pub struct Preamble {
+    /// Whether the first bytes of each side have been judged.
+    judged: [bool; 2],
+    sender: Option<Side>,
+    /// Bytes of the sender that still belong to the header.
+    left: u64,
+    proxied: Option<Proxied>,
+}
+
+impl Preamble {
+    /// No header: the first bytes of the connection have passed.
+    pub fn absent() -> Preamble {
+        Preamble { judged: [true; 2], ..Preamble::default() }
+    }
+
+    /// The side that sent a header: the client.
+    pub fn sender(&self) -> Option<Side> {
+        self.sender
+    }
+}
+
+impl Probing {
+    /// What a PROXY protocol header said.
+    #[must_use]
+    pub fn proxied(&self) -> Option<Proxied> {
+        self.preamble.proxied
+    }
+
+    /// Whether there was a header, which its sender's being the client is certain by.
+    #[must_use]
+    pub fn is_proxied(&self) -> bool {
+        self.preamble.sender.is_some()
+    }
+
+    /// What is left of a segment behind the header. `None`: nothing, or what may be a header is held.
+    pub fn behind_header<'a>(
+        &mut self,
+        side: Side,
+        segment: Segment<'a>,
+        flow: ProbeFlow,
+    ) -> Option<Segment<'a>> {
+        let preamble = &mut self.preamble;
+        if preamble.sender == Some(side) {
+            let inside = preamble.left.min(segment.bytes.len() as u64);
+            preamble.left -= inside;
+            return Some(segment.behind(inside as usize)).filter(|rest| !rest.bytes.is_empty());
+        }
+        let may_begin = !preamble.judged[side.index()]
+            && flow.transport == IpProtocol::TCP
+            && flow.client.is_none_or(|client| client == side);
+        if !may_begin {
+            return Some(segment);
+        }
+        let seen = [&self.held_of(side), segment.bytes].concat();
+        match proxy_header::read(&seen) {
+            Begin::Open => self.hold_start(side, segment),
+            Begin::Header(header) if seen.len() < header.len && header.len <= CHECKED_BYTES_MAX => {
+                self.hold_start(side, segment)
+            }
+            Begin::Header(header) if seen.get(..header.len).is_none_or(proxy_header::is_sound) => {
+                self.accept(side, header, seen.len());
+                let rest = seen.len().saturating_sub(header.len);
+                return (rest > 0).then(|| segment.behind(segment.bytes.len() - rest));
+            }
+            Begin::Header(_) | Begin::Other => {
+                self.preamble.judged[side.index()] = true;
+                return Some(segment);
+            }
+        }
+        None
+    }
+
+    /// What is left of a gap behind the header, the rest of which is passed over if its length is known.
+    pub(super) fn behind_header_gap(&mut self, side: Side, gap: Gap) -> Option<Gap> {
+        if !self.preamble.judged[side.index()] {
+            let seen = self.held_of(side);
+            match proxy_header::read(&seen) {
+                Begin::Header(header) => self.accept(side, header, seen.len()),
+                _ => match proxy_header::v2_len(&seen) {
+                    Some(len) => {
+                        self.accept(side, Header { len, proxied: None }, seen.len());
+                        // The addresses are missing.
+                        self.midstream = true;
+                    }
+                    None => self.preamble.judged[side.index()] = true,
+                },
+            }
+        }
+        if self.preamble.sender != Some(side) {
+            return Some(gap);
+        }
+        let inside = self.preamble.left.min(gap.len);
+        self.preamble.left -= inside;
+        let rest = Gap { seq: gap.after(inside), len: gap.len - inside, ..gap };
+        (rest.len > 0).then_some(rest)
+    }
+
+    fn hold_start(&mut self, side: Side, segment: Segment<'_>) {
+        let Segment { bytes, ts, place } = segment;
+        self.held.push(Held { side, ts, place, missing: 0, bytes: bytes.to_vec() });
+    }
+
+    fn accept(&mut self, side: Side, header: Header, seen: usize) {
+        self.held.retain(|held| held.side != side);
+        self.preamble = Preamble {
+            judged: [true; 2],
+            sender: Some(side),
+            left: header.len.saturating_sub(seen) as u64,
+            proxied: header.proxied,
+        };
+    }
+}

@@ -1,0 +1,275 @@
+//! The header of the PROXY protocol, versions 1 and 2, which a proxy sends before the first byte of its client: who the client is, and
+//! whom it connected to. It is removed before a protocol is recognized, so no parser sees it.
+//!
+//! <https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use wire::{Addr, Endpoint};
+
+/// Longest header whose checksum is verified. A longer one is passed over by its length, without holding it.
+pub const CHECKED_BYTES_MAX: usize = 4096;
+/// Longest header of version 1, with its line end.
+const LINE_BYTES_MAX: usize = 107;
+/// What a header of version 1 begins with.
+const V1: &[u8] = b"PROXY ";
+/// What a header of version 2 begins with.
+const V2: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
+/// Bytes of version 2 up to the length of the rest.
+const FIXED: usize = 16;
+/// Type of the element that holds a CRC-32c of the header.
+const CRC32C: u8 = 3;
+
+/// The ends of the connection between the original client and the proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Proxied {
+    /// The client.
+    pub client: Endpoint,
+    /// What the client connected to.
+    pub server: Endpoint,
+}
+
+/// A header as far as its addresses are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Length of the header: the message begins behind it.
+    pub len: usize,
+    /// Absent from `LOCAL`, `UNKNOWN` and Unix sockets.
+    pub proxied: Option<Proxied>,
+}
+
+/// What the first bytes of a connection are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begin {
+    /// No header, or one that is malformed.
+    Other,
+    /// Possibly the begin of a header.
+    Open,
+    /// A header, which may be longer than the bytes.
+    Header(Header),
+}
+
+/// Reads the first bytes of a client.
+#[must_use]
+pub fn read(bytes: &[u8]) -> Begin {
+    let begins = |with: &[u8]| bytes.iter().zip(with).all(|(a, b)| a == b);
+    match () {
+        () if begins(V1) => v1(bytes),
+        () if begins(V2) => v2(bytes),
+        () => Begin::Other,
+    }
+}
+
+/// The length of a header of version 2 whose addresses may not be known.
+#[must_use]
+pub fn v2_len(bytes: &[u8]) -> Option<usize> {
+    let fixed = bytes.first_chunk::<FIXED>().filter(|fixed| fixed.starts_with(V2) && fixed[12] >> 4 == 2)?;
+    Some(FIXED + usize::from(u16::from_be_bytes([fixed[14], fixed[15]])))
+}
+
+fn v1(bytes: &[u8]) -> Begin {
+    let head = &bytes[..bytes.len().min(LINE_BYTES_MAX)];
+    let Some(end) = memchr::memchr(b'\n', head) else {
+        return if head.len() < LINE_BYTES_MAX { Begin::Open } else { Begin::Other };
+    };
+    let line = head[..end].strip_suffix(b"\r").and_then(|line| std::str::from_utf8(line).ok());
+    let Some(rest) = line.and_then(|line| line.strip_prefix("PROXY ")) else { return Begin::Other };
+    let is_unknown = rest == "UNKNOWN" || rest.starts_with("UNKNOWN ");
+    match v1_ends(rest) {
+        None if !is_unknown => Begin::Other,
+        proxied => Begin::Header(Header { len: end + 1, proxied }),
+    }
+}
+
+/// `TCP4 client server port port`, or the same of TCP6.
+fn v1_ends(line: &str) -> Option<Proxied> {
+    let mut words = line.split(' ');
+    let is_v4 = match words.next()? {
+        "TCP4" => true,
+        "TCP6" => false,
+        _ => return None,
+    };
+    let mut address = || words.next()?.parse::<IpAddr>().ok().filter(|ip| ip.is_ipv4() == is_v4);
+    let (client, server) = (address()?, address()?);
+    let mut port = || {
+        let word = words.next().filter(|word| !word.starts_with('+'))?;
+        word.parse::<u16>().ok()
+    };
+    let ports = [port()?, port()?];
+    words.next().is_none().then_some(())?;
+    let end = |ip: IpAddr, port| Endpoint { addr: Addr::from(ip), port };
+    Some(Proxied { client: end(client, ports[0]), server: end(server, ports[1]) })
+}
+
+fn v2(bytes: &[u8]) -> Begin {
+    let Some((fixed, rest)) = bytes.split_first_chunk::<FIXED>() else {
+        // Version and command, as far as they are there.
+        let is_sound = bytes.get(V2.len()).is_none_or(|byte| matches!(byte, 0x20 | 0x21));
+        return if is_sound { Begin::Open } else { Begin::Other };
+    };
+    let is_local = match fixed[12] {
+        0x20 => true,
+        0x21 => false,
+        _ => return Begin::Other,
+    };
+    let len = usize::from(u16::from_be_bytes([fixed[14], fixed[15]]));
+    let addresses = match fixed[13] {
+        0x11 | 0x12 => 12,
+        0x21 | 0x22 => 36,
+        0x31 | 0x32 => 216,
+        0 => 0,
+        _ if is_local => 0,
+        _ => return Begin::Other,
+    };
+    let header = Header { len: FIXED + len, proxied: None };
+    match rest.split_at_checked(addresses) {
+        _ if is_local => Begin::Header(header),
+        _ if len < addresses => Begin::Other,
+        None => Begin::Open,
+        Some((ends, _)) => Begin::Header(Header { proxied: v2_ends(ends), ..header }),
+    }
+}
+
+/// Addresses, then ports.
+fn v2_ends(bytes: &[u8]) -> Option<Proxied> {
+    let ip = |bytes: &[u8]| -> Option<IpAddr> {
+        let v4 = <[u8; 4]>::try_from(bytes).map(|ip| Ipv4Addr::from(ip).into());
+        v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(|ip| Ipv6Addr::from(ip).into())).ok()
+    };
+    let width = match bytes.len() {
+        12 => 4,
+        36 => 16,
+        _ => return None,
+    };
+    let (addresses, ports) = bytes.split_at(2 * width);
+    let end = |i: usize| {
+        let addr = Addr::from(ip(&addresses[i * width..(i + 1) * width])?);
+        Some(Endpoint { addr, port: u16::from_be_bytes([ports[2 * i], ports[2 * i + 1]]) })
+    };
+    Some(Proxied { client: end(0)?, server: end(1)? })
+}
+
+/// Whether the checksum of a whole header is right, if it has one.
+#[must_use]
+pub fn is_sound(header: &[u8]) -> bool {
+    let addresses = match header.get(13) {
+        Some(0x11 | 0x12) => 12,
+        Some(0x21 | 0x22) => 36,
+        Some(0x31 | 0x32) => 216,
+        _ => 0,
+    };
+    let mut at = FIXED + addresses;
+    if !header.starts_with(V2) {
+        return true;
+    }
+    while let Some([kind, a, b]) = header.get(at..at + 3) {
+        let value = at + 3..at + 3 + usize::from(u16::from_be_bytes([*a, *b]));
+        let Some(bytes) = header.get(value.clone()) else { break };
+        if *kind == CRC32C {
+            let told = <[u8; 4]>::try_from(bytes).map(u32::from_be_bytes);
+            let zeroed = header.iter().enumerate().map(|(i, b)| if value.contains(&i) { 0 } else { *b });
+            return told.is_ok_and(|told| told == crc32c(zeroed));
+        }
+        at = value.end;
+    }
+    true
+}
+
+fn crc32c(bytes: impl Iterator<Item = u8>) -> u32 {
+    !bytes.fold(!0, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(byte), |crc, _| crc >> 1 ^ if crc & 1 == 1 { 0x82f6_3b78 } else { 0 })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(ip: &str, port: u16) -> Endpoint {
+        Endpoint { addr: Addr::from(ip.parse::<IpAddr>().expect("an address")), port }
+    }
+
+    /// What the spec's own examples and limits are; each cut of them may still become a header.
+    #[test]
+    fn lines() {
+        let four = Proxied { client: end("192.168.0.1", 56324), server: end("192.168.0.11", 443) };
+        let six = Proxied { client: end("2001:db8::1", 1), server: end("::1", 65535) };
+        for (line, expected) in [
+            ("PROXY TCP4 192.168.0.1 192.168.0.11 56324 443\r\n", Some(Some(four))),
+            ("PROXY TCP6 2001:db8::1 ::1 1 65535\r\n", Some(Some(six))),
+            ("PROXY UNKNOWN\r\n", Some(None)),
+            ("PROXY UNKNOWN ffff:f...f:ffff ffff:f...f:ffff 65535 65535\r\n", Some(None)),
+            ("PROXY UNKNOWNS\r\n", None),
+            ("PROXY TCP4 192.168.0.1 192.168.0.11 56324 443\n", None),
+            ("PROXY TCP4 192.168.0.1 192.168.0.11 56324 65536\r\n", None),
+            ("PROXY TCP4 192.168.0.1 192.168.0.11 +1 443\r\n", None),
+            ("PROXY TCP4 192.168.0.1 192.168.0.11 1 443 \r\n", None),
+            ("PROXY TCP4  192.168.0.1 192.168.0.11 1 443\r\n", None),
+            ("PROXY TCP4 ::1 ::1 1 443\r\n", None),
+            ("PROXY TCP6 10.0.0.1 10.0.0.2 1 443\r\n", None),
+            ("PROXY UDP4 10.0.0.1 10.0.0.2 1 443\r\n", None),
+            ("PROXY * HTTP/1.1\r\n", None),
+        ] {
+            let found = read(line.as_bytes());
+            let header = expected.map(|proxied| Begin::Header(Header { len: line.len(), proxied }));
+            assert_eq!(found, header.unwrap_or(Begin::Other), "{line:?}");
+            if expected.is_some() {
+                let cuts = 0..line.len();
+                assert!(cuts.into_iter().all(|n| read(&line.as_bytes()[..n]) == Begin::Open), "{line:?}");
+                assert!(is_sound(line.as_bytes()));
+            }
+        }
+        let endless = [b"PROXY UNKNOWN ".as_slice(), &[b'a'; 100]].concat();
+        assert_eq!(read(&endless), Begin::Other);
+    }
+
+    fn header(command: u8, family: u8, rest: &[u8]) -> Vec<u8> {
+        let len = (rest.len() as u16).to_be_bytes();
+        [V2.as_slice(), &[command, family], &len, rest].concat()
+    }
+
+    #[test]
+    fn binary_headers() {
+        let four = [10, 0, 0, 1, 10, 0, 0, 2, 0, 80, 1, 187];
+        let ends = Proxied { client: end("10.0.0.1", 80), server: end("10.0.0.2", 443) };
+        let six = [[0; 15].as_slice(), &[1], &[0; 15], &[2], &[0, 1, 0, 2]].concat();
+        let six_ends = Proxied { client: end("::1", 1), server: end("::2", 2) };
+        let known = |rest: &[u8], proxied| Begin::Header(Header { len: FIXED + rest.len(), proxied });
+        assert_eq!(read(&header(0x21, 0x11, &four)), known(&four, Some(ends)));
+        assert_eq!(read(&header(0x21, 0x21, &six)), known(&six, Some(six_ends)));
+        let elements = [four.as_slice(), &[4, 0, 2, 7, 7]].concat();
+        assert_eq!(read(&header(0x21, 0x11, &elements)), known(&elements, Some(ends)));
+        assert_eq!(read(&header(0x20, 0x11, &four)), known(&four, None));
+        assert_eq!(read(&header(0x20, 0x77, &[])), known(&[], None));
+        assert_eq!(read(&header(0x21, 0, &[])), known(&[], None));
+        assert_eq!(read(&header(0x21, 0x31, &[1; 216])), known(&[1; 216], None));
+        for malformed in [
+            header(0x11, 0x11, &four),
+            header(0x22, 0x11, &four),
+            header(0x21, 0x44, &four),
+            header(0x21, 0x11, &four[..11]),
+        ] {
+            assert_eq!(read(&malformed), Begin::Other, "{malformed:x?}");
+        }
+        let whole = header(0x21, 0x11, &four);
+        assert!((0..whole.len()).all(|n| read(&whole[..n]) == Begin::Open));
+        let long = [four.as_slice(), &[0; 65523]].concat();
+        let known = Begin::Header(Header { len: FIXED + 65535, proxied: Some(ends) });
+        assert_eq!(read(&header(0x21, 0x11, &long)[..28]), known);
+    }
+
+    #[test]
+    fn a_checksum_has_to_be_right() {
+        // The check value of CRC-32c.
+        assert_eq!(crc32c(b"123456789".iter().copied()), 0xe306_9283);
+        let four = [10, 0, 0, 1, 10, 0, 0, 2, 0, 80, 1, 187];
+        let elements = [four.as_slice(), &[4, 0, 1, 9, CRC32C, 0, 4, 0, 0, 0, 0, 5, 0, 1, 1]].concat();
+        let mut bytes = header(0x21, 0x11, &elements);
+        let crc = crc32c(bytes.iter().copied());
+        bytes[35..39].copy_from_slice(&crc.to_be_bytes());
+        assert!(is_sound(&bytes));
+        bytes[17] ^= 1;
+        assert!(!is_sound(&bytes));
+        assert!(is_sound(&header(0x21, 0x11, &[four.as_slice(), &[4, 0, 200]].concat())));
+    }
+}
