@@ -297,7 +297,7 @@ fn tshark(link_type: u16, cases: &[Case]) -> Vec<String> {
 fn damage_does_no_harm() {
     let mut rng = testkit::Rng::new(7);
     let cases = cases();
-    for _ in 0..200_000 {
+    for _ in 0..50_000 {
         let mut random = |below: usize| rng.next_u64() as usize % below.max(1);
         let case = &cases[random(cases.len())];
         let mut bytes = case.bytes.clone();
