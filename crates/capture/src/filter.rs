@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_filter_that_does_not_fit_takes_nothing_and_says_so() {
-        let two = [LinkType::Raw, LinkType::Ethernet, LinkType::Unknown(147), LinkType::Raw];
+        let two = [LinkType::Raw, LinkType::Ethernet, LinkType::Other(147), LinkType::Raw];
         let source = check("ether src 0:0:0:0:0:0", &two, &[LinkType::Ethernet]);
         let errors: Vec<String> = source.errors().iter().map(ToString::to_string).collect();
         assert_eq!(errors.len(), 2, "{errors:?}");

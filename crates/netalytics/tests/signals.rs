@@ -337,8 +337,9 @@ fn outcome(args: &[&str], input: Input, name: &str) -> Option<String> {
     }
 }
 
+/// An agent whose server does not answer. The service reads its certificate again at SIGHUP, which ends an agent.
 #[test]
-fn a_signal_ends_the_service() {
+fn a_signal_ends_the_service_and_an_agent() {
     for name in ["TERM", "INT"] {
         let folder = tempfile::tempdir().expect("a folder");
         let data = folder.path().join("data");
@@ -349,5 +350,23 @@ fn a_signal_ends_the_service() {
         serve.signal(name);
         serve.signal(name);
         assert_eq!(serve.ended_within(WITHIN).and_then(|status| status.code()), Some(0), "serve, {name}");
+    }
+    for name in ["TERM", "INT", "HUP"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+        std::fs::write(path("token"), "token").expect("written");
+        let mut agent = Running::start(&[
+            "agent",
+            "--server",
+            "http://127.0.0.1:9",
+            "--token-file",
+            &path("token"),
+            "--folder",
+            &path("agent"),
+        ]);
+        agent.wait_for(|line| line.contains("Ctrl-C ends it"));
+        ["USR1", "USR2", name, name].iter().for_each(|name| agent.signal(name));
+        let status = agent.ended_within(WITHIN).and_then(|status| status.code());
+        assert_eq!(status, Some(0), "{name}: {}", agent.rest_of_errors());
     }
 }

@@ -165,6 +165,8 @@ fn loopback_payload(packet: Extent<'_>) -> Result<(EtherType, Extent<'_>), Undec
     match le.min(be) {
         2 => Ok((EtherType::IPV4, rest)),
         10 | 24 | 28 | 30 => Ok((EtherType::IPV6, rest)),
+        // Some Windows adapters write an EtherType behind two bytes that mean nothing.
+        0x1_0000.. => Ok((EtherType(be16(family, 2..4)), rest)),
         _ => Err(Undecodable::NotIp),
     }
 }

@@ -291,3 +291,35 @@ fn tshark(link_type: u16, cases: &[Case]) -> Vec<String> {
     fs::remove_file(&file).expect("it is there");
     String::from_utf8(read.stdout).expect("text").lines().map(str::to_owned).collect()
 }
+
+/// Damaged headers of every kind are decoded, or not; the parts that come out fit together.
+#[test]
+fn damage_does_no_harm() {
+    let mut rng = testkit::Rng::new(7);
+    let cases = cases();
+    for _ in 0..50_000 {
+        let mut random = |below: usize| rng.next_u64() as usize % below.max(1);
+        let case = &cases[random(cases.len())];
+        let mut bytes = case.bytes.clone();
+        for _ in 0..random(6) {
+            let at = random(bytes.len());
+            bytes[at] = random(256) as u8;
+        }
+        bytes.truncate(random(bytes.len() * 4).max(1));
+        let packet = captured(case, &bytes, bytes.len() + random(100));
+        let decoded = Packet::decode(&packet);
+        assert!(decoded.is_err() || unread_protocol(&packet).is_none(), "{}: {bytes:x?}", case.name);
+        if let (Ok(decoded), Some(inner)) = (&decoded, innermost(&packet)) {
+            let inner = Packet::decode(&inner).expect("it was decoded as a part of all");
+            assert_eq!(
+                (inner.five_tuple, inner.payload),
+                (decoded.five_tuple, decoded.payload),
+                "{}",
+                case.name
+            );
+        }
+        if let Some(part) = Fragment::of(&packet) {
+            let _ = part.repair.apply(&mut part.head.to_vec(), 1480);
+        }
+    }
+}

@@ -181,6 +181,8 @@ mod tests {
             (&["-i", "eth0", Q, "tcp", "port", "80"], "", "eth0", "tcp port 80"),
             (&["-i", "eth0", "tcp", "port", "80", Q], "", "eth0", "tcp port 80"),
             (&[Q, "-i", "eth0", "-i", "eth1", "udp"], "", "eth0 eth1", "udp"),
+            (&[Q, "-i", "eth0,eth1", "udp"], "", "eth0 eth1", "udp"),
+            (&[Q, "-i", "eth0,eth1", "--capture", "dpdk"], "", "eth0,eth1", ""),
             (&["-i", "eth0", "-i", "eth1", "--capture-filter", "udp", "--", Q], "", "eth0 eth1", "udp"),
         ] {
             let found = settled(line).unwrap_or_else(|error| panic!("{line:?}: {error}"));
