@@ -5,4 +5,5 @@ mod embedded;
 mod found;
 mod generated;
 mod many;
+mod nfs_fields;
 mod server_logs;

@@ -387,7 +387,8 @@ impl Connection {
         used + 1 - passed
     }
 
-    /// The bytes before a gap begin a segment, and may begin a message. Whether they do for sure: a reply that is waited for.
+    /// Looks at a candidate that a gap cuts, if it begins a segment: a call is kept as a suspect, a reply to a call that
+    /// waits is read. Returns whether it was such a reply.
     #[cold]
     fn is_cut_message(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) -> bool {
         let lane = &mut self.lanes[index(direction)];
@@ -403,6 +404,9 @@ impl Connection {
             lane.find();
             self.feed(direction, Segment { bytes: &head, ts, place }, out);
             return true;
+        }
+        if scan::is_call(&head[MARK..], true) != Some(true) {
+            return false;
         }
         // What the snaplen cut off came with the rest.
         let missing = if lane.last_ts == gap.ts { gap.len as usize } else { 0 };

@@ -68,7 +68,7 @@ pub struct Chain {
     pub begins_segment: bool,
 }
 
-/// No message is so long: of messages that follow each other for so long the last is one.
+/// Longer than any message: after a chain of this length the next message is outside of any file data it started in.
 const CHAIN_BYTES: i32 = 2 << 20;
 
 impl Expects {

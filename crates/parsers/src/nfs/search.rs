@@ -23,7 +23,7 @@ pub struct Messages<'a> {
     pub direction: Direction,
     /// The bytes at hand begin where a segment does.
     pub begins_segment: bool,
-    /// The other direction was not captured so far: nobody is known to wait.
+    /// Nothing of the other direction has been captured.
     pub alone: bool,
 }
 
