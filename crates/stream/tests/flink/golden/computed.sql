@@ -36,6 +36,10 @@ CREATE TEMPORARY TABLE `tuples_0` (
   `tunnel_src` BYTES,
   `tunnel_dst` BYTES,
   `vlan_id` BIGINT,
+  `proxied_client_ip` BYTES,
+  `proxied_client_port` BIGINT,
+  `proxied_server_ip` BYTES,
+  `proxied_server_port` BIGINT,
   `path` STRING,
   `n_ns` BIGINT,
   `delta` BIGINT,
@@ -82,12 +86,12 @@ FROM `input_0`;
 CREATE TEMPORARY VIEW `computed_1` AS
 SELECT
   *,
-  CASE WHEN ABS((CAST(`sum` AS DOUBLE) / NULLIF(CAST(`delta` AS DOUBLE), CAST(0 AS DOUBLE)))) <= CAST('1.7976931348623157e308' AS DOUBLE) THEN (CAST(`sum` AS DOUBLE) / NULLIF(CAST(`delta` AS DOUBLE), CAST(0 AS DOUBLE))) END AS `ratio#23`
+  CASE WHEN ABS((CAST(`sum` AS DOUBLE) / NULLIF(CAST(`delta` AS DOUBLE), CAST(0 AS DOUBLE)))) <= CAST('1.7976931348623157e308' AS DOUBLE) THEN (CAST(`sum` AS DOUBLE) / NULLIF(CAST(`delta` AS DOUBLE), CAST(0 AS DOUBLE))) END AS `ratio#27`
 FROM `computed_0`;
 
 CREATE TEMPORARY VIEW `kept` AS
 SELECT * FROM `computed_1`
-WHERE (`path` IS NULL OR `ratio#23` >= CAST('5e-1' AS DOUBLE));
+WHERE (`path` IS NULL OR `ratio#27` >= CAST('5e-1' AS DOUBLE));
 
 CREATE TEMPORARY VIEW `rows_0` AS
 SELECT

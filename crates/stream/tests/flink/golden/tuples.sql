@@ -36,6 +36,10 @@ CREATE TEMPORARY TABLE `tuples_0` (
   `tunnel_src` BYTES,
   `tunnel_dst` BYTES,
   `vlan_id` BIGINT,
+  `proxied_client_ip` BYTES,
+  `proxied_client_port` BIGINT,
+  `proxied_server_ip` BYTES,
+  `proxied_server_port` BIGINT,
   `path` STRING,
   `n_ns` BIGINT,
   `delta` BIGINT,
@@ -82,7 +86,7 @@ FROM `input_0`;
 CREATE TEMPORARY VIEW `computed_1` AS
 SELECT
   *,
-  CASE WHEN ABS((CAST(`sum` AS DOUBLE) / NULLIF(CAST(`delta` AS DOUBLE), CAST(0 AS DOUBLE)))) <= CAST('1.7976931348623157e308' AS DOUBLE) THEN (CAST(`sum` AS DOUBLE) / NULLIF(CAST(`delta` AS DOUBLE), CAST(0 AS DOUBLE))) END AS `ratio#23`
+  CASE WHEN ABS((CAST(`sum` AS DOUBLE) / NULLIF(CAST(`delta` AS DOUBLE), CAST(0 AS DOUBLE)))) <= CAST('1.7976931348623157e308' AS DOUBLE) THEN (CAST(`sum` AS DOUBLE) / NULLIF(CAST(`delta` AS DOUBLE), CAST(0 AS DOUBLE))) END AS `ratio#27`
 FROM `computed_0`;
 
 CREATE TEMPORARY VIEW `marks_0` AS
@@ -101,7 +105,7 @@ CREATE TEMPORARY TABLE `merged_0` (
   `ratio` DOUBLE,
   `ok` BOOLEAN,
   `sum` BIGINT,
-  `_23_ratio_23` DOUBLE,
+  `_27_ratio_27` DOUBLE,
   `_mark` BIGINT
 ) WITH (
   'connector' = 'kafka',
@@ -119,7 +123,7 @@ CREATE TEMPORARY TABLE `merged_0` (
 EXECUTE STATEMENT SET
 BEGIN
 INSERT INTO `merged_0`
-SELECT `_ms` - MOD(`_ms`, CAST(1000 AS BIGINT)) - CASE WHEN MOD(`_ms`, CAST(1000 AS BIGINT)) < 0 THEN CAST(1000 AS BIGINT) ELSE 0 END, `id`, `ts_end`, `client_ip`, `path`, `n_ns`, `delta`, `ratio`, `ok`, `sum`, `ratio#23`, CAST(NULL AS BIGINT) FROM `computed_1`
+SELECT `_ms` - MOD(`_ms`, CAST(1000 AS BIGINT)) - CASE WHEN MOD(`_ms`, CAST(1000 AS BIGINT)) < 0 THEN CAST(1000 AS BIGINT) ELSE 0 END, `id`, `ts_end`, `client_ip`, `path`, `n_ns`, `delta`, `ratio`, `ok`, `sum`, `ratio#27`, CAST(NULL AS BIGINT) FROM `computed_1`
 UNION ALL
 SELECT `_second_ms`, CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS BYTES), CAST(NULL AS STRING), CAST(NULL AS BIGINT), CAST(NULL AS BIGINT), CAST(NULL AS DOUBLE), CAST(NULL AS BOOLEAN), CAST(NULL AS BIGINT), CAST(NULL AS DOUBLE), `_mark` FROM `marks_0`;
 END;
