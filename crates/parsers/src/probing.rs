@@ -209,6 +209,13 @@ impl Probing {
         self.midstream = true;
     }
 
+    /// What it takes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        size_of::<Probing>()
+            + self.held.iter().map(|held| size_of::<Held>() + held.bytes.len()).sum::<usize>()
+    }
+
     fn held_of(&self, side: Side) -> Vec<u8> {
         self.held.iter().filter(|h| h.side == side).flat_map(|h| h.bytes.iter().copied()).collect()
     }

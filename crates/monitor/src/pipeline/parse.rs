@@ -10,6 +10,9 @@ use super::Monitor;
 use super::events::Facts;
 use crate::outputs::Application;
 
+/// What the parser of a flow takes, about: its state, and the requests that it remembers.
+const PARSER_BYTES: u32 = 768;
+
 /// What a parser is given.
 pub(super) enum Input<'a> {
     Bytes(Segment<'a>),
@@ -66,6 +69,7 @@ impl Monitor {
             }
             state.stream = Stream::Ignored;
             self.table.ignore_payload(idx);
+            self.table.set_state_bytes(idx, 0);
         }
     }
 
@@ -97,11 +101,16 @@ impl Monitor {
             _ => Box::default(),
         };
         match probing.on_bytes(side, segment, about, self.outputs.candidates()) {
-            Ok(None) => state.stream = Stream::Probing(probing),
+            Ok(None) => {
+                let bytes = probing.bytes();
+                state.stream = Stream::Probing(probing);
+                self.table.set_state_bytes(idx, bytes as u32);
+            }
             Err(()) => {
                 state.application = name(&probing);
                 state.stream = Stream::Ignored;
                 self.table.ignore_payload(idx);
+                self.table.set_state_bytes(idx, 0);
             }
             Ok(Some(found)) => {
                 let protocol = self.outputs.protocols()[usize::from(found.protocol)];
@@ -111,6 +120,7 @@ impl Monitor {
                 state.application =
                     probing.named().map_or(Application::Read(found.protocol), Application::ReadInside);
                 state.stream = Stream::Parsing { parser, protocol: found.protocol, asker };
+                self.table.set_state_bytes(idx, PARSER_BYTES);
                 if about.client.is_none() || about.transport != IpProtocol::TCP {
                     self.table.set_client(idx, asker);
                 }

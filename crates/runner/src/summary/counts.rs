@@ -40,6 +40,7 @@ pub fn flow_counts(c: &flow::Counters) -> Counts {
     let flow::Counters {
         packets,
         opened,
+        reopened,
         closed: _,
         terminated,
         gaps,
@@ -63,6 +64,7 @@ pub fn flow_counts(c: &flow::Counters) -> Counts {
     } = *c;
     vec![
         ("opened", opened),
+        ("reopened", reopened),
         ("packets", packets),
         ("terminated", terminated),
         ("gaps", gaps),
