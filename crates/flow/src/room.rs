@@ -1,5 +1,5 @@
-//! How many flows there may be: a number of them, or the bytes they take. Tables that share a room share its limit, so that none
-//! is full as long as another one has space.
+//! The limit of flow tables: a number of flows, or the bytes that flows take. Several tables share one limit, so that none
+//! evicts flows while another one has space.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -18,13 +18,13 @@ enum Limit {
 }
 
 impl Room {
-    /// For so many flows, whatever they take; at least one.
+    /// Limits the number of flows to `max`, at least 1.
     #[must_use]
     pub fn of_flows(max: usize) -> Room {
         Room::new(Limit::Flows(max.max(1)), max.max(1))
     }
 
-    /// For flows that take so many bytes together.
+    /// Limits the bytes of all flows to `max`.
     #[must_use]
     pub fn of_bytes(max: usize) -> Room {
         Room::new(Limit::Bytes, max)
@@ -50,12 +50,12 @@ impl Room {
         self.left.load(Ordering::Relaxed) < 0
     }
 
-    /// Takes the room of a flow of so many bytes.
+    /// Reserves space for a flow of `bytes`.
     pub(crate) fn enter(&self, bytes: usize) {
         self.left.fetch_sub(self.cost(bytes), Ordering::Relaxed);
     }
 
-    /// Gives it back.
+    /// Releases that space.
     pub(crate) fn leave(&self, bytes: usize) {
         self.left.fetch_add(self.cost(bytes), Ordering::Relaxed);
     }

@@ -8,9 +8,9 @@ use crate::duplicates::Latest;
 use crate::event::{CloseReason, Events, FlowIdx};
 use crate::record::{Cold, Hot, Spill};
 
-/// What the index and the timing wheel take of a flow, about, and the count of its other bytes.
+/// Bytes of a flow in the index, the timing wheel and the count of its extra bytes, about.
 const LISTED_BYTES: usize = 32;
-/// What one of which something is unusual takes besides.
+/// Bytes of a flow's spilled record.
 const SPILL_BYTES: u32 = size_of::<Spill>() as u32;
 /// Flows that give way when one opens: more than one where flows have grown since they opened.
 const EVICTED_PER_FLOW: usize = 4;
@@ -18,11 +18,11 @@ const EVICTED_PER_FLOW: usize = 4;
 const EVICTED_PER_CALL: usize = 1024;
 
 impl<S: Default> Table<S> {
-    /// What a flow takes of which nothing is unusual, without what the caller allocates for it.
+    /// Bytes of a flow without a spilled record and without what the caller allocates for it.
     pub const FLOW_BYTES: usize =
         size_of::<Hot>() + size_of::<Cold>() + size_of::<[Latest; 2]>() + size_of::<S>() + LISTED_BYTES;
 
-    /// The caller has allocated so many bytes for a flow in all; its parser, for instance.
+    /// Sets the bytes that the caller has allocated for a flow, for its parser for instance.
     pub fn set_state_bytes(&mut self, flow: FlowIdx, bytes: u32) {
         let is_counted = self.store.cold(flow.0).spill.as_ref().is_some_and(|spill| spill.is_counted);
         self.resize(flow.0, bytes + if is_counted { SPILL_BYTES } else { 0 });

@@ -184,7 +184,9 @@ impl Summary {
     /// What flows were evicted for.
     fn flow_limit(&self) -> String {
         let asked = |memory: &Memory| match memory.flow_bytes {
-            Some(bytes) => format!(": {} for flows, see --flows-max and --memory-max", units::bytes(bytes as f64)),
+            Some(bytes) => {
+                format!(": {} for flows, see --flows-max and --memory-max", units::bytes(bytes as f64))
+            }
             None => format!(": --flows-max {}", memory.flows_max),
         };
         format!("the limit was reached{}", self.memory.as_ref().map(asked).unwrap_or_default())
