@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use flow::{Config, Events, FlowEvent, Table};
+use flow::{Config, Room, Events, FlowEvent, Table};
 use libfuzzer_sys::fuzz_target;
 use wire::packet::TcpFlags;
 use wire::{Addr, Endpoint, FiveTuple, IpProtocol, Packet, Side, TcpInfo, TcpSeq, Timestamp, Transport};
@@ -13,7 +13,7 @@ const HELD_MAX: usize = 1 << 16;
 
 fuzz_target!(|input: &[u8]| {
     let config = Config {
-        flows_max: 8,
+        room: Room::of_flows(8),
         held_bytes_max: HELD_MAX,
         held_bytes_max_per_direction: 1 << 14,
         ..Config::default()

@@ -1,7 +1,7 @@
 //! The way of packets in the monitor (`pipeline/{slow_path,events,parse}.rs`): flow table, recognition, parser. What the table
 //! delivers is compared with what was said.
 
-use flow::{CloseReason, Config, Event, Events, FlowEvent, FlowIdx, Place, Segment as Fast, Table};
+use flow::{CloseReason, Config, Room, Event, Events, FlowEvent, FlowIdx, Place, Segment as Fast, Table};
 use parsers::probing::{Candidates, ProbeFlow, direction};
 use parsers::{Direction, End, Gap, Output, Probing, Protocol, Segment, Stream, StreamParser};
 use tuple::Schema;
@@ -41,7 +41,7 @@ impl Path {
     pub fn new(protocol: &'static Protocol, schema: Schema, script: Script) -> Path {
         let (held_max, wait) = if script.tight { (1 << 12, 1_000_000) } else { (1 << 16, 20_000_000) };
         let config = Config {
-            flows_max: 4,
+            room: Room::of_flows(4),
             held_bytes_max: held_max,
             held_bytes_max_per_direction: held_max,
             reorder_wait_ns: wait,

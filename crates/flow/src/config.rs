@@ -1,6 +1,8 @@
 //! What a flow table is told: how much to find out, its limits and its timeouts. What the timeouts apply to is said in
 //! `timeouts`.
 
+use crate::Room;
+
 /// How much the table finds out; what it costs grows from one to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Detail {
@@ -17,8 +19,8 @@ pub enum Detail {
 /// Limits and timeouts.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Most flows at once.
-    pub flows_max: usize,
+    /// How many flows there may be at once.
+    pub room: Room,
     /// Idle timeout of established TCP, and of TCP joined midstream.
     pub tcp_idle_ns: i64,
     /// Idle timeout while the handshake is incomplete, and of a FIN in a capture without the other direction.
@@ -48,7 +50,7 @@ impl Default for Config {
     fn default() -> Config {
         const SECOND: i64 = 1_000_000_000;
         Config {
-            flows_max: 1 << 20,
+            room: Room::of_flows(1 << 20),
             tcp_idle_ns: 300 * SECOND,
             tcp_opening_idle_ns: 30 * SECOND,
             tcp_closed_idle_ns: 5 * SECOND,

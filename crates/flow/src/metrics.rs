@@ -63,6 +63,8 @@ pub struct Counters {
     pub packets: u64,
     /// Flows opened.
     pub opened: u64,
+    /// Of these the ones that go on with a flow that was evicted: parts of one that was counted before.
+    pub reopened: u64,
     /// Flows closed, by [`CloseReason`].
     pub closed: [u64; 6],
     /// Flows that saw a RST or both FINs.
@@ -111,6 +113,7 @@ impl Counters {
     pub fn add(&mut self, other: &Counters) {
         self.packets += other.packets;
         self.opened += other.opened;
+        self.reopened += other.reopened;
         for (mine, theirs) in self.closed.iter_mut().zip(other.closed) {
             *mine += theirs;
         }
@@ -133,6 +136,12 @@ impl Counters {
         self.acked_unseen_bytes += other.acked_unseen_bytes;
         self.unseen_direction_bytes += other.unseen_direction_bytes;
         self.clock_rebases += other.clock_rebases;
+    }
+
+    /// Flows, each of them once however often it was evicted.
+    #[must_use]
+    pub fn flows(&self) -> u64 {
+        self.opened - self.reopened
     }
 
     /// What is missing in the capture, as far as acknowledgments tell.

@@ -92,6 +92,8 @@ pub(crate) struct Spill {
     pub syn_data: Option<Box<SynData>>,
     /// What is unusual of its handshake.
     pub handshake: handshake::Odd,
+    /// The table has counted what this takes.
+    pub is_counted: bool,
 }
 
 pub(crate) const UNSET: Timestamp = Timestamp::MIN;

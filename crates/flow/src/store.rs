@@ -96,6 +96,8 @@ pub(crate) struct Store {
     cold: Chunks<Cold>,
     /// Empty when nobody asks for it.
     latest: Chunks<[Latest; 2]>,
+    /// Bytes that flows take beyond their records.
+    extra: Chunks<u32>,
     wide: WideKeys,
     keeps_latest: bool,
 }
@@ -130,6 +132,11 @@ impl Store {
         self.cold.at_mut(place)
     }
 
+    /// Bytes that a flow takes beyond its record, as far as they have been counted.
+    pub fn extra_mut(&mut self, place: u32) -> &mut u32 {
+        self.extra.at_mut(place)
+    }
+
     #[inline]
     pub fn latest_mut(&mut self, place: u32) -> Option<&mut [Latest; 2]> {
         if self.keeps_latest { Some(self.latest.at_mut(place)) } else { None }
@@ -162,6 +169,7 @@ impl Store {
     pub fn put(&mut self, place: u32, (hot, cold): (Hot, Cold), wide: Option<FlowKey>) {
         self.hot.put(place, hot);
         self.cold.put(place, cold);
+        self.extra.put(place, 0);
         if self.keeps_latest {
             self.latest.put(place, Default::default());
         }

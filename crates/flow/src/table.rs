@@ -1,11 +1,12 @@
 //! The flow table: finds a packet's flow or opens one, counts, hands TCP on to `fast_path` and, where that does not do,
 //! to `tcp_state`, lets flows go when they are idle, closed or too many. Every call clears the events and returns
-//! those of this call. Promises bounded memory: `flows_max` flows, `held_bytes_max` bytes; nothing is allocated for
+//! those of this call. Promises bounded memory: flows within their [`Room`], `held_bytes_max` bytes; nothing is allocated for
 //! a packet in order. What becomes of a flow depends on its own packets and on the caller's clock only, not on what
 //! other flows do (but for eviction).
 
 mod leaving;
 mod lookup;
+mod making_room;
 mod slow_path;
 
 use wire::{Packet, Side, Timestamp};
@@ -13,6 +14,7 @@ use wire::{Packet, Side, Timestamp};
 use crate::config::{Config, Detail};
 use crate::duplicates::fingerprint;
 use crate::event::{Events, FlowIdx, Place};
+use crate::evicted::Evicted;
 use crate::expiry::{Clock, NONE, Wheel};
 use crate::fast_path::{self, Rules, Segment};
 use crate::flow::Flow;
@@ -48,6 +50,7 @@ pub struct Table<S: Default> {
     closing: usize,
     budget: Budget,
     counters: Counters,
+    evicted: Evicted,
     /// What the next flow begins with, if it is of the same ends: a SYN that was not believed till it was answered.
     opening: Option<Opening>,
 }
@@ -76,6 +79,7 @@ impl<S: Default> Table<S> {
             closing: 0,
             budget,
             counters: Counters::default(),
+            evicted: Evicted::default(),
             opening: None,
         }
     }

@@ -307,6 +307,10 @@ impl Monitor {
     /// Takes all idle flows out of the table.
     fn expire(&mut self, out: &mut dyn TakeTuples) {
         let mut events = std::mem::take(&mut self.events);
+        while self.table.make_room(self.clock, &mut events) || !events.list().is_empty() {
+            self.on_events(&events, &[], None);
+            self.flush_full(out);
+        }
         loop {
             let more = self.table.expire(self.clock, &mut events);
             self.on_events(&events, &[], None);

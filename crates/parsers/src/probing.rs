@@ -268,6 +268,13 @@ impl Probing {
         self.midstream = true;
     }
 
+    /// Its size in memory, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        size_of::<Probing>()
+            + self.held.iter().map(|held| size_of::<Held>() + held.bytes.len()).sum::<usize>()
+    }
+
     /// The first bytes that are held of `side`, as many as protocols are shown.
     fn held_of(&self, side: Side) -> Vec<u8> {
         let of_side = self.held.iter().filter(|h| h.side == side);

@@ -3,18 +3,17 @@
 
 use std::fmt;
 
-use monitor::outputs::Outputs;
+use flow::Room;
 use plan::{ParserUse, Plan};
 use serde_json::{Value, json};
 use sinks::units;
-use tuple::Origin;
 
 /// Where nobody says how much.
 pub const DEFAULT: usize = 1 << 30;
 /// Less would leave some part without any.
 pub const LEAST: usize = 64 << 20;
-/// What a flow takes in the table, about: with the parser of its protocol, and without.
-const FLOW_BYTES: [usize; 2] = [1024, 512];
+/// What a flow takes that no parser reads. Those that a parser reads take about a kilobyte; what each has taken is counted.
+const FLOW_BYTES: usize = 256;
 
 /// How a verb's rows are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,8 +52,10 @@ pub struct Limits {
 pub struct Memory {
     /// All of it.
     pub max: usize,
-    /// Most flows at once: a quarter.
+    /// Flows that fit at once, as long as no parser reads them: a quarter.
     pub flows_max: usize,
+    /// What flows may take; none where their number was asked for.
+    pub flow_bytes: Option<usize>,
     /// Bytes of connections that wait for others: a sixteenth.
     pub held_bytes: usize,
     /// IP fragments that wait for others: a 256th.
@@ -75,8 +76,6 @@ impl Memory {
     pub fn divide(limits: &Limits, plan: &Plan, writing: Writing) -> Memory {
         let max = limits.max.unwrap_or(DEFAULT);
         let eighth = max / 8;
-        let flow_bytes =
-            FLOW_BYTES[usize::from(!Outputs::new(&plan.monitor, &Origin::default()).reads_payload())];
         let waits =
             plan.dataflow.inputs.len() > 1 || plan.monitor.parsers.iter().any(ParserUse::reads_two_taps);
         let join_bytes = if waits { eighth } else { 0 };
@@ -90,7 +89,8 @@ impl Memory {
         };
         Memory {
             max,
-            flows_max: limits.flows_max.unwrap_or(max / 4 / flow_bytes),
+            flows_max: limits.flows_max.unwrap_or(max / 4 / FLOW_BYTES),
+            flow_bytes: limits.flows_max.is_none().then_some(max / 4),
             held_bytes: limits.held_bytes.unwrap_or(max / 16),
             fragment_bytes: limits.fragment_bytes.unwrap_or(max / 256),
             results_bytes: limits.results_bytes.unwrap_or(results_bytes),
@@ -111,7 +111,7 @@ impl Memory {
                 slice: monitor.slice.clone(),
                 origin: monitor.origin.clone(),
                 flow: flow::Config {
-                    flows_max: self.flows_max,
+                    room: self.flow_bytes.map_or_else(|| Room::of_flows(self.flows_max), Room::of_bytes),
                     held_bytes_max: self.held_bytes,
                     ..monitor.flow.clone()
                 },
@@ -131,6 +131,7 @@ impl Memory {
         let Memory {
             max,
             flows_max,
+            flow_bytes,
             held_bytes,
             fragment_bytes,
             results_bytes,
@@ -139,7 +140,7 @@ impl Memory {
             row_group_bytes,
         } = *self;
         json!({
-            "max": max, "flows_max": flows_max, "held_bytes_max": held_bytes,
+            "max": max, "flows_max": flows_max, "flow_bytes_max": flow_bytes, "held_bytes_max": held_bytes,
             "fragment_bytes_max": fragment_bytes, "results_bytes_max": results_bytes,
             "window_bytes_max": window_bytes, "join_bytes_max": join_bytes,
             "row_group_bytes_max": row_group_bytes,
@@ -180,7 +181,7 @@ mod tests {
 
     fn bytes_of(memory: &Memory) -> usize {
         let Memory { held_bytes, fragment_bytes, results_bytes, window_bytes, .. } = *memory;
-        let rest = memory.flows_max * FLOW_BYTES[0] + memory.join_bytes + memory.row_group_bytes;
+        let rest = memory.flows_max * FLOW_BYTES + memory.join_bytes + memory.row_group_bytes;
         held_bytes + fragment_bytes + results_bytes + window_bytes + rest
     }
 
@@ -206,7 +207,7 @@ mod tests {
         let memory = check(&of(256 << 20), "PARSE http", Writing::AtOnce);
         assert_eq!(
             (memory.flows_max, memory.held_bytes, memory.fragment_bytes),
-            (1 << 16, 16 << 20, 1 << 20)
+            (1 << 18, 16 << 20, 1 << 20)
         );
         let limits = Limits { flows_max: Some(7), results_bytes: Some(8 << 20), ..of(256 << 20) };
         let other = check(&limits, "PARSE http", Writing::AtOnce);

@@ -136,6 +136,7 @@ impl<S: Default> Table<S> {
         let hash = self.store.flow(place).key().hash(self.config.seed);
         self.index.remove(hash, place);
         self.wheel.cancel(place);
+        self.leave(place);
         self.closed.push(place);
         self.counters.closed[reason as usize] += 1;
         events.push(FlowIdx(place), FlowEvent::Closed { reason, ts });
@@ -143,7 +144,7 @@ impl<S: Default> Table<S> {
 
     /// Tries and tombstones first, while they are more than their share; else the flow idle longest of a few.
     pub(super) fn choose_victim(&mut self) -> u32 {
-        if self.cheap * CHEAP_SHARE > self.config.flows_max {
+        if self.cheap * CHEAP_SHARE > self.len() {
             return self.next_cheap();
         }
         let mut best: Option<(i64, u32)> = None;

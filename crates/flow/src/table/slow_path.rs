@@ -26,15 +26,15 @@ impl<S: Default> Table<S> {
             Some((place, now, self.judge(place, at.side, (packet, now), events)?))
         });
         let Some((place, now, verdict)) = going_on else { return self.begin_flow(packet, at, events) };
-        if self.leave_out_copy(place, at.side, packet, events) {
-            return place;
-        }
+        let is_copy = self.leave_out_copy(place, at.side, packet, events);
         match verdict {
+            _ if is_copy => {}
             Verdict::Acceptable | Verdict::OtherConnection => {
                 self.take_in(place, at.side, (packet, now), events);
             }
             refused => self.refuse((place, at), refused, (packet, now)),
         }
+        self.count_spill(place);
         place
     }
 
@@ -149,10 +149,7 @@ impl<S: Default> Table<S> {
         (packet, now): (&Packet<'_>, i64),
         events: &mut Events,
     ) -> u32 {
-        if self.len() >= self.config.flows_max.max(1) {
-            let victim = self.choose_victim();
-            self.close(victim, CloseReason::Evicted, (packet.ts, packet.ts), events);
-        }
+        self.enter(packet, at.hash, events);
         let place = self.free.pop().unwrap_or(self.store.len() as u32);
         let records = record::open(key, first, packet, (at.addrs, at.ports, at.kind));
         self.store.put(place, records, (at.kind & flag::WIDE != 0).then_some(*key));

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::observe::{Observer, Piece};
-use flow::{CloseReason, Config, Detail};
+use flow::{CloseReason, Config, Detail, Room};
 use proptest::prelude::*;
 use testkit::{Carrier, Dialogue, Mangle, Rng, Sent};
 use wire::packet::TcpFlags;
@@ -195,7 +195,7 @@ fn forged(sent: &[Sent], rng: &mut Rng) -> Sent {
 
 fn random_config(rng: &mut Rng) -> Config {
     Config {
-        flows_max: 1 + rng.below(6) as usize,
+        room: Room::of_flows(1 + rng.below(6) as usize),
         held_bytes_max_per_direction: rng.below(5000) as usize,
         held_bytes_max: rng.below(8000) as usize,
         detail: [Detail::Life, Detail::Segments, Detail::Payload, Detail::Payload][rng.below(4) as usize],

@@ -12,6 +12,8 @@ use crate::outputs::Application;
 
 /// Bytes of all flows that wait for an answer, which would tell whose they are, beyond the few that every flow may hold.
 const AWAITED_BYTES_MAX: usize = 16 << 20;
+/// What the parser of a flow takes, about: its state, and the requests that it remembers.
+const PARSER_BYTES: u32 = 768;
 
 /// What a parser is given.
 pub(super) enum Input<'a> {
@@ -72,6 +74,7 @@ impl Monitor {
             }
             state.stream = Stream::Ignored;
             self.table.ignore_payload(idx);
+            self.table.set_state_bytes(idx, 0);
         }
     }
 
@@ -110,19 +113,20 @@ impl Monitor {
         self.awaited_bytes -= probing.excess();
         let Some(segment) = probing.behind_header(side, segment, about) else {
             self.awaited_bytes += probing.excess();
-            state.stream = Stream::Probing(probing);
+            self.go_on_probing(idx, probing);
             return None;
         };
         let room = AWAITED_BYTES_MAX.saturating_sub(self.awaited_bytes);
         match probing.on_bytes(side, segment, about, self.outputs.candidates(room)) {
             Ok(None) => {
                 self.awaited_bytes += probing.excess();
-                state.stream = Stream::Probing(probing);
+                self.go_on_probing(idx, probing);
                 None
             }
             Err(()) => {
                 self.leave_unread(idx, &probing);
                 self.table.ignore_payload(idx);
+                self.table.set_state_bytes(idx, 0);
                 None
             }
             Ok(Some(found)) => {
@@ -148,8 +152,15 @@ impl Monitor {
         if about.client.is_none() || about.transport != IpProtocol::TCP {
             self.table.set_client(idx, asker);
         }
+        self.table.set_state_bytes(idx, PARSER_BYTES);
         self.decide(idx);
         self.parse(idx, side, Input::Earlier(probing));
+    }
+
+    /// Keeps what is held of a flow until it is known whose the bytes are.
+    fn go_on_probing(&mut self, idx: FlowIdx, probing: Box<Probing>) {
+        self.table.set_state_bytes(idx, probing.bytes() as u32);
+        self.table.state_mut(idx).stream = Stream::Probing(probing);
     }
 
     /// Looks whether what a side says contradicts that it is the client, or that it is the server. If enough does, the sides are

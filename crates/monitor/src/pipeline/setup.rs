@@ -51,7 +51,6 @@ impl Config {
         let workers = workers.max(1);
         Config {
             flow: flow::Config {
-                flows_max: self.flow.flows_max.div_ceil(workers),
                 held_bytes_max: self.flow.held_bytes_max.div_ceil(workers),
                 ..self.flow.clone()
             },

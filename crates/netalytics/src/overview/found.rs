@@ -181,7 +181,7 @@ pub fn find(questions: &Questions, rows: &Collected, summary: &Summary) -> Found
         seen_ns,
         packets: accounting.received,
         bytes: summary.source.original_bytes,
-        flows: accounting.flows.opened,
+        flows: accounting.flows.flows(),
         undecodable: accounting.undecodable_total(),
         lost_packets: summary.source.lost_before_us,
         capture_loss: accounting.flows.capture_loss().share(),

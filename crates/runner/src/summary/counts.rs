@@ -51,6 +51,7 @@ pub fn flow_counts(c: &flow::Counters) -> Counts {
     let flow::Counters {
         packets,
         opened,
+        reopened,
         closed: _,
         terminated,
         gaps,
@@ -74,6 +75,7 @@ pub fn flow_counts(c: &flow::Counters) -> Counts {
     } = *c;
     vec![
         ("opened", opened),
+        ("reopened", reopened),
         ("packets", packets),
         ("terminated", terminated),
         ("gaps", gaps),

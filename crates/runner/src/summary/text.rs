@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use flow::CloseReason;
 use monitor::pressure::History;
 use sinks::units;
 
@@ -11,6 +12,7 @@ use super::counts::{
     undecodable,
 };
 use super::{Fed, Summary};
+use crate::memory::Memory;
 
 /// Label, number, and what is behind it.
 type Line = (&'static str, Option<u64>, String);
@@ -51,7 +53,11 @@ impl Summary {
         if let Some(note) = sampling(&self.sampling) {
             lines.push(("sampling", Some(self.sampling.count), note));
         }
-        lines.push(("flows", Some(a.flows.opened), listed(&flow_trouble(&a.flows))));
+        lines.push(("flows", Some(a.flows.flows()), listed(&flow_trouble(&a.flows))));
+        let evicted = a.flows.closed_for(CloseReason::Evicted);
+        if evicted > 0 {
+            lines.push(("  evicted", Some(evicted), self.flow_limit()));
+        }
         if let Some(loss) = capture_loss(&a.flows) {
             lines.push(("capture loss", None, loss));
         }
@@ -185,6 +191,17 @@ impl Summary {
             }
         }
         lines
+    }
+
+    /// What flows were evicted for.
+    fn flow_limit(&self) -> String {
+        let asked = |memory: &Memory| match memory.flow_bytes {
+            Some(bytes) => {
+                format!(": {} for flows, see --flows-max and --memory-max", units::bytes(bytes as f64))
+            }
+            None => format!(": --flows-max {}", memory.flows_max),
+        };
+        format!("the limit was reached{}", self.memory.as_ref().map(asked).unwrap_or_default())
     }
 
     fn traffic(&self) -> String {

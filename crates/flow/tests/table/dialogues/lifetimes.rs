@@ -1,6 +1,6 @@
 //! How long flows live, and who goes first: timeouts, stragglers, floods, full tables, clocks.
 
-use flow::{CloseReason, Config, Detail};
+use flow::{CloseReason, Config, Detail, Events, Room, Table};
 use testkit::{Dialogue, Sent};
 use wire::packet::TcpFlags;
 use wire::{Side, Timestamp};
@@ -148,7 +148,7 @@ fn a_long_flow_reports_itself() {
 
 #[test]
 fn a_flood_of_syns_does_not_push_out_what_stands() {
-    let mut seen = Observer::with(|c| c.flows_max = 320);
+    let mut seen = Observer::with(|c| c.room = Room::of_flows(320));
     let mut standing = Vec::new();
     for i in 0..200 {
         let mut talk = Dialogue::new(&format!("10.1.0.{i}:40000"), "10.0.0.2:80");
@@ -177,7 +177,7 @@ fn a_flood_of_syns_does_not_push_out_what_stands() {
 
 #[test]
 fn a_full_table_lets_the_idlest_go() {
-    let mut seen = Observer::with(|c| c.flows_max = 8);
+    let mut seen = Observer::with(|c| c.room = Room::of_flows(8));
     for i in 0..100i64 {
         let mut talk = Dialogue::new(&format!("10.1.0.{i}:40000"), "10.0.0.2:80");
         talk.advance(i * SECOND);
@@ -225,4 +225,64 @@ fn identities_are_documented_and_stable() {
     bytes.push(6);
     bytes.extend(1_700_000_000_000_000_000i64.to_be_bytes());
     assert_eq!(flow.id(), xxhash_rust::xxh3::xxh3_64(&bytes));
+}
+
+/// SYN and SYN-ACK of `n` connections, by number.
+fn connects(n: u32) -> impl Iterator<Item = Sent> {
+    (0..n).flat_map(|i| {
+        let mut talk =
+            Dialogue::new(&format!("10.{}.{}.{}:40000", i >> 16, i >> 8 & 255, i & 255), "11.0.0.2:80");
+        talk.client().syn();
+        talk.server().syn_ack();
+        talk.take()
+    })
+}
+
+#[test]
+fn flows_that_fit_into_the_room_stay_however_they_are_divided() {
+    const N: u32 = 300_000;
+    let room = Room::of_bytes(N as usize * Table::<()>::FLOW_BYTES);
+    let config = Config { room, detail: Detail::Segments, ..Config::default() };
+    // A third goes to one of the tables that share the room, the rest to the other.
+    let mut tables = [Table::<()>::new(config.clone()), Table::new(config)];
+    let mut events = Events::default();
+    for (n, sent) in connects(N).enumerate() {
+        tables[usize::from(n / 2 % 3 > 0)].process(&sent.packet(), &mut events);
+    }
+    let counters = tables.each_ref().map(|table| *table.counters());
+    assert_eq!(counters.map(|c| c.opened), [u64::from(N) / 3, u64::from(N) / 3 * 2]);
+    assert_eq!(counters.map(|c| c.closed_for(CloseReason::Evicted)), [0; 2]);
+    // One more does not fit.
+    let mut talk = talk();
+    talk.client().syn();
+    tables[1].process(&talk.sent()[0].packet(), &mut events);
+    assert_eq!(tables[1].counters().closed_for(CloseReason::Evicted), 1);
+}
+
+#[test]
+fn an_evicted_flow_that_goes_on_is_no_other() {
+    let mut seen = Observer::with(|c| c.room = Room::of_flows(1_000));
+    let sent: Vec<Sent> = connects(20_000).collect();
+    seen.run(&sent.iter().step_by(2).cloned().collect::<Vec<_>>());
+    seen.run(&sent.iter().skip(1).step_by(2).cloned().collect::<Vec<_>>());
+    let counters = *seen.table.counters();
+    assert!(counters.closed_for(CloseReason::Evicted) > 30_000, "{counters:?}");
+    // Of two that share a place in memory one is forgotten.
+    assert!((20_000..20_400).contains(&counters.flows()), "{counters:?}");
+    assert_eq!((counters.capture_loss().share(), counters.gaps), (0.0, 0));
+}
+
+#[test]
+fn flows_that_grow_make_others_leave() {
+    let room = Room::of_bytes(100 * Table::<usize>::FLOW_BYTES);
+    let mut seen = Observer::with(|c| c.room = room);
+    seen.run(&connects(90).collect::<Vec<_>>());
+    for flow in seen.table.flows().into_iter().take(40) {
+        seen.table.set_state_bytes(flow, Table::<usize>::FLOW_BYTES as u32);
+    }
+    seen.make_room(Timestamp(0));
+    let left = seen.table.len();
+    assert!((45..90).contains(&left), "{left} flows are left");
+    assert_eq!(seen.table.counters().closed_for(CloseReason::Evicted), 90 - left as u64);
+    seen.close_all(Timestamp(0));
 }

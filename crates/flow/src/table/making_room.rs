@@ -1,0 +1,82 @@
+//! What flows take of the table's [`Room`], and which of them leave when that is used up.
+
+use wire::packet::TcpFlags;
+use wire::{Packet, Timestamp, Transport};
+
+use super::Table;
+use crate::duplicates::Latest;
+use crate::event::{CloseReason, Events, FlowIdx};
+use crate::record::{Cold, Hot, Spill};
+
+/// Bytes of a flow in the index, the timing wheel and the count of its extra bytes, about.
+const LISTED_BYTES: usize = 32;
+/// Bytes of a flow's spilled record.
+const SPILL_BYTES: u32 = size_of::<Spill>() as u32;
+/// Flows that give way when one opens: more than one where flows have grown since they opened.
+const EVICTED_PER_FLOW: usize = 4;
+/// Flows that one call to `make_room` closes.
+const EVICTED_PER_CALL: usize = 1024;
+
+impl<S: Default> Table<S> {
+    /// Bytes of a flow without a spilled record and without what the caller allocates for it.
+    pub const FLOW_BYTES: usize =
+        size_of::<Hot>() + size_of::<Cold>() + size_of::<[Latest; 2]>() + size_of::<S>() + LISTED_BYTES;
+
+    /// Sets the bytes that the caller has allocated for a flow, for its parser for instance.
+    pub fn set_state_bytes(&mut self, flow: FlowIdx, bytes: u32) {
+        let is_counted = self.store.cold(flow.0).spill.as_ref().is_some_and(|spill| spill.is_counted);
+        self.resize(flow.0, bytes + if is_counted { SPILL_BYTES } else { 0 });
+    }
+
+    /// Closes flows as long as all of them take more than there is room for; a bounded number, true while there are more. Flows
+    /// that open make room for themselves; this is for those that grow.
+    pub fn make_room(&mut self, now: Timestamp, events: &mut Events) -> bool {
+        self.begin(events);
+        for _ in 0..EVICTED_PER_CALL {
+            if !self.config.room.is_overdrawn() || self.is_empty() {
+                return false;
+            }
+            self.evict(now, events);
+        }
+        true
+    }
+
+    /// Makes room for a flow that opens with `packet`.
+    pub(super) fn enter(&mut self, packet: &Packet<'_>, hash: u64, events: &mut Events) {
+        let begins = matches!(&packet.transport, Transport::Tcp(tcp) if tcp.flags.contains(TcpFlags::SYN) && !tcp.flags.contains(TcpFlags::ACK));
+        self.counters.reopened += u64::from(self.evicted.take(hash) && !begins);
+        for _ in 0..EVICTED_PER_FLOW {
+            if self.config.room.is_left() || self.is_empty() {
+                break;
+            }
+            self.evict(packet.ts, events);
+        }
+        self.config.room.enter(Self::FLOW_BYTES);
+    }
+
+    pub(super) fn leave(&mut self, place: u32) {
+        let extra = std::mem::take(self.store.extra_mut(place)) as usize;
+        self.config.room.leave(Self::FLOW_BYTES + extra);
+    }
+
+    /// Counts what is unusual of a flow, when it has become so.
+    #[inline]
+    pub(super) fn count_spill(&mut self, place: u32) {
+        if let Some(spill) = self.store.cold_mut(place).spill.as_mut().filter(|spill| !spill.is_counted) {
+            spill.is_counted = true;
+            let extra = *self.store.extra_mut(place);
+            self.resize(place, extra + SPILL_BYTES);
+        }
+    }
+
+    fn resize(&mut self, place: u32, now: u32) {
+        let before = std::mem::replace(self.store.extra_mut(place), now);
+        self.config.room.resize(before as usize, now as usize);
+    }
+
+    fn evict(&mut self, now: Timestamp, events: &mut Events) {
+        let victim = self.choose_victim();
+        self.evicted.remember(self.store.flow(victim).key().hash(self.config.seed));
+        self.close(victim, CloseReason::Evicted, (now, now), events);
+    }
+}
