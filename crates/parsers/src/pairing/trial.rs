@@ -10,7 +10,7 @@ use super::transaction::{Answers, Expects, Outcome};
 /// So much evidence is enough: so many rounds of one request where several may have been outstanding.
 const ENOUGH: usize = 32;
 /// So much when the connection ends.
-const ENOUGH_AT_END: usize = 4;
+const ENOUGH_AT_END: usize = 8;
 /// What a round counts that is strong evidence.
 const STRONG: usize = 4;
 
