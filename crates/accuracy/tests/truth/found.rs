@@ -274,3 +274,38 @@ fn times_jump() {
         }
     }
 }
+
+/// What is told of a file: how, and some fields.
+fn rows_of(file: &str, parser: &str, fields: &[&str]) -> Option<Vec<String>> {
+    let (told, _) = observe(&found(file)?, parser, 1);
+    let row = |one: &Observed| {
+        let values = fields.iter().map(|field| one.value(field).map_or("-".to_owned(), Value::to_string));
+        format!("{} {}", values.collect::<Vec<_>>().join(" "), one.quality)
+    };
+    Some(told.iter().map(row).collect())
+}
+
+#[test]
+fn a_client_sends_while_responses_are_outstanding() {
+    let Some(rows) = rows_of("redis_async_s2c3.pcap", "redis", &["args", "hit", "response_bytes"]) else {
+        return;
+    };
+    assert!(rows.iter().all(|row| row.contains("half") || !row.contains("216")), "{rows:#?}");
+}
+
+#[test]
+fn a_body_quotes_a_response_head() {
+    for file in ["http_quoted_head_lost.pcap", "http_quoted_whole.pcap"] {
+        let Some(rows) = rows_of(file, "http", &["path", "status", "response_bytes"]) else { return };
+        assert!(rows.iter().all(|row| !row.contains("503")), "{file}: {rows:#?}");
+    }
+}
+
+#[test]
+fn the_clock_goes_back_while_requests_are_outstanding() {
+    let fields = ["path", "status", "response_bytes"];
+    let Some(rows) = rows_of("http_clockback_wrongpair.pcap", "http", &fields) else { return };
+    let of_another =
+        |row: &&String| row.starts_with("/r/3-13 ") && !row.ends_with("half") && !row.contains("200 17");
+    assert_eq!(rows.iter().find(of_another), None);
+}

@@ -272,7 +272,11 @@ impl Connection {
 
     #[cold]
     fn search(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
-        let found = self.lane(direction).resync().find(&Heads(direction), segment, out);
+        let at = match direction {
+            Direction::ClientToServer => None,
+            Direction::ServerToClient => self.transactions.next_response_seq(),
+        };
+        let found = self.lane(direction).resync().find(&Heads::of(direction, at), segment, out);
         let Some(found) = found else { return segment.bytes.len() };
         if found.skipped {
             // What was passed over may be the end of a message, or several.

@@ -2,6 +2,8 @@
 
 use memchr::{memchr, memmem};
 
+use wire::TcpSeq;
+
 use super::head;
 use crate::Direction;
 use crate::resync::{self, Candidate, Verdict};
@@ -10,14 +12,18 @@ use crate::resync::{self, Candidate, Verdict};
 const RESPONSE: &[u8] = b"HTTP/1.";
 
 /// The heads of one direction.
-pub struct Heads(pub Direction);
+pub struct Heads {
+    direction: Direction,
+    /// Where the next one begins, if that is known.
+    at: Option<TcpSeq>,
+}
 
 impl resync::Heads for Heads {
     const HEAD_BYTES_MAX: usize = 8192;
 
-    /// A request begins a line; a response may begin anywhere, for few bodies end with a line end.
+    /// A request begins a line; a response may begin anywhere.
     fn next(&self, bytes: &[u8], from: usize) -> Option<usize> {
-        if self.0 == Direction::ClientToServer {
+        if self.direction == Direction::ClientToServer {
             return resync::next_line(bytes, from);
         }
         let tail = from.max(bytes.len().saturating_sub(RESPONSE.len() - 1));
@@ -26,13 +32,15 @@ impl resync::Heads for Heads {
             .or_else(|| (tail..bytes.len()).find(|at| RESPONSE.starts_with(&bytes[*at..])))
     }
 
-    /// So do most requests.
     fn begins_segment(&self, _: bool) -> bool {
-        self.0 == Direction::ClientToServer
+        true
     }
 
-    /// A start line, and behind it nothing but fields.
+    /// A start line, and behind it nothing but fields, where a message may begin: bodies quote heads.
     fn judge(&self, candidate: &Candidate<'_>) -> Verdict {
+        if !self.at.map_or(candidate.begins_segment, |at| candidate.place.seq == at) {
+            return Verdict::No;
+        }
         let mut rest = candidate.bytes;
         let mut begun = false;
         while let Some(nl) = memchr(b'\n', rest) {
@@ -56,9 +64,14 @@ impl resync::Heads for Heads {
 }
 
 impl Heads {
+    /// `at`: where the next one begins, if that is known.
+    pub fn of(direction: Direction, at: Option<TcpSeq>) -> Heads {
+        Heads { direction, at }
+    }
+
     /// Whether a head begins with this line, or if it is `cut` may begin so.
     fn is_start_line(&self, line: &[u8], cut: bool) -> bool {
-        match self.0 {
+        match self.direction {
             Direction::ClientToServer => {
                 head::is_plausible_request(line, cut) && (cut || head::begins_request(line))
             }

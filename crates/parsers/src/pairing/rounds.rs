@@ -274,6 +274,8 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         if self.counting != Counting::Lost(Missing::Responses) || !(self.anchored || self.client.waits()) {
             return None;
         }
+        // Without an acknowledgment it may be to a request that comes later.
+        place.ack?;
         let held = self.loose.as_ref().map_or(0, |loose| {
             loose.of_round().map(|(_, response)| 1 + u64::from(response.hole.least)).sum()
         });

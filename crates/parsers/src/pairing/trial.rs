@@ -10,7 +10,7 @@ use super::transaction::{Answers, Expects, Outcome};
 /// So much evidence is enough: so many rounds of one request where several may have been outstanding.
 const ENOUGH: usize = 32;
 /// So much when the connection ends.
-const ENOUGH_AT_END: usize = 4;
+const ENOUGH_AT_END: usize = 8;
 /// What a round counts that is strong evidence.
 const STRONG: usize = 4;
 
@@ -20,9 +20,11 @@ pub(super) struct Trial {
     /// The first requests of the last rounds, as often as they count, in a ring.
     starts: [u64; ENOUGH],
     oldest: usize,
-    /// All evidence.
-    all: usize,
-    /// And since messages are missing of which the number is not known.
+    /// Evidence of rounds before which several requests may have been outstanding.
+    of_several: usize,
+    /// No round had several requests so far.
+    singly: bool,
+    /// Evidence since messages are missing of which the number is not known.
     whole: usize,
     /// So many requests, of the smallest size there is, may be missing in a row.
     hidden: u32,
@@ -32,7 +34,8 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
     /// What request `from` and later ones are paired with rests on the client's conduct.
     #[cold]
     pub(super) fn begin_trial(&mut self, from: u64) {
-        let trial = Trial { starts: [from; ENOUGH], oldest: 0, all: 0, whole: 0, hidden: 0 };
+        let trial =
+            Trial { starts: [from; ENOUGH], oldest: 0, of_several: 0, singly: true, whole: 0, hidden: 0 };
         match &mut self.trial {
             Some(trial) => trial.whole = 0,
             None => (self.held_from, self.trial) = (from, Some(Box::new(trial))),
@@ -43,14 +46,17 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
     /// messages are missing of it is known.
     #[cold]
     pub(super) fn agree(&mut self, start: u64, requests: u32, whole: bool) {
-        let weak = self.may_have_asked_several() && requests < 2;
+        let (several, singly) = (self.may_have_asked_several(), self.client.asks_singly());
         let Some(trial) = &mut self.trial else { return };
-        let weight = if weak { 1 } else { STRONG };
+        let weight = if several && requests < 2 { 1 } else { STRONG };
         for _ in 0..weight {
             self.held_from = std::mem::replace(&mut trial.starts[trial.oldest], start);
             trial.oldest = (trial.oldest + 1) % ENOUGH;
         }
-        trial.all += weight;
+        if std::mem::replace(&mut trial.singly, singly) != singly {
+            trial.of_several = 0;
+        }
+        trial.of_several += if several { weight } else { 0 };
         trial.whole = if whole { trial.whole + weight } else { 0 };
         if trial.whole >= ENOUGH {
             self.anchored = true;
@@ -78,7 +84,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
             self.agree(self.round.first, self.round.asked, true);
         }
         let Some(trial) = &self.trial else { return };
-        if self.client.asks_singly() || self.client.waits() && trial.all >= ENOUGH_AT_END {
+        if self.client.asks_singly() || self.client.waits() && trial.of_several >= ENOUGH_AT_END {
             self.pass_trial()
         } else {
             self.fail_trial()

@@ -217,11 +217,13 @@ const RPC: &[&[u8]] = &[
 fn there_is_something_to_find() {
     let whole = |parts: &[&[u8]]| vec![vec![parts.concat()]];
     assert_eq!(check(&Tags, &whole(TAGS)), 3);
-    assert_eq!(check(&HttpHeads(C), &whole(&[b"x\n", HTTP[0], b"\r\n"])), 1);
-    assert_eq!(
-        check(&HttpHeads(S), &whole(&[b"{}", HTTP[2], b"\r\nHTTP/1.1 200 what\nGET\nHTTP/1.0 404\n\n"])),
-        2
-    );
+    let segments = |parts: &[&[&[u8]]]| vec![parts.iter().map(|part| part.concat()).collect()];
+    assert_eq!(check(&HttpHeads::of(C, None), &segments(&[&[b"x\n"], &[HTTP[0], b"\r\n"]])), 1);
+    let responses: &[&[&[u8]]] = &[&[b"{}"], &[HTTP[2], b"\r\n"], &[b"GET\n"], &[b"HTTP/1.0 404\n\n"]];
+    assert_eq!(check(&HttpHeads::of(S, None), &segments(responses)), 2);
+    // Inside of a segment they may be quoted.
+    assert_eq!(check(&HttpHeads::of(C, None), &whole(&[b"x\n", HTTP[0], b"\r\n"])), 0);
+    assert_eq!(check(&HttpHeads::of(S, None), &whole(&[b"{}", HTTP[2], b"\r\n"])), 0);
     assert_eq!(check(&Commands { expected: false, may_be_packed: false }, &whole(SQL)), 1);
     assert_eq!(check(&RpcHeads(|xid| xid == 7), &whole(RPC)), 2);
     assert_eq!(check(&memcached(false), &whole(MEMCACHED)), 2);
@@ -243,8 +245,9 @@ proptest! {
     ) {
         check(&Tags, &tags);
         check(&Lines, &lines);
-        check(&HttpHeads(C), &http);
-        check(&HttpHeads(S), &http);
+        check(&HttpHeads::of(C, None), &http);
+        check(&HttpHeads::of(S, None), &http);
+        check(&HttpHeads::of(S, Some(TcpSeq(7))), &http);
         check(&memcached(false), &text);
         check(&memcached(true), &binary);
         check(&Commands { expected, may_be_packed: expected }, &sql);

@@ -73,7 +73,8 @@ fn after_a_lost_request_order_proves_nothing() {
             "get a false - miss exact",
             "get b false - miss exact",
             "- - - - - half",
-            "get d false - miss resync"
+            "get d - - - half",
+            "- - - - - half"
         ]
     );
 }
