@@ -124,11 +124,20 @@ impl Lists {
         }
         self.links.at_mut(item).list = NONE;
     }
+
+    /// Moves all items of `from` to the end of `to`.
+    pub fn append(&mut self, from: u32, to: u32) {
+        while let Some(item) = self.first(from) {
+            self.push_back(to, item);
+        }
+    }
 }
 
-/// The timing wheel.
+/// The timing wheel. An item that is scheduled again while those due at `now` are popped comes later than `now`: so popping
+/// ends, whatever the deadlines are.
 #[derive(Debug)]
 pub(crate) struct Wheel {
+    /// One list for each tick of a turn, and [`DUE`].
     lists: Lists,
     /// The tick to be looked at next.
     cursor: Option<i64>,
@@ -138,13 +147,15 @@ pub(crate) struct Wheel {
 const TICK_SHIFT: u32 = 30;
 /// Ticks once around; what lies farther is looked at once more on the way.
 const TICKS: i64 = 512;
+/// The list of items that were scheduled a whole turn ago.
+const DUE: u32 = TICKS as u32;
 
 impl Wheel {
     pub fn new() -> Wheel {
-        Wheel { lists: Lists::new(TICKS as usize), cursor: None }
+        Wheel { lists: Lists::new(TICKS as usize + 1), cursor: None }
     }
 
-    /// Has `item` looked at once the clock has passed `deadline`, and not much later.
+    /// Has `item` looked at once the clock has passed `deadline`, and not much later; a deadline before `now` counts as `now`.
     pub fn schedule(&mut self, item: u32, deadline: i64, now: i64) {
         let tick = self.tick_after(deadline, now);
         self.lists.push_back((tick % TICKS) as u32, item);
@@ -154,8 +165,11 @@ impl Wheel {
     pub fn hasten(&mut self, item: u32, deadline: i64, now: i64) {
         let tick = self.tick_after(deadline, now);
         let cursor = self.cursor.unwrap_or(tick);
-        let planned =
-            self.lists.list_of(item).map(|list| cursor + (i64::from(list) - cursor).rem_euclid(TICKS));
+        let list = self.lists.list_of(item);
+        let planned = list.map(|list| match list {
+            DUE => cursor,
+            list => cursor + (i64::from(list) - cursor).rem_euclid(TICKS),
+        });
         if planned.is_none_or(|planned| planned > tick) {
             self.lists.push_back((tick % TICKS) as u32, item);
         }
@@ -175,21 +189,29 @@ impl Wheel {
     pub fn pop(&mut self, now: i64) -> Option<u32> {
         let current = tick_of(now);
         let cursor = self.cursor.get_or_insert(current);
-        *cursor = (*cursor).max(current - TICKS);
-        while *cursor < current {
-            if let Some(item) = self.lists.first((*cursor % TICKS) as u32) {
-                self.lists.remove(item);
-                return Some(item);
-            }
-            *cursor += 1;
+        if *cursor <= current - TICKS {
+            // What is there may not be mixed with what is scheduled for the present tick.
+            *cursor = current - TICKS + 1;
+            self.lists.append((current % TICKS) as u32, DUE);
         }
-        None
+        let first = |list: u32| self.lists.first(list);
+        let item = first(DUE).or_else(|| {
+            (*cursor..current).find_map(|tick| {
+                *cursor = tick;
+                first((tick % TICKS) as u32)
+            })
+        });
+        match item {
+            Some(item) => self.lists.remove(item),
+            None => *cursor = current.max(*cursor),
+        }
+        item
     }
 
     fn tick_after(&mut self, deadline: i64, now: i64) -> i64 {
-        let cursor = *self.cursor.get_or_insert(tick_of(now));
-        // The cursor's own tick has not passed yet, or what is in it is looked at now, with deadlines that are not over.
-        tick_of(deadline).clamp(cursor, cursor + TICKS - 1)
+        let current = tick_of(now);
+        let cursor = *self.cursor.get_or_insert(current);
+        tick_of(deadline).max(cursor).max(current).min(cursor + TICKS - 1)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::flow::FlowCore;
 use crate::index::Index;
 use crate::record::flag;
 use crate::tcp_state;
-use crate::timeouts::{idle_timeout, report_active};
+use crate::timeouts::{idle_timeout, report_active, until_report};
 
 /// Flows looked at to find one to evict.
 const EVICTION_SAMPLE: usize = 16;
@@ -99,16 +99,16 @@ impl<S: Default> Table<S> {
         let mut cx = context(&self.config, &mut self.budget, &mut self.counters, events, place, now);
         tcp_state::check(&mut flow, &mut cx);
         flow.classify();
-        self.schedule(place, clock);
+        self.schedule(place, now, clock);
         self.hasten(place, now, clock);
     }
 
-    /// Puts the flow in the wheel for its idle timeout.
-    pub(super) fn schedule(&mut self, place: u32, clock: i64) {
+    /// Puts the flow in the wheel for its idle timeout and its next report.
+    pub(super) fn schedule(&mut self, place: u32, now: Timestamp, clock: i64) {
         let flow = self.store.core(place);
-        let idle_ns = idle_timeout(flow, &self.config);
-        let period = self.config.active_timeout_ns.unwrap_or(i64::MAX);
-        self.wheel.schedule(place, flow.seen_at().saturating_add(idle_ns.min(period)), clock);
+        let idle = flow.seen_at().saturating_add(idle_timeout(flow, &self.config));
+        let report = until_report(flow, now, self.config.active_timeout_ns);
+        self.wheel.schedule(place, idle.min(clock.saturating_add(report)), clock);
     }
 
     /// Has the flow looked at as soon as bytes it waits for become hopeless, or a timeout grown shorter is over.

@@ -156,7 +156,7 @@ impl<S: Default> Table<S> {
         self.index.insert(at.hash, place);
         self.cheap += 1;
         self.counters.opened += 1;
-        self.schedule(place, now);
+        self.schedule(place, packet.ts, now);
         events.push(FlowIdx(place), FlowEvent::Opened);
         place
     }
