@@ -1,4 +1,4 @@
-//! When flows leave: the caller's clock, a timing wheel of about one second a tick, and the lists it is made of.
+//! When flows leave: the caller's clock, a timing wheel of about an eighth of a second a tick, and the lists it is made of.
 //! Promises constant work per flow, whatever the clock does. Knows flows only by number; whether one is really due
 //! is looked up, lazily, when its tick has passed.
 
@@ -15,16 +15,12 @@ pub(crate) struct Clock {
     now: Option<i64>,
     /// Added to packet times since they went back for good.
     offset: i64,
-    /// Moves in a row that were far behind.
-    behind: u32,
     /// How often they went back for good.
     pub rebases: u64,
 }
 
-/// The caller's time may be this late without suspicion.
-const BEHIND_NS: i64 = 60_000_000_000;
-/// So many moves in a row beyond that, and time is taken to have been set back (a second, older capture file).
-const BEHIND_MOVES: u32 = 8;
+/// The caller's time may go back by so much without meaning it; by more, it was set back (NTP, a second, older capture file).
+const BEHIND_NS: i64 = 500_000_000;
 
 impl Clock {
     /// Moves to what the caller's time is and says what the clock shows.
@@ -33,14 +29,9 @@ impl Clock {
         let now = self.now.get_or_insert(shown);
         if shown >= *now {
             *now = shown;
-            self.behind = 0;
         } else if now.saturating_sub(shown) > BEHIND_NS {
-            self.behind += 1;
-            if self.behind >= BEHIND_MOVES {
-                self.offset = now.saturating_sub(ts.0);
-                self.behind = 0;
-                self.rebases += 1;
-            }
+            self.offset = now.saturating_sub(ts.0);
+            self.rebases += 1;
         }
         *now
     }
@@ -143,10 +134,10 @@ pub(crate) struct Wheel {
     cursor: Option<i64>,
 }
 
-/// About a second.
-const TICK_SHIFT: u32 = 30;
+/// About an eighth of a second.
+const TICK_SHIFT: u32 = 27;
 /// Ticks once around; what lies farther is looked at once more on the way.
-const TICKS: i64 = 512;
+const TICKS: i64 = 4096;
 /// The list of items that were scheduled a whole turn ago.
 const DUE: u32 = TICKS as u32;
 
@@ -224,7 +215,7 @@ fn tick_of(ns: i64) -> i64 {
 mod tests {
     use super::*;
 
-    const SECOND: i64 = 1 << TICK_SHIFT;
+    const TICK: i64 = 1 << TICK_SHIFT;
 
     fn due(wheel: &mut Wheel, now: i64) -> Vec<u32> {
         std::iter::from_fn(|| wheel.pop(now)).collect()
@@ -233,23 +224,23 @@ mod tests {
     #[test]
     fn items_come_when_their_tick_has_passed() {
         let mut wheel = Wheel::new();
-        wheel.schedule(1, 5 * SECOND, 0);
-        wheel.schedule(2, 5 * SECOND + 1, 0);
-        wheel.schedule(3, 100 * SECOND, 0);
-        assert_eq!(due(&mut wheel, 5 * SECOND), [0u32; 0]);
-        assert_eq!(due(&mut wheel, 6 * SECOND), [1, 2]);
-        assert_eq!(due(&mut wheel, 100 * SECOND), [0u32; 0]);
-        assert_eq!(due(&mut wheel, 101 * SECOND), [3]);
+        wheel.schedule(1, 5 * TICK, 0);
+        wheel.schedule(2, 5 * TICK + 1, 0);
+        wheel.schedule(3, 100 * TICK, 0);
+        assert_eq!(due(&mut wheel, 5 * TICK), [0u32; 0]);
+        assert_eq!(due(&mut wheel, 6 * TICK), [1, 2]);
+        assert_eq!(due(&mut wheel, 100 * TICK), [0u32; 0]);
+        assert_eq!(due(&mut wheel, 101 * TICK), [3]);
     }
 
     #[test]
     fn far_deadlines_come_early_and_years_pass_at_once() {
         let mut wheel = Wheel::new();
         wheel.schedule(1, i64::MAX, 0);
-        wheel.schedule(2, 3 * SECOND, 0);
-        assert_eq!(due(&mut wheel, 511 * SECOND), [2]);
-        assert_eq!(due(&mut wheel, 512 * SECOND), [1]);
-        wheel.schedule(1, 600 * SECOND, 512 * SECOND);
+        wheel.schedule(2, 3 * TICK, 0);
+        assert_eq!(due(&mut wheel, (TICKS - 1) * TICK), [2]);
+        assert_eq!(due(&mut wheel, TICKS * TICK), [1]);
+        wheel.schedule(1, (TICKS + 88) * TICK, TICKS * TICK);
         assert_eq!(due(&mut wheel, i64::MAX), [1]);
         assert_eq!(due(&mut wheel, i64::MAX), [0u32; 0]);
     }
@@ -257,13 +248,13 @@ mod tests {
     #[test]
     fn hasten_only_brings_forward() {
         let mut wheel = Wheel::new();
-        wheel.schedule(1, 100 * SECOND, 0);
-        wheel.hasten(1, 200 * SECOND, 0);
-        wheel.hasten(2, 7 * SECOND, 0);
-        assert_eq!(due(&mut wheel, 101 * SECOND), [2, 1]);
-        wheel.schedule(1, 300 * SECOND, 101 * SECOND);
-        wheel.hasten(1, 102 * SECOND, 101 * SECOND);
-        assert_eq!(due(&mut wheel, 103 * SECOND), [1]);
+        wheel.schedule(1, 100 * TICK, 0);
+        wheel.hasten(1, 200 * TICK, 0);
+        wheel.hasten(2, 7 * TICK, 0);
+        assert_eq!(due(&mut wheel, 101 * TICK), [2, 1]);
+        wheel.schedule(1, 300 * TICK, 101 * TICK);
+        wheel.hasten(1, 102 * TICK, 101 * TICK);
+        assert_eq!(due(&mut wheel, 103 * TICK), [1]);
     }
 
     #[test]
@@ -285,15 +276,13 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_stands_while_time_is_behind_and_follows_when_it_stays_so() {
+    fn the_clock_stands_while_time_is_a_little_behind_and_follows_when_it_was_set_back() {
         let mut clock = Clock::default();
         assert_eq!(clock.at(Timestamp(7), 5), 7);
         assert_eq!(clock.advance(Timestamp(1_000 * BEHIND_NS)), 1_000 * BEHIND_NS);
         assert_eq!(clock.advance(Timestamp(999 * BEHIND_NS)), 1_000 * BEHIND_NS);
         assert_eq!(clock.floor(), Timestamp(1_000 * BEHIND_NS));
-        for i in 0..100 {
-            clock.advance(Timestamp(i));
-        }
+        clock.advance(Timestamp(99));
         assert_eq!((clock.rebases, clock.floor()), (1, Timestamp::MAX));
         let now = clock.advance(Timestamp(100));
         assert_eq!(clock.advance(Timestamp(1_100)), now + 1_000);

@@ -5,6 +5,7 @@ use std::hint::black_box;
 use wire::Timestamp;
 
 use super::{Table, context, patience};
+use crate::dormant;
 use crate::event::{CloseReason, Events, FlowEvent, FlowIdx};
 use crate::expiry::{NONE, Wheel};
 use crate::flow::FlowCore;
@@ -114,7 +115,9 @@ impl<S: Default> Table<S> {
     /// Has the flow looked at as soon as bytes it waits for become hopeless, or a timeout grown shorter is over.
     pub(super) fn hasten(&mut self, place: u32, now: Timestamp, clock: i64) {
         let flow = self.store.core(place);
-        let wait = tcp_state::deadline(flow, patience(&self.config)).map(|ts| ts.since(now).max(0));
+        // Where the clock was set back, what is waited for may lie in the future.
+        let most = self.config.gap_wait_ns.max(0);
+        let wait = tcp_state::deadline(flow, patience(&self.config)).map(|ts| ts.since(now).clamp(0, most));
         let idle = idle_timeout(flow, &self.config);
         self.wheel.hasten(place, clock.saturating_add(wait.unwrap_or(idle).min(idle)), clock);
     }
@@ -127,22 +130,38 @@ impl<S: Default> Table<S> {
         (now, ts): (Timestamp, Timestamp),
         events: &mut Events,
     ) {
+        let rests = reason == CloseReason::Idle && dormant::can_go_on(self.store.core(place));
         let mut flow = self.store.flow_mut(place);
         let mut cx = context(&self.config, &mut self.budget, &mut self.counters, events, place, now);
         tcp_state::on_close(&mut flow, &mut cx);
         flow.hot.put(flag::LIVE | flag::FAST, false);
         self.cheap -= usize::from(!flow.hot.has(flag::VALUED));
         tcp_state::forget(&mut flow, &mut self.budget);
-        let hash = self.store.flow(place).key().hash(self.config.seed);
+        let key = self.store.flow(place).key();
+        let hash = key.hash(self.config.seed);
         self.index.remove(hash, place);
+        if rests {
+            self.dormant.add(hash, self.store.hot(place), key, place);
+            self.resting.push(place);
+        }
         self.wheel.cancel(place);
         self.closed.push(place);
         self.counters.closed[reason as usize] += 1;
         events.push(FlowIdx(place), FlowEvent::Closed { reason, ts });
     }
 
+    /// Makes room for a flow: forgets an idle connection, or else lets a flow go.
+    pub(super) fn make_way(&mut self, now: Timestamp, events: &mut Events) {
+        if self.dormant.forget_oldest() {
+            self.counters.connections_forgotten += 1;
+        } else {
+            let victim = self.choose_victim();
+            self.close(victim, CloseReason::Evicted, (now, now), events);
+        }
+    }
+
     /// Tries and tombstones first, while they are more than their share; else the flow idle longest of a few.
-    pub(super) fn choose_victim(&mut self) -> u32 {
+    fn choose_victim(&mut self) -> u32 {
         if self.cheap * CHEAP_SHARE > self.config.flows_max {
             return self.next_cheap();
         }

@@ -116,8 +116,11 @@ fn outcome(traffic: &[Sent], config: &Config, fast: bool) -> Vec<String> {
     said
 }
 
+/// Which flow of several is looked at first is left open.
 fn note(table: &Table<()>, events: &Events, payload: &[u8], said: &mut Vec<String>) {
-    for event in events.list() {
+    let mut list = events.list().to_vec();
+    list.sort_by_key(|event| table.flow(event.flow).id());
+    for event in list {
         said.push(match event.what {
             FlowEvent::Bytes { side, chunk, ts, .. } => {
                 format!("{side:?} {ts} {:?}", events.bytes(chunk, payload))

@@ -20,6 +20,8 @@ pub(super) enum Input<'a> {
     End(End),
     /// The flow is over.
     Close,
+    /// It is idle, and may go on.
+    Rest,
     /// What was said before it was known whose it is.
     Earlier(Box<Probing>),
 }
@@ -55,6 +57,11 @@ impl Monitor {
             Input::Gap(gap) => parser.on_gap(direction, gap, &mut out),
             Input::End(end) => parser.on_end(direction, end, &mut out),
             Input::Close => parser.on_close(&mut out),
+            Input::Rest if parser.on_idle(&mut out) => {}
+            Input::Rest => {
+                state.stream = Stream::Probing(Box::new(Probing::midway()));
+                return;
+            }
             Input::Earlier(probing) => probing.replay(*asker, parser.as_mut(), &mut out),
         }
         if parser.is_done() {
@@ -82,7 +89,7 @@ impl Monitor {
                 probing.on_gap(side, *gap);
                 *stream = Stream::Probing(probing);
             }
-            (_, Input::End(_) | Input::Close | Input::Earlier(_)) => {}
+            (_, Input::End(_) | Input::Close | Input::Rest | Input::Earlier(_)) => {}
         }
         false
     }
@@ -129,6 +136,20 @@ impl Monitor {
             if let Stream::Probing(probing) = std::mem::replace(&mut state.stream, Stream::Ignored) {
                 state.application = name(&probing);
             }
+        }
+    }
+
+    /// A flow is idle: what waits is written. Where its connection goes on, its parser does, if nothing is under way there.
+    pub(super) fn rest_stream(&mut self, idx: FlowIdx) {
+        if !self.table.flow(idx).is_tcp() {
+            return self.close_stream(idx);
+        }
+        let state = self.table.state_mut(idx);
+        if let Stream::Probing(probing) = &state.stream {
+            state.application = name(probing);
+            state.stream = Stream::Probing(Box::new(Probing::midway()));
+        } else {
+            self.parse(idx, Side::A, Input::Rest);
         }
     }
 

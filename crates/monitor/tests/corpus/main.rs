@@ -3,11 +3,13 @@
 
 mod accounting;
 mod applications;
+mod clock;
 mod damage;
 mod dns;
 mod flows;
 mod forms;
 mod http;
+mod idle;
 mod loss;
 mod memcached;
 mod mysql;
