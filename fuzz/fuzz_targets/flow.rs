@@ -100,7 +100,7 @@ fn check(events: &Events, payload: &[u8], open: &mut HashMap<u32, Open>) {
         }
         let flow = open.get_mut(&event.flow.0).expect("it is open");
         match event.what {
-            FlowEvent::Opened | FlowEvent::ActiveTimeout => {}
+            FlowEvent::Opened | FlowEvent::Resumed { .. } | FlowEvent::ActiveTimeout => {}
             FlowEvent::Closed { .. } => _ = open.remove(&event.flow.0),
             FlowEvent::Terminated { .. } => {
                 assert!(!std::mem::replace(&mut flow.has_terminated, true), "terminated twice");

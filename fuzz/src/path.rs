@@ -89,7 +89,7 @@ impl Path {
     fn on_events(&mut self, events: &Events, payload: &[u8], truth: &Truth) {
         for &Event { flow, what } in events.list() {
             match what {
-                FlowEvent::Opened | FlowEvent::ActiveTimeout => {}
+                FlowEvent::Opened | FlowEvent::Resumed { .. } | FlowEvent::ActiveTimeout => {}
                 FlowEvent::Bytes { side, chunk, ts, place } => {
                     let segment = Segment { bytes: events.bytes(chunk, payload), ts, place };
                     self.compare(flow, side, segment, truth);

@@ -38,6 +38,10 @@ pub enum Impairment {
     Shuffle(i64),
     /// From somewhere on the clock shows so much more, or less.
     ClockStep(i64),
+    /// The same, and 2 % of the packets are missing.
+    LossyClockStep(i64),
+    /// Before this share of packets everybody is silent for so many nanoseconds.
+    Pauses(f64, i64),
     /// Packets are cut to so many bytes.
     Snaplen(usize),
     /// Segments that belong to nothing are between the others.
@@ -105,6 +109,8 @@ pub enum Field {
     Length,
 }
 
+/// Packets that are missing where the clock is set back.
+const STEP_LOSS: f64 = 0.02;
 /// Packets of a burst, on average.
 pub const BURST: f64 = 16.0;
 /// How many packets later a doubled or late one comes at most.
@@ -156,6 +162,11 @@ impl Impairment {
             }
             Impairment::Shuffle(by) => order::shuffle(&mut seen, by, &mut rng),
             Impairment::ClockStep(by) => order::step(&mut seen, by, &mut rng),
+            Impairment::LossyClockStep(by) => {
+                loss::lose(&scene, &mut seen, Which::Any, Run::Single, STEP_LOSS, &mut rng);
+                order::step(&mut seen, by, &mut rng);
+            }
+            Impairment::Pauses(p, by) => order::pause(&mut seen, p, by, &mut rng),
             Impairment::Snaplen(len) => damage::cut(recording, &mut seen, len),
             Impairment::Stray(stray, p) => seen = forge::stray(&scene, &seen, stray, p, &mut rng),
             Impairment::Header(field, p) => damage::header(recording, &mut seen, field, p, &mut rng),
@@ -173,6 +184,7 @@ impl Impairment {
             Impairment::Delay(_, by)
             | Impairment::Skew(_, by)
             | Impairment::ClockStep(by)
+            | Impairment::LossyClockStep(by)
             | Impairment::Mirrored(by) => by.abs() + 1000,
             // As long as a handshake takes.
             Impairment::FastOpen => 1_000_000,

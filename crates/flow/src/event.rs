@@ -16,13 +16,20 @@ pub struct Event {
     pub what: FlowEvent,
 }
 
-/// What happened. For one flow the order is: `Opened`, then any of the middle ones, `Terminated` at most once,
+/// What happened. For one flow the order is: `Opened`, `Resumed` where it goes on, then any of the middle ones, `Terminated` at most once,
 /// `Closed` last; what both sides of a connection say comes in the order in which they said it, as `order` tells it.
 /// `side` is the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowEvent {
     /// The flow's first packet; the flow is in the table now.
     Opened,
+    /// The flow goes on with the connection of a flow that was closed as idle in this call: where that has come to, and who is
+    /// the client, the table knows; what the caller keeps is still with `from`. Of a flow that was closed in an earlier call
+    /// the caller's state is with the new flow at once. Comes after `Opened`.
+    Resumed {
+        /// The flow that was closed.
+        from: FlowIdx,
+    },
     /// TCP: the next bytes of `side`'s byte stream, in order, each exactly once.
     Bytes {
         /// Sender.

@@ -1,4 +1,4 @@
-//! When flows leave: the caller's clock, a timing wheel of about one second a tick, and the lists it is made of.
+//! When flows leave: the caller's clock, a timing wheel of about an eighth of a second a tick, and the lists it is made of.
 //! Promises constant work per flow, whatever the clock does. Knows flows only by number; whether one is really due
 //! is looked up, lazily, when its tick has passed.
 
@@ -15,16 +15,12 @@ pub(crate) struct Clock {
     now: Option<i64>,
     /// Added to packet times since they went back for good.
     offset: i64,
-    /// Moves in a row that were far behind.
-    behind: u32,
     /// How often they went back for good.
     pub rebases: u64,
 }
 
-/// The caller's time may be this late without suspicion.
-const BEHIND_NS: i64 = 60_000_000_000;
-/// So many moves in a row beyond that, and time is taken to have been set back (a second, older capture file).
-const BEHIND_MOVES: u32 = 8;
+/// The caller's time may go back by so much without meaning it; by more, it was set back (NTP, a second, older capture file).
+const BEHIND_NS: i64 = 500_000_000;
 
 impl Clock {
     /// Moves to what the caller's time is and says what the clock shows.
@@ -33,14 +29,9 @@ impl Clock {
         let now = self.now.get_or_insert(shown);
         if shown >= *now {
             *now = shown;
-            self.behind = 0;
         } else if now.saturating_sub(shown) > BEHIND_NS {
-            self.behind += 1;
-            if self.behind >= BEHIND_MOVES {
-                self.offset = now.saturating_sub(ts.0);
-                self.behind = 0;
-                self.rebases += 1;
-            }
+            self.offset = now.saturating_sub(ts.0);
+            self.rebases += 1;
         }
         *now
     }
@@ -124,27 +115,38 @@ impl Lists {
         }
         self.links.at_mut(item).list = NONE;
     }
+
+    /// Moves all items of `from` to the end of `to`.
+    pub fn append(&mut self, from: u32, to: u32) {
+        while let Some(item) = self.first(from) {
+            self.push_back(to, item);
+        }
+    }
 }
 
-/// The timing wheel.
+/// The timing wheel. An item that is scheduled again while those due at `now` are popped comes later than `now`: so popping
+/// ends, whatever the deadlines are.
 #[derive(Debug)]
 pub(crate) struct Wheel {
+    /// One list for each tick of a turn, and [`DUE`].
     lists: Lists,
     /// The tick to be looked at next.
     cursor: Option<i64>,
 }
 
-/// About a second.
-const TICK_SHIFT: u32 = 30;
+/// About an eighth of a second.
+const TICK_SHIFT: u32 = 27;
 /// Ticks once around; what lies farther is looked at once more on the way.
-const TICKS: i64 = 512;
+const TICKS: i64 = 4096;
+/// The list of items that were scheduled a whole turn ago.
+const DUE: u32 = TICKS as u32;
 
 impl Wheel {
     pub fn new() -> Wheel {
-        Wheel { lists: Lists::new(TICKS as usize), cursor: None }
+        Wheel { lists: Lists::new(TICKS as usize + 1), cursor: None }
     }
 
-    /// Has `item` looked at once the clock has passed `deadline`, and not much later.
+    /// Has `item` looked at once the clock has passed `deadline`, and not much later; a deadline before `now` counts as `now`.
     pub fn schedule(&mut self, item: u32, deadline: i64, now: i64) {
         let tick = self.tick_after(deadline, now);
         self.lists.push_back((tick % TICKS) as u32, item);
@@ -154,8 +156,11 @@ impl Wheel {
     pub fn hasten(&mut self, item: u32, deadline: i64, now: i64) {
         let tick = self.tick_after(deadline, now);
         let cursor = self.cursor.unwrap_or(tick);
-        let planned =
-            self.lists.list_of(item).map(|list| cursor + (i64::from(list) - cursor).rem_euclid(TICKS));
+        let list = self.lists.list_of(item);
+        let planned = list.map(|list| match list {
+            DUE => cursor,
+            list => cursor + (i64::from(list) - cursor).rem_euclid(TICKS),
+        });
         if planned.is_none_or(|planned| planned > tick) {
             self.lists.push_back((tick % TICKS) as u32, item);
         }
@@ -175,21 +180,29 @@ impl Wheel {
     pub fn pop(&mut self, now: i64) -> Option<u32> {
         let current = tick_of(now);
         let cursor = self.cursor.get_or_insert(current);
-        *cursor = (*cursor).max(current - TICKS);
-        while *cursor < current {
-            if let Some(item) = self.lists.first((*cursor % TICKS) as u32) {
-                self.lists.remove(item);
-                return Some(item);
-            }
-            *cursor += 1;
+        if *cursor <= current - TICKS {
+            // What is there may not be mixed with what is scheduled for the present tick.
+            *cursor = current - TICKS + 1;
+            self.lists.append((current % TICKS) as u32, DUE);
         }
-        None
+        let first = |list: u32| self.lists.first(list);
+        let item = first(DUE).or_else(|| {
+            (*cursor..current).find_map(|tick| {
+                *cursor = tick;
+                first((tick % TICKS) as u32)
+            })
+        });
+        match item {
+            Some(item) => self.lists.remove(item),
+            None => *cursor = current.max(*cursor),
+        }
+        item
     }
 
     fn tick_after(&mut self, deadline: i64, now: i64) -> i64 {
-        let cursor = *self.cursor.get_or_insert(tick_of(now));
-        // The cursor's own tick has not passed yet, or what is in it is looked at now, with deadlines that are not over.
-        tick_of(deadline).clamp(cursor, cursor + TICKS - 1)
+        let current = tick_of(now);
+        let cursor = *self.cursor.get_or_insert(current);
+        tick_of(deadline).max(cursor).max(current).min(cursor + TICKS - 1)
     }
 }
 
@@ -202,7 +215,7 @@ fn tick_of(ns: i64) -> i64 {
 mod tests {
     use super::*;
 
-    const SECOND: i64 = 1 << TICK_SHIFT;
+    const TICK: i64 = 1 << TICK_SHIFT;
 
     fn due(wheel: &mut Wheel, now: i64) -> Vec<u32> {
         std::iter::from_fn(|| wheel.pop(now)).collect()
@@ -211,23 +224,23 @@ mod tests {
     #[test]
     fn items_come_when_their_tick_has_passed() {
         let mut wheel = Wheel::new();
-        wheel.schedule(1, 5 * SECOND, 0);
-        wheel.schedule(2, 5 * SECOND + 1, 0);
-        wheel.schedule(3, 100 * SECOND, 0);
-        assert_eq!(due(&mut wheel, 5 * SECOND), [0u32; 0]);
-        assert_eq!(due(&mut wheel, 6 * SECOND), [1, 2]);
-        assert_eq!(due(&mut wheel, 100 * SECOND), [0u32; 0]);
-        assert_eq!(due(&mut wheel, 101 * SECOND), [3]);
+        wheel.schedule(1, 5 * TICK, 0);
+        wheel.schedule(2, 5 * TICK + 1, 0);
+        wheel.schedule(3, 100 * TICK, 0);
+        assert_eq!(due(&mut wheel, 5 * TICK), [0u32; 0]);
+        assert_eq!(due(&mut wheel, 6 * TICK), [1, 2]);
+        assert_eq!(due(&mut wheel, 100 * TICK), [0u32; 0]);
+        assert_eq!(due(&mut wheel, 101 * TICK), [3]);
     }
 
     #[test]
     fn far_deadlines_come_early_and_years_pass_at_once() {
         let mut wheel = Wheel::new();
         wheel.schedule(1, i64::MAX, 0);
-        wheel.schedule(2, 3 * SECOND, 0);
-        assert_eq!(due(&mut wheel, 511 * SECOND), [2]);
-        assert_eq!(due(&mut wheel, 512 * SECOND), [1]);
-        wheel.schedule(1, 600 * SECOND, 512 * SECOND);
+        wheel.schedule(2, 3 * TICK, 0);
+        assert_eq!(due(&mut wheel, (TICKS - 1) * TICK), [2]);
+        assert_eq!(due(&mut wheel, TICKS * TICK), [1]);
+        wheel.schedule(1, (TICKS + 88) * TICK, TICKS * TICK);
         assert_eq!(due(&mut wheel, i64::MAX), [1]);
         assert_eq!(due(&mut wheel, i64::MAX), [0u32; 0]);
     }
@@ -235,13 +248,13 @@ mod tests {
     #[test]
     fn hasten_only_brings_forward() {
         let mut wheel = Wheel::new();
-        wheel.schedule(1, 100 * SECOND, 0);
-        wheel.hasten(1, 200 * SECOND, 0);
-        wheel.hasten(2, 7 * SECOND, 0);
-        assert_eq!(due(&mut wheel, 101 * SECOND), [2, 1]);
-        wheel.schedule(1, 300 * SECOND, 101 * SECOND);
-        wheel.hasten(1, 102 * SECOND, 101 * SECOND);
-        assert_eq!(due(&mut wheel, 103 * SECOND), [1]);
+        wheel.schedule(1, 100 * TICK, 0);
+        wheel.hasten(1, 200 * TICK, 0);
+        wheel.hasten(2, 7 * TICK, 0);
+        assert_eq!(due(&mut wheel, 101 * TICK), [2, 1]);
+        wheel.schedule(1, 300 * TICK, 101 * TICK);
+        wheel.hasten(1, 102 * TICK, 101 * TICK);
+        assert_eq!(due(&mut wheel, 103 * TICK), [1]);
     }
 
     #[test]
@@ -263,15 +276,13 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_stands_while_time_is_behind_and_follows_when_it_stays_so() {
+    fn the_clock_stands_while_time_is_a_little_behind_and_follows_when_it_was_set_back() {
         let mut clock = Clock::default();
         assert_eq!(clock.at(Timestamp(7), 5), 7);
         assert_eq!(clock.advance(Timestamp(1_000 * BEHIND_NS)), 1_000 * BEHIND_NS);
         assert_eq!(clock.advance(Timestamp(999 * BEHIND_NS)), 1_000 * BEHIND_NS);
         assert_eq!(clock.floor(), Timestamp(1_000 * BEHIND_NS));
-        for i in 0..100 {
-            clock.advance(Timestamp(i));
-        }
+        clock.advance(Timestamp(99));
         assert_eq!((clock.rebases, clock.floor()), (1, Timestamp::MAX));
         let now = clock.advance(Timestamp(100));
         assert_eq!(clock.advance(Timestamp(1_100)), now + 1_000);

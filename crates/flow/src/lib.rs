@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod config;
+mod dormant;
 mod duplicates;
 pub mod event;
 mod evicted;

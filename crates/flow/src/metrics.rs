@@ -106,6 +106,10 @@ pub struct Counters {
     pub unseen_direction_bytes: u64,
     /// Times the packets' clock was set back for good.
     pub clock_rebases: u64,
+    /// Connections that went on after they had left as idle.
+    pub connections_resumed: u64,
+    /// Idle connections that were forgotten because too many were remembered.
+    pub connections_forgotten: u64,
 }
 
 impl Counters {
@@ -136,6 +140,8 @@ impl Counters {
         self.acked_unseen_bytes += other.acked_unseen_bytes;
         self.unseen_direction_bytes += other.unseen_direction_bytes;
         self.clock_rebases += other.clock_rebases;
+        self.connections_resumed += other.connections_resumed;
+        self.connections_forgotten += other.connections_forgotten;
     }
 
     /// Flows, each of them once however often it was evicted.

@@ -106,6 +106,8 @@ pub(crate) struct Waiting {
     acked_by: (Timestamp, Option<TcpSeq>),
     /// When the last bytes arrived in order: as long as some do, others may.
     progress: Timestamp,
+    /// The packets' clock was set back since it was last noted what is missing: since when it has shown such times.
+    set_back: Option<Timestamp>,
     /// The last gap that was declared, to tell late bytes from repeated ones.
     last_gap: (i64, i64),
     /// Segments in a row at an implausible place: where the next would be, and how many.
@@ -208,8 +210,14 @@ impl ByteStream {
     /// Gives up on missing bytes whose time has come.
     pub fn check(&mut self, out: &mut Outlet<'_>) {
         self.settle(out.acked);
+        let mut is_set_back = false;
+        if let Some(waiting) = &mut self.waiting {
+            waiting.heed_clock(out.now, out.patience);
+            is_set_back = waiting.set_back.is_some();
+        }
         if self.cut().is_some() {
-            self.release_cuts(Some(out.now.plus(-out.patience.reorder_wait_ns)), out);
+            let until = out.now.plus(-out.patience.reorder_wait_ns);
+            self.release_cuts(Some(until).filter(|_| !is_set_back), out);
             self.settle(out.acked);
             if self.cut().is_some() {
                 return;
@@ -460,13 +468,12 @@ impl ByteStream {
         let known = waiting.next_known();
         if let Some((acked, _)) = waiting.overtaken.filter(|(acked, _)| *acked > self.pos)
             && let Some(since) = waiting.missed_since(self.pos)
-            && out.now.since(since.max(waiting.progress)) >= waiting.reorder_wait(out.patience)
+            && waiting.waited(since, out.now) >= waiting.reorder_wait(out.patience)
         {
             return Some(known.map_or(acked, |(known, _)| known.min(acked)));
         }
         let (known, since) = known?;
-        let waited = out.now.since(since.max(waiting.progress));
-        (waited >= out.patience.gap_wait_ns).then_some(known)
+        (waiting.waited(since, out.now) >= out.patience.gap_wait_ns).then_some(known)
     }
 
     fn first_held(&self) -> Option<i64> {
@@ -608,6 +615,7 @@ impl Default for Waiting {
             overtaken: None,
             acked_by: (Timestamp::MIN, None),
             progress: Timestamp::MIN,
+            set_back: None,
             last_gap: (0, 0),
             strays: (TcpSeq(0), 0),
             packets: 0,
@@ -674,6 +682,21 @@ impl Waiting {
     fn reorder_wait(&self, patience: Patience) -> i64 {
         let is_fast = self.packets >= REORDER_PACKETS;
         if is_fast { patience.reorder_wait_ns } else { patience.reorder_wait_ns.saturating_mul(SLOW_WAITS) }
+    }
+
+    /// Notes whether the clock shows times from before those that are waited from, by more than packets may be out of order.
+    fn heed_clock(&mut self, now: Timestamp, patience: Patience) {
+        let noted = self.missed_since(i64::MIN).map_or(self.progress, |since| since.max(self.progress));
+        self.set_back = match self.set_back {
+            _ if noted.since(now) <= patience.reorder_wait_ns => None,
+            Some(since) if since <= now => Some(since),
+            _ => Some(now),
+        };
+    }
+
+    /// How long bytes that are missing since then have been waited for, by a clock that may have been set back.
+    fn waited(&self, since: Timestamp, now: Timestamp) -> i64 {
+        now.since(self.set_back.unwrap_or(since.max(self.progress)))
     }
 
     /// A packet of the connection came while bytes are waited for.

@@ -12,6 +12,7 @@ mod slow_path;
 use wire::{Packet, Side, Timestamp};
 
 use crate::config::{Config, Detail};
+use crate::dormant::Dormant;
 use crate::duplicates::fingerprint;
 use crate::event::{Events, FlowIdx, Place};
 use crate::evicted::Evicted;
@@ -39,6 +40,9 @@ pub struct Table<S: Default> {
     free: Vec<u32>,
     /// Closed in the last call and still readable.
     closed: Vec<u32>,
+    /// Connections that were idle. Of those in `resting`, places in `closed`, the state is still in `states`.
+    dormant: Dormant<S>,
+    resting: Vec<u32>,
     clock: Clock,
     rules: Rules,
     wheel: Wheel,
@@ -67,11 +71,13 @@ impl<S: Default> Table<S> {
         Table {
             store: Store::new(config.detail > Detail::Life),
             rules: Rules { idle_ns: config.tcp_idle_ns.max(0) as u64, floor: Timestamp::MIN },
+            dormant: Dormant::new(config.room.clone()),
             config,
             index: Index::new(),
             states: Chunks::default(),
             free: Vec::new(),
             closed: Vec::new(),
+            resting: Vec::new(),
             clock: Clock::default(),
             wheel: Wheel::new(),
             cheap: 0,
@@ -258,6 +264,10 @@ impl<S: Default> Table<S> {
 
     #[inline(never)]
     fn free_closed(&mut self) {
+        while let Some(place) = self.resting.pop() {
+            let hash = self.store.flow(place).key().hash(self.config.seed);
+            self.dormant.keep_state(hash, place, std::mem::take(self.states.at_mut(place)));
+        }
         while let Some(place) = self.closed.pop() {
             *self.states.at_mut(place) = S::default();
             self.store.cold_mut(place).spill = None;

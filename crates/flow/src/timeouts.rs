@@ -44,16 +44,24 @@ pub(crate) fn is_news(flow: FlowCore<'_>, side: Side, packet: &Packet<'_>) -> bo
     brings || answers && other.before(tcp.ack)
 }
 
-/// Reports a flow that has lived another `period`.
+/// Reports a flow that has lived another `period`. Where time has gone back, the period begins anew.
 pub(crate) fn report_active(
     flow: &mut FlowMut<'_>,
     idx: FlowIdx,
     (now, period): (Timestamp, i64),
     events: &mut Events,
 ) {
-    let lived = now.since(flow.cold.active_since);
-    if lived >= period.max(1) {
-        flow.cold.active_since = flow.cold.active_since.plus(lived - lived % period.max(1));
+    let (lived, period) = (now.since(flow.cold.active_since), period.max(1));
+    if lived >= period {
+        flow.cold.active_since = flow.cold.active_since.plus(lived - lived % period);
         events.push(idx, FlowEvent::ActiveTimeout);
+    } else if lived <= -period {
+        flow.cold.active_since = now;
     }
+}
+
+/// How long until a flow reports itself, if it does every `period`.
+pub(crate) fn until_report(flow: FlowCore<'_>, now: Timestamp, period: Option<i64>) -> i64 {
+    let Some(period) = period else { return i64::MAX };
+    period.saturating_sub(now.since(flow.cold.active_since)).clamp(0, period.max(0))
 }

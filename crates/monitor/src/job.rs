@@ -220,6 +220,7 @@ impl Job {
         let join_rows_max = stream.join_rows_max.div_ceil(workers);
         let join_bytes_max = stream.join_bytes_max.div_ceil(workers);
         let stream = stream::Config { join_rows_max, join_bytes_max, ..stream };
+        let stop = job.stop.clone();
         let worker = |gate| {
             Worker::new(
                 gate,
@@ -227,6 +228,7 @@ impl Job {
                 (limits.clone(), stream.clone()),
                 results_quarter / workers,
             )
+            .heeding(stop.clone())
             .peeking(config.peek_bytes_max)
             .telling_open(match config.windows {
                 Windows::Closed => None,

@@ -12,6 +12,9 @@ mod parse;
 mod setup;
 mod slow_path;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use arrayvec::ArrayVec;
 use flow::{Event, Events, FlowEvent, Table};
 use parsers::flow_level::flow_record;
@@ -72,6 +75,8 @@ pub struct Monitor {
     watermark: Timestamp,
     /// Whether a flow may have more than one record.
     reports_again: bool,
+    /// Set once the job is to end.
+    stop: Arc<AtomicBool>,
 }
 
 /// What the monitor remembers of a flow: one cache line.
@@ -189,10 +194,14 @@ impl Monitor {
         (progress, n)
     }
 
-    /// Time moves on, to `clock` or to the latest packet: what is not waited for any longer is given up, and idle flows
+    /// Time moves on, to `clock`, which may have been set back, or to the latest packet: what is not waited for any longer is given up, and idle flows
     /// leave. Results depend on when this is done, so it has to be done behind the same packets each time.
     pub fn advance(&mut self, clock: Option<Timestamp>, out: &mut dyn TakeTuples) {
-        let clock = self.clock.max(clock.unwrap_or(self.latest));
+        let clock = clock.unwrap_or(self.clock.max(self.latest));
+        if clock < self.clock {
+            // It was set back.
+            self.latest = clock;
+        }
         let given_up = self.gate.give_up(Some(clock));
         self.on_wholes(given_up);
         (self.clock, self.now) = (clock, clock);
@@ -206,7 +215,7 @@ impl Monitor {
     /// Ends an epoch: hands over all tuples written so far. From now on none is earlier than the clock.
     pub fn end_epoch(&mut self, out: &mut dyn TakeTuples) {
         self.flush(out);
-        self.watermark = self.clock;
+        self.watermark = self.watermark.max(self.clock);
     }
 
     /// Ends every flow and hands over all tuples.
@@ -227,10 +236,10 @@ impl Monitor {
         self.flush(out);
     }
 
-    /// How late it is by the packets: tuples that come now have no earlier `ts_end`.
+    /// How late it is by the packets; where their clock was set back, how late it was.
     #[must_use]
     pub fn clock(&self) -> Timestamp {
-        self.clock
+        self.clock.max(self.watermark)
     }
 
     /// Where every packet went.
@@ -239,6 +248,11 @@ impl Monitor {
         let (flows, fragments) = (*self.table.counters(), self.gate.fragments());
         let networks_overflowed = self.networks.overflowed();
         Accounting { flows, fragments, networks_overflowed, ..self.accounting.clone() }
+    }
+
+    /// Ends soon once `stop` is set.
+    pub fn heed(&mut self, stop: Arc<AtomicBool>) {
+        self.stop = stop;
     }
 
     /// What the packets so far seem to lack.
@@ -304,7 +318,7 @@ impl Monitor {
         self.accounting.tuples += self.outputs.flush(out);
     }
 
-    /// Takes all idle flows out of the table.
+    /// Takes all idle flows out of the table; once the job is to end, no more than a few, as all will be closed.
     fn expire(&mut self, out: &mut dyn TakeTuples) {
         let mut events = std::mem::take(&mut self.events);
         while self.table.make_room(self.clock, &mut events) || !events.list().is_empty() {
@@ -315,7 +329,7 @@ impl Monitor {
             let more = self.table.expire(self.clock, &mut events);
             self.on_events(&events, &[], None);
             self.flush_full(out);
-            if !more {
+            if !more || self.stop.load(Ordering::Relaxed) {
                 break;
             }
         }

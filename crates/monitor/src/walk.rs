@@ -168,7 +168,7 @@ fn tell(table: &mut Table<()>, events: &Events, payload: &[u8], visit: &mut dyn 
             FlowEvent::Gap { side, len, ts, .. } => Said::Missing(side, len, ts),
             FlowEvent::End { side, .. } => Said::End(side),
             FlowEvent::Terminated { reason, .. } if reason == CloseReason::Rst => Said::Closed(reason),
-            FlowEvent::Terminated { .. } | FlowEvent::ActiveTimeout => continue,
+            FlowEvent::Resumed { .. } | FlowEvent::Terminated { .. } | FlowEvent::ActiveTimeout => continue,
             FlowEvent::Closed { reason, .. } => Said::Closed(reason),
         };
         visit.said(&table.flow(flow), said);

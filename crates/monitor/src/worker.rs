@@ -2,6 +2,9 @@
 //! what it has to say leaves in [`Report`]s, one at the end of every epoch. Where one input is dealt to several workers
 //! the epochs are the same for all, so that results do not depend on how many there are.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use capture::SourceError;
 use collect::{Part, Report};
 use plan::{Dataflow, MonitorSpec};
@@ -75,6 +78,13 @@ impl Worker {
         self
     }
 
+    /// The same, which ends soon once `stop` is set.
+    #[must_use]
+    pub fn heeding(mut self, stop: Arc<AtomicBool>) -> Worker {
+        self.monitor.heed(stop);
+        self
+    }
+
     /// The same, which tells what there is of open windows every so often, and holds it no more.
     #[must_use]
     pub fn telling_open(mut self, every_ns: Option<i64>) -> Worker {
@@ -138,7 +148,7 @@ impl Worker {
 impl Analysis {
     fn tell_open(&mut self, now: Timestamp) {
         let Some((every_ns, told)) = &mut self.deltas else { return };
-        if now.0.saturating_sub(told.0) >= *every_ns {
+        if now < *told || now.0.saturating_sub(told.0) >= *every_ns {
             *told = now;
             self.engines.detach_open().into_iter().for_each(|windows| self.part.add_windows(windows));
         }

@@ -88,6 +88,12 @@ impl StreamParser for Connection {
         self.close(out);
     }
 
+    fn on_idle(&mut self, out: &mut Output<'_>) -> bool {
+        let is_between = self.is_between();
+        self.close(out);
+        is_between
+    }
+
     fn on_datagram(
         &mut self,
         direction: Direction,

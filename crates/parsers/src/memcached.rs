@@ -132,6 +132,10 @@ impl StreamParser for Parser {
         self.exchanges.close(out);
     }
 
+    fn on_idle(&mut self, out: &mut Output<'_>) -> bool {
+        self.connection.rest(out)
+    }
+
     fn on_datagram(
         &mut self,
         direction: Direction,

@@ -197,6 +197,12 @@ impl StreamParser for Parser {
         self.connection.close(out);
     }
 
+    fn on_idle(&mut self, out: &mut Output<'_>) -> bool {
+        let is_between = self.connection.is_between();
+        self.connection.close(out);
+        is_between
+    }
+
     fn on_datagram(
         &mut self,
         direction: Direction,

@@ -273,7 +273,7 @@ impl Default for Limits {
 pub struct Output<'a> {
     /// The flow.
     pub flow: FlowRef<'a>,
-    /// The packet clock: when what is written now was complete.
+    /// The packet clock: when what is over without a last byte ended.
     pub now: Timestamp,
     /// What went wrong.
     pub counters: &'a mut Counters,
@@ -331,11 +331,11 @@ impl<'a> Output<'a> {
     }
 
     /// Writes one tuple to every tap whose variant `keep`s it: the common fields, then what `fill` sets.
-    /// `ts` is when the tuple's subject began.
+    /// `ts` is when the tuple's subject began, `end` when its last byte came; `None`: it is over now.
     #[inline]
     pub fn emit(
         &mut self,
-        ts: Timestamp,
+        (ts, end): (Timestamp, Option<Timestamp>),
         quality: Quality,
         keep: impl Fn(u8) -> bool,
         mut fill: impl FnMut(&mut TupleWriter),
@@ -350,7 +350,7 @@ impl<'a> Output<'a> {
                 write_path(&mut tap.writer, &flow.tunnel, flow.vlan);
                 write_proxied(&mut tap.writer, flow.proxied);
             }
-            write_times(&mut tap.writer, ts, self.now, quality);
+            write_times(&mut tap.writer, ts, end.unwrap_or(self.now), quality);
             if let Some(taps) = tap.request {
                 write_request(&mut tap.writer, taps, self.request, self.flow.facts);
             }

@@ -73,6 +73,13 @@ pub trait StreamParser: Send {
     /// The flow is over (both FINs, RST, idle, end of input): what waits is written now, half or whole.
     fn on_close(&mut self, out: &mut Output<'_>);
 
+    /// A TCP connection has been silent for the idle timeout: what waits is written now, half or whole. Whether the parser can go on
+    /// where it is, because neither side has left anything unsaid; otherwise it is closed.
+    fn on_idle(&mut self, out: &mut Output<'_>) -> bool {
+        self.on_close(out);
+        false
+    }
+
     /// A whole datagram (UDP); `cut` of its bytes were not captured.
     fn on_datagram(
         &mut self,

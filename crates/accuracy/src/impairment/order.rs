@@ -54,6 +54,15 @@ pub fn shuffle(seen: &mut [Seen], by: i64, rng: &mut Rng) {
     seen.iter_mut().zip(places).for_each(|(one, (_, placed))| *one = placed);
 }
 
+/// Before some packets everybody is silent for so long.
+pub fn pause(seen: &mut [Seen], p: f64, by: i64, rng: &mut Rng) {
+    let mut later = 0;
+    for one in seen {
+        later += if rng.chance(p) { by } else { 0 };
+        one.ts = one.ts.plus(later);
+    }
+}
+
 /// From somewhere in the middle on the clock shows something else.
 pub fn step(seen: &mut [Seen], by: i64, rng: &mut Rng) {
     let n = seen.len();

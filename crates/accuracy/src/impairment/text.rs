@@ -23,6 +23,8 @@ impl fmt::Display for Impairment {
             Impairment::Skew(side, by) => write!(f, "skew{}={}", side.name(), ms(by)),
             Impairment::Shuffle(by) => write!(f, "shuffle={}", ms(by)),
             Impairment::ClockStep(by) => write!(f, "clock-step={}", ms(by)),
+            Impairment::LossyClockStep(by) => write!(f, "lossy-clock-step={}", ms(by)),
+            Impairment::Pauses(p, by) => write!(f, "pause-{}={}", ms(by), percent(p)),
             Impairment::Snaplen(len) => write!(f, "snaplen={len}"),
             Impairment::Stray(stray, p) => write!(f, "stray-{}={}", stray.name(), percent(p)),
             Impairment::Header(field, p) => write!(f, "{}={}", field.name(), percent(p)),
@@ -46,6 +48,9 @@ impl FromStr for Impairment {
         if let Some(by) = name.strip_prefix("delay-") {
             return Ok(Impairment::Delay(percent()?, ms(by)?));
         }
+        if let Some(by) = name.strip_prefix("pause-") {
+            return Ok(Impairment::Pauses(percent()?, ms(by)?));
+        }
         for run in [Run::Single, Run::Bursts] {
             for which in Which::ALL {
                 if name == format!("{}{}", run.name(), which.name()) {
@@ -65,6 +70,7 @@ impl FromStr for Impairment {
             "skew-to-client" => Impairment::Skew(Side::ToClient, ms(amount)?),
             "shuffle" => Impairment::Shuffle(ms(amount)?),
             "clock-step" => Impairment::ClockStep(ms(amount)?),
+            "lossy-clock-step" => Impairment::LossyClockStep(ms(amount)?),
             "snaplen" => Impairment::Snaplen(amount.parse().with_context(|| text.to_owned())?),
             "stray-syn" => Impairment::Stray(Stray::Syn, percent()?),
             "stray-reset" => Impairment::Stray(Stray::Reset, percent()?),

@@ -5,13 +5,14 @@ use std::hint::black_box;
 use wire::Timestamp;
 
 use super::{Table, context, patience};
+use crate::dormant;
 use crate::event::{CloseReason, Events, FlowEvent, FlowIdx};
 use crate::expiry::{NONE, Wheel};
 use crate::flow::FlowCore;
 use crate::index::Index;
 use crate::record::flag;
 use crate::tcp_state;
-use crate::timeouts::{idle_timeout, report_active};
+use crate::timeouts::{idle_timeout, report_active, until_report};
 
 /// Flows looked at to find one to evict.
 const EVICTION_SAMPLE: usize = 16;
@@ -99,22 +100,24 @@ impl<S: Default> Table<S> {
         let mut cx = context(&self.config, &mut self.budget, &mut self.counters, events, place, now);
         tcp_state::check(&mut flow, &mut cx);
         flow.classify();
-        self.schedule(place, clock);
+        self.schedule(place, now, clock);
         self.hasten(place, now, clock);
     }
 
-    /// Puts the flow in the wheel for its idle timeout.
-    pub(super) fn schedule(&mut self, place: u32, clock: i64) {
+    /// Puts the flow in the wheel for its idle timeout and its next report.
+    pub(super) fn schedule(&mut self, place: u32, now: Timestamp, clock: i64) {
         let flow = self.store.core(place);
-        let idle_ns = idle_timeout(flow, &self.config);
-        let period = self.config.active_timeout_ns.unwrap_or(i64::MAX);
-        self.wheel.schedule(place, flow.seen_at().saturating_add(idle_ns.min(period)), clock);
+        let idle = flow.seen_at().saturating_add(idle_timeout(flow, &self.config));
+        let report = until_report(flow, now, self.config.active_timeout_ns);
+        self.wheel.schedule(place, idle.min(clock.saturating_add(report)), clock);
     }
 
     /// Has the flow looked at as soon as bytes it waits for become hopeless, or a timeout grown shorter is over.
     pub(super) fn hasten(&mut self, place: u32, now: Timestamp, clock: i64) {
         let flow = self.store.core(place);
-        let wait = tcp_state::deadline(flow, patience(&self.config)).map(|ts| ts.since(now).max(0));
+        // Where the clock was set back, what is waited for may lie in the future.
+        let most = self.config.gap_wait_ns.max(0);
+        let wait = tcp_state::deadline(flow, patience(&self.config)).map(|ts| ts.since(now).clamp(0, most));
         let idle = idle_timeout(flow, &self.config);
         self.wheel.hasten(place, clock.saturating_add(wait.unwrap_or(idle).min(idle)), clock);
     }
@@ -127,14 +130,21 @@ impl<S: Default> Table<S> {
         (now, ts): (Timestamp, Timestamp),
         events: &mut Events,
     ) {
+        let rests = reason == CloseReason::Idle && dormant::can_go_on(self.store.core(place));
         let mut flow = self.store.flow_mut(place);
         let mut cx = context(&self.config, &mut self.budget, &mut self.counters, events, place, now);
         tcp_state::on_close(&mut flow, &mut cx);
         flow.hot.put(flag::LIVE | flag::FAST, false);
         self.cheap -= usize::from(!flow.hot.has(flag::VALUED));
         tcp_state::forget(&mut flow, &mut self.budget);
-        let hash = self.store.flow(place).key().hash(self.config.seed);
+        let key = self.store.flow(place).key();
+        let hash = key.hash(self.config.seed);
         self.index.remove(hash, place);
+        if rests {
+            let bytes = *self.store.extra_mut(place);
+            self.dormant.add(hash, self.store.hot(place), key, (place, bytes));
+            self.resting.push(place);
+        }
         self.wheel.cancel(place);
         self.leave(place);
         self.closed.push(place);

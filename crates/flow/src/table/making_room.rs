@@ -33,7 +33,7 @@ impl<S: Default> Table<S> {
     pub fn make_room(&mut self, now: Timestamp, events: &mut Events) -> bool {
         self.begin(events);
         for _ in 0..EVICTED_PER_CALL {
-            if !self.config.room.is_overdrawn() || self.is_empty() {
+            if !self.config.room.is_overdrawn() || self.has_nobody() {
                 return false;
             }
             self.evict(now, events);
@@ -46,7 +46,7 @@ impl<S: Default> Table<S> {
         let begins = matches!(&packet.transport, Transport::Tcp(tcp) if tcp.flags.contains(TcpFlags::SYN) && !tcp.flags.contains(TcpFlags::ACK));
         self.counters.reopened += u64::from(self.evicted.take(hash) && !begins);
         for _ in 0..EVICTED_PER_FLOW {
-            if self.config.room.is_left() || self.is_empty() {
+            if self.config.room.is_left() || self.has_nobody() {
                 break;
             }
             self.evict(packet.ts, events);
@@ -69,12 +69,21 @@ impl<S: Default> Table<S> {
         }
     }
 
-    fn resize(&mut self, place: u32, now: u32) {
+    pub(super) fn resize(&mut self, place: u32, now: u32) {
         let before = std::mem::replace(self.store.extra_mut(place), now);
         self.config.room.resize(before as usize, now as usize);
     }
 
+    fn has_nobody(&self) -> bool {
+        self.is_empty() && self.dormant.is_empty()
+    }
+
+    /// Forgets an idle connection or, if there is none, closes a flow.
     fn evict(&mut self, now: Timestamp, events: &mut Events) {
+        if self.dormant.forget_oldest() {
+            self.counters.connections_forgotten += 1;
+            return;
+        }
         let victim = self.choose_victim();
         self.evicted.remember(self.store.flow(victim).key().hash(self.config.seed));
         self.close(victim, CloseReason::Evicted, (now, now), events);

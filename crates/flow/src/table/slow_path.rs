@@ -4,6 +4,7 @@ use wire::{FlowKey, Packet, Side, TcpInfo, Transport};
 
 use super::{Hashed, Table, context};
 use crate::config::Detail;
+use crate::dormant::Connection;
 use crate::duplicates::{self, Sighting};
 use crate::event::{Chunk, CloseReason, Events, FlowEvent, FlowIdx};
 use crate::gatekeeping::{self, Verdict};
@@ -49,10 +50,34 @@ impl<S: Default> Table<S> {
                 self.take_in(place, opening.side, (&first, now), events);
                 place
             }
-            None => self.open(&key, (at, at.side), (packet, now), events),
+            None => {
+                let dormant = self.take_dormant(&key, at, packet);
+                let place = self.open(&key, (at, at.side), (packet, now), events);
+                if let Some(connection) = dormant {
+                    self.resume(place, connection, events);
+                }
+                place
+            }
         };
         self.take_in(place, at.side, (packet, now), events);
         place
+    }
+
+    /// The idle connection that a packet of no flow goes on with.
+    fn take_dormant(&mut self, key: &FlowKey, at: &Hashed, packet: &Packet<'_>) -> Option<Connection<S>> {
+        let tcp = tcp_of(packet).filter(|_| !self.dormant.is_empty())?;
+        self.dormant.take(at.hash, key, (at.side, tcp))
+    }
+
+    /// Has the flow at `place`, which is new, go on with an idle connection.
+    fn resume(&mut self, place: u32, connection: Connection<S>, events: &mut Events) {
+        self.counters.connections_resumed += 1;
+        self.resize(place, connection.state_bytes);
+        connection.resume(&mut self.store.flow_mut(place));
+        match connection.place {
+            Some(from) => events.push(FlowIdx(place), FlowEvent::Resumed { from: FlowIdx(from) }),
+            None => *self.states.at_mut(place) = connection.state,
+        }
     }
 
     /// Counts a segment that is not believed; it says nothing else to the flow.
@@ -160,7 +185,7 @@ impl<S: Default> Table<S> {
         self.index.insert(at.hash, place);
         self.cheap += 1;
         self.counters.opened += 1;
-        self.schedule(place, now);
+        self.schedule(place, packet.ts, now);
         events.push(FlowIdx(place), FlowEvent::Opened);
         place
     }

@@ -116,8 +116,11 @@ fn outcome(traffic: &[Sent], config: &Config, fast: bool) -> Vec<String> {
     said
 }
 
+/// Which flow of several is looked at first is left open.
 fn note(table: &Table<()>, events: &Events, payload: &[u8], said: &mut Vec<String>) {
-    for event in events.list() {
+    let mut list = events.list().to_vec();
+    list.sort_by_key(|event| table.flow(event.flow).id());
+    for event in list {
         said.push(match event.what {
             FlowEvent::Bytes { side, chunk, ts, .. } => {
                 format!("{side:?} {ts} {:?}", events.bytes(chunk, payload))
@@ -220,4 +223,39 @@ fn long_flows_are_counted_to_the_end() {
     assert_eq!(flow.counters(Side::A), crate::SideCounters::default());
     assert!(flow.bytes(Side::A) > u64::from(n) * 60_054);
     assert_eq!(flow.start_seq(Side::A), TcpSeq(u32::MAX - 4));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Each flow is looked at once at the most for each time that the clock is moved to.
+    #[test]
+    fn expiry_makes_progress(
+        idle in prop_oneof![1..4_000 * MS, 1..=i64::MAX],
+        active in prop::option::of(prop_oneof![i64::MIN..=0, 1..4_000 * MS, 1..=i64::MAX]),
+        flows in prop_oneof![1..100u32, 4_000..9_000u32],
+        steps in prop::collection::vec(prop_oneof![
+            4 => -5_000 * MS..30_000 * MS,
+            1 => -900_000 * MS..900_000 * MS,
+            1 => any::<i64>(),
+        ], 1..12),
+    ) {
+        let config = Config { tcp_opening_idle_ns: idle, active_timeout_ns: active, ..Config::default() };
+        let (mut table, mut events) = (Table::<()>::new(config), Events::default());
+        let mut now = 1_750_000_000_000 * MS;
+        for step in steps {
+            for flow in 0..flows {
+                let ends = [format!("10.{}.{}.1:1", flow >> 8, flow & 255), "10.0.0.2:80".to_owned()];
+                let mut talk = Dialogue::new(&ends[0], &ends[1]);
+                talk.handshake();
+                let mut sent = talk.take().remove(0);
+                sent.ts = Timestamp(now.saturating_add(i64::from(flow)));
+                table.process(&sent.packet(), &mut events);
+            }
+            now = now.saturating_add(step);
+            let most = 2 + table.len() / 4096;
+            let calls = (1..=most + 1).find(|_| !table.expire(Timestamp(now), &mut events));
+            prop_assert!(calls.is_some_and(|calls| calls <= most), "{calls:?} calls for {} flows", table.len());
+        }
+    }
 }

@@ -8,7 +8,7 @@ use wire::packet::TcpFlags;
 use wire::{IpProtocol, Packet, Side, Timestamp};
 
 use super::parse::Input;
-use super::{Monitor, Rare};
+use super::{FlowState, Monitor, Rare};
 use crate::outputs::{Application, nobody};
 use crate::taps::TapFilter;
 
@@ -17,6 +17,7 @@ impl Monitor {
         for &Event { flow, what } in events.list() {
             match what {
                 FlowEvent::Opened => self.on_opened(flow, packet),
+                FlowEvent::Resumed { from } => self.on_resumed(flow, from),
                 FlowEvent::Bytes { side, chunk, ts, place } => {
                     let segment = Segment { bytes: events.bytes(chunk, payload), ts, place };
                     self.parse(flow, side, Input::Bytes(segment));
@@ -56,6 +57,15 @@ impl Monitor {
         }
     }
 
+    /// A connection goes on that was idle: its parser does.
+    fn on_resumed(&mut self, idx: FlowIdx, from: FlowIdx) {
+        let FlowState { stream, joined_midway, application, .. } = std::mem::take(self.table.state_mut(from));
+        if !self.verdict(idx).leaves_out() {
+            let state = self.table.state_mut(idx);
+            (state.stream, state.joined_midway, state.application) = (stream, joined_midway, application);
+        }
+    }
+
     fn on_terminated(&mut self, idx: FlowIdx, reason: CloseReason, ts: Timestamp) {
         if reason == CloseReason::Rst {
             // Neither side has more to say.
@@ -70,13 +80,25 @@ impl Monitor {
     }
 
     fn on_closed(&mut self, idx: FlowIdx, reason: CloseReason, ts: Timestamp) {
-        self.close_stream(idx);
+        let is_idle = reason == CloseReason::Idle;
+        if is_idle {
+            self.rest_stream(idx)
+        } else {
+            self.close_stream(idx)
+        }
         let last_ts = self.table.flow(idx).last_ts();
         self.on_connection_end(idx, tcp_conn_time::Flag::Expired, last_ts);
         if self.asks.payload {
             self.count_unread(idx);
         }
         self.record(idx, reason.name(), ts.max(self.watermark));
+        if is_idle {
+            // What is told of the flow ends here; its connection may go on in another.
+            let FlowState { stream, joined_midway, application, .. } =
+                std::mem::take(self.table.state_mut(idx));
+            *self.table.state_mut(idx) =
+                FlowState { stream, joined_midway, application, ..FlowState::default() };
+        }
     }
 
     /// A SYN or FIN, for `tcp_conn_time`.

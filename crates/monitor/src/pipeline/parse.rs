@@ -25,6 +25,8 @@ pub(super) enum Input<'a> {
     End(End),
     /// The flow is over.
     Close,
+    /// It is idle, and may go on.
+    Rest,
     /// What was said before it was known whose it is.
     Earlier(Box<Probing>),
 }
@@ -63,6 +65,11 @@ impl Monitor {
             Input::Gap(gap) => parser.on_gap(direction, gap, &mut out),
             Input::End(end) => parser.on_end(direction, end, &mut out),
             Input::Close => parser.on_close(&mut out),
+            Input::Rest if parser.on_idle(&mut out) => {}
+            Input::Rest => {
+                state.stream = Stream::Probing(Box::new(Probing::midway()));
+                return;
+            }
             Input::Earlier(probing) => probing.replay(*asker, parser.as_mut(), &mut out),
         }
         if parser.is_done() {
@@ -96,7 +103,7 @@ impl Monitor {
                 probing.on_gap(side, gap);
                 *stream = Stream::Probing(probing);
             }
-            (_, Input::End(_) | Input::Close | Input::Earlier(_)) => {}
+            (_, Input::End(_) | Input::Close | Input::Rest | Input::Earlier(_)) => {}
         }
         None
     }
@@ -217,6 +224,20 @@ impl Monitor {
         }
         self.parse(idx, Side::A, Input::Close);
         self.table.state_mut(idx).stream = Stream::Ignored;
+    }
+
+    /// A flow is idle: what waits is written. Where its connection goes on, its parser does, if nothing is under way there.
+    pub(super) fn rest_stream(&mut self, idx: FlowIdx) {
+        if !self.table.flow(idx).is_tcp() {
+            return self.close_stream(idx);
+        }
+        let state = self.table.state_mut(idx);
+        if let Stream::Probing(probing) = &state.stream {
+            state.application = name(probing);
+            state.stream = Stream::Probing(Box::new(Probing::midway()));
+        } else {
+            self.parse(idx, Side::A, Input::Rest);
+        }
     }
 
     /// A flow leaves: if nobody has read it, it counts among those, under its name.

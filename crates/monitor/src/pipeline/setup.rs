@@ -140,6 +140,7 @@ impl Monitor {
             latest: Timestamp::MIN,
             watermark: Timestamp::MIN,
             reports_again,
+            stop: Arc::default(),
         }
     }
 }

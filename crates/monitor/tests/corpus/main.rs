@@ -3,12 +3,14 @@
 
 mod accounting;
 mod applications;
+mod clock;
 mod damage;
 mod dns;
 mod flows;
 mod forms;
 mod frames;
 mod http;
+mod idle;
 mod loss;
 mod memcached;
 mod mysql;

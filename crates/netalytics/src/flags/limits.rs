@@ -43,7 +43,8 @@ pub struct Limits {
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub rpc_bytes_max: Option<usize>,
 
-    /// A TCP connection without a packet for this long is over [default: 300s]
+    /// The flow of a TCP connection without a packet for this long is over; the connection is read on when it speaks
+    /// again, as long as there is room to remember it (--flows-max) [default: 300s]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub tcp_idle: Option<i64>,
 

@@ -101,6 +101,12 @@ impl Connection {
         self.exchanges.close(out);
     }
 
+    /// Whether no message is under way in the byte streams.
+    pub fn is_between(&self) -> bool {
+        let is_between = |lane: &Lane| lane.state == State::Framed && lane.held.is_empty();
+        self.lanes.as_ref().is_none_or(|lanes| lanes.iter().all(is_between))
+    }
+
     fn lane(&mut self, direction: Direction, out: &Output<'_>) -> &mut Lane {
         let lanes = self.lanes.get_or_insert_with(|| {
             let mut lanes = Box::<[Lane; 2]>::default();

@@ -31,9 +31,10 @@ pub fn tuple(asked: &Asked, answer: Option<&Message<'_>>, out: &mut Output<'_>) 
         None => quality = Quality::Half,
     }
     quality = quality.max(asked.found.unwrap_or(Quality::Exact));
+    let end = answer.map(|answer| asked.span.last.max(answer.span.last));
     let answer = answer.and_then(|answer| Said::read(answer, out));
     out.emit(
-        asked.span.first,
+        (asked.span.first, end),
         quality,
         |_| true,
         |w| {
@@ -58,8 +59,9 @@ pub fn half(message: &Message<'_>, out: &mut Output<'_>) {
         _ => None,
     };
     let answer = if header.is_answer() { Said::read(message, out) } else { None };
+    let end = header.is_answer().then_some(message.span.last);
     out.emit(
-        message.span.first,
+        (message.span.first, end),
         Quality::Half,
         |_| true,
         |w| {

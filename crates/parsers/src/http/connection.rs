@@ -126,6 +126,19 @@ impl StreamParser for Connection {
         self.flush(out);
     }
 
+    fn on_idle(&mut self, out: &mut Output<'_>) -> bool {
+        self.complete_simple_request(out);
+        let is_between = [self.client.state, self.server.state] == [State::Between; 2];
+        if is_between && !self.body_doubtful && self.transactions.rest() {
+            self.flush(out);
+            if self.transactions.held() == 0 {
+                return true;
+            }
+        }
+        self.on_close(out);
+        false
+    }
+
     fn is_done(&self) -> bool {
         self.client.state == State::Over
     }

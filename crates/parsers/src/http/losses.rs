@@ -15,7 +15,7 @@ impl Connection {
                 self.lane(direction).clear();
                 self.lose_to_gap(direction, out);
             }
-            State::LongHead { .. } => self.lose_end(direction, out),
+            State::LongHead { .. } => self.lose_end(direction, gap, out),
             State::Body(body) => self.skip(direction, body, gap, out),
             State::Lost => {
                 // A head may have begun.
@@ -66,12 +66,15 @@ impl Connection {
             && self.may_answer_head()
         {
             // There may be no body, whatever its length: these may be other messages.
-            return self.lose_end(direction, out);
+            return self.lose_end(direction, gap, out);
         }
         let message = &mut self.lane(direction).message;
         message.gap = true;
         // What the snaplen cut off came with the bytes before it.
         message.last_lost = gap.ts != message.last;
+        if matches!(skip, Skip::Ended | Skip::EndedInside(_)) {
+            message.last = message.last.max(gap.ts);
+        }
         message.body_bytes = message.body_bytes.saturating_add(missing);
         match skip {
             Skip::Inside => self.lane(direction).state = State::Body(body),
@@ -80,14 +83,15 @@ impl Connection {
                 self.finish(direction, Some(gap.after(missing)), out);
                 self.lose_to_gap(direction, out);
             }
-            Skip::Lost => self.lose_end(direction, out),
+            Skip::Lost => self.lose_end(direction, gap, out),
         }
     }
 
     /// The end of the message in progress is somewhere in a gap.
-    fn lose_end(&mut self, direction: Direction, out: &mut Output<'_>) {
+    fn lose_end(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
         let message = &mut self.lane(direction).message;
         (message.gap, message.end_lost) = (true, true);
+        message.last = message.last.max(gap.ts);
         self.finish(direction, None, out);
         self.lose_to_gap(direction, out);
     }

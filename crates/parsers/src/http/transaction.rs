@@ -308,7 +308,7 @@ pub fn emit(
     let is_get = transaction.request().is_some_and(|r| r.method == Method::Get);
     let quality = quality(transaction, first && out.flow.midstream);
     out.emit(
-        transaction.first(),
+        (transaction.first(), complete_at(transaction)),
         quality,
         |variant| variant == super::ALL || is_get,
         |w| write(transaction, wanted, w),
@@ -359,6 +359,13 @@ fn response_time(transaction: &Transaction<Request, Response>) -> Option<i64> {
     let (request, _) = transaction.request().zip(transaction.response())?;
     let seen = !(request.extent.end_lost || request.extent.last_lost);
     seen.then(|| transaction.response_first().since(request.extent.last))
+}
+
+/// When the last byte came.
+fn complete_at(transaction: &Transaction<Request, Response>) -> Option<Timestamp> {
+    let asked = transaction.request().map_or(Timestamp::MIN, |request| request.extent.last);
+    let told = transaction.response().map_or(Timestamp::MIN, |response| response.extent.last);
+    transaction.complete_at(asked, told.max(transaction.response_first()))
 }
 
 fn quality(transaction: &Transaction<Request, Response>, midstream: bool) -> Quality {

@@ -118,6 +118,20 @@ impl Connection {
         self.flush(out);
     }
 
+    /// The connection is silent: what is held is written. Whether it can go on behind that.
+    pub fn rest(&mut self, out: &mut Output<'_>) -> bool {
+        let is_between = |lane: &Lane| lane.state == State::Between;
+        let is_between = is_between(&self.client) && is_between(&self.server) && self.answering.is_none();
+        if is_between && self.transactions.rest() {
+            self.flush(out);
+            if self.transactions.held() == 0 {
+                return true;
+            }
+        }
+        self.close(out);
+        false
+    }
+
     /// Whether nothing is under way: no request waits, no response is half read.
     pub fn is_idle(&self) -> bool {
         self.transactions.held() == 0

@@ -24,7 +24,8 @@ pub enum Written {
 
 /// What the tuples of a transaction have in common.
 struct Row<'a> {
-    first: Timestamp,
+    /// When it began, and when its last byte came.
+    times: (Timestamp, Option<Timestamp>),
     quality: Quality,
     /// `memcached_get` has it, too.
     read: bool,
@@ -44,7 +45,11 @@ pub fn emit(transaction: &mut Transaction<Request, Response>, midway: bool, out:
     let response_time = response_time(transaction).filter(|ns| *ns >= 0);
     let transfer_time = transfer_time(transaction);
     let (has_request, has_response) = (transaction.request().is_some(), transaction.response().is_some());
-    let (first, told) = (transaction.first(), transaction.response_first());
+    let last = transaction.response().map_or(Timestamp::MIN, |response| response.last);
+    let asked_last = transaction.request().map_or(Timestamp::MIN, |request| request.last);
+    let times =
+        (transaction.first(), transaction.complete_at(asked_last, last.max(transaction.response_first())));
+    let told = (transaction.response_first(), Some(last.max(transaction.response_first())));
     let silent = transaction.outcome() == Outcome::Silent && transaction.request_ended();
     let (request, response) = transaction.parts_mut();
     let mut rest = 0;
@@ -56,7 +61,7 @@ pub fn emit(transaction: &mut Transaction<Request, Response>, midway: bool, out:
             let status = response.status(request.class);
             let value_bytes = response.value_bytes.or(request.value_bytes);
             let row =
-                Row { response_time, transfer_time, ..Row::of(request, first, quality, status, value_bytes) };
+                Row { response_time, transfer_time, ..Row::of(request, times, quality, status, value_bytes) };
             emit_each_key(request, row, out);
             Written::Pair
         }
@@ -68,7 +73,7 @@ pub fn emit(transaction: &mut Transaction<Request, Response>, midway: bool, out:
         (true, false) => {
             let hushed = silent && request.expects == Expects::Perhaps;
             let status = if hushed { request.command.silence() } else { Status::Unknown };
-            emit_each_key(request, Row::of(request, first, quality, status, request.value_bytes), out);
+            emit_each_key(request, Row::of(request, times, quality, status, request.value_bytes), out);
             Written::Other
         }
         _ => {
@@ -118,13 +123,13 @@ fn transfer_time(transaction: &Transaction<Request, Response>) -> Option<i64> {
 impl<'a> Row<'a> {
     fn of(
         request: &'a Request,
-        first: Timestamp,
+        times: (Timestamp, Option<Timestamp>),
         quality: Quality,
         status: Status,
         value_bytes: Option<u64>,
     ) -> Row<'a> {
         Row {
-            first,
+            times,
             quality,
             read: request.command.is_read(),
             command: Some(request.name()),
@@ -141,7 +146,7 @@ impl<'a> Row<'a> {
     fn of_stray(
         response: &Response,
         value: Option<(&'a [u8], Option<u64>)>,
-        first: Timestamp,
+        times: (Timestamp, Option<Timestamp>),
         transfer_time: Option<i64>,
     ) -> Row<'a> {
         let command = response.command();
@@ -150,7 +155,7 @@ impl<'a> Row<'a> {
             _ => response.status(Class::Any),
         };
         Row {
-            first,
+            times,
             quality: Quality::Half,
             read: command.is_read() || matches!(status, Status::Hit | Status::Miss),
             command: command.name(),
@@ -170,7 +175,7 @@ impl<'a> Row<'a> {
 fn emit_strays(
     mut request: Option<&mut Request>,
     response: &Response,
-    first: Timestamp,
+    times: (Timestamp, Option<Timestamp>),
     transfer_time: Option<i64>,
     out: &mut Output<'_>,
 ) -> usize {
@@ -182,7 +187,7 @@ fn emit_strays(
             _ => true,
         });
         if !was_asked {
-            write(&Row::of_stray(response, Some((key, value_bytes)), first, transfer_time), out);
+            write(&Row::of_stray(response, Some((key, value_bytes)), times, transfer_time), out);
             written += 1;
         }
     }
@@ -208,7 +213,7 @@ fn emit_each_key<'a>(request: &'a Request, mut row: Row<'a>, out: &mut Output<'_
 
 #[inline]
 fn write(row: &Row<'_>, out: &mut Output<'_>) {
-    out.emit(row.first, row.quality, |variant| variant == ALL || row.read, |w| fill(row, w));
+    out.emit(row.times, row.quality, |variant| variant == ALL || row.read, |w| fill(row, w));
 }
 
 #[inline]

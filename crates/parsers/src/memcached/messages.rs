@@ -192,6 +192,7 @@ impl Connection {
         (self.server.span, self.server.state) = (None, State::Between);
         if let Some(response) = self.response_mut() {
             response.seen.miss(gap.ts != response.last);
+            response.last = response.last.max(gap.ts);
             response.end_with(super::reply::Kind::End);
         }
         self.finish_response(gap.after(gap.len), out);

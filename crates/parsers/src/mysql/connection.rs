@@ -114,6 +114,15 @@ impl StreamParser for Connection {
         self.give_up(out);
     }
 
+    fn on_idle(&mut self, out: &mut Output<'_>) -> bool {
+        let is_between = |lane: &Lane| lane.sync == Sync::Reading && lane.framing.is_between();
+        let goes_on = self.packed.is_none() && self.lanes.iter().all(is_between) && self.session.rest(out);
+        if !goes_on {
+            self.on_close(out);
+        }
+        goes_on
+    }
+
     fn is_done(&self) -> bool {
         self.session.done
     }

@@ -2,6 +2,7 @@
 //! and the tuples made of both.
 
 use tuple::TupleWriter;
+use wire::Timestamp;
 
 use super::command::{self, DefaultDatabase, Kind};
 use super::login;
@@ -101,7 +102,10 @@ impl Effects {
         let (has_request, has_response) = (transaction.request().is_some(), transaction.response().is_some());
         let ended = transaction.response_ended();
         let silent = transaction.outcome() == pairing::Outcome::Silent;
-        let first = transaction.first();
+        let asked = transaction.request().map_or(Timestamp::MIN, |request| request.span.last);
+        let told = transaction.response().and_then(|response| response.span);
+        let told = told.map_or(transaction.response_first(), |span| span.last);
+        let times = (transaction.first(), transaction.complete_at(asked, told));
         let (request, response) = transaction.parts_mut();
         let mut unseen = Request { kind: response.unseen_kind(), ..Request::default() };
         let request = if has_request { request } else { &mut unseen };
@@ -113,7 +117,7 @@ impl Effects {
         } else if has_request && !silent {
             self.forget_what_may_have_changed(request);
         }
-        self.write(first, request, response.map(|r| (r, over)), quality, has_request, out);
+        self.write(times, request, response.map(|r| (r, over)), quality, has_request, out);
         self.keep_statement(request, response.filter(|_| ended), silent);
         let failed = response.is_none_or(|r| r.outcome.error.is_some() || !ended);
         match request.kind {
@@ -222,7 +226,7 @@ impl Effects {
 
     fn write(
         &mut self,
-        first: wire::Timestamp,
+        times: (Timestamp, Option<Timestamp>),
         request: &Request,
         response: Option<(&Response, bool)>,
         quality: Quality,
@@ -259,7 +263,7 @@ impl Effects {
         };
         let tuple = Tuple { request: is_seen.then_some(request), kind: request.kind, response };
         let fill = |w: &mut TupleWriter| tuples::write(w, &tuple, &context);
-        out.emit(first, quality, |_| true, fill);
+        out.emit(times, quality, |_| true, fill);
     }
 }
 

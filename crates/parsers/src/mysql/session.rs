@@ -320,6 +320,17 @@ impl Session {
         self.flush(out);
     }
 
+    /// The connection is silent: what is held is written. Whether it can go on behind that.
+    pub fn rest(&mut self, out: &mut Output<'_>) -> bool {
+        self.settle(out);
+        let is_between = self.response.is_none() && self.speaking == Speaking::Between && !self.done;
+        if !is_between || !self.transactions.rest() {
+            return false;
+        }
+        self.flush(out);
+        self.transactions.held() == 0 && !self.done
+    }
+
     /// Writes what waits: nothing after it is read.
     pub fn close(&mut self, out: &mut Output<'_>) {
         self.done = true;

@@ -106,6 +106,11 @@ impl Connection {
         self.calls.close(out);
     }
 
+    /// Whether no message is under way.
+    pub fn is_between(&self) -> bool {
+        self.lanes.iter().all(Lane::is_between)
+    }
+
     fn start(&mut self, out: &Output<'_>) {
         if !self.started {
             self.started = true;

@@ -113,7 +113,8 @@ pub fn tuple(
     }
     let quality = reply.map_or(Quality::Half, |reply| quality(call, reply, tuple.cut));
     let nfs = call.target.program == programs::NFS;
-    out.emit(call.span.first, quality, |variant| variant != super::NFS_ONLY || nfs, |w| tuple.write(w));
+    let times = (call.span.first, reply.map(|reply| call.span.last.max(reply.span().last)));
+    out.emit(times, quality, |variant| variant != super::NFS_ONLY || nfs, |w| tuple.write(w));
 }
 
 /// A reply whose call was not seen; `nfs`: it may be one of NFS.
@@ -130,7 +131,7 @@ pub fn unasked(reply: &Reply<'_>, nfs: bool, out: &mut Output<'_>) {
         path: &[],
     };
     out.emit(
-        reply.span().first,
+        (reply.span().first, Some(reply.span().last)),
         Quality::Half,
         |variant| variant != super::NFS_ONLY || nfs,
         |w| tuple.write(w),

@@ -203,6 +203,11 @@ impl Lane {
         Some(n)
     }
 
+    /// Whether no message is under way.
+    pub fn is_between(&self) -> bool {
+        self.stage == Stage::Head && self.message.span.is_none()
+    }
+
     /// Counts off `n` bytes of the fragment.
     #[inline]
     pub fn pass(&mut self, n: usize, ts: Timestamp) {

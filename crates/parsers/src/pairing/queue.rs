@@ -458,6 +458,18 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         self.give_up(self.base, self.next_request);
     }
 
+    /// The connection is silent, and may stay so for long: what is held is settled as at its end. Whether counting can go on behind
+    /// that; not where a request was left without its response, which may still come.
+    pub fn rest(&mut self) -> bool {
+        if self.lacks_oldest() || self.counting == Counting::Exact && self.waiting().next().is_some() {
+            return false;
+        }
+        self.settle_last_round(Hole::ANY);
+        (0..self.queue.len()).all(|i| {
+            self.queue.get(i).is_none_or(|t| t.answered == Part::Ended || t.outcome == Outcome::Silent)
+        })
+    }
+
     /// The connection is over: everything is handed out as it is.
     pub fn close(&mut self) {
         self.settle_last_round(Hole::ANY);

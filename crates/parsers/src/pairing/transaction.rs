@@ -145,6 +145,17 @@ impl<Q, R> Transaction<Q, R> {
         self.recounted || self.found
     }
 
+    /// When it was complete, where the last bytes of its request and response came at these times. `None`: when nothing more came
+    /// of it, which is now.
+    #[inline]
+    pub fn complete_at(&self, asked: Timestamp, told: Timestamp) -> Option<Timestamp> {
+        match (self.asked, self.answered) {
+            (Part::Unseen, _) => Some(told),
+            (_, Part::Unseen) => (self.outcome != Outcome::BrokenOff).then_some(asked),
+            _ => Some(asked.max(told)),
+        }
+    }
+
     /// Why there is no response, where there is none.
     #[inline]
     pub fn outcome(&self) -> Outcome {

@@ -322,6 +322,19 @@ impl<M: Messages> StreamParser for RequestResponse<M> {
         self.flush(out);
     }
 
+    fn on_idle(&mut self, out: &mut Output<'_>) -> bool {
+        let is_between = |lane: &Lane| lane.state == State::Between && lane.head.is_empty();
+        let is_between = is_between(&self.client) && is_between(&self.server) && self.open.is_none();
+        if is_between && self.transactions.rest() {
+            self.flush(out);
+            if self.transactions.held() == 0 {
+                return true;
+            }
+        }
+        self.on_close(out);
+        false
+    }
+
     fn is_done(&self) -> bool {
         self.then != Then::Messages
     }

@@ -95,6 +95,9 @@ impl<M: Messages> RequestResponse<M> {
                 if let Some(message) = self.message(direction) {
                     // What the snaplen cut off came with the bytes before it.
                     message.seen.miss(gap.ts != message.span.last);
+                    if left <= gap.len && rest.is_none() {
+                        message.span.extend(gap.ts);
+                    }
                 }
                 if left > gap.len {
                     self.lane(direction).state = State::Body { left: left - gap.len, rest };

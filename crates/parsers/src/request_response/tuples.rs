@@ -37,7 +37,8 @@ impl<M: Messages> RequestResponse<M> {
     pub(super) fn emit_unsolicited(&mut self, out: &mut Output<'_>) {
         let message = &self.unsolicited;
         let quality = if message.seen == Seen::Whole { Quality::Exact } else { Quality::GapBody };
-        Row { first: message.span.first, quality, request: None, response: Some(message) }.write(out);
+        let times = (message.span.first, Some(message.span.last));
+        Row { times, quality, request: None, response: Some(message) }.write(out);
         if self.unsolicited.head.capacity() > KEPT_BYTES {
             self.unsolicited.head = Vec::new();
         }
@@ -45,7 +46,8 @@ impl<M: Messages> RequestResponse<M> {
 }
 
 struct Row<'a, M> {
-    first: Timestamp,
+    /// When it began, and when its last byte came.
+    times: (Timestamp, Option<Timestamp>),
     quality: Quality,
     request: Option<&'a Message<M>>,
     response: Option<&'a Message<M>>,
@@ -55,7 +57,9 @@ impl<M: Messages> Row<'_, M> {
     /// `midway`: a pair would be the first of a connection that was joined midway.
     fn of(transaction: &Transaction<Message<M>, Message<M>>, midway: bool) -> Row<'_, M> {
         let (request, response) = (transaction.request(), transaction.response());
-        let mut row = Row { first: transaction.first(), quality: Quality::Half, request, response };
+        let last = |message: Option<&Message<M>>| message.map_or(Timestamp::MIN, |message| message.span.last);
+        let times = (transaction.first(), transaction.complete_at(last(request), last(response)));
+        let mut row = Row { times, quality: Quality::Half, request, response };
         let is_silent = transaction.outcome() == Outcome::Silent && transaction.request_ended();
         row.quality = match (request, response) {
             (Some(_), Some(_)) if midway => Quality::Midstream,
@@ -87,7 +91,7 @@ impl<M: Messages> Row<'_, M> {
         let known = |time: Option<i64>| time.filter(|ns| *ns >= 0);
         let (response_time, transfer_time) = (known(self.response_time()), known(self.transfer_time()));
         out.emit(
-            self.first,
+            self.times,
             self.quality,
             |_| true,
             |w| {

@@ -24,7 +24,7 @@ pub fn tuple(handshake: &Handshake, out: &mut Output<'_>) {
         false => Quality::Exact,
     };
     out.emit(
-        ts,
+        (ts, None),
         quality,
         |_| true,
         |w| {

@@ -72,6 +72,8 @@ pub fn flow_counts(c: &flow::Counters) -> Counts {
         acked_unseen_bytes,
         unseen_direction_bytes,
         clock_rebases,
+        connections_resumed,
+        connections_forgotten,
     } = *c;
     vec![
         ("opened", opened),
@@ -96,6 +98,8 @@ pub fn flow_counts(c: &flow::Counters) -> Counts {
         ("acked_unseen_bytes", acked_unseen_bytes),
         ("unseen_direction_bytes", unseen_direction_bytes),
         ("clock_rebases", clock_rebases),
+        ("connections_resumed", connections_resumed),
+        ("connections_forgotten", connections_forgotten),
     ]
 }
 
@@ -105,7 +109,13 @@ pub fn flow_trouble(c: &flow::Counters) -> Counts {
     counts.retain(|(name, _)| {
         !matches!(
             *name,
-            "opened" | "packets" | "terminated" | "held_bytes_peak" | "stragglers" | "stream_bytes"
+            "opened"
+                | "packets"
+                | "terminated"
+                | "held_bytes_peak"
+                | "stragglers"
+                | "stream_bytes"
+                | "connections_resumed"
         )
     });
     counts.push(("evicted", c.closed_for(CloseReason::Evicted)));

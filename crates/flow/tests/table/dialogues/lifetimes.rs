@@ -23,9 +23,105 @@ fn idle_flows_expire_with_the_time_they_ended() {
     // Nobody has called expire; the next packet shows that the flow was over.
     talk.advance(400 * SECOND);
     talk.client().send(b"y");
-    let seen = check(&talk, "open <1 closed:Idle open");
+    let seen = check(&talk, "open <1 closed:Idle open resume <1");
     assert_eq!(seen.seen[0].closed, Some((CloseReason::Idle, last.plus(300 * SECOND))));
-    assert!(seen.only().is_midstream());
+}
+
+/// Whoever noticed that it was idle, and whatever it says first.
+#[test]
+fn an_idle_connection_goes_on_where_it_was() {
+    for (expires, gap) in [(false, 310), (true, 310), (true, 36_000)] {
+        let mut talk = Dialogue::new("10.0.0.9:80", "10.0.0.1:40000");
+        talk.handshake();
+        talk.client().send(b"hello");
+        talk.server().send(b"hi");
+        let mut seen = check(&talk, "open <5 >2");
+        for n in 0..3 {
+            talk.advance(gap * SECOND);
+            let before = talk.take().len();
+            assert!(before > 0);
+            if expires {
+                seen.expire(talk.now);
+                assert_eq!(seen.take_log(), "closed:Idle");
+            }
+            talk.server().send(b"push");
+            talk.client().send(b"thanks");
+            seen.run(talk.sent());
+            let before = if expires { "open" } else { "closed:Idle open resume" };
+            assert_eq!(seen.take_log(), format!("{before} <4 >6"), "{n}");
+            let flow = seen.only();
+            // The server speaks first this time, from the lower port: but who asked was seen.
+            assert_eq!((flow.client(), flow.is_midstream()), ((Side::B, false), false));
+            assert_eq!(flow.unique_bytes(Side::A) + flow.unique_bytes(Side::B), 10);
+            assert_eq!(seen.table.counters().connections_resumed, n + 1);
+        }
+        talk.advance(gap * SECOND);
+        talk.take();
+        talk.client().send_unseen(7);
+        talk.client().send(b"x");
+        talk.close();
+        seen.run(talk.sent()).expire(talk.now.plus(SECOND));
+        let log = seen.take_log();
+        assert!(log.contains("open resume <gap7 <1h"), "{log}");
+        assert!(log.ends_with("FIN"), "{log}");
+    }
+}
+
+#[test]
+fn what_does_not_go_on_is_another_connection() {
+    let begin = || {
+        let mut talk = talk();
+        talk.handshake();
+        talk.client().send(b"x");
+        talk.advance(400 * SECOND);
+        talk
+    };
+    let mut again = begin();
+    again.handshake();
+    check(&again, "open <1 closed:Idle open");
+    let mut other = begin();
+    let ends = (other.address(Side::A).to_string(), other.address(Side::B).to_string());
+    let mut elsewhere = Dialogue::new(&ends.0, &ends.1).with_isn(1 << 30, 1 << 31);
+    elsewhere.now = other.now;
+    elsewhere.client().send(b"y");
+    elsewhere.server().send(b"z");
+    let mut seen = Observer::new(Config::default());
+    seen.run(&other.take()).run(&elsewhere.take());
+    assert_eq!(seen.table.counters().connections_resumed, 0);
+    assert!(seen.take_log().starts_with("open <1 closed:Idle open"));
+}
+
+/// Idle connections are remembered as long as there is room for flows; the one that left first goes first.
+#[test]
+fn idle_connections_make_way_for_flows() {
+    let connection = |n: u16| {
+        let mut talk = Dialogue::new(&format!("10.0.0.1:{}", 40_000 + n), "10.0.0.2:80");
+        talk.advance(i64::from(n) * MS);
+        talk.handshake();
+        talk.client().send(b"x");
+        talk
+    };
+    let mut seen = Observer::new(Config { room: flow::Room::of_flows(6), ..Config::default() });
+    let mut talks: Vec<Dialogue> = (0..4).map(connection).collect();
+    talks.iter_mut().for_each(|talk| _ = seen.run(&talk.take()));
+    let now = talks[3].now.plus(400 * SECOND);
+    seen.expire(now);
+    assert_eq!(seen.table.len(), 0);
+    let mut fresh: Vec<Dialogue> = (10..14).map(connection).collect();
+    for talk in &mut fresh {
+        let mut sent = talk.take();
+        sent.iter_mut().for_each(|sent| sent.ts = sent.ts.plus(400 * SECOND));
+        seen.run(&sent);
+    }
+    assert_eq!(seen.table.counters().connections_forgotten, 2);
+    for (n, talk) in talks.iter_mut().enumerate().rev() {
+        talk.advance(500 * SECOND);
+        talk.client().send(b"y");
+        let before = seen.table.counters().connections_resumed;
+        seen.run(&talk.take()[..1]);
+        let has_resumed = seen.table.counters().connections_resumed > before;
+        assert_eq!(has_resumed, n >= 2, "{n}");
+    }
 }
 
 #[test]

@@ -186,6 +186,7 @@ impl Observer {
         let seen = &mut self.seen[n];
         self.log.push(match what {
             FlowEvent::Opened => "open".into(),
+            FlowEvent::Resumed { .. } => "resume".into(),
             FlowEvent::Bytes { side, chunk, place, .. } => {
                 seen.places[side.index()].push((place.seq.0, place.ack.map_or(0, |ack| ack.0)));
                 let bytes = events.bytes(chunk, payload);

@@ -1,0 +1,158 @@
+//! Connections that have left the table because they were idle, as they are remembered: where both streams stand, who is the
+//! client, and what the caller keeps. The next packet goes on with such a connection in a new flow. Bounded by the table, which
+//! counts them among its flows; the one that left first is forgotten first.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use wire::packet::TcpFlags;
+use wire::{FlowKey, Side, TcpInfo, TcpSeq};
+
+use crate::flow::FlowCore;
+use crate::gatekeeping::NEAR;
+use crate::record::{FlowMut, Hot, flag, half_bit};
+use crate::room::Room;
+
+/// What a flow that goes on has from the one before.
+const KEPT: u64 = flag::STARTED
+    | flag::STARTED << 1
+    | flag::CLIENT_B
+    | flag::CLIENT_GUESSED
+    | flag::CLIENT_BY_SYN
+    | flag::MIDSTREAM
+    | flag::IGNORED
+    | flag::MIRRORED
+    | flag::CHECKED
+    | flag::CHECKED << 1;
+
+/// Bytes of a connection in the lists, about.
+const LISTED_BYTES: usize = 64;
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) struct Connection<S> {
+    key: FlowKey,
+    flags: u64,
+    next: [TcpSeq; 2],
+    ack: [TcpSeq; 2],
+    window: [u16; 2],
+    /// Its number in the order in which they left.
+    number: u64,
+    /// Bytes of the state that the caller keeps.
+    pub state_bytes: u32,
+    /// What the caller keeps, and as long as that is still there, the place of the flow that was closed.
+    pub state: S,
+    pub place: Option<u32>,
+}
+
+/// All of them, by the hashes of their keys.
+#[derive(Debug)]
+pub(crate) struct Dormant<S> {
+    /// The room of the flow table, of which each connection takes a part.
+    room: Room,
+    connections: BTreeMap<u64, Connection<S>>,
+    /// Hashes and numbers in the order of leaving; of some the connection is gone.
+    order: VecDeque<(u64, u64)>,
+    left: u64,
+}
+
+/// Whether a flow leaves nothing open, so that its connection can go on in another.
+pub(crate) fn can_go_on(flow: FlowCore<'_>) -> bool {
+    let hot = flow.hot;
+    let is_under_way = |side| {
+        hot.is_started(side)
+            && hot.did(side, half_bit::ACK_SEEN)
+            && !hot.is_ended(side)
+            && !flow.is_busy(side)
+    };
+    flow.is_tcp()
+        && !flow.is_terminated()
+        && is_under_way(Side::A)
+        && is_under_way(Side::B)
+        && !flow.holds_back()
+}
+
+impl<S: Default> Connection<S> {
+    fn of(hot: &Hot, key: FlowKey, (place, state_bytes): (u32, u32), number: u64) -> Connection<S> {
+        let &Hot { word, next, ack, window, .. } = hot;
+        let (flags, place) = (word & KEPT, Some(place));
+        Connection { key, flags, next, ack, window, number, state_bytes, state: S::default(), place }
+    }
+
+    /// What it takes of the table's room.
+    fn bytes(&self) -> usize {
+        size_of::<Connection<S>>() + LISTED_BYTES + self.state_bytes as usize
+    }
+
+    /// Whether a segment of `side` belongs to it, by its numbers.
+    fn goes_on_with(&self, side: Side, tcp: &TcpInfo) -> bool {
+        let near = |seq: TcpSeq, side: Side| seq.distance(self.next[side.index()]);
+        tcp.flags.contains(TcpFlags::ACK)
+            && !tcp.flags.contains(TcpFlags::SYN)
+            && (-1..=NEAR).contains(&near(tcp.seq, side))
+            && (-NEAR..=NEAR).contains(&near(tcp.ack, side.other()))
+    }
+
+    /// Lets a new flow be this connection.
+    pub fn resume(&self, flow: &mut FlowMut<'_>) {
+        flow.hot.word = flow.hot.word & !KEPT | self.flags;
+        (flow.hot.next, flow.hot.ack, flow.hot.window) = (self.next, self.ack, self.window);
+        flow.hot.half.iter_mut().for_each(|half| *half |= half_bit::ACK_SEEN);
+        flow.cold.anchor = self.next;
+    }
+}
+
+impl<S: Default> Dormant<S> {
+    pub fn new(room: Room) -> Self {
+        Dormant { room, connections: BTreeMap::new(), order: VecDeque::new(), left: 0 }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.connections.is_empty()
+    }
+
+    /// Remembers the flow at `place`, whose state of so many bytes the caller has not let go of yet.
+    pub fn add(&mut self, hash: u64, hot: &Hot, key: FlowKey, (place, bytes): (u32, u32)) {
+        self.remove(hash);
+        self.left += 1;
+        let connection = Connection::of(hot, key, (place, bytes), self.left);
+        self.room.enter(connection.bytes());
+        self.connections.insert(hash, connection);
+        self.order.push_back((hash, self.left));
+        if self.order.len() > 2 * self.connections.len() + 1024 {
+            let connections = &self.connections;
+            self.order.retain(|(hash, number)| connections.get(hash).is_some_and(|c| c.number == *number));
+        }
+    }
+
+    /// Takes over the state of the flow that was closed at `place`, if the connection is still dormant.
+    pub fn keep_state(&mut self, hash: u64, place: u32, state: S) {
+        if let Some(connection) = self.connections.get_mut(&hash).filter(|c| c.place == Some(place)) {
+            (connection.state, connection.place) = (state, None);
+        }
+    }
+
+    /// Forgets the connection of this key; gives it if a segment of `side` goes on with it.
+    #[cold]
+    pub fn take(&mut self, hash: u64, key: &FlowKey, (side, tcp): (Side, &TcpInfo)) -> Option<Connection<S>> {
+        self.connections.get(&hash).filter(|connection| connection.key == *key)?;
+        self.remove(hash).filter(|connection| connection.goes_on_with(side, tcp))
+    }
+
+    /// Forgets the one that left first; false: there is none.
+    #[cold]
+    pub fn forget_oldest(&mut self) -> bool {
+        while let Some((hash, number)) = self.order.pop_front() {
+            if self.connections.get(&hash).is_some_and(|connection| connection.number == number) {
+                self.remove(hash);
+                return true;
+            }
+        }
+        false
+    }
+
+    fn remove(&mut self, hash: u64) -> Option<Connection<S>> {
+        let connection = self.connections.remove(&hash)?;
+        self.room.leave(connection.bytes());
+        Some(connection)
+    }
+}

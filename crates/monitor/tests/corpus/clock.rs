@@ -1,0 +1,71 @@
+//! Captures whose clock was set back in the middle, with packets missing: what is read behind that is as much as without, and no pair is
+//! wrong.
+
+use testkit::{ByteOrder, Dialogue, Precision, Rng, Sent, pcap_bytes};
+
+use crate::support::{Row, run};
+
+const MS: i64 = 1_000_000;
+
+/// Clients that ask three things at once and wait for the answers; a response has as many bytes as its request's path says. Some packets
+/// are missing.
+fn pipelined(loss: f64) -> Vec<Sent> {
+    let (mut sent, mut rng) = (Vec::new(), Rng::new(7));
+    for n in 0..20 {
+        let mut talk = Dialogue::new(&format!("10.0.{n}.1:40000"), "10.0.0.2:80");
+        talk.advance(n * 3 * MS);
+        talk.handshake();
+        for round in 0..100 {
+            let ids: Vec<usize> = (0..3).map(|i| 1 + round * 3 + i).collect();
+            for id in &ids {
+                talk.client().send(format!("GET /{n}/{id} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes());
+            }
+            talk.advance(2 * MS);
+            for id in &ids {
+                let body = "x".repeat(*id);
+                talk.server()
+                    .send(format!("HTTP/1.1 200 OK\r\nContent-Length: {id}\r\n\r\n{body}").as_bytes());
+            }
+            talk.advance(20 * MS);
+        }
+        talk.close();
+        sent.extend(talk.take());
+    }
+    sent.sort_by_key(|sent| sent.ts);
+    sent.retain(|_| !rng.chance(loss));
+    sent
+}
+
+fn rows(sent: &[Sent]) -> Vec<Row> {
+    let file = tempfile::Builder::new().suffix(".pcap").tempfile().expect("a temporary file");
+    std::fs::write(file.path(), pcap_bytes(sent, Precision::Nanos, ByteOrder::Little))
+        .expect("it can be written");
+    run(file.path(), "http").rows
+}
+
+/// How many are pairs, all of them right ones, which ended after they began.
+fn pairs(rows: &[Row]) -> usize {
+    let is_pair = |row: &&Row| row.contains_key("path") && row.contains_key("status");
+    for row in rows.iter().filter(is_pair) {
+        let id = row["path"].rsplit('/').next().expect("a number");
+        assert!(row.get("response_bytes").is_none_or(|bytes| bytes == id), "{row:?}");
+    }
+    rows.iter().filter(is_pair).count()
+}
+
+#[test]
+fn behind_a_step_back_as_much_is_found() {
+    for loss in [0.0, 0.02] {
+        let whole = pipelined(loss);
+        let expected = pairs(&rows(&whole));
+        for step in [200 * MS, 5_000 * MS, 3_600_000 * MS] {
+            let mut stepped = whole.clone();
+            let middle = stepped.len() / 3;
+            stepped[middle..].iter_mut().for_each(|sent| sent.ts = sent.ts.plus(-step));
+            let found = pairs(&rows(&stepped));
+            let lost = expected.saturating_sub(found);
+            // What is under way when it happens.
+            assert!(lost <= 30, "{found} instead of {expected} with {} ms and {loss}", step / MS);
+        }
+    }
+}
