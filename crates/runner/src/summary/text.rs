@@ -32,6 +32,7 @@ impl Summary {
         some("dropped by the adapter", self.source.nic_drops.unwrap_or(0), &Vec::new());
         some("left out by the capture filter", self.source.filtered, &Vec::new());
         some("not stamped by the adapter", self.source.unstamped_packets, &Vec::new());
+        some("times in a finer unit than stated", self.source.nanosecond_fractions, &Vec::new());
         let fragments = listed(&fragments(a));
         if !fragments.is_empty() {
             lines.push(("fragments", None, fragments));
