@@ -45,6 +45,8 @@ pub struct Probing {
     midstream: bool,
     /// Whose it is of those that are only named: a place in their list.
     named: Option<u8>,
+    /// Who asks, if a protocol's own signature named it.
+    asker: Option<Side>,
 }
 
 /// What a flow may speak.
@@ -169,6 +171,12 @@ impl Probing {
         self.named
     }
 
+    /// Who asks, where the flow is that of a protocol which another parser reads.
+    #[must_use]
+    pub fn asker(&self) -> Option<Side> {
+        self.asker
+    }
+
     /// Looks for the flow's name in all that is held of a side and its new bytes, then in these alone. Whether more bytes may tell.
     fn name(
         &mut self,
@@ -185,7 +193,10 @@ impl Probing {
             Err(false) if seen.len() > new.len() => asked.first(new, true, named.iter().copied()),
             found => found,
         };
-        self.named = found.ok().map(|(place, _)| place);
+        if let Ok((place, asker)) = found {
+            self.named = Some(place);
+            self.asker = Some(asker).filter(|_| named[usize::from(place)].known == Known::Read);
+        }
         found == Err(true)
     }
 

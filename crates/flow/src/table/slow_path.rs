@@ -147,7 +147,8 @@ impl<S: Default> Table<S> {
             self.close(victim, CloseReason::Evicted, (packet.ts, packet.ts), events);
         }
         let place = self.free.pop().unwrap_or(self.store.len() as u32);
-        let records = record::open(key, first, packet, (at.addrs, at.ports, at.kind));
+        let records =
+            record::open(key, first, packet, (at.addrs, at.ports, at.kind), &self.config.server_ports);
         self.store.put(place, records, (at.kind & flag::WIDE != 0).then_some(*key));
         if place as usize == self.states.len() {
             self.states.push(S::default());

@@ -101,6 +101,9 @@ impl Monitor {
             Err(()) => {
                 state.application = name(&probing);
                 state.stream = Stream::Ignored;
+                if let Some(asker) = probing.asker() {
+                    self.heed_asker(idx, asker, about);
+                }
                 self.table.ignore_payload(idx);
             }
             Ok(Some(found)) => {
@@ -111,15 +114,20 @@ impl Monitor {
                 state.application =
                     probing.named().map_or(Application::Read(found.protocol), Application::ReadInside);
                 state.stream = Stream::Parsing { parser, protocol: found.protocol, asker };
-                if about.client.is_none() || about.transport != IpProtocol::TCP {
-                    self.table.set_client(idx, asker);
-                }
-                self.decide(idx);
+                self.heed_asker(idx, asker, about);
                 self.parse(idx, side, Input::Earlier(probing));
                 return true;
             }
         }
         false
+    }
+
+    /// It is known who asks. A SYN knew before.
+    fn heed_asker(&mut self, idx: FlowIdx, asker: Side, about: ProbeFlow) {
+        if about.client.is_none() || about.transport != IpProtocol::TCP {
+            self.table.set_client(idx, asker);
+        }
+        self.decide(idx);
     }
 
     pub(super) fn close_stream(&mut self, idx: FlowIdx) {
