@@ -16,6 +16,17 @@ pub enum Direction {
     ServerToClient,
 }
 
+impl Direction {
+    /// The direction of what is said in return.
+    #[must_use]
+    pub fn other(self) -> Direction {
+        match self {
+            Direction::ClientToServer => Direction::ServerToClient,
+            Direction::ServerToClient => Direction::ClientToServer,
+        }
+    }
+}
+
 /// How a tuple was obtained (DESIGN section 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Quality {
@@ -208,8 +219,12 @@ pub struct Counters {
     pub retransmitted_calls: u64,
     /// Replies to calls that had been answered.
     pub repeated_replies: u64,
+    /// Replies or requests without a row: their other half had been written alone because of a limit or a timeout.
+    pub separated_halves: u64,
     /// Names of file handles forgotten because too many were known.
     pub evicted_names: u64,
+    /// Prepared statements forgotten because a connection had too many.
+    pub evicted_statements: u64,
     /// Blocks of file data without a check-sum because a message had too many.
     pub unchecked_blocks: u64,
     /// Bytes given to parsers that count what they copy: `nfs` and `rpc`.
@@ -231,7 +246,9 @@ impl Counters {
         self.protected_messages += other.protected_messages;
         self.retransmitted_calls += other.retransmitted_calls;
         self.repeated_replies += other.repeated_replies;
+        self.separated_halves += other.separated_halves;
         self.evicted_names += other.evicted_names;
+        self.evicted_statements += other.evicted_statements;
         self.unchecked_blocks += other.unchecked_blocks;
         self.parsed_bytes += other.parsed_bytes;
         self.copied_bytes += other.copied_bytes;
@@ -243,11 +260,13 @@ impl Counters {
 pub struct Limits {
     /// Bytes of ONC-RPC calls that wait for their replies; a quarter of it for replies that wait for their calls.
     pub rpc_bytes_max: usize,
+    /// Bytes of a MySQL connection's prepared statements.
+    pub statement_bytes_max: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { rpc_bytes_max: 4 << 20 }
+        Limits { rpc_bytes_max: 4 << 20, statement_bytes_max: 8 << 20 }
     }
 }
 
