@@ -50,10 +50,11 @@ impl Files {
         more
     }
 
-    /// What the inputs say by now that they lost.
-    fn note_losses(&mut self) {
+    /// What the inputs say by now of their losses and clocks.
+    fn note_accounts(&mut self) {
         let lost = self.inputs.iter().filter_map(Input::lost_before_us);
         self.counters.lost_before_us = lost.reduce(u64::saturating_add);
+        self.counters.nanosecond_fractions = self.inputs.iter().map(Input::nanosecond_fractions).sum();
     }
 
     /// Reads an input on, whose packets have all been delivered.
@@ -119,11 +120,11 @@ impl Source for Files {
         match self.inputs.len() {
             1 => {
                 self.read_on(0, block);
-                self.note_losses();
+                self.note_accounts();
             }
             _ => {
                 // What is read ahead for the next block is not said of this one.
-                self.note_losses();
+                self.note_accounts();
                 self.merge(block);
             }
         }

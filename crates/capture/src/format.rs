@@ -77,6 +77,15 @@ impl Format {
         }
     }
 
+    /// As [`crate::source::Counters::nanosecond_fractions`].
+    pub fn nanosecond_fractions(&self) -> u64 {
+        match self {
+            Format::Pcap(pcap) => pcap.nanosecond_fractions(),
+            Format::PcapNg(pcapng) => pcapng.nanosecond_fractions(),
+            Format::Undetected => 0,
+        }
+    }
+
     /// Host names read since the last call.
     pub fn take_names(&mut self) -> Vec<(IpAddr, String)> {
         match self {

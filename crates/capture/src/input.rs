@@ -71,6 +71,10 @@ impl Input {
         self.format.lost_before_us()
     }
 
+    pub fn nanosecond_fractions(&self) -> u64 {
+        self.format.nanosecond_fractions()
+    }
+
     pub fn progress(&self) -> (u64, Option<u64>) {
         self.window.progress()
     }

@@ -1,7 +1,7 @@
 //! Classic pcap files (<https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-06.html>): microseconds and
 //! nanoseconds, both byte orders, and Kuznetzov's variant with its longer record headers. A record's length is
 //! believed up to the file's snaplen or [`LEN_PLAUSIBLE`]; beyond that the file is taken for damaged, and no attempt
-//! is made to find the next record.
+//! is made to find the next record. Some programs write nanoseconds into files of microseconds: see [`Fractions`].
 
 use wire::{LinkType, Timestamp};
 
@@ -22,6 +22,8 @@ pub(crate) const MAGICS: [u32; 3] = [MICROSECONDS, NANOSECONDS, KUZNETZOV];
 const LEN_PLAUSIBLE: u32 = 1 << 20;
 
 const SECOND: u64 = 1_000_000_000;
+/// A second in microseconds: no fraction of a second in microseconds is as large.
+const MICROS: u32 = 1_000_000;
 
 /// Bytes of a record header that all variants share: seconds, fraction, captured length, original length.
 const RECORD_FIELDS: usize = 16;
@@ -30,7 +32,7 @@ const RECORD_FIELDS: usize = 16;
 #[derive(Debug)]
 pub(crate) struct PcapFile {
     big_endian: bool,
-    nanos_per_unit: u64,
+    fractions: Fractions,
     record_header_len: usize,
     link_type: LinkType,
     len_max: u32,
@@ -52,7 +54,7 @@ impl PcapFile {
         let version = if big_endian { word(1) } else { word(1).rotate_left(16) };
         Some(PcapFile {
             big_endian,
-            nanos_per_unit: if magic == NANOSECONDS { 1 } else { 1000 },
+            fractions: Fractions::of_unit(if magic == NANOSECONDS { 1 } else { 1000 }),
             record_header_len: if magic == KUZNETZOV { 24 } else { RECORD_FIELDS },
             // The upper half may hold the length of a frame check sequence.
             link_type: LinkType::from(word(5) as u16),
@@ -75,7 +77,7 @@ impl PcapFile {
 
     #[inline(always)]
     fn read_as<const SWAPPED: bool>(
-        &self,
+        &mut self,
         word: fn([u8; 4]) -> u32,
         window: &[u8],
         records: &mut Records<'_>,
@@ -83,7 +85,7 @@ impl PcapFile {
         let (origin, places) = records.places();
         let (mut rest, mut n, mut stop) = (window, 0, Stop::Full);
         for place in places {
-            let (ts, lengths) = match self.fields::<SWAPPED>(word, rest) {
+            let (seconds, fraction, lengths) = match self.fields::<SWAPPED>(word, rest) {
                 Ok(fields) => fields,
                 Err(why) => {
                     stop = why;
@@ -96,12 +98,14 @@ impl PcapFile {
                 stop = Stop::Need(end);
                 break;
             };
-            *place = origin.record(ts, self.link_type, lengths, start);
+            let nanos = u64::from(seconds) * SECOND + self.fractions.nanos(fraction, n);
+            *place = origin.record(Timestamp(nanos as i64), self.link_type, lengths, start);
             n += 1;
             sys::prefetch_ahead(rest, end);
             rest = next;
         }
         records.filled(n);
+        self.fractions.read += n as u64;
         (window.len() - rest.len(), stop)
     }
 
@@ -111,7 +115,7 @@ impl PcapFile {
         &self,
         word: fn([u8; 4]) -> u32,
         rest: &[u8],
-    ) -> Result<(Timestamp, Lengths), Stop> {
+    ) -> Result<(u32, u32, Lengths), Stop> {
         let Some(fields) = rest.first_chunk::<RECORD_FIELDS>() else {
             return Err(Stop::Need(self.record_header_len));
         };
@@ -123,10 +127,12 @@ impl PcapFile {
         if len > self.len_max {
             return Err(Stop::Bad(self.implausible(len)));
         }
-        // A fraction of a second that is more than one is damage: it must not move the clock far.
-        let fraction = (u64::from(fraction) * self.nanos_per_unit).min(SECOND);
-        let nanos = (u64::from(seconds) * SECOND + fraction) as i64;
-        Ok((Timestamp(nanos), Lengths { original_len, len }))
+        Ok((seconds, fraction, Lengths { original_len, len }))
+    }
+
+    /// As [`crate::source::Counters::nanosecond_fractions`].
+    pub fn nanosecond_fractions(&self) -> u64 {
+        self.fractions.too_large()
     }
 
     #[cold]
@@ -146,6 +152,89 @@ impl PcapFile {
             _ => format!("the header of packet {packet}: {} of {header_len} bytes", rest.len()),
         };
         format!("the file ends inside {place}; it was probably cut while being written")
+    }
+}
+
+/// How fractions of a second become nanoseconds. A fraction of a million or more in a file of microseconds is nanoseconds: nearly
+/// all are in a file whose magic is wrong, but only single ones in a damaged file. So each is read as nanoseconds, and smaller
+/// ones are as long as the larger ones outnumber them among the last. Depends on the records alone, not on the pieces in
+/// which the file is read.
+#[derive(Debug)]
+struct Fractions {
+    /// Microseconds or nanoseconds, by the magic.
+    stated: u64,
+    /// What is assumed at present.
+    nanos_per_unit: u64,
+    /// Fractions that need no second look: so many from the least on.
+    least: u32,
+    usual: u32,
+    /// Records read in earlier calls.
+    read: u64,
+    /// Records that were counted in the next two.
+    judged: u64,
+    /// Above 0 larger ones prevail.
+    votes: i64,
+    too_large: u64,
+}
+
+impl Fractions {
+    /// Votes never get further from 0. The first record has this lead: a healthy file does not begin with a fraction that is
+    /// too large.
+    const VOTES_MAX: i64 = 8;
+    const LEAD: i64 = 3;
+
+    fn of_unit(stated: u64) -> Fractions {
+        let usual = (SECOND / stated) as u32;
+        let (read, judged, too_large) = (0, 0, 0);
+        Fractions {
+            stated,
+            nanos_per_unit: stated,
+            least: 0,
+            usual,
+            read,
+            judged,
+            votes: Self::LEAD,
+            too_large,
+        }
+    }
+
+    /// The nanoseconds of the `n`th record of this call.
+    #[inline(always)]
+    fn nanos(&mut self, fraction: u32, n: usize) -> u64 {
+        if fraction.wrapping_sub(self.least) < self.usual {
+            u64::from(fraction) * self.nanos_per_unit
+        } else {
+            self.unusual(fraction, self.read + n as u64)
+        }
+    }
+
+    #[cold]
+    fn unusual(&mut self, fraction: u32, record: u64) -> u64 {
+        // A fraction of a second that is more than one is damage: it must not move the clock far.
+        if self.stated == 1 || u64::from(fraction) >= SECOND {
+            return SECOND;
+        }
+        let is_large = fraction >= MICROS;
+        self.too_large = self.too_large_before(record) + u64::from(is_large);
+        let before = (record - self.judged).min(Self::VOTES_MAX as u64) as i64;
+        let sign = |large| if large { 1 } else { -1 };
+        let votes = self.votes + sign(self.nanos_per_unit == 1) * before;
+        self.votes = votes.clamp(-Self::VOTES_MAX, Self::VOTES_MAX) + sign(is_large);
+        self.judged = record + 1;
+        (self.nanos_per_unit, self.least, self.usual) = match self.votes > 0 {
+            true => (1, MICROS, SECOND as u32 - MICROS),
+            false => (1000, 0, MICROS),
+        };
+        u64::from(fraction) * if is_large { 1 } else { self.nanos_per_unit }
+    }
+
+    /// Fractions read so far that microseconds cannot be.
+    fn too_large(&self) -> u64 {
+        self.too_large_before(self.read)
+    }
+
+    fn too_large_before(&self, record: u64) -> u64 {
+        self.too_large + if self.nanos_per_unit < self.stated { record - self.judged } else { 0 }
     }
 }
 
@@ -251,6 +340,53 @@ mod tests {
         // Old files have the lengths the other way round.
         let old = file(header(MICROSECONDS, 3, 65535, 1), &[0, 0, 60, 8], &[9; 8]);
         check(&old, &[(0, LinkType::Ethernet, 60, &[9; 8])], Stop::Need(16));
+    }
+
+    /// Seconds and fractions of a microsecond file → nanoseconds, and how many fractions were too large; however it is cut.
+    fn check_fractions(records: &[(u32, u32)], expected: &[i64], too_large: u64) {
+        let words: Vec<_> =
+            records.iter().flat_map(|(seconds, fraction)| [*seconds, *fraction, 0, 0]).collect();
+        let file = file(header(MICROSECONDS, 4, 65535, 1), &words, &[]);
+        for piece in [file.len(), 50, 17] {
+            let (mut format, mut times, mut at) = (Format::Undetected, Vec::new(), 0);
+            let mut end = piece;
+            while at < file.len() {
+                let (block, len, _) = read(&mut format, &file[at..end.min(file.len())]);
+                times.extend(block.packets().map(|packet| packet.ts.0));
+                (at, end) = (at + len, end + piece);
+            }
+            assert_eq!(times, expected, "in pieces of {piece} bytes");
+            assert_eq!(format.nanosecond_fractions(), too_large);
+        }
+    }
+
+    #[test]
+    fn nanoseconds_in_a_file_of_microseconds() {
+        check_fractions(
+            &[(1, 5_000_000), (1, 999_999_999), (2, 7)],
+            &[1_005_000_000, 1_999_999_999, 2_000_000_007],
+            2,
+        );
+        check_fractions(&[(0, 1_000_000), (0, 1_000_001)], &[1_000_000, 1_000_001], 2);
+        // The first show late: those before it were taken at their word, later ones are not for long.
+        let late = |n: usize| {
+            let small = (0..n).map(|_| (1, 9));
+            let large = (0..9).map(|_| (1, 2_000_000));
+            small.chain(large).chain([(2, 9)]).collect::<Vec<_>>()
+        };
+        for n in [1, 100] {
+            let expected: Vec<_> = std::iter::repeat_n(1_000_009_000, n)
+                .chain(std::iter::repeat_n(1_002_000_000, 9))
+                .chain([2_000_000_009])
+                .collect();
+            check_fractions(&late(n), &expected, 9);
+        }
+        // One damaged fraction changes that of no other packet.
+        let mut damaged: Vec<_> = (0..20).map(|n| (n, 5)).collect();
+        damaged[10].1 = 1 << 28;
+        let mut expected: Vec<_> = (0..20).map(|n| n * 1_000_000_000 + 5_000).collect();
+        expected[10] += (1 << 28) - 5_000;
+        check_fractions(&damaged, &expected, 1);
     }
 
     #[test]

@@ -42,6 +42,8 @@ pub(crate) struct PcapNg {
     lost_in_closed_sections: Option<u64>,
     names: Vec<(IpAddr, String)>,
     names_seen: usize,
+    /// As [`crate::source::Counters::nanosecond_fractions`].
+    finer: u64,
 }
 
 #[derive(Debug)]
@@ -83,6 +85,15 @@ impl Resolution {
         };
         i64::try_from(nanos).unwrap_or(i64::MAX)
     }
+
+    /// The coarsest unit in which a time is not beyond the year 2262, if the stated one is coarser than nanoseconds: a writer
+    /// that counts nanoseconds and says nothing, for example, states microseconds.
+    #[cold]
+    fn finer(self, units: u64) -> Option<Resolution> {
+        let Self::Multiply(stated) = self else { return None };
+        let fits = |by: &u64| units.checked_mul(*by).is_some_and(|nanos| i64::try_from(nanos).is_ok());
+        [1_000_000, 1000, 1].into_iter().filter(|by| *by < stated).find(fits).map(Self::Multiply)
+    }
 }
 
 impl PcapNg {
@@ -96,6 +107,7 @@ impl PcapNg {
             lost_in_closed_sections: None,
             names: Vec::new(),
             names_seen: 0,
+            finer: 0,
         })
     }
 
@@ -202,7 +214,14 @@ impl PcapNg {
                 "the packet here claims {len} captured bytes, more than its block holds"
             )));
         }
-        let ts = Timestamp(of.resolution.nanos(units).saturating_add(of.offset_nanos));
+        let mut nanos = of.resolution.nanos(units);
+        if nanos == i64::MAX
+            && let Some(finer) = of.resolution.finer(units)
+        {
+            self.finer += 1;
+            nanos = finer.nanos(units);
+        }
+        let ts = Timestamp(nanos.saturating_add(of.offset_nanos));
         self.last_ts = ts;
         records.push(ts, of.link_type, Lengths { original_len, len }, start);
         Ok(())
@@ -301,6 +320,11 @@ impl PcapNg {
     pub fn lost_before_us(&self) -> Option<u64> {
         let here = self.interfaces.iter().filter_map(|i| i.lost);
         here.chain(self.lost_in_closed_sections).reduce(u64::saturating_add)
+    }
+
+    /// As [`crate::source::Counters::nanosecond_fractions`].
+    pub fn nanosecond_fractions(&self) -> u64 {
+        self.finer
     }
 
     /// Host names read since the last call.
@@ -500,6 +524,9 @@ mod tests {
         check(0x80 | 10, 512, 0, 500_000_000);
         check(0xff, u64::MAX, 0, 0);
         check(0, u64::MAX, i64::MAX, i64::MAX);
+        // Nanoseconds since 1970 that are stated as microseconds, and microseconds as milliseconds.
+        check(6, 1_700_000_000_123_456_789, 0, 1_700_000_000_123_456_789);
+        check(3, 1_700_000_000_123_456, 0, 1_700_000_000_123_456_000);
         check(0, 0, i64::MIN, i64::MIN);
     }
 

@@ -61,6 +61,9 @@ pub struct Counters {
     pub clock: Option<Clock>,
     /// Packets stamped by the machine's clock although the adapter's was asked for: those that this machine sent.
     pub unstamped_packets: u64,
+    /// Times that a file states in a unit in which they cannot be: fractions of a second of a million microseconds and more, or
+    /// times beyond the year 2262. They were read in the finer unit in which they can.
+    pub nanosecond_fractions: u64,
 }
 
 impl Counters {
@@ -99,6 +102,7 @@ impl Counters {
         self.nic_drops = sum(self.nic_drops, other.nic_drops);
         self.clock = self.clock.or(other.clock);
         self.unstamped_packets += other.unstamped_packets;
+        self.nanosecond_fractions += other.nanosecond_fractions;
     }
 }
 

@@ -1,6 +1,8 @@
 //! What a flow table is told: how much to find out, its limits and its timeouts. What the timeouts apply to is said in
 //! `timeouts`.
 
+use std::sync::Arc;
+
 use crate::Room;
 
 /// How much the table finds out; what it costs grows from one to the next.
@@ -42,6 +44,8 @@ pub struct Config {
     pub gap_wait_ns: i64,
     /// What is wanted.
     pub detail: Detail,
+    /// Ports that servers listen on, in ascending order: by them the client is guessed where no SYN names it.
+    pub server_ports: Arc<[u16]>,
     /// For the hash; a secret one keeps strangers from choosing colliding flows.
     pub seed: u64,
 }
@@ -61,6 +65,7 @@ impl Default for Config {
             reorder_wait_ns: SECOND / 50,
             gap_wait_ns: 30 * SECOND,
             detail: Detail::Payload,
+            server_ports: Arc::default(),
             seed: 0,
         }
     }

@@ -68,7 +68,8 @@ impl FlowCore<'_> {
     }
 
     /// The client and whether that is only a guess. The sender of the first SYN; without a SYN whom
-    /// [`crate::Table::set_client`] named; else the higher port of TCP, a guess, or the sender of the first datagram.
+    /// [`crate::Table::set_client`] named; else a guess by [`crate::Config::server_ports`] or by the higher port of TCP, or
+    /// the sender of the first datagram.
     #[must_use]
     pub fn client(&self) -> (Side, bool) {
         (side(self.hot.has(flag::CLIENT_B)), self.hot.has(flag::CLIENT_GUESSED))

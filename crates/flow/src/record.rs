@@ -338,6 +338,7 @@ pub(crate) fn open(
     first: Side,
     packet: &Packet<'_>,
     (addrs, ports, kind): (u64, u32, u64),
+    server_ports: &[u16],
 ) -> (Hot, Cold) {
     let mut hot = Hot {
         word: kind | flag::LIVE,
@@ -352,7 +353,7 @@ pub(crate) fn open(
         half: [0; 2],
     };
     hot.put(flag::FIRST_B, first == Side::B);
-    guess_client(&mut hot, key, first, packet);
+    guess_client(&mut hot, (key, first), packet, server_ports);
     let cold = Cold {
         first_ts: packet.ts,
         id: Cell::new(0),
@@ -366,17 +367,27 @@ pub(crate) fn open(
     (hot, cold)
 }
 
-/// The sender of the first datagram; of TCP the end with the higher port, unless a SYN will say it.
-fn guess_client(hot: &mut Hot, key: &FlowKey, first: Side, packet: &Packet<'_>) {
-    let Transport::Tcp(tcp) = packet.transport else {
-        return hot.put(flag::CLIENT_B, first == Side::B);
+/// The end whose port is none that servers listen on, where the other's is. Otherwise the sender of the first datagram, or of
+/// TCP the end with the higher port. Only the sender of a first datagram that goes to a server is no guess; a SYN will name
+/// the client.
+fn guess_client(hot: &mut Hot, (key, first): (&FlowKey, Side), packet: &Packet<'_>, server_ports: &[u16]) {
+    let tcp = match packet.transport {
+        Transport::Tcp(tcp) if tcp.flags.intersects(TcpFlags::SYN) => return,
+        Transport::Tcp(_) => true,
+        _ => false,
     };
-    if tcp.flags.intersects(TcpFlags::SYN) {
-        return;
-    }
-    hot.word |= flag::MIDSTREAM | flag::CLIENT_GUESSED;
+    let is_server = |port: u16| server_ports.binary_search(&port).is_ok();
     let (a, b) = (key.a.port, key.b.port);
-    hot.put(flag::CLIENT_B, if a == b { first == Side::B } else { b > a });
+    let client = match (is_server(a), is_server(b)) {
+        (true, false) => Side::B,
+        (false, true) => Side::A,
+        _ if !tcp || a == b => first,
+        _ if b > a => Side::B,
+        _ => Side::A,
+    };
+    hot.put(flag::CLIENT_B, client == Side::B);
+    hot.put(flag::MIDSTREAM, tcp);
+    hot.put(flag::CLIENT_GUESSED, tcp || client != first);
 }
 
 /// The letters of a flow's history, in their order.

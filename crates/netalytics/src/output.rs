@@ -21,6 +21,8 @@ const BUFFER_BYTES: usize = 64 << 10;
 pub struct Destination {
     /// Its writer, buffered.
     pub writer: Box<dyn Write + Send>,
+    /// The same, where it is a regular file.
+    pub file: Option<File>,
     /// What to call it in a message.
     pub name: String,
     /// Whether a person looks on.
@@ -33,14 +35,17 @@ impl Destination {
         match path.filter(|p| *p != Path::new("-")) {
             None => Ok(Destination {
                 writer: Box::new(BufWriter::with_capacity(BUFFER_BYTES, io::stdout())),
+                file: None,
                 name: "standard output".into(),
                 terminal: io::stdout().is_terminal(),
             }),
             Some(path) => {
                 let file = create(path, owner)?;
                 let terminal = file.is_terminal();
+                let is_regular = file.metadata().is_ok_and(|file| file.is_file());
+                let again = if is_regular { Some(file.try_clone()?) } else { None };
                 let writer = Box::new(BufWriter::with_capacity(BUFFER_BYTES, file));
-                Ok(Destination { writer, name: path.display().to_string(), terminal })
+                Ok(Destination { writer, file: again, name: path.display().to_string(), terminal })
             }
         }
     }

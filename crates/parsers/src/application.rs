@@ -9,6 +9,8 @@ mod databases;
 mod datagrams;
 mod services;
 
+use std::sync::Arc;
+
 use self::bytes::{begins, either, on_usual_port};
 use crate::registry::{PARSERS, Reads};
 use crate::{Probe, ProbeContext, Protocol};
@@ -79,6 +81,17 @@ pub fn signatures(read: &[&'static Protocol]) -> Vec<Signature> {
     }
     let others = protocols.iter().filter(|p| !read.iter().any(|r| std::ptr::eq(*r, **p)));
     others.map(|protocol| Signature::from(*protocol)).chain(NAMED.iter().copied()).collect()
+}
+
+/// Ports of all protocols that are recognized, in ascending order; without those that clients get from their systems, too.
+#[must_use]
+pub fn server_ports() -> Arc<[u16]> {
+    const EPHEMERAL: u16 = 32768;
+    let ports = signatures(&[]).into_iter().flat_map(|signature| signature.ports).copied();
+    let mut ports: Vec<u16> = ports.filter(|port| *port < EPHEMERAL).collect();
+    ports.sort_unstable();
+    ports.dedup();
+    ports.into()
 }
 
 /// What is named without being read.

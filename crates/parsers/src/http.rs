@@ -1,7 +1,7 @@
 //! HTTP/1 (RFC 9110, 9112): one tuple per request with its response.
 //!
 //! Reads both byte streams in place: heads line by line, bodies by arithmetic; only a head that comes in pieces is
-//! copied, at most 64 KiB of it. Which response answers which request it asks the common queue, which hands out
+//! copied, and of a head over 64 KiB no more is kept than that and what says where the message ends. Which response answers which request it asks the common queue, which hands out
 //! halves rather than a wrong pair ([`crate::pairing`]). An interim response is not the answer. After `101 Switching
 //! Protocols` or a CONNECT that succeeded the connection is somebody else's.
 //!
@@ -19,6 +19,7 @@ mod messages;
 mod probe;
 mod redact;
 mod search;
+mod tail;
 mod transaction;
 mod url;
 

@@ -222,8 +222,12 @@ pub struct Counters {
     pub retransmitted_calls: u64,
     /// Replies to calls that had been answered.
     pub repeated_replies: u64,
+    /// Replies or requests without a row: their other half had been written alone because of a limit or a timeout.
+    pub separated_halves: u64,
     /// Names of file handles forgotten because too many were known.
     pub evicted_names: u64,
+    /// Prepared statements forgotten because a connection had too many.
+    pub evicted_statements: u64,
     /// Blocks of file data without a check-sum because a message had too many.
     pub unchecked_blocks: u64,
     /// Bytes in front of a protocol's first message that nobody has read, because too many waited for an answer that would have told
@@ -248,7 +252,9 @@ impl Counters {
         self.protected_messages += other.protected_messages;
         self.retransmitted_calls += other.retransmitted_calls;
         self.repeated_replies += other.repeated_replies;
+        self.separated_halves += other.separated_halves;
         self.evicted_names += other.evicted_names;
+        self.evicted_statements += other.evicted_statements;
         self.unchecked_blocks += other.unchecked_blocks;
         self.unrecognized_bytes += other.unrecognized_bytes;
         self.parsed_bytes += other.parsed_bytes;
@@ -261,11 +267,13 @@ impl Counters {
 pub struct Limits {
     /// Bytes of ONC-RPC calls that wait for their replies; a quarter of it for replies that wait for their calls.
     pub rpc_bytes_max: usize,
+    /// Bytes of a MySQL connection's prepared statements.
+    pub statement_bytes_max: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { rpc_bytes_max: 4 << 20 }
+        Limits { rpc_bytes_max: 4 << 20, statement_bytes_max: 8 << 20 }
     }
 }
 

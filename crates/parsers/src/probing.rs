@@ -63,6 +63,8 @@ pub struct Probing {
     claim: Option<Claim>,
     /// Bytes for which there was no room, although a protocol waited for an answer.
     passed_over: u64,
+    /// Who asks, if a protocol's own signature named it.
+    asker: Option<Side>,
 }
 
 /// What a flow may speak.
@@ -226,6 +228,12 @@ impl Probing {
         self.named
     }
 
+    /// Who asks, where the flow is that of a protocol which another parser reads.
+    #[must_use]
+    pub fn asker(&self) -> Option<Side> {
+        self.asker
+    }
+
     /// Looks for the flow's name in all that is held of a side and its new bytes, then in these alone. Whether more bytes may tell.
     fn name(
         &mut self,
@@ -242,7 +250,11 @@ impl Probing {
             Err(false) if seen.len() > new.len() => asked.first(new, true, named.iter().copied()),
             found => found,
         };
-        self.named = found.ok().map(|claim| claim.found.protocol);
+        if let Ok(claim) = found {
+            let Recognised { protocol, asker } = claim.found;
+            self.named = Some(protocol);
+            self.asker = Some(asker).filter(|_| named[usize::from(protocol)].known == Known::Read);
+        }
         found == Err(true)
     }
 

@@ -97,6 +97,11 @@ impl Growing {
         self.journal.write_all(&entry)
     }
 
+    /// How many row groups have ended.
+    pub fn groups(&self) -> usize {
+        self.writer.groups()
+    }
+
     /// Bytes so far, about.
     pub fn bytes(&self) -> u64 {
         self.writer.bytes()

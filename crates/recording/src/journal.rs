@@ -16,7 +16,7 @@ const FOOTER_TAIL: usize = 8;
 
 /// The entry of a row group that has been written.
 pub fn entry(group: &RowGroupMetaData, facts: &[KeyValue]) -> Result<Vec<u8>, ParquetError> {
-    let footer = footer(&metadata(vec![group.clone()], facts.to_vec()))?;
+    let footer = footer_of(vec![group.clone()], facts.to_vec())?;
     let length = u32::try_from(footer.len()).map_err(|e| ParquetError::External(e.into()))?;
     Ok([&length.to_le_bytes()[..], &xxh3_64(&footer).to_le_bytes(), &footer].concat())
 }
@@ -48,6 +48,11 @@ fn next_entry(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 pub fn end(metadata: &ParquetMetaData) -> u64 {
     let columns = metadata.row_groups().iter().flat_map(RowGroupMetaData::columns);
     columns.map(|c| c.byte_range()).map(|(start, length)| start.saturating_add(length)).max().unwrap_or(4)
+}
+
+/// The last bytes of a file of these row groups, of which there is at least one.
+pub fn footer_of(groups: Vec<RowGroupMetaData>, facts: Vec<KeyValue>) -> Result<Vec<u8>, ParquetError> {
+    footer(&metadata(groups, facts))
 }
 
 /// A file's last bytes.

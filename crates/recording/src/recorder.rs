@@ -1,5 +1,6 @@
 //! Writes a data set: for each table one file after the other. A file ends when it is large enough or its time is over,
-//! by event time, so that a capture that is read makes the files that the same traffic made live.
+//! by event time, so that a capture that is read makes the files that the same traffic made live. A file also ends when it has
+//! many row groups: each takes memory until the file's end.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,9 @@ use crate::head::{CaptureFacts, Head, Kind};
 use crate::layout::{Listing, names};
 use crate::linked::{Layout, first_id, layouts};
 use crate::table::GROUP_MEMORY;
+
+/// Most row groups of a file: nine hours of a recording in which little happens.
+const GROUPS_MAX: usize = 4096;
 
 /// When a file ends and the next begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,7 +149,7 @@ impl Recorder {
         open.stretch = open.stretch.max(stretch);
         open.rows += batch.rows() as u64;
         let written = open.write((&self.folder, group_memory), batch, watermark_ns);
-        let is_full = open.bytes() >= self.rotation.bytes;
+        let is_full = open.bytes() >= self.rotation.bytes || open.groups() >= GROUPS_MAX;
         match written {
             Ok(()) if is_full => self.end_files(table),
             Ok(()) => Ok(()),
@@ -154,6 +158,18 @@ impl Recorder {
                 Err(error)
             }
         }
+    }
+
+    /// Ends all row groups: what has been taken so far is safe from a kill.
+    ///
+    /// # Errors
+    /// As [`Recorder::write`].
+    pub fn end_groups(&mut self) -> io::Result<()> {
+        let ended = self.tables.iter_mut().try_for_each(Open::end_groups);
+        if ended.is_err() {
+            self.salvage();
+        }
+        ended
     }
 
     /// Event time has come to `watermark_ns`: files whose time is over end.
@@ -233,11 +249,19 @@ impl Open {
         self.next_id = self.next_id.wrapping_add(batch.rows() as u64);
         if has_ended && self.tables.len() > 1 {
             // A kill then costs the same tuples everywhere.
-            for OpenTable { head, file, .. } in &mut self.tables {
-                file.as_mut().map_or(Ok(()), |file| file.end_group(head))?;
-            }
+            self.end_groups()?;
         }
         Ok(())
+    }
+
+    fn end_groups(&mut self) -> io::Result<()> {
+        self.tables.iter_mut().try_for_each(|OpenTable { head, file, .. }| {
+            file.as_mut().map_or(Ok(()), |file| file.end_group(head))
+        })
+    }
+
+    fn groups(&self) -> usize {
+        self.tables.iter().filter_map(|table| table.file.as_ref()).map(Growing::groups).max().unwrap_or(0)
     }
 
     /// Bytes so far, about.

@@ -16,6 +16,7 @@ use tuple::{Batch, DataType, FieldId, Schema, Unit};
 
 use crate::convert::{arrow_schema, to_arrow};
 use crate::head::{Head, Kind, WATERMARK};
+use crate::journal;
 use crate::linked::{BLOCK, CHECKSUM, TUPLE_ID};
 
 /// Most rows of a row group.
@@ -87,6 +88,32 @@ impl<W: Write + Send> TableWriter<W> {
     #[must_use]
     pub fn last_group(&self) -> Option<&RowGroupMetaData> {
         self.writer.flushed_row_groups().last()
+    }
+
+    /// How many row groups have ended.
+    #[must_use]
+    pub fn groups(&self) -> usize {
+        self.writer.flushed_row_groups().len()
+    }
+
+    /// Where the row groups that have ended end, and the footer that makes a whole file of them, which says `head` of itself;
+    /// `None`: none has ended.
+    ///
+    /// # Errors
+    /// The writer's.
+    pub fn end_so_far(&self, head: &Head) -> io::Result<Option<(u64, Vec<u8>)>> {
+        let groups = self.writer.flushed_row_groups();
+        if groups.is_empty() {
+            return Ok(None);
+        }
+        let footer = journal::footer_of(groups.to_vec(), self.facts(head)).map_err(io_error)?;
+        Ok(Some((self.written(), footer)))
+    }
+
+    /// Bytes handed to the writer.
+    #[must_use]
+    pub fn written(&self) -> u64 {
+        self.writer.bytes_written() as u64
     }
 
     /// Bytes so far, about.

@@ -1,18 +1,48 @@
-//! Parquet: one file of one result into any writer, or a data set of all of them in a folder.
+//! Parquet: one file of one result into any writer, or a data set of all of them in a folder. Rows are written when their row
+//! group is full, or has been open for [`GROUP_AGE`], so that a kill does not cost more.
 
+use std::fs::File;
 use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use recording::{CaptureFacts, Head, Kept, Kind, Recorder, TableWriter};
 use tuple::{Batch, FieldId, Schema};
 
 use crate::Sink;
 
+/// So old a row group becomes, and what [`Sink::flush`] is called too late.
+const GROUP_AGE: Duration = Duration::from_secs(8);
+
+/// Since when rows wait for their row group to end.
+#[derive(Default)]
+struct Age(Option<Instant>);
+
+impl Age {
+    /// Rows were taken.
+    fn rows(&mut self) {
+        self.0.get_or_insert_with(Instant::now);
+    }
+
+    /// Whether the row group has to end; the next one is young then.
+    fn is_over(&mut self) -> bool {
+        let is_over = self.0.is_some_and(|since| since.elapsed() >= GROUP_AGE);
+        if is_over {
+            self.0 = None;
+        }
+        is_over
+    }
+}
+
 /// Writes one result as one Parquet file.
 pub struct Parquet<W: Write + Send> {
     /// Until it has ended.
     writer: Option<TableWriter<W>>,
     head: Head,
+    age: Age,
+    /// The file that `W` writes to, if it is to be whole after every row group.
+    file: Option<File>,
 }
 
 impl<W: Write + Send> Parquet<W> {
@@ -29,28 +59,55 @@ impl<W: Write + Send> Parquet<W> {
     ) -> io::Result<Self> {
         // What a query prints has the query's columns and no other.
         let writer = TableWriter::new(out, Kind::Result, schema, columns)?.with_group_memory(memory);
-        Ok(Parquet { writer: Some(writer), head })
+        Ok(Parquet { writer: Some(writer), head, age: Age::default(), file: None })
+    }
+
+    /// `file` is the regular file that the writer writes to, from its beginning: after every row group it gets a footer, which the
+    /// next row group overwrites, so that a kill leaves a file that can be read.
+    #[must_use]
+    pub fn whole_after_each_group(self, file: Option<File>) -> Self {
+        Parquet { file, ..self }
+    }
+
+    /// A row group has ended.
+    fn put_end(&mut self) -> io::Result<()> {
+        let (Some(file), Some(writer)) = (&self.file, &self.writer) else { return Ok(()) };
+        let Some((at, footer)) = writer.end_so_far(&self.head)? else { return Ok(()) };
+        file.write_all_at(&footer, at)?;
+        file.set_len(at + footer.len() as u64)
     }
 }
 
 impl<W: Write + Send> Sink for Parquet<W> {
     fn write(&mut self, _: usize, batch: &Batch) -> io::Result<()> {
-        if let Some(writer) = &mut self.writer {
-            writer.write(batch, i64::MIN)?;
+        let Some(writer) = &mut self.writer else { return Ok(()) };
+        self.age.rows();
+        if writer.write(batch, i64::MIN)? {
+            self.age = Age::default();
+            self.put_end()?;
         }
         Ok(())
     }
 
-    /// Does nothing: a row group is as large as it can be.
+    /// Ends a row group that has been open for long.
     fn flush(&mut self) -> io::Result<()> {
+        if self.age.is_over()
+            && let Some(writer) = &mut self.writer
+            && writer.end_group()?
+        {
+            self.put_end()?;
+        }
         Ok(())
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        match self.writer.take() {
-            Some(writer) => writer.finish(&self.head)?.flush(),
-            None => Ok(()),
+        let Some(mut writer) = self.writer.take() else { return Ok(()) };
+        if let Some(file) = &self.file {
+            // The footer so far is overwritten, and may have been longer.
+            writer.end_group()?;
+            file.set_len(writer.written())?;
         }
+        writer.finish(&self.head)?.flush()
     }
 
     fn learn_capture(&mut self, facts: &CaptureFacts) {
@@ -63,24 +120,26 @@ pub struct DataSet {
     recorder: Recorder,
     /// How far event time has come.
     watermark_ns: i64,
+    age: Age,
 }
 
 impl DataSet {
     /// Writes to the tables of `recorder`.
     #[must_use]
     pub fn new(recorder: Recorder) -> DataSet {
-        DataSet { recorder, watermark_ns: i64::MIN }
+        DataSet { recorder, watermark_ns: i64::MIN, age: Age::default() }
     }
 }
 
 impl Sink for DataSet {
     fn write(&mut self, result: usize, batch: &Batch) -> io::Result<()> {
+        self.age.rows();
         self.recorder.write(result, batch, self.watermark_ns)
     }
 
-    /// Does nothing: rows are safe when their row group is full.
+    /// Ends row groups that have been open for long.
     fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        if self.age.is_over() { self.recorder.end_groups() } else { Ok(()) }
     }
 
     fn finish(&mut self) -> io::Result<()> {

@@ -176,7 +176,8 @@ impl<S: Default> Table<S> {
     ) -> u32 {
         self.enter(packet, at.hash, events);
         let place = self.free.pop().unwrap_or(self.store.len() as u32);
-        let records = record::open(key, first, packet, (at.addrs, at.ports, at.kind));
+        let records =
+            record::open(key, first, packet, (at.addrs, at.ports, at.kind), &self.config.server_ports);
         self.store.put(place, records, (at.kind & flag::WIDE != 0).then_some(*key));
         if place as usize == self.states.len() {
             self.states.push(S::default());

@@ -132,6 +132,9 @@ impl Monitor {
             }
             Err(()) => {
                 self.leave_unread(idx, &probing);
+                if let Some(asker) = probing.asker() {
+                    self.heed_asker(idx, asker, about);
+                }
                 self.table.ignore_payload(idx);
                 self.table.set_state_bytes(idx, 0);
                 None
@@ -156,11 +159,8 @@ impl Monitor {
         let is_certain = about.client.is_some() || about.transport != IpProtocol::TCP || probing.is_proxied();
         let doubt = if is_certain { Doubt::default() } else { Doubt::open() };
         state.stream = Stream::Parsing { parser, protocol, asker, doubt };
-        if about.client.is_none() || about.transport != IpProtocol::TCP {
-            self.table.set_client(idx, asker);
-        }
         self.table.set_state_bytes(idx, PARSER_BYTES);
-        self.decide(idx);
+        self.heed_asker(idx, asker, about);
         self.parse(idx, side, Input::Earlier(probing));
     }
 
@@ -206,6 +206,14 @@ impl Monitor {
         let state = self.table.state_mut(idx);
         state.application = probing.named().map_or(Application::Unknown, Application::Named);
         state.stream = Stream::Ignored;
+    }
+
+    /// It is known who asks. A SYN knew before.
+    fn heed_asker(&mut self, idx: FlowIdx, asker: Side, about: ProbeFlow) {
+        if about.client.is_none() || about.transport != IpProtocol::TCP {
+            self.table.set_client(idx, asker);
+        }
+        self.decide(idx);
     }
 
     pub(super) fn close_stream(&mut self, idx: FlowIdx) {

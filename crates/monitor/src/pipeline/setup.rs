@@ -39,7 +39,8 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Config {
-        let (flow, parsers) = (flow::Config::default(), parsers::Limits::default());
+        let flow = flow::Config { server_ports: parsers::application::server_ports(), ..Default::default() };
+        let parsers = parsers::Limits::default();
         Config { flow, fragment_bytes_max: 4 << 20, parsers, taps: None, slice: None, origin: Arc::default() }
     }
 }

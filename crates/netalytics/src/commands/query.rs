@@ -125,7 +125,7 @@ impl QueryFlags {
 
     fn printer(&self, destination: Destination, opened: Opened) -> anyhow::Result<Box<dyn Sink>> {
         let format = self.format_for(&destination);
-        let out = destination.writer;
+        let (out, file) = (destination.writer, destination.file);
         Ok(match format {
             Format::Jsonl => Box::new(Jsonl::new(out, &opened.heads)),
             Format::Csv if destination.terminal => Box::new(Csv::for_eyes(out, &opened.heads)),
@@ -151,7 +151,9 @@ impl QueryFlags {
                          netalytics record … -o DIR",
                     ));
                 };
-                Box::new(Parquet::new(out, table.head, table.schema, table.columns, opened.row_group_bytes)?)
+                let parquet =
+                    Parquet::new(out, table.head, table.schema, table.columns, opened.row_group_bytes)?;
+                Box::new(parquet.whole_after_each_group(file))
             }
         })
     }

@@ -43,6 +43,10 @@ pub struct Limits {
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub rpc_bytes_max: Option<usize>,
 
+    /// Most bytes of a MySQL connection's prepared statements; beyond, those not used for longest lose their text [default: 8M]
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    pub statement_bytes_max: Option<usize>,
+
     /// The flow of a TCP connection without a packet for this long is over; the connection is read on when it speaks
     /// again, as long as there is room to remember it (--flows-max) [default: 300s]
     #[arg(long, value_name = "TIME", value_parser = duration)]
@@ -99,7 +103,10 @@ impl Limits {
         let monitor::Config { flow, fragment_bytes_max, parsers, taps, slice, origin } =
             monitor::Config::default();
         monitor::Config {
-            parsers: parsers::Limits { rpc_bytes_max: self.rpc_bytes_max.unwrap_or(parsers.rpc_bytes_max) },
+            parsers: parsers::Limits {
+                rpc_bytes_max: self.rpc_bytes_max.unwrap_or(parsers.rpc_bytes_max),
+                statement_bytes_max: self.statement_bytes_max.unwrap_or(parsers.statement_bytes_max),
+            },
             fragment_bytes_max,
             taps,
             slice,
@@ -233,6 +240,7 @@ mod tests {
             join_bytes_max: None,
             fragment_bytes_max: None,
             rpc_bytes_max: None,
+            statement_bytes_max: None,
             tcp_idle: None,
             udp_idle: None,
             active_timeout: None,
@@ -244,6 +252,7 @@ mod tests {
         };
         let monitor::Config { flow, parsers, .. } = none.monitor();
         assert_eq!(parsers.rpc_bytes_max, bytes("4M").expect("a size"));
+        assert_eq!(parsers.statement_bytes_max, bytes("8M").expect("a size"));
         assert_eq!(flow.tcp_idle_ns, duration("300s").expect("a time"));
         assert_eq!(flow.udp_idle_ns, duration("60s").expect("a time"));
         assert_eq!(flow.active_timeout_ns, None);

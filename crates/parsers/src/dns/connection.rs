@@ -6,7 +6,7 @@ use wire::Timestamp;
 use super::exchanges::{Exchanges, Message};
 use super::lane::{Lane, PREFIX, State, Step};
 use super::message::{Header, Question};
-use super::probe::{Starts, is_plausible};
+use super::probe::{Starts, is_consistent, is_plausible};
 use crate::{Direction, Gap, Output, Quality, Segment, Span};
 
 /// Multicast DNS (RFC 6762), LLMNR (RFC 4795), and NetBIOS's names, whose messages have the same form.
@@ -221,7 +221,9 @@ impl Connection {
             return bytes.len() < len as usize;
         };
         let question = Question::read(bytes, header);
-        if !is_plausible(header) || question == Question::Malformed {
+        // Of an unusual message that was cut nobody can tell whether it is whole.
+        let is_message = is_plausible(header) || bytes.len() < len as usize || is_consistent(bytes, header);
+        if !is_message || question == Question::Malformed {
             out.counters.malformed_messages += 1;
             return false;
         }

@@ -38,7 +38,7 @@ pub fn tuple(asked: &Asked, answer: Option<&Message<'_>>, out: &mut Output<'_>) 
         quality,
         |_| true,
         |w| {
-            write_question(w, asked.header, Some(&asked.question));
+            write_question(w, asked.header, Some(&*asked.question).filter(|question| !question.is_empty()));
             w.u64(field::REQUEST_BYTES, asked.bytes.into());
             w.u64(field::RETRIES, asked.retries.into());
             if let Some(answer) = &answer {

@@ -5,8 +5,8 @@ use wire::Timestamp;
 
 use super::emit;
 use super::message::{Header, Question};
-use super::replies::{Answered, Early, Held, SKEW_NS};
-use super::waiting::{Asked, QUESTIONS_MAX, Repeated, Waiting};
+use super::replies::{Answered, Early, Halves, Held, SKEW_NS, Told};
+use super::waiting::{Asked, Repeated, Waiting};
 use crate::pairing::can_answer;
 use crate::{Direction, Output, Quality, Span};
 
@@ -38,6 +38,7 @@ pub struct Exchanges {
     waiting: Waiting,
     early: Early,
     answered: Answered,
+    halves: Halves,
 }
 
 impl Exchanges {
@@ -46,6 +47,8 @@ impl Exchanges {
         match (message.header.is_answer(), question) {
             (true, question) => self.answer(message, question, out),
             (false, Question::Whole(question)) => self.question(message, question, out),
+            // Cookies alone (RFC 7873 section 5.4), or an operation that asks nothing.
+            (false, Question::None) => self.question(message, &[], out),
             // Whose answer would be its own nobody could tell.
             (false, _) => emit::half(message, out),
         }
@@ -57,18 +60,26 @@ impl Exchanges {
             unasked(&held, out);
         }
         while let Some(place) = self.waiting.oldest() {
-            self.give_up(place, out);
+            emit::tuple(self.waiting.get(place), None, out);
+            self.waiting.remove(place);
         }
     }
 
     fn question(&mut self, message: &Message<'_>, question: &[u8], out: &mut Output<'_>) {
         let Message { direction, header, span, place, found, .. } = *message;
-        if let Some(at) = self.waiting.find(direction, header.id, question) {
-            let asked = self.waiting.get(at);
-            asked.retries = asked.retries.saturating_add(1);
-            asked.last_sent = asked.last_sent.max(span.last);
-            out.counters.retransmitted_calls += 1;
-            return;
+        let crowded_out = match self.waiting.find(direction, header.id, question) {
+            Ok(at) => {
+                let asked = self.waiting.get(at);
+                asked.retries = asked.retries.saturating_add(1);
+                asked.last_sent = asked.last_sent.max(span.last);
+                out.counters.retransmitted_calls += 1;
+                return;
+            }
+            Err(crowded_out) => crowded_out,
+        };
+        if self.halves.take(Told::Answer, direction, header.id, question) {
+            out.counters.separated_halves += 1;
+            return self.answered.note(direction, header.id, question, span.last);
         }
         let mut asked = Asked {
             direction,
@@ -90,9 +101,7 @@ impl Exchanges {
             self.answered.note(direction, header.id, question, span.last);
             return;
         }
-        if self.waiting.len() >= QUESTIONS_MAX
-            && let Some(oldest) = self.waiting.oldest()
-        {
+        if let Some(oldest) = crowded_out {
             out.counters.evicted_requests += 1;
             self.give_up(oldest, out);
         }
@@ -101,10 +110,7 @@ impl Exchanges {
 
     fn answer(&mut self, message: &Message<'_>, question: Question<'_>, out: &mut Output<'_>) {
         let Message { direction, header, span, .. } = *message;
-        let asker = match direction {
-            Direction::ClientToServer => Direction::ServerToClient,
-            Direction::ServerToClient => Direction::ClientToServer,
-        };
+        let asker = direction.other();
         let (repeated, whole) = match question {
             Question::Whole(question) => (Repeated::Whole(question), Some(question)),
             Question::Cut(seen) => (Repeated::Beginning(seen), None),
@@ -118,12 +124,28 @@ impl Exchanges {
             self.waiting.remove(at);
         } else if self.answered.knows(asker, header.id, whole, span.first) {
             out.counters.repeated_replies += 1;
+        } else if let Some(question) = whole
+            && self.halves.take(Told::Question, asker, header.id, question)
+        {
+            out.counters.separated_halves += 1;
+            self.answered.note(asker, header.id, question, span.first);
         } else if message.place.is_none() && whole.is_some() {
             if let Some(oldest) = self.early.hold(direction, message.bytes, message.len, span.first) {
-                unasked(&oldest, out);
+                out.counters.evicted_requests += 1;
+                self.crowd_out(&oldest, out);
             }
         } else {
             emit::half(message, out);
+        }
+    }
+
+    /// Writes an answer for whose question no more can be waited.
+    #[cold]
+    fn crowd_out(&mut self, held: &Held, out: &mut Output<'_>) {
+        unasked(held, out);
+        let Some(header) = Header::read(&held.bytes) else { return };
+        if let Question::Whole(question) = Question::read(&held.bytes, header) {
+            self.halves.note(Told::Answer, held.direction.other(), header.id, question);
         }
     }
 
@@ -138,7 +160,9 @@ impl Exchanges {
     }
 
     fn give_up(&mut self, place: usize, out: &mut Output<'_>) {
-        emit::tuple(self.waiting.get(place), None, out);
+        let asked = self.waiting.get(place);
+        emit::tuple(asked, None, out);
+        self.halves.note(Told::Question, asked.direction, asked.header.id, &asked.question);
         self.waiting.remove(place);
     }
 }

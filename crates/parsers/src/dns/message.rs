@@ -113,10 +113,13 @@ fn word_from_end(question: &[u8], n: usize) -> u16 {
     u16::from_be_bytes([question[at], question[at + 1]])
 }
 
-/// Whether two questions are the same. Letters of names may be written either way; lengths are no letters.
+/// Whether two questions are the same. Letters of names may be written either way; lengths are no letters. A message without a
+/// question asks the same as another one.
 pub fn is_same(a: &[u8], b: &[u8]) -> bool {
+    if a.len() <= QUESTION_TAIL {
+        return a.is_empty() && b.is_empty();
+    }
     a.len() == b.len()
-        && a.len() > QUESTION_TAIL
         && a[a.len() - QUESTION_TAIL..] == b[b.len() - QUESTION_TAIL..]
         && a.eq_ignore_ascii_case(b)
 }
@@ -144,7 +147,7 @@ pub struct Records<'a> {
 impl<'a> Records<'a> {
     /// Behind the questions of a message of which the header is there.
     pub fn behind_questions(message: &'a [u8], header: Header) -> Records<'a> {
-        // More than one question is asked by nobody; more than fit are not gone over.
+        // A count of questions that do not fit ends at the last byte.
         let mut at = Some(HEADER_LEN);
         for _ in 0..header.counts[0] {
             at = at.and_then(|at| name::end(message, at)).map(|at| at + QUESTION_TAIL);

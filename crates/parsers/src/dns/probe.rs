@@ -1,4 +1,5 @@
-//! What is DNS: by a message's header and question, which have to make sense. No port decides.
+//! Recognizes DNS by a message's header and question. A header that is unusual, but not impossible, is accepted where the
+//! records fill the message to its last byte.
 
 use wire::IpProtocol;
 
@@ -22,18 +23,42 @@ pub fn probe(bytes: &[u8], context: ProbeContext) -> Probe {
         Verdict::Message if Header::read(&bytes[PREFIX..]).is_some_and(Header::is_answer) => Probe::Response,
         Verdict::Message => Probe::Request,
         Verdict::More => Probe::NeedMore,
-        Verdict::No if context.midstream && context.usual_port && resync::is_in(&Starts, bytes) => {
-            Probe::Request
-        }
-        Verdict::No => Probe::NotForUs,
+        Verdict::No => match unusual_start(bytes) {
+            Some(header) if header.is_answer() => Probe::Response,
+            Some(_) => Probe::Request,
+            None if context.midstream && context.usual_port && resync::is_in(&Starts, bytes) => {
+                Probe::Request
+            }
+            None => Probe::NotForUs,
+        },
     }
+}
+
+/// The header of a whole message over TCP, if it is unusual but its records fill the message.
+#[cold]
+fn unusual_start(bytes: &[u8]) -> Option<Header> {
+    let (length, rest) = bytes.split_first_chunk::<PREFIX>()?;
+    let message = rest.get(..u16::from_be_bytes(*length).into())?;
+    let header = Header::read(message)?;
+    match Question::read(message, header) {
+        Question::Whole(question) if is_plausible_question(question, header) => {
+            is_unusual(message, header).then_some(header)
+        }
+        _ => None,
+    }
+}
+
+/// Whether an unusual header alone makes a flow DNS.
+fn is_unusual(message: &[u8], header: Header) -> bool {
+    codes::opcode(header.opcode()).is_some() && is_consistent(message, header)
 }
 
 /// A message in a datagram of its own: on a port of its own with a header and a question, elsewhere down to the last byte.
 fn datagram(bytes: &[u8], usual_port: bool) -> Probe {
-    let Some(header) = Header::read(bytes).filter(|header| is_plausible(*header)) else {
+    let Some(header) = Header::read(bytes) else { return Probe::NotForUs };
+    if !is_plausible(header) && !is_unusual(bytes, header) {
         return Probe::NotForUs;
-    };
+    }
     let plausible = match Question::read(bytes, header) {
         Question::Whole(question) => is_plausible_question(question, header),
         Question::Cut(_) => usual_port && bytes.len() > HEADER_LEN,
@@ -55,7 +80,15 @@ fn is_whole(bytes: &[u8], header: Header) -> bool {
     (0..count).all(|_| records.read().is_some()) && records.at() == Some(bytes.len())
 }
 
-/// Whether a header makes sense: one question, no more records than fit, and no answers in a question.
+/// Whether a message whose header is not [`is_plausible`] is DNS all the same: the questions and records that it announces end
+/// where it ends. Servers answer reserved bits, unknown operations, response codes and answers in queries, and several
+/// questions.
+#[cold]
+pub fn is_consistent(message: &[u8], header: Header) -> bool {
+    message.len() > HEADER_LEN && is_whole(message, header)
+}
+
+/// Whether a header is a usual one: one question, no more records than fit, and no answers in a question.
 pub fn is_plausible(header: Header) -> bool {
     let [questions, answers, authorities, others] = header.counts;
     let codes_make_sense = match header.is_answer() {

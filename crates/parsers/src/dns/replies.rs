@@ -1,7 +1,9 @@
 //! Answers over UDP that no question waits for: those that were captured before their question, and those that were given before.
+//! And exchanges of which one half was written alone, so that the other half, should it come, is not a second row.
 
 use std::collections::VecDeque;
 
+use hashbrown::HashTable;
 use wire::Timestamp;
 
 use super::message::{self, Header, Question};
@@ -93,6 +95,52 @@ impl Answered {
                 && ts.since(*then) < ANSWERED_NS
         })
     }
+}
+
+/// Most exchanges of a flow of which it is known that one half was written.
+const TOLD_MAX: usize = 1 << 17;
+
+/// Which half of an exchange was written alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// The question, because its answer did not come in time or too many waited.
+    Question,
+    /// The answer, because too many were held.
+    Answer,
+}
+
+/// Exchanges of which one half was written alone: digests in two generations, of which the older is dropped as a whole.
+#[derive(Debug, Default)]
+pub struct Halves {
+    young: HashTable<u64>,
+    old: HashTable<u64>,
+}
+
+impl Halves {
+    /// One half of what `asker` asked with `id` was written.
+    pub fn note(&mut self, told: Told, asker: Direction, id: u16, question: &[u8]) {
+        if self.young.len() >= TOLD_MAX / 2 {
+            self.old = std::mem::take(&mut self.young);
+        }
+        let key = key(told, asker, id, question);
+        self.young.insert_unique(key, key, |key| *key);
+    }
+
+    /// Whether that half was written, and the other one was not seen since.
+    pub fn take(&mut self, told: Told, asker: Direction, id: u16, question: &[u8]) -> bool {
+        if self.young.is_empty() && self.old.is_empty() {
+            return false;
+        }
+        let key = key(told, asker, id, question);
+        [&mut self.young, &mut self.old]
+            .into_iter()
+            .any(|keys| keys.find_entry(key, |other| *other == key).map(|entry| entry.remove()).is_ok())
+    }
+}
+
+fn key(told: Told, asker: Direction, id: u16, question: &[u8]) -> u64 {
+    let which = u64::from(id) << 2 | (asker as u64) << 1 | told as u64;
+    digest(question) ^ which.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 /// FNV-1a of the question, the letters of its name in lower case.

@@ -152,18 +152,92 @@ fn an_answer_captured_before_its_question() {
     );
 }
 
-#[test]
-fn many_questions_wait_within_bounds() {
-    let mut talk = talk();
-    for id in 0..waiting::QUESTIONS_MAX as u16 + 10 {
-        talk.datagram(C, &question(id, "a"));
-    }
-    let last = waiting::QUESTIONS_MAX as u16;
-    talk.datagram(S, &answer(last, "a"));
-    assert_eq!(talk.counters.evicted_requests, 10);
+/// How many rows are exact, and how many there are.
+fn exact(talk: &mut Dialogue) -> (usize, usize) {
     let rows = talk.rows();
-    assert_eq!(rows.len(), waiting::QUESTIONS_MAX + 10);
-    assert_eq!(rows.iter().filter(|row| row.ends_with("exact")).count(), 1);
+    (rows.iter().filter(|row| row.ends_with("exact")).count(), rows.len())
+}
+
+#[test]
+fn a_hundred_thousand_questions_wait() {
+    let mut talk = talk();
+    let (n, name) = (100_000, |n: u32| format!("n{}", n >> 16));
+    (0..n).for_each(|n| _ = talk.datagram(C, &question(n as u16, &name(n))));
+    (0..n).for_each(|n| _ = talk.datagram(S, &answer(n as u16, &name(n))));
+    assert_eq!(talk.counters.evicted_requests, 0);
+    assert_eq!(exact(&mut talk), (n as usize, n as usize));
+}
+
+#[test]
+fn a_question_that_is_given_up_is_counted_once() {
+    // Too many in all.
+    let (n, name) = (waiting::QUESTIONS_MAX as u32 + 10, |n: u32| format!("n{}", n >> 16));
+    let mut many = talk();
+    (0..n).for_each(|n| _ = many.datagram(C, &question(n as u16, &name(n))));
+    (0..n).for_each(|n| _ = many.datagram(S, &answer(n as u16, &name(n))));
+    assert_eq!((many.counters.evicted_requests, many.counters.separated_halves), (10, 10));
+    assert_eq!(exact(&mut many), (n as usize - 10, n as usize));
+    // Too many with the same id.
+    let (n, name) = (waiting::SAME_ID_MAX + 2, |n: usize| format!("n{n}"));
+    let mut same_id = talk();
+    (0..n).for_each(|n| _ = same_id.datagram(C, &question(7, &name(n))));
+    (0..n).for_each(|n| _ = same_id.datagram(S, &answer(7, &name(n))));
+    assert_eq!((same_id.counters.evicted_requests, same_id.counters.separated_halves), (2, 2));
+    assert_eq!(exact(&mut same_id), (n - 2, n));
+    // Too late, and once more.
+    let (q, a) = (question(1, "a"), answer(1, "a"));
+    let mut late = talk();
+    late.datagram(C, &q).wait_us(31_000_000).datagram(S, &a).datagram(S, &a);
+    check(&mut late, &["1 a A - - 0 - half"]);
+    assert_eq!((late.counters.separated_halves, late.counters.repeated_replies), (1, 1));
+    // Too many answers before their questions.
+    let (mut early, n) = (talk(), 40);
+    (0..n).for_each(|id| _ = early.datagram(S, &answer(id, "a")));
+    (0..n).for_each(|id| _ = early.datagram(C, &question(id, "a")));
+    assert_eq!((early.counters.evicted_requests, early.counters.separated_halves), (8, 8));
+    assert_eq!(early.rows().len(), 40);
+}
+
+#[test]
+fn unusual_headers() {
+    let asked = [name("a"), vec![0, 1, 0, 1]].concat();
+    let other = [name("b"), vec![0, 1, 0, 1]].concat();
+    let a = record(A, 60, &[10, 0, 0, 9]);
+    let both = [&asked[..], &other].concat();
+    // A reserved bit; a code in a question, and codes without a name; records in a question's answers; two questions; an
+    // operation without a name.
+    let cases = [
+        ((0x0140, [1, 0, 0, 0], asked.clone()), (0x81c0, [1, 0, 0, 0], asked.clone()), "NOERROR"),
+        ((0x0105, [1, 0, 0, 0], asked.clone()), (0x818c, [1, 0, 0, 0], asked.clone()), "RCODE12"),
+        ((0x0100, [1, 1, 0, 0], [&asked[..], &a].concat()), (0x8180, [1, 0, 0, 0], asked.clone()), "NOERROR"),
+        ((0x0300, [1, 0, 0, 0], asked.clone()), (0x8180, [1, 0, 0, 0], asked.clone()), "NOERROR"),
+        ((0x0100, [2, 0, 0, 0], both.clone()), (0x8181, [0; 4], Vec::new()), "FORMERR"),
+        ((0x0100, [2, 0, 0, 0], both.clone()), (0x8180, [2, 0, 0, 0], both), "NOERROR"),
+        ((0x1900, [1, 0, 0, 0], asked.clone()), (0x9984, [1, 0, 0, 0], asked.clone()), "NOTIMP"),
+    ];
+    for ((flags, counts, rest), (flags2, counts2, rest2), code) in cases {
+        let (q, a) = (message(9, flags, counts, &rest), message(9, flags2, counts2, &rest2));
+        let expected = [format!("9 a A {code} - 0 1000 exact")];
+        // The first message of a flow is not to be the only one that is unusual.
+        let (mut udp, mut tcp) = (talk(), talk());
+        assert_eq!(udp.datagram(C, &q).datagram(S, &a).rows(), expected, "{q:x?}");
+        assert_eq!(tcp.client(framed(q.clone())).server(framed(a.clone())).rows(), expected, "{q:x?}");
+        assert_eq!(udp.counters.malformed_messages + tcp.counters.malformed_messages, 0);
+        if flags & 0x7800 == 0 {
+            for (bytes, transport) in [(q.clone(), IpProtocol::UDP), (framed(q), IpProtocol::TCP)] {
+                let context = ProbeContext { transport, usual_port: false, midstream: false, speaker: None, answers: false };
+                assert_eq!((PROTOCOL.probe)(&bytes, context), Probe::Request, "{bytes:x?}");
+            }
+        }
+    }
+    // Without a question: a cookie alone.
+    let opt = vec![0, 0, 41, 4, 0, 0, 0, 0, 0, 0, 0];
+    let (q, a) = (message(3, 0, [0, 0, 0, 1], &opt), message(3, 0x8000, [0, 0, 0, 1], &opt));
+    check(talk().datagram(C, &q).datagram(C, &q).datagram(S, &a), &["3 - - NOERROR - 1 2000 exact"]);
+    // What announces more than there is, is none.
+    let mut short = talk();
+    short.datagram(C, &message(1, 0x0140, [2, 0, 0, 0], &asked));
+    assert_eq!((short.rows().len(), short.counters.malformed_messages), (0, 1));
 }
 
 #[test]

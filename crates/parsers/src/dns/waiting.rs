@@ -8,8 +8,9 @@ use wire::Timestamp;
 use super::message::{self, Header};
 use crate::{Direction, Quality, Span};
 
-/// Most questions of one flow that wait.
-pub const QUESTIONS_MAX: usize = 4096;
+/// Most questions of one flow that wait, and of these most with the same id: so many are compared for each message.
+pub const QUESTIONS_MAX: usize = 1 << 17;
+pub const SAME_ID_MAX: usize = 64;
 /// After so long a question, however often it was sent, is not answered any more: resolvers give up sooner.
 const PATIENCE_NS: i64 = 30_000_000_000;
 /// No place.
@@ -74,9 +75,24 @@ impl Default for Waiting {
 }
 
 impl Waiting {
-    /// Where the same question waits that `direction` asks with `id`.
-    pub fn find(&self, direction: Direction, id: u16, question: &[u8]) -> Option<usize> {
-        self.find_where(direction, id, |asked| message::is_same(&asked.question, question))
+    /// Where the same question waits that `direction` asks with `id`; otherwise the question that has to make room for it.
+    pub fn find(&self, direction: Direction, id: u16, question: &[u8]) -> Result<usize, Option<usize>> {
+        let mut same_id = 0;
+        let found = self.find_where(direction, id, |asked| {
+            same_id += 1;
+            message::is_same(&asked.question, question)
+        });
+        found.ok_or_else(|| match same_id {
+            SAME_ID_MAX.. => self.oldest_of(id),
+            _ => self.oldest().filter(|_| self.by_id.len() >= QUESTIONS_MAX),
+        })
+    }
+
+    #[cold]
+    fn oldest_of(&self, id: u16) -> Option<usize> {
+        let of_id =
+            self.by_id.iter_hash(hash(id)).filter(|at| self.slots[**at as usize].asked.header.id == id);
+        of_id.min_by_key(|at| self.slots[**at as usize].asked.last_sent).map(|at| *at as usize)
     }
 
     /// Where the question waits that an answer speaks of. What does not repeat all of it answers the only one it can.
@@ -97,7 +113,7 @@ impl Waiting {
         all.next().filter(|_| all.next().is_none()).map(|at| *at as usize)
     }
 
-    fn find_where(&self, asker: Direction, id: u16, fits: impl Fn(&Asked) -> bool) -> Option<usize> {
+    fn find_where(&self, asker: Direction, id: u16, mut fits: impl FnMut(&Asked) -> bool) -> Option<usize> {
         let found = self.by_id.find(hash(id), |at| {
             let asked = &self.slots[*at as usize].asked;
             asked.header.id == id && asked.direction == asker && fits(asked)
@@ -108,11 +124,6 @@ impl Waiting {
     /// The question at `place`.
     pub fn get(&mut self, place: usize) -> &mut Asked {
         &mut self.slots[place].asked
-    }
-
-    /// How many wait.
-    pub fn len(&self) -> usize {
-        self.by_id.len()
     }
 
     /// A question waits from now on; `question` is copied into a buffer that is free.

@@ -3,9 +3,8 @@
 //! Each step uses some bytes, or changes the state so that the next one does. What a message means is in
 //! `messages.rs`, what missing bytes do in `losses.rs`.
 
-use super::body::Body;
 use super::head::{self, Head};
-use super::lane::{Collected, Lane, State};
+use super::lane::{Collected, HEAD_BYTES_MAX, Lane, State};
 use super::messages::Collection;
 use super::search::Heads;
 use super::transaction::{Request, Response, Wanted};
@@ -82,9 +81,6 @@ impl StreamParser for Connection {
                 State::Between => self.between(direction, rest, out),
                 State::Body(_) => self.body(direction, rest, out),
                 State::Head => self.collect(direction, rest, out),
-                State::LongHead { line_empty, body } => {
-                    self.long_head(direction, (line_empty, body), rest, out)
-                }
                 State::Lost => self.search(direction, rest, out),
                 State::Over => rest.bytes.len(),
             };
@@ -174,7 +170,7 @@ impl Connection {
         let fields = self.wanted(out).fields;
         let partial = match direction {
             Direction::ClientToServer => match head::request(bytes, fields) {
-                Head::Complete { head, len, folded: false } => {
+                Head::Complete { head, len, folded: false } if len <= HEAD_BYTES_MAX => {
                     self.begin_request(&head, &bytes[..len], Span::at(ts), Collection::whole(place), out);
                     return len;
                 }
@@ -185,7 +181,7 @@ impl Connection {
                 return 0;
             }
             Direction::ServerToClient => match head::response(bytes, fields) {
-                Head::Complete { head, len, folded: false } => {
+                Head::Complete { head, len, folded: false } if len <= HEAD_BYTES_MAX => {
                     self.begin_response(&head, &bytes[..len], Span::at(ts), Collection::whole(place), out);
                     return len;
                 }
@@ -241,46 +237,13 @@ impl Connection {
 
     #[cold]
     fn collect(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
-        let lane = self.lane(direction);
-        let (used, what) = lane.collect(segment.bytes, segment.ts);
+        let (used, what) = self.lane(direction).collect(segment.bytes, segment.ts);
         match what {
             Collected::More => {}
-            Collected::Complete => self.begin_collected(direction, None, out),
-            Collected::TooLong => {
-                let line_empty = lane.at_line_start();
-                out.counters.oversized_heads += 1;
-                self.begin_collected(direction, Some(line_empty), out);
-            }
+            Collected::Complete => self.begin_collected(direction, out),
             Collected::NoHead => self.not_a_head(direction, out),
         }
         used
-    }
-
-    /// Passes over what is too long in a head. `rest`: whether the present line is empty so far, and what comes then.
-    #[cold]
-    fn long_head(
-        &mut self,
-        direction: Direction,
-        rest: (bool, Body),
-        segment: Segment<'_>,
-        out: &mut Output<'_>,
-    ) -> usize {
-        let (mut line_empty, body) = rest;
-        let Segment { bytes, ts, .. } = segment;
-        self.lane(direction).message.extend(0, ts);
-        let mut at = 0;
-        while let Some(nl) = memchr::memchr(b'\n', &bytes[at..]) {
-            let empty = line_empty && matches!(&bytes[at..at + nl], [] | [b'\r']);
-            at += nl + 1;
-            if empty {
-                self.enter(direction, body, None, Some(segment.first(at).end()), out);
-                return at;
-            }
-            line_empty = true;
-        }
-        line_empty &= matches!(&bytes[at..], [] | [b'\r']);
-        self.lane(direction).state = State::LongHead { line_empty, body };
-        bytes.len()
     }
 
     #[cold]

@@ -280,6 +280,11 @@ pub fn unfold(head: &[u8]) -> Vec<u8> {
     out
 }
 
+/// The first line of `bytes`, without its line end.
+pub fn first_line(bytes: &[u8]) -> &[u8] {
+    without_cr(&bytes[..memchr(b'\n', bytes).unwrap_or(bytes.len())])
+}
+
 /// `line` without the CR that belongs to its line end.
 pub fn without_cr(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
@@ -397,8 +402,11 @@ fn keep_first<'a>(slot: &mut Option<&'a [u8]>, value: Option<&'a [u8]>) {
     }
 }
 
-/// ` HTTP/1.1`.
-fn version(bytes: &[u8]) -> Option<Version> {
+/// Length of ` HTTP/1.1`.
+pub const VERSION_BYTES: usize = 9;
+
+/// The version in ` HTTP/1.1`.
+pub fn version(bytes: &[u8]) -> Option<Version> {
     digits(bytes.strip_prefix(b" HTTP/")?)
 }
 

@@ -1,20 +1,21 @@
 //! One direction of an HTTP/1 connection: in which message its byte stream is, and a head that has come in part.
 //!
 //! Finds heads, in order or after losses, and knows which of the next bytes they take. What a head says, and what
-//! becomes of messages, is the connection's business. Holds at most [`HEAD_BYTES_MAX`] bytes, and no memory at all as
-//! long as heads come whole.
+//! becomes of messages, is the connection's business. Holds at most [`HEAD_BYTES_MAX`] bytes and what [`Tail`] keeps of longer
+//! heads, and no memory at all as long as heads come whole.
 
 use flow::Place;
 use memchr::memchr;
 
 use super::body::Body;
 use super::head;
+use super::tail::{Cut, Line, Tail};
 use wire::Timestamp;
 
 use crate::resync::Resync;
 use crate::{Direction, Span};
 
-/// Longest head that is read; of a longer one the rest is passed over.
+/// Longest head of which all is kept; of a longer one those fields are read on that tell where the message ends.
 pub const HEAD_BYTES_MAX: usize = 64 << 10;
 /// How much is copied before it is looked at.
 const COPY_BYTES: usize = 2048;
@@ -28,8 +29,6 @@ pub enum State {
     Between,
     /// In a head that is being collected.
     Head,
-    /// In the part of a head that is beyond the limit; whether the present line is empty so far. Then comes the body.
-    LongHead { line_empty: bool, body: Body },
     /// In a body.
     Body(Body),
     /// Anywhere: looking for the next head.
@@ -77,6 +76,24 @@ struct Collector {
     bytes: Vec<u8>,
     line_start: usize,
     scanned: usize,
+    /// Bytes that the head has had so far.
+    len: u32,
+    /// What it says beyond the limit.
+    tail: Option<Box<Tail>>,
+}
+
+/// A head that was collected, as [`Lane::take`] hands it out.
+pub struct Head {
+    pub bytes: Vec<u8>,
+    pub span: Span,
+    /// Where it begins.
+    pub place: Place,
+    /// It was found by looking for it.
+    pub found: bool,
+    /// Its length.
+    pub len: u32,
+    /// What of it is not in `bytes`.
+    pub cut: Cut,
 }
 
 /// What became of bytes that were added to a head.
@@ -86,8 +103,6 @@ pub enum Collected {
     More,
     /// The head is complete.
     Complete,
-    /// The head is longer than the limit.
-    TooLong,
     /// This is no head; it has been dropped.
     NoHead,
 }
@@ -142,9 +157,11 @@ impl Lane {
     }
 
     /// Hands out the head and what is known of it; to be given back.
-    pub fn take(&mut self) -> (Vec<u8>, Span, Place, bool) {
+    pub fn take(&mut self) -> Head {
         let collector = self.collector();
-        (std::mem::take(&mut collector.bytes), collector.span, collector.place, collector.found)
+        let &mut Collector { span, place, found, len, .. } = collector;
+        let cut = collector.tail.as_ref().map(|tail| tail.cut()).unwrap_or_default();
+        Head { bytes: std::mem::take(&mut collector.bytes), span, place, found, len, cut }
     }
 
     /// Takes back what [`Lane::take`] handed out, to use the memory again.
@@ -166,7 +183,7 @@ impl Lane {
 
     /// Whether the last line of the head has no bytes yet.
     pub fn at_line_start(&self) -> bool {
-        self.collector.as_ref().is_none_or(|c| c.line_start == c.bytes.len())
+        self.collector.as_ref().is_none_or(|c| c.line_start == c.bytes.len() && c.tail.is_none())
     }
 
     /// The search for the next head.
@@ -186,6 +203,8 @@ impl Lane {
                 bytes: Vec::new(),
                 line_start: 0,
                 scanned: 0,
+                len: 0,
+                tail: None,
             })
         })
     }
@@ -198,27 +217,57 @@ impl Collector {
             self.bytes = Vec::new();
         }
         (self.line_start, self.scanned, self.found) = (0, 0, false);
+        (self.len, self.tail) = (0, None);
     }
 
     fn collect(&mut self, bytes: &[u8], ts: Timestamp) -> (usize, Collected) {
         self.span.extend(ts);
+        let (used, what) = self.add(bytes);
+        self.len = self.len.wrapping_add(used as u32);
+        if what == Collected::NoHead {
+            self.clear();
+        }
+        (used, what)
+    }
+
+    fn add(&mut self, bytes: &[u8]) -> (usize, Collected) {
         let mut used = 0;
         while used < bytes.len() {
-            let piece = &bytes[used..bytes.len().min(used + COPY_BYTES)];
+            let room = HEAD_BYTES_MAX.saturating_sub(self.bytes.len());
+            if room == 0 || self.tail.is_some() {
+                let (more, what) = self.add_to_tail(&bytes[used..]);
+                return (used + more, what);
+            }
+            let piece = &bytes[used..bytes.len().min(used + COPY_BYTES.min(room))];
             self.bytes.extend_from_slice(piece);
             match self.scan() {
                 Scanned::More => used += piece.len(),
                 Scanned::Complete { unused } => return (used + piece.len() - unused, Collected::Complete),
-                Scanned::NoHead { unused } => {
-                    self.clear();
-                    return (used + piece.len() - unused, Collected::NoHead);
-                }
-            }
-            if self.bytes.len() >= HEAD_BYTES_MAX {
-                return (used, Collected::TooLong);
+                Scanned::NoHead { unused } => return (used + piece.len() - unused, Collected::NoHead),
             }
         }
         (used, Collected::More)
+    }
+
+    /// Adds bytes beyond the limit, line by line.
+    #[cold]
+    fn add_to_tail(&mut self, bytes: &[u8]) -> (usize, Collected) {
+        let Collector { tail, line_start, direction, bytes: kept, .. } = self;
+        let tail = tail.get_or_insert_with(|| Box::new(Tail::begin(*direction, kept, *line_start)));
+        let mut used = 0;
+        while let Some(nl) = memchr(b'\n', &bytes[used..]) {
+            tail.add(&bytes[used..used + nl]);
+            used += nl + 1;
+            match tail.end_line(kept) {
+                Some(Line::Start) if !is_start_line(*direction, head::first_line(kept)) => {
+                    return (used, Collected::NoHead);
+                }
+                Some(Line::Last) => return (used, Collected::Complete),
+                _ => {}
+            }
+        }
+        tail.add(&bytes[used..]);
+        (bytes.len(), Collected::More)
     }
 
     /// Looks at what is new up to the end of the head, which becomes the end of what is held.
@@ -229,7 +278,7 @@ impl Collector {
             self.scanned = end + 1;
             let line = head::without_cr(&self.bytes[self.line_start..end]);
             if self.line_start == 0 {
-                if !self.is_start_line(line) {
+                if !is_start_line(self.direction, line) {
                     return Scanned::NoHead { unused };
                 }
             } else if line.is_empty() {
@@ -243,18 +292,18 @@ impl Collector {
         if undecided { Scanned::More } else { Scanned::NoHead { unused: 0 } }
     }
 
-    fn is_start_line(&self, line: &[u8]) -> bool {
-        match self.direction {
-            Direction::ClientToServer => head::request_line(line).is_some(),
-            Direction::ServerToClient => head::status_line(line).is_some(),
-        }
-    }
-
     fn may_begin(&self, bytes: &[u8]) -> bool {
         match self.direction {
             Direction::ClientToServer => head::begins_request(bytes),
             Direction::ServerToClient => head::begins_response(bytes),
         }
+    }
+}
+
+fn is_start_line(direction: Direction, line: &[u8]) -> bool {
+    match direction {
+        Direction::ClientToServer => head::request_line(line).is_some(),
+        Direction::ServerToClient => head::status_line(line).is_some(),
     }
 }
 
@@ -276,7 +325,7 @@ mod tests {
                 }
                 assert_eq!(what, Collected::More);
             }
-            assert_eq!((used, &lane.take().0[..]), (text.len() - 4, &text[..text.len() - 4]));
+            assert_eq!((used, &lane.take().bytes[..]), (text.len() - 4, &text[..text.len() - 4]));
         }
     }
 }

@@ -15,7 +15,6 @@ impl Connection {
                 self.lane(direction).clear();
                 self.lose_to_gap(direction, out);
             }
-            State::LongHead { .. } => self.lose_end(direction, gap, out),
             State::Body(body) => self.skip(direction, body, gap, out),
             State::Lost => {
                 // A head may have begun.
@@ -99,7 +98,7 @@ impl Connection {
     /// The connection is over, but `direction` did not say that it had no more to say.
     pub(super) fn break_off(&mut self, direction: Direction) {
         let lane = self.lane(direction);
-        if matches!(lane.state, State::Body(_) | State::LongHead { .. }) {
+        if matches!(lane.state, State::Body(_)) {
             (lane.message.gap, lane.message.end_lost) = (true, true);
         }
     }
@@ -107,7 +106,12 @@ impl Connection {
     /// No more bytes of `direction` will come.
     pub(super) fn end(&mut self, direction: Direction, out: &mut Output<'_>) {
         match self.lane(direction).state {
-            State::Body(_) | State::LongHead { .. } => self.finish(direction, None, out),
+            State::Body(body) => {
+                // It was announced to be longer; a client need not send what is refused before (RFC 9110 section 10.1.1).
+                let refused = direction == Direction::ClientToServer && self.body_doubtful;
+                self.lane(direction).message.gap |= body != Body::UntilEnd && !refused;
+                self.finish(direction, None, out);
+            }
             State::Lost => _ = self.lane(direction).resync().start_anew(out),
             State::Between | State::Head => {}
             State::Over => return,

@@ -7,8 +7,9 @@ use wire::TcpSeq;
 use super::body::Body;
 use super::connection::{Behind, Connection};
 use super::head::{self, Coding, Head, RequestHead, RequestLine, ResponseHead};
-use super::lane::{Extent, State};
+use super::lane::{self, Extent, State};
 use super::probe;
+use super::tail::Cut;
 use super::transaction::{self, Method, Request, Wanted};
 use crate::pairing::{Expects, Fit, Spot};
 use crate::{Direction, Output, Segment, Span};
@@ -21,35 +22,39 @@ const WAITING_BYTES_MAX: usize = 1 << 20;
 pub struct Collection {
     /// By looking for it.
     found: bool,
-    /// It is longer than the limit, and the last line held is empty so far.
-    long: Option<bool>,
+    /// What of it was not kept.
+    cut: Cut,
     /// Where it begins.
     place: Place,
+    /// Its length, unless all of it is at hand.
+    len: Option<u32>,
 }
 
 impl Collection {
     /// It lay where it was expected, in one piece.
     pub fn whole(place: Place) -> Collection {
-        Collection { found: false, long: None, place }
+        Collection { found: false, cut: Cut::default(), place, len: None }
     }
 
-    /// Where a head of `len` bytes ends, if that is all of it.
-    fn end(&self, len: usize) -> Option<TcpSeq> {
-        self.long.is_none().then(|| self.place.seq.plus(len as u32))
+    /// Where the head ends of which `len` bytes are at hand.
+    fn end(&self, len: usize) -> TcpSeq {
+        self.place.seq.plus(self.len.unwrap_or(len as u32))
+    }
+
+    /// A text of the message is cut; `named`: a query names fields of its own.
+    fn is_cut(&self, named: bool) -> bool {
+        self.cut.texts || self.cut.fields && named
     }
 }
 
 impl Connection {
-    /// The collected head is complete, or too long (`long`: whether its last line is empty so far).
+    /// The collected head is complete.
     #[cold]
-    pub(super) fn begin_collected(&mut self, direction: Direction, long: Option<bool>, out: &mut Output<'_>) {
+    pub(super) fn begin_collected(&mut self, direction: Direction, out: &mut Output<'_>) {
         let fields = self.wanted(out).fields;
-        let (mut bytes, span, place, found) = self.lane(direction).take();
-        let how = Collection { found, long, place };
-        if long.is_some() {
-            // The start line itself may be too long: what is there of it counts.
-            bytes.push(b'\n');
-        }
+        let lane::Head { bytes, span, place, found, len, cut } = self.lane(direction).take();
+        let how = Collection { found, cut, place, len: Some(len) };
+        out.counters.oversized_heads += u64::from(cut != Cut::default());
         let mut unfolded = Vec::new();
         match direction {
             Direction::ClientToServer => match whole(&bytes, &mut unfolded, |b| head::request(b, fields)) {
@@ -84,6 +89,7 @@ impl Connection {
         self.waiting_bytes += request.text_bytes();
         self.request = number;
         self.client.message = Extent::at(span.last);
+        self.client.message.gap = how.is_cut(wanted.headers.is_some());
         self.body_doubtful = false;
         if head.expects_continue {
             // A `100 Continue` is no response: missing bytes may hide nothing else.
@@ -97,7 +103,7 @@ impl Connection {
             Coding::None => Body::Length(framing.content_length.unwrap_or(0)),
         };
         out.counters.malformed_messages += u64::from(framing.bad_length || framing.coding == Coding::Other);
-        self.enter(Direction::ClientToServer, body, how.long, how.end(bytes.len()), out);
+        self.enter(Direction::ClientToServer, body, Some(how.end(bytes.len())), out);
     }
 
     #[inline]
@@ -113,21 +119,20 @@ impl Connection {
         if (100..200).contains(&status) && status != 101 {
             self.interim = status;
             self.transactions.allow_unsolicited_messages();
-            self.transactions.pass(Direction::ServerToClient, how.place.seq, how.end(bytes.len()));
-            match how.long {
-                Some(_) => self.lose(Direction::ServerToClient, out),
-                None => self.server.state = State::Between,
-            }
+            self.transactions.pass(Direction::ServerToClient, how.place.seq, Some(how.end(bytes.len())));
+            self.server.state = State::Between;
             return;
         }
         let interim = std::mem::take(&mut self.interim);
         let (spot, response) = self.transactions.response(span.first, how.place, |_| Fit::Maybe);
         response.become_one(head, interim);
-        if let Some(named) = self.wanted.as_ref().and_then(|wanted| wanted.headers.as_ref()) {
+        let named = self.wanted.as_ref().and_then(|wanted| wanted.headers.as_ref());
+        if let Some(named) = named {
             response.keep_headers(bytes, named);
         }
         self.response = spot;
         self.server.message = Extent::at(span.last);
+        self.server.message.gap = how.is_cut(named.is_some());
         let request = self.transactions.request_of(spot);
         let method = request.map(|r| r.method);
         self.body_doubtful = request.is_some_and(|r| r.expects_continue)
@@ -138,10 +143,10 @@ impl Connection {
         let is_tunnel = method == Some(Method::Connect) && (200..300).contains(&status);
         if status == 101 || is_tunnel {
             self.behind = if is_tunnel { Behind::Tunnelled } else { Behind::Unread };
-            self.switch_protocols(how.end(bytes.len()), out);
+            self.switch_protocols(Some(how.end(bytes.len())), out);
         } else {
             let body = response_body(head, method);
-            self.enter(Direction::ServerToClient, body, how.long, how.end(bytes.len()), out);
+            self.enter(Direction::ServerToClient, body, Some(how.end(bytes.len())), out);
         }
     }
 
@@ -161,14 +166,12 @@ impl Connection {
         &mut self,
         direction: Direction,
         body: Body,
-        long: Option<bool>,
         end: Option<TcpSeq>,
         out: &mut Output<'_>,
     ) {
-        match long {
-            Some(line_empty) => self.lane(direction).state = State::LongHead { line_empty, body },
-            None if body == Body::Length(0) => self.finish(direction, end, out),
-            None => self.lane(direction).state = State::Body(body),
+        match body {
+            Body::Length(0) => self.finish(direction, end, out),
+            _ => self.lane(direction).state = State::Body(body),
         }
     }
 
@@ -217,7 +220,7 @@ impl Connection {
     #[cold]
     fn evict(&mut self, out: &mut Output<'_>) {
         // The response in progress may be the oldest one's.
-        if matches!(self.server.state, State::Body(_) | State::LongHead { .. })
+        if matches!(self.server.state, State::Body(_))
             && let Some(response) = self.transactions.response_mut(self.response)
         {
             response.extent = self.server.message;
@@ -249,7 +252,7 @@ impl Connection {
 
     #[cold]
     fn try_simple_request(&mut self, out: &mut Output<'_>) {
-        let (bytes, span, place, _) = self.client.take();
+        let lane::Head { bytes, span, place, .. } = self.client.take();
         let line = bytes.strip_suffix(b"\n").map(head::without_cr).and_then(head::request_line);
         match line.filter(probe::is_simple) {
             Some(line) => {
@@ -282,7 +285,7 @@ impl Connection {
         response.become_simple();
         self.response = spot;
         self.server.message = Extent::at(segment.ts);
-        self.enter(Direction::ServerToClient, Body::UntilEnd, None, None, out);
+        self.enter(Direction::ServerToClient, Body::UntilEnd, None, out);
     }
 }
 

@@ -471,27 +471,68 @@ fn heads_in_pieces() {
     check(&steps, &["GET h /path 200 1000 exact"]);
 }
 
+/// Heads over the limit, in pieces of several sizes.
 #[test]
 fn heads_that_are_too_long() {
     let long = "a".repeat(70_000);
-    let head = format!("GET /a HTTP/1.1\r\nHost: h\r\nX: {long}\r\nY: z\r\n\r\n");
-    let steps: Vec<Step> = head.as_bytes().chunks(1400).map(c).chain([ok(""), get("/b"), ok("")]).collect();
-    let (rows, counters) = play(dialogue(FIELDS), &steps);
-    assert_eq!(rows, ["GET h /a 200 1000 exact", "GET h /b 200 1000 exact"]);
-    assert_eq!(counters.oversized_heads, 1);
-    let head = format!("GET /{long} HTTP/1.1\r\n\r\n");
-    let steps: Vec<Step> = head.as_bytes().chunks(1400).map(c).chain([get("/b"), ok("")]).collect();
-    let (rows, counters) = play(dialogue(FIELDS), &steps);
-    assert_eq!((rows.len(), counters.oversized_heads), (2, 1));
-    assert!(
-        rows[0].starts_with("GET - /aaa")
-            && rows[0].ends_with("a 200 2000 exact")
-            && rows[1] == "GET h /b - - half"
-    );
-    let status = format!("HTTP/1.1 200 {long}\r\nContent-Length: 0\r\n\r\n");
-    let status = status.as_bytes().chunks(1400).map(s);
-    let steps: Vec<Step> = [get("/a")].into_iter().chain(status).chain([Step::End(S)]).collect();
-    assert_eq!(play(dialogue(FIELDS), &steps).0, ["GET h /a 200 1000 exact"]);
+    let check = |request: &str, response: &str, rows: [&str; 2], oversized: u64| {
+        for piece in [1, 1400, 65_000, 1 << 20] {
+            let said = [(C, request), (S, response)];
+            let pieces = said.iter().flat_map(|(direction, text)| {
+                text.as_bytes().chunks(piece).map(|bytes| Step::Bytes(*direction, bytes.to_vec()))
+            });
+            let steps: Vec<Step> = pieces.chain([get("/b"), ok("")]).collect();
+            let (got, counters) =
+                play(dialogue(&["path", "host", "http_version", "status", "quality"]), &steps);
+            assert_eq!(
+                (&got[..], counters.oversized_heads),
+                (&rows.map(str::to_owned)[..], oversized),
+                "{piece}"
+            );
+        }
+    };
+    let plain = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+    let last = "/b h 1.1 200 exact";
+    // Nothing that is shown: framing and host behind the limit are read.
+    let request =
+        format!("POST /a HTTP/1.0\r\nX: {long}\r\nHost: h\r\ncontent-LENGTH: 5\r\nY: z\r\n\r\nGET /");
+    check(&request, plain, ["/a h 1.0 200 exact", last], 1);
+    let response =
+        format!("HTTP/1.1 201 {long}\r\nTransfer-Encoding:\r\n chunked\r\n\r\n3\r\nHTT\r\n0\r\n\r\n");
+    check("GET /a HTTP/1.1\r\n\r\n", &response, ["/a - 1.1 201 exact", last], 1);
+    let cookies = format!("Set-Cookie: {}\r\n", "a".repeat(99)).repeat(900);
+    let response = format!("HTTP/1.1 200 OK\r\n{cookies}Content-Length: 9\r\n\r\nHTTP/1.1 ");
+    check("GET /a HTTP/1.1\r\n\r\n", &response, ["/a - 1.1 200 exact", last], 1);
+    // A line that the limit divides.
+    let at = |n: usize| {
+        format!("GET /a HTTP/1.1\r\nX: {}\r\nContent-Length: 12\r\n\r\nGET / HTTP/1", "a".repeat(n))
+    };
+    for n in super::lane::HEAD_BYTES_MAX - 60..super::lane::HEAD_BYTES_MAX {
+        check(&at(n), plain, ["/a - 1.1 200 exact", last], u64::from(n + 22 > super::lane::HEAD_BYTES_MAX));
+    }
+    // A path that is cut is not exact.
+    let path = format!("/{}", &long[..super::lane::HEAD_BYTES_MAX - 5]);
+    let cut = format!("{path} - 1.1 200 gap_body");
+    check(&format!("GET /{long} HTTP/1.1\r\n\r\n"), plain, [&cut, last], 1);
+    let agents = format!("User-Agent: {long}\r\n");
+    check(&format!("GET /a HTTP/1.1\r\n{agents}\r\n"), plain, ["/a - 1.1 200 gap_body", last], 1);
+}
+
+#[test]
+fn bodies_that_a_fin_cuts_short() {
+    let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n";
+    for (response, quality) in [
+        ("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nhello", "gap_body"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n", "gap_body"),
+        (chunked, "gap_body"),
+        ("HTTP/1.1 200 OK\r\n\r\nhello", "exact"),
+    ] {
+        check(&[get("/"), s(response), Step::End(S)], &[&format!("GET h / 200 1000 {quality}")]);
+    }
+    let post = |more: &str| c(format!("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 6\r\n{more}\r\n"));
+    check(&[post(""), c("hello"), Step::End(C), ok("")], &["POST h / 200 2000 gap_body"]);
+    // A body that is refused need not be sent.
+    check(&[post("Expect: 100-continue\r\n"), ok(""), Step::End(C)], &["POST h / 200 1000 exact"]);
 }
 
 #[test]
@@ -625,11 +666,14 @@ fn a_hole_too_small_for_a_message() {
     check_fields(fields, &steps, &["/a 200", "/b -"]);
 }
 
-/// What is behind the last byte that was seen nobody can tell: only a FIN says that there is no more.
+/// What is behind the last byte that was seen nobody can tell: only a FIN says that there is no more, and that what was announced
+/// did not come.
 #[test]
 fn a_response_that_a_reset_breaks_off_is_not_exact() {
-    for length in ["Content-Length: 9\r\n", ""] {
-        for (ends, expected) in [(true, "/a 200 4 1000 exact"), (false, "/a 200 - 1000 gap_body")] {
+    for (length, at_fin) in [("Content-Length: 9\r\n", "gap_body"), ("", "exact")] {
+        for (ends, expected) in
+            [(true, &*format!("/a 200 4 1000 {at_fin}")), (false, "/a 200 - 1000 gap_body")]
+        {
             let mut talk = dialogue(&["path", "status", "response_bytes", "response_time_ns", "quality"]);
             talk.client("GET /a HTTP/1.1\r\nHost: h\r\n\r\n");
             talk.server(format!("HTTP/1.1 200 OK\r\n{length}\r\nbody"));

@@ -19,6 +19,9 @@ use crate::{Output, Quality};
 /// Longest statement, without its literals, whose fingerprint is remembered.
 const SHORT_MAX: usize = 512;
 
+/// The error of a server that does not know the statement either (ER_UNKNOWN_STMT_HANDLER).
+const UNKNOWN_STATEMENT: u64 = 1243;
+
 /// What requests that are missing may have changed, by their responses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Unseen {
@@ -99,6 +102,7 @@ impl Effects {
         out: &mut Output<'_>,
     ) -> Change {
         let quality = self.quality(transaction, out.flow.midstream);
+        let quality = quality.max(self.quality_of_text(transaction));
         let (has_request, has_response) = (transaction.request().is_some(), transaction.response().is_some());
         let ended = transaction.response_ended();
         let silent = transaction.outcome() == pairing::Outcome::Silent;
@@ -118,7 +122,7 @@ impl Effects {
             self.forget_what_may_have_changed(request);
         }
         self.write(times, request, response.map(|r| (r, over)), quality, has_request, out);
-        self.keep_statement(request, response.filter(|_| ended), silent);
+        self.keep_statement(request, response.filter(|_| ended), silent, out);
         let failed = response.is_none_or(|r| r.outcome.error.is_some() || !ended);
         match request.kind {
             Kind::Login if !failed => Change::LoggedIn,
@@ -146,6 +150,17 @@ impl Effects {
             () if time.is_some_and(|time| time < 0) => Quality::Untimed,
             () => Quality::Exact,
         }
+    }
+
+    /// Whether the text of a statement is whole, if anybody wants it.
+    fn quality_of_text(&self, transaction: &Transaction<Request, Response>) -> Quality {
+        let Some(request) = transaction.request().filter(|_| self.keeps_text) else { return Quality::Exact };
+        let error = transaction.response().and_then(|response| response.outcome.error);
+        let is_whole = match request.kind.has_statement() {
+            true => self.statements.is_whole(request.statement) || error == Some(UNKNOWN_STATEMENT),
+            false => !request.shortened,
+        };
+        if is_whole { Quality::Exact } else { Quality::GapBody }
     }
 
     /// What a response changes for what comes after it.
@@ -209,13 +224,21 @@ impl Effects {
         }
     }
 
-    fn keep_statement(&mut self, request: &mut Request, response: Option<&Response>, silent: bool) {
+    fn keep_statement(
+        &mut self,
+        request: &mut Request,
+        response: Option<&Response>,
+        silent: bool,
+        out: &mut Output<'_>,
+    ) {
         match (request.kind, response.and_then(|r| r.outcome.statement)) {
             (Kind::Command(command::STMT_PREPARE), Some(id)) if self.keeps_text => {
                 if request.text_cut {
                     self.statements.insert_unread(id);
                 } else {
-                    self.statements.insert(id, std::mem::take(&mut request.text));
+                    let (text, max) = (std::mem::take(&mut request.text), out.limits.statement_bytes_max);
+                    let evicted = self.statements.insert(id, text, request.shortened, max);
+                    out.counters.evicted_statements += evicted;
                 }
             }
             (Kind::Command(command::STMT_PREPARE), _) => self.statements.preparation_failed(),

@@ -455,6 +455,8 @@ impl Session {
                 let text = if has_attributes { attributes::behind(body, self.capabilities) } else { body };
                 request.text.extend_from_slice(&text[..text.len().min(TEXT_MAX)]);
                 request.text_cut = request.text.len() < TEXT_MAX && !p.is_whole();
+                request.shortened =
+                    !request.text_cut && p.len as usize > body.len() - text.len() + TEXT_MAX + 1;
             }
             _ => {}
         }

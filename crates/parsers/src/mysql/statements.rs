@@ -1,6 +1,6 @@
 //! The texts of a connection's prepared statements, with their fingerprints once those were asked for.
 //!
-//! Bounded in number and bytes: the oldest go first, and what refers to them later has no text.
+//! Bounded in bytes: those go first that were not used for longest, and what refers to them later has no text.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -8,18 +8,27 @@ use std::hash::{BuildHasherDefault, Hasher};
 use super::fingerprint::fingerprint;
 use super::transaction::LAST_STATEMENT as LAST;
 
-const STATEMENTS_MAX: usize = 1024;
-const TEXT_BYTES_MAX: usize = 1 << 20;
+/// What a statement takes besides its text and fingerprint, about.
+const OVERHEAD_BYTES: usize = 128;
 
 /// A statement.
 #[derive(Default)]
 pub struct Statement {
     /// Its text.
     pub text: Vec<u8>,
+    /// The statement is longer.
+    pub shortened: bool,
     fingerprint: Option<Box<[u8]>>,
+    serial: u64,
+    used: bool,
 }
 
 impl Statement {
+    /// What it takes; a fingerprint is about as long as the text.
+    fn bytes(&self) -> usize {
+        OVERHEAD_BYTES + 2 * self.text.len()
+    }
+
     /// Its fingerprint, made once.
     pub fn fingerprint(&mut self) -> &[u8] {
         self.fingerprint.get_or_insert_with(|| {
@@ -39,24 +48,48 @@ impl Statement {
 #[derive(Default)]
 pub struct Statements {
     by_id: HashMap<u32, Statement, BuildHasherDefault<IdHasher>>,
-    /// Ids in the order of their preparation.
-    order: VecDeque<u32>,
-    text_bytes: usize,
+    /// Ids and serial numbers in the order of their preparation or, where they were used since, of the last look at them.
+    /// Some are of statements that are gone.
+    order: VecDeque<(u32, u64)>,
+    serial: u64,
+    bytes: usize,
     last: Option<u32>,
 }
 
 impl Statements {
-    /// A statement was prepared.
-    pub fn insert(&mut self, id: u32, text: Vec<u8>) {
+    /// A statement was prepared: how many others had to go, so that all take at most `bytes_max`.
+    pub fn insert(&mut self, id: u32, text: Vec<u8>, shortened: bool, bytes_max: usize) -> u64 {
         self.remove(id);
+        self.serial += 1;
         self.last = Some(id);
-        self.text_bytes += text.len();
-        self.by_id.insert(id, Statement { text, fingerprint: None });
-        self.order.push_back(id);
-        while self.order.len() > STATEMENTS_MAX || self.text_bytes > TEXT_BYTES_MAX {
-            let Some(oldest) = self.order.pop_front() else { break };
-            self.forget(oldest);
+        let statement = Statement { text, shortened, fingerprint: None, serial: self.serial, used: false };
+        self.bytes += statement.bytes();
+        self.by_id.insert(id, statement);
+        if self.order.len() > 2 * self.by_id.len() {
+            let Statements { by_id, order, .. } = self;
+            order.retain(|(id, serial)| by_id.get(id).is_some_and(|statement| statement.serial == *serial));
         }
+        self.order.push_back((id, self.serial));
+        let mut evicted = 0;
+        while self.bytes > bytes_max && self.by_id.len() > 1 {
+            evicted += u64::from(self.evict());
+        }
+        evicted
+    }
+
+    /// Looks at the one that was prepared or looked at least recently: whether it went, as it was not used since.
+    fn evict(&mut self) -> bool {
+        let Some((id, serial)) = self.order.pop_front() else { return false };
+        let Some(statement) = self.by_id.get_mut(&id).filter(|statement| statement.serial == serial) else {
+            return false;
+        };
+        let goes = !std::mem::take(&mut statement.used);
+        if goes {
+            self.forget(id);
+        } else {
+            self.order.push_back((id, serial));
+        }
+        goes
     }
 
     /// A statement was prepared whose text was not seen as a whole: what refers to it has none.
@@ -78,21 +111,25 @@ impl Statements {
     /// The statement called `id` by the client.
     pub fn find(&mut self, id: u32) -> Option<&mut Statement> {
         let id = if id == LAST { self.last? } else { id };
-        self.by_id.get_mut(&id)
+        let statement = self.by_id.get_mut(&id)?;
+        statement.used = true;
+        Some(statement)
+    }
+
+    /// Whether all of a statement's text is known.
+    pub fn is_whole(&self, id: u32) -> bool {
+        let id = if id == LAST { self.last } else { Some(id) };
+        id.and_then(|id| self.by_id.get(&id)).is_some_and(|statement| !statement.shortened)
     }
 
     /// The statement was closed.
     pub fn remove(&mut self, id: u32) {
-        let id = if id == LAST { self.last.unwrap_or(id) } else { id };
-        if self.by_id.contains_key(&id) {
-            self.forget(id);
-            self.order.retain(|o| *o != id);
-        }
+        self.forget(if id == LAST { self.last.unwrap_or(id) } else { id });
     }
 
     fn forget(&mut self, id: u32) {
         if let Some(statement) = self.by_id.remove(&id) {
-            self.text_bytes -= statement.text.len();
+            self.bytes -= statement.bytes();
         }
     }
 }
@@ -121,32 +158,44 @@ mod tests {
 
     #[test]
     fn statements_are_bounded() {
-        let mut s = Statements::default();
-        for id in 0..5000 {
-            s.insert(id, vec![b'x'; 10]);
+        let (mut s, max) = (Statements::default(), 1 << 20);
+        let text = || vec![b'x'; 36];
+        let fit = max as u64 / 200;
+        let evicted: u64 = (0..2 * fit as u32).map(|id| s.insert(id, text(), false, max)).sum();
+        assert_eq!((evicted, s.by_id.len() as u64), (2 * fit - fit, fit));
+        assert!(s.find(0).is_none() && s.find(2 * fit as u32 - 1).is_some());
+        // One that is used stays.
+        let used = fit as u32 + 1;
+        for id in 0..fit as u32 * 10 {
+            assert!(s.find(used).is_some(), "{id}");
+            s.insert(1 << 20 | id, text(), false, max);
         }
-        assert!(s.find(0).is_none() && s.find(4999).is_some());
-        assert_eq!((s.by_id.len(), s.order.len()), (STATEMENTS_MAX, STATEMENTS_MAX));
         for id in 0..64 {
-            s.insert(id, vec![b'x'; 60_000]);
+            s.insert(id, vec![b'x'; 60_000], true, max);
+            assert!(s.bytes <= max);
         }
-        assert!(s.text_bytes <= TEXT_BYTES_MAX);
-        assert!(s.order.len() == s.by_id.len());
+        for id in 0..100_000 {
+            s.insert(id, text(), false, max);
+            s.remove(id);
+        }
+        assert!(s.order.len() <= 2 * s.by_id.len() + 3);
+        let bytes: usize = s.by_id.values().map(Statement::bytes).sum();
+        assert_eq!(s.bytes, bytes);
     }
 
     #[test]
     fn the_last_one_has_a_name() {
         let mut s = Statements::default();
         assert!(s.find(LAST).is_none());
-        s.insert(3, b"a".to_vec());
-        s.insert(4, b"b = 1".to_vec());
+        s.insert(3, b"a".to_vec(), false, 1 << 20);
+        s.insert(4, b"b = 1".to_vec(), false, 1 << 20);
         let last = s.find(LAST).expect("a statement was prepared");
         assert_eq!((last.fingerprint().to_vec(), &last.text[..]), (b"b = ?".to_vec(), &b"b = 1"[..]));
         s.remove(4);
         assert!(s.find(LAST).is_none() && s.find(3).is_some());
         s.preparation_failed();
         assert!(s.find(LAST).is_none());
-        s.insert(3, b"a".to_vec());
+        s.insert(3, b"a".to_vec(), false, 1 << 20);
         s.insert_unread(3);
         assert!(s.find(LAST).is_none() && s.find(3).is_none());
     }

@@ -245,9 +245,31 @@ fn prepared_statements_show_their_text() {
             "exact stmt_execute app shop SELECT a FROM t WHERE b = ? 0 - - 1000 0",
             "exact stmt_fetch app shop SELECT a FROM t WHERE b = ? 2 - - 1000 0",
             "exact stmt_close app shop SELECT a FROM t WHERE b = ? - - - - -",
-            "exact stmt_execute app shop - - - 1146 1000 0",
+            "gap_body stmt_execute app shop - - - 1146 1000 0",
         ],
     );
+}
+
+/// Statements beyond the limit lose their text: those that are executed are not exact then, and counted.
+#[test]
+fn forgotten_statements_are_not_exact() {
+    let id = |n: u32| n.to_le_bytes();
+    let prepare = |n: u32| {
+        let sql = format!("SELECT {} FROM t WHERE b = ?", "a".repeat(100));
+        [ask(0x16, sql), packets(&[&[&[0], &id(n)[..], &[0; 7]].concat()])]
+    };
+    let execute = |n: u32| [ask(0x17, [&id(n)[..], &[0, 1, 0, 0, 0]].concat()), packets(&[OK])];
+    for (max, evicted) in [(8 << 20, 0), (1000 * (128 + 2 * 126), 2000)] {
+        let mut talk = dialogue();
+        talk.limits.statement_bytes_max = max;
+        let says: Vec<_> = (0..3000).flat_map(prepare).chain((0..3000).flat_map(execute)).collect();
+        let (rows, counters) = play(&mut talk, &[opening(PLAIN), says].concat());
+        assert_eq!(counters.evicted_statements, evicted);
+        let executed = rows.iter().filter(|row| row.contains("stmt_execute")).collect::<Vec<_>>();
+        let without = executed.iter().filter(|row| row.starts_with("gap_body") && row.contains(" shop - "));
+        let exact = executed.iter().filter(|row| row.starts_with("exact") && row.contains("SELECT aaa"));
+        assert_eq!((without.count() as u64, exact.count() as u64), (evicted, 3000 - evicted));
+    }
 }
 
 #[test]
@@ -286,8 +308,9 @@ fn packets_of_over_16_mib() {
     ];
     let (rows, counters) = play(&mut dialogue(), &[opening(PLAIN), says.to_vec()].concat());
     let shown = |row: &str| (row.len(), row[row.len() - 12..].to_owned());
-    assert_eq!(shown(&rows[1]), (super::session::TEXT_MAX + 34, "1 - - 1000 0".to_owned()));
+    assert_eq!(shown(&rows[1]), (super::session::TEXT_MAX + 37, "1 - - 1000 0".to_owned()));
     assert_eq!(rows[2], "exact query app shop SELECT 2 2 - - 1000 0");
+    assert!(rows[1].starts_with("gap_body"));
     assert_eq!(counters.oversized_heads, 1);
 }
 

@@ -21,6 +21,8 @@ pub struct Request {
     pub text: Vec<u8>,
     /// Some of its text, of as much as is ever kept, was not seen.
     pub text_cut: bool,
+    /// Its text is longer than what is ever kept.
+    pub shortened: bool,
     /// The statement it is about.
     pub statement: u32,
     /// When it was on the wire.
@@ -40,6 +42,7 @@ impl Default for Request {
             kind: Kind::Unseen,
             text: Vec::new(),
             text_cut: false,
+            shortened: false,
             statement: 0,
             span: Span::at(Timestamp::MIN),
             wire_bytes: 0,

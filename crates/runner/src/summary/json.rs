@@ -59,6 +59,7 @@ impl Summary {
                 "filtered": self.source.filtered,
                 "clock": self.source.clock.map(Clock::name),
                 "unstamped_packets": self.source.unstamped_packets,
+                "nanosecond_fractions": self.source.nanosecond_fractions,
             },
             "first_ts": self.seen.map(|s| s.0.0),
             "last_ts": self.seen.map(|s| s.1.0),

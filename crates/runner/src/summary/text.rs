@@ -46,6 +46,8 @@ impl Summary {
         some(&mut lines, "dropped by the adapter", self.source.nic_drops.unwrap_or(0), &Vec::new());
         some(&mut lines, "left out by the capture filter", self.source.filtered, &Vec::new());
         some(&mut lines, "not stamped by the adapter", self.source.unstamped_packets, &Vec::new());
+        let finer = self.source.nanosecond_fractions;
+        some(&mut lines, "times in a finer unit than stated", finer, &Vec::new());
         let fragments = listed(&fragments(a));
         if !fragments.is_empty() {
             lines.push(("fragments", None, fragments));
