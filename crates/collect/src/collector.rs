@@ -16,7 +16,7 @@
 //! What waits is bounded in bytes. Where there are more rows than that, those that are there are released before their time: no
 //! row is lost, but the order then depends on the workers.
 
-use stream::{Engine, Engines, Loss, Output, Partials, Stretch, TakeOutput};
+use stream::{Engine, Engines, Limited, Loss, Output, Partials, Stretch, TakeOutput};
 use wire::Timestamp;
 
 use crate::lanes::{LaneId, Lanes, State};
@@ -55,6 +55,9 @@ pub struct Collector {
     lost: u64,
     /// When that was, as far as it has not been handed on.
     lost_when: Option<Stretch>,
+    /// When limits took effect in the lanes: since that was handed on, and in all.
+    limited_when: Option<Limited>,
+    limited_ever: Option<Limited>,
     /// Of lanes without common epochs.
     rows: WaitingRows,
     rows_late: u64,
@@ -124,6 +127,8 @@ impl Collector {
             loss: Loss::default(),
             lost: 0,
             lost_when: None,
+            limited_when: None,
+            limited_ever: None,
             rows: WaitingRows::default(),
             rows_late: 0,
             waiting_bytes: 0,
@@ -151,7 +156,9 @@ impl Collector {
     #[must_use]
     pub fn over_at(&self, report: &Report) -> Option<i64> {
         let lost = report.lost.map(|stretch| stretch.to_ns.saturating_add(self.engine().reach_ns()));
-        report.part.windows.iter().filter_map(|windows| self.engines.over_at(windows)).chain(lost).max()
+        let limited = report.limited.map(|limited| limited.to_ns.saturating_add(self.engine().reach_ns()));
+        let windows = report.part.windows.iter().filter_map(|windows| self.engines.over_at(windows));
+        windows.chain(lost).chain(limited).max()
     }
 
     /// A copy of what there is of open windows, so that a later collector can go on with it; `None` where it takes more than
@@ -232,6 +239,7 @@ impl Collector {
             }
             Release::ByTime => {
                 report.lost.into_iter().for_each(|stretch| self.lose(stretch));
+                report.limited.into_iter().for_each(|limited| self.limit(limited));
                 self.take_in(lane, std::mem::take(&mut report.part), out);
                 self.come_to(lane, report);
             }
@@ -254,7 +262,12 @@ impl Collector {
         let (lanes, watermark_ns) = (&self.lanes, Timestamp::MAX.0);
         self.rows.give_all(&mut |batch| out.take(Output { pipeline: None, batch, watermark_ns }, lanes));
         match self.then {
-            Then::Close => self.engines.finish(&mut With { lanes, out }),
+            Then::Close => {
+                if self.watermark > Timestamp::MIN {
+                    self.advance(out);
+                }
+                self.engines.finish(&mut With { lanes: &self.lanes, out });
+            }
             Then::HandOn => out.hand_on(self.engines.detach_all()),
         }
     }
@@ -262,6 +275,21 @@ impl Collector {
     /// What was lost, and when, since this was asked last; of a collector that hands on.
     pub fn take_lost(&mut self) -> Option<Stretch> {
         self.lost_when.take()
+    }
+
+    /// The time in which limits took effect since the last call; of a collector that hands on.
+    pub fn take_limited(&mut self) -> Option<Limited> {
+        match self.then {
+            Then::Close => None,
+            // Windows may have been forced out of its own engines, too.
+            Then::HandOn => Limited::union(self.limited_when.take(), self.engines.take_limited()),
+        }
+    }
+
+    /// The time of all limits that took effect in the lanes so far.
+    #[must_use]
+    pub fn limited(&self) -> Option<Limited> {
+        self.limited_ever
     }
 
     /// What all packets seem to lack.

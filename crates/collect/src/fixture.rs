@@ -121,7 +121,7 @@ impl Lane {
         rows.into_iter().for_each(|output: Output| part.add_rows(output.batch));
         self.engines.detach(watermark).into_iter().for_each(|windows| part.add_windows(windows));
         let (loss, watermark) = (Loss::default(), Timestamp(watermark));
-        Report { epoch: 0, watermark, part, loss, lost: None, open: None }
+        Report { epoch: 0, watermark, part, loss, lost: None, limited: None, open: None }
     }
 
     /// What it still has, having come so far.
@@ -129,6 +129,6 @@ impl Lane {
         let mut part = Part::default();
         part.add_windows(self.engines.detach_all());
         let (loss, watermark) = (Loss::default(), Timestamp(watermark));
-        Report { epoch: 0, watermark, part, loss, lost: None, open: None }
+        Report { epoch: 0, watermark, part, loss, lost: None, limited: None, open: None }
     }
 }

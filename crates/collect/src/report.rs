@@ -1,6 +1,6 @@
 //! What a worker says: at the end of every epoch, and before it where much was found.
 
-use stream::{Loss, Partials, Stretch};
+use stream::{Limited, Loss, Partials, Stretch};
 use tuple::Batch;
 use wire::Timestamp;
 
@@ -27,6 +27,8 @@ pub struct Report {
     pub loss: Loss,
     /// What its source has lost since it last said so; whoever reads the source says it.
     pub lost: Option<Stretch>,
+    /// The time in which limits of its data path and engines took effect since its last report.
+    pub limited: Option<Limited>,
     /// What it has of windows that are still open, where somebody looks on.
     pub open: Option<Partials>,
 }

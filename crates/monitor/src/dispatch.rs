@@ -8,18 +8,22 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use capture::{Block, Record, Source};
-use stream::Stretch;
+use stream::{Limited, Stretch};
 use wire::{Captured, Packet, TakePacket, Timestamp};
 
 use crate::epochs::Epochs;
 use crate::fragments::Whole;
 use crate::gate::{Gate, Verdict};
+use crate::limits::{LimitMeter, reached};
 use crate::losses::LossMeter;
 use crate::ring::{Receiver, Sender, ring};
 use crate::{Accounting, Progress};
 
 /// Blocks that wait for a worker at most: enough to bridge its busy moments, and what bounds the memory in flight.
 const BLOCKS_WAITING: usize = 64;
+
+/// So that the flows of one worker do not all meet in a corner of its table.
+const SEED: u64 = 0x7370_7265_6164;
 
 /// A worker's part of a block.
 pub(crate) struct Share {
@@ -29,6 +33,8 @@ pub(crate) struct Share {
     pub clock: Timestamp,
     /// What the source has lost since it last said so, at the end of everything.
     pub lost: Option<Stretch>,
+    /// The limits of the gate that took effect since the last epoch, at the end of everything.
+    pub limited: Option<Limited>,
 }
 
 /// The end of an epoch.
@@ -40,6 +46,8 @@ pub(crate) struct EpochEnd {
     pub clock: Timestamp,
     /// What the source has lost since it last said so.
     pub lost: Option<Stretch>,
+    /// The limits of the gate that took effect in it.
+    pub limited: Option<Limited>,
 }
 
 impl Share {
@@ -88,6 +96,7 @@ pub(crate) struct Dispatch {
     epochs: Epochs,
     epoch: u64,
     losses: LossMeter,
+    limits: LimitMeter,
     /// Packets behind LIMIT that were read with those before.
     unwanted: Vec<Record>,
     /// Blocks that have been dealt; the first is free again when nobody has it any more.
@@ -111,8 +120,10 @@ impl Dispatch {
     pub fn new(
         gate: Gate,
         workers: usize,
-        (seed, packets_only): (u64, bool),
+        packets_only: bool,
+        flow: &flow::Config,
     ) -> (Dispatch, Vec<Receiver<Share>>) {
+        let seed = flow.seed ^ SEED;
         let by_block = packets_only && gate.is_open();
         let (lanes, receivers) = (0..workers).map(|_| ring(BLOCKS_WAITING)).unzip();
         let dispatch = Dispatch {
@@ -127,6 +138,7 @@ impl Dispatch {
             epochs: Epochs::default(),
             epoch: 0,
             losses: LossMeter::default(),
+            limits: LimitMeter::new(flow),
             unwanted: Vec::new(),
             dealt: VecDeque::new(),
         };
@@ -154,7 +166,7 @@ impl Dispatch {
                 self.end_epoch(&mut block, source);
             }
         }
-        self.send(block, None)?;
+        self.send(block, None, None)?;
         Ok(progress)
     }
 
@@ -165,7 +177,11 @@ impl Dispatch {
         let given_up = self.gate.give_up(None);
         self.add(given_up, &mut block);
         let lost = self.losses.look(source, &self.epochs);
-        if block.is_empty() && lost.is_none() { Ok(()) } else { self.send(block, lost) }
+        let limited = self.look_at_limits();
+        if block.is_empty() && lost.is_none() && limited.is_none() {
+            return Ok(());
+        }
+        self.send(block, lost, limited)
     }
 
     /// No worker has a place yet.
@@ -185,8 +201,13 @@ impl Dispatch {
         self.add(given_up, block);
         self.hands.iter_mut().for_each(|hand| hand.ends.push(hand.places.len() as u16));
         let lost = self.losses.look(source, &self.epochs);
-        self.ends.push(EpochEnd { epoch: self.epoch, clock, lost });
+        let limited = self.look_at_limits();
+        self.ends.push(EpochEnd { epoch: self.epoch, clock, lost, limited });
         self.epoch += 1;
+    }
+
+    fn look_at_limits(&mut self) -> Option<Limited> {
+        self.limits.look(self.epochs.clock(), reached(&self.accounting()))
     }
 
     /// Adds packets to a block that were put together.
@@ -199,11 +220,16 @@ impl Dispatch {
         }
     }
 
-    fn send(&mut self, block: Block, lost: Option<Stretch>) -> Result<(), WorkerGone> {
+    fn send(
+        &mut self,
+        block: Block,
+        lost: Option<Stretch>,
+        limited: Option<Limited>,
+    ) -> Result<(), WorkerGone> {
         let (hands, ends) = (std::mem::take(&mut self.hands), std::mem::take(&mut self.ends));
         let dealt = Arc::new(Dealt { block, hands, ends });
         for (worker, lane) in self.lanes.iter_mut().enumerate() {
-            let share = Share { dealt: dealt.clone(), worker, clock: self.epochs.clock(), lost };
+            let share = Share { dealt: dealt.clone(), worker, clock: self.epochs.clock(), lost, limited };
             lane.send(share).map_err(|_| WorkerGone)?;
         }
         self.dealt.push_back(dealt);

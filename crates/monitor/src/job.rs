@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use capture::{Source, SourceError};
 use collect::{Collector, LaneId, TakeRows, Whatever};
 use plan::{Dataflow, MonitorSpec, Plan, Sample};
-use stream::{Engine, Engines, Loss, Output, Stretch, TakeOutput};
+use stream::{Engine, Engines, Limited, Loss, Output, Stretch, TakeOutput};
 use wire::{LinkType, Timestamp};
 
 use crate::allowance::Allowance;
@@ -148,9 +148,6 @@ pub struct Ended {
 /// input is lost before us, counted: memory does not grow.
 const REPORTS_WAITING: usize = 4;
 
-/// So that the flows of one worker do not all meet in a corner of its table.
-const DISPATCH_SEED: u64 = 0x7370_7265_6164;
-
 /// Whether there will be more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -251,8 +248,7 @@ impl Job {
                 threads.push(thread(Some(0)).spawn(move |thread| thread.run(worker, source, false))?);
             }
             Input::Shared(source, _) => {
-                let (dispatch, rings) =
-                    Dispatch::new(gate(), workers, (limits.flow.seed ^ DISPATCH_SEED, packets_only));
+                let (dispatch, rings) = Dispatch::new(gate(), workers, packets_only, &limits.flow);
                 for (number, ring) in rings.into_iter().enumerate() {
                     let worker = worker(Gate::open());
                     threads.push(thread(Some(number)).spawn(move |thread| thread.run_behind(worker, ring))?);
@@ -354,6 +350,17 @@ impl Job {
     /// What was lost before us, and when, since this was asked last; where windows are handed on.
     pub fn take_lost(&mut self) -> Option<Stretch> {
         self.collector.take_lost()
+    }
+
+    /// The time of all limits that took effect since the last call; where windows are handed on.
+    pub fn take_limited(&mut self) -> Option<Limited> {
+        self.collector.take_limited()
+    }
+
+    /// The time of all limits that took effect so far.
+    #[must_use]
+    pub fn limited(&self) -> Option<Limited> {
+        self.collector.limited()
     }
 
     /// How far event time has come: rows that follow are of later packets.

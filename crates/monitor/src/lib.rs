@@ -15,6 +15,7 @@ pub mod gate;
 mod in_flight;
 pub mod job;
 pub mod limiter;
+mod limits;
 pub mod look_back;
 mod losses;
 pub mod networks;

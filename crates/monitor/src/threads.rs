@@ -12,7 +12,7 @@ use std::thread::{Builder, JoinHandle};
 use capture::{Block, Record, Source};
 use collect::{Part, Report};
 use plan::slice::share;
-use stream::Stretch;
+use stream::{Limited, Stretch};
 use wire::{LinkType, Timestamp};
 
 use crate::dispatch::{Dispatch, Share, WorkerGone};
@@ -137,21 +137,22 @@ impl Thread {
 
     /// Works on what a reader deals.
     pub fn run_behind(&self, mut worker: Worker, mut ring: Receiver<Share>) {
-        // One of them tells what the source has lost.
-        let told = |lost: Option<Stretch>| lost.filter(|_| self.worker == Some(0));
-        let (mut clock, mut lost) = (None, None);
+        // One of them reports for the reader.
+        let reports = self.worker == Some(0);
+        let (mut clock, mut last) = (None, (None, None));
         while let Some(share) = ring.recv() {
             for (packets, end) in share.epochs() {
                 worker.on_packets(packets, &mut |part| self.part(part));
                 if let Some(end) = end {
                     let report = worker.end_epoch(end.epoch, end.clock, &mut |part| self.part(part));
-                    self.report(Report { lost: told(end.lost), ..report });
+                    self.report(if reports { with(report, end.lost, end.limited) } else { report });
                     self.show(&worker, None);
                 }
             }
-            (clock, lost) = (Some(share.clock), told(share.lost));
+            (clock, last) = (Some(share.clock), (share.lost, share.limited));
         }
-        self.report(Report { lost, ..worker.finish(clock, &mut |part| self.part(part)) });
+        let report = worker.finish(clock, &mut |part| self.part(part));
+        self.report(if reports { with(report, last.0, last.1) } else { report });
         self.show(&worker, None);
         let accounting = worker.monitor().accounting();
         self.tell(Message::Closing(Box::new(Closing { accounting, ..Closing::default() })));
@@ -253,6 +254,11 @@ impl Thread {
             self.vitals[number].write_position(source.progress());
         }
     }
+}
+
+/// A worker's report with what the reader of its packets has to report.
+fn with(report: Report, lost: Option<Stretch>, limited: Option<Limited>) -> Report {
+    Report { lost, limited: Limited::union(report.limited, limited), ..report }
 }
 
 /// A worker that reads its source itself.

@@ -8,11 +8,12 @@ use std::sync::atomic::AtomicBool;
 use capture::SourceError;
 use collect::{Part, Report};
 use plan::{Dataflow, MonitorSpec};
-use stream::{Engines, Loss, Output, Partials, TakeOutput};
+use stream::{Engines, Limited, Loss, Output, Partials, TakeOutput};
 use tuple::Batch;
 use wire::{Captured, Timestamp};
 
 use crate::gate::Gate;
+use crate::limits::{LimitMeter, reached};
 use crate::outputs::TakeTuples;
 use crate::{Accounting, Monitor, Progress, pipeline};
 
@@ -20,6 +21,7 @@ use crate::{Accounting, Monitor, Progress, pipeline};
 pub struct Worker {
     monitor: Monitor,
     analysis: Analysis,
+    limits: LimitMeter,
 }
 
 /// What becomes of a worker's tuples.
@@ -60,6 +62,7 @@ impl Worker {
     ) -> Worker {
         let engines = Engines::worker(plan.1, &config.1);
         Worker {
+            limits: LimitMeter::new(&config.0.flow),
             monitor: Monitor::behind(gate, plan.0, config.0),
             analysis: Analysis {
                 engines,
@@ -130,7 +133,9 @@ impl Worker {
         partial.into_iter().for_each(|windows| part.add_windows(windows));
         let loss = self.monitor.capture_loss();
         let loss = Loss { seen: loss.seen, lost: loss.unseen };
-        Report { epoch, watermark, part, loss, lost: None, open: None }
+        let of_packets = self.limits.look(watermark, reached(&self.monitor.accounting()));
+        let limited = Limited::union(of_packets, self.analysis.engines.take_limited());
+        Report { epoch, watermark, part, loss, lost: None, limited, open: None }
     }
 
     /// From now on so large a share of new flows is looked at, as [`Monitor::set_sample_rate`] has it.

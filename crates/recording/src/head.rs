@@ -80,6 +80,8 @@ pub struct CaptureFacts {
     pub seen_bytes: u64,
     /// TCP payload that was acknowledged and not captured.
     pub unseen_bytes: u64,
+    /// First and last nanosecond of the time whose tuples a memory limit may have changed; `None`: no limit took effect.
+    pub limited: Option<(i64, i64)>,
 }
 
 /// A kind of link, and how much of its packets was kept.
@@ -138,7 +140,9 @@ impl Head {
         ];
         list.extend(self.redacted.map(|name| pair("redacted", format!("{name:016x}"))));
         let times = [("first_ts", self.capture.first_ts), ("last_ts", self.capture.last_ts)];
-        list.extend(times.into_iter().filter_map(|(key, ts)| Some(pair(key, ts?.to_string()))));
+        let (from, to) = self.capture.limited.unzip();
+        let times = times.into_iter().chain([("limited_from", from), ("limited_to", to)]);
+        list.extend(times.filter_map(|(key, ts)| Some(pair(key, ts?.to_string()))));
         list
     }
 
@@ -189,6 +193,7 @@ impl Head {
                 last_ts: time("last_ts"),
                 seen_bytes: number("seen_bytes"),
                 unseen_bytes: number("unseen_bytes"),
+                limited: time("limited_from").zip(time("limited_to")),
             },
         })
     }
@@ -249,6 +254,7 @@ pub(crate) mod tests {
                 last_ts: None,
                 seen_bytes: 1000,
                 unseen_bytes: 7,
+                limited: Some((-3, 9)),
             },
         }
     }
@@ -292,6 +298,8 @@ pub(crate) mod tests {
         let capture = CaptureFacts { first_ts: None, ..whole.capture.clone() };
         assert_eq!(without("first_ts"), Ok(Head { capture, ..whole.clone() }));
         let capture = CaptureFacts { unseen_bytes: 0, ..whole.capture.clone() };
-        assert_eq!(without("unseen_bytes"), Ok(Head { capture, ..whole }));
+        assert_eq!(without("unseen_bytes"), Ok(Head { capture, ..whole.clone() }));
+        let capture = CaptureFacts { limited: None, ..whole.capture.clone() };
+        assert_eq!(without("limited_to"), Ok(Head { capture, ..whole }));
     }
 }

@@ -7,7 +7,7 @@ use collect::{Frame, Part, Report, TAKEN, WAITING};
 use monitor::allowance::{Allowance, TakenBack};
 use monitor::vitals::Reading;
 use monitor::{Job, Step};
-use stream::{Loss, Stretch};
+use stream::{Limited, Loss, Stretch};
 use wire::Timestamp;
 
 use crate::summary::Summary;
@@ -64,9 +64,9 @@ impl<'w> Frames<'w> {
     }
 
     /// Says what was found up to there.
-    pub fn report(&mut self, part: Part, lost: Option<Stretch>) {
+    pub fn report(&mut self, part: Part, lost: Option<Stretch>, limited: Option<Limited>) {
         let Frames { watermark, loss, .. } = *self;
-        let report = Report { epoch: 0, watermark, part, loss, lost, open: None };
+        let report = Report { epoch: 0, watermark, part, loss, lost, limited, open: None };
         self.say(&Frame::Report(report.encode()));
     }
 

@@ -7,6 +7,7 @@ pub mod bus;
 mod closing;
 pub mod feed;
 mod frames;
+pub mod limits;
 pub mod memory;
 mod redacted;
 mod relay;

@@ -9,7 +9,7 @@ use collect::{Lanes, Part, TakeRows};
 use monitor::job::{Config, Windows};
 use monitor::{Input, Job, Step};
 use plan::Plan;
-use stream::{Output, Partials, Stretch};
+use stream::{Limited, Output, Partials, Stretch};
 
 use crate::frames::Frames;
 use crate::summary::Summary;
@@ -82,10 +82,11 @@ impl<'w> Relay<'w> {
     /// Says what was found up to where the job has come, if that is anything.
     fn report(&mut self, step: Step) {
         let (watermark, lost) = (self.job.watermark(), self.job.take_lost());
-        let is_news = self.out.frames.is_behind(watermark) || lost.is_some() || !self.out.part.is_empty();
-        if is_news || step == Step::Done {
+        let limited = self.job.take_limited();
+        let is_told = lost.is_none() && limited.is_none() && self.out.part.is_empty();
+        if self.out.frames.is_behind(watermark) || !is_told || step == Step::Done {
             self.out.frames.come_to(watermark, self.job.capture_loss());
-            self.out.say_part(lost);
+            self.out.say_part(lost, limited);
             self.out.frames.flush();
         }
     }
@@ -96,7 +97,7 @@ impl TakeRows for Outgoing<'_> {
         self.rows += output.batch.rows() as u64;
         self.part.add_rows(output.batch);
         if self.part.bytes >= PART_BYTES {
-            self.say_part(None);
+            self.say_part(None, None);
         }
     }
 
@@ -107,8 +108,8 @@ impl TakeRows for Outgoing<'_> {
 
 impl Outgoing<'_> {
     /// Says what was found by now.
-    fn say_part(&mut self, lost: Option<Stretch>) {
+    fn say_part(&mut self, lost: Option<Stretch>, limited: Option<Limited>) {
         let part = std::mem::take(&mut self.part);
-        self.frames.report(part, lost);
+        self.frames.report(part, lost, limited);
     }
 }

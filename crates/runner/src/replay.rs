@@ -10,7 +10,7 @@ use monitor::Step;
 use plan::{Bounds, Compare, Dataflow, Literal, Plan, Predicate, Sample};
 use query::checked;
 use recording::{Bound, DataSet, Head, Replay, Table, Wanted};
-use stream::{Engine, Loss, TakeOutput};
+use stream::{Engine, Limited, Loss, TakeOutput};
 use tuple::{Holds, Part, Schema};
 
 use crate::redacted;
@@ -42,6 +42,10 @@ pub struct Replaying {
     pub sample: (f64, u64),
     /// What the packets seem to have lacked.
     pub loss: Loss,
+    /// When limits took effect while they were recorded.
+    pub limited: Option<Limited>,
+    /// Time of the first packet, and how far the packets had come.
+    pub span: Option<(i64, i64)>,
 }
 
 /// An engine and the tuples that it is fed.
@@ -49,6 +53,8 @@ pub struct Feed {
     engine: Engine,
     replay: Replay,
     watermark_ns: i64,
+    /// How far the packets had come when all was recorded.
+    last_ns: Option<i64>,
 }
 
 /// Whether a recording is to be read, and not packets.
@@ -98,14 +104,19 @@ pub fn open(
     }
     let dataflow = if is_joined { stream::flat(&plan.dataflow) } else { plan.dataflow.clone() };
     redacted::mention(&dataflow, heads(), note);
-    let loss = loss(heads());
+    let (loss, limited) = (loss(heads()), limited(heads()));
+    let last_ts = heads().filter_map(|head| head.capture.last_ts).max();
+    let span = first_ts.zip(last_ts);
     let wanted: Vec<Wanted> = (0..).zip(&tables).map(|(i, (name, _))| wanted(&dataflow, i, name)).collect();
     let share = match query.sample {
         Sample::Fraction(p) => p,
         _ => 1.0,
     };
     let sample = (share, heads().next().map_or(0, |head| head.sample_seed));
-    Ok((Plan { dataflow, ..plan }, Replaying { replay: Replay::new(&set, &wanted), sample, loss }))
+    Ok((
+        Plan { dataflow, ..plan },
+        Replaying { replay: Replay::new(&set, &wanted), sample, loss, limited, span },
+    ))
 }
 
 /// Whether a parser's check-sums were left out when its tuples were recorded.
@@ -196,6 +207,13 @@ fn loss<'a>(heads: impl Iterator<Item = &'a Head>) -> Loss {
     all
 }
 
+/// The time whose tuples a limit may have changed, in any run.
+fn limited<'a>(heads: impl Iterator<Item = &'a Head>) -> Option<Limited> {
+    let stretches = heads.filter_map(|head| head.capture.limited);
+    let stretches = stretches.map(|(from_ns, to_ns)| Limited { from_ns, to_ns, times: 1 });
+    stretches.map(Some).fold(None, Limited::union)
+}
+
 /// What an input of the dataflow wants of its table.
 fn wanted(dataflow: &Dataflow, input: u16, table: &str) -> Wanted {
     let at = &dataflow.inputs[usize::from(input)];
@@ -232,21 +250,34 @@ fn add_bounds(predicate: &Predicate, bounds: &mut Vec<Bound>) {
 impl Feed {
     /// Feeds an engine for `dataflow`.
     pub fn new(dataflow: &Dataflow, config: stream::Config, replaying: Replaying) -> Feed {
-        let Replaying { replay, sample: (sample, sample_seed), loss } = replaying;
+        let Replaying { replay, sample: (sample, sample_seed), loss, limited, span } = replaying;
         let mut engine = Engine::new(dataflow, stream::Config { sample, sample_seed, ..config });
         engine.set_capture_loss(loss.share());
-        Feed { engine, replay, watermark_ns: i64::MIN }
+        limited.into_iter().for_each(|limited| engine.add_limited(limited));
+        span.into_iter().for_each(|(first_ns, _)| engine.begin_run(first_ns));
+        Feed { engine, replay, watermark_ns: i64::MIN, last_ns: span.map(|span| span.1) }
+    }
+}
+
+impl Feed {
+    /// Closes the windows that are over, those without a tuple, too.
+    fn advance(&mut self, now_ns: i64, out: &mut dyn TakeOutput) {
+        if now_ns > i64::MIN {
+            self.engine.advance(now_ns, out);
+            self.engine.pass(now_ns, out);
+        }
     }
 }
 
 impl crate::feed::Feed for Feed {
     fn next(&mut self, out: &mut dyn TakeOutput) -> Step {
         let Some(rows) = self.replay.next_rows() else {
+            self.watermark_ns = self.watermark_ns.max(self.last_ns.unwrap_or(i64::MIN));
             self.finish(out);
             return Step::Done;
         };
         if rows.watermark_ns > self.watermark_ns {
-            self.engine.advance(self.watermark_ns, out);
+            self.advance(self.watermark_ns, out);
             self.watermark_ns = rows.watermark_ns;
         }
         self.engine.push(rows.table, &rows.batch, out);
@@ -254,6 +285,7 @@ impl crate::feed::Feed for Feed {
     }
 
     fn finish(&mut self, out: &mut dyn TakeOutput) {
+        self.advance(self.watermark_ns, out);
         self.engine.finish(out);
     }
 

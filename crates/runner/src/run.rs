@@ -335,6 +335,7 @@ impl Run {
         self.facts.first_ts = packets.first_ts.map(|ts| ts.0);
         let loss = job.capture_loss();
         (self.facts.seen_bytes, self.facts.unseen_bytes) = (loss.seen, loss.lost);
+        self.facts.limited = job.limited().map(|limited| (limited.from_ns, limited.to_ns));
         self.facts.last_ts = watermark.filter(|_| packets.first_ts.is_some());
         if self.facts.links.len() != packets.links.len() {
             let link = |link: &LinkType| Link { link_type: (*link).into(), snaplen: self.snaplen };

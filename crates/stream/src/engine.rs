@@ -11,6 +11,7 @@
 //! formats or other engines.
 
 mod cells;
+mod period;
 
 use std::sync::{Arc, MutexGuard, PoisonError};
 
@@ -21,6 +22,7 @@ use crate::cells::CellTable;
 use crate::chosen::{Chosen, Places};
 use crate::config::{Config, Counters};
 use crate::folding::{Folding, Tuples};
+use crate::limited::Limited;
 use crate::losses::{Losses, SharedLosses, Stretch};
 use crate::ops::expr::Computer;
 use crate::ops::filter::Filter;
@@ -69,6 +71,10 @@ struct AfterJoin {
     /// How far behind the watermark a window may begin that has not been emitted.
     reach_ns: i64,
     lateness_ns: Vec<i64>,
+    /// The period that the dataflow asks for, from the first nanosecond to the last.
+    period: (i64, i64),
+    /// When event time began.
+    began_ns: Option<i64>,
 }
 
 /// Columns that are computed, by when.
@@ -170,6 +176,8 @@ impl Engine {
             losses,
             reach_ns: dataflow.pipelines.iter().map(reach_ns).max().unwrap_or(0),
             lateness_ns: dataflow.pipelines.iter().map(lateness_ns).collect(),
+            period: period::of(dataflow),
+            began_ns: None,
         };
         let mut present = join.as_ref().map_or(dataflow.inputs[0].columns.clone(), Join::present);
         present.retain(|id| !rest.hidden.contains(id));
@@ -204,9 +212,12 @@ impl Engine {
         rest.counters.tuples_filtered += (batch.rows() - rows.len()) as u64;
         match &mut self.join {
             None => rest.push(batch, rows, out),
-            Some(join) => join.push(input, batch, rows, &mut |joined| {
-                rest.push(joined, Rows::all(joined.rows()), out);
-            }),
+            Some(join) => {
+                join.push(input, batch, rows, &mut |joined| {
+                    rest.push(joined, Rows::all(joined.rows()), out);
+                });
+                join.take_limited().into_iter().for_each(|limited| rest.losses().limit(limited));
+            }
         }
         self.selected = list;
     }
@@ -230,6 +241,28 @@ impl Engine {
         }
     }
 
+    /// The run begins at this time: windows from there to the first tuple have rows, too, as [`Engine::pass`] says.
+    pub fn begin_run(&mut self, now_ns: i64) {
+        self.rest.began_ns.get_or_insert(now_ns);
+    }
+
+    /// The source's clock has come to `now_ns`, with or without tuples: windows without a tuple that are over have rows, of
+    /// pipelines without groups and within the period that the dataflow asks for. Call it behind [`Engine::advance`]; without it
+    /// only windows between others have such rows.
+    pub fn pass(&mut self, now_ns: i64, out: &mut dyn TakeOutput) {
+        let (since_ns, last_ns) = self.rest.period;
+        let (from_ns, now_ns) = (self.rest.began_ns.map(|began| began.max(since_ns)), now_ns.min(last_ns));
+        // The end of all time is no time that a clock has come to.
+        if now_ns < since_ns || now_ns == i64::MAX {
+            return;
+        }
+        let watermark_ns = self.rest.watermark_ns;
+        for (i, pipeline) in self.rest.pipelines.iter_mut().enumerate() {
+            let emit = &mut |batch| out.take(Output { pipeline: Some(i), batch, watermark_ns });
+            pipeline.pass(from_ns, now_ns, emit);
+        }
+    }
+
     /// The capture lacks this share (0 to 1) of the traffic, at all times: from now on rows say so, and the intervals of
     /// totals, which a sample has, reach up to what may be missing.
     pub fn set_capture_loss(&mut self, share: f64) {
@@ -242,6 +275,22 @@ impl Engine {
         let mut losses = self.rest.losses();
         losses.forget_before(forgotten);
         losses.add(stretch);
+    }
+
+    /// A limit took effect where the tuples come from: rows of windows that hold any of this time are marked `approximate`. It
+    /// has to be told before the watermark passes those windows.
+    pub fn add_limited(&mut self, limited: Limited) {
+        let forgotten = self.rest.watermark_ns.saturating_sub(self.rest.reach_ns);
+        let mut losses = self.rest.losses();
+        losses.forget_before(forgotten);
+        losses.limit(limited);
+    }
+
+    /// The time of all limits of a worker's engine that took effect since the last call: for [`Engine::add_limited`] of the
+    /// engine that collects.
+    #[must_use]
+    pub fn take_limited(&mut self) -> Option<Limited> {
+        self.rest.losses().take_limited()
     }
 
     /// Emits the oldest windows before their time where attached ones take more room than there is; a worker sets them aside

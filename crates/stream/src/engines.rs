@@ -8,6 +8,7 @@ use tuple::Batch;
 
 use crate::config::{Config, Counters};
 use crate::engine::{Engine, Output, TakeOutput};
+use crate::limited::Limited;
 use crate::losses::Stretch;
 use crate::partial::bytes::{Reader, put_bytes, put_len};
 use crate::partial::{Malformed, Partial};
@@ -75,6 +76,16 @@ impl Engines {
         self.each(out, |engine, out| engine.advance(watermark_ns, out));
     }
 
+    /// As [`Engine::begin_run`].
+    pub fn begin_run(&mut self, now_ns: i64) {
+        self.all().for_each(|engine| engine.begin_run(now_ns));
+    }
+
+    /// As [`Engine::pass`].
+    pub fn pass(&mut self, now_ns: i64, out: &mut dyn TakeOutput) {
+        self.each(out, |engine, out| engine.pass(now_ns, out));
+    }
+
     /// As [`Engine::make_room`].
     pub fn make_room(&mut self, out: &mut dyn TakeOutput) {
         self.each(out, |engine, out| engine.make_room(out));
@@ -94,6 +105,17 @@ impl Engines {
     /// As [`Engine::add_loss`].
     pub fn add_loss(&mut self, stretch: Stretch) {
         self.all().for_each(|engine| engine.add_loss(stretch));
+    }
+
+    /// As [`Engine::add_limited`].
+    pub fn add_limited(&mut self, limited: Limited) {
+        self.all().for_each(|engine| engine.add_limited(limited));
+    }
+
+    /// As [`Engine::take_limited`], of all together.
+    #[must_use]
+    pub fn take_limited(&mut self) -> Option<Limited> {
+        self.all().map(Engine::take_limited).fold(None, Limited::union)
     }
 
     /// As [`Engine::detach`].

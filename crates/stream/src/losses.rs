@@ -4,6 +4,8 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
+use crate::limited::{Limitations, Limited};
+
 /// Of an engine and all its pipelines.
 pub(crate) type SharedLosses = Arc<Mutex<Losses>>;
 
@@ -81,13 +83,22 @@ pub(crate) struct Losses {
     all: Stretch,
     /// What is known of the whole run from elsewhere.
     whole: f64,
+    /// When limits took effect: as far as windows may need it, and in all.
+    limited: Limitations,
+    limited_ever: Option<Limited>,
 }
 
 impl Default for Losses {
     fn default() -> Losses {
         let (packets, bytes) = (Loss::default(), Loss::default());
         let all = Stretch { from_ns: i64::MAX, to_ns: i64::MIN, packets, bytes };
-        Losses { stretches: VecDeque::new(), all, whole: 0.0 }
+        Losses {
+            stretches: VecDeque::new(),
+            all,
+            whole: 0.0,
+            limited: Limitations::default(),
+            limited_ever: None,
+        }
     }
 }
 
@@ -109,6 +120,24 @@ impl Losses {
     /// No window reaches back to before this time.
     pub fn forget_before(&mut self, ns: i64) {
         while self.stretches.pop_front_if(|stretch| stretch.to_ns < ns).is_some() {}
+        self.limited.forget_before(ns);
+    }
+
+    /// A limit took effect.
+    pub fn limit(&mut self, limited: Limited) {
+        self.limited_ever = Limited::union(self.limited_ever, Some(limited));
+        self.limited.add(limited);
+    }
+
+    /// Whether a limit may have changed what a window, or the whole run, holds.
+    pub fn is_limited(&self, bounds: Option<(i64, i64)>) -> bool {
+        bounds.map_or(self.limited_ever.is_some(), |bounds| self.limited.touch(bounds))
+    }
+
+    /// The time of all limits noted since the last call; of a worker, which marks no rows itself.
+    pub fn take_limited(&mut self) -> Option<Limited> {
+        self.limited = Limitations::default();
+        self.limited_ever.take()
     }
 
     /// The share that is missing in a window, from its first nanosecond to the first behind it, or in the whole run.

@@ -1,9 +1,10 @@
 //! One pipeline at work: sorts tuples into panes, closes windows as event time passes, writes their results.
 //!
-//! A window is emitted once, when the watermark has passed its end by the lateness, and windows without a tuple are
-//! never looked at: a jump of the clock costs what is open, not what was skipped.
+//! A window is emitted once, when the watermark has passed its end by the lateness. Of windows without a tuple a bounded number
+//! is looked at ([`empty`]): a jump of the clock costs what is open, not what was skipped.
 
 mod cells;
+mod empty;
 mod form;
 mod open;
 
@@ -16,6 +17,7 @@ use tuple::{Batch, DataType, Field, FieldId, Schema, common};
 use crate::column::{ColumnView, Values, mix};
 use crate::config::{Config, Counters, RESULT_SEED};
 use crate::folding::Tuples;
+use crate::limited::Limited;
 use crate::losses::SharedLosses;
 use crate::ops::accumulated::Accumulation;
 use crate::ops::aggregate::{Measures, Shape};
@@ -53,8 +55,11 @@ pub struct Running {
     next: Option<i128>,
     /// The last window that was emitted.
     latest: Option<i128>,
-    /// Most empty windows in a row that have rows; how many more have none.
+    /// How far event time has come, where that is told beside the watermark.
+    passed: Option<i64>,
+    /// Most empty windows in a row that have rows; how many there are in a row, and how many had none.
     empty_max: u64,
+    empty_run: u64,
     empty_skipped: u64,
     room: Room,
     results: Results,
@@ -117,7 +122,9 @@ impl Running {
             sliding: Sliding::new(bytes_max / 2),
             next: None,
             latest: None,
+            passed: None,
             empty_max: config.empty_windows_max,
+            empty_run: 0,
             empty_skipped: 0,
             room: Room {
                 groups: 0,
@@ -227,6 +234,7 @@ impl Running {
         match self.windows {
             Some(_) => {
                 self.emit_before(i128::MAX, out);
+                self.emit_last_empty(out);
             }
             None => self.emit_run(out),
         }
@@ -290,7 +298,11 @@ impl Running {
             let mine = self.panes.remove(&at);
             mine.iter().for_each(|pane| pane.leave(&mut self.room));
             let mut pane = Pane::joined(mine, theirs, &self.layout, self.room.level);
-            counters.rates_merged += pane.take_rates_merged();
+            let merged = pane.take_rates_merged();
+            counters.rates_merged += merged;
+            if merged > 0 {
+                self.limit_windows_of(at, merged);
+            }
             pane.enter(&mut self.room);
             let pane = pane.cut(&self.layout, &mut self.room);
             self.panes.insert(at, pane);
@@ -458,7 +470,19 @@ impl Running {
             pane
         });
         pane.push(rows, frame, layout, room);
-        room.rates_merged += pane.take_rates_merged();
+        let merged = pane.take_rates_merged();
+        room.rates_merged += merged;
+        if merged > 0 {
+            self.limit_windows_of(at, merged);
+        }
+    }
+
+    /// A limit may have changed the windows that hold this pane.
+    fn limit_windows_of(&self, at: i64, times: u64) {
+        let (from_ns, end_ns) = self.windows.map_or((i64::MIN, i64::MAX), |windows| {
+            (windows.bounds(windows.first_of(at)).0, windows.bounds(windows.last_of(at)).1)
+        });
+        self.results.limit(Limited { from_ns, to_ns: end_ns.saturating_sub(1), times });
     }
 
     fn note_span(&mut self, at: i64, ns: &[i64], rows: Rows<'_>) {
@@ -477,8 +501,9 @@ impl Running {
         while self.panes.len() > self.panes_max
             || (self.panes.len() > 1 && self.room.bytes > self.room.bytes_max)
         {
-            let Some((oldest, _)) = self.panes.first_key_value() else { return };
-            let beyond = windows.last_of(*oldest) + 1;
+            let Some((&oldest, _)) = self.panes.first_key_value() else { return };
+            let beyond = windows.last_of(oldest) + 1;
+            self.limit_windows_of(oldest, 1);
             if self.is_worker {
                 counters.windows_forced += self.set_aside(beyond) as u64;
                 continue;
@@ -514,30 +539,12 @@ impl Running {
             }
             self.emit_empty(&windows, window, out);
             self.emit_window(&windows, window, out);
-            (self.next, self.latest) = (Some(window + 1), Some(window));
+            (self.next, self.latest) = (Some(window + 1), self.latest.max(Some(window)));
+            self.empty_run = 0;
             self.drop_spent();
             emitted += 1;
         }
         emitted
-    }
-
-    /// Emits the windows without a tuple between the last one that was emitted and `window`. They have rows where there are
-    /// no groups. It knows of them by the tuples around them alone: so that the rows are the same of a file, live and of a
-    /// recording, and with any number of workers.
-    fn emit_empty(&mut self, windows: &Windows, window: i128, out: &mut dyn FnMut(Batch)) {
-        let Some(latest) = self.latest.filter(|_| self.group.is_empty()) else { return };
-        let n = u64::try_from(window - latest - 1).unwrap_or(u64::MAX);
-        if n > self.empty_max {
-            self.empty_skipped = self.empty_skipped.saturating_add(n);
-            return;
-        }
-        let mut pane = Pane::new(self.room.level);
-        pane.ensure_single_group(&self.layout);
-        for empty in latest + 1..window {
-            let bounds = Some(windows.bounds(empty));
-            let emitted = Emitted { pane: &pane, layout: &self.layout, bounds, seconds: windows.seconds() };
-            self.results.write(&emitted, out);
-        }
     }
 
     fn emit_window(&mut self, windows: &Windows, window: i128, out: &mut dyn FnMut(Batch)) {

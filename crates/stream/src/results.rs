@@ -7,6 +7,7 @@ use plan::{Aggregate, Pipeline};
 use tuple::{Batch, DataType, Field, FieldId, Schema, TupleWriter};
 
 use crate::estimate::{Circumstances, Estimate, Seen, Value};
+use crate::limited::Limited;
 use crate::losses::SharedLosses;
 use crate::ops::aggregate::State;
 use crate::ops::top_k::{Weight, top_k};
@@ -47,6 +48,8 @@ pub struct Emitted<'a> {
 struct Context<'a> {
     emitted: &'a Emitted<'a>,
     circumstances: Circumstances,
+    /// Whether a limit may have changed what it holds.
+    is_limited: bool,
     /// By aggregate: of a share the window's total, by replicate.
     totals: Vec<Vec<f64>>,
 }
@@ -85,12 +88,12 @@ impl Results {
     /// Writes the rows of a window; full batches go to `full`.
     pub fn write(&mut self, emitted: &Emitted<'_>, full: &mut dyn FnMut(Batch)) {
         let losses = self.losses.lock().unwrap_or_else(PoisonError::into_inner);
-        let capture_loss = losses.share(emitted.bounds);
+        let (capture_loss, is_limited) = (losses.share(emitted.bounds), losses.is_limited(emitted.bounds));
         drop(losses);
         let circumstances =
             Circumstances { is_sampled: self.is_sampled, seconds: emitted.seconds, capture_loss };
         let totals = (0..self.pipeline.aggregates.len()).map(|place| self.totals(emitted, place)).collect();
-        let context = Context { emitted, circumstances, totals };
+        let context = Context { emitted, circumstances, is_limited, totals };
         match self.selecting.take() {
             None => self.write_rows(&context, self.ranking(&context), full),
             Some(mut selecting) => {
@@ -98,6 +101,11 @@ impl Results {
                 self.selecting = Some(selecting);
             }
         }
+    }
+
+    /// A limit took effect.
+    pub fn limit(&self, limited: Limited) {
+        self.losses.lock().unwrap_or_else(PoisonError::into_inner).limit(limited);
     }
 
     /// The same, of the rows that are chosen.
@@ -203,7 +211,10 @@ impl Results {
             error = error.into_iter().chain(estimate.error).reduce(f64::max);
         }
         self.saturated += u64::from(is_cut);
-        let (is_bounded, bound) = self.overflow_error(emitted, group);
+        let (is_bounded, bound) = match context.is_limited {
+            true => (true, None),
+            false => self.overflow_error(emitted, group),
+        };
         self.writer.bool(at.next(), is_cut || is_bounded || error.is_some());
         let error_bound = at.next();
         if let Some(error) = bound.or(error.filter(|_| !is_bounded)) {
@@ -254,7 +265,7 @@ impl Results {
     }
 
     fn estimate(&self, context: &Context<'_>, group: u32, place: usize) -> Estimate {
-        let Context { emitted, circumstances, totals } = context;
+        let Context { emitted, circumstances, totals, .. } = context;
         let aggregate = &self.pipeline.aggregates[place].aggregate;
         let state_at = emitted.layout.shape.place[place];
         let cells = Pane::cells(group, emitted.layout);
@@ -295,8 +306,10 @@ impl Results {
             // What is in the pool may belong to any group.
             return (true, Some(error).filter(|e| e.is_finite() && pane.pool().is_none()));
         }
-        let is_ranking = self.pipeline.top_k.is_some() && pane.pool().is_some();
-        (pane.pool() == Some(group) || pane.is_partial(group) || is_ranking, None)
+        // Any group of the pool may be one that a ranking or a selection would have chosen.
+        let is_chosen = self.pipeline.top_k.is_some() || !self.pipeline.selection.is_everything();
+        let is_doubtful = is_chosen && pane.pool().is_some();
+        (pane.pool() == Some(group) || pane.is_partial(group) || is_doubtful, None)
     }
 }
 

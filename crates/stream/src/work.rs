@@ -126,10 +126,11 @@ impl Work {
         }
     }
 
-    /// Its rows say what is lost by that; those of a profile do not.
+    /// Its rows say what is lost, which those of a profile do not, and which limits took effect.
     pub fn heed(&mut self, losses: &SharedLosses) {
-        if let Work::Groups(running) = self {
-            running.heed(losses);
+        match self {
+            Work::Groups(running) => running.heed(losses),
+            Work::Profile(profiling) => profiling.heed(losses),
         }
     }
 
@@ -161,6 +162,13 @@ impl Work {
         match self {
             Work::Groups(running) => running.advance(watermark_ns, counters, out),
             Work::Profile(profiling) => profiling.advance(watermark_ns, out),
+        }
+    }
+
+    /// See [`Running::pass`]; profiles have rows for what was seen only.
+    pub fn pass(&mut self, from_ns: Option<i64>, now_ns: i64, out: &mut dyn FnMut(Batch)) {
+        if let Work::Groups(running) = self {
+            running.pass(from_ns, now_ns, out);
         }
     }
 

@@ -111,6 +111,7 @@ impl Running {
             part: Part::default(),
             loss: self.loss,
             lost: None,
+            limited: None,
             open: None,
         };
         Data {

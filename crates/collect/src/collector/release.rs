@@ -1,6 +1,6 @@
 //! When what waits is complete, and goes.
 
-use stream::{Loss, Output, Stretch, in_time_order};
+use stream::{Limited, Loss, Output, Stretch, in_time_order};
 use tuple::Batch;
 use wire::Timestamp;
 
@@ -30,29 +30,35 @@ impl Collector {
     }
 
     fn release_epoch(&mut self, epoch: u64, out: &mut dyn TakeRows) {
-        let (mut parts, mut lost) = (Vec::new(), Vec::new());
+        let (mut parts, mut lost, mut limited) = (Vec::new(), Vec::new(), None);
         for lane in self.lanes.iter_mut() {
             while let Some(report) = lane.waiting.pop_front_if(|report| report.epoch == epoch) {
                 (lane.watermark, lane.loss) = (report.watermark, report.loss);
                 lost.extend(report.lost);
+                limited = Limited::union(limited, report.limited);
                 lane.open = report.open;
                 parts.push(report.part);
             }
         }
         lost.into_iter().for_each(|stretch| self.lose(stretch));
+        limited.into_iter().for_each(|limited| self.limit(limited));
         let rows = self.unpack(parts, out);
         let watermark = self.lanes.active().map(|lane| lane.watermark).min().unwrap_or(Timestamp::MAX);
         let (before, after) = (self.loss, self.capture_loss());
         self.loss = after;
         self.add_capture_loss((self.watermark, watermark), (before, after));
         let has_risen = watermark > self.watermark;
+        if has_risen {
+            // Its first epoch ends with its first packet, whatever workers there are.
+            self.engines.begin_run(watermark.0);
+        }
         self.lanes.since = self.watermark;
         self.watermark = watermark.max(self.watermark);
         self.give(rows, out);
         match self.then {
             _ if epoch == u64::MAX => {}
             Then::Close if !has_risen => {}
-            Then::Close => self.engines.advance(self.watermark.0, &mut With { lanes: &self.lanes, out }),
+            Then::Close => self.advance(out),
             Then::HandOn => {
                 // What is over, and what workers say of the rest.
                 let over = self.engines.detach(self.watermark.0);
@@ -61,12 +67,28 @@ impl Collector {
         }
     }
 
+    /// Closes the windows that are over, those without a tuple, too.
+    pub(super) fn advance(&mut self, out: &mut dyn TakeRows) {
+        let (now_ns, out) = (self.watermark.0, &mut With { lanes: &self.lanes, out });
+        self.engines.advance(now_ns, out);
+        self.engines.pass(now_ns, out);
+    }
+
     /// Packets were lost: rows say so, or those who are handed what they are made of.
     pub(super) fn lose(&mut self, stretch: Stretch) {
         match (self.then, &mut self.lost_when) {
             (Then::Close, _) => self.engines.add_loss(stretch),
             (Then::HandOn, Some(before)) => before.add(&stretch),
             (Then::HandOn, none) => *none = Some(stretch),
+        }
+    }
+
+    /// A limit took effect in a lane: rows are marked, or those who are handed what they are made of are told.
+    pub(super) fn limit(&mut self, limited: Limited) {
+        self.limited_ever = Limited::union(self.limited_ever, Some(limited));
+        match self.then {
+            Then::Close => self.engines.add_limited(limited),
+            Then::HandOn => self.limited_when = Limited::union(self.limited_when, Some(limited)),
         }
     }
 
@@ -112,7 +134,7 @@ impl Collector {
         self.rows.give_before(watermark, give);
         match self.then {
             _ if !has_risen => {}
-            Then::Close => self.engines.advance(watermark_ns, &mut With { lanes, out }),
+            Then::Close => self.advance(out),
             Then::HandOn => self.hand_on(out),
         }
     }

@@ -367,6 +367,7 @@ mod of_one_process {
             part,
             loss: Loss::default(),
             lost: None,
+            limited: None,
             open: None,
         };
         let out = &mut Whatever(&mut all);

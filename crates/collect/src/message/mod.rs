@@ -2,12 +2,13 @@
 //!
 //! # The form
 //!
-//! A byte for the version, which is 1, and one for how what follows is packed: 0 as it is, 1 by zstd in one frame that says
+//! A byte for the version, which is 1 or 2, and one for how what follows is packed: 0 as it is, 1 by zstd in one frame that says
 //! its length. Then, numbers being of
 //! eight bytes, lengths of four, the lowest first:
 //!
 //! - the watermark; the bytes of streams seen and lacking;
 //! - 1 and a stretch (from, to, packets seen and lost, bytes seen and lost), or 0;
+//! - in version 2 the time in which limits took effect (from, to, how often);
 //! - how many partial results there are, and each with its length ([`stream::Partials::encode`]);
 //! - 1 and the partial result of open windows, or 0;
 //! - the length of the rows, and these: none, or a stream of Arrow's IPC format that says its schema itself and that any
@@ -19,13 +20,15 @@ mod rows;
 
 use std::fmt;
 
-use stream::{Engines, Loss, Partials, Stretch};
+use stream::{Engines, Limited, Loss, Partials, Stretch};
 use wire::Timestamp;
 
 use crate::report::{Part, Report};
 
-/// Of the form.
-const VERSION: u8 = 1;
+/// Versions of the form: without and with the time of limits. Readers that know only the first refuse the second, which is
+/// rare.
+const PLAIN: u8 = 1;
+const LIMITED: u8 = 2;
 /// What less takes is not packed.
 const PACKED_MIN: usize = 256;
 /// Fast, and half as large.
@@ -98,12 +101,12 @@ pub enum Brings {
 pub fn head(bytes: &[u8]) -> Result<Head, Malformed> {
     let unpacked;
     let mut from = Reader(match bytes {
-        [VERSION, 0, plain @ ..] => plain,
-        [VERSION, 1, packed @ ..] => {
+        [PLAIN | LIMITED, 0, plain @ ..] => plain,
+        [PLAIN | LIMITED, 1, packed @ ..] => {
             unpacked = unpack(packed)?;
             &unpacked
         }
-        [VERSION, ..] => return Err(Malformed::Invalid("packing")),
+        [PLAIN | LIMITED, ..] => return Err(Malformed::Invalid("packing")),
         [other, ..] => return Err(Malformed::Version(*other)),
         [] => return Err(Malformed::Short),
     });
@@ -111,6 +114,9 @@ pub fn head(bytes: &[u8]) -> Result<Head, Malformed> {
     let loss = from.loss()?;
     if from.flag()? {
         from.take(6 * 8)?;
+    }
+    if bytes[0] == LIMITED {
+        from.take(3 * 8)?;
     }
     for _ in 0..from.len()? {
         from.bytes()?;
@@ -129,11 +135,11 @@ impl Report {
     /// The form of the module's text.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let plain = self.plain();
+        let (plain, version) = (self.plain(), if self.limited.is_some() { LIMITED } else { PLAIN });
         let packed = (plain.len() >= PACKED_MIN).then(|| zstd::bulk::compress(&plain, LEVEL).ok()).flatten();
         match packed {
-            Some(packed) => [&[VERSION, 1][..], &packed].concat(),
-            None => [&[VERSION, 0][..], &plain].concat(),
+            Some(packed) => [&[version, 1][..], &packed].concat(),
+            None => [&[version, 0][..], &plain].concat(),
         }
     }
 
@@ -144,10 +150,10 @@ impl Report {
     /// See [`Malformed`].
     pub fn decode(bytes: &[u8], engines: &Engines) -> Result<Report, Malformed> {
         match bytes {
-            [VERSION, 0, plain @ ..] if plain.len() > REPORT_BYTES_MAX => Err(Malformed::TooLarge),
-            [VERSION, 0, plain @ ..] => read(plain, engines),
-            [VERSION, 1, packed @ ..] => read(&unpack(packed)?, engines),
-            [VERSION, ..] => Err(Malformed::Invalid("packing")),
+            [PLAIN | LIMITED, 0, plain @ ..] if plain.len() > REPORT_BYTES_MAX => Err(Malformed::TooLarge),
+            [version @ (PLAIN | LIMITED), 0, plain @ ..] => read(plain, *version, engines),
+            [version @ (PLAIN | LIMITED), 1, packed @ ..] => read(&unpack(packed)?, *version, engines),
+            [PLAIN | LIMITED, ..] => Err(Malformed::Invalid("packing")),
             [other, ..] => Err(Malformed::Version(*other)),
             [] => Err(Malformed::Short),
         }
@@ -163,6 +169,11 @@ impl Report {
             put(&mut out, to_ns as u64);
             put_loss(&mut out, packets);
             put_loss(&mut out, bytes);
+        }
+        if let Some(Limited { from_ns, to_ns, times }) = self.limited {
+            put(&mut out, from_ns as u64);
+            put(&mut out, to_ns as u64);
+            put(&mut out, times);
         }
         put_len(&mut out, self.part.windows.len());
         self.part.windows.iter().for_each(|windows| put_bytes(&mut out, &windows.encode()));
@@ -183,7 +194,7 @@ fn unpack(packed: &[u8]) -> Result<Vec<u8>, Malformed> {
     zstd::bulk::decompress(packed, bytes as usize).map_err(|_| Malformed::Invalid("packing"))
 }
 
-fn read(plain: &[u8], engines: &Engines) -> Result<Report, Malformed> {
+fn read(plain: &[u8], version: u8, engines: &Engines) -> Result<Report, Malformed> {
     let mut from = Reader(plain);
     let watermark = Timestamp(from.signed()?);
     let loss = from.loss()?;
@@ -196,6 +207,10 @@ fn read(plain: &[u8], engines: &Engines) -> Result<Report, Malformed> {
             bytes: from.loss()?,
         }),
     };
+    let limited = match version {
+        LIMITED => Some(Limited { from_ns: from.signed()?, to_ns: from.signed()?, times: from.number()? }),
+        _ => None,
+    };
     let mut part = Part::default();
     for _ in 0..from.len()? {
         part.add_windows(engines.decode_partials(from.bytes()?)?);
@@ -207,7 +222,7 @@ fn read(plain: &[u8], engines: &Engines) -> Result<Report, Malformed> {
     let rows = rows::decode(from.bytes()?, engines.first()).map_err(Malformed::Rows)?;
     rows.into_iter().for_each(|rows| part.add_rows(rows));
     match from.0 {
-        [] => Ok(Report { epoch: 0, watermark, part, loss, lost, open }),
+        [] => Ok(Report { epoch: 0, watermark, part, loss, lost, limited, open }),
         _ => Err(Malformed::Invalid("more bytes")),
     }
 }

@@ -18,7 +18,7 @@ fn report(fixture: &Fixture) -> Report {
     let mut worker = fixture.lane();
     let loss = Loss { seen: 1 << 40, lost: 3 };
     let open = worker.peek();
-    Report { loss, lost: Some(lost), open, ..worker.report(20, &tuples) }
+    Report { loss, lost: Some(lost), limited: None, open, ..worker.report(20, &tuples) }
 }
 
 /// All that a collector makes of a report.
@@ -47,6 +47,37 @@ fn what_was_said_is_heard() {
 }
 
 #[test]
+fn the_time_of_limits_is_heard_and_marks_rows() {
+    let fixture = Fixture::new(Query::Windows);
+    let plain = report(&fixture).encode();
+    let limited = Some(stream::Limited { from_ns: 4, to_ns: 11, times: 3 });
+    let said = Report { limited, ..report(&fixture) }.encode();
+    assert_eq!((plain[0], said[0]), (PLAIN, LIMITED));
+    assert_eq!(head(&said).map(|head| head.brings), Ok(Brings::Windows));
+    let heard = Report::decode(&said, &fixture.engines()).expect("a report");
+    assert_eq!(heard.limited, limited);
+    let is_marked = |report| {
+        let (mut collector, mut out) =
+            (Collector::of_lanes(fixture.engines(), 1 << 20), Vec::<Output>::new());
+        collector.take(LaneId(0), report, &mut Whatever(&mut out));
+        collector.end(&mut Whatever(&mut out));
+        let marks = |output: &Output| {
+            let id = output.batch.schema().find("approximate").expect("a column");
+            let marks = output.batch.bool(id);
+            (0..output.batch.rows()).map(|row| marks.value(row)).collect::<Vec<_>>()
+        };
+        out.iter().flat_map(marks).collect::<Vec<_>>()
+    };
+    // Windows of ten: the first two are touched.
+    let unmarked = is_marked(Report::decode(&plain, &fixture.engines()).expect("a report"));
+    assert!(!unmarked.is_empty() && unmarked.iter().all(|mark| !mark));
+    assert!(is_marked(heard).iter().all(|mark| *mark));
+    for cut in 0..said.len() {
+        assert!(Report::decode(&said[..cut], &fixture.engines()).is_err(), "{cut}");
+    }
+}
+
+#[test]
 fn large_reports_are_packed() {
     let fixture = Fixture::new(Query::Raw);
     let tuples: Vec<_> = (0..5000).map(|n| Tuple { name: b'a', time: n % 7, flow: 1 }).collect();
@@ -68,12 +99,12 @@ fn refused(bytes: &[u8], fixture: &Fixture) -> String {
 #[test]
 fn what_is_none_is_refused() {
     let (raw, windows) = (Fixture::new(Query::Raw), Fixture::new(Query::Windows));
-    let plain = [&[VERSION, 0][..], &report(&raw).plain()].concat();
+    let plain = [&[PLAIN, 0][..], &report(&raw).plain()].concat();
     for cut in 0..plain.len() {
         assert!(!refused(&plain[..cut], &raw).is_empty(), "{cut}");
     }
     for (bytes, expected) in [
-        (&[2, 0][..], "report of version 2"),
+        (&[3, 0][..], "report of version 3"),
         (&[1, 9], "report with packing that cannot be"),
         (&[1, 1, 5], "report with packing that cannot be"),
         (&[plain.as_slice(), &[0]].concat(), "report with more bytes that cannot be"),
@@ -86,7 +117,7 @@ fn what_is_none_is_refused() {
     let of_windows = report(&windows).encode();
     assert!(refused(&of_windows, &raw).contains("another dataflow"), "{}", refused(&of_windows, &raw));
     let bomb = vec![0; REPORT_BYTES_MAX + 1];
-    let bomb = [&[VERSION, 1][..], &zstd::bulk::compress(&bomb, 19).expect("it is packed")].concat();
+    let bomb = [&[PLAIN, 1][..], &zstd::bulk::compress(&bomb, 19).expect("it is packed")].concat();
     assert_eq!(refused(&bomb, &raw), "report that is too large");
 }
 
@@ -95,7 +126,7 @@ fn rows_of_other_columns_are_refused() {
     let fixture = Fixture::new(Query::Raw);
     let plain = report(&fixture).plain();
     let at = plain.windows(4).position(|w| w == b"name").expect("a column is called so");
-    let mut other = [&[VERSION, 0][..], &plain].concat();
+    let mut other = [&[PLAIN, 0][..], &plain].concat();
     other[at + 2] = b'x';
     assert_eq!(
         refused(&other, &fixture),
@@ -112,7 +143,7 @@ proptest! {
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
     ) {
         let fixture = Fixture::new(if is_raw { Query::Raw } else { Query::Windows });
-        let mut plain = [&[VERSION, 0][..], &report(&fixture).plain()].concat();
+        let mut plain = [&[PLAIN, 0][..], &report(&fixture).plain()].concat();
         for (at, to) in changes {
             let at = at.index(plain.len());
             plain[at] = to;

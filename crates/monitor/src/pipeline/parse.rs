@@ -241,7 +241,8 @@ impl Monitor {
         }
         let state = self.table.state_mut(idx);
         if let Stream::Probing(probing) = &state.stream {
-            state.application = name(probing);
+            self.awaited_bytes -= probing.excess();
+            state.application = probing.named().map_or(Application::Unknown, Application::Named);
             state.stream = Stream::Probing(Box::new(Probing::midway()));
         } else {
             self.parse(idx, Side::A, Input::Rest);

@@ -188,7 +188,7 @@ fn windows(path: &std::path::Path, workers: usize) -> Vec<(i64, i64)> {
     let mut job = Job::start(&plan, &Config::default(), input).expect("threads");
     let mut out = Vec::new();
     while job.next(Duration::from_secs(60), &mut out) == Step::Going {}
-    job.end();
+    let _ = job.end();
     let rows = out.iter().flat_map(|output| rows(&output.batch));
     rows.map(|row| (number(&row, "window_start"), number(&row, "count"))).filter(|(_, n)| *n > 0).collect()
 }

@@ -133,7 +133,8 @@ impl<'w> Outgoing<'w> {
             let (part, loss) = (std::mem::take(&mut self.part.0), team.collector.capture_loss());
             // What was lost is told no later than that its time is over.
             let lost = team.collector.take_lost();
-            let report = Report { epoch: 0, watermark, part, loss, lost, open: None };
+            let limited = team.collector.take_limited();
+            let report = Report { epoch: 0, watermark, part, loss, lost, limited, open: None };
             self.say(&Frame::Report(report.encode()));
             self.flush();
         }

@@ -230,6 +230,16 @@ mod tests {
     }
 
     #[test]
+    fn every_limit_that_is_named_has_its_flag() {
+        let command = Limits::augment_args(clap::Command::new("query"));
+        let flags: Vec<&str> = command.get_arguments().filter_map(clap::Arg::get_long).collect();
+        for limit in &runner::limits::LIMITS {
+            let flag = limit.flag.map(|flag| flag.trim_start_matches("--"));
+            assert!(flag.is_none_or(|flag| flags.contains(&flag)), "{limit:?}");
+        }
+    }
+
+    #[test]
     fn the_defaults_in_the_help_are_the_defaults() {
         let none = Limits {
             memory_max: None,

@@ -139,7 +139,7 @@ impl Publishing {
                 self.out.beat();
                 if let Some(frames) = &mut told {
                     frames.come_to(Timestamp(self.out.watermark_ns), self.job.capture_loss());
-                    frames.report(Part::default(), self.job.take_lost());
+                    frames.report(Part::default(), self.job.take_lost(), self.job.take_limited());
                 }
             }
             if let Some(frames) = &mut told {

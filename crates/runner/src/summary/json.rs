@@ -9,6 +9,7 @@ use super::counts::{
     undecodable,
 };
 use super::{InputError, SUMMARY_FORMAT, Summary};
+use crate::limits;
 
 impl Summary {
     /// Everything, with a line end.
@@ -23,7 +24,7 @@ impl Summary {
         flows.insert("cut_off".into(), a.cut_off.into());
         flows.insert("closed".into(), object(&closed(&a.flows)).into());
         let error = |e: &InputError| json!({"path": e.path, "offset": e.offset, "message": e.text, "after_packets": e.after_packets});
-        json!({
+        let mut value = json!({
             "query": self.query,
             "version": env!("CARGO_PKG_VERSION"),
             "format": SUMMARY_FORMAT,
@@ -101,7 +102,9 @@ impl Summary {
             "epochs_cut": self.epochs_cut,
             "memory": self.memory.map(|memory| memory.json()),
             "elapsed_ns": u64::try_from(self.elapsed.as_nanos()).unwrap_or(u64::MAX),
-        })
+        });
+        value["limits"] = limits::json(&value);
+        value
     }
 }
 

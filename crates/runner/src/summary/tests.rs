@@ -75,6 +75,51 @@ done in 50.0 ms: 2000 packets/s, 2.0 MB/s
 }
 
 #[test]
+fn limits_that_took_effect_are_named() {
+    let mut summary = summary();
+    summary.accounting.flows.closed[flow::CloseReason::Evicted as usize] = 5;
+    summary.stream.groups_overflowed = 9;
+    let text = summary.text();
+    for line in [
+        "limit reached     5  flows: flows evicted; rows of that time are approximate (--flows-max raises the limit)",
+        "limit reached     9  groups: tuples or groups pooled; their rows are approximate (--groups-max raises the limit)",
+    ] {
+        assert!(text.contains(line), "{line} in\n{text}");
+    }
+    let json: Value = serde_json::from_str(&summary.json()).expect("JSON");
+    assert_eq!(json["limits"]["flows"], json!({"flag": "--flows-max", "count": 5}));
+    assert_eq!(json["limits"]["joined_tuples"]["count"], json!(0));
+}
+
+/// A counter that is renamed is missed here, and so is a stream counter without a limit or a reason for that.
+#[test]
+fn every_limit_has_its_counter() {
+    let mut summary = summary();
+    summary.packets_kept = Some(Default::default());
+    let value = summary.value();
+    let known = |limit: &crate::limits::Limit| {
+        value.pointer(&format!("/{}", limit.counter.replace('.', "/"))).is_some()
+    };
+    let unknown: Vec<_> = crate::limits::LIMITS.iter().filter(|limit| !known(limit)).collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
+    // What the query asks for, what came too late, and what ends in any case.
+    let no_limits = [
+        "tuples_in",
+        "tuples_filtered",
+        "tuples_joined",
+        "tuples_null_value",
+        "tuples_late",
+        "rows_filtered",
+        "rows_beyond_limit",
+        "join_expired",
+    ];
+    for name in value["stream"].as_object().expect("counters").keys() {
+        let is_limit = crate::limits::LIMITS.iter().any(|limit| limit.counter == format!("stream.{name}"));
+        assert!(is_limit != no_limits.contains(&name.as_str()), "{name}");
+    }
+}
+
+#[test]
 fn an_account_has_the_counts_by_name() {
     let plan = plan::Plan { query: String::new(), monitor: Default::default(), dataflow: Default::default() };
     let order = plan::message::JobOrder {

@@ -12,6 +12,7 @@ use super::counts::{
     undecodable,
 };
 use super::{Fed, Summary};
+use crate::limits;
 use crate::memory::Memory;
 
 /// Label, number, and what is behind it.
@@ -73,6 +74,7 @@ impl Summary {
             notes = [notes.as_str(), "LIMIT reached"].map(str::trim).join(" ");
         }
         lines.push(("rows", Some(self.rows), notes.trim().to_owned()));
+        lines.extend(self.limits());
         lines.extend(self.keeping());
         let mut text = aligned(&lines);
         text.push_str(&self.pace());
@@ -138,10 +140,17 @@ impl Summary {
         let told = if self.published().is_some() { "tuples or cells" } else { "tuples" };
         lines.push((told, Some(self.accounting.tuples), listed(&stream_trouble(&self.stream))));
         lines.push(("rows", Some(self.rows), String::new()));
+        lines.extend(self.limits());
         lines.extend(self.keeping());
         let seconds = self.elapsed.as_secs_f64().max(1e-9);
         let per_second = (fed.tuples() as f64 / seconds).round();
         format!("{}done in {}: {per_second} {told}/s\n", aligned(&lines), units::duration(seconds * 1e9))
+    }
+
+    /// The limits that took effect.
+    fn limits(&self) -> Vec<(&'static str, Option<u64>, String)> {
+        let value = self.value();
+        limits::reached(&value).map(|(limit, count)| ("limit reached", Some(count), limit.note())).collect()
     }
 
     /// What has been kept for later.

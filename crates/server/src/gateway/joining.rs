@@ -197,7 +197,7 @@ impl Joining {
             }
         }
         let watermark = Timestamp(watermark_ns);
-        Report { epoch: 0, watermark, part, loss: Loss::default(), lost: None, open: None }
+        Report { epoch: 0, watermark, part, loss: Loss::default(), lost: None, limited: None, open: None }
     }
 
     /// How far this has come with a report, for the store.

@@ -3,7 +3,7 @@
 
 use collect::{Collector, LaneId, Lanes, Part, Report, State, TakeRows};
 use plan::Plan;
-use stream::{Engines, Loss, Output, Stretch};
+use stream::{Engines, Limitations, Loss, Output, Stretch};
 use wire::Timestamp;
 
 /// The lane of what many records came to.
@@ -27,6 +27,8 @@ pub struct Windows {
     pub collector: Collector,
     /// What was lost when, as far as it may be of open windows.
     stretches: Vec<Stretch>,
+    /// When limits took effect, likewise.
+    limited: Limitations,
     window_bytes_max: usize,
 }
 
@@ -47,6 +49,7 @@ impl Windows {
         Windows {
             collector: Collector::of_lanes(engines, window_bytes_max),
             stretches: Vec::new(),
+            limited: Limitations::default(),
             window_bytes_max,
         }
     }
@@ -63,6 +66,7 @@ impl Windows {
     pub fn take(&mut self, lane: LaneId, report: Report, out: &mut Released) {
         let (Timestamp(from_ns), before) = self.collector.lanes().told(lane);
         self.stretches.extend(report.lost);
+        report.limited.into_iter().for_each(|limited| self.limited.add(limited));
         if report.loss.lost > before.lost {
             let seen = report.loss.seen.saturating_sub(before.seen);
             let bytes = Loss { seen, lost: report.loss.lost - before.lost };
@@ -70,8 +74,9 @@ impl Windows {
             self.stretches.push(Stretch { from_ns, to_ns, packets: Loss::default(), bytes });
         }
         self.collector.take(lane, report, out);
+        let open = self.collector.watermark().0.saturating_sub(self.collector.engine().reach_ns());
+        self.limited.forget_before(open);
         if self.stretches.len() > STRETCHES_MAX {
-            let open = self.collector.watermark().0.saturating_sub(self.collector.engine().reach_ns());
             self.stretches.retain(|stretch| stretch.to_ns >= open);
             self.stretches.drain(..self.stretches.len().saturating_sub(STRETCHES_MAX / 2));
         }
@@ -87,12 +92,14 @@ impl Windows {
             part: Part::default(),
             loss: Loss::default(),
             lost: None,
+            limited: None,
             open: None,
         };
         let mut report = nothing();
         report.part.add_windows(all);
         let losses = self.stretches.iter().map(|stretch| Report { lost: Some(*stretch), ..nothing() });
-        let records = std::iter::once(report).chain(losses);
+        let limits = self.limited.iter().map(|limited| Report { limited: Some(*limited), ..nothing() });
+        let records = std::iter::once(report).chain(losses).chain(limits);
         let over = |report: &Report| self.collector.over_at(report).unwrap_or(i64::MIN);
         let records: Vec<_> = records.map(|report| (over(&report), report.encode())).collect();
         let bytes: usize = records.iter().map(|(_, record)| record.len()).sum();

@@ -17,6 +17,7 @@ use tuple::{Batch, FieldId, Schema, TupleWriter, common};
 
 use crate::column::{ColumnView, mix};
 use crate::config::{Config, Counters};
+use crate::limited::Limited;
 use crate::rows::Rows;
 use crate::scalar::Scalar;
 
@@ -44,6 +45,8 @@ pub struct Join {
     bytes: usize,
     config: Config,
     counters: Counters,
+    /// When rows were dropped for want of room, since this was last asked.
+    limited: Option<Limited>,
 }
 
 struct Flow {
@@ -51,6 +54,12 @@ struct Flow {
     last_ns: i64,
     /// By input.
     parts: Vec<Part>,
+}
+
+/// The rows of a flow that is no longer held.
+struct Removed {
+    rows: u64,
+    first_ns: i64,
 }
 
 /// Rows of one input.
@@ -90,6 +99,7 @@ impl Join {
             bytes: 0,
             config: config.clone(),
             counters: Counters::default(),
+            limited: None,
         }
     }
 
@@ -152,12 +162,18 @@ impl Join {
         }
     }
 
+    /// The time of the joined tuples that may be missing because rows were dropped for want of room since the last call.
+    #[must_use]
+    pub fn take_limited(&mut self) -> Option<Limited> {
+        self.limited.take()
+    }
+
     /// Lets flows go that had no tuple for `join_idle_ns` at `watermark_ns`.
     pub fn advance(&mut self, watermark_ns: i64) {
         let oldest_kept = watermark_ns.saturating_sub(self.config.join_idle_ns);
         while self.oldest.peek().is_some_and(|Reverse((time, _))| *time < oldest_kept) {
-            if let Some(rows) = self.remove_oldest(oldest_kept) {
-                self.counters.join_expired += rows;
+            if let Some(removed) = self.remove_oldest(oldest_kept) {
+                self.counters.join_expired += removed.rows;
             }
         }
     }
@@ -199,10 +215,12 @@ impl Join {
         let cost = row.len() + ROW_BYTES + flow_bytes;
         while self.rows >= self.config.join_rows_max || self.bytes + cost > self.config.join_bytes_max {
             if self.oldest.is_empty() {
-                self.counters.join_dropped += 1;
+                self.drop_rows(Removed { rows: 1, first_ns: time }, time);
                 return;
             }
-            self.counters.join_dropped += self.remove_oldest(i64::MAX).unwrap_or(0);
+            if let Some(removed) = self.remove_oldest(i64::MAX) {
+                self.drop_rows(removed, time);
+            }
         }
         let seed = self.config.seed;
         let found = self.flows.entry(mix(id ^ seed), |f| f.id == id, |f| mix(f.id ^ seed));
@@ -221,10 +239,19 @@ impl Join {
         self.bytes += row.len() + ROW_BYTES;
     }
 
-    /// Removes the flow at the top of the heap if its last tuple is before `kept_ns`, and says how many rows it had;
+    /// Counts rows that found no room. Their partners may come as long as they would have been held; a joined tuple is not
+    /// earlier than any of its parts.
+    fn drop_rows(&mut self, removed: Removed, now_ns: i64) {
+        self.counters.join_dropped += removed.rows;
+        let to_ns = now_ns.saturating_add(self.config.join_idle_ns);
+        let limited = Limited { from_ns: removed.first_ns, to_ns, times: removed.rows };
+        self.limited = Limited::union(self.limited, Some(limited));
+    }
+
+    /// Removes the flow at the top of the heap if its last tuple is before `kept_ns`, and returns its rows;
     /// else notes when its last tuple was. A heap entry that is stale is renewed first, so that the flow removed is
     /// really the oldest.
-    fn remove_oldest(&mut self, kept_ns: i64) -> Option<u64> {
+    fn remove_oldest(&mut self, kept_ns: i64) -> Option<Removed> {
         let Reverse((noted, id)) = self.oldest.pop()?;
         let found = self.flows.find_entry(mix(id ^ self.config.seed), |f| f.id == id);
         let entry = found.ok().expect("the heap lists flows that are held");
@@ -236,9 +263,10 @@ impl Join {
         let (flow, _) = entry.remove();
         let rows: usize = flow.parts.iter().map(|p| p.times.len()).sum();
         let bytes: usize = flow.parts.iter().map(|p| p.bytes.len()).sum();
+        let first_ns = flow.parts.iter().flat_map(|p| &p.times).min().copied().unwrap_or(last);
         self.rows -= rows;
         self.bytes -= bytes + rows * ROW_BYTES + self.flow_bytes();
-        Some(rows as u64)
+        Some(Removed { rows: rows as u64, first_ns })
     }
 }
 

@@ -12,7 +12,7 @@ mod positions;
 mod report;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use plan::{Column, Pipeline};
 use tuple::{Batch, DataType, FieldId, Schema, common};
@@ -22,6 +22,8 @@ use crate::cells::Times;
 use crate::column::{ColumnView, Values, mix};
 use crate::config::{Config, Counters, RESULT_SEED};
 use crate::folding::Tuples;
+use crate::limited::Limited;
+use crate::losses::SharedLosses;
 use crate::ops::filter::{Filter, Truth};
 use crate::pane::WEIGHT_UNIT;
 use crate::rows::Rows;
@@ -177,6 +179,21 @@ impl Profiling {
         self.report.schema()
     }
 
+    /// Its rows say which limits took effect.
+    pub fn heed(&mut self, losses: &SharedLosses) {
+        self.report.losses = losses.clone();
+    }
+
+    /// A limit may have changed the windows from the start to the end of these bounds.
+    fn limit(&self, (from_ns, end_ns): (i64, i64), times: u64) {
+        let limited = Limited { from_ns, to_ns: end_ns.saturating_sub(1), times };
+        self.report.losses.lock().unwrap_or_else(PoisonError::into_inner).limit(limited);
+    }
+
+    fn bounds(&self, window: i64) -> (i64, i64) {
+        self.windows.map_or((i64::MIN, i64::MAX), |windows| windows.bounds(window.into()))
+    }
+
     /// Takes `rows` of a batch.
     pub fn push(
         &mut self,
@@ -193,6 +210,7 @@ impl Profiling {
             unreachable!("times are signed integers, ids unsigned ones")
         };
         let (mut known, forgotten) = (None, self.positions.forgotten);
+        let skipped = counters.blocks_skipped;
         let mut touched = (i64::MAX, i64::MIN);
         rows.each(|at, row| {
             let mut one = self.columns.one(&frame, at, row, self.config.sample);
@@ -217,6 +235,10 @@ impl Profiling {
             }
         });
         counters.positions_forgotten += self.positions.forgotten - forgotten;
+        if counters.blocks_skipped > skipped {
+            let bounds = (self.bounds(touched.0).0, self.bounds(touched.1).1);
+            self.limit(bounds, counters.blocks_skipped - skipped);
+        }
         self.weigh(touched);
         self.make_room(counters, out);
     }
@@ -372,6 +394,7 @@ impl Profiling {
     fn force_oldest(&mut self, counters: &mut Counters, out: &mut dyn FnMut(Batch)) {
         let Some((&oldest, _)) = self.parts.first_key_value() else { return };
         counters.windows_forced += 1;
+        self.limit(self.bounds(oldest), 1);
         let beyond = i128::from(oldest) + 1;
         match self.is_worker {
             true => self.set_aside(beyond),

@@ -2,11 +2,12 @@
 //! for classes, which have an order of their own. A section of which nothing was seen has no rows.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use plan::{Column, Pipeline, Profile};
 use tuple::{Batch, DataType, Field, FieldId, Redact, Schema, TupleWriter, Unit};
 
+use crate::losses::SharedLosses;
 use crate::ops::distinct::DistinctSet;
 use crate::pane::WEIGHT_UNIT;
 use crate::profile::heavy::{Counted, Heavy, Ranked};
@@ -23,6 +24,8 @@ pub struct Report {
     writer: TupleWriter,
     /// Whether rows begin with the bounds of their window.
     windowed: bool,
+    /// When limits took effect.
+    pub losses: SharedLosses,
     k: usize,
     knows_errors: bool,
     knows_bytes: bool,
@@ -52,6 +55,8 @@ struct Window<'a> {
     part: &'a Part,
     bounds: Option<(i64, i64)>,
     seconds: f64,
+    /// Whether a limit may have changed what it holds.
+    is_limited: bool,
     /// All operations.
     whole: Total,
 }
@@ -71,6 +76,7 @@ impl Report {
         Report {
             writer: TupleWriter::new(result, &wanted),
             windowed: pipeline.window.is_some(),
+            losses: SharedLosses::default(),
             k: profile.k,
             knows_errors: profile.success.is_some(),
             knows_bytes: profile.read_bytes.or(profile.write_bytes).is_some(),
@@ -95,7 +101,10 @@ impl Report {
             whole.bytes = whole.bytes.saturating_add(total.bytes);
         });
         let seconds = (i128::from(to) - i128::from(from)) as f64 / 1e9;
-        let window = Window { part, bounds, seconds, whole };
+        let losses = self.losses.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_limited = losses.is_limited(bounds);
+        drop(losses);
+        let window = Window { part, bounds, seconds, is_limited, whole };
         self.operations(&window);
         self.totals(&window, "mix", ["read", "write", "other"], &part.mix, false);
         for (kind, section) in ["read pattern", "write pattern"].into_iter().enumerate() {
@@ -306,9 +315,9 @@ impl Report {
         for (value, id) in reals.zip(places) {
             value.into_iter().for_each(|v| w.f64(id, v));
         }
-        w.bool(next(), line.approximate.is_some());
-        let bound = next();
-        line.approximate.flatten().into_iter().for_each(|error| w.f64(bound, error));
+        w.bool(next(), line.approximate.is_some() || window.is_limited);
+        let (bound, error) = (next(), line.approximate.flatten().filter(|_| !window.is_limited));
+        error.into_iter().for_each(|error| w.f64(bound, error));
         w.end_row();
     }
 }

@@ -52,6 +52,22 @@ fn groups_without_room_are_pooled_and_totals_add_up() {
 }
 
 #[test]
+fn a_selection_of_groups_is_approximate_where_some_are_pooled() {
+    let rows: Vec<Row> = (0..100u64).map(|i| get(&format!("/{i:02}"), i, 0)).collect();
+    let marks = |groups_max: usize| {
+        let mut p = Pipeline { groups_max, ..pipeline(None, &[PATH], vec![Aggregate::Count]) };
+        let column = of_results(&p, "count");
+        let order_by = vec![SortKey { column, direction: Direction::Descending }];
+        p.selection = Selection { order_by, rows_max: Some(3), ..Selection::default() };
+        let (out, _) = run(&dataflow(vec![p]), Config::default(), &rows, 64);
+        rows_of(&out, Some(0)).iter().map(|line| line[2].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(marks(100), vec![Plain::Bool(false); 3]);
+    // The heaviest may be in the pool, which is shown, too.
+    assert_eq!(marks(70), vec![Plain::Bool(true); 4]);
+}
+
+#[test]
 fn sliding_windows_say_which_groups_are_only_partly_listed() {
     let mut p = pipeline(None, &[PATH], vec![Aggregate::Count]);
     p.window = Some(Window { size_ns: 20, slide_ns: 10, lateness_ns: 0 });

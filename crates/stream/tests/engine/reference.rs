@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use crate::tuples::{
-    DELTA, IP, N, OK, PATH, Plain, RATIO, Row, Way, are_alike, batch_of, column, dataflow, pipeline, plain,
-    rows_of, run,
+    DELTA, IP, N, OK, PATH, Plain, RATIO, Row, Way, are_alike, batch_of, batch_with, column, dataflow,
+    pipeline, plain, rows_of, run,
 };
 use plan::{
     Aggregate, Aggregated, Case, Column, Compare, Dataflow, Direction, Literal, Pipeline, Predicate, Regex,
@@ -13,7 +13,7 @@ use plan::{
 };
 use proptest::prelude::*;
 use stream::{Config, Counters, Engine};
-use tuple::{DataType, FieldId};
+use tuple::{DataType, FieldId, common};
 
 // ---- the slow engine ----
 
@@ -210,10 +210,8 @@ fn slow(p: &Pipeline, steps: &[Step]) -> (Vec<Vec<Plain>>, u64) {
         let starts: Vec<i128> = windows.keys().flatten().copied().collect();
         for pair in starts.windows(2) {
             let empty = (pair[1] - pair[0]) / i128::from(w.slide_ns) - 1;
-            if empty <= Config::default().empty_windows_max.into() {
-                for i in 1..=empty {
-                    windows.insert(Some(pair[0] + i * i128::from(w.slide_ns)), Vec::new());
-                }
+            for i in 1..=empty.min(Config::default().empty_windows_max.into()) {
+                windows.insert(Some(pair[0] + i * i128::from(w.slide_ns)), Vec::new());
             }
         }
     }
@@ -657,7 +655,45 @@ fn windows_without_a_tuple_have_rows_where_there_are_no_groups() {
     assert_eq!((rows(&[PATH], [3, 14, 45]).0.len(), rows(&[PATH], [3, 14, 45]).1), (3, 0));
     // As many as may be, and one more.
     assert_eq!((rows(&[], [0, 10, 10_020]).0.len(), rows(&[], [0, 10, 10_020]).1), (1003, 0));
-    assert_eq!((rows(&[], [0, 10, 10_030]).0.len(), rows(&[], [0, 10, 10_030]).1), (3, 1001));
+    assert_eq!((rows(&[], [0, 10, 10_030]).0.len(), rows(&[], [0, 10, 10_030]).1), (1003, 1));
+}
+
+/// The counts of windows of ten, the clock having come to these times, each with a tuple of that time or without.
+fn counts_over(filter: Option<Predicate>, clock: &[(i64, bool)]) -> Vec<(i64, u64)> {
+    let window = Some(Window { size_ns: 10, slide_ns: 10, lateness_ns: 0 });
+    let mut flow = dataflow(vec![Pipeline { window, ..pipeline(None, &[], vec![Aggregate::Count]) }]);
+    flow.filter = filter;
+    let (mut engine, mut out) = (Engine::new(&flow, Config::default()), Vec::new());
+    engine.begin_run(clock[0].0);
+    for (now, has_tuple) in clock {
+        let rows: Vec<Row> = has_tuple.then(|| Row { ts_end: *now, ..Row::default() }).into_iter().collect();
+        engine.push(0, &batch_with(&flow.inputs[0].schema, &flow.inputs[0].columns, &rows), &mut out);
+        engine.advance(*now, &mut out);
+        engine.pass(*now, &mut out);
+    }
+    engine.finish(&mut out);
+    let line = |row: &Vec<Plain>| match (&row[0], &row[2]) {
+        (Plain::I64(start), Plain::U64(n)) => (*start, *n),
+        other => panic!("{other:?}"),
+    };
+    rows_of(&out, Some(0)).iter().map(line).collect()
+}
+
+#[test]
+fn silence_is_zero_as_far_as_the_clock_has_come() {
+    let expected = [(0, 0), (10, 0), (20, 1), (30, 0), (40, 1), (50, 0), (60, 0)];
+    let clock = [(5, false), (25, true), (45, true), (57, false), (61, false)];
+    assert_eq!(counts_over(None, &clock), expected);
+    // In more steps, or with none between.
+    let steps: Vec<(i64, bool)> = (5..=61).map(|now| (now, now == 25 || now == 45)).collect();
+    assert_eq!(counts_over(None, &steps), expected);
+    assert_eq!(counts_over(None, &[(5, false), (61, false)]).len(), 7);
+    // Within the period that is asked for.
+    let at = |op, ns| Predicate::Compare { column: column(common::TS_END), op, literal: Literal::I64(ns) };
+    let period = Predicate::And(vec![at(Compare::Ge, 20), at(Compare::Lt, 50)]);
+    assert_eq!(counts_over(Some(period), &clock), [(20, 1), (30, 0), (40, 1)]);
+    // A window that would begin right at the end has not begun.
+    assert_eq!(counts_over(None, &[(35, false), (36, true), (50, false)]), [(30, 1), (40, 0)]);
 }
 
 #[test]

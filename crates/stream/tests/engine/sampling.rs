@@ -68,6 +68,28 @@ fn sample_at(population: &[Row], p: impl Fn(u64) -> f64, run: u64) -> Vec<Row> {
     rows
 }
 
+/// The same with lengths of flows that are distributed as Pareto's with this exponent: a few flows have most of the tuples. With
+/// `drift` long flows are slower.
+fn heavy_tailed(flows: u64, exponent: f64, drift: f64, random: &mut Random) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for flow in 0..flows {
+        let n = ((1.0 - random.uniform()).powf(-1.0 / exponent)).min(1e6) as usize;
+        let pace = random.normal() + drift * (n as f64).ln();
+        let failing = random.uniform() * 0.2;
+        for _ in 0..n {
+            let time = 1e6 * (0.5 * (pace + random.normal())).exp();
+            rows.push(Row {
+                id: flow,
+                n: Some(time as u64),
+                delta: Some(-i64::from(random.uniform() < failing)),
+                ts_end: (random.uniform() * 1e9) as i64,
+                ..Row::default()
+            });
+        }
+    }
+    rows
+}
+
 fn aggregates() -> Pipeline {
     let ok = Predicate::Compare { column: column(DELTA), op: Compare::Eq, literal: Literal::I64(0) };
     let all = vec![
@@ -75,6 +97,7 @@ fn aggregates() -> Pipeline {
         Aggregate::Sum,
         Aggregate::Avg,
         Aggregate::Quantile(0.5),
+        Aggregate::Quantile(0.95),
         Aggregate::Quantile(0.99),
         Aggregate::Success(ok),
         Aggregate::Stddev,
@@ -127,7 +150,34 @@ fn intervals_cover_what_they_promise() {
             assert!(covers >= least && (covers <= 0.97 || closed < 0.9 || *name == "success"), "{found}");
             let is_in_many_flows = p * f64::from(flows) >= 2000.0;
             let closes = !matches!(*name, "stddev_ns" | "p99_ns") || is_in_many_flows && *name == "p99_ns";
-            assert!(closed > if closes { 0.93 } else { -1.0 }, "{found}");
+            // A few hundred flows look now and then as if some of them dominated.
+            let least = if is_in_many_flows { 0.93 } else { 0.8 };
+            assert!(closed > if closes { least } else { -1.0 }, "{found}");
+        }
+    }
+}
+
+#[test]
+fn a_few_flows_that_dominate_leave_ends_open() {
+    let names = ["count", "sum_ns", "avg_ns", "p50_ns", "p95_ns", "p99_ns", "success", "stddev_ns"];
+    for (flows, exponent, drift, p) in [
+        (300, 1.3, 0.0, 0.2),
+        (3000, 1.3, 0.0, 0.2),
+        (6000, 1.3, 0.3, 0.2),
+        (2000, 1.6, 0.0, 0.2),
+        (3000, 1.3, 0.0, 0.05),
+    ] {
+        let (mut all, populations) = (vec![(0.0, 0.0); names.len()], 20u32);
+        for seed in 0..populations {
+            let population = heavy_tailed(flows, exponent, drift, &mut Random(1000 + u64::from(seed)));
+            for (all, one) in all.iter_mut().zip(coverage(&population, p, 50, &names)) {
+                all.0 += one.0 / f64::from(populations);
+                all.1 += one.1 / f64::from(populations);
+            }
+        }
+        for (name, (covers, closed)) in names.iter().zip(all) {
+            let found = format!("{flows} flows, exponent {exponent}, p = {p}: {name} covered {covers:.3}");
+            assert!(covers >= 0.93 && closed < 0.3, "{found}, closed {closed:.3}");
         }
     }
 }
@@ -165,7 +215,7 @@ fn shares_and_throughputs_of_groups_lie_within_their_intervals() {
 
 #[test]
 fn what_the_capture_lacks_is_in_the_intervals_of_totals() {
-    let population = population(500, 2.0, 0.5, &mut Random(7));
+    let population = population(5000, 2.0, 0.3, &mut Random(7));
     let rows = sample(&population, 0.2, 1);
     let flow = dataflow(vec![aggregates()]);
     let [whole, lossy] = [0.0, 0.05].map(|loss| {

@@ -37,7 +37,8 @@ impl Aggregator {
         let part = std::mem::take(&mut self.merged.0);
         self.brought += usize::from(!part.is_empty());
         let (watermark, loss) = (self.collector.watermark(), self.collector.capture_loss());
-        let report = Report { epoch: 0, watermark, part, loss, lost: self.collector.take_lost(), open: None };
+        let (lost, limited) = (self.collector.take_lost(), self.collector.take_limited());
+        let report = Report { epoch: 0, watermark, part, loss, lost, limited, open: None };
         to.decode(&report.encode()).expect("it was encoded so")
     }
 }

@@ -307,6 +307,7 @@ fn empty(watermark_ns: i64) -> Vec<u8> {
         part: collect::Part::default(),
         loss: stream::Loss::default(),
         lost: None,
+        limited: None,
         open: None,
     };
     report.encode()

@@ -117,7 +117,7 @@ pub fn reports(plan: &Plan, tuples: &[Batch], (n, agents): (u64, u64), step_ns: 
 
 fn say(watermark_ns: i64, part: Part) -> Said {
     let (loss, watermark) = (Loss::default(), Timestamp(watermark_ns));
-    (watermark_ns, Report { epoch: 0, watermark, part, loss, lost: None, open: None }.encode())
+    (watermark_ns, Report { epoch: 0, watermark, part, loss, lost: None, limited: None, open: None }.encode())
 }
 
 /// Reports of every agent.

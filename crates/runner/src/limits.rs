@@ -1,0 +1,224 @@
+//! The memory limits of a run: one table for the summary's text, its JSON and docs/limits.md. A limit is a bound that, when it is
+//! reached, changes rows, their order, or which of them there are.
+
+use serde_json::{Map, Value, json};
+
+/// What rows show where a limit took effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// Rows of windows, or of the run, that hold any of the time are `approximate`; tuples say so in `quality`.
+    Time,
+    /// The rows of the groups, or of the ranking, are `approximate`, with a bound where one is known.
+    Group,
+    /// No row has a wrong value: rows are missing or in another order.
+    None,
+}
+
+/// A limit.
+#[derive(Clone, Copy, Debug)]
+pub struct Limit {
+    /// Its name, the key in the summary's JSON.
+    pub name: &'static str,
+    /// The flag that raises it; none: it is fixed.
+    pub flag: Option<&'static str>,
+    /// Its default, as docs/limits.md has it.
+    pub default: &'static str,
+    /// Its counter: a path in the summary's JSON.
+    pub counter: &'static str,
+    /// What happened so often.
+    pub event: &'static str,
+    /// What rows show.
+    pub mark: Mark,
+}
+
+const fn limit(
+    name: &'static str,
+    flag: Option<&'static str>,
+    default: &'static str,
+    (counter, event): (&'static str, &'static str),
+    mark: Mark,
+) -> Limit {
+    Limit { name, flag, default, counter, event, mark }
+}
+
+/// All limits.
+pub const LIMITS: [Limit; 18] = [
+    limit(
+        "flows",
+        Some("--flows-max"),
+        "a quarter of `--memory-max`",
+        ("flows.closed.evicted", "flows evicted"),
+        Mark::Time,
+    ),
+    limit(
+        "held_bytes",
+        Some("--held-bytes-max"),
+        "a sixteenth of `--memory-max`",
+        ("flows.held_overflows", "gaps declared early"),
+        Mark::Time,
+    ),
+    limit(
+        "fragment_bytes",
+        Some("--fragment-bytes-max"),
+        "a 256th of `--memory-max`",
+        ("fragments.evicted", "datagrams evicted"),
+        Mark::Time,
+    ),
+    limit(
+        "outstanding_requests",
+        Some("--rpc-bytes-max"),
+        "4M of ONC-RPC calls for each connection; other protocols: fixed",
+        ("parsers.evicted_requests", "requests evicted"),
+        Mark::Time,
+    ),
+    limit(
+        "message_heads",
+        None,
+        "64 KiB for each message head",
+        ("parsers.oversized_heads", "message heads cut"),
+        Mark::Time,
+    ),
+    limit(
+        "file_names",
+        None,
+        "fixed for each NFS client and server",
+        ("parsers.evicted_names", "file names evicted"),
+        Mark::Time,
+    ),
+    limit(
+        "virtual_networks",
+        None,
+        "fixed",
+        ("flows.networks_overflowed", "packets not told apart by their virtual network"),
+        Mark::Time,
+    ),
+    limit(
+        "joined_tuples",
+        Some("--join-tuples-max"),
+        "1,048,576; `--join-bytes-max`: an eighth of `--memory-max`",
+        ("stream.join_dropped", "tuples dropped from the join"),
+        Mark::Time,
+    ),
+    limit(
+        "open_windows",
+        Some("--window-bytes-max"),
+        "a quarter of `--memory-max` or more",
+        ("stream.windows_forced", "windows closed early"),
+        Mark::Time,
+    ),
+    limit(
+        "groups",
+        Some("--groups-max"),
+        "100,000 for each processor",
+        ("stream.groups_overflowed", "tuples or groups pooled"),
+        Mark::Group,
+    ),
+    limit(
+        "sketches",
+        Some("--window-bytes-max"),
+        "half of the memory for windows",
+        ("stream.sketches_coarsened", "times that sketches were coarsened"),
+        Mark::Group,
+    ),
+    limit(
+        "sampling_rates",
+        None,
+        "64 rates for each window",
+        ("stream.rates_merged", "sampling rates merged"),
+        Mark::Time,
+    ),
+    limit("sums", None, "64 bits", ("stream.sums_saturated", "sums cut to their type"), Mark::Group),
+    limit(
+        "file_positions",
+        None,
+        "262,144 files",
+        ("stream.positions_forgotten", "file positions evicted"),
+        Mark::Group,
+    ),
+    limit(
+        "profile_blocks",
+        None,
+        "fixed for each operation",
+        ("stream.blocks_skipped", "blocks left out of a profile"),
+        Mark::Time,
+    ),
+    limit(
+        "empty_windows",
+        Some("--empty-windows-max"),
+        "1,000 in a row",
+        ("stream.empty_windows_skipped", "empty windows without a row"),
+        Mark::None,
+    ),
+    limit(
+        "results_bytes",
+        Some("--results-bytes-max"),
+        "an eighth of `--memory-max`, three of them for tuples",
+        ("epochs_cut", "epochs whose rows may be out of order"),
+        Mark::None,
+    ),
+    limit(
+        "kept_packets",
+        Some("--look-back-bytes-max"),
+        "a 32nd of `--memory-max`; `--kept-flows-max`: 1,048,576",
+        ("packets_kept.tuples_missed", "tuples whose packets were not kept"),
+        Mark::None,
+    ),
+];
+
+impl Limit {
+    /// How often it took effect, by a summary as JSON.
+    #[must_use]
+    pub fn count(&self, summary: &Value) -> u64 {
+        let pointer = format!("/{}", self.counter.replace('.', "/"));
+        summary.pointer(&pointer).and_then(Value::as_u64).unwrap_or(0)
+    }
+
+    /// What the summary says of it for a person.
+    #[must_use]
+    pub fn note(&self) -> String {
+        let effect = match self.mark {
+            Mark::Time => "; rows of that time are approximate",
+            Mark::Group => "; their rows are approximate",
+            Mark::None => "",
+        };
+        let advice = self.flag.map(|flag| format!(" ({flag} raises the limit)")).unwrap_or_default();
+        format!("{}: {}{effect}{advice}", self.name, self.event)
+    }
+}
+
+/// Every limit by name, with its flag and how often it took effect.
+#[must_use]
+pub fn json(summary: &Value) -> Value {
+    let one =
+        |limit: &Limit| (limit.name.to_owned(), json!({ "flag": limit.flag, "count": limit.count(summary) }));
+    Value::Object(LIMITS.iter().map(one).collect::<Map<_, _>>())
+}
+
+/// Those that took effect, each with its count.
+pub fn reached(summary: &Value) -> impl Iterator<Item = (&'static Limit, u64)> {
+    LIMITS.iter().map(|limit| (limit, limit.count(summary))).filter(|(_, count)| *count > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// docs/limits.md has a line for every limit, and no other.
+    #[test]
+    fn the_page_has_every_limit() {
+        let page = include_str!("../../../docs/limits.md");
+        let lines: Vec<Vec<&str>> = page
+            .lines()
+            .filter(|line| line.starts_with("| `"))
+            .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+            .collect();
+        assert_eq!(lines.len(), LIMITS.len());
+        for (limit, line) in LIMITS.iter().zip(&lines) {
+            let flag = limit.flag.map_or("fixed".to_owned(), |flag| format!("`{flag}`"));
+            let counter = format!("`{}`: {}", limit.counter, limit.event);
+            let name = format!("`{}`", limit.name);
+            assert_eq!((line[0], line[1], line[2], line[4]), (&*name, &*flag, limit.default, &*counter));
+            assert_eq!(line[3].starts_with("none"), limit.mark == Mark::None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Windows without a tuple: they have rows where there are no groups, so that silence is a zero and not a missing row.
+
+use tuple::Batch;
+
+use super::Running;
+use crate::pane::Pane;
+use crate::results::Emitted;
+use crate::window::Windows;
+
+impl Running {
+    /// Event time runs from `from_ns`, or from the first tuple, and has come to `now_ns`, with or without tuples: windows without
+    /// one that are over have rows. [`Running::advance`] comes first.
+    pub fn pass(&mut self, from_ns: Option<i64>, now_ns: i64, out: &mut dyn FnMut(Batch)) {
+        let (Some(windows), Some(open)) = (self.windows, self.first_open(now_ns)) else { return };
+        self.latest = self.latest.or(from_ns.map(|from_ns| windows.first_of(windows.pane(from_ns)) - 1));
+        self.passed = Some(now_ns);
+        self.emit_empty(&windows, open, out);
+        self.results.finish().into_iter().for_each(out);
+    }
+
+    /// Emits the windows without a tuple up to the last one that event time has come to.
+    pub(super) fn emit_last_empty(&mut self, out: &mut dyn FnMut(Batch)) {
+        if let (Some(windows), Some(now_ns)) = (self.windows, self.passed) {
+            // A window that would begin right now has not begun.
+            let last_ns = now_ns.saturating_sub(1);
+            self.emit_empty(&windows, windows.last_of(windows.pane(last_ns)) + 1, out);
+        }
+    }
+
+    /// Emits the windows without a tuple between the last one that was emitted and `end`. Of many in a row the first have rows,
+    /// whether time passes at once or step by step.
+    pub(super) fn emit_empty(&mut self, windows: &Windows, end: i128, out: &mut dyn FnMut(Batch)) {
+        let Some(latest) = self.latest.filter(|latest| end - 1 > *latest) else { return };
+        self.latest = Some(end - 1);
+        if !self.group.is_empty() {
+            return;
+        }
+        let n = u64::try_from(end - latest - 1).unwrap_or(u64::MAX);
+        let shown = n.min(self.empty_max.saturating_sub(self.empty_run));
+        self.empty_run = self.empty_run.saturating_add(n);
+        self.empty_skipped = self.empty_skipped.saturating_add(n - shown);
+        let mut pane = Pane::new(self.room.level);
+        pane.ensure_single_group(&self.layout);
+        for empty in (latest + 1..).take(shown as usize) {
+            let bounds = Some(windows.bounds(empty));
+            let emitted = Emitted { pane: &pane, layout: &self.layout, bounds, seconds: windows.seconds() };
+            self.results.write(&emitted, out);
+        }
+    }
+}
