@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use flow::{Config, Room, Events, FlowEvent, Table};
+use flow::{Config, Events, FlowEvent, Room, Table};
 use libfuzzer_sys::fuzz_target;
 use wire::packet::TcpFlags;
 use wire::{Addr, Endpoint, FiveTuple, IpProtocol, Packet, Side, TcpInfo, TcpSeq, Timestamp, Transport};

@@ -1,7 +1,7 @@
 //! The way of packets in the monitor (`pipeline/{slow_path,events,parse}.rs`): flow table, recognition, parser. What the table
 //! delivers is compared with what was said.
 
-use flow::{CloseReason, Config, Room, Event, Events, FlowEvent, FlowIdx, Place, Segment as Fast, Table};
+use flow::{CloseReason, Config, Event, Events, FlowEvent, FlowIdx, Place, Room, Segment as Fast, Table};
 use parsers::probing::{Candidates, ProbeFlow, direction};
 use parsers::{Direction, End, Gap, Output, Probing, Protocol, Segment, Stream, StreamParser};
 use tuple::Schema;

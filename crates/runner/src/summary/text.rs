@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use flow::CloseReason;
 use monitor::pressure::History;
 use sinks::units;
 
@@ -13,7 +12,6 @@ use super::counts::{
 };
 use super::{Fed, Summary};
 use crate::limits;
-use crate::memory::Memory;
 
 /// Label, number, and what is behind it.
 type Line = (&'static str, Option<u64>, String);
@@ -57,10 +55,6 @@ impl Summary {
             lines.push(("sampling", Some(self.sampling.count), note));
         }
         lines.push(("flows", Some(a.flows.flows()), listed(&flow_trouble(&a.flows))));
-        let evicted = a.flows.closed_for(CloseReason::Evicted);
-        if evicted > 0 {
-            lines.push(("  evicted", Some(evicted), self.flow_limit()));
-        }
         if let Some(loss) = capture_loss(&a.flows) {
             lines.push(("capture loss", None, loss));
         }
@@ -202,17 +196,6 @@ impl Summary {
             }
         }
         lines
-    }
-
-    /// What flows were evicted for.
-    fn flow_limit(&self) -> String {
-        let asked = |memory: &Memory| match memory.flow_bytes {
-            Some(bytes) => {
-                format!(": {} for flows, see --flows-max and --memory-max", units::bytes(bytes as f64))
-            }
-            None => format!(": --flows-max {}", memory.flows_max),
-        };
-        format!("the limit was reached{}", self.memory.as_ref().map(asked).unwrap_or_default())
     }
 
     fn traffic(&self) -> String {
