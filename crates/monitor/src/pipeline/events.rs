@@ -164,7 +164,7 @@ impl Monitor {
     fn application(&self, idx: FlowIdx) -> Application {
         let state = self.table.state(idx);
         match &state.stream {
-            Stream::Probing(probing) => probing.named().map_or(Application::Unknown, Application::Named),
+            Stream::Probing(probing) => probing.named().map_or(state.application, Application::Named),
             _ => state.application,
         }
     }

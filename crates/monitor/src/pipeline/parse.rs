@@ -220,33 +220,37 @@ impl Monitor {
         if !self.asks.payload {
             return;
         }
-        let stream = &mut self.table.state_mut(idx).stream;
-        if let Stream::Probing(_) = stream
-            && let Stream::Probing(probing) = std::mem::take(stream)
-        {
-            self.awaited_bytes -= probing.excess();
-            match probing.claimed() {
-                Some(found) => self.start(idx, found.asker, probing, found),
-                None => self.leave_unread(idx, &probing),
-            }
-        }
+        self.end_probing(idx);
         self.parse(idx, Side::A, Input::Close);
         self.table.state_mut(idx).stream = Stream::Ignored;
     }
 
     /// A flow is idle: what waits is written. Where its connection goes on, its parser does, if nothing is under way there.
     pub(super) fn rest_stream(&mut self, idx: FlowIdx) {
-        if !self.table.flow(idx).is_tcp() {
+        if !self.table.flow(idx).is_tcp() || !self.asks.payload {
             return self.close_stream(idx);
         }
-        let state = self.table.state_mut(idx);
-        if let Stream::Probing(probing) = &state.stream {
-            self.awaited_bytes -= probing.excess();
-            state.application = probing.named().map_or(Application::Unknown, Application::Named);
-            state.stream = Stream::Probing(Box::new(Probing::midway()));
+        if self.end_probing(idx) {
+            self.table.state_mut(idx).stream = Stream::Probing(Box::new(Probing::midway()));
         } else {
             self.parse(idx, Side::A, Input::Rest);
         }
+    }
+
+    /// Decides whose the bytes are of a flow that says no more for now. True if it was not known and nobody reads them.
+    fn end_probing(&mut self, idx: FlowIdx) -> bool {
+        let stream = &mut self.table.state_mut(idx).stream;
+        if !matches!(stream, Stream::Probing(_)) {
+            return false;
+        }
+        let Stream::Probing(probing) = std::mem::take(stream) else { return false };
+        self.awaited_bytes -= probing.excess();
+        if let Some(found) = probing.claimed() {
+            self.start(idx, found.asker, probing, found);
+            return false;
+        }
+        self.leave_unread(idx, &probing);
+        true
     }
 
     /// A flow leaves: if nobody has read it, it counts among those, under its name.

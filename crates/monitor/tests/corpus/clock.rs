@@ -64,8 +64,10 @@ fn behind_a_step_back_as_much_is_found() {
             stepped[middle..].iter_mut().for_each(|sent| sent.ts = sent.ts.plus(-step));
             let found = pairs(&rows(&stepped));
             let lost = expected.saturating_sub(found);
-            // What is under way when it happens.
-            assert!(lost <= 30, "{found} instead of {expected} with {} ms and {loss}", step / MS);
+            println!("{found} of {expected}: a step of {} ms, loss {loss}", step / MS);
+            // What is under way when it happens; with losses also what waits for a proof then.
+            let most = if loss > 0.0 { expected * 12 / 100 } else { 30 };
+            assert!(lost <= most, "{found} instead of {expected} with {} ms and {loss}", step / MS);
         }
     }
 }

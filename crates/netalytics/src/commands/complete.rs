@@ -50,7 +50,7 @@ mod tests {
             ("PARSE tcp_conn_time, http_g", &["PARSE tcp_conn_time, http_get"]),
             ("PARSE http WH", &["PARSE http WHERE"]),
             ("PARSE http where stat", &["PARSE http where status"]),
-            ("PARSE http WHERE status >= 500 PRO", &["PARSE http WHERE status >= 500 PROCESS ("]),
+            ("PARSE http WHERE status >= 500 PROC", &["PARSE http WHERE status >= 500 PROCESS ("]),
             ("PARSE http PROCESS (wo", &["PARSE http PROCESS (workload-profile"]),
             ("PARSE http PROCESS (group-qu", &["PARSE http PROCESS (group-quantile"]),
             ("PARSE http PROCESS (group-top", &["PARSE http PROCESS (group-top-k"]),
