@@ -332,6 +332,6 @@ fn delayed(row: Row<'_>) -> Option<Delayed> {
         server_ip: row.text("server_ip"),
         server_port: row.number("server_port"),
         connections: row.number("count"),
-        longest_ns: row.real("max_handshake")?,
+        longest_ns: row.real("max_ns")?,
     })
 }

@@ -117,7 +117,7 @@ fn promtool_finds_nothing_wrong_with_the_text() {
     let port = free_port();
     let to = format!("prometheus://127.0.0.1:{port}/m");
     let mut run = Query::start(
-        "PARSE http SAMPLE 0.5 PROCESS (diff-group: group=client_ip, w=100ms), (group-hist: group=status), (top-k: k=2)",
+        "PARSE http SAMPLE 0.9 PROCESS (diff-group: group=client_ip, w=100ms), (group-hist: group=status), (top-k: k=2), (count)",
         &["--to", &to, "--to-timeout", "60s"],
     );
     run.feed(&shop());
