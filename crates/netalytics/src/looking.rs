@@ -66,7 +66,7 @@ pub fn look_into(
     if capturing {
         live::give_up_privileges(&flags.live)?;
     }
-    let signals = Signals::end(&stop).context("cannot handle signals")?;
+    let signals = Signals::end_unwatched(&stop).context("cannot handle signals")?;
     if capturing {
         live::restrict_system_calls(&flags.live, Files::ReadOnly, Network::Closed);
         if telling != Telling::Errors {
@@ -76,6 +76,7 @@ pub fn look_into(
             output::complain(&format!("looking at {}; {until}", names(flags).join(", ")));
         }
     }
+    signals.watch().context("cannot handle signals")?;
     let mut whole = plans[0].clone();
     whole.monitor = monitor.clone();
     let limits = flags.limits.of_run();

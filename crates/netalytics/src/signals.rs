@@ -7,8 +7,8 @@
 
 use std::fs;
 use std::io::{self, PipeReader, Read};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -26,22 +26,46 @@ static CAME: AtomicUsize = AtomicUsize::new(0);
 #[derive(Clone, Debug, Default)]
 pub struct Signals {
     stats: Arc<AtomicBool>,
+    watch: Arc<Mutex<Option<Watch>>>,
+}
+
+/// What the thread that watches for the first end signal needs.
+#[derive(Debug)]
+struct Watch {
+    came: PipeReader,
+    may_abandon: Arc<AtomicBool>,
 }
 
 impl Signals {
     /// Requests `stop` on SIGINT, SIGTERM and SIGHUP from now on. `nohup` leaves SIGHUP ignored.
     pub fn end(stop: &Stop) -> io::Result<Signals> {
-        let ends: &[i32] = if is_hangup_ignored() { &[SIGINT, SIGTERM] } else { &[SIGINT, SIGTERM, SIGHUP] };
-        Signals::end_by(ends, stop)
+        let signals = Signals::end_unwatched(stop)?;
+        signals.watch()?;
+        Ok(signals)
     }
 
     /// The same for SIGINT and SIGTERM only.
     pub fn end_but_for_hangup(stop: &Stop) -> io::Result<Signals> {
-        Signals::end_by(&[SIGINT, SIGTERM], stop)
+        let signals = Signals::end_by(&[SIGINT, SIGTERM], stop)?;
+        signals.watch()?;
+        Ok(signals)
+    }
+
+    /// The same as [`Signals::end`], but a SIGINT abandons the output only after [`Signals::watch`]: for live captures, whose threads
+    /// all start after system calls are restricted.
+    pub fn end_unwatched(stop: &Stop) -> io::Result<Signals> {
+        let ends: &[i32] = if is_hangup_ignored() { &[SIGINT, SIGTERM] } else { &[SIGINT, SIGTERM, SIGHUP] };
+        Signals::end_by(ends, stop)
+    }
+
+    /// Starts the thread that permits a late SIGINT to abandon the output.
+    pub fn watch(&self) -> io::Result<()> {
+        let Some(watch) = self.watch.lock().ok().and_then(|mut watch| watch.take()) else { return Ok(()) };
+        let arm = move || arm(watch.came, &watch.may_abandon);
+        thread::Builder::new().name("signals".into()).spawn(arm).map(drop)
     }
 
     fn end_by(ends: &[i32], stop: &Stop) -> io::Result<Signals> {
-        let signals = Signals::default();
         let may_abandon = Arc::new(AtomicBool::new(false));
         flag::register_conditional_default(SIGINT, may_abandon.clone())?;
         let (came, wake) = io::pipe()?;
@@ -50,13 +74,12 @@ impl Signals {
             flag::register(*signal, stop.flag())?;
             low_level::pipe::register(*signal, wake.try_clone()?)?;
         }
-        flag::register(SIGUSR1, signals.stats.clone())?;
+        let stats = Arc::new(AtomicBool::new(false));
+        flag::register(SIGUSR1, stats.clone())?;
         if CAME.load(Ordering::SeqCst) != 0 {
             stop.stop();
         }
-        let arm = move || arm(came, &may_abandon);
-        thread::Builder::new().name("signals".into()).spawn(arm)?;
-        Ok(signals)
+        Ok(Signals { stats, watch: Arc::new(Mutex::new(Some(Watch { came, may_abandon }))) })
     }
 
     /// Raised by SIGUSR1; whoever prints the statistics lowers it.

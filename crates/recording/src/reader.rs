@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
-use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray, TimestampNanosecondArray};
+use arrow_array::{
+    Array, ArrayRef, Int64Array, RecordBatch, StringArray, TimestampNanosecondArray, new_null_array,
+};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
@@ -17,9 +19,9 @@ use parquet::arrow::arrow_reader::{
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::reader::ChunkReader;
 use parquet::file::statistics::Statistics;
-use tuple::{Batch, DataType, FieldId, Schema};
+use tuple::{Batch, DataType, FieldId, Schema, common};
 
-use crate::convert::of_arrow;
+use crate::convert::{of_arrow, stored_type};
 use crate::disk;
 use crate::guard::guarded;
 use crate::head::{Head, WATERMARK};
@@ -141,7 +143,7 @@ impl FileReader {
         let mut places = vec![place(WATERMARK)?];
         for id in &ask.columns {
             match place(&ask.schema.field(*id).name) {
-                Err(_) if is_of_origin(&ask.schema, *id) => {}
+                Err(_) if is_of_origin(&ask.schema, *id) || was_added(&ask.schema, *id) => {}
                 place => places.push(place?),
             }
         }
@@ -205,6 +207,10 @@ impl FileReader {
             let field = schema.field(*id);
             let array = match read.column_by_name(&field.name) {
                 None if is_of_origin(schema, *id) => Arc::new(StringArray::new_null(read.num_rows())),
+                None if was_added(schema, *id) => {
+                    let absent = new_null_array(&stored_type(field.data_type, field.unit), read.num_rows());
+                    of_arrow(&absent, field.data_type, field.unit)?
+                }
                 _ => of_arrow(column(&read, &field.name)?, field.data_type, field.unit)
                     .map_err(|why| format!("its column {} {why}", field.name))?,
             };
@@ -229,6 +235,11 @@ impl Again for bytes::Bytes {
     fn again(&self) -> std::io::Result<bytes::Bytes> {
         Ok(self.clone())
     }
+}
+
+/// Whether older recordings lack this column, which is null in their rows.
+fn was_added(schema: &Schema, id: FieldId) -> bool {
+    common::PROXIED.contains(&id) || schema.field(id).name == "syn_retransmissions"
 }
 
 /// Whether a column tells who has found the tuples: recordings have it where that was said.

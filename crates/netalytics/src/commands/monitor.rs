@@ -76,11 +76,12 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
     if capturing {
         live::give_up_privileges(&flags.live)?;
     }
-    let signals = Signals::end(&stop).context("cannot handle signals")?;
+    let signals = Signals::end_unwatched(&stop).context("cannot handle signals")?;
     if capturing {
         let network = if publisher.is_some() { Network::Internet } else { Network::Closed };
         live::restrict_system_calls(&flags.live, Files::ReadOnly, network);
     }
+    signals.watch().context("cannot handle signals")?;
     let lease = kept.map_or_else(keep, Ok)?;
     let limits = flags.limits.of_run();
     let mut config = Memory::divide(&limits, &plan, Writing::AtOnce).config(&limits);

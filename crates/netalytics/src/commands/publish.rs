@@ -72,10 +72,11 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
     if capturing {
         live::give_up_privileges(&flags.live)?;
     }
-    let signals = Signals::end(&stop).context("cannot handle signals")?;
+    let signals = Signals::end_unwatched(&stop).context("cannot handle signals")?;
     if capturing {
         live::restrict_system_calls(&flags.live, Files::ReadOnly, Network::Internet);
     }
+    signals.watch().context("cannot handle signals")?;
     if !quiet {
         output::complain(&format!(
             "publishing to partition {} of {}; Ctrl-C ends it",

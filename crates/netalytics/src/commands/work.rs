@@ -218,12 +218,13 @@ fn answer<T: Target>(
     if capturing {
         live::give_up_privileges(&flags.live)?;
     }
-    let signals = Signals::end(&stop).context("cannot handle signals")?;
+    let signals = Signals::end_unwatched(&stop).context("cannot handle signals")?;
     target.start(&mut ready)?;
     if capturing {
         let files = if flags.write.is_some() { Files::New } else { target.files() };
         live::restrict_system_calls(&flags.live, files, Network::Closed);
     }
+    signals.watch().context("cannot handle signals")?;
     if capturing && telling != Telling::Errors {
         let doing = match flags.live.interfaces.as_slice() {
             [] => "capturing from mirrors sent here".into(),

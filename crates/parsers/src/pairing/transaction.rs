@@ -145,14 +145,15 @@ impl<Q, R> Transaction<Q, R> {
         self.recounted || self.found
     }
 
-    /// When it was complete, where the last bytes of its request and response came at these times. `None`: when nothing more came
-    /// of it, which is now.
+    /// When it was complete, where the last bytes of its request and response came at these times. `None`: it was given up without
+    /// its response, or before that had ended, which is now.
     #[inline]
     pub fn complete_at(&self, asked: Timestamp, told: Timestamp) -> Option<Timestamp> {
         match (self.asked, self.answered) {
             (Part::Unseen, _) => Some(told),
             (_, Part::Unseen) => (self.outcome != Outcome::BrokenOff).then_some(asked),
-            _ => Some(asked.max(told)),
+            (_, Part::Begun) => None,
+            (_, Part::Ended) => Some(asked.max(told)),
         }
     }
 
