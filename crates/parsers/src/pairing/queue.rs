@@ -453,7 +453,8 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
     /// the client only asks when it was answered.
     #[must_use]
     pub fn answered_from(&self, place: Place) -> Option<&Q> {
-        let mut waiting = (self.next_response..self.next_request).filter_map(|n| self.get(n));
+        let to = self.next_request.min(self.next_response + SCAN_MAX);
+        let mut waiting = (self.next_response..to).filter_map(|n| self.get(n));
         let heard = |t: &&Transaction<Q, R>| t.place.ack == Some(place.seq) && can_answer(t.place, place);
         waiting.find(|t| t.waits() && heard(t)).filter(|_| !self.lacks_oldest())?.request()
     }
