@@ -567,8 +567,7 @@ fn evicted_requests_are_counted_once() {
     let (rows, counters) = pipeline(5000, 2000);
     assert_eq!((rows.len(), counters.evicted_requests, counters.separated_halves), (5000, 3000, 3000));
     for (i, row) in rows.iter().enumerate() {
-        let expected =
-            if i < 3000 { format!("/{i} - half") } else { format!("/{i} {} exact", 200 + i % 4) };
+        let expected = if i < 3000 { format!("/{i} - half") } else { format!("/{i} {} exact", 200 + i % 4) };
         assert_eq!(*row, expected);
     }
 }
