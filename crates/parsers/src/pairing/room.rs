@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// Requests of a connection that may always wait. A connection borrows so many more places at a time.
+/// Requests that may wait on each connection without a loan, and the places that one step of a loan adds.
 pub const OUTSTANDING_MIN: usize = 1024;
 
 /// A budget in bytes; clones share it.
@@ -41,8 +41,8 @@ pub(super) struct Loan {
 }
 
 impl Loan {
-    /// Borrows `places`, of so many bytes each, and the bytes of texts; false if nothing is left. A connection without a budget
-    /// borrows what it likes.
+    /// Borrows `places` of `each` bytes, and the bytes of texts. False if the budget is used up. Without a budget every loan is
+    /// granted.
     pub fn extend(
         &mut self,
         room: Option<&Room>,
