@@ -56,6 +56,7 @@ pub struct Monitor {
     table: Table<FlowState>,
     outputs: Outputs,
     limits: parsers::Limits,
+    outstanding: parsers::pairing::Room,
     networks: Networks,
     /// The rate under SAMPLE auto.
     adaptive: Adaptive,

@@ -95,6 +95,17 @@ impl Dialogue {
         self.step(|p, ts, out| p.on_bytes(direction, Segment { bytes, ts, place }, out))
     }
 
+    /// Requests whose client hears nothing meanwhile, and the responses to them, in segments.
+    pub fn pipeline(&mut self, requests: &[u8], responses: &[u8]) -> &mut Dialogue {
+        for segment in requests.chunks(1448) {
+            self.bytes_unheard(Direction::ClientToServer, segment);
+        }
+        for segment in responses.chunks(1448) {
+            self.server(segment);
+        }
+        self
+    }
+
     /// A datagram of either direction.
     pub fn datagram(&mut self, direction: Direction, bytes: &[u8]) -> &mut Dialogue {
         self.flow.protocol = IpProtocol::UDP;

@@ -6,6 +6,7 @@ use wire::{Endpoint, IpProtocol, TcpSeq, Timestamp, Tunnel};
 
 use crate::community_id::community_id_text;
 use crate::memo::Memo;
+use crate::pairing::{Room, TRANSACTIONS_MAX};
 use crate::proxy_header::Proxied;
 
 /// Who speaks.
@@ -269,11 +270,13 @@ pub struct Limits {
     pub rpc_bytes_max: usize,
     /// Bytes of a MySQL connection's prepared statements.
     pub statement_bytes_max: usize,
+    /// Requests of a TCP connection that wait for their responses, at least [`crate::pairing::OUTSTANDING_MIN`].
+    pub outstanding_max: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { rpc_bytes_max: 4 << 20, statement_bytes_max: 8 << 20 }
+        Limits { rpc_bytes_max: 4 << 20, statement_bytes_max: 8 << 20, outstanding_max: TRANSACTIONS_MAX }
     }
 }
 
@@ -287,6 +290,8 @@ pub struct Output<'a> {
     pub counters: &'a mut Counters,
     /// How much may be kept.
     pub limits: Limits,
+    /// The memory for requests beyond [`crate::pairing::OUTSTANDING_MIN`] of a connection; none: it is not limited.
+    pub room: Option<&'a Room>,
     /// Where the request begins of which a tuple is written next; over TCP.
     pub request: Option<TcpSeq>,
     taps: &'a mut [Tap],
@@ -303,7 +308,7 @@ impl<'a> Output<'a> {
         taps: &'a mut [Tap],
     ) -> Self {
         let limits = Limits::default();
-        Output { flow: flow.into(), now, counters, limits, request: None, taps }
+        Output { flow: flow.into(), now, counters, limits, room: None, request: None, taps }
     }
 
     /// The same with other limits.
@@ -311,6 +316,13 @@ impl<'a> Output<'a> {
     #[must_use]
     pub fn with_limits(self, limits: Limits) -> Self {
         Output { limits, ..self }
+    }
+
+    /// The same with a budget for requests that wait.
+    #[inline]
+    #[must_use]
+    pub fn with_room(self, room: &'a Room) -> Self {
+        Output { room: Some(room), ..self }
     }
 
     /// Whether any tap asked for this column: spares work that only it needs.

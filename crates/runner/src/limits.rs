@@ -42,7 +42,7 @@ const fn limit(
 }
 
 /// All limits.
-pub const LIMITS: [Limit; 18] = [
+pub const LIMITS: [Limit; 20] = [
     limit(
         "flows",
         Some("--flows-max"),
@@ -66,9 +66,23 @@ pub const LIMITS: [Limit; 18] = [
     ),
     limit(
         "outstanding_requests",
-        Some("--rpc-bytes-max"),
-        "4M of ONC-RPC calls for each connection; other protocols: fixed",
+        Some("--memory-max"),
+        "131,072 for each connection, beyond 1,024 within an eighth of `--memory-max`; `--rpc-bytes-max`: 4M of ONC-RPC calls for each connection",
         ("parsers.evicted_requests", "requests evicted"),
+        Mark::Time,
+    ),
+    limit(
+        "prepared_statements",
+        Some("--statement-bytes-max"),
+        "8M for each MySQL connection",
+        ("parsers.evicted_statements", "prepared statements evicted"),
+        Mark::Time,
+    ),
+    limit(
+        "connections_remembered",
+        Some("--flows-max"),
+        "a quarter of `--memory-max`, together with flows",
+        ("flows.connections_forgotten", "idle connections forgotten"),
         Mark::Time,
     ),
     limit(

@@ -107,6 +107,7 @@ impl Memory {
             monitor: monitor::Config {
                 fragment_bytes_max: self.fragment_bytes,
                 parsers: monitor.parsers,
+                outstanding: parsers::pairing::Room::of_bytes(self.max / 8),
                 taps: monitor.taps.clone(),
                 slice: monitor.slice.clone(),
                 origin: monitor.origin.clone(),

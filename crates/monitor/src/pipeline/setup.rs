@@ -28,6 +28,8 @@ pub struct Config {
     pub fragment_bytes_max: usize,
     /// What parsers may keep of each flow.
     pub parsers: parsers::Limits,
+    /// Memory for requests that wait, beyond 1,024 for each connection; clones share it.
+    pub outstanding: parsers::pairing::Room,
     /// Whose addresses are whose, where other taps see the same flows.
     /// None: there are no other taps, and never will be.
     pub taps: Option<SharedTaps>,
@@ -41,7 +43,15 @@ impl Default for Config {
     fn default() -> Config {
         let flow = flow::Config { server_ports: parsers::application::server_ports(), ..Default::default() };
         let parsers = parsers::Limits::default();
-        Config { flow, fragment_bytes_max: 4 << 20, parsers, taps: None, slice: None, origin: Arc::default() }
+        Config {
+            flow,
+            fragment_bytes_max: 4 << 20,
+            parsers,
+            outstanding: parsers::pairing::Room::of_bytes(128 << 20),
+            taps: None,
+            slice: None,
+            origin: Arc::default(),
+        }
     }
 }
 
@@ -57,6 +67,7 @@ impl Config {
             },
             fragment_bytes_max: self.fragment_bytes_max.div_ceil(workers),
             parsers: self.parsers,
+            outstanding: self.outstanding.clone(),
             taps: self.taps.clone(),
             slice: self.slice.clone(),
             origin: self.origin.clone(),
@@ -132,6 +143,7 @@ impl Monitor {
             table: Table::new(flow),
             outputs,
             limits: config.parsers,
+            outstanding: config.outstanding,
             networks: Networks::default(),
             events: Events::default(),
             awaited_bytes: 0,

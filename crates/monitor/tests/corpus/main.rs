@@ -15,6 +15,7 @@ mod loss;
 mod memcached;
 mod mysql;
 mod nfs;
+mod outstanding;
 mod ports;
 mod proxied;
 mod recognised;

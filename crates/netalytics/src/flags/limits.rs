@@ -100,14 +100,16 @@ impl Limits {
 
     /// The monitor's timeouts; its share of the memory is not in it.
     pub fn monitor(&self) -> monitor::Config {
-        let monitor::Config { flow, fragment_bytes_max, parsers, taps, slice, origin } =
+        let monitor::Config { flow, fragment_bytes_max, parsers, outstanding, taps, slice, origin } =
             monitor::Config::default();
         monitor::Config {
             parsers: parsers::Limits {
                 rpc_bytes_max: self.rpc_bytes_max.unwrap_or(parsers.rpc_bytes_max),
                 statement_bytes_max: self.statement_bytes_max.unwrap_or(parsers.statement_bytes_max),
+                ..parsers
             },
             fragment_bytes_max,
+            outstanding,
             taps,
             slice,
             origin,

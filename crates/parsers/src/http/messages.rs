@@ -14,7 +14,7 @@ use super::transaction::{self, Method, Request, Wanted};
 use crate::pairing::{Expects, Fit, Spot};
 use crate::{Direction, Output, Segment, Span};
 
-/// Most text kept of requests that wait for responses.
+/// Most text kept of requests that wait for responses, besides what is borrowed.
 const WAITING_BYTES_MAX: usize = 1 << 20;
 
 /// How a head was come by.
@@ -79,6 +79,7 @@ impl Connection {
         out: &mut Output<'_>,
     ) {
         let wanted = self.wanted.get_or_insert_with(|| Wanted::new(out));
+        self.transactions.make_room(out, Request::text_bytes);
         let (number, request) =
             self.transactions.request(span.first, how.place, Expects::Response, how.found);
         request.become_one(head, wanted);
@@ -200,6 +201,10 @@ impl Connection {
     pub(super) fn flush(&mut self, out: &mut Output<'_>) {
         let Connection { transactions, wanted, emitted, waiting_bytes, .. } = self;
         transactions.hand_out(|transaction| {
+            if transaction.is_separated() {
+                out.counters.separated_halves += 1;
+                return;
+            }
             let wanted = wanted.get_or_insert_with(|| Wanted::new(out));
             out.request = transaction.request_seq();
             transaction::emit(transaction, !*emitted, wanted, out);
@@ -226,10 +231,8 @@ impl Connection {
             response.extent = self.server.message;
         }
         self.flush(out);
-        while self.waiting_bytes > WAITING_BYTES_MAX
-            && self.transactions.held() > 1
-            && self.transactions.evict_oldest()
-        {
+        let max = WAITING_BYTES_MAX + self.transactions.text_bytes_borrowed();
+        while self.waiting_bytes > max && self.transactions.held() > 1 && self.transactions.evict_oldest() {
             self.flush(out);
         }
         out.counters.evicted_requests += self.transactions.take_evicted();

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::Direction;
 use crate::dialogue::Dialogue;
+use crate::{Counters, Direction, Limits};
 
 const FIELDS: &[&str] = &["method", "host", "path", "status", "response_time_ns", "quality"];
 const C: Direction = Direction::ClientToServer;
@@ -537,12 +537,39 @@ fn bodies_that_a_fin_cuts_short() {
 
 #[test]
 fn requests_without_responses_are_bounded() {
-    let steps: Vec<Step> = (0..2000).map(|_| get("/")).collect();
-    let (rows, counters) = play(dialogue(FIELDS), &steps);
-    assert_eq!(
-        (rows.len() as u64, counters.evicted_requests),
-        (2000, 2000 - crate::pairing::TRANSACTIONS_MAX as u64)
-    );
+    let steps: Vec<Step> = (0..3000).map(|_| get("/")).collect();
+    let mut limited = dialogue(FIELDS);
+    limited.limits.outstanding_max = 2000;
+    let (rows, counters) = play(limited, &steps);
+    assert_eq!((rows.len(), counters.evicted_requests), (3000, 1000));
+}
+
+/// So many requests in one pipeline, and their responses.
+fn pipeline(n: usize, outstanding_max: usize) -> (Vec<String>, Counters) {
+    let requests: String = (0..n).map(|i| format!("GET /{i} HTTP/1.1\r\nHost: h\r\n\r\n")).collect();
+    let response = |i| format!("HTTP/1.1 {} OK\r\nContent-Length: 2\r\n\r\nab", 200 + i % 4);
+    let responses: String = (0..n).map(response).collect();
+    let mut d = dialogue(&["path", "status", "quality"]);
+    d.limits.outstanding_max = outstanding_max;
+    let rows = d.pipeline(requests.as_bytes(), responses.as_bytes()).rows();
+    (rows, d.counters)
+}
+
+#[test]
+fn a_pipeline_of_100_000_requests() {
+    let (rows, counters) = pipeline(100_000, Limits::default().outstanding_max);
+    assert_eq!((rows.len(), counters), (100_000, Counters::default()));
+    assert!(rows.iter().enumerate().all(|(i, row)| *row == format!("/{i} {} exact", 200 + i % 4)));
+}
+
+#[test]
+fn evicted_requests_are_counted_once() {
+    let (rows, counters) = pipeline(5000, 2000);
+    assert_eq!((rows.len(), counters.evicted_requests, counters.separated_halves), (5000, 3000, 3000));
+    for (i, row) in rows.iter().enumerate() {
+        let expected = if i < 3000 { format!("/{i} - half") } else { format!("/{i} {} exact", 200 + i % 4) };
+        assert_eq!(*row, expected);
+    }
 }
 
 /// A conversation of whole messages, in order, with all kinds of framing.

@@ -17,7 +17,7 @@ use crate::{Direction, Output, Segment, Span};
 pub const HEADER_LEN: usize = 24;
 /// Most bytes of a head that are read.
 const HEAD_MAX: usize = HEADER_LEN + 0xff + KEY_MAX;
-/// Most requests that wait among which one is looked for by its name.
+/// Most requests among which one is looked for by its name where names need not be unique.
 const CANDIDATES_MAX: usize = 256;
 /// Most extras that any command has.
 const EXTRAS_MAX: usize = 24;
@@ -294,6 +294,9 @@ impl Connection {
                 self.transactions.response_to(number, first, place);
                 Spot::With(number)
             }
+            None if named && self.evicted.contains(opaque, self.opaques) => {
+                self.transactions.response_to_evicted(first, place)
+            }
             None => {
                 let fit = |request: &_| transaction::fit_binary(request, opcode, opaque, key);
                 self.transactions.response(first, place, fit).0
@@ -317,9 +320,8 @@ impl Connection {
 
     /// The request that waits and has this name.
     #[inline]
-    fn find_named(&self, opcode: u8, opaque: u32, key: &[u8]) -> Option<u64> {
-        let mut waiting = self.transactions.waiting().take(CANDIDATES_MAX);
-        waiting.find(|(_, request)| request.is_named(opcode, opaque, key)).map(|(number, _)| number)
+    fn find_named(&mut self, opcode: u8, opaque: u32, key: &[u8]) -> Option<u64> {
+        self.transactions.find_waiting(|request| request.is_named(opcode, opaque, key))
     }
 
     /// The only request that waits and has this name, if others must be answered before it, and nothing is missing.
@@ -333,6 +335,7 @@ impl Connection {
             is_named
         })?;
         let is_only = is_later
+            && self.transactions.held() <= CANDIDATES_MAX
             && self.transactions.is_exact()
             && !waiting.any(|(_, request)| request.is_named(opcode, opaque, key));
         is_only.then_some(number)

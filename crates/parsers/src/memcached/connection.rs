@@ -8,7 +8,7 @@ use wire::Timestamp;
 use super::binary;
 use super::lane::{Lane, State};
 use super::messages::Answering;
-use super::opaques::Opaques;
+use super::opaques::{Evicted, Opaques};
 use super::recognise::Search;
 use super::transaction::{Request, Response};
 use crate::pairing::Transactions;
@@ -51,6 +51,7 @@ pub struct Connection {
     /// Memory of what the requests held ask for.
     pub(super) weight: usize,
     pub(super) opaques: Opaques,
+    pub(super) evicted: Evicted,
     pub(super) transactions: Transactions<Request, Response>,
 }
 
@@ -65,6 +66,7 @@ impl Default for Connection {
             answering: None,
             weight: 0,
             opaques: Opaques::default(),
+            evicted: Evicted::default(),
             transactions: Transactions::of_messages_from(MESSAGE_BYTES_MIN).with_silent_requests(),
         }
     }

@@ -10,10 +10,10 @@ use super::keys::Cursor;
 use super::lane::State;
 use super::transaction::{Asked, Refused, Request, Response};
 use crate::pairing::Seen;
-use crate::pairing::{Expects, Spot};
+use crate::pairing::{Expects, Outcome, Spot};
 use crate::{Direction, Gap, Output, Span};
 
-/// Most memory of what the requests held ask for.
+/// Most memory of what the requests held ask for, besides what is borrowed.
 const WEIGHT_MAX: usize = 512 * 1024;
 
 /// The response being read.
@@ -50,6 +50,7 @@ impl Connection {
     /// All that is kept of the request has come; `value`: so many bytes of a value follow what ends at `end`.
     #[inline]
     pub(super) fn read_request(&mut self, value: u64, end: TcpSeq, out: &mut Output<'_>) {
+        self.transactions.make_room(out, Request::weight);
         self.weight += self.transactions.request_mut(self.request).map_or(0, |request| request.weight());
         if self.weight > WEIGHT_MAX || self.transactions.has_evicted() {
             self.evict(out);
@@ -63,7 +64,8 @@ impl Connection {
     #[cold]
     fn evict(&mut self, out: &mut Output<'_>) {
         self.flush(out);
-        while self.weight > WEIGHT_MAX && self.transactions.held() > 1 && self.transactions.evict_oldest() {
+        let max = WEIGHT_MAX + self.transactions.text_bytes_borrowed();
+        while self.weight > max && self.transactions.held() > 1 && self.transactions.evict_oldest() {
             self.flush(out);
         }
         out.counters.evicted_requests += self.transactions.take_evicted();
@@ -202,12 +204,22 @@ impl Connection {
     /// Writes what is over.
     #[inline]
     pub(super) fn flush(&mut self, out: &mut Output<'_>) {
-        let Connection { transactions, weight, start, .. } = self;
+        let Connection { transactions, weight, start, opaques, evicted, .. } = self;
         transactions.hand_out(|transaction| {
+            if transaction.is_separated() {
+                out.counters.separated_halves += 1;
+                return;
+            }
             *weight -= transaction.request().map_or(0, Request::weight);
             out.request = transaction.request_seq();
             if emit::emit(transaction, *start == Start::Midway, out) == emit::Written::Pair {
                 *start = Start::Behind;
+            }
+            if transaction.outcome() == Outcome::BrokenOff
+                && opaques.are_unique()
+                && let Some(request) = transaction.request()
+            {
+                evicted.push(request.opaque);
             }
             let (request, response) = transaction.parts_mut();
             request.trim();

@@ -1,5 +1,9 @@
 //! Whether a client numbers its binary requests: if its opaques rise, read in either byte order, none comes twice.
 
+use std::collections::VecDeque;
+
+use crate::pairing::TRANSACTIONS_MAX;
+
 /// So many that rise make a client that counts.
 const RISING_MIN: u8 = 4;
 
@@ -30,5 +34,32 @@ impl Opaques {
     #[inline]
     pub fn are_unique(self) -> bool {
         self.seen >= RISING_MIN && (self.rises || self.rises_swapped)
+    }
+
+    /// A key by which they are in order.
+    fn order(self, opaque: u32) -> u32 {
+        if self.rises { opaque } else { opaque.swap_bytes() }
+    }
+}
+
+/// The opaques of the last requests that were evicted while opaques were unique, in order.
+#[derive(Debug, Default)]
+pub struct Evicted(VecDeque<u32>);
+
+impl Evicted {
+    /// Another one.
+    #[cold]
+    pub fn push(&mut self, opaque: u32) {
+        if self.0.len() >= TRANSACTIONS_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back(opaque);
+    }
+
+    /// Whether a request with this opaque was evicted.
+    #[inline]
+    pub fn contains(&self, opaque: u32, all: Opaques) -> bool {
+        !self.0.is_empty()
+            && self.0.binary_search_by_key(&all.order(opaque), |other| all.order(*other)).is_ok()
     }
 }

@@ -354,11 +354,44 @@ fn long_lines_are_bounded() {
 #[test]
 fn waiting_requests_are_bounded() {
     let mut d = dialogue(&["quality"]);
+    d.limits.outstanding_max = 1024;
     for _ in 0..6000 {
         d.client("get a\r\n");
     }
     assert_eq!(d.rows().len(), 6000);
     assert!(d.counters.evicted_requests >= 1900);
+}
+
+/// So many requests in one pipeline, and their responses.
+fn pipeline(n: usize, outstanding_max: usize) -> (Vec<String>, crate::Counters) {
+    let requests: String = (0..n).map(|i| format!("get k{i}\r\n")).collect();
+    let response =
+        |i| if i % 3 == 0 { "END\r\n".to_owned() } else { format!("VALUE k{i} 0 1\r\nx\r\nEND\r\n") };
+    let responses: String = (0..n).map(response).collect();
+    let mut d = dialogue(&["cache_key", "hit", "quality"]);
+    d.limits.outstanding_max = outstanding_max;
+    let rows = d.pipeline(requests.as_bytes(), responses.as_bytes()).rows();
+    (rows, d.counters)
+}
+
+#[test]
+fn a_pipeline_of_100_000_requests() {
+    let (rows, counters) = pipeline(100_000, crate::Limits::default().outstanding_max);
+    assert_eq!((rows.len(), counters), (100_000, crate::Counters::default()));
+    assert!(rows.iter().enumerate().all(|(i, row)| *row == format!("k{i} {} exact", i % 3 > 0)));
+}
+
+#[test]
+fn evicted_requests_are_counted_once() {
+    let (rows, counters) = pipeline(5000, 2000);
+    assert_eq!(rows.len(), 5000);
+    assert_eq!(counters.evicted_requests, counters.separated_halves);
+    let evicted = counters.evicted_requests as usize;
+    assert!((3000..=3001).contains(&evicted), "{evicted}");
+    for (i, row) in rows.iter().enumerate() {
+        let expected = if i < evicted { format!("k{i} - half") } else { format!("k{i} {} exact", i % 3 > 0) };
+        assert_eq!(*row, expected);
+    }
 }
 
 #[test]

@@ -414,9 +414,13 @@ impl Session {
         if self.effects.keeps_text && Kind::Command(code).has_text() && p.len as usize > TEXT_MAX + 1 {
             out.counters.oversized_heads += 1;
         }
+        self.transactions.make_room(out, |request| request.text.len());
         self.begin_command(code, p);
         self.end_packet(p);
-        while self.text_bytes > WAITING_TEXT_MAX && self.transactions.held() > 1 {
+        while self.text_bytes > WAITING_TEXT_MAX
+            && self.text_bytes > WAITING_TEXT_MAX + self.transactions.text_bytes_borrowed()
+            && self.transactions.held() > 1
+        {
             if !self.transactions.evict_oldest() {
                 break;
             }
@@ -537,6 +541,10 @@ impl Session {
         let Session { transactions, effects, text_bytes, .. } = self;
         let mut change = Change::None;
         transactions.hand_out(|transaction| {
+            if transaction.is_separated() {
+                out.counters.separated_halves += 1;
+                return;
+            }
             *text_bytes -= transaction.request().map_or(0, |request| request.text.len());
             out.request = transaction.request_seq();
             match effects.conclude(transaction, out) {

@@ -510,7 +510,9 @@ fn compressed() {
 #[test]
 fn waiting_requests_are_bounded() {
     let says: Vec<_> = (0..2000).map(|i| query(&format!("SELECT {i}"))).collect();
-    let (rows, counters) = play(&mut dialogue().midstream(), &says);
+    let mut talk = dialogue().midstream();
+    talk.limits.outstanding_max = 1024;
+    let (rows, counters) = play(&mut talk, &says);
     assert_eq!((rows.len(), counters.evicted_requests), (2000, 976));
     assert!(rows.iter().all(|r| r.starts_with("half query")));
 }

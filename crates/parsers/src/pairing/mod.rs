@@ -64,6 +64,7 @@ mod client;
 mod missing;
 mod numbering;
 mod queue;
+mod room;
 mod rounds;
 mod seen;
 mod slots;
@@ -73,6 +74,7 @@ mod transaction;
 mod trial;
 
 pub use self::queue::{RESPONSES_HELD_MAX, Spot, TRANSACTIONS_MAX, Transactions};
+pub use self::room::{OUTSTANDING_MIN, Room};
 pub use self::seen::Seen;
 pub(crate) use self::transaction::can_answer;
 pub use self::transaction::{Answers, Expects, Fit, Outcome, Transaction};

@@ -57,7 +57,13 @@ pub(super) fn pairs(requests: &[Hole], responses: &[Hole]) -> Option<Vec<(usize,
     let mut pairs = Vec::new();
     let mut next = 0;
     for (q, question) in asked.iter().enumerate() {
-        if let Some(r) = (next..told.len()).find(|r| same(question, &told[*r])) {
+        // Responses before these are earlier ones, whichever question follows.
+        while told.get(next).is_some_and(|answer| answer[0].1 < question[0].0) {
+            next += 1;
+        }
+        let may_be = |r: &usize| told[*r][0].0 <= question[0].1;
+        let found = (next..told.len()).take_while(may_be).find(|r| same(question, &told[*r]));
+        if let Some(r) = found {
             pairs.push((q, r));
             next = r + 1;
         }

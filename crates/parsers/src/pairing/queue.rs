@@ -1,24 +1,32 @@
 //! The transactions of one connection, oldest request first, and how far counting holds.
 //!
 //! A parser says where messages begin and end; the queue finds the request of each response and hands transactions out
-//! when they are over. Holds at most [`TRANSACTIONS_MAX`] requests, and [`RESPONSES_HELD_MAX`] responses of which the
-//! request is not known yet.
+//! when they are over. Holds at most [`TRANSACTIONS_MAX`] requests, and as many responses of which the request is not known
+//! yet, or [`RESPONSES_HELD_MAX`] if that is more.
 
 use flow::Place;
 use wire::{TcpSeq, Timestamp};
 
 use super::client::Client;
 use super::numbering::Hole;
+use super::room::OUTSTANDING_MIN;
 use super::rounds::{Loose, Round};
 use super::slots::Slots;
 use super::transaction::{Answers, Edge, Expects, Fit, Outcome, Part, Silence, Transaction, can_answer};
 use super::trial::Trial;
-use crate::Direction;
+use crate::{Direction, Output};
 
-/// Most requests held; beyond, the oldest is handed out as it is.
-pub const TRANSACTIONS_MAX: usize = 1024;
-/// Most responses held until their round is over; beyond, they are handed out as halves.
+/// Most requests held; beyond, the oldest is handed out as it is. [`crate::Limits::outstanding_max`] is its default.
+pub const TRANSACTIONS_MAX: usize = 131_072;
+/// Responses that may always be held until their round is over; others are as long as there are fewer than requests.
 pub const RESPONSES_HELD_MAX: usize = 256;
+
+/// Where more requests wait, nothing is looked for among all of them for every response.
+pub(super) const SCAN_MAX: u64 = 1024;
+/// Requests that a search by name may pass, for each request sent so far.
+const SEARCHED_PER_REQUEST: u64 = 64;
+/// Requests that any search by name may pass.
+const SEARCHED_MIN: u64 = 256;
 
 /// How far the n-th response answers the n-th request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -139,6 +147,8 @@ pub struct Transactions<Q, R> {
     pub(super) trial: Option<Box<Trial>>,
     /// Responses whose requests are not known.
     pub(super) loose: Option<Box<Loose<Q, R>>>,
+    /// Requests that searches by name passed.
+    searched: u64,
 }
 
 impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
@@ -170,6 +180,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
             held_from: u64::MAX,
             trial: None,
             loose: None,
+            searched: 0,
         }
     }
 
@@ -206,6 +217,37 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         (self.joined, self.anchored) = (true, false);
         self.edges = [Edge::Unknown; 2];
         self.counting = Counting::Lost(Missing::Requests);
+    }
+
+    /// Makes room for another request within the limits of `out`, or evicts the oldest one; `text`: the bytes that a request
+    /// keeps besides its place. To be called before [`Transactions::request`].
+    #[inline]
+    pub fn make_room(&mut self, out: &Output<'_>, text: impl Fn(&Q) -> usize) {
+        if self.queue.len() >= OUTSTANDING_MIN {
+            self.borrow_room(out, text);
+        }
+    }
+
+    #[cold]
+    fn borrow_room(&mut self, out: &Output<'_>, text: impl Fn(&Q) -> usize) {
+        let held = self.queue.len();
+        let mut loan = self.queue.loan.take().unwrap_or_default();
+        let last = || (held - OUTSTANDING_MIN..held).filter_map(|i| self.queue.get(i)?.request());
+        // A response that is held takes as much as a request.
+        let each = 2 * size_of::<Transaction<Q, R>>();
+        let has_room = held < out.limits.outstanding_max.max(OUTSTANDING_MIN)
+            && (held < OUTSTANDING_MIN + loan.places
+                || loan.extend(out.room, OUTSTANDING_MIN, each, || last().map(text).sum()));
+        self.queue.loan = Some(loan);
+        if !has_room {
+            self.evict_oldest();
+        }
+    }
+
+    /// The bytes of texts for which memory was borrowed.
+    #[must_use]
+    pub fn text_bytes_borrowed(&self) -> usize {
+        self.queue.loan.as_ref().map_or(0, |loan| loan.text)
     }
 
     /// A request begins. Gives its number and its place, which holds what an earlier request left there. `found`: it was
@@ -285,6 +327,9 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
             return self.put_apart(first, place, hole);
         }
         let uncounted = if hole == Hole::NONE { hole } else { self.miss_responses(hole) };
+        if self.lacks_oldest() && !matches!(self.counting, Counting::Lost(_)) {
+            return self.separate(first, place);
+        }
         let Some((number, recounted)) = self.attribute(place, uncounted, fits) else {
             return self.put_apart(first, place, uncounted);
         };
@@ -408,7 +453,8 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
     /// the client only asks when it was answered.
     #[must_use]
     pub fn answered_from(&self, place: Place) -> Option<&Q> {
-        let mut waiting = (self.next_response..self.next_request).filter_map(|n| self.get(n));
+        let to = self.next_request.min(self.next_response + SCAN_MAX);
+        let mut waiting = (self.next_response..to).filter_map(|n| self.get(n));
         let heard = |t: &&Transaction<Q, R>| t.place.ack == Some(place.seq) && can_answer(t.place, place);
         waiting.find(|t| t.waits() && heard(t)).filter(|_| !self.lacks_oldest())?.request()
     }
@@ -431,6 +477,16 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
     pub fn waiting(&self) -> impl Iterator<Item = (u64, &Q)> {
         (self.base..self.next_request)
             .filter_map(|n| Some((n, self.get(n).filter(|t| t.waits())?.request()?)))
+    }
+
+    /// The oldest request that waits and `is_it`, with its number; none if that were too long a search.
+    pub fn find_waiting(&mut self, is_it: impl Fn(&Q) -> bool) -> Option<u64> {
+        let patience = (SEARCHED_PER_REQUEST * self.next_request).saturating_sub(self.searched);
+        let to = self.next_request.min(self.base + patience.max(SEARCHED_MIN));
+        let is_found = |n: &u64| self.get(*n).is_some_and(|t| t.waits() && t.request().is_some_and(&is_it));
+        let found = (self.base..to).find(is_found);
+        self.searched += found.unwrap_or(to) - self.base;
+        found
     }
 
     /// Whether it is known that no message is missing.
@@ -504,8 +560,12 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
             let is_counted = front.outcome != Outcome::BrokenOff || self.naming == Naming::Unique;
             let hole = front.unsettled_hole();
             let is_silent = front.outcome == Outcome::Silent;
+            let is_missing = front.asked == Part::Unseen && front.answered == Part::Unseen;
             if self.next_response == self.base && is_counted {
                 self.next_response += 1;
+            } else if !is_counted && is_missing {
+                // It has no row: that of its response is the only one.
+                self.counting = Counting::Lost(Missing::Requests);
             } else if is_silent && self.lacks_oldest() {
                 // How many of those that were evicted are answered is not known any more.
                 self.counting = Counting::Lost(Missing::Requests);
@@ -639,16 +699,16 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
             Counting::ExactBelow(number) => number,
             Counting::Lost(_) => return self.attribute_in_round(place, hole, fits),
         };
-        if self.lacks_oldest() {
-            self.next_response += 1;
-            return None;
-        }
         let counted = self.count(place, limit, &fits);
         match (counted, self.counting) {
             (Counted::To(number), _) => {
                 self.pass_over_silent(number);
                 self.next_response = number + 1;
                 return Some((number, false));
+            }
+            // Each further response would pass them all again.
+            (Counted::OneOf, Counting::Exact) if self.next_request - self.next_response > SCAN_MAX => {
+                self.counting = Counting::Lost(Missing::Responses);
             }
             (Counted::OneOf, Counting::Exact) => self.doubt_silence(place, &fits),
             (Counted::Nobody | Counted::Contradiction, Counting::Exact) if self.trial.is_some() => {
@@ -749,12 +809,35 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
             && !self.counts_on()
     }
 
+    /// A response is that of a request that was evicted, by count.
+    #[cold]
+    fn separate(&mut self, first: Timestamp, place: Place) -> (Spot, &mut R) {
+        self.next_response += 1;
+        self.put_separated(first, place)
+    }
+
+    /// A response names a request that was evicted.
+    #[cold]
+    pub fn response_to_evicted(&mut self, first: Timestamp, place: Place) -> Spot {
+        let hole = self.begin_answer(place);
+        self.doubt_responses(hole);
+        self.put_separated(first, place).0
+    }
+
+    /// Puts a response apart whose request was evicted.
+    fn put_separated(&mut self, first: Timestamp, place: Place) -> (Spot, &mut R) {
+        let (number, response) = self.loose.get_or_insert_default().push_separated(first, place);
+        (Spot::Apart(number), response)
+    }
+
     /// Puts a response apart until its round is over, or for good.
     #[cold]
     fn put_apart(&mut self, first: Timestamp, place: Place, hole: Hole) -> (Spot, &mut R) {
         let is_held =
             matches!(self.counting, Counting::Lost(_)) && self.naming == Naming::None && !self.is_hopeless();
-        let (number, response) = self.loose.get_or_insert_default().push(first, place, hole, is_held);
+        let max = RESPONSES_HELD_MAX.max(self.queue.len());
+        let held_max = if is_held { max } else { 0 };
+        let (number, response) = self.loose.get_or_insert_default().push(first, place, hole, held_max);
         (Spot::Apart(number), response)
     }
 

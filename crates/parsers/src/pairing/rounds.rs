@@ -13,7 +13,7 @@ use flow::Place;
 use wire::{TcpSeq, Timestamp};
 
 use super::numbering::{self, Hole};
-use super::queue::{Counting, Missing, Naming, RESPONSES_HELD_MAX, Transactions};
+use super::queue::{Counting, Missing, Naming, SCAN_MAX, Transactions};
 use super::slots::Slots;
 use super::transaction::{Answers, Edge, Expects, Fit, Outcome, Part, Transaction, can_answer};
 use crate::Direction;
@@ -56,27 +56,39 @@ pub(super) struct Loose<Q, R> {
     responses: Slots<Transaction<Q, R>>,
     /// Those before this one are settled: of rounds that are over.
     settled: u64,
+    /// Messages of the present round, at least: those held, and those missing before them.
+    least: u64,
     /// Some of the present round could not be held.
     overflowed: bool,
 }
 
 impl<Q: Default, R: Default> Default for Loose<Q, R> {
     fn default() -> Self {
-        Loose { base: 0, responses: Slots::default(), settled: 0, overflowed: false }
+        Loose { base: 0, responses: Slots::default(), settled: 0, least: 0, overflowed: false }
     }
 }
 
 impl<Q: Default, R: Default> Loose<Q, R> {
-    /// A response begins. `is_held`: its request may be known later.
-    pub fn push(&mut self, first: Timestamp, place: Place, hole: Hole, is_held: bool) -> (u64, &mut R) {
-        let fits = self.responses.len() < RESPONSES_HELD_MAX;
-        self.overflowed |= is_held && !fits;
+    /// A response begins. `held_max`: so many may be held, because their requests may be known later.
+    pub fn push(&mut self, first: Timestamp, place: Place, hole: Hole, held_max: usize) -> (u64, &mut R) {
+        let is_held = self.responses.len() < held_max;
+        self.overflowed |= held_max > 0 && !is_held;
+        self.least += if is_held { 1 + u64::from(hole.least) } else { 0 };
         let number = self.end();
         let response = self.responses.push();
         response.begin_alone(first, place, hole);
-        if !(is_held && fits) {
+        if !is_held {
             response.outcome = Outcome::Half;
         }
+        (number, &mut response.response)
+    }
+
+    /// A response to a request that was evicted begins.
+    pub fn push_separated(&mut self, first: Timestamp, place: Place) -> (u64, &mut R) {
+        let number = self.end();
+        let response = self.responses.push();
+        response.begin_alone(first, place, Hole::NONE);
+        (response.outcome, response.separated) = (Outcome::Half, true);
         (number, &mut response.response)
     }
 
@@ -123,16 +135,18 @@ impl<Q: Default, R: Default> Loose<Q, R> {
         held.filter(|(_, response)| response.outcome == Outcome::Open)
     }
 
-    /// The present round is over; those of it that are in no pair answer nothing that is known.
+    /// The present round is over; those of it that are in no pair answer nothing that is known. `pairs`: by their responses, in
+    /// order.
     fn end_round(&mut self, pairs: &[Pair]) {
         let alone: Vec<u64> = self.of_round().map(|(n, _)| n).collect();
-        for number in alone.into_iter().filter(|n| pairs.iter().all(|pair| pair.response != *n)) {
+        let is_alone = |n: &u64| pairs.binary_search_by_key(n, |pair| pair.response).is_err();
+        for number in alone.into_iter().filter(is_alone) {
             if let Some(response) = self.get_mut(number) {
                 response.outcome = Outcome::Half;
             }
         }
         self.settled = self.end();
-        self.overflowed = false;
+        (self.least, self.overflowed) = (0, false);
     }
 }
 
@@ -271,14 +285,16 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
 
     /// The only request that was heard when the response at `place` was sent and cannot have been answered before it.
     fn only_candidate(&self, place: Place, hole: Hole) -> Option<u64> {
-        if self.counting != Counting::Lost(Missing::Responses) || !(self.anchored || self.client.waits()) {
+        let is_bounded = self.next_request - self.next_response <= SCAN_MAX;
+        if self.counting != Counting::Lost(Missing::Responses)
+            || !(self.anchored || self.client.waits())
+            || !is_bounded
+        {
             return None;
         }
         // Without an acknowledgment it may be to a request that comes later.
         place.ack?;
-        let held = self.loose.as_ref().map_or(0, |loose| {
-            loose.of_round().map(|(_, response)| 1 + u64::from(response.hole.least)).sum()
-        });
+        let held = self.loose.as_ref().map_or(0, |loose| loose.least);
         let from = self.next_response + held + u64::from(hole.least);
         let may = |n: &u64| self.get(*n).is_some_and(|t| t.waits() && can_answer(t.place, place));
         let every = (self.next_response..self.next_request)

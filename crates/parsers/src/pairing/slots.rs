@@ -2,7 +2,9 @@
 //! With one element in and one out, as requests and responses mostly come, it is always the same place, and that lies in
 //! the queue itself: it is in the cache when its owner is.
 //!
-//! Grows by doubling; how far is for the caller to bound. Gives most of its memory back when it is empty.
+//! Grows by doubling; the caller bounds it. Returns most of its memory, and its loan, when it is empty.
+
+use super::room::Loan;
 
 /// Places kept by an empty queue.
 const KEPT_MAX: usize = 8;
@@ -17,6 +19,8 @@ pub struct Slots<T> {
     one: T,
     /// The others; all together a power of two.
     more: Vec<T>,
+    /// The memory for elements beyond those that are always allowed.
+    pub loan: Option<Box<Loan>>,
 }
 
 impl<T: Default> Slots<T> {
@@ -43,6 +47,7 @@ impl<T: Default> Slots<T> {
             self.first = 0;
             self.more.truncate(KEPT_MAX - 1);
             self.more.shrink_to_fit();
+            self.loan = None;
         }
     }
 

@@ -92,6 +92,8 @@ pub struct Transaction<Q, R> {
     pub(super) found: bool,
     /// The response may be that to another request: both are handed out as halves.
     pub(super) apart: bool,
+    /// A response to a request that was evicted.
+    pub(super) separated: bool,
     /// Where the request begins, or as long as there is none, the response.
     pub(super) place: Place,
     pub(super) request_first: Timestamp,
@@ -157,6 +159,12 @@ impl<Q, R> Transaction<Q, R> {
         }
     }
 
+    /// A response whose request was evicted and has a row: to be counted, not to be written.
+    #[inline]
+    pub fn is_separated(&self) -> bool {
+        self.separated
+    }
+
     /// Why there is no response, where there is none.
     #[inline]
     pub fn outcome(&self) -> Outcome {
@@ -179,7 +187,7 @@ impl<Q, R> Transaction<Q, R> {
     pub(super) fn begin_request(&mut self, first: Timestamp, place: Place, expects: Expects) {
         (self.asked, self.answered, self.outcome) = (Part::Begun, Part::Unseen, Outcome::Open);
         (self.expects, self.silence) = (expects, Silence::Done);
-        (self.recounted, self.found, self.apart) = (false, false, false);
+        (self.recounted, self.found, self.apart, self.separated) = (false, false, false, false);
         (self.place, self.hole) = (place, Hole::NONE);
         (self.request_first, self.response_first) = (first, first);
     }

@@ -391,3 +391,50 @@ proptest! {
         talk.rows();
     }
 }
+
+/// So many commands in one pipeline, and their replies.
+fn pipeline(n: usize, outstanding_max: usize) -> (Vec<String>, crate::Counters) {
+    let commands: String = (0..n).map(|i| command(&format!("GET {i}"))).collect();
+    let replies: String = (0..n).map(|i| if i % 3 == 0 { s("$-1\r\n") } else { s("$1\r\nx\r\n") }).collect();
+    let mut d = Dialogue::new(&PROTOCOL, schema(), ALL, &["key", "hit", "quality"]);
+    d.limits.outstanding_max = outstanding_max;
+    let rows = d.pipeline(commands.as_bytes(), replies.as_bytes()).rows();
+    (rows, d.counters)
+}
+
+#[test]
+fn a_pipeline_of_100_000_commands() {
+    let (rows, counters) = pipeline(100_000, crate::Limits::default().outstanding_max);
+    assert_eq!((rows.len(), counters), (100_000, crate::Counters::default()));
+    assert!(rows.iter().enumerate().all(|(i, row)| *row == format!("{i} {} exact", i % 3 > 0)));
+}
+
+#[test]
+fn evicted_commands_are_counted_once() {
+    let (rows, counters) = pipeline(5000, 2000);
+    assert_eq!((rows.len(), counters.evicted_requests, counters.separated_halves), (5000, 3000, 3000));
+    for (i, row) in rows.iter().enumerate() {
+        let expected = if i < 3000 { format!("{i} - half") } else { format!("{i} {} exact", i % 3 > 0) };
+        assert_eq!(*row, expected);
+    }
+}
+
+/// One reply in a thousand is missing from a pipeline: every row is that of its command, and none takes long.
+#[test]
+fn losses_in_a_long_pipeline() {
+    let n = 100_000;
+    let mut d = Dialogue::new(&PROTOCOL, schema(), ALL, &["key", "response_bytes", "quality"]);
+    let commands: String = (0..n).map(|i| command(&format!("GET {i}"))).collect();
+    d.pipeline(commands.as_bytes(), b"");
+    for i in 0..n {
+        let reply = format!("${}\r\n{}\r\n", 1 + i % 7, "x".repeat(1 + i % 7));
+        match i % 1000 {
+            999 => d.gap(S, reply.len() as u64),
+            _ => d.server(reply),
+        };
+    }
+    let rows = d.rows();
+    let commands = rows.iter().filter(|row| !row.starts_with('-')).count();
+    assert_eq!(commands, n);
+    assert!(rows.len() < 2 * n);
+}

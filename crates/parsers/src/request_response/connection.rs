@@ -163,6 +163,9 @@ impl<M: Messages> RequestResponse<M> {
         let length = part.body.saturating_add(head.len() as u64);
         if lane.state == State::Between {
             lane.bytes = length;
+            if direction == Direction::ClientToServer {
+                self.transactions.make_room(out, |request| request.head.capacity());
+            }
             self.begin(direction, head, span, part);
             out.counters.evicted_requests += self.transactions.take_evicted();
         } else {

@@ -16,6 +16,10 @@ impl<M: Messages> RequestResponse<M> {
     pub(super) fn flush(&mut self, out: &mut Output<'_>) {
         let RequestResponse { transactions, emitted, .. } = self;
         transactions.hand_out(|transaction| {
+            if transaction.is_separated() {
+                out.counters.separated_halves += 1;
+                return;
+            }
             out.request = transaction.request_seq();
             Row::of(transaction, !*emitted && out.flow.midstream).write(out);
             *emitted = true;

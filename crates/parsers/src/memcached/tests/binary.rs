@@ -136,3 +136,45 @@ fn binary_responses_may_come_out_of_order() {
     );
     check_binary(&[(S, hit(0x0c, 9, "k", "v"))], &["getk k true 1 hit half"]);
 }
+
+/// Quiet sets and a noop that ends them, numbered `opaque(i)`.
+fn quiet_sets(n: usize, opaque: impl Fn(u32) -> u32) -> (Vec<String>, crate::Counters) {
+    let mut requests: Vec<u8> =
+        (0..n as u32).flat_map(|i| store(0x11, opaque(i), &format!("k{i}"), "v")).collect();
+    requests.extend(ask(0x0a, opaque(n as u32), ""));
+    let mut d = dialogue(&["command", "cache_key", "status", "quality"]);
+    (d.pipeline(&requests, &tell(0x0a, 0, opaque(n as u32), "")).rows(), d.counters)
+}
+
+#[test]
+fn long_pipelines_of_quiet_sets() {
+    for n in [300, 100_000] {
+        for opaque in [|i| i + 1, |_| 0, |i: u32| i.swap_bytes()] {
+            let (rows, counters) = quiet_sets(n, opaque);
+            assert_eq!((rows.len(), counters), (n + 1, crate::Counters::default()));
+            let is_right = |(i, row): (usize, &String)| *row == format!("setq k{i} stored exact");
+            assert!(rows[..n].iter().enumerate().all(is_right), "{:?}", &rows[..3]);
+            assert_eq!(rows[n], "noop - ok exact");
+        }
+    }
+}
+
+#[test]
+fn long_pipelines_of_gets() {
+    for (n, max, evicted) in [(100_000, 131_072, 0..=0), (5000, 2000, 3000..=3001)] {
+        for step in [1, 0] {
+            let requests: Vec<u8> = (0..n).flat_map(|i| ask(0, 1 + i * step, &format!("k{i}"))).collect();
+            let responses: Vec<u8> =
+                (0..n).flat_map(|i| hit(0, 1 + i * step, "", &"v".repeat(1 + i as usize % 5))).collect();
+            let mut d = dialogue(&["cache_key", "value_bytes", "quality"]);
+            d.limits.outstanding_max = max;
+            let rows = d.pipeline(&requests, &responses).rows();
+            let crate::Counters { evicted_requests, separated_halves, .. } = d.counters;
+            assert_eq!((rows.len(), separated_halves), (n as usize, evicted_requests), "{step}");
+            assert!(evicted.contains(&evicted_requests), "{evicted_requests}");
+            for (i, row) in rows.iter().enumerate().skip(evicted_requests as usize) {
+                assert_eq!(*row, format!("k{i} {} exact", 1 + i % 5));
+            }
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! More requests outstanding than 1,024, and the memory that connections share for them.
+
+use monitor::{Config, Monitor};
+use parsers::pairing::Room;
+use plan::MonitorSpec;
+
+use crate::support::run;
+
+/// Every row is a pair, and none is there twice.
+#[test]
+fn long_pipelines_are_exact() {
+    let Some(root) = testkit::corpus() else { return };
+    for (file, parser, count) in [
+        ("found/redis_pipe3000.pcap.gz", "redis", 3000),
+        ("found/bugs/redis_pipeline_over_1024.pcap", "redis", 1500),
+        ("found/bugs/mc_binary_setq_over_256.pcap", "memcached", 301),
+    ] {
+        let found = run(&root.join(file), parser);
+        let exact = found.rows.iter().filter(|row| row["quality"] == "exact").count();
+        assert_eq!((found.rows.len(), exact), (count, count), "{file}");
+        let counters = found.accounting.parsers;
+        assert_eq!((counters.evicted_requests, counters.separated_halves), (0, 0), "{file}");
+        if parser == "memcached" {
+            let stored = found.rows.iter().filter(|row| row["status"] == "stored").count();
+            let noop = found.rows.iter().find(|row| row["command"] == "noop").expect("a noop");
+            assert_eq!((stored, &*noop["status"]), (300, "ok"));
+            assert!(noop.contains_key("response_time_ns"));
+        }
+    }
+}
+
+/// Connections that ask for more than their budget evict requests, and those are counted.
+#[test]
+fn the_budget_bounds_what_waits() {
+    let mut talk = testkit::Dialogue::new("10.0.0.1:40000", "10.0.0.2:80");
+    talk.handshake();
+    for _ in 0..300 {
+        talk.client().send(&b"GET / HTTP/1.1\r\n\r\n".repeat(20));
+    }
+    let path = std::env::temp_dir().join(format!("outstanding-{}.pcap", std::process::id()));
+    let file = testkit::pcap_bytes(talk.sent(), testkit::Precision::Nanos, testkit::ByteOrder::Little);
+    std::fs::write(&path, file).expect("a file");
+    let schema = std::sync::Arc::new((parsers::registry::find("http").expect("it is there").schema)());
+    let spec = MonitorSpec { parsers: vec![plan::ParserUse::all_columns(schema)], ..MonitorSpec::default() };
+    let evicted = |bytes| {
+        let mut monitor =
+            Monitor::new(&spec, Config { outstanding: Room::of_bytes(bytes), ..Config::default() });
+        let mut source = capture::open(std::slice::from_ref(&path));
+        let (mut block, mut batches) = (capture::Block::default(), Vec::new());
+        while source.next_block(&mut block) {
+            let _ = monitor.on_block(block.packets(), block.clock(), &mut batches);
+        }
+        monitor.finish(&mut batches);
+        monitor.accounting().parsers.evicted_requests
+    };
+    // With the only byte 1,024 places are borrowed, then nothing is left.
+    assert_eq!([64 << 20, 1, 0].map(evicted), [0, 6000 - 2048, 6000 - 1024]);
+    std::fs::remove_file(&path).expect("the file");
+}

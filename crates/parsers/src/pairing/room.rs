@@ -1,0 +1,92 @@
+//! The memory for requests that wait: each connection has [`OUTSTANDING_MIN`] places, and borrows more from a budget that
+//! connections share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+/// Requests that may wait on each connection without a loan, and the places that one step of a loan adds.
+pub const OUTSTANDING_MIN: usize = 1024;
+
+/// A budget in bytes; clones share it.
+#[derive(Clone, Debug)]
+pub struct Room {
+    left: Arc<AtomicI64>,
+}
+
+impl Room {
+    /// Limits what connections borrow to `max` bytes.
+    #[must_use]
+    pub fn of_bytes(max: usize) -> Room {
+        Room { left: Arc::new(AtomicI64::new(i64::try_from(max).unwrap_or(i64::MAX))) }
+    }
+
+    fn is_left(&self) -> bool {
+        self.left.load(Ordering::Relaxed) > 0
+    }
+
+    fn take(&self, bytes: usize) {
+        self.left.fetch_sub(bytes as i64, Ordering::Relaxed);
+    }
+}
+
+/// What a connection has borrowed; dropping it returns the bytes.
+#[derive(Debug, Default)]
+pub(super) struct Loan {
+    room: Option<Room>,
+    /// Places beyond [`OUTSTANDING_MIN`].
+    pub places: usize,
+    /// Bytes of the texts of requests that wait.
+    pub text: usize,
+    bytes: usize,
+}
+
+impl Loan {
+    /// Borrows `places` of `each` bytes, and the bytes of texts. False if the budget is used up. Without a budget every loan is
+    /// granted.
+    pub fn extend(
+        &mut self,
+        room: Option<&Room>,
+        places: usize,
+        each: usize,
+        text: impl FnOnce() -> usize,
+    ) -> bool {
+        if room.is_some_and(|room| !room.is_left()) {
+            return false;
+        }
+        let text = text();
+        let bytes = places * each + text;
+        if let Some(room) = room {
+            room.take(bytes);
+            self.room.get_or_insert_with(|| room.clone());
+            self.bytes += bytes;
+        }
+        (self.places, self.text) = (self.places + places, self.text + text);
+        true
+    }
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        if let Some(room) = &self.room {
+            room.left.fetch_add(self.bytes as i64, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loan_is_returned_when_it_is_dropped() {
+        let room = Room::of_bytes(1000);
+        let mut loan = Loan::default();
+        assert!(loan.extend(Some(&room), 2, 300, || 50) && room.is_left());
+        assert!(loan.extend(Some(&room), 2, 300, || 50) && !room.is_left());
+        assert!(!loan.extend(Some(&room), 2, 300, || 50));
+        assert_eq!((loan.places, loan.text), (4, 100));
+        drop(loan);
+        assert!(room.is_left());
+        assert!(Loan::default().extend(None, 2, 300, || 50));
+    }
+}
