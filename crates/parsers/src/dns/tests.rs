@@ -225,7 +225,13 @@ fn unusual_headers() {
         assert_eq!(udp.counters.malformed_messages + tcp.counters.malformed_messages, 0);
         if flags & 0x7800 == 0 {
             for (bytes, transport) in [(q.clone(), IpProtocol::UDP), (framed(q), IpProtocol::TCP)] {
-                let context = ProbeContext { transport, usual_port: false, midstream: false, speaker: None, answers: false };
+                let context = ProbeContext {
+                    transport,
+                    usual_port: false,
+                    midstream: false,
+                    speaker: None,
+                    answers: false,
+                };
                 assert_eq!((PROTOCOL.probe)(&bytes, context), Probe::Request, "{bytes:x?}");
             }
         }
