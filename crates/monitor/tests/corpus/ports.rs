@@ -27,7 +27,10 @@ const OTHERWISE: &[(&str, &str)] = &[
     ("deepflow-memcached-userdata.pcap.gz", "joined midway with a line that other protocols have, too"),
     ("mc_text.pcap", "a connection begins with what is no command"),
     ("mc_text_lossy.pcap", "a connection begins with what is no command"),
-    ("nfstrace-eth-ipv4-udp-nfsv3-dup-retransm.pcap", "a reply whose call was not captured is known by its port"),
+    (
+        "nfstrace-eth-ipv4-udp-nfsv3-dup-retransm.pcap",
+        "a reply whose call was not captured is known by its port",
+    ),
     ("pcpp-DnsPackets.pcap", "multicast DNS is known by its port"),
     ("percona-tcpdump008.pcap", "joined midway with a command of one byte"),
     ("zeek-attr.pcap", "a connection begins with what is no command"),

@@ -151,7 +151,7 @@ pub struct Transactions<Q, R> {
     /// Responses whose requests are not known.
     pub(super) loose: Option<Box<Loose<Q, R>>>,
     /// Requests that searches by name passed.
-    searched: u64,
+    searched_by_name: u64,
 }
 
 impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
@@ -184,7 +184,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
             held_from: u64::MAX,
             trial: None,
             loose: None,
-            searched: 0,
+            searched_by_name: 0,
         }
     }
 
@@ -518,11 +518,11 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
 
     /// The oldest request that waits and `is_it`, with its number; none if that were too long a search.
     pub fn find_waiting(&mut self, is_it: impl Fn(&Q) -> bool) -> Option<u64> {
-        let patience = (SEARCHED_PER_REQUEST * self.next_request).saturating_sub(self.searched);
+        let patience = (SEARCHED_PER_REQUEST * self.next_request).saturating_sub(self.searched_by_name);
         let to = self.next_request.min(self.base + patience.max(SEARCHED_MIN));
         let is_found = |n: &u64| self.get(*n).is_some_and(|t| t.waits() && t.request().is_some_and(&is_it));
         let found = (self.base..to).find(is_found);
-        self.searched += found.unwrap_or(to) - self.base;
+        self.searched_by_name += found.unwrap_or(to) - self.base;
         found
     }
 
