@@ -1,5 +1,5 @@
 //! Parquet: one file of one result into any writer, or a data set of all of them in a folder. Rows are written when their row
-//! group is full, or has been open for [`GROUP_AGE`], so that a kill does not cost more.
+//! group is full, or has been open for `GROUP_AGE`, so that a kill does not cost more.
 
 use std::fs::File;
 use std::io::{self, Write};

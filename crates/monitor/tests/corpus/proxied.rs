@@ -79,8 +79,11 @@ fn captures_with_headers() {
     }
 }
 
+/// The pieces of a header, whether the request follows in the last one, and the addresses that it gives.
+type Header = (Vec<Vec<u8>>, bool, [&'static str; 4]);
+
 /// Headers in segments, whether they are in the client's own first segment, and the addresses of all but the first port.
-fn headers() -> Vec<(Vec<Vec<u8>>, bool, [&'static str; 4])> {
+fn headers() -> Vec<Header> {
     let line = b"PROXY TCP4 192.0.2.7 198.51.100.9 50123 8443\r\n".to_vec();
     let four = ["192.0.2.7", "50123", "198.51.100.9", "8443"];
     let v2 = |family: u8, rest: &[u8]| {

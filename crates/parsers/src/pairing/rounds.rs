@@ -194,11 +194,8 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
             Edge::Start => {}
             Edge::Within => self.contradict(),
             Edge::At(end) | Edge::Missing(end) => match heard.distance(end) {
-                0 if !owed => {
-                    if self.trial.is_some() {
-                        self.agree(self.round.first, self.round.asked, true);
-                    }
-                }
+                0 if !owed && self.trial.is_some() => self.agree(self.round.first, self.round.asked, true),
+                0 if !owed => {}
                 ..=0 => self.contradict(),
                 _ if self.spoken.is_some_and(|end| end.distance(heard) >= 0) => self.contradict(),
                 _ if owed => self.miss_answers(heard, self.unheard(heard)),

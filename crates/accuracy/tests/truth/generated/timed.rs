@@ -231,7 +231,7 @@ impl Ends<'_> {
     fn say(&mut self, at: usize, flags: TcpFlags, bytes: &[u8]) {
         let to_tap = if at == 0 { self.to_tap } else { self.delay - self.to_tap };
         let ends = (self.addresses[at], self.addresses[1 - at]);
-        let pieces = bytes.chunks(self.segment_size).chain(bytes.is_empty().then_some(&bytes[..]));
+        let pieces = bytes.chunks(self.segment_size).chain(bytes.is_empty().then_some(bytes));
         for piece in pieces {
             let info = tcp_info(self.next[at], self.heard[at], flags);
             self.nth += 1;
