@@ -1,6 +1,6 @@
 //! The flow table: finds a packet's flow or opens one, counts, hands TCP on to `fast_path` and, where that does not do,
 //! to `tcp_state`, lets flows go when they are idle, closed or too many. Every call clears the events and returns
-//! those of this call. Promises bounded memory: flows within their [`Room`], `held_bytes_max` bytes; nothing is allocated for
+//! those of this call. Promises bounded memory: flows within their [`crate::Room`], `held_bytes_max` bytes; nothing is allocated for
 //! a packet in order. What becomes of a flow depends on its own packets and on the caller's clock only, not on what
 //! other flows do (but for eviction).
 

@@ -1,8 +1,8 @@
 //! Finding out what a flow speaks, by its first bytes in both directions; then handing everything to that parser.
 //!
 //! Holds the first bytes of a flow (bounded) until a protocol claims them. Knows no protocol itself: those to look
-//! for are an argument. A PROXY protocol header in front of them is removed first ([`header`]); who is the client of a
-//! connection without a SYN is decided by ports and both directions, and reviewed later ([`roles`]).
+//! for are an argument. A PROXY protocol header in front of them is removed first (`header`); who is the client of a
+//! connection without a SYN is decided by ports and both directions, and reviewed later (`roles`).
 
 mod header;
 mod roles;
