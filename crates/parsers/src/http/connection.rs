@@ -4,7 +4,7 @@
 //! `messages.rs`, what missing bytes do in `losses.rs`.
 
 use super::head::{self, Head};
-use super::lane::{Collected, Extent, HEAD_BYTES_MAX, Lane, State};
+use super::lane::{Collected, HEAD_BYTES_MAX, Lane, State};
 use super::messages::Collection;
 use super::search::Heads;
 use super::transaction::{Request, Response, Wanted};
@@ -124,26 +124,15 @@ impl StreamParser for Connection {
 
     fn on_idle(&mut self, out: &mut Output<'_>) -> bool {
         self.complete_simple_request(out);
-        if self.client.state == State::Over {
-            self.on_close(out);
-            return false;
-        }
-        if matches!(self.client.state, State::Body(_)) || self.body_doubtful {
-            self.on_close(out);
-            (self.client.state, self.server.state) = (State::Lost, State::Lost);
-            self.transactions.pause_within();
-        } else {
-            // A response goes on behind the pause, where nobody waits for it any more.
-            let extent = Extent { gap: true, end_lost: true, ..self.server.message };
-            if matches!(self.server.state, State::Body(_))
-                && let Some(response) = self.transactions.response_mut(self.response)
-            {
-                response.extent = extent;
+        let is_between = [self.client.state, self.server.state] == [State::Between; 2];
+        if is_between && !self.body_doubtful && self.transactions.rest() {
+            self.flush(out);
+            if self.transactions.held() == 0 {
+                return true;
             }
-            self.transactions.pause();
         }
-        self.flush(out);
-        self.transactions.held() == 0
+        self.on_close(out);
+        false
     }
 
     fn is_done(&self) -> bool {
@@ -211,13 +200,7 @@ impl Connection {
     fn body(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
         let Segment { bytes, ts, place } = segment;
         if self.has_no_body_after_all(direction, bytes) {
-            if direction == Direction::ServerToClient && self.transactions.request_of(self.response).is_none()
-            {
-                // It may as well be the body: which of them is not known without the request.
-                self.lose_end_to_doubt(out);
-            } else {
-                self.finish(direction, Some(place.seq), out);
-            }
+            self.finish(direction, Some(place.seq), out);
             return 0;
         }
         let lane = self.lane(direction);
@@ -267,14 +250,9 @@ impl Connection {
     fn search(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
         let at = match direction {
             Direction::ClientToServer => None,
-            Direction::ServerToClient => {
-                self.transactions.search(segment.place);
-                self.transactions.next_response_seq()
-            }
+            Direction::ServerToClient => self.transactions.next_response_seq(),
         };
-        let Connection { client, server, transactions, .. } = self;
-        let lane = if direction == Direction::ClientToServer { client } else { server };
-        let found = lane.resync().find(&Heads { direction, at, transactions }, segment, out);
+        let found = self.lane(direction).resync().find(&Heads::of(direction, at), segment, out);
         let Some(found) = found else { return segment.bytes.len() };
         if found.skipped {
             // What was passed over may be the end of a message, or several.

@@ -5,24 +5,20 @@ use memchr::{memchr, memmem};
 use wire::TcpSeq;
 
 use super::head;
-use super::transaction::{Request, Response};
 use crate::Direction;
-use crate::pairing::Transactions;
-use crate::resync::{self, Beginning, Candidate, Verdict};
+use crate::resync::{self, Candidate, Verdict};
 
 /// How every status line begins.
 const RESPONSE: &[u8] = b"HTTP/1.";
 
 /// The heads of one direction.
-pub struct Heads<'a> {
-    pub direction: Direction,
+pub struct Heads {
+    direction: Direction,
     /// Where the next one begins, if that is known.
-    pub at: Option<TcpSeq>,
-    /// What was asked and answered before.
-    pub transactions: &'a Transactions<Request, Response>,
+    at: Option<TcpSeq>,
 }
 
-impl resync::Heads for Heads<'_> {
+impl resync::Heads for Heads {
     const HEAD_BYTES_MAX: usize = 8192;
 
     /// A request begins a line; a response may begin anywhere.
@@ -36,13 +32,13 @@ impl resync::Heads for Heads<'_> {
             .or_else(|| (tail..bytes.len()).find(|at| RESPONSE.starts_with(&bytes[*at..])))
     }
 
-    fn begins_segment(&self, beginning: Beginning) -> bool {
-        self.transactions.begins_message(self.direction, beginning)
+    fn begins_segment(&self, _: bool) -> bool {
+        true
     }
 
     /// A start line, and behind it nothing but fields, where a message may begin: bodies quote heads.
     fn judge(&self, candidate: &Candidate<'_>) -> Verdict {
-        if !self.at.map_or_else(|| self.may_begin(candidate), |at| candidate.place.seq == at) {
+        if !self.at.map_or(candidate.begins_segment, |at| candidate.place.seq == at) {
             return Verdict::No;
         }
         let mut rest = candidate.bytes;
@@ -67,11 +63,10 @@ impl resync::Heads for Heads<'_> {
     }
 }
 
-impl Heads<'_> {
-    fn may_begin(&self, candidate: &Candidate<'_>) -> bool {
-        candidate.begins_segment
-            || self.direction == Direction::ServerToClient
-                && self.transactions.answered_from(candidate.place).is_some()
+impl Heads {
+    /// `at`: where the next one begins, if that is known.
+    pub fn of(direction: Direction, at: Option<TcpSeq>) -> Heads {
+        Heads { direction, at }
     }
 
     /// Whether a head begins with this line, or if it is `cut` may begin so.

@@ -11,7 +11,7 @@ use super::messages::Answering;
 use super::opaques::{Evicted, Opaques};
 use super::recognise::Search;
 use super::transaction::{Request, Response};
-use crate::pairing::{Seen, Transactions};
+use crate::pairing::Transactions;
 use crate::{Direction, Gap, Output, Segment};
 
 /// `mn` or `EN` and a line end.
@@ -122,24 +122,16 @@ impl Connection {
 
     /// The connection is silent: what is held is written. Whether it can go on behind that.
     pub fn rest(&mut self, out: &mut Output<'_>) -> bool {
-        if self.client.state == State::Over || self.server.state == State::Over {
-            self.close(out);
-            return false;
-        }
-        if matches!(self.client.state, State::Value(_)) {
-            self.close(out);
-            self.client.lose(out);
-            self.server.lose(out);
-            self.transactions.pause_within();
-        } else {
-            // A response goes on behind the pause, where nobody waits for it any more.
-            if let Some(response) = self.response_mut() {
-                response.seen = Seen::Cut;
+        let is_between = |lane: &Lane| lane.state == State::Between;
+        let is_between = is_between(&self.client) && is_between(&self.server) && self.answering.is_none();
+        if is_between && self.transactions.rest() {
+            self.flush(out);
+            if self.transactions.held() == 0 {
+                return true;
             }
-            self.transactions.pause();
         }
-        self.flush(out);
-        self.transactions.held() == 0
+        self.close(out);
+        false
     }
 
     /// Whether nothing is under way: no request waits, no response is half read.
@@ -197,9 +189,6 @@ impl Connection {
     fn search(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
         let Connection { form, client, server, transactions, .. } = self;
         let lane = if direction == Direction::ClientToServer { client } else { server };
-        if direction == Direction::ServerToClient {
-            transactions.search(segment.place);
-        }
         let heads = Search { transactions, direction, is_binary: *form == Form::Binary };
         let Some(found) = lane.resync.find(&heads, segment, out) else { return segment.bytes.len() };
         (lane.state, lane.found) = (State::Between, true);

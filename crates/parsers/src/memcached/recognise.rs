@@ -13,7 +13,7 @@ use super::transaction::{self, Request, Response};
 use super::udp::{FRAME_LEN, Frame};
 use super::words::{Words, block_length, is_signed_number, number, without_end};
 use crate::pairing::{Fit, Transactions};
-use crate::resync::{Beginning, Candidate, Heads, Verdict, next_line};
+use crate::resync::{Candidate, Heads, Verdict, next_line};
 use crate::{Direction, Probe, ProbeContext};
 
 /// An unfinished line longer than this is none of ours, unless it is a multi-get.
@@ -151,10 +151,6 @@ impl Heads for Search<'_> {
         next_line(bytes, from)
     }
 
-    fn begins_segment(&self, beginning: Beginning) -> bool {
-        self.transactions.begins_message(self.direction, beginning)
-    }
-
     fn judge(&self, candidate: &Candidate<'_>) -> Verdict {
         let (bytes, magic) = (candidate.bytes, magic(self.direction));
         if self.is_binary {
@@ -172,7 +168,7 @@ impl Heads for Search<'_> {
             None => bytes,
         };
         let found = match self.direction {
-            Direction::ClientToServer => candidate.begins_segment && request_evidence(line) > Evidence::None,
+            Direction::ClientToServer => request_evidence(line) > Evidence::None,
             Direction::ServerToClient => {
                 let reply = Reply::read(line);
                 let asked = self.transactions.answered_from(candidate.place);

@@ -10,11 +10,10 @@ use wire::{TcpSeq, Timestamp};
 use super::client::Client;
 use super::numbering::Hole;
 use super::room::OUTSTANDING_MIN;
-use super::rounds::{Loose, Opening, Round};
+use super::rounds::{Loose, Round};
 use super::slots::Slots;
 use super::transaction::{Answers, Edge, Expects, Fit, Outcome, Part, Silence, Transaction, can_answer};
 use super::trial::Trial;
-use crate::resync::Beginning;
 use crate::{Direction, Output};
 
 /// Most requests held; beyond, the oldest is handed out as it is. [`crate::Limits::outstanding_max`] is its default.
@@ -140,8 +139,6 @@ pub struct Transactions<Q, R> {
     carried: Hole,
     /// Where the last response began.
     pub(super) last_response: Option<Place>,
-    /// Where the last bytes of the server begin in which a response was looked for.
-    searched: Option<Place>,
     /// Up to here the server has spoken, as far as a parser has told that what it begins is not known yet.
     pub(super) spoken: Option<TcpSeq>,
     pub(super) queue: Slots<Transaction<Q, R>>,
@@ -178,7 +175,6 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
             anew: u64::MAX,
             carried: Hole::NONE,
             last_response: None,
-            searched: None,
             spoken: None,
             queue: Slots::default(),
             held_from: u64::MAX,
@@ -463,39 +459,6 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         waiting.find(|t| t.waits() && heard(t)).filter(|_| !self.lacks_oldest())?.request()
     }
 
-    /// Whether acknowledgments prove that a message of `direction` starts with the segment that begins there. A client that has
-    /// received more since its last bytes starts a request, and so does one that has received a response that acknowledges just what it
-    /// had sent before. A response starts where the client of a request had received everything; where no request is known, between
-    /// two segments that acknowledge different requests of a client that waits.
-    #[must_use]
-    pub fn begins_message(&self, direction: Direction, beginning: Beginning) -> bool {
-        let Beginning { place, first, heard_more } = beginning;
-        // What is missing is too short for a message, so nothing began there.
-        let hole = match self.edges[direction as usize] {
-            Edge::At(end) | Edge::Missing(end) => u32::try_from(place.seq.distance(end)).ok(),
-            Edge::Start | Edge::Within | Edge::Unknown => None,
-        };
-        if hole.is_some_and(|bytes| bytes < self.message_bytes_min) {
-            return true;
-        }
-        if direction == Direction::ServerToClient {
-            return self.answered_from(place).is_some()
-                || heard_more && self.client.waits() && self.waiting().next().is_none();
-        }
-        let is_answered = |last: Place| {
-            last.ack == Some(place.seq) && place.ack.is_some_and(|ack| ack.distance(last.seq) > 0)
-        };
-        // Nothing tells where a connection was joined.
-        let is_joined_here = first && self.joined && self.next_request == 0 && !self.lacks_first;
-        let answers = [self.last_response, self.searched];
-        heard_more || is_joined_here || answers.into_iter().flatten().any(is_answered)
-    }
-
-    /// A response is looked for in bytes of the server that begin at `place`.
-    pub fn search(&mut self, place: Place) {
-        self.searched = Some(place);
-    }
-
     /// Where the next response begins, if one request alone waits and none is missing: at the first byte that its client had not
     /// heard.
     #[must_use]
@@ -561,33 +524,6 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         (0..self.queue.len()).all(|i| {
             self.queue.get(i).is_none_or(|t| t.answered == Part::Ended || t.outcome == Outcome::Silent)
         })
-    }
-
-    /// The connection is idle, and may stay so for long: everything is handed out as it is. Counting goes on behind that; responses
-    /// to what has been handed out may still come.
-    pub fn pause(&mut self) {
-        let open = || (self.next_response..self.next_request).filter_map(|n| self.get(n));
-        // Where some requests are silent, or the server speaks unasked, nobody knows how many responses will come.
-        let is_known = self.unasked == Unasked::Never
-            && open().all(|t| t.waits() && t.expects == Expects::Response && t.asked == Part::Ended);
-        let is_counted = self.counting == Counting::Exact && (is_known || !open().any(Transaction::waits));
-        let from = self.next_response;
-        self.close();
-        if !is_counted {
-            self.counting = Counting::Lost(Missing::Requests);
-            self.anchored = false;
-            self.round.opening = Opening::Holed;
-            let most = u32::try_from(self.next_request - from).unwrap_or(u32::MAX);
-            self.carried = self.carried.and(Hole { least: 0, most });
-        }
-    }
-
-    /// The same in the middle of a message: no pair is told any more, as nobody knows what is still open.
-    pub fn pause_within(&mut self) {
-        self.close();
-        self.client.asked_unanswered();
-        self.counting = Counting::Lost(Missing::Requests);
-        (self.edges, self.anchored) = ([Edge::Unknown; 2], false);
     }
 
     /// The connection is over: everything is handed out as it is.

@@ -4,7 +4,7 @@ use wire::{TcpSeq, Timestamp};
 
 use super::lane::{Answering, Lane, Message, State};
 use super::{Cut, Messages, Role, Talk, Then};
-use crate::pairing::{Seen, Spot, Transactions};
+use crate::pairing::{Spot, Transactions};
 use crate::{Direction, End, Gap, Output, Segment, Span, StreamParser};
 
 /// How much of a head that is split is copied at first before `cut` looks at it again; then as much as is held.
@@ -326,29 +326,16 @@ impl<M: Messages> StreamParser for RequestResponse<M> {
     }
 
     fn on_idle(&mut self, out: &mut Output<'_>) -> bool {
-        if self.client.state == State::Over || self.server.state == State::Over {
-            self.on_close(out);
-            return false;
-        }
-        if matches!(self.client.state, State::Inside(_) | State::Body { .. }) || self.open.is_some() {
-            self.on_close(out);
-            (self.client.state, self.server.state) = (State::Lost, State::Lost);
-            self.protocol.lose(Direction::ClientToServer);
-            self.protocol.lose(Direction::ServerToClient);
-            self.transactions.pause_within();
-        } else {
-            // A response goes on behind the pause, where nobody waits for it any more.
-            let is_within = matches!(self.server.state, State::Inside(_) | State::Body { .. });
-            if let Answering::Request(spot) = self.answering
-                && is_within
-                && let Some(response) = self.transactions.response_mut(spot)
-            {
-                response.seen = Seen::Cut;
+        let is_between = |lane: &Lane| lane.state == State::Between && lane.head.is_empty();
+        let is_between = is_between(&self.client) && is_between(&self.server) && self.open.is_none();
+        if is_between && self.transactions.rest() {
+            self.flush(out);
+            if self.transactions.held() == 0 {
+                return true;
             }
-            self.transactions.pause();
         }
-        self.flush(out);
-        self.transactions.held() == 0
+        self.on_close(out);
+        false
     }
 
     fn is_done(&self) -> bool {

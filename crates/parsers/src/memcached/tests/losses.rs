@@ -69,7 +69,13 @@ fn after_a_lost_request_order_proves_nothing() {
     d.client("get a\r\nget b\r\n").gap(C, 7).client("get d\r\n").server("END\r\nEND\r\nEND\r\nEND\r\n");
     assert_eq!(
         d.rows()[n..],
-        ["get a false - miss exact", "get b false - miss exact", "- - - - - half", "- - - - - half"]
+        [
+            "get a false - miss exact",
+            "get b false - miss exact",
+            "- - - - - half",
+            "get d - - - half",
+            "- - - - - half"
+        ]
     );
 }
 
@@ -165,11 +171,9 @@ fn a_connection_joined_midway() {
         .client("xyz\r\nget a\r\n")
         .server("END\r\n")
         .client("get b\r\n")
-        .server("END\r\n")
-        .client("get c\r\n")
         .server("END\r\n");
-    // `get a` may be a part of what ends with `xyz`.
-    assert_eq!(d.rows(), ["get b false - miss midstream", "get c false - miss exact"]);
+    // What ends with `xyz` may have been asked together with `get a`; but then more would have been answered.
+    assert_eq!(d.rows(), ["get a false - miss midstream", "get b false - miss exact"]);
 }
 
 /// One transaction of a made-up connection: what is asked and what is answered.
