@@ -2,7 +2,7 @@
 //! delivers is compared with what was said.
 
 use flow::{CloseReason, Config, Event, Events, FlowEvent, FlowIdx, Place, Room, Segment as Fast, Table};
-use parsers::probing::{Candidates, ProbeFlow, direction};
+use parsers::probing::{Candidates, Doubt, ProbeFlow, direction};
 use parsers::{Direction, End, Gap, Output, Probing, Protocol, Segment, Stream, StreamParser};
 use tuple::Schema;
 use wire::{FiveTuple, IpProtocol, Packet, Side, TcpSeq, Timestamp};
@@ -187,7 +187,7 @@ impl Path {
             Stream::Probing(probing) => probing,
             _ => Box::default(),
         };
-        let candidates = Candidates { read: &[protocol], named: &[] };
+        let candidates = Candidates { read: &[protocol], named: &[], room: 1 << 20 };
         let found = if known {
             Ok(Some(client))
         } else {
@@ -206,7 +206,8 @@ impl Path {
             }
         };
         state.joined_midway = probing.joined_midway();
-        state.stream = Stream::Parsing { parser: (protocol.start)(), protocol: 0, asker };
+        state.stream =
+            Stream::Parsing { parser: (protocol.start)(), protocol: 0, asker, doubt: Doubt::default() };
         if about.client.is_none() || about.transport != IpProtocol::TCP {
             self.table.set_client(idx, asker);
         }

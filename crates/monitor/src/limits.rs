@@ -39,7 +39,6 @@ pub(crate) fn reached(accounting: &Accounting) -> u64 {
         flows.closed_for(CloseReason::Evicted),
         flows.held_overflows,
         fragments.evicted,
-        flows.connections_forgotten,
         parsers.evicted_requests,
         parsers.evicted_statements,
         parsers.oversized_heads,

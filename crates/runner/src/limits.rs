@@ -83,7 +83,7 @@ pub const LIMITS: [Limit; 20] = [
         Some("--flows-max"),
         "a quarter of `--memory-max`, together with flows",
         ("flows.connections_forgotten", "idle connections forgotten"),
-        Mark::Time,
+        Mark::None,
     ),
     limit(
         "message_heads",
