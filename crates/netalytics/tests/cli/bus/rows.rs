@@ -27,7 +27,7 @@ pub fn different(expected: &[Row], found: &[Row]) -> Option<String> {
         let of = |rows: &[Row]| -> Vec<Row> {
             rows.iter().filter(|row| row.get("processor").unwrap_or(&Value::Null) == name).cloned().collect()
         };
-        let (a, b) = (of(expected), of(found));
+        let (a, b) = (between_silences(of(expected)), between_silences(of(found)));
         let place = a.iter().zip(&b).position(|(a, b)| !are_alike(a, b));
         if place.is_none() && a.len() == b.len() {
             return None;
@@ -36,6 +36,21 @@ pub fn different(expected: &[Row], found: &[Row]) -> Option<String> {
         let row = |rows: &[Row]| rows.get(place).map(|row| Value::Object(row.clone()).to_string());
         Some(format!("{name}, row {place} of {} and {}:\n  {:?}\n  {:?}", a.len(), b.len(), row(&a), row(&b)))
     })
+}
+
+/// Without the rows of silent windows before the first tuple and behind the last one: only those who see packets know of that time.
+fn between_silences(mut rows: Vec<Row>) -> Vec<Row> {
+    const FRAME: [&str; 6] =
+        ["processor", "window_start", "window_end", "approximate", "error_bound", "lost"];
+    let is_silent = |row: &Row| {
+        let mut values = row.iter().filter(|(name, _)| !FRAME.contains(&name.as_str()));
+        row.contains_key("window_start")
+            && values.all(|(_, value)| value.is_null() || value.as_f64() == Some(0.0))
+    };
+    let last = rows.iter().rposition(|row| !is_silent(row)).map_or(0, |last| last + 1);
+    rows.truncate(last);
+    let first = rows.iter().position(|row| !is_silent(row)).unwrap_or(0);
+    rows.split_off(first)
 }
 
 /// What a capture lost has tests of its own.
