@@ -361,8 +361,11 @@ fn response_time(transaction: &Transaction<Request, Response>) -> Option<i64> {
     seen.then(|| transaction.response_first().since(request.extent.last))
 }
 
-/// When the last byte came.
+/// When the last byte came. `None`: now, for a body without a known end, whose connection neither ended nor lost bytes there.
 fn complete_at(transaction: &Transaction<Request, Response>) -> Option<Timestamp> {
+    if transaction.response().is_some_and(|response| response.extent.end_lost && !response.extent.last_lost) {
+        return None;
+    }
     let asked = transaction.request().map_or(Timestamp::MIN, |request| request.extent.last);
     let told = transaction.response().map_or(Timestamp::MIN, |response| response.extent.last);
     transaction.complete_at(asked, told.max(transaction.response_first()))
