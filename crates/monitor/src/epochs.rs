@@ -33,12 +33,17 @@ pub(crate) struct Epochs {
     clock: Timestamp,
     /// The last so many packets were far behind the clock; the latest of their times.
     behind: (u32, Timestamp),
+    /// The latest packet since the source last told its clock.
+    latest: Timestamp,
+    /// How far the source's clock is ahead of the times of its packets, if by more than they can be late.
+    lead_ns: i64,
 }
 
 impl Default for Epochs {
     fn default() -> Epochs {
         let (began, clock, behind) = (Timestamp::MIN, Timestamp::MIN, (0, Timestamp::MIN));
-        Epochs { began, packets: 0, bytes: 0, packets_before: 0, clock, behind }
+        let latest = Timestamp::MIN;
+        Epochs { began, packets: 0, bytes: 0, packets_before: 0, clock, behind, latest, lead_ns: 0 }
     }
 }
 
@@ -63,7 +68,9 @@ impl Epochs {
         let add = |(first, latest, bytes): (Timestamp, Timestamp, u64), record: &Record| {
             (first.min(record.ts), latest.max(record.ts), bytes + u64::from(record.len))
         };
-        let (first, clock, bytes) = records.iter().fold((Timestamp::MAX, self.clock, self.bytes), add);
+        let (first, latest, bytes) = records.iter().fold((Timestamp::MAX, self.latest, self.bytes), add);
+        let clock = self.clock.max(latest);
+        self.latest = latest;
         let packets = self.packets.saturating_add(records.len() as u32);
         let all = Epochs { packets, bytes, clock, ..*self };
         let in_time = self.behind.0 == 0 && clock.since(first) <= BEHIND_NS;
@@ -75,9 +82,14 @@ impl Epochs {
         records.iter().position(ends).map(|place| place + 1)
     }
 
-    /// A live source says how late it is: whether the epoch ends now, with or without packets.
+    /// A live source says how late it is: whether the epoch ends now, with or without packets. Where its clock is ahead of its
+    /// packets' times by more than they can be late, time goes on by those: what they complete is not behind the clock then.
     pub fn ends_at(&mut self, clock: Timestamp) -> bool {
-        self.clock = self.clock.max(clock);
+        if self.latest > Timestamp::MIN {
+            let lead = clock.since(std::mem::replace(&mut self.latest, Timestamp::MIN));
+            self.lead_ns = if lead > BEHIND_NS { lead } else { 0 };
+        }
+        self.clock = self.clock.max(clock.plus(-self.lead_ns));
         let is_over = self.clock.since(self.began) >= EPOCH_NS;
         if is_over {
             self.begin();
