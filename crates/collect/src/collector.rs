@@ -355,6 +355,12 @@ impl Collector {
     pub fn counters(&self) -> stream::Counters {
         self.engines.counters()
     }
+
+    /// As [`Engines::silences`].
+    #[must_use]
+    pub fn silences(&self) -> Vec<stream::Silence> {
+        self.engines.silences()
+    }
 }
 
 /// Gives rows on together with the lanes.

@@ -130,6 +130,8 @@ pub struct Ended {
     pub source: capture::Counters,
     /// What became of the tuples.
     pub stream: stream::Counters,
+    /// The windows without a tuple of results with groups.
+    pub silences: Vec<stream::Silence>,
     /// What went wrong with the sources.
     pub errors: Vec<SourceError>,
     /// Time of the first packet and of the last.
@@ -385,7 +387,8 @@ impl Job {
             let _ = thread.join();
         }
         let (stream, epochs_cut) = (self.collector.counters(), self.collector.epochs_cut());
-        Ended { stream, epochs_cut, ..self.ended }
+        let silences = self.collector.silences();
+        Ended { stream, silences, epochs_cut, ..self.ended }
     }
 }
 

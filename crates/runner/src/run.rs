@@ -244,7 +244,9 @@ impl Run {
             Work::Packets(job) => (job.end(), None, Vec::new()),
             Work::Fed(feed) => {
                 let (stream, sampling) = (feed.engine().counters(), feed.sampling());
-                let mut ended = Ended { stream, sampling, ..Ended::default() };
+                let silences =
+                    feed.engine().silences().filter(|silence| silence.windows > 0).cloned().collect();
+                let mut ended = Ended { stream, silences, sampling, ..Ended::default() };
                 ended.accounting.tuples = feed.fed().tuples();
                 (ended, Some(feed.fed()), feed.problems())
             }

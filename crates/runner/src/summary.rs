@@ -35,6 +35,8 @@ pub struct Summary {
     pub fed: Option<Fed>,
     /// What became of the tuples.
     pub stream: stream::Counters,
+    /// The windows without a tuple of results with groups, which have no rows for them.
+    pub silences: Vec<stream::Silence>,
     /// Which requests two taps have seen.
     pub taps: Option<stream::TapCounts>,
     /// What was sent to Kafka.
@@ -97,6 +99,7 @@ impl Summary {
             source: ended.source,
             fed: None,
             stream: ended.stream,
+            silences: ended.silences,
             taps: None,
             sent: None,
             rows: 0,

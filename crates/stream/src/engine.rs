@@ -31,6 +31,7 @@ use crate::ops::take::take;
 use crate::partial::{Malformed, Partial};
 use crate::rows::Rows;
 use crate::server_tap::ServerTap;
+use crate::silence::Silence;
 use crate::work::{Share, Work};
 
 /// A dataflow at work.
@@ -448,6 +449,11 @@ impl Engine {
             counters.add(join.counters());
         }
         counters
+    }
+
+    /// The windows of each pipeline that has groups which no tuple reached.
+    pub fn silences(&self) -> impl Iterator<Item = &Silence> {
+        self.rest.pipelines.iter().filter_map(Work::silence)
     }
 
     /// Where a column of the dataflow is in the tuples that it gives without pipelines.

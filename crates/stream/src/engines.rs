@@ -12,6 +12,7 @@ use crate::limited::Limited;
 use crate::losses::Stretch;
 use crate::partial::bytes::{Reader, put_bytes, put_len};
 use crate::partial::{Malformed, Partial};
+use crate::silence::Silence;
 
 /// See the module's text. Its functions are those of [`Engine`].
 pub struct Engines(Vec<Part>);
@@ -199,6 +200,13 @@ impl Engines {
         let mut counters = Counters::default();
         self.0.iter().for_each(|part| counters.add(&part.engine.counters()));
         counters
+    }
+
+    /// As [`Engine::silences`], of all together; those with windows.
+    #[must_use]
+    pub fn silences(&self) -> Vec<Silence> {
+        let all = self.0.iter().flat_map(|part| part.engine.silences());
+        all.filter(|silence| silence.windows > 0).cloned().collect()
     }
 
     /// The engine of the first dataflow; that of a query is alone.

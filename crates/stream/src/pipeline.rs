@@ -27,6 +27,7 @@ use crate::pane::{Frame, LEVEL_MAX, Layout, Overflow, Pane, Room, Scratch};
 use crate::results::{Emitted, Results};
 use crate::rows::Rows;
 use crate::sampling::{REPLICATES, replicate};
+use crate::silence::Silence;
 use crate::sliding::Sliding;
 use crate::window::Windows;
 
@@ -61,6 +62,8 @@ pub struct Running {
     empty_max: u64,
     empty_run: u64,
     empty_skipped: u64,
+    /// Of a pipeline with groups: windows without a tuple.
+    silence: Silence,
     room: Room,
     results: Results,
     seed: u64,
@@ -126,6 +129,7 @@ impl Running {
             empty_max: config.empty_windows_max,
             empty_run: 0,
             empty_skipped: 0,
+            silence: Silence::default(),
             room: Room {
                 groups: 0,
                 groups_max: pipeline.groups_max,
@@ -167,6 +171,12 @@ impl Running {
     #[must_use]
     pub fn empty_windows_skipped(&self) -> u64 {
         self.empty_skipped
+    }
+
+    /// Windows without a tuple of a pipeline with groups; one without groups has rows for them.
+    #[must_use]
+    pub fn silence(&self) -> &Silence {
+        &self.silence
     }
 
     /// Rows that HAVING left out, and those beyond LIMIT … ROWS.

@@ -14,6 +14,7 @@ use crate::partial::bytes::{Malformed, Reader};
 use crate::pipeline::{self, Running};
 use crate::profile::{self, Profiling};
 use crate::rows::Rows;
+use crate::silence::Silence;
 
 /// What an encoded share begins with.
 const GROUPS: u8 = 0;
@@ -114,6 +115,15 @@ impl Work {
         match self {
             Work::Groups(running) => running.empty_windows_skipped(),
             Work::Profile(_) => 0,
+        }
+    }
+
+    /// See [`Running::silence`].
+    #[must_use]
+    pub fn silence(&self) -> Option<&Silence> {
+        match self {
+            Work::Groups(running) => Some(running.silence()),
+            Work::Profile(_) => None,
         }
     }
 

@@ -111,6 +111,30 @@ fn a_server_that_is_killed_neither_fires_twice_nor_forgets_an_end() {
 }
 
 #[test]
+fn an_alert_on_absence_fires_in_silence_and_ends_with_traffic() {
+    let folder = Folder::new();
+    let server = Server::with(&folder, &[]);
+    // Silence of several windows after each pass over the capture.
+    let _agents = server.agents(&folder, "6s");
+    let query = "PARSE http PROCESS (count: w=1s)";
+    server.ask(&["alerts", "add", query, "--name", "dead", "--when", "count < 1"]);
+    for (state, description) in
+        [("firing", "it fires"), ("resolved", "it ends"), ("firing", "it fires again")]
+    {
+        wait(description, || {
+            let alerts = server.rows(&["alerts", "--state", state]);
+            let of_rule = |alert: &&Value| {
+                alert["labels"]["alertname"] == "dead" && alert["labels"]["reason"].is_null()
+            };
+            match alerts.iter().find(of_rule) {
+                Some(_) => Ok(()),
+                None => Err(format!("{alerts:?} {:?}", server.rows(&["alerts", "rules"]))),
+            }
+        });
+    }
+}
+
+#[test]
 fn alerts_have_commands() {
     let Some(hook) = Hook::start() else { return };
     let folder = Folder::new();

@@ -30,6 +30,35 @@ fn windows_close_without_further_packets() {
 }
 
 #[test]
+fn silent_windows_count_zero_or_are_named() {
+    let Some(net) = Net::new() else { return };
+    let arguments = ["-i", "eth0", "udp port 4000"];
+    // No packet comes in the whole run.
+    let silent = Capture::start(&net.server, "PARSE packet PROCESS (count: w=1s) LIMIT 6s", &arguments);
+    let counted = Capture::start(
+        &net.server,
+        "PARSE packet PROCESS (count: w=1s) LIMIT 6s",
+        &["-i", "eth0", "udp port 4001"],
+    );
+    let grouped = Capture::start(
+        &net.server,
+        "PARSE packet PROCESS (group-count: group=dst_port, w=1s) LIMIT 6s",
+        &["-i", "eth0", "udp port 4001"],
+    );
+    net.send(3, 4001);
+    let (silent, counted, grouped) = (silent.end(), counted.end(), grouped.end());
+    let zeros = |rows: &[String]| rows.iter().filter(|n| *n == "0").count();
+    let counts = silent.column("count");
+    assert!((5..=7).contains(&counts.len()) && zeros(&counts) == counts.len(), "{counts:?}");
+    let counts = counted.column("count");
+    assert!((5..=7).contains(&counts.len()) && zeros(&counts) >= counts.len() - 2, "{counts:?}");
+    assert_eq!(counts.iter().map(|n| n.parse::<u64>().expect("a number")).sum::<u64>(), 3);
+    let empty = grouped.count("/empty_windows/0/windows");
+    assert!((3..=6).contains(&empty) && grouped.rows.len() <= 2, "{empty} {:?}", grouped.rows);
+    assert!(grouped.count("/empty_windows/0/stretches/0/start_ns") > 0, "{}", grouped.err);
+}
+
+#[test]
 fn every_window_shows_its_own_best_rows() {
     let Some(net) = Net::new() else { return };
     let query = "PARSE packet PROCESS (group-count-share: group=dst_port, w=1s) \

@@ -24,6 +24,8 @@ impl Summary {
         flows.insert("cut_off".into(), a.cut_off.into());
         flows.insert("closed".into(), object(&closed(&a.flows)).into());
         let error = |e: &InputError| json!({"path": e.path, "offset": e.offset, "message": e.text, "after_packets": e.after_packets});
+        let stretch = |(start_ns, end_ns): &(i64, i64)| json!({"start_ns": start_ns, "end_ns": end_ns});
+        let silence = |s: &stream::Silence| json!({"windows": s.windows, "stretches": s.stretches.iter().map(stretch).collect::<Vec<_>>()});
         let mut value = json!({
             "query": self.query,
             "version": env!("CARGO_PKG_VERSION"),
@@ -97,6 +99,7 @@ impl Summary {
                 "tuples_missed": k.tuples_missed,
             })),
             "stream": object(&stream_counts(&self.stream)),
+            "empty_windows": self.silences.iter().map(silence).collect::<Vec<_>>(),
             "taps": self.taps.map(|taps| object(&tap_counts(&taps))),
             "rows": self.rows,
             "epochs_cut": self.epochs_cut,

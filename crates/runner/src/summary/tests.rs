@@ -29,6 +29,7 @@ fn summary() -> Summary {
             ..Default::default()
         },
         stream: stream::Counters { tuples_in: 7, tuples_late: 1, ..Default::default() },
+        silences: Vec::new(),
         rows: 6,
         seen: Some((Timestamp(1_000_000_000), Timestamp(2_500_000_000))),
         memory: None,

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use monitor::pressure::History;
-use sinks::units;
+use sinks::{Zone, units};
 
 use super::counts::{
     Counts, filtered, flow_trouble, fragments, losses, parser_trouble, protocols, stream_trouble, tap_counts,
@@ -18,6 +18,8 @@ type Line = (&'static str, Option<u64>, String);
 
 /// Most protocols of undecodable packets that are shown; JSON has all.
 const PROTOCOLS_SHOWN: usize = 8;
+/// Most stretches of empty windows that are shown; JSON has more.
+const STRETCHES_SHOWN: usize = 4;
 
 impl Summary {
     /// A few aligned lines; of what did not happen nothing is said.
@@ -68,6 +70,7 @@ impl Summary {
             notes = [notes.as_str(), "LIMIT reached"].map(str::trim).join(" ");
         }
         lines.push(("rows", Some(self.rows), notes.trim().to_owned()));
+        lines.extend(self.silences.iter().map(empty_windows));
         lines.extend(self.limits());
         lines.extend(self.keeping());
         let mut text = aligned(&lines);
@@ -134,6 +137,7 @@ impl Summary {
         let told = if self.published().is_some() { "tuples or cells" } else { "tuples" };
         lines.push((told, Some(self.accounting.tuples), listed(&stream_trouble(&self.stream))));
         lines.push(("rows", Some(self.rows), String::new()));
+        lines.extend(self.silences.iter().map(empty_windows));
         lines.extend(self.limits());
         lines.extend(self.keeping());
         let seconds = self.elapsed.as_secs_f64().max(1e-9);
@@ -222,6 +226,19 @@ fn capture_loss(c: &flow::Counters) -> Option<String> {
     let bytes = units::bytes(c.acked_unseen_bytes as f64);
     (c.acked_unseen_bytes > 0)
         .then(|| format!("{}: {bytes} were acknowledged and not captured", percent(c.capture_loss().share())))
+}
+
+/// The windows of a result with groups that have no row, as no tuple reached them.
+fn empty_windows(silence: &stream::Silence) -> Line {
+    let zone = Zone::default();
+    let shown = silence.stretches.iter().take(STRETCHES_SHOWN);
+    let mut times: Vec<_> = shown
+        .map(|(start, end)| format!("{} to {}", zone.short_time(*start), zone.short_time(*end)))
+        .collect();
+    if silence.stretches.len() > STRETCHES_SHOWN {
+        times.push("…".to_owned());
+    }
+    ("empty windows", Some(silence.windows), times.join(", "))
 }
 
 /// What SAMPLE auto did, if anything.

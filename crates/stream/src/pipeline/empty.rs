@@ -1,4 +1,4 @@
-//! Windows without a tuple: they have rows where there are no groups, so that silence is a zero and not a missing row.
+//! Windows without a tuple. A pipeline without groups has a row with zero for each; one with groups counts and lists them.
 
 use tuple::Batch;
 
@@ -32,10 +32,11 @@ impl Running {
     pub(super) fn emit_empty(&mut self, windows: &Windows, end: i128, out: &mut dyn FnMut(Batch)) {
         let Some(latest) = self.latest.filter(|latest| end - 1 > *latest) else { return };
         self.latest = Some(end - 1);
+        let n = u64::try_from(end - latest - 1).unwrap_or(u64::MAX);
         if !self.group.is_empty() {
+            self.silence.add(n, (windows.bounds(latest + 1).0, windows.bounds(end - 1).1));
             return;
         }
-        let n = u64::try_from(end - latest - 1).unwrap_or(u64::MAX);
         let shown = n.min(self.empty_max.saturating_sub(self.empty_run));
         self.empty_run = self.empty_run.saturating_add(n);
         self.empty_skipped = self.empty_skipped.saturating_add(n - shown);
