@@ -1,6 +1,6 @@
 //! Raw rows that wait until no lane has an earlier one.
 
-use stream::in_time_order;
+use stream::{in_time_order, split_at_time};
 use tuple::{Batch, common};
 use wire::Timestamp;
 
@@ -21,22 +21,26 @@ impl WaitingRows {
         self.batches.push((earliest, rows));
     }
 
-    /// Gives those that were complete before `time`, in order.
+    /// Gives those that were complete before `time`, in order. The others keep their places, so that rows of one flow stay in
+    /// the order in which its worker wrote them.
     pub fn give_before(&mut self, time: Timestamp, out: &mut dyn FnMut(Batch)) {
-        let due: Vec<Batch> =
-            self.batches.extract_if(.., |(earliest, _)| *earliest < time.0).map(|(_, rows)| rows).collect();
-        self.bytes -= due.iter().map(Batch::bytes).sum::<usize>();
-        let mut later = Vec::new();
-        in_time_order(due, &mut |batch| {
-            let due = times(&batch).map_or(batch.rows(), |times| times.partition_point(|end| *end < time.0));
-            if due > 0 {
-                out(batch.slice(0, due));
+        let mut due = Vec::new();
+        for (earliest, batch) in std::mem::take(&mut self.batches) {
+            match (earliest < time.0, times(&batch)) {
+                (false, _) => self.batches.push((earliest, batch)),
+                (true, Some(times)) if times.iter().any(|end| *end >= time.0) => {
+                    self.bytes -= batch.bytes();
+                    let (before, later) = split_at_time(&batch, time.0);
+                    due.push(before);
+                    self.add(later);
+                }
+                (true, _) => {
+                    self.bytes -= batch.bytes();
+                    due.push(batch);
+                }
             }
-            if due < batch.rows() {
-                later.push(batch.slice(due, batch.rows() - due));
-            }
-        });
-        later.into_iter().for_each(|batch| self.add(batch));
+        }
+        in_time_order(due, out);
     }
 
     /// Gives all of them, in order.
@@ -54,4 +58,40 @@ fn times(batch: &Batch) -> Option<&[i64]> {
 /// How many rows were complete before `time`.
 pub(crate) fn rows_before(batch: &Batch, time: Timestamp) -> u64 {
     times(batch).map_or(0, |times| times.iter().filter(|end| **end < time.0).count() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tuple::{Schema, TupleWriter};
+
+    use super::*;
+
+    #[test]
+    fn rows_of_one_flow_and_moment_leave_as_they_came() {
+        let schema = Arc::new(Schema::of_parser("test", 1, "tests", &[], None, None));
+        let mut w = TupleWriter::new(schema, &[common::ID, common::TS, common::TS_END]);
+        // Each row's begin is its number.
+        let mut number = 0;
+        let mut batch = |ends: &[i64]| {
+            for end in ends {
+                w.u64(common::ID, 1);
+                w.i64(common::TS, number);
+                w.i64(common::TS_END, *end);
+                w.end_row();
+                number += 1;
+            }
+            w.finish()
+        };
+        let mut rows = WaitingRows::default();
+        // One that is due in part, one that waits as a whole, another that is due in part.
+        [&[1, 9][..], &[9, 9], &[9, 2]].iter().for_each(|ends| rows.add(batch(ends)));
+        let mut given = Vec::new();
+        let mut take = |batch: Batch| given.extend_from_slice(batch.i64(common::TS).values());
+        rows.give_before(Timestamp(5), &mut take);
+        assert!(rows.bytes > 0);
+        rows.give_before(Timestamp(10), &mut take);
+        assert_eq!((given, rows.bytes), (vec![0, 5, 1, 2, 3, 4], 0));
+    }
 }

@@ -60,10 +60,12 @@ pub struct Memory {
     pub held_bytes: usize,
     /// IP fragments that wait for others: a 256th.
     pub fragment_bytes: usize,
-    /// Rows and closed windows that wait for other workers' or for the output: an eighth; three of them where the rows are
-    /// the tuples themselves.
+    /// Requests that wait for their responses, beyond those that a connection has room for itself: an eighth.
+    pub outstanding_bytes: usize,
+    /// Rows and closed windows that wait for those of other workers or for the output: an eighth; a quarter where the rows
+    /// are tuples.
     pub results_bytes: usize,
-    /// Open windows, their groups and sketches: a quarter, and what nobody else needs.
+    /// Open windows, their groups and sketches: an eighth, and the shares of joins and row groups where there are none.
     pub window_bytes: usize,
     /// Tuples that wait for their partners: an eighth, with several parsers or two taps.
     pub join_bytes: usize,
@@ -80,11 +82,11 @@ impl Memory {
             plan.dataflow.inputs.len() > 1 || plan.monitor.parsers.iter().any(ParserUse::reads_two_taps);
         let join_bytes = if waits { eighth } else { 0 };
         let row_group_bytes = if writing == Writing::InRowGroups { eighth } else { 0 };
-        let rest = max / 2 + eighth - join_bytes - row_group_bytes;
+        let rest = max / 2 - join_bytes - row_group_bytes;
         let (results_bytes, window_bytes) = match plan.dataflow.pipelines.is_empty() {
             // Rows that wait for ORDER BY are held where windows would be.
-            true if !plan.dataflow.rows.order.is_empty() => (2 * eighth, eighth),
-            true => (3 * eighth, 0),
+            true if !plan.dataflow.rows.order.is_empty() => (eighth, eighth),
+            true => (2 * eighth, 0),
             false => (eighth, rest - eighth),
         };
         Memory {
@@ -93,6 +95,7 @@ impl Memory {
             flow_bytes: limits.flows_max.is_none().then_some(max / 4),
             held_bytes: limits.held_bytes.unwrap_or(max / 16),
             fragment_bytes: limits.fragment_bytes.unwrap_or(max / 256),
+            outstanding_bytes: eighth,
             results_bytes: limits.results_bytes.unwrap_or(results_bytes),
             window_bytes: limits.window_bytes.unwrap_or(window_bytes),
             join_bytes: limits.join_bytes.unwrap_or(join_bytes),
@@ -107,7 +110,7 @@ impl Memory {
             monitor: monitor::Config {
                 fragment_bytes_max: self.fragment_bytes,
                 parsers: monitor.parsers,
-                outstanding: parsers::pairing::Room::of_bytes(self.max / 8),
+                outstanding: parsers::pairing::Room::of_bytes(self.outstanding_bytes),
                 taps: monitor.taps.clone(),
                 slice: monitor.slice.clone(),
                 origin: monitor.origin.clone(),
@@ -135,6 +138,7 @@ impl Memory {
             flow_bytes,
             held_bytes,
             fragment_bytes,
+            outstanding_bytes,
             results_bytes,
             window_bytes,
             join_bytes,
@@ -142,7 +146,8 @@ impl Memory {
         } = *self;
         json!({
             "max": max, "flows_max": flows_max, "flow_bytes_max": flow_bytes, "held_bytes_max": held_bytes,
-            "fragment_bytes_max": fragment_bytes, "results_bytes_max": results_bytes,
+            "fragment_bytes_max": fragment_bytes, "outstanding_bytes_max": outstanding_bytes,
+            "results_bytes_max": results_bytes,
             "window_bytes_max": window_bytes, "join_bytes_max": join_bytes,
             "row_group_bytes_max": row_group_bytes,
         })
@@ -155,6 +160,7 @@ impl fmt::Display for Memory {
         let parts = [
             ("bytes of connections", self.held_bytes),
             ("fragments", self.fragment_bytes),
+            ("outstanding requests", self.outstanding_bytes),
             ("results", self.results_bytes),
             ("windows", self.window_bytes),
             ("joins", self.join_bytes),
@@ -182,7 +188,10 @@ mod tests {
 
     fn bytes_of(memory: &Memory) -> usize {
         let Memory { held_bytes, fragment_bytes, results_bytes, window_bytes, .. } = *memory;
-        let rest = memory.flows_max * FLOW_BYTES + memory.join_bytes + memory.row_group_bytes;
+        let rest = memory.flows_max * FLOW_BYTES
+            + memory.outstanding_bytes
+            + memory.join_bytes
+            + memory.row_group_bytes;
         held_bytes + fragment_bytes + results_bytes + window_bytes + rest
     }
 
@@ -190,6 +199,7 @@ mod tests {
     fn the_parts_are_less_than_the_whole() {
         for query in [
             "PARSE http",
+            "PARSE http ORDER BY response_time_ns DESC LIMIT 5 ROWS",
             "PARSE http PROCESS (diff-group: w=1s)",
             "PARSE tcp_conn_time, http PROCESS (count)",
         ] {

@@ -1,7 +1,8 @@
-//! Raw tuples of several workers, put in one order: by the time at which they were complete, then by their begin, then
-//! by flow, then as the flow's worker wrote them. The order says nothing of how many workers there were.
+//! Raw tuples of several workers in one order: by the time at which they were complete, then by flow, then as the worker of
+//! the flow wrote them. The order does not depend on the number of workers.
 
-use arrow_array::new_null_array;
+use arrow_array::{BooleanArray, new_null_array};
+use arrow_select::filter::filter;
 use arrow_select::interleave::interleave;
 use tuple::{Batch, FieldId, common};
 
@@ -11,9 +12,10 @@ use crate::column::{ColumnView, Values};
 const BATCH_ROWS: usize = 4096;
 
 /// Gives all rows of `batches` in order to `out`, a bounded batch at a time. Those of one schema have the same columns; where there are
-/// several schemas, the rows of each are in an order of their own. Without `ts_end`, `ts` or `id` they stay as they came.
+/// several schemas, the rows of each are in an order of their own. Without `ts_end` or `id` they stay as they came. Rows
+/// that one packet completed stay in the order of the stream: a recording replays them as the packets gave them.
 pub fn in_time_order(batches: Vec<Batch>, out: &mut dyn FnMut(Batch)) {
-    const KEY: [FieldId; 3] = [common::TS_END, common::TS, common::ID];
+    const KEY: [FieldId; 2] = [common::TS_END, common::ID];
     let keyed = |batch: &Batch| KEY.iter().all(|id| batch.column(*id).is_some());
     if !batches.iter().all(keyed) {
         return batches.into_iter().for_each(out);
@@ -28,10 +30,10 @@ pub fn in_time_order(batches: Vec<Batch>, out: &mut dyn FnMut(Batch)) {
     let mut rows = Vec::with_capacity(batches.iter().map(Batch::rows).sum());
     for (n, batch) in batches.iter().enumerate() {
         let views = KEY.map(|id| ColumnView::of(batch, id).values);
-        let [Values::I64(ends), Values::I64(begins), Values::U64(ids)] = views else {
+        let [Values::I64(ends), Values::U64(ids)] = views else {
             unreachable!("the columns that every tuple has are of these types")
         };
-        let key = |row: usize| (ends[row], begins[row], ids[row]);
+        let key = |row: usize| (ends[row], ids[row]);
         rows.extend((0..batch.rows()).map(|row| Row { key: key(row), place: (n, row) }));
     }
     if rows.is_sorted_by_key(|row| row.key) {
@@ -47,8 +49,20 @@ pub fn in_time_order(batches: Vec<Batch>, out: &mut dyn FnMut(Batch)) {
     rows.chunks(BATCH_ROWS).for_each(|rows| out(gather(&batches, rows)));
 }
 
+/// Splits rows into those that were complete before `time` and the others, each as they came.
+#[must_use]
+pub fn split_at_time(batch: &Batch, time: i64) -> (Batch, Batch) {
+    let ends = batch.i64(common::TS_END).values();
+    let chosen = |is_before: bool| {
+        let rows: BooleanArray = ends.iter().map(|end| Some((*end < time) == is_before)).collect();
+        let column = |id| batch.column(id).map(|column| filter(column, &rows).expect("a value for each row"));
+        Batch::new(batch.schema().clone(), rows.true_count(), batch.schema().ids().map(column).collect())
+    };
+    (chosen(true), chosen(false))
+}
+
 struct Row {
-    key: (i64, i64, u64),
+    key: (i64, u64),
     /// Which batch, and which of its rows.
     place: (usize, usize),
 }
@@ -81,9 +95,10 @@ mod tests {
         let name = schema.find("name").expect("it was just made");
         let mut w = TupleWriter::new(schema, &[common::ID, common::TS, common::TS_END, name]);
         let batch = |rows: &&[(i64, u64, &str)]| {
-            for (time, id, text) in *rows {
+            for (begin, (time, id, text)) in (0..).zip(rows.iter()) {
                 w.u64(common::ID, *id);
-                w.i64(common::TS, 0);
+                // The begins contradict the order in which rows were written: they do not count.
+                w.i64(common::TS, -begin);
                 w.i64(common::TS_END, *time);
                 w.text(name, text.as_bytes());
                 w.end_row();
@@ -103,6 +118,20 @@ mod tests {
         check(&[&[(1, 5, "b"), (1, 5, "c")], &[(1, 4, "a")]], &["a", "b", "c"]);
         check(&[&[(1, 1, "a"), (2, 2, "b")], &[(2, 2, "c")]], &["a", "b", "c"]);
         check(&[], &[]);
+    }
+
+    #[test]
+    fn a_split_keeps_the_order_on_both_sides() {
+        let schema = Arc::new(Schema::of_parser("test", 1, "tests", &[], None, None));
+        let mut w = TupleWriter::new(schema, &[common::ID, common::TS_END]);
+        for (id, end) in [(1, 5), (2, 9), (3, 4), (4, 7)] {
+            w.u64(common::ID, id);
+            w.i64(common::TS_END, end);
+            w.end_row();
+        }
+        let (before, after) = split_at_time(&w.finish(), 7);
+        let ids = |batch: &Batch| batch.u64(common::ID).values().to_vec();
+        assert_eq!((ids(&before), ids(&after)), (vec![1, 3], vec![2, 4]));
     }
 
     #[test]

@@ -91,7 +91,7 @@ pub use config::{Config, Counters};
 pub use engine::{Engine, Output, TakeOutput};
 pub use engines::{Engines, Partials};
 pub use flat::flat;
-pub use in_time_order::in_time_order;
+pub use in_time_order::{in_time_order, split_at_time};
 pub use limited::{Limitations, Limited};
 pub use losses::{Loss, Stretch};
 pub use partial::{Malformed, Partial};
