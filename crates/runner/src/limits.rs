@@ -116,7 +116,7 @@ pub const LIMITS: [Limit; 20] = [
     limit(
         "open_windows",
         Some("--window-bytes-max"),
-        "a quarter of `--memory-max` or more",
+        "an eighth of `--memory-max` or more",
         ("stream.windows_forced", "windows closed early"),
         Mark::Time,
     ),
@@ -166,7 +166,7 @@ pub const LIMITS: [Limit; 20] = [
     limit(
         "results_bytes",
         Some("--results-bytes-max"),
-        "an eighth of `--memory-max`, three of them for tuples",
+        "an eighth of `--memory-max`, a quarter for tuples",
         ("epochs_cut", "epochs whose rows may be out of order"),
         Mark::None,
     ),
