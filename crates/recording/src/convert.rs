@@ -57,7 +57,7 @@ fn timestamp() -> ArrowType {
     ArrowType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()))
 }
 
-/// A batch in that schema.
+/// A batch in that schema, with the watermark of each row.
 ///
 /// # Panics
 /// When the batch lacks one of `columns`: the caller's bug.
@@ -65,7 +65,7 @@ pub fn to_arrow(
     batch: &Batch,
     columns: &[FieldId],
     arrow: &SchemaRef,
-    watermark: Option<i64>,
+    watermark: Option<Int64Array>,
 ) -> RecordBatch {
     let column = |id: &FieldId| -> ArrayRef {
         let field = batch.schema().field(*id);
@@ -80,7 +80,7 @@ pub fn to_arrow(
         }
     };
     let mut arrays: Vec<ArrayRef> = columns.iter().map(column).collect();
-    arrays.extend(watermark.map(|ns| times(&Int64Array::from_value(ns, batch.rows()))));
+    arrays.extend(watermark.as_ref().map(times));
     RecordBatch::try_new(arrow.clone(), arrays).expect("the columns are those of the schema")
 }
 

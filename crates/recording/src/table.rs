@@ -2,9 +2,12 @@
 //! that writing takes. How a column is encoded follows from what it counts (`properties`).
 
 use std::io::{self, Write};
+use std::iter::repeat_n;
 use std::sync::Arc;
 
+use arrow_array::{Array, Int64Array};
 use arrow_schema::SchemaRef;
+use arrow_select::concat::concat;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
@@ -28,6 +31,11 @@ pub const GROUP_MEMORY: usize = 128 << 20;
 
 pub(crate) const CREATED_BY: &str = concat!("netalytics ", env!("CARGO_PKG_VERSION"));
 
+/// Rows that are collected before they are encoded, as a batch costs more than its rows where those are few.
+const COLLECTED_ROWS: usize = 1024;
+/// And the memory that they take at most.
+const COLLECTED_BYTES: usize = 1 << 20;
+
 /// Writes one file.
 pub struct TableWriter<W: Write + Send> {
     writer: ArrowWriter<W>,
@@ -36,6 +44,15 @@ pub struct TableWriter<W: Write + Send> {
     arrow: SchemaRef,
     has_watermark: bool,
     group_memory: usize,
+    collected: Collected,
+}
+
+/// Rows that are not encoded yet, each batch with its watermark.
+#[derive(Default)]
+struct Collected {
+    batches: Vec<(Batch, i64)>,
+    rows: usize,
+    bytes: usize,
 }
 
 impl<W: Write + Send> TableWriter<W> {
@@ -51,7 +68,8 @@ impl<W: Write + Send> TableWriter<W> {
             .with_properties(properties(&schema, &columns))
             .with_skip_arrow_metadata(true);
         let writer = ArrowWriter::try_new_with_options(out, arrow.clone(), options).map_err(io_error)?;
-        Ok(TableWriter { writer, schema, columns, arrow, has_watermark, group_memory: GROUP_MEMORY })
+        let (group_memory, collected) = (GROUP_MEMORY, Collected::default());
+        Ok(TableWriter { writer, schema, columns, arrow, has_watermark, group_memory, collected })
     }
 
     /// A row group also ends when writing it takes so much memory.
@@ -65,8 +83,14 @@ impl<W: Write + Send> TableWriter<W> {
     /// # Errors
     /// The writer's.
     pub fn write(&mut self, batch: &Batch, watermark_ns: i64) -> io::Result<bool> {
-        let watermark = self.has_watermark.then_some(watermark_ns);
-        self.writer.write(&to_arrow(batch, &self.columns, &self.arrow, watermark)).map_err(io_error)?;
+        let collected = &mut self.collected;
+        collected.batches.push((batch.clone(), watermark_ns));
+        collected.rows += batch.rows();
+        collected.bytes += batch.bytes();
+        if collected.rows < COLLECTED_ROWS && collected.bytes < COLLECTED_BYTES {
+            return Ok(false);
+        }
+        self.encode()?;
         let is_full = self.writer.in_progress_rows() >= GROUP_ROWS
             || self.writer.in_progress_size() >= GROUP_BYTES
             || self.writer.memory_size() >= self.group_memory;
@@ -78,10 +102,30 @@ impl<W: Write + Send> TableWriter<W> {
     /// # Errors
     /// The writer's.
     pub fn end_group(&mut self) -> io::Result<bool> {
+        self.encode()?;
         let has_rows = self.writer.in_progress_rows() > 0;
         self.writer.flush().map_err(io_error)?;
         self.writer.sync()?;
         Ok(has_rows)
+    }
+
+    /// Encodes the rows that have been collected.
+    fn encode(&mut self) -> io::Result<()> {
+        let Collected { batches, rows, .. } = std::mem::take(&mut self.collected);
+        if rows == 0 {
+            return Ok(());
+        }
+        let watermarks = self.has_watermark.then(|| {
+            let of_batch = |(batch, watermark_ns): &(Batch, i64)| repeat_n(*watermark_ns, batch.rows());
+            Int64Array::from_iter_values(batches.iter().flat_map(of_batch))
+        });
+        let column = |id: FieldId| {
+            let parts: Option<Vec<&dyn Array>> =
+                batches.iter().map(|(batch, _)| batch.column(id).map(AsRef::as_ref)).collect();
+            parts.map(|parts| concat(&parts).expect("the columns of a field have one type"))
+        };
+        let all = Batch::new(self.schema.clone(), rows, self.schema.ids().map(column).collect());
+        self.writer.write(&to_arrow(&all, &self.columns, &self.arrow, watermarks)).map_err(io_error)
     }
 
     /// The row group that ended last.
@@ -116,7 +160,7 @@ impl<W: Write + Send> TableWriter<W> {
         self.writer.bytes_written() as u64
     }
 
-    /// Bytes so far, about.
+    /// Bytes so far, about: without the rows that are not encoded yet.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         (self.writer.bytes_written() + self.writer.in_progress_size()) as u64
@@ -132,6 +176,7 @@ impl<W: Write + Send> TableWriter<W> {
     /// # Errors
     /// The writer's.
     pub fn finish(mut self, head: &Head) -> io::Result<W> {
+        self.encode()?;
         for fact in self.facts(head) {
             self.writer.append_key_value_metadata(fact);
         }
