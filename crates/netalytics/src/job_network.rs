@@ -218,7 +218,10 @@ impl Copies for JobCopies {
         self.running = begin().map_err(|why: anyhow::Error| format!("{why:#}"))?;
         let proof = match &self.running {
             None => "no switch copies anything".to_owned(),
-            Some(running) => format!("proved for {} classes of packets", running.proved().classes),
+            Some(running) => {
+                let proved = format!("proved for {} classes of packets", running.proved().classes);
+                std::iter::once(&proved).chain(running.repaired()).cloned().collect::<Vec<_>>().join("; ")
+            }
         };
         self.shared.tell(self.job, |told| (told.state, told.proof) = (CopiesState::Copying, proof));
         Ok(())

@@ -120,7 +120,8 @@ pub fn start(
     if !has_interfaces {
         switches.install(planned)?;
     }
-    let sharing = Sharing::new(plan, planned);
+    let mut sharing = Sharing::new(plan, planned);
+    sharing.notes.extend(switches.repaired());
     Ok(Steered { team, monitors: hosts, switches, sharing, is_over: false })
 }
 

@@ -14,6 +14,7 @@ mod install;
 mod interface;
 mod keeper;
 mod order;
+mod orphans;
 mod ovs;
 mod ports;
 mod rpc;
@@ -22,7 +23,7 @@ mod tool;
 mod trace;
 mod wishes;
 
-pub use backend::{Backend, Capabilities, Failed, Mirrored, Observed, Ours, Out};
+pub use backend::{Backend, Capabilities, Failed, Mirrored, Observed, Ours, Out, Record};
 pub use controller::{Controller, datapaths};
 pub use explore::{Answers, At, Described, Found, PortOf, explore};
 pub use fabric::{Fabric, Running};

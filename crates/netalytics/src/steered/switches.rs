@@ -147,6 +147,11 @@ impl Switches {
         self.running.as_ref()?.lost().map(|why| format!("switches do not copy any more: {why}"))
     }
 
+    /// What was removed from them of processes that no longer run.
+    pub fn repaired(&self) -> Vec<String> {
+        self.running.as_ref().map(|running| running.repaired().to_vec()).unwrap_or_default()
+    }
+
     /// What they do, in words.
     pub fn words(&self) -> String {
         match &self.running {
@@ -186,6 +191,13 @@ pub fn all_ways_are_known(site: &Network) -> bool {
     site.switches.iter().all(is_known)
 }
 
+/// The token of a controller, from its file.
+pub fn controller_token(file: &Path) -> anyhow::Result<String> {
+    let text = std::fs::read_to_string(file)
+        .with_context(|| format!("cannot read the controller's token file {}", file.display()))?;
+    Ok(text.trim().to_owned())
+}
+
 /// How a switch is reached; `quiet` are ports to which one behind a controller floods nothing.
 fn backend(switch: &SiteSwitch, quiet: &[&str]) -> anyhow::Result<Box<dyn Backend + Send>> {
     let name = &switch.name;
@@ -193,7 +205,10 @@ fn backend(switch: &SiteSwitch, quiet: &[&str]) -> anyhow::Result<Box<dyn Backen
         Reached::Not => Err(wrong_flags(format!(
             "{name} cannot be reached: the network file has neither ovsdb nor controller for it"
         ))),
-        Reached::Controller { url, datapath } => Ok(Box::new(Controller::new(url, datapath, quiet))),
+        Reached::Controller { url, datapath, token_file } => {
+            let token = token_file.as_deref().map(|file| controller_token(Path::new(file))).transpose()?;
+            Ok(Box::new(Controller::new(url, datapath, token.as_deref(), quiet)))
+        }
         Reached::Ovsdb(address) => {
             let socket = address.strip_prefix("unix:").map(Path::new);
             let folder = socket.and_then(Path::parent).ok_or_else(|| {

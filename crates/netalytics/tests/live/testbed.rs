@@ -3,6 +3,7 @@
 
 mod aggregated;
 mod served;
+mod state;
 mod upheaval;
 
 use std::collections::BTreeMap;
@@ -419,6 +420,7 @@ struct Sdn {
     program: Program,
     socket: PathBuf,
     listen: String,
+    token: PathBuf,
 }
 
 impl Sdn {
@@ -436,23 +438,30 @@ impl Sdn {
         let _ = fs::remove_file(&socket);
         let mut python = Command::new(venv.join("bin/python"));
         python.arg(root().join("sdn")).arg("--openflow").arg(format!("unix:{}", socket.display()));
-        let program = Program::start(python.args(["--listen", &listen]));
+        let token = folder.path().join("sdn.token");
+        let program = Program::start(python.args(["--listen", &listen]).arg("--token-file").arg(&token));
         wait_for("the controller", || {
             let made = socket.metadata().map_err(|e| e.to_string())?;
             (made.permissions().mode() != 0).then_some(()).ok_or_else(String::new)
         });
-        Some(Sdn { program, socket, listen })
+        Some(Sdn { program, socket, listen, token })
     }
 
     /// A network's file in which it stands for the switches' databases.
     fn instead_of_databases(&self, network: &str) -> String {
         let url = format!("http://{}", self.listen);
+        let token = self.token.display();
         let line = |line: &str| {
             let name = line.strip_prefix("ovsdb = ").and_then(|path| path.split('/').rev().nth(1));
             match name.map(|name| (name.strip_prefix("leaf"), name.strip_prefix("spine"))) {
-                Some((Some(leaf), _)) => format!("controller = {url:?}\ndatapath = \"{leaf:0>16}\""),
+                Some((Some(leaf), _)) => format!(
+                    "controller = {url:?}\ncontroller_token = \"{token}\"\ndatapath = \"{leaf:0>16}\""
+                ),
                 Some((_, Some(spine))) => {
-                    format!("controller = {url:?}\ndatapath = \"{:0>16}\"", format!("10{spine}"))
+                    format!(
+                        "controller = {url:?}\ncontroller_token = \"{token}\"\ndatapath = \"{:0>16}\"",
+                        format!("10{spine}")
+                    )
                 }
                 _ if line == "spare = true" => format!("{line}\nquiet = true"),
                 _ => line.to_owned(),

@@ -5,6 +5,7 @@ mod bed;
 mod controlled;
 mod explored;
 mod fabrics;
+mod floods;
 mod holder;
 mod killed;
 mod leases;
