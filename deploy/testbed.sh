@@ -184,6 +184,7 @@ write_network() {
     printf '\n[[switch]]\nname = "%s"\ntier = "%s"\nbridge = "br0"\n' "$name" "$(case $name in leaf*) echo edge ;; *) echo core ;; esac)"
     if [ -n "${NORTHBOUND:-}" ]; then
       printf 'controller = "%s"\ndatapath = "%s"\n' "$NORTHBOUND" "$(datapath "$name")"
+      [ -z "${NORTHBOUND_TOKEN:-}" ] || printf 'controller_token = "%s"\n' "$NORTHBOUND_TOKEN"
     else
       printf 'ovsdb = "unix:%s"\n' "$dir/run/$name/db.sock"
     fi
