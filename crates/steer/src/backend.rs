@@ -107,6 +107,8 @@ pub struct Observed {
     pub ports: Vec<(u32, String, Flooded, Vlans)>,
     /// The mirrors.
     pub mirrors: Vec<Mirrored>,
+    /// Ports that are one port to what forwards, by name.
+    pub bonds: Vec<Vec<String>>,
     /// Ports that processes have made or hold.
     pub records: Vec<Record>,
 }

@@ -522,7 +522,10 @@ fn is_alike(before: &Observed, now: &Observed) -> bool {
         sorted.sort();
         sorted
     };
-    sorted(&before.rules) == sorted(&now.rules) && before.ports == now.ports && before.mirrors == now.mirrors
+    sorted(&before.rules) == sorted(&now.rules)
+        && before.ports == now.ports
+        && before.mirrors == now.mirrors
+        && before.bonds == now.bonds
 }
 
 #[cfg(test)]

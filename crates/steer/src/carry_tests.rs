@@ -58,6 +58,7 @@ impl Backend for Fake {
             rules: memory.rules.clone(),
             ports,
             mirrors: Vec::new(),
+            bonds: Vec::new(),
             records: Vec::new(),
         })
     }

@@ -151,7 +151,13 @@ impl Backend for Controller {
             (number < PORT_MAX || number == LOCAL).then_some((number, name, flooded, Vlans::All))
         };
         let ports = listed.iter().filter_map(port).collect();
-        Ok(Observed { rules: self.rules()?, ports, mirrors: Vec::new(), records: Vec::new() })
+        Ok(Observed {
+            rules: self.rules()?,
+            ports,
+            mirrors: Vec::new(),
+            bonds: Vec::new(),
+            records: Vec::new(),
+        })
     }
 
     fn apply(&mut self, operations: &[Operation]) -> Result<(), Failed> {

@@ -259,6 +259,7 @@ pub(crate) fn on_paper(name: &str, seen: &Observed, leads: impl Fn(u32) -> Leads
     });
     let mut switch = Switch::new(name, ports.collect(), seen.rules.clone());
     let number = |name: &String| seen.ports.iter().find(|port| port.1 == *name).map(|port| port.0);
+    switch.bonds = seen.bonds.iter().map(|bond| bond.iter().filter_map(number).collect()).collect();
     switch.mirrors = seen
         .mirrors
         .iter()

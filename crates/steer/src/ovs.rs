@@ -120,15 +120,28 @@ impl Backend for OpenVSwitch {
         self.datapath.clear();
         let numbers = ports(&self.ofctl("OpenFlow10", &["show"], &[], "")?);
         let selects: [rpc::Select<'_>; 4] = [
-            ("Port", &["_uuid", "name", "tag", "trunks", "vlan_mode"], None),
+            ("Port", &["_uuid", "name", "tag", "trunks", "vlan_mode", "interfaces"], None),
             ("Bridge", &["mirrors"], Some(&self.bridge)),
             ("Mirror", &MIRROR, None),
-            ("Interface", &["name", "external_ids"], None),
+            ("Interface", &["name", "external_ids", "_uuid"], None),
         ];
         let mut tables = rpc::select(&self.run, &selects, PATIENCE)?.into_iter();
         let [vlans, bridges, mirrors, interfaces] =
             std::array::from_fn(|_| tables.next().unwrap_or_default());
-        let of = |name: &str| vlans.iter().find(|row| row.get(1).and_then(Value::as_str) == Some(name));
+        let members = |row: &Vec<Value>| -> Vec<String> {
+            let members = row.get(5).map(references).unwrap_or_default();
+            let is_member =
+                |id: &Vec<Value>| id.get(2).map(references).is_some_and(|id| members.contains(&id[0]));
+            let name = |row: &Vec<Value>| row.first().and_then(Value::as_str).map(str::to_owned);
+            interfaces.iter().filter(|row| is_member(row)).filter_map(name).collect()
+        };
+        let of = |name: &str| {
+            let is_it = |row: &&Vec<Value>| {
+                row.get(1).and_then(Value::as_str) == Some(name)
+                    || members(row).iter().any(|member| member == name)
+            };
+            vlans.iter().find(is_it)
+        };
         let ports = numbers.into_iter().map(|(number, name, flooded)| {
             let carried = of(&name).map_or(Vlans::All, |row| carried(row));
             (number, name, flooded, carried)
@@ -138,7 +151,12 @@ impl Backend for OpenVSwitch {
         // Interfaces of other bridges are in the same table.
         records.retain(|record| ports.iter().any(|(_, name, ..)| *name == record.port));
         records.sort_by(|one, other| one.port.cmp(&other.port));
-        Ok(Observed { rules, ports, mirrors: self::mirrors(&bridges, &mirrors, &vlans), records })
+        let is_here = |bond: &Vec<String>| bond.len() > 1 && ports.iter().any(|port| bond.contains(&port.1));
+        let mut bonds: Vec<Vec<String>> = vlans.iter().map(members).filter(is_here).collect();
+        bonds.iter_mut().for_each(|bond| bond.sort());
+        bonds.sort();
+        let mirrors = self::mirrors(&bridges, &mirrors, &vlans);
+        Ok(Observed { rules, ports, mirrors, bonds, records })
     }
 
     fn apply(&mut self, operations: &[Operation]) -> Result<(), Failed> {

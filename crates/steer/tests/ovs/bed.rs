@@ -218,6 +218,14 @@ impl Bed {
             .expect("it does");
     }
 
+    /// A command of `ovs-ofctl` for a switch.
+    pub fn ofctl13(&self, which: Which, command: &str, more: &str) {
+        let bridge = format!("unix:{}/{BRIDGE}.mgmt", self.sockets(which).display());
+        let mut ofctl = Command::new("ovs-ofctl");
+        ofctl.args(["-O", "OpenFlow13", command, &bridge]).args(Some(more).filter(|more| !more.is_empty()));
+        run(&mut ofctl).expect("it does");
+    }
+
     /// The whole state of a switch as its own tools print it, without counters and times.
     pub fn state(&self, which: Which) -> String {
         let bridge = format!("unix:{}/{BRIDGE}.mgmt", self.sockets(which).display());

@@ -12,3 +12,4 @@ mod leases;
 mod modes;
 mod packets;
 mod traced;
+mod valid;
