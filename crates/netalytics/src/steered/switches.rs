@@ -119,7 +119,7 @@ impl Switches {
     pub fn changed(&mut self) -> Option<Result<(), String>> {
         let went = match self.changing.as_ref()?.try_recv() {
             Err(TryRecvError::Empty) => return None,
-            Ok(went) => went.map_err(|why| why.to_string()),
+            Ok(went) => went.map_err(|why| one_line(&why.to_string())),
             Err(TryRecvError::Disconnected) => Err("the change has failed".to_owned()),
         };
         self.changing = None;
@@ -144,7 +144,7 @@ impl Switches {
 
     /// Why nothing is copied any more, if so.
     pub fn lost(&self) -> Option<String> {
-        self.running.as_ref()?.lost().map(|why| format!("switches do not copy any more: {why}"))
+        self.running.as_ref()?.lost().map(|why| format!("switches do not copy any more: {}", one_line(&why)))
     }
 
     /// What was removed from them of processes that no longer run.
@@ -189,6 +189,11 @@ pub fn all_ways_are_known(site: &Network) -> bool {
     let is_known =
         |switch: &SiteSwitch| switch.reached != Reached::Not && switch.forwarding == Forwarding::Normal;
     site.switches.iter().all(is_known)
+}
+
+/// A message of several lines in one, for notes and for JSON.
+pub fn one_line(text: &str) -> String {
+    text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
 /// The token of a controller, from its file.
