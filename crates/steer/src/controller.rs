@@ -77,7 +77,7 @@ impl Controller {
         let why = value.get("error").and_then(Value::as_str).unwrap_or("it does not say why");
         if answer.status() == 401 {
             return Err(refused(format!(
-                "{why} (401); controller_token of the network file names that file"
+                "{why} (401); controller_token in the network file, or --controller-token, names that file"
             )));
         }
         Err(refused(format!("{} ({})", why, answer.status().as_u16())))

@@ -517,9 +517,7 @@ fn nothing_is_left_of_queries_that_come_and_go_at_random() {
         fs::write(bed.path(name), text).expect("a file");
     }
     // Behind the controller nobody keeps floods from a spare host, unless its owner does.
-    let bridge = format!("unix:{}/run/leaf3/br0.mgmt", bed.folder.path().display());
-    let kept = Command::new("ovs-ofctl").args(["mod-port", &bridge, "3", "no-flood"]).status();
-    assert!(kept.expect("ovs-ofctl").success());
+    bed.keeps_floods_from("leaf3", "3");
     let answered = state::hosts_that_answer(&bed);
     assert_eq!(answered.len(), 9, "all hosts but spare3: {answered:?}");
     let talk = Talk::start(&bed);
