@@ -141,7 +141,8 @@ start_switch() {
   ip addr add "${address_of[$name]}/16" dev br0
   ip link set br0 mtu "$ENOUGH" up
   forwarding "$name" >"$own/flows"
-  ovs-ofctl -O OpenFlow13 --bundle replace-flows "unix:$own/br0.mgmt" "$own/flows"
+  # Beside what a controller may have installed by now: a secure bridge is new without rules.
+  ovs-ofctl -O OpenFlow13 --bundle add-flows "unix:$own/br0.mgmt" "$own/flows"
 }
 
 # What a switch does with packets when nothing is mirrored. With rules, table 0 is left to whoever mirrors, and the way to a host
@@ -184,6 +185,7 @@ write_network() {
     printf '\n[[switch]]\nname = "%s"\ntier = "%s"\nbridge = "br0"\n' "$name" "$(case $name in leaf*) echo edge ;; *) echo core ;; esac)"
     if [ -n "${NORTHBOUND:-}" ]; then
       printf 'controller = "%s"\ndatapath = "%s"\n' "$NORTHBOUND" "$(datapath "$name")"
+      [ -z "${NORTHBOUND_TOKEN:-}" ] || printf 'controller_token = "%s"\n' "$NORTHBOUND_TOKEN"
     else
       printf 'ovsdb = "unix:%s"\n' "$dir/run/$name/db.sock"
     fi

@@ -8,7 +8,7 @@ from os_ken.controller import handler, ofp_event
 from os_ken.ofproto import ofproto_v1_3 as of
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
-from northbound import Northbound
+from northbound import Northbound, read_token
 from openflow import settings
 from rules import Add, Match, Remove, RemoveAll, Renew, Rule, Send
 from switch import Refused, Switch, Unreachable
@@ -162,7 +162,7 @@ class Application(app_manager.OSKenApp):
 
     def start(self):
         self.switches = {}
-        self.northbound = Northbound(settings.listen, self.switches, time.monotonic)
+        self.northbound = Northbound(settings.listen, self.switches, time.monotonic, read_token(settings.token_file))
         threading.Thread(target=self.northbound.serve_forever, daemon=True).start()
         threading.Thread(target=self.keep_time, daemon=True).start()
         return super().start()

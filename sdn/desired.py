@@ -7,7 +7,7 @@ is behind cannot undo a newer one, and a lease: rules end by themselves unless i
 import dataclasses
 
 from flows import five_tuple
-from forms import cookie, only, parse_rule, text, whole
+from forms import cookie, only, own_cookies, parse_rule, text, whole
 from rules import Add, BadRule, Match, Remove, RemoveAll, Renew, Rule, Send
 from texts import parse_actions, parse_match
 
@@ -74,11 +74,8 @@ class RuleSet:
 def parse_set(source):
     """A set as JSON has it."""
     only(source, "cookie", "mask", "generation", "lease", "rules", "reactive")
-    mask = cookie(source.get("mask"), "mask")
-    own = cookie(source.get("cookie"))
+    own, mask = own_cookies(cookie(source.get("cookie")), cookie(source.get("mask"), "mask"))
     lease = whole(source, "lease", 0, 16)
-    if own & ~mask or not mask:
-        raise BadRule("cookie has bits outside of mask, or mask is 0")
     lists = {}
     for name, parse in (("rules", parse_rule), ("reactive", parse_reactive)):
         items = source.get(name, [])

@@ -3,12 +3,24 @@
 from rules import BadRule, Rule
 from texts import number, parse_actions, parse_match, print_actions, print_match
 
+# The first 16 bits of the cookies of all rules of netalytics; docs/steering.md.
+MAGIC = 0x6E61
+
 
 def cookie(value, what="cookie"):
     """A cookie has 64 bits, which JSON's numbers may not keep: so it is a text, `0x…`."""
     if not isinstance(value, str):
         raise BadRule(f'{what} is to be a text, as "0x10"')
     return number(value, 64, what)
+
+
+def own_cookies(own, mask):
+    """That a cookie and its mask mean rules of netalytics alone: those of others are not touched."""
+    if own & ~mask:
+        raise BadRule("cookie has bits outside of mask")
+    if mask >> 48 != 0xFFFF or own >> 48 != MAGIC:
+        raise BadRule(f"cookies of netalytics begin with {MAGIC:#x}, and mask has to cover these 16 bits")
+    return own, mask
 
 
 def whole(source, name, default, bits):

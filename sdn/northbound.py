@@ -1,18 +1,21 @@
 """The HTTP interface to whoever decides what is mirrored: docs/sdn.md describes it. Listens on a loopback address, reads bodies up to a bound, and answers JSON."""
 
+import hmac
 import ipaddress
 import json
+import os
 import re
 import secrets
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
 from desired import MOST_FLOWS, MOST_RULES, Conflict, parse_set
-from forms import cookie, only, print_rule
+from forms import cookie, only, own_cookies, print_rule
 from rules import BadRule
 from switch import Refused, Unreachable
 
 MOST_BYTES = 4 << 20  # of a body
+MIN_TOKEN = 16  # characters
 CAPABILITIES = {
     "openflow": "1.3",
     "interface": 1,
@@ -23,6 +26,27 @@ CAPABILITIES = {
     "most_flows": MOST_FLOWS,
     "most_bytes": MOST_BYTES,
 }
+
+
+def read_token(path):
+    """The token in a file that its owner alone may read; a file that is not there is made, with a new token."""
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(secrets.token_hex(32) + "\n")
+    except FileExistsError:
+        pass
+    except OSError as why:
+        raise SystemExit(f"sdn: cannot make the token file {path}: {why.strerror}") from None
+    try:
+        with open(path) as file:
+            token, mode = file.read().strip(), os.fstat(file.fileno()).st_mode
+    except (OSError, ValueError) as why:
+        raise SystemExit(f"sdn: cannot read the token file {path}: {why}") from None
+    if mode & 0o077:
+        raise SystemExit(f"sdn: others may read or write the token file {path}: its mode is {mode & 0o777:o}, and has to be 600")
+    if len(token) < MIN_TOKEN or not token.isascii():
+        raise SystemExit(f"sdn: the token file {path} needs a token of at least {MIN_TOKEN} ASCII characters")
+    return token
 
 
 class Answer(Exception):
@@ -38,11 +62,11 @@ class Northbound(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, listen, switches, clock):
+    def __init__(self, listen, switches, clock, token):
         host, port = listen.rsplit(":", 1)
         if not ipaddress.ip_address(host).is_loopback:
-            raise SystemExit(f"sdn: {host} is no loopback address; whoever reaches this interface can mirror anything")
-        self.switches, self.clock = switches, clock
+            raise SystemExit(f"sdn: {host} is no loopback address, and this interface has no TLS")
+        self.switches, self.clock, self.token = switches, clock, token.encode()
         # Who sees another one knows that sets are forgotten, and puts them again.
         self.boot = secrets.token_hex(8)
         super().__init__((host, int(port)), Handler)
@@ -62,6 +86,8 @@ class Handler(BaseHTTPRequestHandler):
             if re.sub(r":\d+$", "", self.headers.get("Host", "")) not in ("127.0.0.1", "[::1]", "localhost", self.server.server_address[0]):
                 raise Answer(403, {"error": "this host is not served"})
             at = urlsplit(self.path)
+            if at.path != "/v1/health" and not self.is_allowed():
+                raise Answer(401, {"error": "a token is needed: the header Authorization: Bearer TOKEN, with the content of the controller's token file"})
             body = self.route(self.command, at.path.strip("/").split("/"), {name: values[-1] for name, values in parse_qs(at.query).items()})
         except Answer as answer:
             status, body = answer.status, answer.body
@@ -82,6 +108,10 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("Connection", "close")
         self.end_headers()
         self.wfile.write(text)
+
+    def is_allowed(self):
+        scheme, _, token = self.headers.get("Authorization", "").partition(" ")
+        return scheme.lower() == "bearer" and hmac.compare_digest(token.strip().encode(), self.server.token)
 
     do_GET = do_PUT = do_POST = do_DELETE = respond
 
@@ -132,10 +162,11 @@ class Handler(BaseHTTPRequestHandler):
         only(asked, "cookie", "mask")
         if not asked and not required:
             return 0, 0
-        mask = cookie(asked.get("mask"), "mask")
-        own = cookie(asked.get("cookie"))
-        if own & ~mask or required and not mask:
-            raise BadRule("cookie has bits outside of mask, or mask is 0")
+        own, mask = cookie(asked.get("cookie")), cookie(asked.get("mask"), "mask")
+        if required:
+            return own_cookies(own, mask)
+        if own & ~mask:
+            raise BadRule("cookie has bits outside of mask")
         return own, mask
 
     def put(self, switch, new):

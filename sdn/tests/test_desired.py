@@ -7,11 +7,11 @@ from fake_network import FakeSwitch, tcp
 from rules import BadRule, Rule
 from texts import parse_actions, parse_match, print_match
 
-OURS = {"cookie": "0x4e41000000000000", "mask": "0xffff000000000000"}
-MIRROR = {"priority": 200, "cookie": "0x4e41000000000001", "match": "tcp,tp_dst=80", "actions": "output:3,resubmit(,10)"}
+OURS = {"cookie": "0x6e61000000000000", "mask": "0xffff000000000000"}
+MIRROR = {"priority": 200, "cookie": "0x6e61000000000001", "match": "tcp,tp_dst=80", "actions": "output:3,resubmit(,10)"}
 BACK = MIRROR | {"match": "tcp,tp_src=80"}
 ASKED = {
-    "priority": 300, "cookie": "0x4e41000000000002", "flow_cookie": "0x4e41000000000003", "match": "tcp,tp_dst=80", "copy": "output:3", "forward": "resubmit(,10)", "idle_timeout": 5,
+    "priority": 300, "cookie": "0x6e61000000000002", "flow_cookie": "0x6e61000000000003", "match": "tcp,tp_dst=80", "copy": "output:3", "forward": "resubmit(,10)", "idle_timeout": 5,
 }  # fmt: skip
 CLIENT, SERVER = ("10.0.0.1", 40000), ("10.0.0.2", 80)
 SYN, SYN_ACK, ACK = 0x02, 0x12, 0x10
@@ -38,7 +38,7 @@ def put(switch, new):
 
 
 def ours(switch):
-    return sorted(print_match(rule.match) for rule, _ in switch.installed() if rule.cookie >> 48 == 0x4E41)
+    return sorted(print_match(rule.match) for rule, _ in switch.installed() if rule.cookie >> 48 == 0x6E61)
 
 
 class Sets(unittest.TestCase):
@@ -52,14 +52,14 @@ class Sets(unittest.TestCase):
         put(switch, rule_set(MIRROR, generation=3))
         self.assertEqual((switch.receive(1, there), switch.receive(2, back)), ([2, 3], [1]))
         self.assertRaises(Conflict, put, switch, rule_set(MIRROR, BACK, generation=2))
-        switch.apply(switch.desired.remove(0x4E41 << 48, 0xFFFF << 48))
+        switch.apply(switch.desired.remove(0x6E61 << 48, 0xFFFF << 48))
         self.assertEqual(len(switch.entries), 2, "what is not ours has stayed")
         self.assertEqual((switch.receive(1, there), switch.receive(2, back)), ([2], [1]))
 
     def test_a_lease_ends_unless_it_is_renewed(self):
         switch = network()
         put(switch, rule_set(MIRROR))
-        key = (0x4E41 << 48, 0xFFFF << 48)
+        key = (0x6E61 << 48, 0xFFFF << 48)
         for _ in range(5):
             switch.advance(6)
             switch.apply(switch.desired.renew(key, switch.now))
@@ -109,7 +109,7 @@ class Sets(unittest.TestCase):
                 self.assertRaisesRegex(BadRule, why, parse_set, OURS | bad)
         switch = network()
         put(switch, rule_set(MIRROR))
-        self.assertRaises(Conflict, put, switch, rule_set(mask="0xfff0000000000000", cookie="0x4e40000000000000"))
+        self.assertRaises(Conflict, put, switch, rule_set(mask="0xffff800000000000", cookie="0x6e61000000000000"))
 
 
 class Flows(unittest.TestCase):
@@ -154,7 +154,7 @@ class Flows(unittest.TestCase):
         put(switch, rule_set(reactive=[ASKED]))
         whole = tcp(CLIENT, SERVER, SYN)
         for length in range(len(whole)):
-            *_, last = switch.desired.packet_in(0, 0x4E41000000000002, 1, whole[:length])
+            *_, last = switch.desired.packet_in(0, 0x6E61000000000002, 1, whole[:length])
             self.assertEqual((last.data, last.actions[-1]), (whole[:length], ("resubmit", 10)))
 
 

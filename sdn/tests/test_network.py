@@ -23,7 +23,7 @@ PATIENCE = 15
 SWITCHES = ["leaf1", "leaf2", "leaf3", "spine1"]
 LEAF1, LEAF2 = "0000000000000001", "0000000000000002"
 SERVER, MONITOR = "10.60.2.1", 3  # app1, and the port of spare2: both at leaf2
-OURS = {"cookie": "0x4e41000000000000", "mask": "0xffff000000000000"}
+OURS = {"cookie": "0x6e61000000000000", "mask": "0xffff000000000000"}
 
 
 def wait_for(what, ready, seen=""):
@@ -35,7 +35,7 @@ def wait_for(what, ready, seen=""):
     return found
 
 
-def both_ways(copy, forward, cookie="0x4e41000000000001", port=8000):
+def both_ways(copy, forward, cookie="0x6e61000000000001", port=8000):
     match = f"tcp,nw_{{}}={SERVER},tp_{{}}={port}"
     rule = {"priority": 200, "cookie": cookie, "actions": f"{copy},{forward}"}
     return [rule | {"match": match.format(side, side)} for side in ("dst", "src")]
@@ -53,10 +53,14 @@ class Controller:
     def __init__(self, openflow, log):
         self.port = free_port()
         words = [sys.executable, str(SDN), "--openflow", f"unix:{openflow}", "--listen", f"127.0.0.1:{self.port}"]
+        self.token = Path(f"{openflow}.token")
+        words += ["--token-file", str(self.token)]
         self.process = subprocess.Popen(words, stderr=log)
 
     def ask(self, method, path, body=None):
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}/v1/{path}", json.dumps(body).encode() if body else None, method=method)
+        if self.token.exists():
+            request.add_header("Authorization", f"Bearer {self.token.read_text().strip()}")
         try:
             with urllib.request.urlopen(request, timeout=PATIENCE) as response:
                 return json.load(response)
@@ -147,7 +151,7 @@ class Network(unittest.TestCase):
         return sorted(" ".join(line) for line in lines)
 
     def ours(self):
-        return [line for line in self.dump("leaf2") if "cookie=0x4e41" in line]
+        return [line for line in self.dump("leaf2") if "cookie=0x6e61" in line]
 
     def forget_cache(self):
         """What the switch has kept of flows before. It would go on for some milliseconds with what that says of packets alike, while the rules for a new flow are there
@@ -195,7 +199,7 @@ class Network(unittest.TestCase):
         self.assertEqual(len(self.ours()), 2)
         self.check_copies()
         counted = self.controller.ask("GET", f"switches/{LEAF2}/rules?cookie={OURS['cookie']}&mask={OURS['mask']}")
-        dumped = [line.split("n_packets=")[1].split(",")[0] for line in self.ofctl("dump-flows", "leaf2").splitlines() if "cookie=0x4e41" in line]
+        dumped = [line.split("n_packets=")[1].split(",")[0] for line in self.ofctl("dump-flows", "leaf2").splitlines() if "cookie=0x6e61" in line]
         self.assertEqual(sorted(rule["packets"] for rule in counted), sorted(map(int, dumped)))
 
     def test_two_switches(self):
@@ -210,7 +214,7 @@ class Network(unittest.TestCase):
 
     def test_flows_that_begin(self):
         asked = {
-            "priority": 300, "cookie": "0x4e41000000000002", "flow_cookie": "0x4e41000000000003", "match": f"tcp,nw_dst={SERVER},tp_dst=8000",
+            "priority": 300, "cookie": "0x6e61000000000002", "flow_cookie": "0x6e61000000000003", "match": f"tcp,nw_dst={SERVER},tp_dst=8000",
             "copy": f"output:{MONITOR}", "forward": "NORMAL", "idle_timeout": 2,
         }  # fmt: skip
         self.put(reactive=[asked])
@@ -235,7 +239,7 @@ class Network(unittest.TestCase):
         self.put(rules=both_ways(f"output:{MONITOR}", "NORMAL"))
         # Without any controller Open vSwitch would forget all rules; so it gets one that does not answer.
         self.set_controllers("leaf2", "nobody")
-        self.ofctl("del-flows", "leaf2", "cookie=0x4e41000000000001/-1")
+        self.ofctl("del-flows", "leaf2", "cookie=0x6e61000000000001/-1")
         self.assertEqual((self.ours(), self.get(1)), ([], "200"))
         wait_for("its absence to be noticed", lambda: self.controller.is_connected(3))
         self.set_controllers("leaf2", "of")
@@ -282,7 +286,7 @@ class Network(unittest.TestCase):
         self.assertGreaterEqual(len(learned), 2)
         # What is asked of flows that begin does not get mixed up with what the other is asked.
         asked = {
-            "priority": 300, "cookie": "0x4e41000000000002", "flow_cookie": "0x4e41000000000003", "match": f"tcp,nw_dst={SERVER},tp_dst=8000",
+            "priority": 300, "cookie": "0x6e61000000000002", "flow_cookie": "0x6e61000000000003", "match": f"tcp,nw_dst={SERVER},tp_dst=8000",
             "copy": f"output:{MONITOR}", "forward": "resubmit(,10)", "idle_timeout": 5,
         }  # fmt: skip
         self.put(generation=2, reactive=[asked])

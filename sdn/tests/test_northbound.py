@@ -2,22 +2,25 @@
 
 import http.client
 import json
+import tempfile
 import threading
 import unittest
+from pathlib import Path
 
 from fake_network import FakeSwitch
-from northbound import MOST_BYTES, Northbound
+from northbound import MOST_BYTES, Northbound, read_token
 from tests.test_desired import BACK, MIRROR, OURS
 
+TOKEN = "0123456789abcdef"
 RULES = "/v1/switches/0000000000000001/rules"
 SET = OURS | {"generation": 4, "lease": 10, "rules": [MIRROR]}
-QUERY = "?cookie=0x4e41000000000000&mask=0xffff000000000000"
+QUERY = "?cookie=0x6e61000000000000&mask=0xffff000000000000"
 
 
 class Interface(unittest.TestCase):
     def setUp(self):
         self.switch = FakeSwitch([1, 2])
-        self.server = Northbound("127.0.0.1:0", {1: self.switch, 2: FakeSwitch([1], is_connected=False)}, lambda: self.switch.now)
+        self.server = Northbound("127.0.0.1:0", {1: self.switch, 2: FakeSwitch([1], is_connected=False)}, lambda: self.switch.now, TOKEN)
         threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
         self.addCleanup(self.server.server_close)
         self.addCleanup(self.server.shutdown)
@@ -25,6 +28,7 @@ class Interface(unittest.TestCase):
     def ask(self, method, path, body=None, **headers):
         connection = http.client.HTTPConnection(*self.server.server_address, timeout=10)
         self.addCleanup(connection.close)
+        headers = {"Authorization": f"Bearer {TOKEN}"} | headers
         connection.request(method, path, json.dumps(body) if body is not None else None, headers)
         response = connection.getresponse()
         return response.status, json.loads(response.read())
@@ -58,6 +62,14 @@ class Interface(unittest.TestCase):
             (400, "PUT", RULES, [], {}),
             (400, "DELETE", RULES, None, {}),
             (400, "DELETE", RULES + "?cookie=0x0&mask=0x0", None, {}),
+            (400, "DELETE", RULES + "?cookie=0x0&mask=0x1", None, {}),
+            (400, "DELETE", RULES + "?cookie=0x0&mask=0xffff000000000000", None, {}),
+            (400, "DELETE", RULES + "?cookie=0x6e61000000000000&mask=0xfffe000000000000", None, {}),
+            (400, "PUT", RULES, SET | {"cookie": "0x4e41000000000000", "rules": []}, {}),
+            (401, "GET", RULES, None, {"Authorization": ""}),
+            (401, "GET", "/v1/switches", None, {"Authorization": "Bearer"}),
+            (401, "DELETE", RULES + QUERY, None, {"Authorization": f"Bearer {TOKEN}0"}),
+            (401, "PUT", RULES, SET | {"generation": 9}, {"Authorization": f"Basic {TOKEN}"}),
             (411, "POST", "/v1/switches/0000000000000001/renew", None, {"Transfer-Encoding": "chunked"}),
             (413, "PUT", RULES, None, {"Content-Length": str(MOST_BYTES + 1)}),
             (403, "GET", "/v1/health", None, {"Host": "rebound.example"}),
@@ -66,13 +78,28 @@ class Interface(unittest.TestCase):
                 self.assertEqual(self.ask(method, path, body, **headers)[0], status)
         self.assertEqual(len(self.ask("GET", RULES)[1]), 1, "nothing of that has changed anything")
         with self.assertRaises(SystemExit):
-            Northbound("192.0.2.1:0", {}, None)
+            Northbound("192.0.2.1:0", {}, None, TOKEN)
+
+    def test_health_needs_no_token(self):
+        self.assertEqual(self.ask("GET", "/v1/health", Authorization="")[0], 200)
+
+    def test_a_token_file_is_made_for_its_owner_alone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "token"
+            token = read_token(path)
+            self.assertEqual((read_token(path), path.stat().st_mode & 0o777), (token, 0o600))
+            path.chmod(0o640)
+            self.assertRaises(SystemExit, read_token, path)
+            path.chmod(0o600)
+            path.write_text("short\n")
+            self.assertRaises(SystemExit, read_token, path)
+            self.assertRaises(SystemExit, read_token, Path(folder) / "none" / "token")
 
     def test_a_body_that_is_no_json(self):
         for body in [b"{", b"\xff", b"[" * 100_000]:
             connection = http.client.HTTPConnection(*self.server.server_address, timeout=10)
             self.addCleanup(connection.close)
-            connection.request("PUT", RULES, body)
+            connection.request("PUT", RULES, body, {"Authorization": f"Bearer {TOKEN}"})
             response = connection.getresponse()
             self.assertEqual((response.status, response.read()), (400, b'{"error": "the body is no JSON"}\n'))
 

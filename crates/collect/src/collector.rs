@@ -51,6 +51,8 @@ pub struct Collector {
     watermark: Timestamp,
     /// What all packets released so far seem to lack.
     loss: Loss,
+    /// Whether lanes are not given all packets of their flows, so that bytes that only acknowledgments tell of are no loss.
+    lanes_are_partial: bool,
     /// Packets that the sources have lost, as far as they have said so.
     lost: u64,
     /// When that was, as far as it has not been handed on.
@@ -116,6 +118,11 @@ impl Collector {
         Collector { then: Then::HandOn, open_every_ns, ..collector }
     }
 
+    /// Lanes are not given all packets of their flows, as their orders say: bytes that only acknowledgments tell of are no loss.
+    pub fn expect_partial_flows(&mut self) {
+        self.lanes_are_partial = true;
+    }
+
     fn build(engines: Engines, lanes: Lanes, release: Release, waiting_bytes_max: usize) -> Collector {
         let lanes = lanes.with_lateness(engines.first().lateness_ns().to_vec());
         Collector {
@@ -125,6 +132,7 @@ impl Collector {
             then: Then::Close,
             watermark: Timestamp::MIN,
             loss: Loss::default(),
+            lanes_are_partial: false,
             lost: 0,
             lost_when: None,
             limited_when: None,

@@ -1,5 +1,6 @@
-//! What a query asks for, as boxes of packets: FROM and TO, both directions, over the protocols that its parsers read. A later fragment
-//! of a datagram has no ports, so where ports are asked for it is not among these packets.
+//! What a query asks for, as boxes of packets: FROM and TO, both directions, over the protocols that its parsers read. A switch sees
+//! port 0 twice in every fragment of a datagram, the first one included, so where ports are asked for, fragments of UDP are asked for by
+//! their addresses; the monitor leaves out those of other ports once they are put together.
 
 use std::net::IpAddr;
 
@@ -89,8 +90,19 @@ fn add(cubes: &mut Vec<Cube>, source: &AddressMatch, destination: &AddressMatch,
         };
         for protocol in transports.protocols(has_ports) {
             cubes.push(protocol.map_or(between, |number| between.with(Field::Protocol, number)));
+            if has_ports && *protocol == Some(UDP) {
+                let fragments = between.with(Field::Protocol, UDP).with(Field::SourcePort, 0);
+                cubes.push(fragments.with(Field::DestinationPort, 0));
+            }
         }
     }
+}
+
+/// Whether these are the fragments of datagrams, as a switch sees them.
+#[must_use]
+pub fn are_fragments(cube: &Cube) -> bool {
+    let none = Bits::new(0, Field::SourcePort.full());
+    [Field::SourcePort, Field::DestinationPort].iter().all(|field| cube.get(*field) == none)
 }
 
 /// Those with an address in a network; `None`: they are of the other version of IP.

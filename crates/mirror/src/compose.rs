@@ -113,8 +113,8 @@ pub enum Refused {
     #[error("{0}")]
     NoMatch(String),
     /// Others have taken the highest priorities.
-    #[error("the rules of others in table 0 leave no room above them: their priorities reach {0}")]
-    NoPriority(u16),
+    #[error("no priority is left above a rule of others that matches packets that are asked for: {0}")]
+    NoPriority(Box<Rule>),
     /// A job has too many lists of actions.
     #[error("job {0} would need more than 256 different lists of actions")]
     TooManyActions(u32),
@@ -266,13 +266,18 @@ fn beside(
     ranks: &BTreeMap<Cube, u16>,
     others: &[Rule],
 ) -> Result<Vec<Owned>, Refused> {
+    // Rules that none of the classes meets stand beside ours at any priority.
+    let meets = |rule: &&Rule| classes.keys().any(|cube| cube.and(&rule.matched.cube).is_some());
+    let others: Vec<&Rule> = others.iter().filter(meets).collect();
     let priorities: BTreeSet<u16> = others.iter().map(|rule| rule.priority).collect();
     let top = priorities.last().copied().unwrap_or(0);
     let depth = ranks.values().max().map_or(0, |rank| usize::from(*rank) + 1);
     // A floor of ours for each of theirs, and one below for what they drop.
     let priority = |floor: usize, rank: u16| {
         let priority = usize::from(top) + 1 + floor * depth + usize::from(rank);
-        u16::try_from(priority).ok().filter(|p| *p < u16::MAX).ok_or(Refused::NoPriority(top))
+        let highest = || others.iter().max_by_key(|rule| rule.priority).map(|rule| Box::new((*rule).clone()));
+        let priority = u16::try_from(priority).ok().filter(|p| *p < u16::MAX);
+        priority.ok_or_else(|| Refused::NoPriority(highest().unwrap_or_default()))
     };
     let mut rules = Vec::new();
     for (cube, class) in classes {
@@ -285,11 +290,16 @@ fn beside(
                 Rule { priority: priority(0, rank)?, matched, actions: class.actions(), ..Rule::default() };
             rules.push((nothing, class.owner));
         }
-        for other in others {
+        for other in &others {
             let Some(both) = cube.and(&other.matched.cube) else { continue };
             let floor = 1 + priorities.range(..other.priority).count();
             let matched = Match { cube: both.canonical(), other: other.matched.other.clone() };
-            let actions = class.actions().into_iter().chain(other.actions.iter().cloned()).collect();
+            // A meter comes first in every list of actions: what it drops is not copied.
+            let is_meter =
+                |action: &&Action| matches!(action, Action::Change(text) if text.starts_with("meter:"));
+            let (meters, rest): (Vec<&Action>, Vec<&Action>) = other.actions.iter().partition(is_meter);
+            let copied = class.actions();
+            let actions = meters.into_iter().chain(&copied).chain(rest).cloned().collect();
             rules.push((
                 Rule { priority: priority(floor, rank)?, matched, actions, ..Rule::default() },
                 class.owner,

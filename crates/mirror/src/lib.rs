@@ -15,7 +15,6 @@ pub mod ovsdb;
 pub mod packets;
 pub mod proof;
 pub mod sliced;
-pub mod tc;
 
 pub use asked::{Transports, asked};
 pub use compose::{Copy, Landing, Layout, Refused, compose, compose_ends};

@@ -7,6 +7,8 @@ use plan::{MonitorSpec, ParserUse};
 use tuple::common;
 use wire::packet::TcpFlags;
 
+use crate::asked::Transports;
+
 /// Link, network and TCP headers: Ethernet with two tags, IPv6, TCP with all its options, and a little more.
 pub const HEADER_BYTES: u16 = 128;
 /// Headers with the head of a message: its first lines, and the fields that are asked for most.
@@ -48,6 +50,8 @@ pub struct Offer {
     pub mode: Mode,
     /// What the answer lacks; nothing: it is that of all packets.
     pub lacks: Vec<&'static str>,
+    /// Whether requests or responses may be missing from the answer. Such a mode is not chosen for anybody.
+    pub loses_exchanges: bool,
 }
 
 const ENDS: TcpFlags = TcpFlags(TcpFlags::SYN.0 | TcpFlags::FIN.0 | TcpFlags::RST.0);
@@ -93,23 +97,32 @@ pub fn offers(spec: &MonitorSpec) -> Vec<Offer> {
     let need = spec.parsers.iter().map(need).max().unwrap_or(Need::Headers);
     // Beside a parser of another kind what it needs is not all that is needed.
     let alike = spec.parsers.iter().all(|parser| self::need(parser) == need);
-    let offer = |mode, lacks: &[&'static str]| Offer { mode, lacks: lacks.to_vec() };
+    let offer = |mode, lacks: &[&'static str]| Offer { mode, lacks: lacks.to_vec(), loses_exchanges: false };
+    let losing = |mode, lacks| Offer { loses_exchanges: true, ..offer(mode, lacks) };
     let mut offers = Vec::new();
     match need {
         Need::Ends => offers.push(offer(Mode::ENDS, &[OPEN_BEFORE, LONGER_THAN_IDLE])),
         Need::Completion if alike => {
-            offers.push(offer(Mode::PUSHED, &[LAST_SEGMENTS, PUSHES_INSIDE, NO_ENDS]))
+            offers.push(losing(Mode::PUSHED, &[LAST_SEGMENTS, PUSHES_INSIDE, NO_ENDS]))
         }
         Need::Headers => offers.push(offer(Mode::HEADERS, &[])),
-        Need::Heads if alike => offers.push(offer(Mode::HEADS, &[LONG_HEADS, NO_SYN])),
-        Need::Heads | Need::HeadersAndHeads => offers.push(offer(Mode::CUT, &[LONG_HEADS])),
+        Need::Heads if alike => offers.push(losing(Mode::HEADS, &[LONG_HEADS, NO_SYN])),
+        Need::Heads | Need::HeadersAndHeads => {
+            let has_messages = spec.parsers.iter().any(|parser| self::need(parser) == Need::Heads);
+            offers.push(Offer { loses_exchanges: has_messages, ..offer(Mode::CUT, &[LONG_HEADS]) });
+        }
         Need::Completion | Need::Everything => {}
+    }
+    if Transports::of(spec) != Transports::Tcp {
+        // A cut fragment cannot be put together.
+        offers.iter_mut().for_each(|offer| offer.lacks.push(FRAGMENTS));
     }
     offers.push(offer(Mode::FLOW, &[]));
     offers.push(offer(Mode::PORT, &[]));
     offers
 }
 
+const FRAGMENTS: &str = "datagrams that came in fragments: their copies are cut and cannot be put together";
 const OPEN_BEFORE: &str =
     "connections that were open before the rules are seen when they end, and their length is not known";
 const LONGER_THAN_IDLE: &str = "a connection that is longer than the idle timeout is told as expired, since what it says in between is not copied";

@@ -24,6 +24,46 @@ pub fn prefix(server: u16) -> String {
     format!("netalytics-{server:03x}-")
 }
 
+/// The number of the server whose mirror has this name; `None`: it is not ours.
+#[must_use]
+pub fn server_of(name: &str) -> Option<u16> {
+    u16::from_str_radix(name.strip_prefix("netalytics-")?.split('-').next()?, 16).ok()
+}
+
+/// Key in an interface's `external_ids` under which a process records that it made the port, or that it withholds floods from it.
+pub const RECORD: &str = "netalytics";
+
+/// Value of [`RECORD`]: a server's number, and seconds since 1970.
+#[must_use]
+pub fn record(server: u16, since: u64) -> String {
+    format!("{server:03x}@{since}")
+}
+
+/// Server and time of a [`record`].
+#[must_use]
+pub fn read_record(value: &str) -> Option<(u16, u64)> {
+    let (server, since) = value.split_once('@')?;
+    Some((u16::from_str_radix(server, 16).ok()?, since.parse().ok()?))
+}
+
+/// The arguments that write a record of an interface.
+#[must_use]
+pub fn set_record(interface: &str, record: &str) -> Vec<String> {
+    format!("-- set interface {interface} external_ids:{RECORD}={record}")
+        .split(' ')
+        .map(str::to_owned)
+        .collect()
+}
+
+/// The arguments that remove the record of an interface, if both are there.
+#[must_use]
+pub fn clear_record(interface: &str) -> Vec<String> {
+    format!("-- --if-exists remove interface {interface} external_ids {RECORD}")
+        .split(' ')
+        .map(str::to_owned)
+        .collect()
+}
+
 /// The number of the job whose mirror has this name; `None`: it is not ours.
 #[must_use]
 pub fn job_of(name: &str) -> Option<u32> {
@@ -66,6 +106,13 @@ impl PortMirror {
 #[must_use]
 pub fn port_prefix(server: u16) -> String {
     format!("na{:03x}-", server & 0xfff)
+}
+
+/// The number of the server whose port has this name; `None`: it is not ours.
+#[must_use]
+pub fn port_server(name: &str) -> Option<u16> {
+    let (server, _) = name.strip_prefix("na")?.split_once('-')?;
+    u16::from_str_radix(server, 16).ok()
 }
 
 /// In this VLAN, which the standard keeps for nobody, a new port is flooded to by none.

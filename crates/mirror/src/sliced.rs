@@ -2,6 +2,7 @@
 
 use plan::{Coin, Slice};
 
+use crate::asked::are_fragments;
 use crate::packets::field::{TCP, UDP};
 use crate::packets::{Bits, Cube, Field};
 
@@ -29,11 +30,13 @@ pub fn coin(asked: &[Cube]) -> Option<Coin> {
         let protocol = cube.get(Field::Protocol);
         protocol.mask == Field::Protocol.full() && [TCP, UDP].contains(&protocol.value)
     };
-    if asked.is_empty() || !asked.iter().all(has_ports) {
+    // Fragments follow: they are copied whole, or by addresses as the others.
+    let whole = || asked.iter().filter(|cube| !are_fragments(cube));
+    if whole().next().is_none() || !asked.iter().all(has_ports) {
         None
-    } else if !asked.iter().any(both(Coin::Ports)) {
+    } else if !whole().any(both(Coin::Ports)) {
         Some(Coin::Ports)
-    } else if asked.iter().all(both(Coin::Ports)) && !asked.iter().any(both(Coin::Addresses)) {
+    } else if whole().all(both(Coin::Ports)) && !asked.iter().any(both(Coin::Addresses)) {
         Some(Coin::Addresses)
     } else {
         None
@@ -43,7 +46,12 @@ pub fn coin(asked: &[Cube]) -> Option<Coin> {
 /// The packets of these whose flows are in the slice. Where neither end's bits are given, each value of them is a box of its own.
 #[must_use]
 pub fn sliced(asked: &[Cube], slice: Slice) -> Vec<Cube> {
-    asked.iter().flat_map(|cube| of_one(cube, slice)).collect()
+    let of = |cube: &Cube| match slice.coin {
+        // Whose flow it is the monitor knows once the datagram is put together.
+        Coin::Ports if are_fragments(cube) => vec![*cube],
+        _ => of_one(cube, slice),
+    };
+    asked.iter().flat_map(of).collect()
 }
 
 /// The highest level at which there are no more than [`SLICED_MAX`] boxes.
@@ -146,6 +154,17 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// They have no ports by which a switch could tell.
+    #[test]
+    fn fragments_are_copied_whole_where_slices_are_of_ports() {
+        let servers = vec![AddressMatch { net: Some(([10, 0, 0, 1].into(), 32)), port: Some(53) }];
+        let asked = asked(&MonitorSpec { servers, ..MonitorSpec::default() }, Which::Flow);
+        assert_eq!(coin(&asked), Some(Coin::Ports));
+        let sliced = sliced(&asked, Slice { coin: Coin::Ports, level: 3, drawn: 0x1a7 });
+        let fragments = |cubes: &[Cube]| cubes.iter().copied().filter(are_fragments).collect::<Vec<_>>();
+        assert_eq!((fragments(&sliced), fragments(&asked).len()), (fragments(&asked), 2));
     }
 
     #[test]

@@ -59,9 +59,13 @@ pub fn exit_code(ended: anyhow::Result<Ended>) -> ExitCode {
     };
     match (error.downcast_ref::<WrongUse>(), error.downcast_ref::<Unreadable>()) {
         (Some(WrongUse::Query(text)), _) => output::complain_lines(text.trim_end()),
-        (Some(WrongUse::Flags(text)), _) => output::complain(&format!("error: {text}")),
+        (Some(WrongUse::Flags(text)), _) => output::complain_lines(format!("error: {text}").trim_end()),
         (None, Some(Unreadable(why))) => {
             why.iter().for_each(|why| output::complain(&format!("error: {why}")));
+        }
+        // A counterexample has a line for each rule on the packet's way.
+        (None, None) if error.is::<steer::NotStarted>() => {
+            output::complain_lines(format!("error: {error:#}").trim_end());
         }
         (None, None) => output::complain(&format!("error: {error:#}")),
     }

@@ -19,7 +19,7 @@ use steer::{Fabric, Job, Map, Running};
 use crate::networked::Planned;
 use crate::steered::numbers::Half;
 use crate::steered::ports::{Ports, interface_of};
-use crate::steered::switches::{Switches, all_ways_are_known};
+use crate::steered::switches::{Switches, all_ways_are_known, one_line};
 
 /// The file of our number on switches, in the data directory.
 const NUMBER: &str = "switches.number";
@@ -88,7 +88,7 @@ impl JobNetwork {
 
 impl Network for JobNetwork {
     fn plan(&self, job: JobId, plan: &Plan, budget: Budget) -> Result<server::Planned, String> {
-        self.try_plan(job, plan, budget).map_err(|why| format!("{why:#}"))
+        self.try_plan(job, plan, budget).map_err(|why| one_line(&format!("{why:#}")))
     }
 
     fn view(&self) -> NetworkView {
@@ -215,17 +215,20 @@ impl Copies for JobCopies {
             let taps = wires.ports.taps(&self.planned)?;
             Ok(Some(wires.fabric.start(Job { id: number_of(self.job), generation: 1, taps })?))
         };
-        self.running = begin().map_err(|why: anyhow::Error| format!("{why:#}"))?;
+        self.running = begin().map_err(|why: anyhow::Error| one_line(&format!("{why:#}")))?;
         let proof = match &self.running {
             None => "no switch copies anything".to_owned(),
-            Some(running) => format!("proved for {} classes of packets", running.proved().classes),
+            Some(running) => {
+                let proved = format!("proved for {} classes of packets", running.proved().classes);
+                std::iter::once(&proved).chain(running.repaired()).cloned().collect::<Vec<_>>().join("; ")
+            }
         };
         self.shared.tell(self.job, |told| (told.state, told.proof) = (CopiesState::Copying, proof));
         Ok(())
     }
 
     fn lost(&mut self) -> Option<String> {
-        self.running.as_ref()?.lost().map(|why| format!("switches do not copy any more: {why}"))
+        self.running.as_ref()?.lost().map(|why| format!("switches do not copy any more: {}", one_line(&why)))
     }
 
     fn end(&mut self) -> Result<(), String> {

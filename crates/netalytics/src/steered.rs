@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use collect::{Collector, Whatever};
+use mirror::Which;
 use monitor::Step;
 use monitor::pressure::History;
 use plan::message::{Capture, JobOrder};
@@ -53,6 +54,8 @@ pub struct Steered {
     monitors: String,
     switches: Switches,
     sharing: Sharing,
+    /// What the answer lacks in the mode that was chosen.
+    lacks: Vec<String>,
     is_over: bool,
 }
 
@@ -78,7 +81,11 @@ pub fn start(
         switches.install(planned)?;
     }
     let engines = Engines::new(std::slice::from_ref(&plan.dataflow), config);
-    let mut team = Team::new(Collector::of_lanes(engines, config.window_bytes_max));
+    let mut collector = Collector::of_lanes(engines, config.window_bytes_max);
+    if planned.plan.choice.mode.is_some_and(|mode| matches!(mode.which, Which::Flags(_))) {
+        collector.expect_partial_flows();
+    }
+    let mut team = Team::new(collector);
     let mut members = Vec::new();
     for (at, part) in planned.plan.monitors.iter().enumerate() {
         members.push(Member {
@@ -120,8 +127,11 @@ pub fn start(
     if !has_interfaces {
         switches.install(planned)?;
     }
-    let sharing = Sharing::new(plan, planned);
-    Ok(Steered { team, monitors: hosts, switches, sharing, is_over: false })
+    let mut sharing = Sharing::new(plan, planned);
+    sharing.notes.extend(switches.repaired());
+    sharing.notes.extend(planned.plan.lacks.iter().map(|lack| format!("the answer lacks something: {lack}")));
+    let lacks = planned.plan.lacks.clone();
+    Ok(Steered { team, monitors: hosts, switches, sharing, lacks, is_over: false })
 }
 
 /// How a monitor is started.
@@ -225,6 +235,10 @@ impl Feed for Steered {
 
     fn notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.sharing.notes)
+    }
+
+    fn lacks(&self) -> Vec<String> {
+        self.lacks.clone()
     }
 
     fn sampling(&self) -> History {

@@ -47,6 +47,11 @@ pub trait Feed {
         Vec::new()
     }
 
+    /// What its answer lacks by the way it is asked, a sentence each.
+    fn lacks(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// How those who find what it brings have changed the share of flows that they look at.
     fn sampling(&self) -> History {
         History::default()

@@ -240,15 +240,15 @@ impl Run {
     /// Ends it, and says what has happened; `signal` is the one that has ended it, if one has.
     pub fn end(self, plan: &Plan, signal: Option<&str>) -> Summary {
         let is_full = self.shown.as_ref().is_some_and(Shown::is_full);
-        let (ended, fed, problems) = match self.work {
-            Work::Packets(job) => (job.end(), None, Vec::new()),
+        let (ended, fed, problems, lacks) = match self.work {
+            Work::Packets(job) => (job.end(), None, Vec::new(), Vec::new()),
             Work::Fed(feed) => {
                 let (stream, sampling) = (feed.engine().counters(), feed.sampling());
                 let silences =
                     feed.engine().silences().filter(|silence| silence.windows > 0).cloned().collect();
                 let mut ended = Ended { stream, silences, sampling, ..Ended::default() };
                 ended.accounting.tuples = feed.fed().tuples();
-                (ended, Some(feed.fed()), feed.problems())
+                (ended, Some(feed.fed()), feed.problems(), feed.lacks())
             }
         };
         let mut summary = Summary::of(plan, ended, self.started.elapsed());
@@ -257,7 +257,7 @@ impl Run {
         let cut_short = signal
             .filter(|_| self.reach == Reach::Cut)
             .map(|signal| format!("{signal} ended it before the input's end; the result is incomplete"));
-        Summary { fed, rows: self.rows, cut_short, ..summary }
+        Summary { fed, rows: self.rows, cut_short, lacks, ..summary }
     }
 
     fn take_results(&mut self, sink: &mut dyn Sink, observer: &mut dyn Observer) -> io::Result<()> {

@@ -59,6 +59,8 @@ pub struct Summary {
     pub limit_reached: bool,
     /// How SAMPLE auto has changed the sampling rates.
     pub sampling: History,
+    /// What the answer lacks by the way it was asked.
+    pub lacks: Vec<String>,
     /// What went wrong with the inputs.
     pub errors: Vec<InputError>,
     /// What ended the run before its input did.
@@ -111,6 +113,7 @@ impl Summary {
             epochs_cut: ended.epochs_cut,
             limit_reached: ended.limit_reached,
             sampling: ended.sampling,
+            lacks: Vec::new(),
             errors: ended.errors.iter().map(error).collect(),
             cut_short: None,
             panics: ended.panics,

@@ -38,6 +38,25 @@ pub trait Backend {
     /// See [`Failed`].
     fn keep_floods_from(&mut self, port: u32) -> Result<(), Failed>;
 
+    /// Has a port left out when packets go everywhere, until [`Backend::release_port`] or the end of this process, and records it on the
+    /// switch, so that a later process finds it.
+    ///
+    /// # Errors
+    /// See [`Failed`].
+    fn hold_port(&mut self, number: u32, name: &str, server: u16) -> Result<(), Failed> {
+        let _ = (name, server);
+        self.keep_floods_from(number)
+    }
+
+    /// Sends floods to a held port again, whichever process holds it.
+    ///
+    /// # Errors
+    /// See [`Failed`].
+    fn release_port(&mut self, name: &str) -> Result<(), Failed> {
+        let _ = name;
+        Ok(())
+    }
+
     /// Makes a mirror of ports. Floods are to be kept from its output first: before and after, it is a port like others.
     ///
     /// # Errors
@@ -88,6 +107,21 @@ pub struct Observed {
     pub ports: Vec<(u32, String, Flooded, Vlans)>,
     /// The mirrors.
     pub mirrors: Vec<Mirrored>,
+    /// Ports that are one port to what forwards, by name.
+    pub bonds: Vec<Vec<String>>,
+    /// Ports that processes have made or hold.
+    pub records: Vec<Record>,
+}
+
+/// A port that a process has made for copies, or from which it withholds floods.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// The port's name.
+    pub port: String,
+    /// The process's server number.
+    pub server: u16,
+    /// Time of the record, in seconds since 1970.
+    pub since: u64,
 }
 
 /// A mirror that is there.

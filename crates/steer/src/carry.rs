@@ -11,9 +11,10 @@ use mirror::openflow::Rule;
 use mirror::ovsdb::{self, PortMirror};
 use mirror::{Cube, Field, Layout, Operation, Proved, compose_ends, diff, prove};
 
-use crate::backend::{Failed, Observed, Ours};
+use crate::backend::{Failed, Observed, Ours, Record};
 use crate::install::{NotInstalled, NotStarted, follow, none_clash, on_paper};
 use crate::order::{Job, Jobs, Map, Site, Tap, To};
+use crate::orphans::orphans;
 use crate::ports::{Ports, Way, failed, find};
 use crate::wishes::{Known, Share, Wishes, planned};
 
@@ -38,6 +39,10 @@ pub struct Carrier {
     is_touched: bool,
     /// Whether a job was stopped and switches still have rules for it, as one of them did not answer.
     is_behind: bool,
+    /// Ports from which floods are withheld since the change that is tried began.
+    held: Vec<(usize, String)>,
+    /// What was found of processes that no longer run, and removed.
+    repaired: Vec<String>,
     /// Jobs that were taken away without being stopped, and why.
     lost: Lost,
 }
@@ -47,14 +52,30 @@ pub type Lost = BTreeMap<(u32, u8), String>;
 
 impl Carrier {
     pub fn new(server: u16, lease: u16, sites: Vec<Site>, map: Map) -> Carrier {
-        let (jobs, ports, seen, begun, is_touched, is_behind, lost) = Default::default();
-        Carrier { server, lease, sites, map, jobs, ports, seen, begun, is_touched, is_behind, lost }
+        let (jobs, ports, seen, begun, is_touched, is_behind) = Default::default();
+        let (held, repaired, lost) = Default::default();
+        Carrier {
+            server,
+            lease,
+            sites,
+            map,
+            jobs,
+            ports,
+            seen,
+            begun,
+            is_touched,
+            is_behind,
+            held,
+            repaired,
+            lost,
+        }
     }
 
     /// See [`crate::Fabric::start`].
     pub fn start(&mut self, job: Job) -> Result<Proved, NotStarted> {
         let mut jobs = self.jobs.clone();
         jobs.insert(job.id, job);
+        self.held.clear();
         let made = self.ports.make(self.server, &mut self.sites, &jobs)?;
         match self.install(&jobs) {
             Ok(proved) => {
@@ -66,6 +87,8 @@ impl Carrier {
             Err(why) => {
                 if self.is_touched {
                     self.restore();
+                } else {
+                    self.release_held();
                 }
                 for way in made {
                     let _ = self.ports.remove(&mut self.sites, &way);
@@ -85,6 +108,14 @@ impl Carrier {
             return;
         }
         self.jobs = jobs;
+    }
+
+    /// Sends floods again to the ports of a change that no switch has begun.
+    fn release_held(&mut self) {
+        for (site, port) in std::mem::take(&mut self.held) {
+            // The record stays on a switch that does not answer, and a later start repairs it.
+            let _ = self.sites[site].backend.release_port(&port);
+        }
     }
 
     /// A change has failed, and these jobs are to stay. Where no switch was told anything they are as they were: if one only does not answer,
@@ -202,6 +233,9 @@ impl Carrier {
     fn install_once(&mut self, jobs: &Jobs) -> Result<Proved, NotStarted> {
         let server = self.server;
         let mut seen = self.list()?;
+        if self.repair(&seen) {
+            seen = self.list()?;
+        }
         self.begun = seen.clone();
         // What follows may take long.
         for (site, seen) in self.sites.iter_mut().zip(&seen) {
@@ -210,16 +244,6 @@ impl Carrier {
         }
         let Carrier { sites, map, ports, .. } = &*self;
         let wishes = Known { server, sites, map, ports }.wishes(jobs, &seen)?;
-        for ((site, share), seen) in self.sites.iter_mut().zip(&wishes.shares).zip(&mut seen) {
-            let copies_to = share.leads.iter().filter(|(_, leads)| leads.is_for_copies());
-            for (number, _) in copies_to {
-                for port in seen.ports.iter_mut().filter(|port| port.0 == *number && port.2 == Flooded::Yes) {
-                    let kept = site.backend.keep_floods_from(*number);
-                    kept.map_err(|why| failed(site, why.into()))?;
-                    port.2 = Flooded::No;
-                }
-            }
-        }
         let mut desired = Vec::new();
         for ((site, share), seen) in self.sites.iter().zip(&wishes.shares).zip(&seen) {
             let layout = Layout::of(&owners(&seen.rules));
@@ -228,6 +252,7 @@ impl Carrier {
             let rules = rules.and_then(|rules| none_clash(&rules, &seen.rules, server).map(|()| rules));
             desired.push(rules.map_err(|why| failed(site, why))?);
         }
+        self.hold(&wishes, &mut seen)?;
         let planned: Vec<Observed> = seen
             .iter()
             .zip(wishes.shares.iter().zip(&desired))
@@ -237,6 +262,7 @@ impl Carrier {
         self.is_touched = true;
         self.apply(&desired, &seen)?;
         self.mirrors(&wishes, &seen)?;
+        self.release(&wishes.shares, &seen)?;
         let now = self.list()?;
         let proved = self.prove(&wishes, &now).map_err(|why| self.anywhere(NotInstalled::NotAsGiven(why)))?;
         self.follow(&wishes, &now, &proved)?;
@@ -321,6 +347,82 @@ impl Carrier {
         Ok(())
     }
 
+    /// Withholds floods from ports of monitors. A port that a process which no longer runs has held is held by this one.
+    fn hold(&mut self, wishes: &Wishes, seen: &mut [Observed]) -> Result<(), NotStarted> {
+        for (at, (share, seen)) in wishes.shares.iter().zip(seen).enumerate() {
+            let site = &mut self.sites[at];
+            let copies_to = share.leads.iter().filter(|(_, leads)| leads.is_for_copies());
+            for (number, _) in copies_to {
+                let Some(port) = seen.ports.iter_mut().find(|port| port.0 == *number) else { continue };
+                let is_anothers = |record: &Record| record.port == port.1 && record.server != self.server;
+                if port.2 == Flooded::Yes || seen.records.iter().any(is_anothers) {
+                    let held = site.backend.hold_port(*number, &port.1, self.server);
+                    held.map_err(|why| failed(site, why.into()))?;
+                    self.held.push((at, port.1.clone()));
+                    port.2 = Flooded::No;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends floods again to ports that no monitor of these shares has.
+    fn release(&mut self, shares: &[Share], seen: &[Observed]) -> Result<(), NotStarted> {
+        for ((site, share), seen) in self.sites.iter_mut().zip(shares).zip(seen) {
+            let is_needed = |name: &String| {
+                let port = seen.ports.iter().find(|port| port.1 == *name);
+                port.and_then(|port| share.leads.get(&port.0)).is_some_and(Leads::is_for_copies)
+            };
+            for record in seen.records.iter().filter(|record| record.server == self.server) {
+                let is_made = record.port.starts_with(&ovsdb::port_prefix(self.server));
+                if !is_made && !is_needed(&record.port) {
+                    let released = site.backend.release_port(&record.port);
+                    released.map_err(|why| failed(site, why.into()))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes mirrors and ports of processes that no longer run, and sends floods again to the ports that they held; whether there
+    /// were any. What a switch refuses to remove is not told here: the proof names it where it matters.
+    fn repair(&mut self, seen: &[Observed]) -> bool {
+        let now = crate::ovs::now();
+        let before = self.repaired.len();
+        for (at, (site, seen)) in self.sites.iter_mut().zip(seen).enumerate() {
+            let ends = self.ports.made.values().flat_map(|ends| std::iter::once(&ends.near).chain(&ends.far));
+            let known = ends.filter(|made| made.site == at).map(|made| made.name.as_str()).collect();
+            let orphans = orphans(seen, self.server, &known, now);
+            let backend = &mut site.backend;
+            let mut note = |what: &str, name: String, removed: Result<(), Failed>| {
+                if removed.is_ok() {
+                    self.repaired.push(format!(
+                        "switch {}: {what} {name}, left behind by a process that no longer runs",
+                        site.name
+                    ));
+                }
+            };
+            for name in orphans.mirrors {
+                let removed = backend.remove_mirror(&name);
+                note("removed mirror", name, removed);
+            }
+            for name in orphans.made {
+                let removed = backend.remove_port(&name);
+                note("removed port", name, removed);
+            }
+            for name in orphans.held {
+                let released = backend.release_port(&name);
+                note("sends floods again to port", name, released);
+            }
+        }
+        self.repaired.len() > before
+    }
+
+    /// What was removed of processes that no longer run, since this was last asked.
+    pub fn take_repaired(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.repaired)
+    }
+
     /// Takes all that is ours from the switches.
     fn clear(&mut self) -> Result<(), NotStarted> {
         (self.is_touched, self.is_behind) = (false, false);
@@ -328,7 +430,9 @@ impl Carrier {
         let cleared = self.list().and_then(|seen| {
             self.apply(&nothing, &seen)?;
             let shares = self.sites.iter().map(|_| Share::default()).collect();
-            self.mirrors(&Wishes { shares, ..Wishes::default() }, &seen)
+            let wishes = Wishes { shares, ..Wishes::default() };
+            self.mirrors(&wishes, &seen)?;
+            self.release(&wishes.shares, &seen)
         });
         // Where a switch refuses or is away, at least the others are cleared.
         if cleared.is_err() {
@@ -418,7 +522,10 @@ fn is_alike(before: &Observed, now: &Observed) -> bool {
         sorted.sort();
         sorted
     };
-    sorted(&before.rules) == sorted(&now.rules) && before.ports == now.ports && before.mirrors == now.mirrors
+    sorted(&before.rules) == sorted(&now.rules)
+        && before.ports == now.ports
+        && before.mirrors == now.mirrors
+        && before.bonds == now.bonds
 }
 
 #[cfg(test)]

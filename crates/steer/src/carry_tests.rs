@@ -54,7 +54,13 @@ impl Backend for Fake {
     fn list(&mut self) -> Result<Observed, Failed> {
         let port = |number| (number, format!("v{number}"), Flooded::No, mirror::model::Vlans::All);
         let ports = [1, 7, 8, 9].map(port).to_vec();
-        self.answers(|memory| Observed { rules: memory.rules.clone(), ports, mirrors: Vec::new() })
+        self.answers(|memory| Observed {
+            rules: memory.rules.clone(),
+            ports,
+            mirrors: Vec::new(),
+            bonds: Vec::new(),
+            records: Vec::new(),
+        })
     }
 
     fn apply(&mut self, operations: &[Operation]) -> Result<(), Failed> {

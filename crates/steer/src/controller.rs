@@ -12,7 +12,7 @@ use mirror::openflow::{Cookie, Owner, Rule};
 use mirror::ovsdb::PortMirror;
 use mirror::{Operation, Packet};
 use serde_json::{Value, json};
-use ureq::Agent;
+use ureq::{Agent, RequestBuilder};
 
 use crate::backend::{Backend, Capabilities, Failed, Observed, Out};
 
@@ -28,6 +28,8 @@ const PORT_MAX: u32 = 0xffff_ff00;
 pub struct Controller {
     agent: Agent,
     base: String,
+    /// The header that carries the token; none: the controller asks for none.
+    authorization: Option<String>,
     quiet: Vec<String>,
     generation: u64,
 }
@@ -36,11 +38,12 @@ impl Controller {
     /// The switch with this datapath number (16 hexadecimal digits) of the controller at `http://HOST:PORT`. `quiet` are the names of
     /// ports to which the switch floods nothing.
     #[must_use]
-    pub fn new(url: &str, datapath: &str, quiet: &[&str]) -> Controller {
+    pub fn new(url: &str, datapath: &str, token: Option<&str>, quiet: &[&str]) -> Controller {
         let config = Agent::config_builder().timeout_global(Some(PATIENCE)).http_status_as_error(false);
         Controller {
             agent: config.build().into(),
             base: format!("{}/v1/switches/{datapath}", url.trim_end_matches('/')),
+            authorization: token.map(|token| format!("Bearer {token}")),
             quiet: quiet.iter().map(|name| (*name).to_owned()).collect(),
             generation: 0,
         }
@@ -56,10 +59,13 @@ impl Controller {
             e => refused(e.to_string()),
         };
         let sent = match (method, body) {
-            ("GET", _) => self.agent.get(&uri).call(),
-            ("DELETE", _) => self.agent.delete(&uri).call(),
-            ("POST", Some(body)) => self.agent.post(&uri).send(body.to_string()),
-            (_, body) => self.agent.put(&uri).send(body.unwrap_or(&Value::Null).to_string()),
+            ("GET", _) => self.signed(self.agent.get(&uri)).call(),
+            ("DELETE", _) => self.signed(self.agent.delete(&uri)).call(),
+            ("POST", Some(body)) => self.signed(self.agent.post(&uri)).send(body.to_string()),
+            (_, body) => {
+                let body = body.unwrap_or(&Value::Null).to_string();
+                self.signed(self.agent.put(&uri)).send(body)
+            }
         };
         let mut answer = sent.map_err(failed)?;
         let text = answer.body_mut().with_config().limit(ANSWER_MAX).read_to_string().map_err(failed)?;
@@ -69,7 +75,19 @@ impl Controller {
             return Ok(value);
         }
         let why = value.get("error").and_then(Value::as_str).unwrap_or("it does not say why");
+        if answer.status() == 401 {
+            return Err(refused(format!(
+                "{why} (401); controller_token in the network file, or --controller-token, names that file"
+            )));
+        }
         Err(refused(format!("{} ({})", why, answer.status().as_u16())))
+    }
+
+    fn signed<B>(&self, request: RequestBuilder<B>) -> RequestBuilder<B> {
+        match &self.authorization {
+            Some(value) => request.header("Authorization", value),
+            None => request,
+        }
     }
 
     fn rules(&self) -> Result<Vec<Rule>, Failed> {
@@ -90,8 +108,8 @@ impl Controller {
 ///
 /// # Errors
 /// See [`Failed`].
-pub fn datapaths(url: &str) -> Result<Vec<String>, Failed> {
-    let mut controller = Controller::new(url, "", &[]);
+pub fn datapaths(url: &str, token: Option<&str>) -> Result<Vec<String>, Failed> {
+    let mut controller = Controller::new(url, "", token, &[]);
     controller.base.truncate(controller.base.len() - 1);
     let listed = controller.ask("GET", "", None)?;
     let strange = || Failed::NotUnderstood(format!("{} has no list of switches", controller.base));
@@ -133,7 +151,13 @@ impl Backend for Controller {
             (number < PORT_MAX || number == LOCAL).then_some((number, name, flooded, Vlans::All))
         };
         let ports = listed.iter().filter_map(port).collect();
-        Ok(Observed { rules: self.rules()?, ports, mirrors: Vec::new() })
+        Ok(Observed {
+            rules: self.rules()?,
+            ports,
+            mirrors: Vec::new(),
+            bonds: Vec::new(),
+            records: Vec::new(),
+        })
     }
 
     fn apply(&mut self, operations: &[Operation]) -> Result<(), Failed> {

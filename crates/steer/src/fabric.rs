@@ -78,10 +78,13 @@ impl Fabric {
     /// See [`NotStarted`]; then all is as it was.
     pub fn start(&self, job: Job) -> Result<Running, NotStarted> {
         let (id, generation) = (job.id, job.generation);
-        let start = |carrier: &mut Carrier| Ok((carrier.start(job)?, carrier.interfaces(id)));
-        let (proved, interfaces) = self.shared.change(start)?;
+        let start = |carrier: &mut Carrier| {
+            let proved = carrier.start(job)?;
+            Ok((proved, carrier.interfaces(id), carrier.take_repaired()))
+        };
+        let (proved, interfaces, repaired) = self.shared.change(start)?;
         let (shared, end) = (Arc::clone(&self.shared), self.end.clone());
-        Ok(Running { shared, _end: end, job: (id, generation), proved, interfaces })
+        Ok(Running { shared, _end: end, job: (id, generation), proved, interfaces, repaired })
     }
 
     /// What the switches have of ours, as they said behind the last change; when leases are renewed, it is looked whether that still holds.
@@ -98,6 +101,7 @@ pub struct Running {
     job: (u32, u8),
     proved: Proved,
     interfaces: BTreeMap<String, String>,
+    repaired: Vec<String>,
 }
 
 impl Running {
@@ -111,6 +115,12 @@ impl Running {
     #[must_use]
     pub fn interfaces(&self) -> &BTreeMap<String, String> {
         &self.interfaces
+    }
+
+    /// What was removed from switches of processes that no longer run: a sentence each.
+    #[must_use]
+    pub fn repaired(&self) -> &[String] {
+        &self.repaired
     }
 
     /// Why it is not there any more, if so: rules of others have changed so that it would do harm, or a switch is lost. Until that is heard

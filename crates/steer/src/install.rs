@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use mirror::compose::{RULES_MAX, Refused, Terms};
 use mirror::diff::{clash, others, ours, owners, renewals};
-use mirror::model::{self, Leads, Mirror, Network, Port, Switch};
+use mirror::model::{self, Flooded, Leads, Mirror, Network, Port, Switch};
 use mirror::openflow::Rule;
 use mirror::{Copy, Counterexample, Field, Layout, Packet, Proved, Wanted, compose, diff, prove};
 use thiserror::Error;
 
-use crate::backend::{Backend, Failed, Observed, Out};
+use crate::backend::{Backend, Failed, Observed, Out, Record};
 
 /// A renewal comes this often while a lease lasts, so that two of them may fail.
 const RENEWALS_IN_A_LEASE: u32 = 3;
@@ -100,10 +100,38 @@ pub struct NotStarted {
 /// # Errors
 /// See [`NotInstalled`]; then the switch has what it had, or nothing of ours.
 pub fn install(backend: &mut dyn Backend, wish: &Wish) -> Result<Installed, NotInstalled> {
-    for (port, _) in &wish.monitors {
-        backend.keep_floods_from(*port)?;
+    let mut held = Vec::new();
+    let installed = try_install(backend, wish, &mut held);
+    if installed.is_err() {
+        for name in held {
+            // The first error is returned; the record stays on the switch, and a later start repairs it.
+            let _ = backend.release_port(&name);
+        }
     }
-    let seen = backend.list()?;
+    installed
+}
+
+fn try_install(
+    backend: &mut dyn Backend,
+    wish: &Wish,
+    held: &mut Vec<String>,
+) -> Result<Installed, NotInstalled> {
+    let mut seen = backend.list()?;
+    let is_monitors = |name: &str| {
+        let port = seen.ports.iter().find(|port| port.1 == name);
+        port.is_some_and(|port| wish.monitors.iter().any(|(monitor, _)| *monitor == port.0))
+    };
+    for record in held_by(&seen, wish.server).filter(|record| !is_monitors(&record.port)) {
+        backend.release_port(&record.port)?;
+    }
+    for (monitor, _) in &wish.monitors {
+        let open = |port: &&mut (u32, String, Flooded, _)| port.0 == *monitor && port.2 == Flooded::Yes;
+        if let Some(port) = seen.ports.iter_mut().find(open) {
+            backend.hold_port(port.0, &port.1, wish.server)?;
+            held.push(port.1.clone());
+            port.2 = Flooded::No;
+        }
+    }
     let foreign = others(&seen.rules, wish.server);
     let layout = Layout::of(&owners(&seen.rules));
     let terms = Terms { server: wish.server, lease: wish.lease, layout, rules_max: RULES_MAX };
@@ -182,7 +210,16 @@ pub fn remove(backend: &mut dyn Backend, server: u16) -> Result<usize, Failed> {
     for mirror in &mirrors {
         backend.remove_mirror(&mirror.name)?;
     }
+    for record in held_by(&seen, server) {
+        backend.release_port(&record.port)?;
+    }
     Ok(operations.len() + mirrors.len())
+}
+
+/// Ports from which a server withholds floods.
+fn held_by(seen: &Observed, server: u16) -> impl Iterator<Item = &Record> {
+    let made = mirror::ovsdb::port_prefix(server);
+    seen.records.iter().filter(move |record| record.server == server && !record.port.starts_with(&made))
 }
 
 fn check(before: &Switch, after: Switch, wish: &Wish) -> Result<Proved, Vec<Counterexample>> {
@@ -222,6 +259,7 @@ pub(crate) fn on_paper(name: &str, seen: &Observed, leads: impl Fn(u32) -> Leads
     });
     let mut switch = Switch::new(name, ports.collect(), seen.rules.clone());
     let number = |name: &String| seen.ports.iter().find(|port| port.1 == *name).map(|port| port.0);
+    switch.bonds = seen.bonds.iter().map(|bond| bond.iter().filter_map(number).collect()).collect();
     switch.mirrors = seen
         .mirrors
         .iter()

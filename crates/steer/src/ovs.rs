@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use capture::Tap;
 
@@ -16,7 +16,7 @@ use mirror::ovsdb::{self, NewPort, PortKind, PortMirror};
 use mirror::{Operation, Packet};
 use serde_json::Value;
 
-use crate::backend::{Backend, Capabilities, Failed, Mirrored, Observed, Out};
+use crate::backend::{Backend, Capabilities, Failed, Mirrored, Observed, Out, Record};
 use crate::keeper::Keeper;
 use crate::{interface, rpc, tool, trace};
 
@@ -61,12 +61,15 @@ impl OpenVSwitch {
         more: &[&str],
         input: &str,
     ) -> Result<String, Failed> {
-        let bridge = format!("unix:{}/{}.mgmt", self.run.display(), self.bridge);
-        let mut arguments = vec!["-O".to_owned(), version.to_owned()];
-        arguments.extend(words.iter().map(|word| (*word).to_owned()));
-        arguments.push(bridge);
-        arguments.extend(more.iter().map(|word| (*word).to_owned()));
+        let arguments = self.ofctl_arguments(version, words, more);
         tool::run("ovs-ofctl", &arguments, ("OVS_RUNDIR", &self.run), input, PATIENCE)
+    }
+
+    fn ofctl_arguments(&self, version: &str, words: &[&str], more: &[&str]) -> Vec<String> {
+        let bridge = format!("unix:{}/{}.mgmt", self.run.display(), self.bridge);
+        let (before, after) = (["-O", version].into_iter().chain(words.iter().copied()), more.iter());
+        let words = before.map(str::to_owned).chain([bridge]);
+        words.chain(after.map(|word| (*word).to_owned())).collect()
     }
 
     pub(crate) fn vsctl(&self, words: Vec<String>) -> Result<String, Failed> {
@@ -116,20 +119,44 @@ impl Backend for OpenVSwitch {
         // Only OpenFlow 1.0 tells and heeds `no-flood`.
         self.datapath.clear();
         let numbers = ports(&self.ofctl("OpenFlow10", &["show"], &[], "")?);
-        let selects: [rpc::Select<'_>; 3] = [
-            ("Port", &["_uuid", "name", "tag", "trunks", "vlan_mode"], None),
+        let selects: [rpc::Select<'_>; 4] = [
+            ("Port", &["_uuid", "name", "tag", "trunks", "vlan_mode", "interfaces"], None),
             ("Bridge", &["mirrors"], Some(&self.bridge)),
             ("Mirror", &MIRROR, None),
+            ("Interface", &["name", "external_ids", "_uuid"], None),
         ];
         let mut tables = rpc::select(&self.run, &selects, PATIENCE)?.into_iter();
-        let [vlans, bridges, mirrors] = std::array::from_fn(|_| tables.next().unwrap_or_default());
-        let of = |name: &str| vlans.iter().find(|row| row.get(1).and_then(Value::as_str) == Some(name));
+        let [vlans, bridges, mirrors, interfaces] =
+            std::array::from_fn(|_| tables.next().unwrap_or_default());
+        let members = |row: &Vec<Value>| -> Vec<String> {
+            let members = row.get(5).map(references).unwrap_or_default();
+            let is_member =
+                |id: &Vec<Value>| id.get(2).map(references).is_some_and(|id| members.contains(&id[0]));
+            let name = |row: &Vec<Value>| row.first().and_then(Value::as_str).map(str::to_owned);
+            interfaces.iter().filter(|row| is_member(row)).filter_map(name).collect()
+        };
+        let of = |name: &str| {
+            let is_it = |row: &&Vec<Value>| {
+                row.get(1).and_then(Value::as_str) == Some(name)
+                    || members(row).iter().any(|member| member == name)
+            };
+            vlans.iter().find(is_it)
+        };
         let ports = numbers.into_iter().map(|(number, name, flooded)| {
             let carried = of(&name).map_or(Vlans::All, |row| carried(row));
             (number, name, flooded, carried)
         });
-        let ports = ports.collect();
-        Ok(Observed { rules, ports, mirrors: self::mirrors(&bridges, &mirrors, &vlans) })
+        let ports: Vec<_> = ports.collect();
+        let mut records: Vec<Record> = interfaces.iter().filter_map(|row| record(row)).collect();
+        // Interfaces of other bridges are in the same table.
+        records.retain(|record| ports.iter().any(|(_, name, ..)| *name == record.port));
+        records.sort_by(|one, other| one.port.cmp(&other.port));
+        let is_here = |bond: &Vec<String>| bond.len() > 1 && ports.iter().any(|port| bond.contains(&port.1));
+        let mut bonds: Vec<Vec<String>> = vlans.iter().map(members).filter(is_here).collect();
+        bonds.iter_mut().for_each(|bond| bond.sort());
+        bonds.sort();
+        let mirrors = self::mirrors(&bridges, &mirrors, &vlans);
+        Ok(Observed { rules, ports, mirrors, bonds, records })
     }
 
     fn apply(&mut self, operations: &[Operation]) -> Result<(), Failed> {
@@ -152,6 +179,25 @@ impl Backend for OpenVSwitch {
 
     fn keep_floods_from(&mut self, port: u32) -> Result<(), Failed> {
         self.ofctl("OpenFlow10", &["mod-port"], &[&port.to_string(), "no-flood"], "").map(drop)
+    }
+
+    fn hold_port(&mut self, _: u32, name: &str, server: u16) -> Result<(), Failed> {
+        // The record first: a port that is recorded and flooded to is repaired without harm.
+        self.vsctl(ovsdb::set_record(name, &ovsdb::record(server, now())))?;
+        let flood = |word| self.ofctl_arguments("OpenFlow10", &["mod-port"], &[name, word]);
+        let (flood, no_flood) = (flood("flood"), flood("no-flood"));
+        let keeper = Keeper::new("ovs-ofctl", &flood, ("OVS_RUNDIR", &self.run), "")?;
+        let [floods, record] = held(name);
+        self.kept.insert(floods, (keeper, None));
+        self.keep(&record, None, ovsdb::clear_record(name))?;
+        tool::run("ovs-ofctl", &no_flood, ("OVS_RUNDIR", &self.run), "", PATIENCE).map(drop)
+    }
+
+    fn release_port(&mut self, name: &str) -> Result<(), Failed> {
+        self.ofctl("OpenFlow10", &["mod-port"], &[name, "flood"], "")?;
+        self.vsctl(ovsdb::clear_record(name))?;
+        held(name).iter().for_each(|kept| drop(self.kept.remove(kept)));
+        Ok(())
     }
 
     fn add_mirror(&mut self, mirror: &PortMirror) -> Result<(), Failed> {
@@ -179,14 +225,16 @@ impl Backend for OpenVSwitch {
         };
         // Before the port is there: whenever this process ends, it is gone.
         self.keep(name, made, ovsdb::remove_port(&self.bridge, name))?;
-        let added =
-            self.vsctl(port.create(&self.bridge)).and_then(|_| self.number(name)).and_then(|number| {
-                self.keep_floods_from(number)?;
-                if let PortKind::Tunnel { remote, .. } = port.kind {
-                    self.reach(number, remote)?;
-                }
-                Ok(number)
-            });
+        let server = ovsdb::port_server(name).unwrap_or_default();
+        let mut words = port.create(&self.bridge);
+        words.extend(ovsdb::set_record(name, &ovsdb::record(server, now())));
+        let added = self.vsctl(words).and_then(|_| self.number(name)).and_then(|number| {
+            self.keep_floods_from(number)?;
+            if let PortKind::Tunnel { remote, .. } = port.kind {
+                self.reach(number, remote)?;
+            }
+            Ok(number)
+        });
         if added.is_err() {
             // Why it is not there is told; that a port is left over would be told by the next list.
             let _ = self.remove_port(name);
@@ -285,6 +333,27 @@ pub(crate) fn ports(shown: &str) -> Vec<(u32, String, Flooded)> {
         }
     }
     found
+}
+
+/// The record in an interface's row.
+fn record(row: &[Value]) -> Option<Record> {
+    let pairs = row.get(1)?.as_array().filter(|map| map.first().and_then(Value::as_str) == Some("map"))?;
+    let pairs = pairs.get(1)?.as_array()?.iter().filter_map(Value::as_array);
+    let value = |pair: &Vec<Value>| {
+        (pair.first()?.as_str()? == ovsdb::RECORD).then(|| pair.get(1)?.as_str().map(str::to_owned))?
+    };
+    let (server, since) = ovsdb::read_record(&pairs.filter_map(value).next()?)?;
+    Some(Record { port: row.first()?.as_str()?.to_owned(), server, since })
+}
+
+/// Names among what goes with this process: floods to a port, and the record of it.
+fn held(port: &str) -> [String; 2] {
+    ["floods to", "record of"].map(|what| format!("{what} {port}"))
+}
+
+/// Seconds since 1970.
+pub(crate) fn now() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// The VLANs of a port's row.

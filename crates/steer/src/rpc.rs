@@ -4,7 +4,7 @@
 use std::fs;
 use std::io::{self, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -23,10 +23,32 @@ pub type Select<'a> = (&'a str, &'a [&'a str], Option<&'a str>);
 pub fn command(run: &Path, words: &[&str], patience: Duration) -> Result<String, Failed> {
     let program = "ovs-vswitchd";
     let [method, parameters @ ..] = words else { return Ok(String::new()) };
-    let pid = fs::read_to_string(run.join("ovs-vswitchd.pid")).map_err(|why| away(program, &why))?;
-    let socket = run.join(format!("ovs-vswitchd.{}.ctl", pid.trim()));
+    let socket = control(run, program, patience)?;
     let said = ask(&socket, program, method, json!(parameters), patience)?;
     said.as_str().map(str::to_owned).ok_or_else(|| strange(program))
+}
+
+/// The control socket of `ovs-vswitchd`: the one that its number names, or else, where it was started with another name for it, one in the
+/// directory at which this program answers.
+fn control(run: &Path, program: &str, patience: Duration) -> Result<PathBuf, Failed> {
+    if let Ok(pid) = fs::read_to_string(run.join("ovs-vswitchd.pid")) {
+        let usual = run.join(format!("ovs-vswitchd.{}.ctl", pid.trim()));
+        if usual.exists() {
+            return Ok(usual);
+        }
+    }
+    let files = fs::read_dir(run).map_err(|why| away(program, &why))?;
+    let mut sockets: Vec<PathBuf> = files.filter_map(|file| Some(file.ok()?.path())).collect();
+    sockets.retain(|path| path.extension().is_some_and(|extension| extension == "ctl"));
+    sockets.sort();
+    let is_it = |socket: &PathBuf| {
+        let version = ask(socket, program, "version", json!([]), patience);
+        version.is_ok_and(|version| version.as_str().is_some_and(|text| text.starts_with(program)))
+    };
+    sockets.into_iter().find(is_it).ok_or_else(|| {
+        let none = format!("it answers at no control socket (*.ctl) in {}", run.display());
+        away(program, &io::Error::new(ErrorKind::NotFound, none))
+    })
 }
 
 /// Rows of tables of the database as they are at one moment, each row in the order of the columns.
@@ -158,6 +180,32 @@ mod tests {
             });
         }
         run
+    }
+
+    /// The database's daemon and something that is no daemon have sockets there, too.
+    #[test]
+    fn a_control_socket_may_have_any_name() {
+        let patience = Duration::from_millis(500);
+        let run = tempfile::tempdir().expect("a folder");
+        let none = command(run.path(), &["dpif/show"], patience).expect_err("nobody is there").to_string();
+        assert!(none.contains("*.ctl"), "{none}");
+        drop(UnixListener::bind(run.path().join("a.ctl")).expect("a socket"));
+        for (name, version) in
+            [("b", "ovsdb-server (Open vSwitch) 3.1.0"), ("switch", "ovs-vswitchd (Open vSwitch) 3.1.0")]
+        {
+            let listener = UnixListener::bind(run.path().join(format!("{name}.ctl"))).expect("a socket");
+            std::thread::spawn(move || {
+                for mut asked in listener.incoming().map_while(Result::ok) {
+                    let mut question = [0; 1000];
+                    let read = asked.read(&mut question).expect("a question");
+                    let is_version = String::from_utf8_lossy(&question[..read]).contains("\"version\"");
+                    let said =
+                        json!({"id": 0, "error": null, "result": if is_version { version } else { name }});
+                    asked.write_all(said.to_string().as_bytes()).expect("it is heard");
+                }
+            });
+        }
+        assert_eq!(command(run.path(), &["dpif/show"], patience), Ok("switch".to_owned()));
     }
 
     #[test]

@@ -94,6 +94,9 @@ impl Collector {
 
     /// What the packets seem to lack that came in between.
     fn add_capture_loss(&mut self, (from, to): (Timestamp, Timestamp), (before, after): (Loss, Loss)) {
+        if self.lanes_are_partial {
+            return;
+        }
         let bytes = Loss {
             seen: after.seen.saturating_sub(before.seen),
             lost: after.lost.saturating_sub(before.lost),

@@ -83,6 +83,34 @@ fn check(query: Query, script: &[(&str, &str)], late: u64) {
     assert_eq!(collector.rows_late() + collector.counters().tuples_late, late, "{script:?}");
 }
 
+/// Monitors that are given packets with some flags acknowledge bytes that nobody copied: these are no loss of the windows.
+#[test]
+fn bytes_that_were_not_copied_are_no_loss() {
+    for (is_partial, expected) in [(false, Some(0.75)), (true, None)] {
+        let fixture = Fixture::new(Query::Windows);
+        let mut collector = Collector::of_lanes(fixture.engines(), 1 << 20);
+        if is_partial {
+            collector.expect_partial_flows();
+        }
+        let (mut lane, mut all) = (fixture.lane(), Vec::new());
+        collector.join(LaneId(0));
+        let report = lane.report(20, &[Tuple { name: b'a', time: 3, flow: 1 }]);
+        let loss = Loss { seen: 1, lost: 3 };
+        collector.take(LaneId(0), Report { loss, ..report }, &mut Whatever(&mut all));
+        collector.end(&mut Whatever(&mut all));
+        let lost = all.iter().map(|output: &Output| {
+            let id = output.batch.schema().find("lost").expect("a column");
+            let column = output.batch.f64(id);
+            column.iter().next().flatten()
+        });
+        assert!(
+            lost.clone().count() > 0 && lost.clone().all(|lost| lost == expected),
+            "{:?}",
+            lost.collect::<Vec<_>>()
+        );
+    }
+}
+
 #[test]
 fn rows_wait_for_all_that_are_at_work() {
     let script = [

@@ -51,6 +51,8 @@ pub struct Behaviour {
     pub region: Region,
     /// Which copies arrive.
     pub copies: Counts,
+    /// Whether it leaves by a port of hosts.
+    pub is_delivered: bool,
     /// What is not known of their way.
     pub doubts: Vec<String>,
 }
@@ -134,7 +136,7 @@ impl Network {
     }
 
     fn follow(&self, at: usize, class: Class, hops: usize, terms: &mut Terms) -> Vec<Behaviour> {
-        let nothing = |region, doubts| Behaviour { region, copies: Vec::new(), doubts };
+        let nothing = |region, doubts| Behaviour { region, copies: Vec::new(), is_delivered: false, doubts };
         let Some(switch) = self.switches.get(at).filter(|_| hops < HOPS_MAX) else {
             return vec![nothing(class.region, vec!["it goes round and round".to_owned()])];
         };
@@ -211,7 +213,10 @@ impl Network {
             copied.copies.sort();
             return vec![copied];
         }
-        let Some((switch, entrance)) = self.peer(at) else { return vec![begun] };
+        let Some((switch, entrance)) = self.peer(at) else {
+            let is_delivered = begun.is_delivered || port.leads != Leads::Copies;
+            return vec![Behaviour { is_delivered, ..begun }];
+        };
         let mut state = state.clone();
         state.set.insert(Field::InPort, entrance.into());
         let further = self.follow(switch, Class::new(begun.region.clone(), state), hops + 1, terms);
@@ -222,6 +227,7 @@ impl Network {
             }
             there.copies.extend(begun.copies.iter().cloned());
             there.copies.sort();
+            there.is_delivered |= begun.is_delivered;
             there.doubts.extend(begun.doubts.iter().cloned());
             there
         };

@@ -23,6 +23,30 @@ impl Switch {
     }
 }
 
+/// Ports of a flood, with no more than one of each bond.
+fn one_of_each_bond(switch: &Switch, flooded: Vec<u32>) -> Vec<u32> {
+    let (bonded, single): (Vec<u32>, Vec<u32>) =
+        flooded.into_iter().partition(|number| switch.bond(*number).is_some());
+    let first = |bond: &Vec<u32>| bond.iter().find(|number| bonded.contains(number)).copied();
+    single.into_iter().chain(switch.bonds.iter().filter_map(first)).collect()
+}
+
+/// A port of a bond stands for any of its ports, and for none where all are down.
+fn spread(switch: &Switch, ports: Vec<u32>) -> Vec<Vec<u32>> {
+    let mut ways = vec![Vec::new()];
+    for number in ports {
+        let choices: Vec<Option<u32>> = match switch.bond(number) {
+            None => vec![Some(number)],
+            Some(bond) => bond.iter().copied().map(Some).chain([None]).collect(),
+        };
+        ways = ways
+            .iter()
+            .flat_map(|way: &Vec<u32>| choices.iter().map(|more| way.iter().copied().chain(*more).collect()))
+            .collect();
+    }
+    ways
+}
+
 impl Network {
     /// The sets of ports by which a packet may leave a switch on NORMAL.
     pub(super) fn normal(&self, at: usize, cube: &Cube, state: &State) -> Vec<Vec<u32>> {
@@ -36,6 +60,7 @@ impl Network {
         let may_leave = |number: u32| {
             let port = switch.port(number);
             number != entered
+                && switch.bond(number).is_none_or(|bond| !bond.contains(&entered))
                 && !switch.is_mirror_output(number)
                 && port.is_some_and(|port| match vlan {
                     Entered::In(vlan) | Entered::InOrRefused(vlan) => port.vlans.carry(vlan),
@@ -44,7 +69,7 @@ impl Network {
                 })
         };
         let flooded = switch.ports.iter().filter(|port| port.flooded == Flooded::Yes);
-        let flooded = flooded.map(|port| port.number).filter(|number| may_leave(*number)).collect();
+        let flooded: Vec<u32> = flooded.map(|port| port.number).filter(|number| may_leave(*number)).collect();
         let learned: Vec<u32> =
             match self.host(state.get(cube, Field::Destination), state.get(cube, Field::EthType)) {
                 Some(host) => self.toward(at, host.at),
@@ -53,7 +78,12 @@ impl Network {
         // What was learned to be where the packet comes from goes nowhere.
         let learned =
             learned.into_iter().map(|number| if may_leave(number) { vec![number] } else { Vec::new() });
-        let refused = matches!(vlan, Entered::InOrRefused(_)).then(Vec::new);
-        std::iter::once(flooded).chain(learned).chain(refused).collect()
+        // A bond lets in at one of its ports what it may refuse at another.
+        let may_refuse = matches!(vlan, Entered::InOrRefused(_)) || switch.bond(entered).is_some();
+        let all = std::iter::once(one_of_each_bond(switch, flooded))
+            .chain(learned)
+            .chain(may_refuse.then(Vec::new));
+        // Where it was learned at one port of a bond it leaves by any of them.
+        all.flat_map(|ports| spread(switch, ports)).collect()
     }
 }

@@ -120,6 +120,10 @@ impl Switch {
     /// A box of packets, in classes that have nothing in common.
     #[must_use]
     pub fn run(&self, class: Class, terms: &mut Terms) -> Vec<Class> {
+        let entered = class.get(Field::InPort);
+        if entered.mask == Field::InPort.full() && self.is_mirror_output(entered.value as u32) {
+            return vec![class];
+        }
         self.lookup(class, 0, terms, 0)
     }
 

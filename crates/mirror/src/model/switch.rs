@@ -137,6 +137,8 @@ pub struct Switch {
     pub rules: Vec<Rule>,
     /// Its mirrors.
     pub mirrors: Vec<Mirror>,
+    /// Ports that are one port to what forwards: a packet leaves by one of them at most.
+    pub bonds: Vec<Vec<u32>>,
 }
 
 impl Switch {
@@ -144,14 +146,14 @@ impl Switch {
     #[must_use]
     pub fn new(name: &str, ports: Vec<Port>, mut rules: Vec<Rule>) -> Switch {
         rules.sort_by_key(|rule| (rule.table, std::cmp::Reverse(rule.priority)));
-        Switch { name: name.to_owned(), ports, rules, mirrors: Vec::new() }
+        Switch { name: name.to_owned(), ports, rules, mirrors: Vec::new(), bonds: Vec::new() }
     }
 
     /// With other rules.
     #[must_use]
     pub fn with_rules(&self, rules: Vec<Rule>) -> Switch {
         let switch = Switch::new(&self.name, self.ports.clone(), rules);
-        Switch { mirrors: self.mirrors.clone(), ..switch }
+        Switch { mirrors: self.mirrors.clone(), bonds: self.bonds.clone(), ..switch }
     }
 
     /// A port.
@@ -160,9 +162,10 @@ impl Switch {
         self.ports.iter().find(|port| port.number == number)
     }
 
-    /// Ports at which traffic enters: all but those of copies.
+    /// Ports at which traffic enters: all but those of copies, and those of mirrors, where a switch takes nothing in.
     pub fn entrances(&self) -> impl Iterator<Item = &Port> {
-        self.ports.iter().filter(|port| !port.leads.is_for_copies())
+        let ports = self.ports.iter().filter(|port| !port.leads.is_for_copies());
+        ports.filter(|port| !self.is_mirror_output(port.number))
     }
 
     /// Whether a port is for copies.
@@ -175,6 +178,11 @@ impl Switch {
     #[must_use]
     pub fn is_mirror_output(&self, number: u32) -> bool {
         self.mirrors.iter().any(|mirror| mirror.output == number)
+    }
+
+    /// The bond that a port is of.
+    pub(super) fn bond(&self, number: u32) -> Option<&Vec<u32>> {
+        self.bonds.iter().find(|bond| bond.contains(&number))
     }
 
     /// The monitor at a port.

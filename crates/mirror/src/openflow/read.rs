@@ -203,6 +203,8 @@ fn action(text: &str) -> Action {
         "load" if after.contains("NXM_NX_REG") || after.contains("METADATA") || after.contains("XXREG") => {
             Action::Change(text.to_owned())
         }
+        // What it drops is dropped before anything else is done: see `compose`.
+        "meter" if number(after).is_some() => Action::Change(text.to_owned()),
         "dec_ttl" | "set_queue" | "pop_queue" | "note" | "mod_nw_tos" | "mod_nw_ecn" | "mod_nw_ttl"
         | "set_tunnel" | "mod_vlan_pcp" => Action::Change(text.to_owned()),
         _ => text.parse().map_or_else(|_| other(), Action::output),

@@ -5,7 +5,6 @@ pub mod field;
 pub mod packet;
 pub mod region;
 
-pub(crate) use cube::without_all;
 pub use cube::{Bits, Cube};
 pub use field::{FIELDS, Field};
 pub use packet::{Packet, well_formed};

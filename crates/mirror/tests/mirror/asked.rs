@@ -25,8 +25,11 @@ fn both_directions_are_asked_over_the_protocols_of_the_parsers() {
         &[
             "tcp,nw_src=10.0.0.53,nw_dst=10.1.0.0/16,tp_src=53",
             "tcp,nw_src=10.1.0.0/16,nw_dst=10.0.0.53,tp_dst=53",
+            // A switch sees these ports in fragments.
+            "udp,nw_src=10.0.0.53,nw_dst=10.1.0.0/16,tp_src=0,tp_dst=0",
             "udp,nw_src=10.0.0.53,nw_dst=10.1.0.0/16,tp_src=53",
             "udp,nw_src=10.1.0.0/16,nw_dst=10.0.0.53,tp_dst=53",
+            "udp,nw_src=10.1.0.0/16,nw_dst=10.0.0.53,tp_src=0,tp_dst=0",
         ],
     );
     check("PARSE packet", Which::Flow, &["ip", "ipv6"]);
@@ -39,8 +42,10 @@ fn both_directions_are_asked_over_the_protocols_of_the_parsers() {
             "tcp6,tp_dst=53",
             "tcp6,tp_src=53",
             "udp,tp_dst=53",
+            "udp,tp_src=0,tp_dst=0",
             "udp,tp_src=53",
             "udp6,tp_dst=53",
+            "udp6,tp_src=0,tp_dst=0",
             "udp6,tp_src=53",
         ],
     );
@@ -86,9 +91,9 @@ fn the_mode_follows_from_the_columns() {
         (
             "PARSE flow SELECT duration, conn_state",
             "all packets of the flows, the first 128 bytes of each",
-            0,
+            1,
         ),
-        ("PARSE flow SELECT application", "all packets of the flows, the first 512 bytes of each", 1),
+        ("PARSE flow SELECT application", "all packets of the flows, the first 512 bytes of each", 2),
         ("PARSE flow SELECT client_bytes", ALL, 0),
         ("PARSE mysql_query SELECT response_time", "packets of the flows with PSH", 3),
         ("PARSE http SELECT method, url, status", heads, 2),
@@ -102,6 +107,9 @@ fn the_mode_follows_from_the_columns() {
     ] {
         let offers = offers(&plan(query).monitor);
         assert_eq!((&*offers[0].mode.to_string(), offers[0].lacks.len()), (expected, lacks), "{query}");
+        let loses =
+            ["PSH", "512 bytes"].iter().any(|word| expected.contains(word)) && !query.contains("PARSE flow");
+        assert_eq!(offers[0].loses_exchanges, loses, "{query}");
         // There is always a mode that lacks nothing.
         assert!(offers.iter().any(|offer| offer.lacks.is_empty()), "{query}");
     }

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
@@ -17,6 +17,8 @@ const PACKETS: u32 = 20_000;
 const PAYLOADS: [u32; 2] = [58, 1358];
 /// Link, network and transport headers of them.
 const HEADERS: u32 = 42;
+/// How long a monitor is left alone.
+const IDLE: Duration = Duration::from_secs(3);
 /// Where they go.
 const BEYOND: &str = "10.97.0.2";
 
@@ -27,6 +29,8 @@ pub struct Receiving {
     pub packet: f64,
     /// For a byte of it.
     pub byte: f64,
+    /// Cores of a monitor to which nothing comes.
+    pub idle_cores: f64,
 }
 
 /// Measures; `refuse_ns` is what the monitor takes to find out that it does not want a packet.
@@ -49,6 +53,7 @@ pub fn measure(lab: &Lab, refuse_ns: f64, rounds: u8) -> anyhow::Result<Receivin
         }
         thread::sleep(LOOK);
     }
+    let idle_cores = idle(monitor.pid)?;
     let both = least(rounds, |payload| {
         let before = processor_ns(monitor.pid)?;
         let sender = send(lab, Sent { packets: PACKETS, payload, to: BEYOND })?;
@@ -61,7 +66,14 @@ pub fn measure(lab: &Lab, refuse_ns: f64, rounds: u8) -> anyhow::Result<Receivin
     if packet <= 0.0 {
         bail!("others at work take so much that it cannot be told");
     }
-    Ok(Receiving { packet, byte })
+    Ok(Receiving { packet, byte, idle_cores })
+}
+
+/// Cores that a process takes while nothing comes to it.
+fn idle(pid: u32) -> anyhow::Result<f64> {
+    let (begun, before) = (Instant::now(), processor_ns(pid)?);
+    thread::sleep(IDLE);
+    Ok((processor_ns(pid)? - before) as f64 / begun.elapsed().as_nanos() as f64)
 }
 
 /// The least of some rounds, of small and of large packets.

@@ -24,8 +24,8 @@ const BEYOND: &str = "10.98.0.2";
 /// What is less than this share of forwarding a packet cannot be told from what others at work make of it.
 const UNSURE: f64 = 0.03;
 
-/// Nanoseconds for each packet; `None`: too little to be told.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// Nanoseconds for each packet; `None`: less than `unsure`, and too little to be told.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Copying {
     /// A whole copy, to a port.
     pub copy: Option<f64>,
@@ -35,6 +35,8 @@ pub struct Copying {
     pub tunnel: Option<f64>,
     /// Its first bytes.
     pub cut: Option<f64>,
+    /// What can just be told.
+    pub unsure: f64,
 }
 
 /// What a switch does with each packet: actions, and whether a mirror copies besides.
@@ -57,9 +59,10 @@ pub fn measure(lab: &Lab, rounds: u8) -> anyhow::Result<Copying> {
             *known = known.min(ns);
         }
     }
-    let more =
-        |name: &str| Some(least[name] - least["forwards"]).filter(|more| *more > UNSURE * least["forwards"]);
-    Ok(Copying { copy: more("copy"), mirror: more("mirror"), tunnel: more("tunnel"), cut: more("cut") })
+    let unsure = UNSURE * least["forwards"];
+    let more = |name: &str| Some(least[name] - least["forwards"]).filter(|more| *more > unsure);
+    let [copy, mirror, tunnel, cut] = ["copy", "mirror", "tunnel", "cut"].map(more);
+    Ok(Copying { copy, mirror, tunnel, cut, unsure })
 }
 
 struct Switch<'l> {

@@ -64,8 +64,8 @@ pub fn calibrate(flags: &CalibrateFlags, quiet: bool) -> anyhow::Result<Ended> {
     let received = of_lab(&lab, |lab| calibrating::receiving(lab, refuse_ns, flags.rounds));
     match &received {
         Ok(of) => tell(&format!(
-            "a packet into a monitor: {:.0} ns, and {:.2} ns for each byte",
-            of.packet, of.byte
+            "a packet into a monitor: {:.0} ns, and {:.2} ns for each byte; a monitor to which none comes: {:.4} cores",
+            of.packet, of.byte, of.idle_cores
         )),
         Err(why) => tell(&format!(
             "a packet's way into a monitor is not measured, so supposed ({why:#}); [monitor] receive_ns and receive_byte_ns say it"
@@ -73,7 +73,7 @@ pub fn calibrate(flags: &CalibrateFlags, quiet: bool) -> anyhow::Result<Ended> {
     }
     let copied = of_lab(&lab, |lab| calibrating::copying(lab, flags.rounds));
     match &copied {
-        Ok(Copying { copy, mirror, tunnel, cut }) => {
+        Ok(Copying { copy, mirror, tunnel, cut, unsure }) => {
             let ways = [
                 ("by a rule", copy),
                 ("by a mirror", mirror),
@@ -82,7 +82,7 @@ pub fn calibrate(flags: &CalibrateFlags, quiet: bool) -> anyhow::Result<Ended> {
             ];
             let of = |(way, ns): &(&str, &Option<f64>)| match ns {
                 Some(ns) => format!("{ns:.0} ns {way}"),
-                None => format!("too little to be told {way}"),
+                None => format!("less than {unsure:.0} ns {way}, too little to be told"),
             };
             let ways: Vec<String> = ways.iter().map(of).collect();
             tell(&format!("a switch in user space, for each packet that it copies: {}", ways.join(", ")));
@@ -190,36 +190,45 @@ fn written(
 ) -> String {
     let supposed = Costs::default();
     let mut measured = vec!["[monitor.parse_ns] and refuse_ns"];
-    measured.extend(received.map(|_| "receive_ns and receive_byte_ns"));
+    measured.extend(received.map(|_| "receive_ns, receive_byte_ns and idle_cores"));
     measured.extend(copied.map(|_| "[switch]"));
-    let received = received
-        .unwrap_or(Receiving { packet: supposed.monitor.receive_ns, byte: supposed.monitor.receive_byte_ns });
+    let monitor = &supposed.monitor;
+    let received = received.unwrap_or(Receiving {
+        packet: monitor.receive_ns,
+        byte: monitor.receive_byte_ns,
+        idle_cores: monitor.idle_cores,
+    });
     let mut text = format!(
         "# Written by netalytics calibrate: {} were measured, the rest is supposed.\n\
-         origin = \"calibrated\"\n\n[monitor]\nreceive_ns = {:.1}\nreceive_byte_ns = {:.3}\nrefuse_ns = {refuse_ns:.1}\nmemory_gb = {:.2}\n\n[monitor.parse_ns]\n",
+         origin = \"calibrated\"\n\n[monitor]\nreceive_ns = {:.1}\nreceive_byte_ns = {:.3}\nidle_cores = {:.5}\nrefuse_ns = {refuse_ns:.1}\nmemory_gb = {:.2}\n\n[monitor.parse_ns]\n",
         measured.join(", "),
         received.packet,
         received.byte,
+        received.idle_cores,
         supposed.monitor.memory_gb
     );
     for (parser, ns) in parse_ns {
         text += &format!("{parser} = {ns:.1}\n");
     }
-    let (known, copied) = (supposed.switch, copied.unwrap_or_default());
+    let known = supposed.switch;
     let ways = [
-        ("copy_ns", copied.copy, known.copy_ns),
-        ("mirror_ns", copied.mirror, known.mirror_ns),
-        ("tunnel_ns", copied.tunnel, known.tunnel_ns),
+        ("copy_ns", copied.map(|of| of.copy), known.copy_ns),
+        ("mirror_ns", copied.map(|of| of.mirror), known.mirror_ns),
+        ("tunnel_ns", copied.map(|of| of.tunnel), known.tunnel_ns),
     ];
+    let unsure = copied.map_or(0.0, |of| of.unsure);
     text += "\n[switch]\n";
-    for (name, ns, supposed) in ways {
-        text += &match ns {
-            Some(ns) => format!("{name} = {ns:.1}\n"),
+    for (name, measured, supposed) in ways {
+        text += &match measured {
+            Some(Some(ns)) => format!("{name} = {ns:.1}\n"),
+            // What is supposed would stand beside what was measured as if it were more.
+            Some(None) => format!("{name} = {unsure:.1} # at most: too little to be told\n"),
             None => format!("{name} = {supposed:.1} # supposed\n"),
         };
     }
-    text += &match copied.cut {
-        Some(ns) => format!("cut_ns = {ns:.1}\n"),
+    text += &match copied.map(|of| of.cut) {
+        Some(Some(ns)) => format!("cut_ns = {ns:.1}\n"),
+        Some(None) => format!("cut_ns = {unsure:.1} # at most: too little to be told\n"),
         None => "# cut_ns: not measured, so copies are not cut\n".to_owned(),
     };
     text
@@ -243,12 +252,19 @@ mod tests {
         assert_eq!(costs.monitor.parse_ns["http"], 300.0);
         assert_eq!((costs.monitor.refuse_ns, costs.switch.cut_ns), (60.0, None));
         assert_eq!(costs.monitor.receive_ns, Costs::default().monitor.receive_ns);
-        let received = Receiving { packet: 900.0, byte: 0.25 };
-        let copied = Copying { copy: Some(700.0), mirror: None, tunnel: Some(2000.0), cut: Some(9000.0) };
+        let received = Receiving { packet: 900.0, byte: 0.25, idle_cores: 0.004 };
+        let copied = Copying {
+            copy: Some(700.0),
+            mirror: None,
+            tunnel: Some(2000.0),
+            cut: Some(9000.0),
+            unsure: 30.0,
+        };
         let costs = Costs::parse(&written(60.0, &parsers, Some(received), Some(copied))).expect("costs");
         assert_eq!((costs.monitor.receive_ns, costs.monitor.receive_byte_ns), (900.0, 0.25));
+        assert_eq!(costs.monitor.idle_cores, 0.004);
         let switch = costs.switch;
-        assert_eq!((switch.copy_ns, switch.mirror_ns, switch.tunnel_ns), (700.0, 600.0, 2000.0));
+        assert_eq!((switch.copy_ns, switch.mirror_ns, switch.tunnel_ns), (700.0, 30.0, 2000.0));
         assert_eq!(switch.cut_ns, Some(9000.0));
     }
 }

@@ -61,7 +61,7 @@ pub fn discover(flags: &DiscoverFlags, quiet: bool) -> anyhow::Result<Ended> {
     let found = explore(&met, number, &asked)?;
     let seen = switches.into_iter().map(|(named, _, described, rules)| SwitchSeen {
         name: named.name.clone(),
-        told: reached(named, &described, &told, &mut notes),
+        told: reached(flags, named, &described, &told, &mut notes),
         bridge: named.bridge.clone(),
         via: described.process.and_then(via),
         described,
@@ -166,7 +166,9 @@ fn told(flags: &DiscoverFlags, notes: &mut Vec<String>) -> anyhow::Result<Option
     if !url.starts_with("http://") {
         return Err(wrong_flags("--controller wants an address as http://127.0.0.1:8081"));
     }
-    let has = steer::datapaths(url).context("cannot ask the controller")?;
+    let file = flags.controller_token.as_deref();
+    let token = file.map(crate::steered::switches::controller_token).transpose()?;
+    let has = steer::datapaths(url, token.as_deref()).context("cannot ask the controller")?;
     if has.len() > flags.switches.len() {
         let (all, named) = (has.len(), flags.switches.len());
         notes.push(format!("the controller has {all} switches; of {named} --switch says where they are, and the others are left out: a controller does not say what they are joined to"));
@@ -175,14 +177,16 @@ fn told(flags: &DiscoverFlags, notes: &mut Vec<String>) -> anyhow::Result<Option
 }
 
 fn reached(
+    flags: &DiscoverFlags,
     named: &NamedSwitch,
     described: &Described,
     told: &Option<(String, Vec<String>)>,
     notes: &mut Vec<String>,
 ) -> Told {
+    let token_file = || flags.controller_token.as_ref().map(|file| file.display().to_string());
     let database = || Told::Database(format!("unix:{}", named.socket.display()));
     match told {
-        Some((url, has)) if has.contains(&described.datapath) => Told::Controller(url.clone()),
+        Some((url, has)) if has.contains(&described.datapath) => Told::Controller(url.clone(), token_file()),
         Some(_) => {
             let (name, number) = (&named.name, &described.datapath);
             notes.push(format!("the controller has no switch {number}: {name} is told by its database"));

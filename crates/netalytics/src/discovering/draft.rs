@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 /// How keys stand.
-const ORDER: [&str; 21] = [
+const ORDER: [&str; 22] = [
     "name",
     "tier",
     "bridge",
     "ovsdb",
     "controller",
+    "controller_token",
     "datapath",
     "forwarding",
     "first_table",

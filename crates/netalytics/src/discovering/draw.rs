@@ -35,8 +35,8 @@ pub struct SwitchSeen {
 pub enum Told {
     /// Its database.
     Database(String),
-    /// A controller.
-    Controller(String),
+    /// A controller, and the file with its token.
+    Controller(String, Option<String>),
 }
 
 /// An agent of a server.
@@ -323,8 +323,11 @@ impl<'a> Drawing<'a> {
             entry.set("bridge", switch.bridge.as_str());
             match &switch.told {
                 Told::Database(address) => entry.set("ovsdb", address.as_str()),
-                Told::Controller(url) => {
+                Told::Controller(url, token_file) => {
                     entry.set("controller", url.as_str());
+                    if let Some(file) = token_file {
+                        entry.set("controller_token", file.as_str());
+                    }
                     entry.set("datapath", switch.described.datapath.as_str());
                 }
             }

@@ -34,6 +34,10 @@ pub struct DiscoverFlags {
     #[arg(long, value_name = "URL")]
     pub controller: Option<String>,
 
+    /// The file with the controller's token; the network's file names it
+    #[arg(long, value_name = "FILE", requires = "controller")]
+    pub controller_token: Option<std::path::PathBuf>,
+
     /// The words that start a program on a switch's or a host's own machine, as leaf1='ssh leaf1'; may be given several times
     #[arg(long, value_name = "NAME=WORDS", value_parser = via)]
     pub via: Vec<(String, Vec<String>)>,

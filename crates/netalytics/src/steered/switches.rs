@@ -119,7 +119,7 @@ impl Switches {
     pub fn changed(&mut self) -> Option<Result<(), String>> {
         let went = match self.changing.as_ref()?.try_recv() {
             Err(TryRecvError::Empty) => return None,
-            Ok(went) => went.map_err(|why| why.to_string()),
+            Ok(went) => went.map_err(|why| one_line(&why.to_string())),
             Err(TryRecvError::Disconnected) => Err("the change has failed".to_owned()),
         };
         self.changing = None;
@@ -144,7 +144,12 @@ impl Switches {
 
     /// Why nothing is copied any more, if so.
     pub fn lost(&self) -> Option<String> {
-        self.running.as_ref()?.lost().map(|why| format!("switches do not copy any more: {why}"))
+        self.running.as_ref()?.lost().map(|why| format!("switches do not copy any more: {}", one_line(&why)))
+    }
+
+    /// What was removed from them of processes that no longer run.
+    pub fn repaired(&self) -> Vec<String> {
+        self.running.as_ref().map(|running| running.repaired().to_vec()).unwrap_or_default()
     }
 
     /// What they do, in words.
@@ -186,6 +191,18 @@ pub fn all_ways_are_known(site: &Network) -> bool {
     site.switches.iter().all(is_known)
 }
 
+/// A message of several lines in one, for notes and for JSON.
+pub fn one_line(text: &str) -> String {
+    text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ")
+}
+
+/// The token of a controller, from its file.
+pub fn controller_token(file: &Path) -> anyhow::Result<String> {
+    let text = std::fs::read_to_string(file)
+        .with_context(|| format!("cannot read the controller's token file {}", file.display()))?;
+    Ok(text.trim().to_owned())
+}
+
 /// How a switch is reached; `quiet` are ports to which one behind a controller floods nothing.
 fn backend(switch: &SiteSwitch, quiet: &[&str]) -> anyhow::Result<Box<dyn Backend + Send>> {
     let name = &switch.name;
@@ -193,7 +210,10 @@ fn backend(switch: &SiteSwitch, quiet: &[&str]) -> anyhow::Result<Box<dyn Backen
         Reached::Not => Err(wrong_flags(format!(
             "{name} cannot be reached: the network file has neither ovsdb nor controller for it"
         ))),
-        Reached::Controller { url, datapath } => Ok(Box::new(Controller::new(url, datapath, quiet))),
+        Reached::Controller { url, datapath, token_file } => {
+            let token = token_file.as_deref().map(|file| controller_token(Path::new(file))).transpose()?;
+            Ok(Box::new(Controller::new(url, datapath, token.as_deref(), quiet)))
+        }
         Reached::Ovsdb(address) => {
             let socket = address.strip_prefix("unix:").map(Path::new);
             let folder = socket.and_then(Path::parent).ok_or_else(|| {

@@ -3,6 +3,7 @@
 
 mod aggregated;
 mod served;
+mod state;
 mod upheaval;
 
 use std::collections::BTreeMap;
@@ -331,10 +332,9 @@ fn queries_of_the_network_answer_as_captures_at_the_servers() {
     bed.is_found(&network);
     if let Some(sdn) = &sdn {
         let site = Site::parse(&network).expect("the bed's file");
-        let found = bed.discovered(
-            &site,
-            &[&["--controller", &format!("http://{}", sdn.listen)], &EVERYBODY[..]].concat(),
-        );
+        let (url, token) = (format!("http://{}", sdn.listen), sdn.token.to_str().expect("text"));
+        let controller = ["--controller", &url, "--controller-token", token];
+        let found = bed.discovered(&site, &[&controller, &EVERYBODY[..]].concat());
         let told = Site::parse(&sdn.instead_of_databases(&network)).expect("a file");
         assert_eq!(Site::parse(&found).expect("a file").switches, told.switches);
     }
@@ -382,8 +382,11 @@ fn queries_of_the_network_answer_as_captures_at_the_servers() {
     let bytes = bed.beside(BYTES, &["db", "cache"], &through);
     assert_eq!(numbers(&bytes.0, "sum_bytes"), numbers(&bytes.1, "sum_bytes"));
     fs::write(file, &without).expect("a file");
-    // Told by the controller: floods have been kept from spare hosts by those before.
+    // Told by the controller: the owner keeps floods from spare hosts.
     if let Some(sdn) = &sdn {
+        for (leaf, port) in [("leaf1", "4"), ("leaf2", "3"), ("leaf3", "3")] {
+            bed.keeps_floods_from(leaf, port);
+        }
         fs::write(file, sdn.instead_of_databases(&without)).expect("a file");
         let told = Asked { flags: &flags, of: "rules", said: ", proved for ", from: None };
         let tiers = bed.beside(TIERS, &["app1", "app2", "db", "cache"], &told);
@@ -419,6 +422,7 @@ struct Sdn {
     program: Program,
     socket: PathBuf,
     listen: String,
+    token: PathBuf,
 }
 
 impl Sdn {
@@ -436,23 +440,30 @@ impl Sdn {
         let _ = fs::remove_file(&socket);
         let mut python = Command::new(venv.join("bin/python"));
         python.arg(root().join("sdn")).arg("--openflow").arg(format!("unix:{}", socket.display()));
-        let program = Program::start(python.args(["--listen", &listen]));
+        let token = folder.path().join("sdn.token");
+        let program = Program::start(python.args(["--listen", &listen]).arg("--token-file").arg(&token));
         wait_for("the controller", || {
             let made = socket.metadata().map_err(|e| e.to_string())?;
             (made.permissions().mode() != 0).then_some(()).ok_or_else(String::new)
         });
-        Some(Sdn { program, socket, listen })
+        Some(Sdn { program, socket, listen, token })
     }
 
     /// A network's file in which it stands for the switches' databases.
     fn instead_of_databases(&self, network: &str) -> String {
         let url = format!("http://{}", self.listen);
+        let token = self.token.display();
         let line = |line: &str| {
             let name = line.strip_prefix("ovsdb = ").and_then(|path| path.split('/').rev().nth(1));
             match name.map(|name| (name.strip_prefix("leaf"), name.strip_prefix("spine"))) {
-                Some((Some(leaf), _)) => format!("controller = {url:?}\ndatapath = \"{leaf:0>16}\""),
+                Some((Some(leaf), _)) => format!(
+                    "controller = {url:?}\ncontroller_token = \"{token}\"\ndatapath = \"{leaf:0>16}\""
+                ),
                 Some((_, Some(spine))) => {
-                    format!("controller = {url:?}\ndatapath = \"{:0>16}\"", format!("10{spine}"))
+                    format!(
+                        "controller = {url:?}\ncontroller_token = \"{token}\"\ndatapath = \"{:0>16}\"",
+                        format!("10{spine}")
+                    )
                 }
                 _ if line == "spare = true" => format!("{line}\nquiet = true"),
                 _ => line.to_owned(),
@@ -548,6 +559,13 @@ impl TestBed {
 }
 
 impl TestBed {
+    /// Floods are kept from a port as the owner of a switch does that.
+    fn keeps_floods_from(&self, leaf: &str, port: &str) {
+        let bridge = format!("unix:{}/run/{leaf}/br0.mgmt", self.folder.path().display());
+        let kept = Command::new("ovs-ofctl").args(["mod-port", &bridge, port, "no-flood"]).status();
+        assert!(kept.expect("ovs-ofctl").success());
+    }
+
     /// A network's file as it is for who runs beside the second leaf.
     fn with_leaf2_here(&self, network: &str) -> String {
         let away = format!("via = [\"nsenter\", \"--net=/var/run/netns/{}leaf2\"]", self.prefix());

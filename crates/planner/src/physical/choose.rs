@@ -129,6 +129,11 @@ impl Chooser<'_> {
                 );
                 continue;
             }
+            if offer.loses_exchanges {
+                let why = format!("exchanges may be missing from the answer: {}", offer.lacks.join("; "));
+                self.pass_over(&name(Some(&offer), Monitors::Hosts), why);
+                continue;
+            }
             if offer.mode.part != Bytes::Whole && self.asked.ask.costs.copy_ns(offer.mode.part).is_none() {
                 let why = "how long the switch takes to cut a copy is not known: where that was measured, cut_ns under [switch] in the costs file says it";
                 self.pass_over(&name(Some(&offer), Monitors::Hosts), why.to_owned());
@@ -191,6 +196,11 @@ impl Chooser<'_> {
             let host = hosts.get(switch).copied();
             let at = host.map(|host| ask.site.hosts[host as usize].at);
             let copies = mode.map(|mode| (mode, way(mode, *switch, at)));
+            if let (Some(Mode { which: Which::Flags(_), .. }), Some(end)) = (mode, at)
+                && end.switch != *switch
+            {
+                return Err(REORDERED.to_owned());
+            }
             let part = self.asked.switch(*switch, parts, copies)?;
             let monitor = self.asked.monitor(*switch, parts, rates, mode, host)?;
             let (mbps, packets) = mode.map_or((0.0, 0.0), |mode| copied(mode, rates, ask.costs));
@@ -261,9 +271,12 @@ fn what_of(plan: &PhysicalPlan) -> String {
         (false, true) => Monitors::Interfaces,
         (false, false) => Monitors::Hosts,
     };
-    let offer = plan.choice.mode.map(|mode| Offer { mode, lacks: Vec::new() });
+    let offer = plan.choice.mode.map(|mode| Offer { mode, lacks: Vec::new(), loses_exchanges: false });
     name(offer.as_ref(), monitors)
 }
+
+const REORDERED: &str =
+    "a tunnel may reorder copies, and connections are lost where the packets between are not copied";
 
 const SNIFFER: &str = "monitors at the switches' ports; nothing is copied";
 

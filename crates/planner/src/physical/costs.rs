@@ -33,6 +33,8 @@ pub struct MonitorCosts {
     pub receive_ns: f64,
     /// A byte of it.
     pub receive_byte_ns: f64,
+    /// Cores of a monitor to which no packet comes: its epochs end all the same.
+    pub idle_cores: f64,
     /// A packet that is not asked for.
     pub refuse_ns: f64,
     /// Memory.
@@ -88,6 +90,7 @@ impl Default for MonitorCosts {
         MonitorCosts {
             receive_ns: 400.0,
             receive_byte_ns: 0.1,
+            idle_cores: 0.005,
             refuse_ns: 60.0,
             memory_gb: 0.25,
             parse_ns: BTreeMap::new(),
@@ -127,6 +130,7 @@ impl Costs {
             ("exact_worth_cores", costs.exact_worth_cores),
             ("monitor.receive_ns", monitor.receive_ns),
             ("monitor.receive_byte_ns", monitor.receive_byte_ns),
+            ("monitor.idle_cores", monitor.idle_cores),
             ("monitor.refuse_ns", monitor.refuse_ns),
             ("switch.copy_ns", switch.copy_ns),
             ("switch.mirror_ns", switch.mirror_ns),

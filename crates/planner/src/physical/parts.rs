@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use mirror::compose::{RULES_MAX, Terms};
-use mirror::{Copy, Layout, Mode, Which, asked, compose, compose_ends};
+use mirror::openflow::Rule;
+use mirror::{Copy, Cube, Layout, Mode, Part as Bytes, Which, asked, compose, compose_ends};
 use plan::{AddressMatch, MonitorSpec};
 use tuple::Schema;
 
@@ -13,7 +14,7 @@ use super::model::{forwarding, landing, monitor, target};
 use super::rates::copied;
 use super::value::{Covering, LEASE, Landing, MonitorPart, Place, Rates, SwitchPart, Way};
 use crate::placement::{Demand, Flow, NOBODY, Process, Strategy, place};
-use crate::topology::{HostId, Load, Network, Reached, SiteHost};
+use crate::topology::{HostId, Load, Network, Reached, Site, SiteHost};
 
 /// The job's number in the cookies of rules that are printed.
 const JOB: u32 = 1;
@@ -113,11 +114,11 @@ impl Asked<'_> {
         let costs = &self.ask.costs.monitor;
         let parse_ns = self.ask.costs.parse_ns(self.ask.plan);
         let bytes = mbps * 1e6 / 8.0;
-        (packets * costs.receive_ns
+        let packets_ns = packets * costs.receive_ns
             + bytes * costs.receive_byte_ns
             + (packets - asked).max(0.0) * costs.refuse_ns
-            + asked * parse_ns)
-            / 1e9
+            + asked * parse_ns;
+        costs.idle_cores + packets_ns / 1e9
     }
 
     pub(super) fn switch(
@@ -184,17 +185,7 @@ impl Asked<'_> {
             done.ports.retain(|port| *port != target);
             return Ok(done);
         }
-        let copy = Copy {
-            job: JOB,
-            generation: 1,
-            asked: done.asked.clone(),
-            ports: Vec::new(),
-            part: mode.part,
-            target,
-        };
-        let layout = Layout::of(&forwarding(site, switch));
-        let terms = Terms { server: 0, lease: LEASE, layout, rules_max: RULES_MAX };
-        done.rules = compose(&[copy], &terms).map_err(|refused| format!("{}: {refused}", of.name))?;
+        done.rules = rules_on(site, switch, &done.asked, (mode.part, target))?;
         done.ports.clear();
         Ok(done)
     }
@@ -266,6 +257,19 @@ impl Asked<'_> {
                 .flat_map(|(parts, _)| parts)
                 .any(|part| part.clients.is_empty() && part.servers.iter().any(open))
     }
+}
+
+/// The rules by which a switch of this site copies packets to a port.
+pub(super) fn rules_on(
+    site: &Site,
+    switch: usize,
+    asked: &[Cube],
+    (part, target): (Bytes, u32),
+) -> Result<Vec<Rule>, String> {
+    let copy = Copy { job: JOB, generation: 1, asked: asked.to_vec(), ports: Vec::new(), part, target };
+    let layout = Layout::of(&forwarding(site, switch));
+    let terms = Terms { server: 0, lease: LEASE, layout, rules_max: RULES_MAX };
+    compose(&[copy], &terms).map_err(|refused| format!("{}: {refused}", site.switches[switch].name))
 }
 
 pub(super) const TWICE: &str =

@@ -6,6 +6,7 @@ use mirror::{Others, Part as Bytes, Wanted, prove};
 
 use super::ask::Asked;
 use super::model::{self, monitor};
+use super::parts::rules_on;
 use super::value::{PhysicalPlan, Proof, Way};
 use crate::topology::HostId;
 
@@ -40,8 +41,15 @@ impl Asked<'_> {
             })
             .collect();
         let site = model::small(self.ask.site, &covered);
-        let before = model::network(&site, &plan.switches, false);
-        let after = model::network(&site, &plan.switches, true);
+        // Forwarding names the hosts of the site, so rules beside it are made anew for those that stand for all.
+        let mut parts = plan.switches.clone();
+        for part in parts.iter_mut().filter(|part| !part.rules.is_empty()) {
+            if let Some(target) = model::target(part.way) {
+                part.rules = rules_on(&site, part.switch, &part.asked, (whole, target))?;
+            }
+        }
+        let before = model::network(&site, &parts, false);
+        let after = model::network(&site, &parts, true);
         let proved = prove(&before, &after, &wanted, &|rule| rule.cookie.is_of(0));
         let proved = proved.map_err(|found| match found.first() {
             Some(example) => format!("the rules would do something else: {example}"),

@@ -92,6 +92,7 @@ ovsdb = "unix:/run/leaf1/db.sock"
 name = "spine1"
 tier = "aggregation"
 controller = "http://127.0.0.1:8081"
+controller_token = "/run/sdn.token"
 datapath = "0000000000000002"
 forwarding = "controller"
 
@@ -163,8 +164,8 @@ fn a_file_says_what_there_is() {
     assert_eq!((has.cores, has.cores_used, has.memory_used, has.mbps), (8.0, 0.5, 0.5, 1000.0));
     assert!((has.memory_gb - 17.18).abs() < 0.01, "{}", has.memory_gb);
     assert_eq!(network.hosts()[0].cores_used, 0.0);
-    let reached =
-        Reached::Controller { url: "http://127.0.0.1:8081".into(), datapath: "0000000000000002".into() };
+    let (url, datapath) = ("http://127.0.0.1:8081".into(), "0000000000000002".into());
+    let reached = Reached::Controller { url, datapath, token_file: Some("/run/sdn.token".into()) };
     assert_eq!((&site.switches[1].reached, site.switches[1].forwarding), (&reached, Forwarding::Controller));
     assert_eq!((&site.switches[2].reached, site.switches[2].forwarding), (&Reached::Not, Forwarding::Normal));
     assert_eq!(site.hosts[0].starts.agent.as_deref(), Some("web1"));

@@ -48,6 +48,7 @@ impl Summary {
                 "adds_up": a.adds_up(),
             },
             "fragments": object(&fragments(a)),
+            "lacks": self.lacks,
             "sampling": self.sampling.changes.iter().map(change).collect::<Vec<_>>(),
             "sampling_changes": self.sampling.count,
             "sampling_lowest": self.sampling.lowest,

@@ -36,6 +36,7 @@ fn summary() -> Summary {
         epochs_cut: 0,
         limit_reached: false,
         sampling: History::default(),
+        lacks: Vec::new(),
         errors: vec![InputError {
             path: "x.pcap".into(),
             offset: Some(9),

@@ -113,6 +113,7 @@ impl Summary {
                 if monitored.sampled_out > 0 {
                     lines.push(("  sampled out", Some(monitored.sampled_out), String::new()));
                 }
+                lines.extend(self.lacks.iter().map(|lack| ("lacks", None, lack.clone())));
                 if let Some(note) = sampling(&self.sampling) {
                     lines.push(("sampling", Some(self.sampling.count), note));
                 }

@@ -72,6 +72,15 @@ impl Bed {
             run(Command::new("ovs-appctl").args(["fdb/flush", BRIDGE]).env("OVS_RUNDIR", bed.sockets(which)))
                 .expect("it does");
         }
+        for (which, ports) in [
+            (Which::Near, [1, 2, 3, MONITOR, CABLE].as_slice()),
+            (Which::Far, &[FAR_HOST, FAR_MONITOR, CABLE]),
+        ] {
+            for port in ports {
+                bed.vsctl(which, &format!("clear interface v{port} external_ids"));
+                bed.flood(which, *port, "flood");
+            }
+        }
         bed.rules(Which::Near, rules);
         bed.rules(Which::Far, &["priority=0,actions=NORMAL"]);
         Some(bed)
@@ -200,6 +209,51 @@ impl Bed {
     pub fn vsctl(&self, which: Which, words: &str) -> String {
         let database = format!("--db=unix:{}/db.sock", self.sockets(which).display());
         run(Command::new("ovs-vsctl").arg(database).args(words.split_whitespace())).expect("it does")
+    }
+
+    /// What the owner of a switch says of floods to a port: `flood` or `no-flood`.
+    pub fn flood(&self, which: Which, port: u32, word: &str) {
+        let bridge = format!("unix:{}/{BRIDGE}.mgmt", self.sockets(which).display());
+        run(Command::new("ovs-ofctl").args(["mod-port", &bridge, &format!("v{port}"), word]))
+            .expect("it does");
+    }
+
+    /// A command of `ovs-ofctl` for a switch.
+    pub fn ofctl13(&self, which: Which, command: &str, more: &str) {
+        let bridge = format!("unix:{}/{BRIDGE}.mgmt", self.sockets(which).display());
+        let mut ofctl = Command::new("ovs-ofctl");
+        ofctl.args(["-O", "OpenFlow13", command, &bridge]).args(Some(more).filter(|more| !more.is_empty()));
+        run(&mut ofctl).expect("it does");
+    }
+
+    /// The whole state of a switch as its own tools print it, without counters and times.
+    pub fn state(&self, which: Which) -> String {
+        let bridge = format!("unix:{}/{BRIDGE}.mgmt", self.sockets(which).display());
+        let ofctl = |version: &str, words: &[&str]| {
+            run(Command::new("ovs-ofctl").args(["-O", version]).args(words)).expect("it does")
+        };
+        let mut state = ofctl("OpenFlow10", &["show", &bridge]);
+        for words in [["dump-groups", &bridge], ["dump-meters", &bridge], ["queue-get-config", &bridge]] {
+            state += &ofctl("OpenFlow13", &words);
+        }
+        let mut rows = ofctl("OpenFlow13", &["--no-stats", "dump-flows", &bridge]);
+        for (table, columns) in [
+            ("mirror", "_uuid,name,select_src_port,select_dst_port,output_port"),
+            ("qos", "_uuid,type"),
+            ("queue", "_uuid,other_config"),
+            ("port", "_uuid,name,tag,qos,external_ids"),
+            ("bridge", "_uuid,name,mirrors,external_ids,other_config"),
+            ("interface", "name,type,options,external_ids"),
+        ] {
+            rows +=
+                &self.vsctl(which, &format!("--format=csv --no-headings --columns={columns} list {table}"));
+        }
+        // In whatever order they are printed.
+        let mut rows: Vec<&str> = rows.lines().collect();
+        rows.sort_unstable();
+        state += &rows.join("\n");
+        let is_stable = |line: &&str| !line.contains("xid=");
+        state.lines().filter(is_stable).map(|line| format!("{line}\n")).collect()
     }
 
     /// Has switches forget behind which port of what carries tunnels the other one is, as they do after five minutes in which it said

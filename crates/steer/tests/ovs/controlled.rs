@@ -32,10 +32,11 @@ fn rules_go_by_http() {
         let port = free_port();
         (format!("127.0.0.1:{port}"), format!("http://127.0.0.1:{port}"))
     };
+    let token_file = bed.folder.join("sdn.token");
     let start = || {
         let mut python = Command::new(venv.join("bin/python"));
         python.arg(root.join("sdn")).arg("--openflow").arg(format!("unix:{}", openflow.display()));
-        Program::start(python.args(["--listen", &listen]))
+        Program::start(python.args(["--listen", &listen]).arg("--token-file").arg(&token_file))
     };
     let mut controller = start();
     wait_for("the controller", || {
@@ -64,11 +65,15 @@ fn rules_go_by_http() {
         steer::Backend::keep_floods_from(&mut switch, port).expect("it does");
     }
     let before = both(&bed);
+    let token = std::fs::read_to_string(&token_file).expect("the controller has made it").trim().to_owned();
+    let mut nobody = Controller::new(&url, NUMBERS[0], None, &[]);
+    let refused = steer::Backend::list(&mut nobody).expect_err("no token").to_string();
+    assert!(refused.contains("a token is needed"), "{refused}");
     let fabric = |quiet: bool| {
         let site = |which: Which, number: &str, port: u32| {
             let name = format!("v{port}");
             let ports = if quiet { vec![name.as_str()] } else { Vec::new() };
-            let backend = Box::new(Controller::new(&url, number, &ports));
+            let backend = Box::new(Controller::new(&url, number, Some(&token), &ports));
             Site { name: which.name().to_owned(), backend, tunnel_address: None }
         };
         let place = |which: Which, port: u32| Place::new(which.name(), &format!("v{port}"));

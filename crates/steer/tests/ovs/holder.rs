@@ -9,11 +9,11 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use mirror::ovsdb::Tunnel;
 use mirror::{Mode, Part};
-use steer::{How, Job, Running, To, TrafficControl};
+use steer::{How, Job, Running, To};
 
 use crate::bed::{Bed, FAR_MONITOR, MONITOR, TUNNEL_HOST_ADDRESS, fabric};
 use crate::fabrics::{far_port, tap};
-use crate::packets::{SERVES, copy};
+use crate::packets::SERVES;
 
 /// The bed's folder, in the environment of the process that holds.
 const FOLDER: &str = "STEER_HOLDER";
@@ -84,7 +84,6 @@ fn holds() {
     let fabric = fabric(Path::new(&folder), server.parse().expect("one"), lease.parse().expect("one"));
     answer("ready");
     let mut running: HashMap<u32, Running> = HashMap::new();
-    let mut filters: Vec<TrafficControl> = Vec::new();
     for line in lines {
         let words: Vec<&str> = line.split(' ').collect();
         match words.as_slice() {
@@ -107,20 +106,6 @@ fn holds() {
                     Err(why) => answer(&format!("failed {}", why.to_string().replace('\n', " "))),
                 }
             }
-            ["tc", from, to] => {
-                let asked = copy(Mode::FLOW, Some(80), 0).asked;
-                match TrafficControl::start(from, &asked, to) {
-                    Ok(started) => {
-                        answer(&format!("started {}", started.interface()));
-                        filters.push(started);
-                    }
-                    Err(why) => answer(&format!("failed {why}")),
-                }
-            }
-            ["untc"] => match filters.pop().expect("one is there").stop() {
-                Ok(()) => answer("stopped"),
-                Err(why) => answer(&format!("failed {why}")),
-            },
             _ => panic!("{line}"),
         }
     }

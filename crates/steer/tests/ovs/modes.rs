@@ -43,6 +43,30 @@ fn what_is_asked_is_copied_once() {
     }
 }
 
+/// Datagrams of several fragments, in which the switch sees no ports, to the port that is asked for and to another one.
+#[test]
+fn fragments_are_copied_by_their_addresses() {
+    const SEND: &str = "import socket, sys\ns = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
+        for n in range(20):\n    s.sendto(bytes([n]) * (4000 if n % 2 else 40), ('10.9.0.2', 80))\n";
+    for rules in [
+        &["table=0,priority=0,actions=resubmit(,1)", "table=1,priority=0,actions=NORMAL"][..],
+        &["table=0,priority=0,actions=NORMAL"],
+    ] {
+        let Some(bed) = Bed::new(rules) else { return };
+        let mut switch = bed.switch();
+        let asked = wish(vec![copy(Mode::FLOW, Some(80), MONITOR)], 60);
+        install(&mut switch, &asked).unwrap_or_else(|e| panic!("{e}"));
+        let (server, monitor) = (bed.capture(SERVES, "udp"), bed.capture(MONITOR, "udp"));
+        testkit::namespaces::run(bed.within(1, "python3").args(["-c", SEND])).expect("it does");
+        // Ten datagrams of one packet, ten of three.
+        let expected = server.wait(40);
+        same("fragments", &monitor.wait(40), &expected);
+        remove(&mut switch, SERVER).expect("it does");
+        server.end();
+        monitor.end();
+    }
+}
+
 fn check(bed: &Bed, mark: &str, mode: Mode, filter: &str) {
     let (server, monitor) = (bed.capture(SERVES, ""), bed.capture(MONITOR, ""));
     ask(bed, &format!("mark {mark}"), &server);

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use testkit::Rng;
 use testkit::programs::wait_for;
 
-use super::{LEAVES, MIRRORS, Sdn, TestBed, not_spare, without_sniffers};
+use super::{LEAVES, MIRRORS, Sdn, TestBed, not_spare, state, without_sniffers};
 use crate::capture::{BINARY, wait};
 use crate::net::within;
 
@@ -255,6 +255,9 @@ struct Upheaval<'b> {
     ends: BTreeMap<String, u32>,
     longest: Duration,
     number: u32,
+    /// The state of every switch, and which hosts answered, before the first query.
+    state: String,
+    answered: Vec<String>,
 }
 
 impl Upheaval<'_> {
@@ -271,7 +274,12 @@ impl Upheaval<'_> {
         (way, fate, after): (&'static Way, Fate, Option<Duration>),
     ) -> Query {
         let is_here = way.network == "here";
-        let leaf = if is_here { 2 } else { leaf };
+        let leaf = match way.network {
+            "here" => 2,
+            // The leaf whose owner keeps floods from its spare host.
+            "told" => 3,
+            _ => leaf,
+        };
         // Where most that passes is not asked for, copies to an interface take least.
         let port = if is_here { ":8000" } else { "" };
         let query = format!("PARSE {} TO 10.60.{leaf}.0/24{port}", way.parse);
@@ -395,6 +403,15 @@ impl Upheaval<'_> {
         assert!(found.is_empty(), "left behind: {found:?}: {words}");
         assert_eq!(self.bed.namespaces(), self.namespaces, "{words}");
         self.longest = self.longest.max(begun.elapsed());
+        wait_for("the state of the switches before", || {
+            let now = state::of_switches(self.bed);
+            (now == self.state)
+                .then_some(())
+                .ok_or_else(|| format!("{words}: {}", state::difference(&self.state, &now)))
+        });
+        if self.dying.is_empty() {
+            assert_eq!(state::hosts_that_answer(self.bed), self.answered, "{words}");
+        }
         // A lease that is over is over; a switch looks every second.
         let over: Vec<String> = self
             .dying
@@ -499,12 +516,10 @@ fn nothing_is_left_of_queries_that_come_and_go_at_random() {
     ] {
         fs::write(bed.path(name), text).expect("a file");
     }
-    // Behind the controller nobody keeps floods from spare hosts, unless they are kept.
-    for (leaf, port) in [("leaf1", "4"), ("leaf2", "3"), ("leaf3", "3")] {
-        let bridge = format!("unix:{}/run/{leaf}/br0.mgmt", bed.folder.path().display());
-        let kept = Command::new("ovs-ofctl").args(["mod-port", &bridge, port, "no-flood"]).status();
-        assert!(kept.expect("ovs-ofctl").success());
-    }
+    // Behind the controller nobody keeps floods from a spare host, unless its owner does.
+    bed.keeps_floods_from("leaf3", "3");
+    let answered = state::hosts_that_answer(&bed);
+    assert_eq!(answered.len(), 9, "all hosts but spare3: {answered:?}");
     let talk = Talk::start(&bed);
     let mut upheaval = Upheaval {
         bed: &bed,
@@ -516,6 +531,8 @@ fn nothing_is_left_of_queries_that_come_and_go_at_random() {
         ends: BTreeMap::new(),
         longest: Duration::ZERO,
         number: 0,
+        state: state::of_switches(&bed),
+        answered,
     };
     upheaval.beside_each_other();
     for step in 1..=steps {
@@ -527,6 +544,8 @@ fn nothing_is_left_of_queries_that_come_and_go_at_random() {
         let left = upheaval.left();
         left.is_empty().then_some(()).ok_or_else(|| format!("{left:?}, of {dying:?}"))
     });
+    assert_eq!(state::of_switches(&bed), upheaval.state);
+    assert_eq!(state::hosts_that_answer(&bed), upheaval.answered);
     let sent = talk.end(&bed);
     let Upheaval { ends, longest, .. } = upheaval;
     eprintln!(

@@ -106,6 +106,8 @@ pub enum Reached {
         url: String,
         /// What it calls the switch.
         datapath: String,
+        /// The file with the token that it asks for.
+        token_file: Option<String>,
     },
 }
 

@@ -53,6 +53,7 @@ struct SwitchEntry {
     ovsdb: Option<String>,
     controller: Option<String>,
     datapath: Option<String>,
+    controller_token: Option<String>,
     #[serde(default)]
     forwarding: Forwarding,
     #[serde(default)]
@@ -163,10 +164,14 @@ impl Reading<'_> {
         if self.switches.iter().any(|switch| switch.name == name) {
             self.complain(&entry.name, format!("there is a switch {name:?} already"));
         }
+        if entry.controller_token.is_some() && entry.controller.is_none() {
+            self.complain(&entry.name, format!("switch {name:?} has controller_token and no controller"));
+        }
+        let token_file = entry.controller_token;
         let reached = match (entry.ovsdb, entry.controller, entry.datapath) {
             (None, None, None) => Reached::Not,
             (Some(address), None, None) => Reached::Ovsdb(address),
-            (None, Some(url), Some(datapath)) => Reached::Controller { url, datapath },
+            (None, Some(url), Some(datapath)) => Reached::Controller { url, datapath, token_file },
             (Some(_), _, _) => {
                 self.complain(
                     &entry.name,

@@ -1,0 +1,134 @@
+//! Floods to the port of a monitor: withheld while a job copies there, and sent again however the job ends. The witnesses are the tools of
+//! Open vSwitch and `ping`, whose ARP request is flooded.
+
+use std::process::Stdio;
+
+use mirror::Mode;
+use mirror::openflow::Owner;
+use mirror::ovsdb::PortMirror;
+use steer::{Backend, Job, To};
+use testkit::namespaces::{ip, run};
+use testkit::programs::wait_for;
+
+use crate::bed::{Bed, MONITOR, Which};
+use crate::fabrics::tap;
+use crate::holder::Holder;
+use crate::packets::SERVER;
+
+const LEASE: u16 = 2;
+
+/// The host at the monitor's port, with an address while this lives.
+struct Spare<'b>(&'b Bed);
+
+impl Spare<'_> {
+    fn new(bed: &Bed) -> Spare<'_> {
+        let spare = Spare(bed);
+        spare.address("add");
+        spare
+    }
+
+    fn address(&self, word: &str) {
+        let _ = ip(&format!("-n {} addr {word} 10.9.0.{MONITOR}/24 dev e0", self.0.ns(&MONITOR.to_string())));
+    }
+
+    /// Whether another host reaches it that does not know its MAC address.
+    fn answers(&self) -> bool {
+        ip(&format!("-n {} neigh flush all", self.0.ns("1"))).expect("it does");
+        let mut ping = self.0.within(1, "ping");
+        ping.args(["-c", "2", "-i", "0.2", "-w", "3", &format!("10.9.0.{MONITOR}")]).stdout(Stdio::null());
+        ping.status().expect("ping").success()
+    }
+}
+
+impl Drop for Spare<'_> {
+    fn drop(&mut self) {
+        self.address("del");
+    }
+}
+
+fn states(bed: &Bed) -> [String; 2] {
+    [Which::Near, Which::Far].map(|which| bed.state(which))
+}
+
+/// Stopped, refused, interrupted by `kill -9`: the complete state of both switches is what it was, and the spare host answers.
+#[test]
+fn floods_come_back_however_a_job_ends() {
+    let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else { return };
+    let spare = Spare::new(&bed);
+    let before = states(&bed);
+    assert!(spare.answers());
+    let as_before = |ending: &str| {
+        wait_for("the state of before", || {
+            let now = states(&bed);
+            if now == before { Ok(()) } else { Err(format!("{ending}: {now:#?}, was {before:#?}")) }
+        });
+        assert!(spare.answers(), "{ending}");
+    };
+    let here = || To::Port(format!("v{MONITOR}"));
+    let job =
+        |id, to: To| Job { id, generation: 1, taps: vec![tap(Mode::FLOW, Some(80), &format!("m{id}"), to)] };
+    let fabric = bed.fabric(SERVER, 30);
+    let running = fabric.start(job(1, here())).expect("it does");
+    assert!(bed.state(Which::Near).contains("NO_FLOOD"));
+    running.stop().expect("it does");
+    as_before("stopped");
+    // One goes on, the other had a port of its own.
+    let far = fabric.start(job(2, To::Switch(mirror::ovsdb::Tunnel::Vxlan, crate::fabrics::far_port())));
+    let far = far.expect("it does");
+    let beside = states(&bed);
+    let near = tap(Mode::FLOW, Some(81), "m3", here());
+    fabric.start(Job { id: 3, generation: 1, taps: vec![near] }).expect("it does").stop().expect("it does");
+    assert_eq!(states(&bed), beside, "one of two stopped");
+    drop(far);
+    as_before("dropped");
+    // Refused by the proof, before any switch has a rule.
+    bed.rules(Which::Near, &["priority=0,actions=NORMAL", "priority=9,udp,actions=output:9"]);
+    let refused = states(&bed);
+    assert!(fabric.start(job(4, here())).is_err());
+    assert_eq!(states(&bed), refused, "refused");
+    bed.rules(Which::Near, &["priority=0,actions=NORMAL"]);
+    for (mode, way) in [("flow", "port"), ("mirror", "port"), ("mirror", "interface"), ("flow", "vxlan")] {
+        let within = |program: &str| bed.within_switch(Which::Near, program);
+        let mut holder = Holder::start(&bed, within, SERVER, LEASE);
+        holder.say(&format!("start 5 {mode} {way} 80")).unwrap_or_else(|e| panic!("{mode} {way}: {e}"));
+        assert_ne!(states(&bed), before);
+        holder.kill();
+        as_before(&format!("{mode} {way} killed"));
+    }
+}
+
+/// What a process and its keepers leave when all of them are killed is found by the next start on the switch, which then runs.
+#[test]
+fn the_next_start_repairs_what_the_killed_left() {
+    let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else { return };
+    let spare = Spare::new(&bed);
+    let before = states(&bed);
+    // As a process leaves it whose keepers are killed with it, once its rules have expired.
+    let owner = Owner { server: SERVER + 1, job: 9, generation: 1, actions: 0 };
+    let mirror =
+        PortMirror { owner, ports: vec!["v2".to_owned()], output: format!("v{MONITOR}"), snaplen: 0 };
+    run(std::process::Command::new("ovs-vsctl")
+        .arg(format!("--db=unix:{}/db.sock", bed.sockets(Which::Near).display()))
+        .args(mirror.create(crate::bed::BRIDGE)))
+    .expect("it does");
+    bed.flood(Which::Near, MONITOR, "no-flood");
+    let record = mirror::ovsdb::record(SERVER + 1, 1_700_000_000);
+    bed.vsctl(Which::Near, &format!("set interface v{MONITOR} external_ids:netalytics={record}"));
+    bed.vsctl(
+        Which::Near,
+        &format!("add-port br0 na008-000a tag=4095 -- set interface na008-000a type=vxlan options:remote_ip=10.8.0.2 options:key=9 external_ids:netalytics={record}"),
+    );
+    assert!(!spare.answers());
+    let fabric = bed.fabric(SERVER, 30);
+    let job = Job {
+        id: 1,
+        generation: 1,
+        taps: vec![tap(Mode::FLOW, Some(80), "m", To::Port(format!("v{MONITOR}")))],
+    };
+    let running = fabric.start(job).expect("nothing is in its way");
+    assert_eq!(running.repaired().len(), 3, "{:?}", running.repaired());
+    assert_eq!(bed.switch().list().expect("it lists").mirrors, []);
+    running.stop().expect("it does");
+    assert_eq!(states(&bed), before);
+    assert!(spare.answers());
+}
