@@ -5,7 +5,7 @@
 //! again and again; who has said nothing for [`EXPIRY_MS`] has it no more, and gets it back only if nobody came. Compaction may
 //! take away all entries of a lane but its last: so each tells everything. It must leave the last minutes as they are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -139,9 +139,9 @@ impl Log {
         self.lanes.values().filter(is_rival).filter(move |known| shares(known))
     }
 
-    /// The first partition that nobody has of any of the topics.
+    /// The first partition that no lane holds of any of the topics, and that is not among the `unfit`.
     #[must_use]
-    pub fn free(&self, topics: &[String], now_ms: i64) -> i32 {
+    pub fn free(&self, topics: &[String], unfit: &BTreeSet<i32>, now_ms: i64) -> i32 {
         let is_taken = |partition: i32| {
             let place = Entry {
                 lane: String::new(),
@@ -154,7 +154,9 @@ impl Log {
             };
             self.rivals(&place, now_ms).next().is_some()
         };
-        (0..=self.lanes.len() as i32).find(|partition| !is_taken(*partition)).unwrap_or_default()
+        let most = (self.lanes.len() + unfit.len()) as i32;
+        let is_free = |partition: &i32| !unfit.contains(partition) && !is_taken(*partition);
+        (0..=most).find(is_free).unwrap_or(most)
     }
 
     /// A lane by its name.

@@ -7,7 +7,7 @@ pub mod log;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -36,7 +36,11 @@ pub struct Lanes {
     topics: Topics,
     reader: Reader,
     log: Log,
+    unfit: Option<Box<FindUnfit>>,
 }
+
+/// Finds the partitions that a lane cannot continue: among all, or whether the given one is.
+pub type FindUnfit = dyn Fn(&Topics, Option<i32>) -> Result<BTreeSet<i32>, Error> + Send;
 
 impl Lanes {
     /// Opens the log, which is made if it is missing.
@@ -59,7 +63,7 @@ impl Lanes {
         let from = topics.offsets(TOPIC)?.first().map_or(0, |range| range.start);
         let mut reader = Reader::new(kafka, BYTES_MAX)?;
         reader.add(Part { topic: TOPIC.to_owned(), partition: 0, from, until: Until::Forever })?;
-        Ok(Lanes { kafka: kafka.clone(), topics, reader, log: Log::default() })
+        Ok(Lanes { kafka: kafka.clone(), topics, reader, log: Log::default(), unfit: None })
     }
 
     /// Reads all that was written so far; gives up after so long, with what it has read.
@@ -90,6 +94,13 @@ impl Lanes {
         self.log.last_ms().max(now.as_millis() as i64)
     }
 
+    /// Restricts [`Lanes::claim`] to partitions that are not found to be unfit. A partition is looked at again once it is held, since
+    /// another lane may have written to it meanwhile.
+    #[must_use]
+    pub fn without(self, unfit: Box<FindUnfit>) -> Lanes {
+        Lanes { unfit: Some(unfit), ..self }
+    }
+
     /// Claims a partition of all the topics, which exist, and get more partitions where all are taken. `lane` names this run of a
     /// publisher and nobody else; what is `about` it is for others to read.
     ///
@@ -118,8 +129,11 @@ impl Lanes {
             target,
             begun: Instant::now(),
         };
+        keeper.pass_over(None)?;
         let partition = loop {
-            if let Some(partition) = keeper.claim.partition(keeper.now_ms()) {
+            if let Some(partition) = keeper.claim.partition(keeper.now_ms())
+                && keeper.pass_over(Some(partition))?
+            {
                 break partition;
             }
             if keeper.begun.elapsed() > limit {
@@ -221,6 +235,15 @@ impl Keeper {
             Action::Lost => return Ok(true),
         }
         Ok(false)
+    }
+
+    /// Gives up the partitions that the lane cannot continue; whether there are none.
+    fn pass_over(&mut self, held: Option<i32>) -> Result<bool, Error> {
+        let Some(find) = &self.lanes.unfit else { return Ok(true) };
+        let unfit = find(&self.lanes.topics, held)?;
+        let is_fit = unfit.is_empty();
+        self.claim.pass_over(unfit);
+        Ok(is_fit)
     }
 
     fn make_room(&mut self, entry: &Entry, partitions: i32) -> Result<(), Error> {

@@ -72,9 +72,9 @@ fn free_places_are_free_in_all_topics() {
         (0, entry("c", 1, Says::Holds, 2, &["t", "u"])),
     ]);
     for (wanted, expected) in [(&["t"][..], 1), (&["u"], 0), (&["t", "u"], 3), (&["v"], 0)] {
-        assert_eq!(log.free(&topics(wanted), 1), expected, "{wanted:?}");
+        assert_eq!(log.free(&topics(wanted), &BTreeSet::new(), 1), expected, "{wanted:?}");
     }
-    assert_eq!(log.free(&topics(&["t", "u"]), EXPIRY_MS + 1), 0);
+    assert_eq!(log.free(&topics(&["t", "u"]), &BTreeSet::new(), EXPIRY_MS + 1), 0);
     let of: Vec<&str> = log.of_topic("u", 1).map(|(known, _)| &*known.entry.lane).collect();
     assert_eq!(of, ["b", "c"]);
 }

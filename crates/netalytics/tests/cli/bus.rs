@@ -12,6 +12,8 @@ mod jobs;
 mod kept;
 #[path = "bus/opinion.rs"]
 mod opinion;
+#[path = "bus/periods.rs"]
+mod periods;
 #[path = "bus/publishing.rs"]
 mod publishing;
 #[path = "bus/questions.rs"]
@@ -84,6 +86,14 @@ fn what_is_published_gives_the_rows_of_the_packets() {
     // Last, since what it publishes is a sample.
     if is_short {
         feedback::follows_a_slow_flink(&cluster, tempfile::tempdir().expect("a directory").path());
+    }
+}
+
+#[test]
+fn captures_of_one_period_are_added() {
+    let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    if let Some(cluster) = Cluster::start(tmp, "periods", Parts::KafkaAndFlink) {
+        periods::are_added(&cluster);
     }
 }
 

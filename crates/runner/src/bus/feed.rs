@@ -19,6 +19,7 @@ use super::contact::Contact;
 use super::growing::Growing;
 use super::in_order::InOrder;
 use super::lane::{Lane, Records, State, told, within};
+use super::late::LateMarks;
 use super::problems::Problems;
 use crate::feed::Feed;
 use crate::summary::{Fed, InputError, Published};
@@ -52,6 +53,7 @@ pub struct BusFeed {
     /// What waits for tuples of other lanes that are older, where tuples are the result.
     in_order: Option<InOrder>,
     contact: Contact,
+    late: LateMarks,
     /// Columns that publishers of earlier versions do not know, as that was told last.
     lacking: String,
     notes: Vec<String>,
@@ -78,6 +80,7 @@ impl BusFeed {
             problems,
             in_order,
             contact,
+            late: LateMarks::new(),
             lacking: String::new(),
             notes: Vec::new(),
             bounds,
@@ -221,7 +224,10 @@ impl BusFeed {
                 *at = (*at).min(lane.promise);
             }
         }
+        let late = self.engine.counters().tuples_late;
+        self.late.mark(&mut self.engine, late);
         for (pipeline, promise) in &least {
+            self.late.come_to(if pipeline.is_some() { promise.saturating_mul(1_000_000) } else { *promise });
             match pipeline {
                 Some(pipeline) => self.engine.keep_promise(*pipeline, *promise, out),
                 None => {
