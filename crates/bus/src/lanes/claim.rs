@@ -51,7 +51,8 @@ impl Claim {
     /// A lane that wants a partition. Its partition is chosen later.
     #[must_use]
     pub fn new(lane: String, topics: Vec<String>, about: BTreeMap<String, String>) -> Claim {
-        let entry = Entry { lane, number: 0, says: Says::Claims, partition: 0, topics, about, capture: None };
+        let (number, says, partition) = (0, Says::Claims, 0);
+        let entry = Entry { lane, number, says, partition, topics, about, capture: None, limited: None };
         Claim {
             entry,
             stage: Stage::Looking,

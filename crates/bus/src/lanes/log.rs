@@ -31,6 +31,9 @@ pub struct Entry {
     /// At its end: what it saw of its capture and what it missed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capture: Option<Capture>,
+    /// The time of all limits that took effect so far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limited: Option<Limits>,
 }
 
 /// What a lane may say.
@@ -52,6 +55,17 @@ pub struct Capture {
     pub seen_bytes: u64,
     /// Known to have been lost.
     pub unseen_bytes: u64,
+}
+
+/// Event time in which limits of a lane's monitor took effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// First nanosecond.
+    pub from_ns: i64,
+    /// Last nanosecond.
+    pub to_ns: i64,
+    /// Number of times that a limit took effect.
+    pub times: u64,
 }
 
 /// Where a lane stands.
@@ -151,6 +165,7 @@ impl Log {
                 topics: topics.to_vec(),
                 about: BTreeMap::new(),
                 capture: None,
+                limited: None,
             };
             self.rivals(&place, now_ms).next().is_some()
         };

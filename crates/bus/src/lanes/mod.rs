@@ -16,7 +16,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::{Error, Kafka, NewTopic, Next, Part, Producer, ProducerConfig, Reader, Target, Topics, Until};
 use claim::{Action, Claim};
-use log::{Capture, Entry, Log};
+use log::{Capture, Entry, Limits, Log};
 
 /// The log's topic.
 pub const TOPIC: &str = "netalytics.lanes";
@@ -128,7 +128,9 @@ impl Lanes {
             producer,
             target,
             begun: Instant::now(),
+            limited: Arc::default(),
         };
+        let limited = keeper.limited.clone();
         keeper.pass_over(None)?;
         let partition = loop {
             if let Some(partition) = keeper.claim.partition(keeper.now_ms())
@@ -150,7 +152,8 @@ impl Lanes {
         let keeping = thread
             .spawn(move || keeper.keep(&told, &its_lost, &its_failed))
             .map_err(|e| Error::Refused { doing: format!("lane `{lane}`"), reason: e.to_string() })?;
-        Ok(Lane { name: lane.to_owned(), partition, lost, failed, tell, keeping: Some(keeping) })
+        let (name, keeping) = (lane.to_owned(), Some(keeping));
+        Ok(Lane { name, partition, limited, lost, failed, tell, keeping })
     }
 }
 
@@ -158,6 +161,7 @@ impl Lanes {
 pub struct Lane {
     name: String,
     partition: i32,
+    limited: Arc<Mutex<Option<Limits>>>,
     lost: Arc<AtomicBool>,
     failed: Arc<Mutex<Option<Error>>>,
     tell: Sender<Ending>,
@@ -192,6 +196,11 @@ impl Lane {
         Ok(())
     }
 
+    /// The time of all limits that took effect so far, for the next entries.
+    pub fn limit(&self, limited: Option<Limits>) {
+        *self.limited.lock().unwrap_or_else(|e| e.into_inner()) = limited;
+    }
+
     /// Says that nothing more will be written, and what was seen and missed; waits for its acknowledgment at most so long.
     pub fn end(mut self, capture: Option<Capture>, limit: Duration) {
         let _ = self.tell.send(Ending { capture, limit });
@@ -215,6 +224,7 @@ struct Keeper {
     producer: Producer,
     target: Target,
     begun: Instant,
+    limited: Arc<Mutex<Option<Limits>>>,
 }
 
 impl Keeper {
@@ -261,6 +271,8 @@ impl Keeper {
     }
 
     fn write(&self, entry: &Entry) -> Result<(), Error> {
+        let limited = *self.limited.lock().unwrap_or_else(|e| e.into_inner());
+        let entry = &Entry { limited, ..entry.clone() };
         let text = serde_json::to_vec(entry).expect("an entry is JSON");
         // Where there is no room, brokers are away, and nobody reads it.
         self.producer.send(self.target, Some(entry.lane.as_bytes()), &text).map(|_| ())

@@ -6,7 +6,7 @@
 //! the result, those of all lanes come in the order of time.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ::bus::progress::Teller;
 use ::bus::{Error, Next, Part, Reader};
@@ -244,9 +244,10 @@ impl BusFeed {
             None => *promise >= until_ns,
         };
         match self.reach {
+            // Where no lane is alive the clock decides.
+            Reach::Live(Some(until_ns)) if least.is_empty() => is_silent_beyond(until_ns),
             Reach::Live(Some(until_ns)) => {
-                !least.is_empty()
-                    && least.iter().all(|(pipeline, promise)| is_beyond(promise, until_ns, pipeline))
+                least.iter().all(|(pipeline, promise)| is_beyond(promise, until_ns, pipeline))
             }
             _ => false,
         }
@@ -290,6 +291,13 @@ impl BusFeed {
         }
         Ok(if self.advance(out) { Step::Done } else { Step::Going })
     }
+}
+
+/// Whether a lane that was alive at this time would have written by now.
+fn is_silent_beyond(ns: i64) -> bool {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let until = Duration::from_nanos(u64::try_from(ns).unwrap_or(0)).saturating_add(SILENCE);
+    now >= until
 }
 
 impl Feed for BusFeed {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use std::{io, mem};
 
 use ::bus::lanes::Lane;
+use ::bus::lanes::log::Limits;
 use ::bus::tuples::{self, Promise};
 use ::bus::{Error, Producer, Target};
 use arrow_array::{Int64Array, RecordBatch};
@@ -140,6 +141,9 @@ impl Publishing {
                 || self.out.said.elapsed() >= BEAT_EVERY
             {
                 self.out.beat();
+                let limits =
+                    |of: stream::Limited| Limits { from_ns: of.from_ns, to_ns: of.to_ns, times: of.times };
+                lane.limit(self.job.limited().map(limits));
                 if let Some(frames) = &mut told {
                     frames.come_to(Timestamp(self.out.watermark_ns), self.job.capture_loss());
                     frames.report(Part::default(), self.job.take_lost(), self.job.take_limited());

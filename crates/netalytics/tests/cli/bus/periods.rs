@@ -1,11 +1,13 @@
-//! Captures of one period, of earlier ones and of ones beside each other, published one after the other and at the same time: no tuple of a
-//! past that is complete is late, whoever merges. Right values by construction: each capture has a known number of packets to a server of its own.
+//! Captures of the same, earlier and overlapping periods, published one after another and at the same time: in a complete past no tuple is late,
+//! with either engine. Expected values by construction: each capture has a known number of packets to a server of its own.
 
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bus::{Kafka, Next, Part, Reader, Topics, Until};
+use serde_json::Value;
 use testkit::cluster::Cluster;
 use testkit::programs::PATIENCE;
 
@@ -15,7 +17,7 @@ use crate::{BINARY, Folder, run};
 const START: u64 = 1_700_000_000;
 const QUERY: &str = "PARSE tcp_pkt_size PROCESS (group-count: group=server_ip, w=10s)";
 
-/// A capture of `packets` over so many seconds from `start` on, all to server 10.`net`.0.2.
+/// A capture of `packets` packets to server 10.`net`.0.2, evenly from `start` on for `seconds`.
 fn capture(folder: &Folder, net: u8, (start, seconds): (u64, u64), packets: u64) -> String {
     let mut file: Vec<u8> =
         [0xa1b2_3c4d_u32, 0x0004_0002, 0, 0, 65_535, 1].iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -108,7 +110,7 @@ pub fn are_added(cluster: &Cluster) {
         "--flink",
         cluster.flink.as_deref().expect("Flink"),
     ];
-    // Of one period, of an earlier one, and of one that overlaps both; more than are read of a partition at once.
+    // Two captures of one period, an earlier one, one that overlaps both, and a later one. Readers take 4096 records of a partition at once.
     let captures = [
         (1, (START, 60), 15_000),
         (2, (START, 60), 14_000),
@@ -148,4 +150,82 @@ pub fn are_added(cluster: &Cluster) {
         assert_eq!(counted(kafka, QUERY, what, &flink), (expected.clone(), 0), "{what}, Flink");
     }
     promises_grow(kafka, "netalytics.tcp_pkt_size.v1");
+    a_topic_without_publishers_ends_by_the_clock(kafka);
+    limits_are_marked(kafka, &folder);
+    flink_reads_from_the_start(kafka, &flink, &folder);
+    slots_are_large_enough(kafka, &flink);
+}
+
+fn a_topic_without_publishers_ends_by_the_clock(kafka: &str) {
+    for what in ["tuples", "cells"] {
+        let query = format!("{QUERY} LIMIT 2s");
+        let ran = run(&["query", &query, "--kafka", kafka, "--published", what, "--format", "jsonl", "-q"]);
+        assert!(ran.code == 0 && ran.out.is_empty(), "{what}: {}{}", ran.out, ran.err);
+    }
+}
+
+/// What a limit of a publisher may have changed is marked, over Kafka as over the packets.
+fn limits_are_marked(kafka: &str, folder: &Folder) {
+    let file = capture(folder, 20, (START, 60), 6000);
+    for (what, published, query) in [
+        ("cells", None, "PARSE tcp_pkt_size PROCESS (group-count: group=server_ip, w=20s)"),
+        ("tuples", Some("PARSE flow"), "PARSE flow PROCESS (group-count: group=server_ip, w=20s)"),
+    ] {
+        let ran = run(&["query", query, "-r", &file, "--flows-max", "16", "--format", "jsonl"]);
+        assert!(rows(&ran).iter().all(|row| row["approximate"] == true), "{}", ran.out);
+        let mut command = publish(kafka, published.unwrap_or(query), what, &file);
+        assert!(command.args(["--flows-max", "16"]).status().expect("it runs").success());
+        let (counts, inexact) = counted(kafka, query, what, &[]);
+        assert!(!counts.is_empty() && inexact == rows(&ran).len(), "{what}: {counts:?}, {inexact}");
+    }
+}
+
+/// A live query of Flink's has what is published from its start on, though the job takes seconds to start, and marks the window that had begun
+/// before.
+fn flink_reads_from_the_start(kafka: &str, flink: &[&str], folder: &Folder) {
+    let query = format!("{QUERY} LIMIT 12s");
+    let seconds = || SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_secs();
+    // It begins in the first half of a window, and ends in the next one.
+    while seconds() % 10 > 4 {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let start = seconds() / 10 * 10;
+    let flags = ["--kafka", kafka, "--published", "tuples", "--format", "jsonl"];
+    let asking = Command::new(BINARY)
+        .args([&["query", &query][..], &flags, flink].concat())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut asking = asking.expect("the binary runs");
+    let mut says = BufReader::new(asking.stderr.take().expect("piped")).lines().map_while(Result::ok);
+    assert!(says.any(|line| line.contains("reading netalytics.tcp_pkt_size")));
+    std::thread::sleep(Duration::from_millis(300));
+    let file = capture(folder, 30, (start, 30), 3000);
+    assert!(publish(kafka, "PARSE tcp_pkt_size", "tuples", &file).status().expect("it runs").success());
+    std::thread::spawn(move || says.for_each(drop));
+    let ended = asking.wait_with_output().expect("it ends");
+    let lines = String::from_utf8_lossy(&ended.stdout).into_owned();
+    let rows: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let found: Vec<(u64, bool)> =
+        rows.iter().map(|row| (row["count"].as_u64().unwrap_or(0), row["approximate"] == true)).collect();
+    assert_eq!(ended.status.code(), Some(0), "{lines}");
+    assert!(found[0] == (1000, true) && found[1..].iter().all(|(_, is_marked)| !is_marked), "{lines}");
+    assert!(found.len() > 1, "{lines}");
+}
+
+/// What a job needs of a slot is known before it starts.
+fn slots_are_large_enough(kafka: &str, flink: &[&str]) {
+    let query = |processors: u64| {
+        let each = (1..=processors).map(|n| format!("(group-count: group=server_ip, w={n}s)"));
+        format!("PARSE flow PROCESS {} SINCE 2001-01-01", each.collect::<Vec<_>>().join(", "))
+    };
+    let flags = ["--kafka", kafka, "--published", "tuples", "--format", "jsonl", "-q"];
+    let asked = |processors| run(&[&["query", &query(processors)][..], &flags, flink].concat());
+    let enough = asked(5);
+    assert!(enough.code == 0 && !enough.out.is_empty(), "{}", enough.err);
+    let too_many = asked(25);
+    assert_eq!((too_many.code, &*too_many.out), (1, ""));
+    let needs =
+        "it needs 188 MiB, and a slot has 128 MiB; set taskmanager.memory.managed.size to at least 3008 MiB";
+    assert!(too_many.err.contains(needs), "{}", too_many.err);
 }
