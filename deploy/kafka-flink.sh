@@ -6,7 +6,7 @@
 #   kafka-flink.sh start DIR [kafka|flink]  starts both or one, on free ports, waits until they answer and writes DIR/addresses
 #   kafka-flink.sh stop DIR [kafka|flink]   ends them
 #
-# BROKERS=3 starts three brokers that keep three copies of everything; SLOTS and SLOT_MEMORY (megabytes of each) say what Flink has for its jobs. DIR/addresses is to be sourced by a shell: KAFKA, FLINK, GATEWAY.
+# BROKERS=3 starts three brokers that keep three copies of everything; SLOTS and SLOT_MEMORY (megabytes of managed memory of each) say what Flink has for its jobs. DIR/addresses is to be sourced by a shell: KAFKA, FLINK, GATEWAY.
 # Processes' numbers are in DIR/run/*.pid, what they say in DIR/log.
 set -euo pipefail
 
@@ -150,7 +150,7 @@ taskmanager:
   memory:
     framework: {heap: {size: 96m}, off-heap: {size: 64m}}
     task: {heap: {size: 256m}, off-heap: {size: 0m}}
-    managed: {size: $((${SLOT_MEMORY:-24} * ${SLOTS:-4}))m}
+    managed: {size: $((${SLOT_MEMORY:-128} * ${SLOTS:-4}))m}
     network: {min: 32m, max: 32m}
     jvm-metaspace: {size: 256m}
     jvm-overhead: {min: 64m, max: 64m}

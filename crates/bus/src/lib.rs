@@ -3,7 +3,7 @@
 //! [`Kafka`] says where the brokers are. A [`Producer`] hands records over, bounded in memory; a [`Reader`] takes them from
 //! partitions in the order that its caller wants; [`Topics`] makes topics and knows their offsets. [`avro`] is the form of
 //! the records, [`tuples`] what a parser's tuples are in it; by [`lanes`] publishers agree who writes where, and by
-//! [`progress`] they learn how far readers have come. What queries are, and what is read for them, stands elsewhere.
+//! [`progress`] they learn how far readers have come, and [`promises`] reads what a partition's last records promise. What queries are, and what is read for them, stands elsewhere.
 
 mod error;
 mod group;
@@ -11,6 +11,7 @@ mod kafka;
 pub mod lanes;
 mod producer;
 pub mod progress;
+pub mod promises;
 mod reader;
 mod sys;
 mod topics;

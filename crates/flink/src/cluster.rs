@@ -32,6 +32,15 @@ pub struct Checkpoints {
     pub why: Option<String>,
 }
 
+/// Managed memory of the TaskManagers' slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotMemory {
+    /// Of one slot, where it is smallest.
+    pub bytes: u64,
+    /// Slots of that TaskManager.
+    pub number: u64,
+}
+
 /// How a stop with a savepoint goes.
 #[derive(Debug)]
 pub(crate) enum Stop {
@@ -123,6 +132,20 @@ impl Cluster {
         let found = self.of_job(job, "/exceptions?maxExceptions=1").ok()??;
         let last = &found["exceptionHistory"]["entries"][0]["stacktrace"];
         Some(Said::of(last.as_str().or(found["root-exception"].as_str())?))
+    }
+
+    /// The managed memory of the smallest slot; `None`: there is no TaskManager yet, or none that reports it.
+    ///
+    /// # Errors
+    /// Where nobody answers.
+    pub fn slot_memory(&self) -> Result<Option<SlotMemory>, Error> {
+        let answer = self.get("/taskmanagers")?;
+        let of = |found: &Value| {
+            let number = found["slotsNumber"].as_u64().filter(|number| *number > 0)?;
+            Some(SlotMemory { bytes: found["hardware"]["managedMemory"].as_u64()? / number, number })
+        };
+        let all = answer.body["taskmanagers"].as_array();
+        Ok(all.into_iter().flatten().filter_map(of).min_by_key(|slots| slots.bytes))
     }
 
     /// A job's checkpoints; `None`: the cluster knows no such job.

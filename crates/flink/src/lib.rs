@@ -29,7 +29,7 @@ mod session;
 mod state;
 mod version;
 
-pub use cluster::{Checkpoints, Cluster};
+pub use cluster::{Checkpoints, Cluster, SlotMemory};
 pub use ending::Drained;
 pub use error::{Error, StatementError};
 pub use gateway::Gateway;

@@ -4,10 +4,12 @@
 mod checkpoints;
 mod job;
 mod left_over;
+mod memory;
 mod restarts;
 mod told;
 mod watch;
 
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -46,10 +48,17 @@ pub fn start(
     let own = if wanted.name.is_empty() { run } else { format!("{}.{run}", wanted.name) };
     let name = JobName::new(machine.owner(), own);
     // What cannot be printed is told before anything starts.
-    let job = job(wanted, flags, kafka.servers(), &name.to_string());
+    let mut job = job(wanted, flags, kafka.servers(), &name.to_string());
+    statements(wanted.plan, wanted.config, &job)?;
+    let there = Arc::new(Topics::connect(kafka, kafka::PATIENCE)?);
+    let what = if job.start == Start::Latest { Records::New } else { Records::All };
+    if job.start == Start::Latest {
+        // Flink takes seconds to start: what is written meanwhile is read, too.
+        job.start = Start::Offsets(ends(&there, &wanted.from.topics())?);
+    }
     let statements = statements(wanted.plan, wanted.config, &job)?;
     let gateway = gateway(flags)?;
-    let there = Arc::new(Topics::connect(kafka, kafka::PATIENCE)?);
+    memory::check(&gateway, wanted.plan)?;
     left_over::end(&gateway, &machine, &there)?;
     if !wanted.name.is_empty() {
         // One that was killed before its job began has left topics that no job names.
@@ -60,6 +69,7 @@ pub fn start(
     let group = Group::new(kafka, &job.group, kafka::PATIENCE)?;
     let mut engine = Engine::new(&wanted.plan.dataflow, wanted.config.clone());
     engine.set_capture_loss(wanted.lost);
+    wanted.limited.iter().for_each(|limited| engine.add_limited(*limited));
     let new = NewTopic { partitions: 1, replication: None, retention: Some(KEPT), settings: settings() };
     for topic in &job.merged {
         there.create(topic, &new)?;
@@ -70,7 +80,6 @@ pub fn start(
     let started = started.inspect_err(|_| left_over::delete(&there, &job.merged))?;
     let topics = (job.merged.clone(), told::sources(wanted, &engine));
     let checkpoints = Checkpoints::new(Duration::from_millis(job.checkpoint_ms));
-    let what = if job.start == Start::Latest { Records::New } else { Records::All };
     let watched = (group, what, checkpoints);
     let merge = Merge::new(started, kafka, there, topics, watched, progress).context("no more threads")?;
     // What is live has the time of this clock, about.
@@ -93,6 +102,15 @@ pub fn start(
         Until { reach: wanted.reach, bounds: wanted.bounds, time },
         waiting_max,
     )?)
+}
+
+/// Where the partitions of the topics end now.
+fn ends(there: &Topics, topics: &[String]) -> anyhow::Result<BTreeMap<String, Vec<i64>>> {
+    let of = |topic: &String| {
+        let ranges = there.offsets(topic)?;
+        Ok((topic.clone(), ranges.iter().map(|range| range.end).collect()))
+    };
+    topics.iter().map(of).collect()
 }
 
 fn gateway(flags: &FlinkFlags) -> anyhow::Result<Arc<Gateway>> {

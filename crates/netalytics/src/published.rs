@@ -12,8 +12,8 @@ use plan::{Bounds, Plan};
 use query::checked;
 use runner::Feed;
 use runner::bus::{self as crossing, BusFeed, Growing, Reach};
-use stream::Engine;
 use stream::flink_sql::From;
+use stream::{Engine, Limited};
 
 use crate::commands::work::Telling;
 use crate::failure::wrong_flags;
@@ -41,6 +41,8 @@ pub struct Answering {
     pub reach: Reach,
     /// The share of their traffic that the captures lack of those who have published it and are done.
     lost: f64,
+    /// When limits took effect at those who have published it, or reading began.
+    limited: Vec<Limited>,
     /// Of a server's job what it goes by there; else empty.
     name: String,
 }
@@ -82,6 +84,8 @@ pub fn open(
     } else {
         plan
     };
+    let mut limited = topics::limited(log, &topics, bounds);
+    limited.extend(partial(&plan, bounds));
     let is_past = bounds.since_ns.is_some() && !flags.bus.follow;
     let until_ns =
         plan.monitor.limit.nanos.map(|nanos| bounds.since_ns.unwrap_or_else(now_ns).saturating_add(nanos));
@@ -92,7 +96,19 @@ pub fn open(
         output::complain(&format!("reading {}{how}", names.join(", ")));
     }
     let bounds = if is_tuples { Bounds::default() } else { bounds };
-    Ok((plan, Answering { kafka, there, topics, since_ms, bounds, reach, lost, name: String::new() }))
+    let name = String::new();
+    Ok((plan, Answering { kafka, there, topics, since_ms, bounds, reach, lost, limited, name }))
+}
+
+/// The moment before reading begins, of a query that reads from now on: its windows of that time are partial.
+fn partial(plan: &Plan, bounds: Bounds) -> Option<Limited> {
+    let has_windows = plan.dataflow.pipelines.iter().all(|pipeline| pipeline.window.is_some());
+    let before_ns = now_ns() - 1;
+    (bounds.since_ns.is_none() && has_windows).then_some(Limited {
+        from_ns: before_ns,
+        to_ns: before_ns,
+        times: 1,
+    })
 }
 
 /// The plan of a query of tuples that were published.
@@ -123,7 +139,8 @@ pub fn statements(query: &checked::Query, flags: &BusFlags) -> anyhow::Result<Ve
     let is_past = bounds.since_ns.is_some();
     let reach = if is_past { Reach::Past } else { Reach::Live(None) };
     let since_ms = bounds.since_ns.map(|ns| ns.div_euclid(1_000_000));
-    let wanted = Wanted { plan: &plan, config, from, since_ms, bounds, reach, lost: 0.0, name: "" };
+    let wanted =
+        Wanted { plan: &plan, config, from, since_ms, bounds, reach, lost: 0.0, limited: &[], name: "" };
     let job = merging::job(&wanted, &flags.flink, flags.kafka.as_deref().unwrap_or_default(), "JOB");
     merging::statements(&plan, config, &job)
 }
@@ -165,6 +182,7 @@ impl Answering {
             bounds,
             reach: Reach::Live(None),
             lost: 0.0,
+            limited: Vec::new(),
             name: name.to_owned(),
         })
     }
@@ -187,8 +205,8 @@ impl Answering {
                 let (from, progress) =
                     (self.from(plan), self.progress(Duration::from_nanos(flink.checkpoints.unsigned_abs())));
                 let Answering { since_ms, bounds, reach, lost, .. } = self;
-                let name = &self.name;
-                let wanted = Wanted { plan, config, from, since_ms, bounds, reach, lost, name };
+                let (name, limited) = (&self.name, &self.limited);
+                let wanted = Wanted { plan, config, from, since_ms, bounds, reach, lost, limited, name };
                 Box::new(merging::start(&wanted, flink, &self.kafka, progress, waiting_max)?)
             }
         })
@@ -204,6 +222,7 @@ impl Answering {
     fn embedded(self, plan: &Plan, config: &Config) -> anyhow::Result<BusFeed> {
         let mut engine = Engine::new(&plan.dataflow, crossing::configured(&config.stream, &plan.monitor));
         engine.set_capture_loss(self.lost);
+        self.limited.iter().for_each(|limited| engine.add_limited(*limited));
         let reader = Reader::new(&self.kafka, PREFETCH_BYTES)?;
         let mut feed = BusFeed::new(engine, reader, self.reach, self.bounds, config.results_bytes_max);
         if let Some(progress) = self.progress(TOLD_EVERY) {
@@ -265,7 +284,8 @@ pub fn printable(
 ) -> anyhow::Result<()> {
     let from = From::Cells(topics.iter().map(|topic| merging::source(topic, 0)).collect());
     let (bounds, reach) = (Bounds::default(), Reach::Live(None));
-    let wanted = Wanted { plan, config, from, since_ms: None, bounds, reach, lost: 0.0, name: "" };
+    let wanted =
+        Wanted { plan, config, from, since_ms: None, bounds, reach, lost: 0.0, limited: &[], name: "" };
     merging::statements(plan, config, &merging::job(&wanted, flink, "", "job")).map(drop)
 }
 

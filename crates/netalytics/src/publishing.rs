@@ -1,16 +1,18 @@
 //! A publisher's side of Kafka: topics that are missing are made, a partition of them is claimed, and records go there.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bus::lanes::{Lane, Lanes};
 use bus::progress::Watch;
 use bus::{Counters, Kafka, NewTopic, Producer, ProducerConfig, Topics};
+use capture::Block;
 use capture::live::Stop;
-use plan::{Plan, Sample};
-use runner::bus::{Feedback, What};
+use plan::{Dataflow, Plan, Sample};
+use runner::bus::{Continuing, Feedback, What};
 
 use crate::{away_notice, kafka, output};
 
@@ -20,6 +22,8 @@ const AGAIN: Duration = Duration::from_secs(1);
 pub const LAST: Duration = Duration::from_secs(30);
 /// How long topics keep what they have, unless somebody says so.
 pub const KEPT: Duration = Duration::from_secs(86_400);
+/// So far packets may be out of order at a run's beginning.
+const OUT_OF_ORDER_NS: i64 = 1_000_000_000;
 /// Partitions of new topics, unless somebody says so.
 pub const PARTITIONS: u32 = 8;
 /// Memory for records that are not acknowledged, unless somebody says so.
@@ -33,6 +37,8 @@ pub struct Publisher {
     pub lane: Lane,
     /// What goes to which place.
     pub what: What,
+    /// Nothing in the run ends before this time, where that is known.
+    pub begins_ns: Option<i64>,
     /// What SAMPLE auto of tuples heeds.
     pub feedback: Option<Feedback>,
 }
@@ -41,6 +47,10 @@ pub struct Publisher {
 pub struct Publication<'a> {
     /// What is looked for.
     pub plan: &'a Plan,
+    /// The plan's dataflow, or of tuples one for each of its inputs.
+    pub dataflows: &'a [Dataflow],
+    /// Captures that are read; empty where packets are captured live.
+    pub read: &'a [PathBuf],
     /// A topic for the cells of each pipeline, or for the tuples of each input of a plan without any.
     pub topics: &'a [String],
     /// Those that are missing.
@@ -64,7 +74,8 @@ impl Publication<'_> {
         }
         let giving_up = Arc::new(AtomicBool::new(false));
         let mut producer = Producer::new(kafka, self.config.clone(), giving_up.clone())?;
-        let lane = self.claim(kafka)?;
+        let begins_ns = beginning(self.read);
+        let lane = self.claim(kafka, begins_ns)?;
         let mut target = |topic: &String| producer.target(topic, lane.partition());
         let what = if self.plan.dataflow.pipelines.is_empty() {
             What::Tuples(self.topics.iter().map(target).collect())
@@ -83,7 +94,7 @@ impl Publication<'_> {
         };
         let producer = Arc::new(producer);
         away_notice::attend(&producer, self.config.away, stop, &giving_up, self.quiet)?;
-        Ok(Publisher { producer, lane, what, feedback })
+        Ok(Publisher { producer, lane, what, begins_ns, feedback })
     }
 
     /// The same; while no broker answers it is tried again, until `stop` is asked for.
@@ -100,7 +111,7 @@ impl Publication<'_> {
     }
 
     /// A partition of the topics for us alone, and what others may want to know of us.
-    fn claim(&self, kafka: &Kafka) -> anyhow::Result<Lane> {
+    fn claim(&self, kafka: &Kafka, begins_ns: Option<i64>) -> anyhow::Result<Lane> {
         let sample = match self.plan.monitor.sample {
             Sample::All => "all".to_owned(),
             Sample::Auto => "auto".to_owned(),
@@ -118,13 +129,29 @@ impl Publication<'_> {
             .chain(self.about.iter().cloned())
             .map(|(name, value)| (name.to_owned(), value))
             .collect();
-        Ok(Lanes::open(kafka, kafka::PATIENCE)?.claim(
+        let run = Continuing::new(kafka, (self.plan, self.dataflows), self.topics, begins_ns);
+        let unfit = Box::new(move |there: &Topics, only| run.unfit(there, only));
+        Ok(Lanes::open(kafka, kafka::PATIENCE)?.without(unfit).claim(
             &kafka::name_of_run(),
             self.topics,
             about,
             kafka::PATIENCE,
         )?)
     }
+}
+
+/// The time before which nothing in a run ends: of files that of their first packet, live that of the clock, with some room for packets out of
+/// order. `None`: it cannot be known, as of a pipe.
+fn beginning(read: &[PathBuf]) -> Option<i64> {
+    if read.is_empty() {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        return i64::try_from(now.as_nanos()).ok().map(|now| now - OUT_OF_ORDER_NS);
+    }
+    let is_file = |path: &PathBuf| Path::new(path).is_file();
+    let mut block = Block::default();
+    let has_packets = read.iter().all(is_file) && capture::open(read).next_block(&mut block);
+    let first = block.records().iter().map(|record| record.ts.0).min().filter(|_| has_packets)?;
+    Some(first.saturating_sub(OUT_OF_ORDER_NS))
 }
 
 fn is_away(error: &anyhow::Error) -> bool {

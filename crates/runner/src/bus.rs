@@ -2,17 +2,20 @@
 
 mod attach;
 mod contact;
+mod continuing;
 mod feed;
 mod feedback;
 mod growing;
 mod in_order;
 mod lane;
+mod late;
 mod merged;
 mod problems;
 mod publish;
 mod topics;
 mod waking;
 
+pub use continuing::Continuing;
 pub use feed::{BusFeed, Reach, SILENCE};
 pub use feedback::{Changed, Feedback, Who};
 pub use growing::{Growing, Recognise};

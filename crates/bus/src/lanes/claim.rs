@@ -1,6 +1,6 @@
 //! How a lane comes to its partition and keeps it: the log as it was read and the time go in, what to write comes out. Pure.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::log::{Capture, EXPIRY_MS, Entry, Log, Says, Standing};
 
@@ -33,6 +33,8 @@ pub struct Claim {
     unread: VecDeque<(u64, i64)>,
     /// When the last entry was written by which the partition was ours.
     sure_ms: Option<i64>,
+    /// Partitions that are not claimed.
+    unfit: BTreeSet<i32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,8 +51,24 @@ impl Claim {
     /// A lane that wants a partition. Its partition is chosen later.
     #[must_use]
     pub fn new(lane: String, topics: Vec<String>, about: BTreeMap<String, String>) -> Claim {
-        let entry = Entry { lane, number: 0, says: Says::Claims, partition: 0, topics, about, capture: None };
-        Claim { entry, stage: Stage::Looking, since: 0, unread: VecDeque::new(), sure_ms: None }
+        let (number, says, partition) = (0, Says::Claims, 0);
+        let entry = Entry { lane, number, says, partition, topics, about, capture: None, limited: None };
+        Claim {
+            entry,
+            stage: Stage::Looking,
+            since: 0,
+            unread: VecDeque::new(),
+            sure_ms: None,
+            unfit: BTreeSet::new(),
+        }
+    }
+
+    /// Does not claim these partitions from now on, and releases the one that is held if it is among them.
+    pub fn pass_over(&mut self, unfit: BTreeSet<i32>) {
+        self.unfit.extend(unfit);
+        if self.unfit.contains(&self.entry.partition) {
+            (self.stage, self.sure_ms) = (Stage::Looking, None);
+        }
     }
 
     /// The partition that is held: nobody else can have it at that time.
@@ -115,7 +133,7 @@ impl Claim {
 
     fn claim(&mut self, log: &Log, log_ms: i64, now_ms: i64) -> Action {
         self.next(Says::Claims, now_ms);
-        self.entry.partition = log.free(&self.entry.topics, log_ms);
+        self.entry.partition = log.free(&self.entry.topics, &self.unfit, log_ms);
         self.since = self.entry.number;
         self.stage = Stage::Claimed { again_ms: now_ms + BEAT_MS };
         Action::Claim(self.entry.clone(), self.entry.partition + 1)

@@ -5,7 +5,7 @@
 //! again and again; who has said nothing for [`EXPIRY_MS`] has it no more, and gets it back only if nobody came. Compaction may
 //! take away all entries of a lane but its last: so each tells everything. It must leave the last minutes as they are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +31,9 @@ pub struct Entry {
     /// At its end: what it saw of its capture and what it missed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capture: Option<Capture>,
+    /// The time of all limits that took effect so far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limited: Option<Limits>,
 }
 
 /// What a lane may say.
@@ -52,6 +55,17 @@ pub struct Capture {
     pub seen_bytes: u64,
     /// Known to have been lost.
     pub unseen_bytes: u64,
+}
+
+/// Event time in which limits of a lane's monitor took effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// First nanosecond.
+    pub from_ns: i64,
+    /// Last nanosecond.
+    pub to_ns: i64,
+    /// Number of times that a limit took effect.
+    pub times: u64,
 }
 
 /// Where a lane stands.
@@ -139,9 +153,9 @@ impl Log {
         self.lanes.values().filter(is_rival).filter(move |known| shares(known))
     }
 
-    /// The first partition that nobody has of any of the topics.
+    /// The first partition that no lane holds of any of the topics, and that is not among the `unfit`.
     #[must_use]
-    pub fn free(&self, topics: &[String], now_ms: i64) -> i32 {
+    pub fn free(&self, topics: &[String], unfit: &BTreeSet<i32>, now_ms: i64) -> i32 {
         let is_taken = |partition: i32| {
             let place = Entry {
                 lane: String::new(),
@@ -151,10 +165,13 @@ impl Log {
                 topics: topics.to_vec(),
                 about: BTreeMap::new(),
                 capture: None,
+                limited: None,
             };
             self.rivals(&place, now_ms).next().is_some()
         };
-        (0..=self.lanes.len() as i32).find(|partition| !is_taken(*partition)).unwrap_or_default()
+        let most = (self.lanes.len() + unfit.len()) as i32;
+        let is_free = |partition: &i32| !unfit.contains(partition) && !is_taken(*partition);
+        (0..=most).find(is_free).unwrap_or(most)
     }
 
     /// A lane by its name.

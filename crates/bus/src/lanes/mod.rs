@@ -7,7 +7,7 @@ pub mod log;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::{Error, Kafka, NewTopic, Next, Part, Producer, ProducerConfig, Reader, Target, Topics, Until};
 use claim::{Action, Claim};
-use log::{Capture, Entry, Log};
+use log::{Capture, Entry, Limits, Log};
 
 /// The log's topic.
 pub const TOPIC: &str = "netalytics.lanes";
@@ -36,7 +36,11 @@ pub struct Lanes {
     topics: Topics,
     reader: Reader,
     log: Log,
+    unfit: Option<Box<FindUnfit>>,
 }
+
+/// Finds the partitions that a lane cannot continue: among all, or whether the given one is.
+pub type FindUnfit = dyn Fn(&Topics, Option<i32>) -> Result<BTreeSet<i32>, Error> + Send;
 
 impl Lanes {
     /// Opens the log, which is made if it is missing.
@@ -59,7 +63,7 @@ impl Lanes {
         let from = topics.offsets(TOPIC)?.first().map_or(0, |range| range.start);
         let mut reader = Reader::new(kafka, BYTES_MAX)?;
         reader.add(Part { topic: TOPIC.to_owned(), partition: 0, from, until: Until::Forever })?;
-        Ok(Lanes { kafka: kafka.clone(), topics, reader, log: Log::default() })
+        Ok(Lanes { kafka: kafka.clone(), topics, reader, log: Log::default(), unfit: None })
     }
 
     /// Reads all that was written so far; gives up after so long, with what it has read.
@@ -90,6 +94,13 @@ impl Lanes {
         self.log.last_ms().max(now.as_millis() as i64)
     }
 
+    /// Restricts [`Lanes::claim`] to partitions that are not found to be unfit. A partition is looked at again once it is held, since
+    /// another lane may have written to it meanwhile.
+    #[must_use]
+    pub fn without(self, unfit: Box<FindUnfit>) -> Lanes {
+        Lanes { unfit: Some(unfit), ..self }
+    }
+
     /// Claims a partition of all the topics, which exist, and get more partitions where all are taken. `lane` names this run of a
     /// publisher and nobody else; what is `about` it is for others to read.
     ///
@@ -117,9 +128,14 @@ impl Lanes {
             producer,
             target,
             begun: Instant::now(),
+            limited: Arc::default(),
         };
+        let limited = keeper.limited.clone();
+        keeper.pass_over(None)?;
         let partition = loop {
-            if let Some(partition) = keeper.claim.partition(keeper.now_ms()) {
+            if let Some(partition) = keeper.claim.partition(keeper.now_ms())
+                && keeper.pass_over(Some(partition))?
+            {
                 break partition;
             }
             if keeper.begun.elapsed() > limit {
@@ -136,7 +152,8 @@ impl Lanes {
         let keeping = thread
             .spawn(move || keeper.keep(&told, &its_lost, &its_failed))
             .map_err(|e| Error::Refused { doing: format!("lane `{lane}`"), reason: e.to_string() })?;
-        Ok(Lane { name: lane.to_owned(), partition, lost, failed, tell, keeping: Some(keeping) })
+        let (name, keeping) = (lane.to_owned(), Some(keeping));
+        Ok(Lane { name, partition, limited, lost, failed, tell, keeping })
     }
 }
 
@@ -144,6 +161,7 @@ impl Lanes {
 pub struct Lane {
     name: String,
     partition: i32,
+    limited: Arc<Mutex<Option<Limits>>>,
     lost: Arc<AtomicBool>,
     failed: Arc<Mutex<Option<Error>>>,
     tell: Sender<Ending>,
@@ -178,6 +196,11 @@ impl Lane {
         Ok(())
     }
 
+    /// The time of all limits that took effect so far, for the next entries.
+    pub fn limit(&self, limited: Option<Limits>) {
+        *self.limited.lock().unwrap_or_else(|e| e.into_inner()) = limited;
+    }
+
     /// Says that nothing more will be written, and what was seen and missed; waits for its acknowledgment at most so long.
     pub fn end(mut self, capture: Option<Capture>, limit: Duration) {
         let _ = self.tell.send(Ending { capture, limit });
@@ -201,6 +224,7 @@ struct Keeper {
     producer: Producer,
     target: Target,
     begun: Instant,
+    limited: Arc<Mutex<Option<Limits>>>,
 }
 
 impl Keeper {
@@ -223,6 +247,15 @@ impl Keeper {
         Ok(false)
     }
 
+    /// Gives up the partitions that the lane cannot continue; whether there are none.
+    fn pass_over(&mut self, held: Option<i32>) -> Result<bool, Error> {
+        let Some(find) = &self.lanes.unfit else { return Ok(true) };
+        let unfit = find(&self.lanes.topics, held)?;
+        let is_fit = unfit.is_empty();
+        self.claim.pass_over(unfit);
+        Ok(is_fit)
+    }
+
     fn make_room(&mut self, entry: &Entry, partitions: i32) -> Result<(), Error> {
         for topic in &entry.topics {
             let there = self.lanes.topics.partitions(topic)?.ok_or_else(|| Error::NoTopic(topic.clone()))?;
@@ -238,6 +271,8 @@ impl Keeper {
     }
 
     fn write(&self, entry: &Entry) -> Result<(), Error> {
+        let limited = *self.limited.lock().unwrap_or_else(|e| e.into_inner());
+        let entry = &Entry { limited, ..entry.clone() };
         let text = serde_json::to_vec(entry).expect("an entry is JSON");
         // Where there is no room, brokers are away, and nobody reads it.
         self.producer.send(self.target, Some(entry.lane.as_bytes()), &text).map(|_| ())

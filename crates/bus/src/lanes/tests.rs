@@ -9,7 +9,8 @@ use super::log::{Capture, EXPIRY_MS, Entry, Log, Says, Standing};
 
 fn entry(lane: &str, number: u64, says: Says, partition: i32, topics: &[&str]) -> Entry {
     let topics = topics.iter().map(|&topic| topic.to_owned()).collect();
-    Entry { lane: lane.to_owned(), number, says, partition, topics, about: BTreeMap::new(), capture: None }
+    let (about, capture, limited) = (BTreeMap::new(), None, None);
+    Entry { lane: lane.to_owned(), number, says, partition, topics, about, capture, limited }
 }
 
 fn log(entries: &[(i64, Entry)]) -> Log {
@@ -72,9 +73,9 @@ fn free_places_are_free_in_all_topics() {
         (0, entry("c", 1, Says::Holds, 2, &["t", "u"])),
     ]);
     for (wanted, expected) in [(&["t"][..], 1), (&["u"], 0), (&["t", "u"], 3), (&["v"], 0)] {
-        assert_eq!(log.free(&topics(wanted), 1), expected, "{wanted:?}");
+        assert_eq!(log.free(&topics(wanted), &BTreeSet::new(), 1), expected, "{wanted:?}");
     }
-    assert_eq!(log.free(&topics(&["t", "u"]), EXPIRY_MS + 1), 0);
+    assert_eq!(log.free(&topics(&["t", "u"]), &BTreeSet::new(), EXPIRY_MS + 1), 0);
     let of: Vec<&str> = log.of_topic("u", 1).map(|(known, _)| &*known.entry.lane).collect();
     assert_eq!(of, ["b", "c"]);
 }
@@ -222,4 +223,23 @@ fn settle(world: &mut World) {
             }
         }
     }
+}
+
+#[test]
+fn partitions_that_are_unfit_are_passed_over() {
+    let mut claim = Claim::new("new".into(), topics(&["t"]), BTreeMap::new());
+    claim.pass_over(BTreeSet::from([0, 2]));
+    let mut log = log(&[(0, entry("old", 1, Says::Claims, 1, &["t"]))]);
+    let Action::Claim(first, partitions) = claim.step(&log, 1, 1) else { panic!("it claims") };
+    assert_eq!((first.partition, partitions), (3, 4));
+    log.apply(2, first);
+    let Action::Hold(held) = claim.step(&log, 2, 2) else { panic!("it holds") };
+    log.apply(3, held);
+    claim.step(&log, 3, 3);
+    assert_eq!(claim.partition(3), Some(3));
+    // Another lane has written there meanwhile.
+    claim.pass_over(BTreeSet::from([3]));
+    assert_eq!(claim.partition(3), None);
+    let Action::Claim(next, _) = claim.step(&log, 4, 4) else { panic!("it claims another") };
+    assert_eq!((next.partition, next.number), (4, 3));
 }

@@ -71,7 +71,12 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
     if !order.topics.is_empty() {
         // It may wait for brokers, and is to end where it is asked to meanwhile.
         kept = Some(keep()?);
-        publisher = Some(open_publisher(flags, &plan, (&order.topics, order.job, &order.origin), &stop)?);
+        publisher = Some(open_publisher(
+            flags,
+            (&plan, &dataflows),
+            (&order.topics, order.job, &order.origin),
+            &stop,
+        )?);
     }
     if capturing {
         live::give_up_privileges(&flags.live)?;
@@ -115,14 +120,14 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
 
 /// Publishes what is found, and says how far it is.
 fn publish(
-    Publisher { producer, lane, what, feedback }: Publisher,
+    Publisher { producer, lane, what, begins_ns, feedback }: Publisher,
     (plan, dataflows): (&Plan, &[Dataflow]),
     config: &Config,
     (input, heeded): (Input, Option<&Stop>),
     why: impl Fn() -> Option<String>,
     out: &mut dyn Write,
 ) -> anyhow::Result<Summary> {
-    let to = (producer.clone(), what);
+    let to = (producer.clone(), what, begins_ns);
     let mut publishing = Publishing::start((plan, dataflows), config, input, to, feedback)
         .context("cannot start the workers")?;
     let mut frames = Frames::new(out, config.allowance.clone());
@@ -141,7 +146,7 @@ fn publish(
 /// Opens where what is found goes, if that is not back to who has started us.
 fn open_publisher(
     flags: &MonitorFlags,
-    plan: &Plan,
+    (plan, dataflows): (&Plan, &[Dataflow]),
     (topics, job, origin): (&[String], u64, &Origin),
     stop: &Stop,
 ) -> anyhow::Result<Publisher> {
@@ -150,6 +155,8 @@ fn open_publisher(
     let agent = origin.agent.clone().unwrap_or_default();
     let publication = Publication {
         plan,
+        dataflows,
+        read: &flags.read,
         topics,
         new: NewTopic {
             partitions: PARTITIONS.cast_signed(),

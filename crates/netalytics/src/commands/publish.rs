@@ -56,6 +56,8 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
     let input = work::open(&flags.read, &flags.live, flags.workers, &plan.monitor, &stop)?;
     let publication = Publication {
         plan: &plan,
+        dataflows: &dataflows,
+        read: &flags.read,
         topics: &topics,
         new: NewTopic {
             partitions: flags.partitions.cast_signed(),
@@ -68,7 +70,7 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
         capturing,
         quiet,
     };
-    let Publisher { producer, lane, what, feedback } = publication.open(&kafka, &stop)?;
+    let Publisher { producer, lane, what, begins_ns, feedback } = publication.open(&kafka, &stop)?;
     if capturing {
         live::give_up_privileges(&flags.live)?;
     }
@@ -85,7 +87,7 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
         ));
     }
     let mut publishing =
-        Publishing::start((&plan, &dataflows), &config, input, (producer.clone(), what), feedback)
+        Publishing::start((&plan, &dataflows), &config, input, (producer.clone(), what, begins_ns), feedback)
             .context("cannot start the workers")?;
     // Live sources heed it themselves: what has arrived before is still worked on.
     let heeded = (!capturing).then_some(&stop);

@@ -5,7 +5,7 @@ use plan::{Bounds, Plan};
 use runner::bus::{Reach, Read, SILENCE, merged};
 use stream::cells::Origin;
 use stream::flink_sql::{self, End, From, Job, Source, Start, Unprintable};
-use stream::{Config, Engine};
+use stream::{Config, Engine, Limited};
 
 use crate::failure::wrong_flags;
 use crate::flags::bus::FlinkFlags;
@@ -33,6 +33,8 @@ pub struct Wanted<'a> {
     pub name: &'a str,
     /// The share of their traffic that the captures lack.
     pub lost: f64,
+    /// When limits took effect at those who have published it, or reading began.
+    pub limited: &'a [Limited],
 }
 
 /// Prints the job's statements.
@@ -41,9 +43,10 @@ pub struct Wanted<'a> {
 /// What cannot be said in Flink SQL, all of it.
 pub fn statements(plan: &Plan, config: &Config, job: &Job) -> anyhow::Result<Vec<String>> {
     flink_sql::print(&plan.dataflow, config, job).map_err(|refused| {
-        let line = |Unprintable { what, why }: &Unprintable| format!("\n  {what}: {why}");
-        let lines: String = refused.iter().map(line).collect();
-        wrong_flags(format!("Flink cannot merge this query as the embedded engine answers it:{lines}"))
+        let reason = |Unprintable { what, why }: &Unprintable| format!("{what}: {why}");
+        let reasons: Vec<String> = refused.iter().map(reason).collect();
+        let reasons = reasons.join("; ");
+        wrong_flags(format!("Flink cannot merge this query as the embedded engine answers it: {reasons}"))
     })
 }
 

@@ -6,7 +6,7 @@
 //! the result, those of all lanes come in the order of time.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ::bus::progress::Teller;
 use ::bus::{Error, Next, Part, Reader};
@@ -19,6 +19,7 @@ use super::contact::Contact;
 use super::growing::Growing;
 use super::in_order::InOrder;
 use super::lane::{Lane, Records, State, told, within};
+use super::late::LateMarks;
 use super::problems::Problems;
 use crate::feed::Feed;
 use crate::summary::{Fed, InputError, Published};
@@ -52,6 +53,7 @@ pub struct BusFeed {
     /// What waits for tuples of other lanes that are older, where tuples are the result.
     in_order: Option<InOrder>,
     contact: Contact,
+    late: LateMarks,
     /// Columns that publishers of earlier versions do not know, as that was told last.
     lacking: String,
     notes: Vec<String>,
@@ -78,6 +80,7 @@ impl BusFeed {
             problems,
             in_order,
             contact,
+            late: LateMarks::new(),
             lacking: String::new(),
             notes: Vec::new(),
             bounds,
@@ -221,7 +224,10 @@ impl BusFeed {
                 *at = (*at).min(lane.promise);
             }
         }
+        let late = self.engine.counters().tuples_late;
+        self.late.mark(&mut self.engine, late);
         for (pipeline, promise) in &least {
+            self.late.come_to(if pipeline.is_some() { promise.saturating_mul(1_000_000) } else { *promise });
             match pipeline {
                 Some(pipeline) => self.engine.keep_promise(*pipeline, *promise, out),
                 None => {
@@ -238,9 +244,10 @@ impl BusFeed {
             None => *promise >= until_ns,
         };
         match self.reach {
+            // Where no lane is alive the clock decides.
+            Reach::Live(Some(until_ns)) if least.is_empty() => is_silent_beyond(until_ns),
             Reach::Live(Some(until_ns)) => {
-                !least.is_empty()
-                    && least.iter().all(|(pipeline, promise)| is_beyond(promise, until_ns, pipeline))
+                least.iter().all(|(pipeline, promise)| is_beyond(promise, until_ns, pipeline))
             }
             _ => false,
         }
@@ -284,6 +291,13 @@ impl BusFeed {
         }
         Ok(if self.advance(out) { Step::Done } else { Step::Going })
     }
+}
+
+/// Whether a lane that was alive at this time would have written by now.
+fn is_silent_beyond(ns: i64) -> bool {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let until = Duration::from_nanos(u64::try_from(ns).unwrap_or(0)).saturating_add(SILENCE);
+    now >= until
 }
 
 impl Feed for BusFeed {

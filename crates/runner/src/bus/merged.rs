@@ -15,6 +15,7 @@ use tuple::Batch;
 use super::Reach;
 use super::attach::attach;
 use super::contact::Contact;
+use super::late::LateMarks;
 use super::problems::Problems;
 use crate::feed::Feed;
 use crate::summary::{Fed, InputError, Published};
@@ -88,6 +89,7 @@ pub struct MergedFeed {
     counts: Published,
     problems: Problems,
     contact: Contact,
+    late: LateMarks,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,6 +139,7 @@ impl MergedFeed {
             counts,
             problems,
             contact: Contact::new(),
+            late: LateMarks::new(),
         })
     }
 
@@ -174,6 +177,7 @@ impl MergedFeed {
         let topic = &mut self.topics[number];
         while let Some((et_ms, rows)) = topic.next_whole() {
             let end_ms = et_ms.saturating_add(topic.pane_ms);
+            self.late.come_to(end_ms.saturating_mul(1_000_000));
             match &topic.holds {
                 Holds::Cells(pipeline) => {
                     let is_wanted = self.until.bounds.contains(et_ms.saturating_mul(1_000_000));
@@ -217,6 +221,7 @@ impl MergedFeed {
             }
         }
         let mut is_heard = false;
+        self.late.mark(&mut self.engine, self.job.late());
         for number in 0..self.topics.len() {
             is_heard |= self.take(number)?;
             self.finish_panes(number, out);

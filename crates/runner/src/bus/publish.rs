@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use std::{io, mem};
 
 use ::bus::lanes::Lane;
+use ::bus::lanes::log::Limits;
 use ::bus::tuples::{self, Promise};
 use ::bus::{Error, Producer, Target};
 use arrow_array::{Int64Array, RecordBatch};
@@ -54,6 +55,8 @@ struct Outgoing {
     is_sampled: bool,
     /// Event time as the job has said it last.
     watermark_ns: i64,
+    /// Nothing ends before this time, and the partition has promised no later one.
+    begins_ns: i64,
     /// When something was said last.
     said: Instant,
     /// Cells were said since the last promise.
@@ -67,7 +70,7 @@ struct Outgoing {
 
 impl Publishing {
     /// Starts the threads. `dataflows`: the plan's, or of tuples one for each of its inputs. Where the rate of SAMPLE auto is to follow
-    /// those who take what is published, there is feedback.
+    /// those who take what is published, there is feedback. `begins_ns`: nothing in the run ends before that time, if it is known.
     ///
     /// # Errors
     /// When the system gives no more threads.
@@ -75,7 +78,7 @@ impl Publishing {
         (plan, dataflows): (&Plan, &[Dataflow]),
         config: &Config,
         input: Input,
-        (producer, what): (Arc<Producer>, What),
+        (producer, what, begins_ns): (Arc<Producer>, What, Option<i64>),
         feedback: Option<Feedback>,
     ) -> io::Result<Publishing> {
         let started = Instant::now();
@@ -92,6 +95,7 @@ impl Publishing {
                 .collect(),
             is_sampled: plan.monitor.sample != Sample::All,
             watermark_ns: i64::MIN,
+            begins_ns: begins_ns.unwrap_or(i64::MIN),
             said: started,
             is_handed_on: false,
             early: Vec::new(),
@@ -137,6 +141,9 @@ impl Publishing {
                 || self.out.said.elapsed() >= BEAT_EVERY
             {
                 self.out.beat();
+                let limits =
+                    |of: stream::Limited| Limits { from_ns: of.from_ns, to_ns: of.to_ns, times: of.times };
+                lane.limit(self.job.limited().map(limits));
                 if let Some(frames) = &mut told {
                     frames.come_to(Timestamp(self.out.watermark_ns), self.job.capture_loss());
                     frames.report(Part::default(), self.job.take_lost(), self.job.take_limited());
@@ -186,7 +193,7 @@ impl TakeRows for Outgoing {
         let rows = &output.batch;
         let is_of = |engine: &Engine| engine.tuples().0.name == rows.schema().name;
         let Some(target) = self.engines.iter().position(is_of).map(|input| targets[input]) else { return };
-        let promise = Promise { before: self.watermark_ns, after: self.watermark_ns };
+        let promise = Promise { before: self.promised_ns(), after: self.promised_ns() };
         let replicates = self.is_sampled.then(|| replicates(rows));
         let records = tuples::to_records(rows, promise, replicates.as_ref());
         self.rows += rows.rows() as u64;
@@ -213,7 +220,7 @@ impl Outgoing {
         let What::Cells(targets) = &self.what else { return };
         let targets = targets.clone();
         for partial in windows.each() {
-            let cells = self.engines[0].cells(partial, self.watermark_ns);
+            let cells = self.engines[0].cells(partial, self.promised_ns());
             for (target, batches) in targets.iter().zip(cells) {
                 let Some(target) = target else { continue };
                 for cells in batches {
@@ -225,19 +232,24 @@ impl Outgoing {
         }
     }
 
+    /// No tuple that ends before this follows.
+    fn promised_ns(&self) -> i64 {
+        self.watermark_ns.max(self.begins_ns)
+    }
+
     /// Says that nothing from before now follows.
     fn beat(&mut self) {
         match &self.what {
             What::Tuples(targets) => {
                 for (input, target) in targets.clone().into_iter().enumerate() {
-                    let beat = tuples::beat(self.engines[input].tuples().0, self.watermark_ns);
+                    let beat = tuples::beat(self.engines[input].tuples().0, self.promised_ns());
                     self.send(target, &beat);
                 }
             }
             What::Cells(targets) => {
                 for (pipeline, target) in targets.clone().into_iter().enumerate() {
                     let Some(target) = target else { continue };
-                    let beat = self.engines[0].promise(pipeline, self.watermark_ns);
+                    let beat = self.engines[0].promise(pipeline, self.promised_ns());
                     self.send(target, &beat);
                 }
             }

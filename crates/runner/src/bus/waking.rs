@@ -8,12 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use ::bus::{Error, Kafka, Next, Part, Producer, ProducerConfig, Reader, Topics, Until};
-use arrow_array::cast::AsArray;
-use arrow_array::types::Int64Type;
+use ::bus::{Error, Kafka, Producer, ProducerConfig, Topics, promises};
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, new_null_array};
 use arrow_schema::SchemaRef;
-use avro::{Decoder, Records};
+use avro::Records;
 
 /// Between two such records; after five seconds without one a source is idle.
 const EVERY: Duration = Duration::from_secs(1);
@@ -22,9 +20,6 @@ const ANSWER: Duration = Duration::from_secs(10);
 /// So long Flink may take to read it.
 const NOTICED: Duration = Duration::from_millis(1500);
 const LOOK: Duration = Duration::from_millis(20);
-/// Among so many of a partition's last records there is one with a promise, unless all are somebody else's.
-const LAST: i64 = 16;
-const PREFETCH_BYTES: usize = 1 << 20;
 
 /// A topic that a job reads.
 pub struct Read {
@@ -53,7 +48,10 @@ impl Waking {
         let mut producer = Producer::new(kafka, config, stop.clone())?;
         let mut beats = Vec::new();
         for source in sources {
-            if let Some((promise, partition)) = furthest(kafka, there, source)? {
+            let last = promises::last(kafka, there, (&source.topic, &source.schema), None)?;
+            let furthest =
+                last.into_iter().filter_map(|(partition, promise)| Some((promise?, partition))).max();
+            if let Some((promise, partition)) = furthest {
                 let target = producer.target(&source.topic, partition);
                 beats.push((target, source.schema.clone(), promise, source.millisecond));
             }
@@ -89,36 +87,6 @@ impl Drop for Waking {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().map(JoinHandle::join);
     }
-}
-
-/// The latest of all partitions' promises, and whose it is.
-fn furthest(kafka: &Kafka, there: &Topics, source: &Read) -> Result<Option<(i64, i32)>, Error> {
-    let mut reader = Reader::new(kafka, PREFETCH_BYTES)?;
-    let mut parts = Vec::new();
-    for (partition, range) in (0..).zip(there.offsets(&source.topic)?) {
-        if !range.is_empty() {
-            let (from, until) = (range.start.max(range.end - LAST), Until::Offset(range.end));
-            let part = Part { topic: source.topic.clone(), partition, from, until };
-            parts.push((partition, reader.add(part)?));
-        }
-    }
-    let mut furthest = None;
-    let begun = Instant::now();
-    for (partition, part) in parts {
-        let mut promises = Decoder::new(&source.schema, |place| place == 0).expect("records have a form");
-        loop {
-            match reader.next(part, LOOK)? {
-                // What cannot be read is others'.
-                Next::Record(record) => drop(promises.push(record.payload())),
-                Next::Over => break,
-                _ if begun.elapsed() > ANSWER => return reader.is_answered(LOOK).map(|()| furthest),
-                Next::Nothing | Next::CaughtUp => {}
-            }
-        }
-        let last = promises.finish().column(0).as_primitive::<Int64Type>().iter().flatten().max();
-        furthest = furthest.max(last.map(|promise| (promise, partition)));
-    }
-    Ok(furthest)
 }
 
 /// A record that promises, and has no row.

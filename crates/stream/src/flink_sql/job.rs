@@ -1,5 +1,7 @@
 //! What a printed job is told beside its dataflow, and the settings and connector options that come of it.
 
+use std::collections::BTreeMap;
+
 use super::lexical::text;
 
 /// Largest record: a pane that is told as one may take more than Kafka's clients let through by themselves.
@@ -69,7 +71,7 @@ pub struct Source {
 }
 
 /// From where on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Start {
     /// All that is there.
     Earliest,
@@ -77,6 +79,8 @@ pub enum Start {
     At(i64),
     /// What comes from now on.
     Latest,
+    /// From these offsets, by topic for each of its partitions; what comes to other partitions as a whole.
+    Offsets(BTreeMap<String, Vec<i64>>),
 }
 
 /// How far.
@@ -86,6 +90,21 @@ pub enum End {
     Bounded,
     /// For ever.
     Never,
+}
+
+/// Window aggregates and rankings of a processor in Flink's plan: panes in two stages for the rows and again for the marks, and the marks.
+const OPERATORS: u64 = 6;
+/// The same of the marks of tuples.
+const OPERATORS_OF_TUPLES: u64 = 2;
+/// Managed memory of an operator: Flink's hash table takes one MiB for buckets, and with less than some pages of 32 KiB beside them for records it
+/// fails as well.
+const OPERATOR_BYTES: u64 = (1 << 20) + (256 << 10);
+
+/// Managed memory that the job of a dataflow with so many processors needs in each slot, where state is kept on the heap.
+#[must_use]
+pub fn slot_memory_bytes(pipelines: usize) -> u64 {
+    let operators = if pipelines == 0 { OPERATORS_OF_TUPLES } else { OPERATORS * pipelines as u64 };
+    operators * OPERATOR_BYTES
 }
 
 impl Job {
@@ -110,14 +129,21 @@ impl Job {
     pub(super) fn reading(&self, source: &Source) -> String {
         let mut options = self.connector(&source.topic);
         options.push(("properties.group.id".into(), self.group.clone()));
-        let mode = match self.start {
+        let mode = match &self.start {
             Start::Earliest => "earliest-offset",
             Start::At(_) => "timestamp",
             Start::Latest => "latest-offset",
+            Start::Offsets(_) => "specific-offsets",
         };
         options.push(("scan.startup.mode".into(), mode.into()));
         if let Start::At(ms) = self.start {
             options.push(("scan.startup.timestamp-millis".into(), ms.to_string()));
+        }
+        if let Start::Offsets(of) = &self.start {
+            let ends = of.get(&source.topic).into_iter().flatten().enumerate();
+            let each: Vec<String> =
+                ends.map(|(partition, offset)| format!("partition:{partition},offset:{offset}")).collect();
+            options.push(("scan.startup.specific-offsets".into(), each.join(";")));
         }
         match self.end {
             End::Bounded => options.push(("scan.bounded.mode".into(), "latest-offset".into())),

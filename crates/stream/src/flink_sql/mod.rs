@@ -70,7 +70,7 @@ use crate::config::Config;
 
 use printer::Printer;
 
-pub use job::{End, From, Job, Source, Start};
+pub use job::{End, From, Job, Source, Start, slot_memory_bytes};
 pub use printer::Unprintable;
 pub use raw::{MARKED_MS, TupleColumn, tuple_columns};
 

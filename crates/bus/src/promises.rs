@@ -1,0 +1,67 @@
+//! The last promises of partitions, read from their last records.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_schema::SchemaRef;
+use avro::Decoder;
+
+use crate::{Error, Kafka, Next, Part, Reader, Topics, Until};
+
+/// Number of last records to read; one of them has a promise unless all are foreign.
+const LAST: i64 = 16;
+const PREFETCH_BYTES: usize = 1 << 20;
+/// How long brokers may take to deliver the records.
+const ANSWER: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The last promise of each partition of a topic that has records, or of the `only` one: the largest in the first column of its last records.
+/// `None`: they have none that can be read. The records are of `schema`.
+///
+/// # Errors
+/// When the topic is missing, or the brokers do not answer in time.
+///
+/// # Panics
+/// When the schema has a type that Avro has no form for: a bug of the caller.
+pub fn last(
+    kafka: &Kafka,
+    there: &Topics,
+    (topic, schema): (&str, &SchemaRef),
+    only: Option<i32>,
+) -> Result<BTreeMap<i32, Option<i64>>, Error> {
+    let mut reader = Reader::new(kafka, PREFETCH_BYTES)?;
+    let mut parts = Vec::new();
+    for (partition, range) in (0..).zip(there.offsets(topic)?) {
+        if !range.is_empty() && only.is_none_or(|only| only == partition) {
+            let (from, until) = (range.start.max(range.end - LAST), Until::Offset(range.end));
+            let part = Part { topic: topic.to_owned(), partition, from, until };
+            parts.push((partition, reader.add(part)?));
+        }
+    }
+    let begun = Instant::now();
+    let mut all = BTreeMap::new();
+    for (partition, part) in parts {
+        let mut promises = Decoder::new(schema, |place| place == 0).expect("records have a form");
+        loop {
+            match reader.next(part, LOOK)? {
+                // Records that cannot be read are foreign.
+                Next::Record(record) => drop(promises.push(record.payload())),
+                Next::Over => break,
+                Next::Nothing | Next::CaughtUp if begun.elapsed() <= ANSWER => {}
+                Next::Nothing | Next::CaughtUp => {
+                    reader.is_answered(LOOK)?;
+                    let reason = format!("its last records did not arrive within {} s", ANSWER.as_secs());
+                    return Err(Error::Refused {
+                        doing: format!("topic `{topic}`, partition {partition}"),
+                        reason,
+                    });
+                }
+            }
+        }
+        let last = promises.finish().column(0).as_primitive::<Int64Type>().iter().flatten().max();
+        all.insert(partition, last);
+    }
+    Ok(all)
+}

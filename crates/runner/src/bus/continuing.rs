@@ -1,0 +1,67 @@
+//! The partitions that a publisher's run can continue: those whose last promise is not later than the beginning of the run. So promises never go
+//! back in a partition, whichever periods its runs are of and in which order they were published.
+
+use std::collections::BTreeSet;
+
+use ::bus::{Error, Kafka, Topics, promises, tuples};
+use arrow_schema::SchemaRef;
+use plan::{Dataflow, Plan};
+use stream::cells::Origin;
+use stream::{Config, Engine};
+
+use super::topics::configured;
+
+/// A run that looks for a partition.
+pub struct Continuing {
+    kafka: Kafka,
+    topics: Vec<Topic>,
+}
+
+struct Topic {
+    name: String,
+    schema: SchemaRef,
+    /// The run's first promise, as the topic's records have it; `None`: not known.
+    begins: Option<i64>,
+}
+
+impl Continuing {
+    /// A run of a plan that publishes to `topics`: of each pipeline the cells, or of each of the `dataflows` the tuples. Nothing in it ends before
+    /// `begins_ns`; where that is not known, only partitions without records are fit.
+    #[must_use]
+    pub fn new(
+        kafka: &Kafka,
+        (plan, dataflows): (&Plan, &[Dataflow]),
+        topics: &[String],
+        begins_ns: Option<i64>,
+    ) -> Continuing {
+        let config = configured(&Config::default(), &plan.monitor);
+        let cells = Engine::worker(&plan.dataflow, config.clone());
+        let topic = |(place, name): (usize, &String)| match plan.dataflow.pipelines.is_empty() {
+            true => {
+                let engine = Engine::worker(&dataflows[place], config.clone());
+                let schema = tuples::record_schema(engine.tuples().0);
+                Topic { name: name.clone(), schema, begins: begins_ns }
+            }
+            false => {
+                let schema = cells.cell_table(place).arrow(Origin::Sent);
+                let begins = begins_ns.map(|ns| cells.promise_ms(place, ns));
+                Topic { name: name.clone(), schema, begins }
+            }
+        };
+        Continuing { kafka: kafka.clone(), topics: topics.iter().enumerate().map(topic).collect() }
+    }
+
+    /// The partitions that are not fit, of all or of the `only` one.
+    ///
+    /// # Errors
+    /// When the brokers do not answer in time.
+    pub fn unfit(&self, there: &Topics, only: Option<i32>) -> Result<BTreeSet<i32>, Error> {
+        let mut unfit = BTreeSet::new();
+        for Topic { name, schema, begins } in &self.topics {
+            let last = promises::last(&self.kafka, there, (name, schema), only)?;
+            let is_fit = |promise: Option<i64>| matches!((promise, begins), (Some(last), Some(begins)) if last <= *begins);
+            unfit.extend(last.into_iter().filter(|(_, last)| !is_fit(*last)).map(|(partition, _)| partition));
+        }
+        Ok(unfit)
+    }
+}

@@ -1,0 +1,34 @@
+//! Marks for late tuples and cells: the window that they belong to has been emitted, so the windows that are open when they arrive are
+//! marked `approximate`.
+
+use stream::{Engine, Limited};
+
+/// How much of what was late has been marked.
+pub struct LateMarks {
+    marked: u64,
+    /// Event time so far.
+    come_ns: i64,
+}
+
+impl LateMarks {
+    /// Nothing was late.
+    pub fn new() -> LateMarks {
+        LateMarks { marked: 0, come_ns: i64::MIN }
+    }
+
+    /// Event time has come this far.
+    pub fn come_to(&mut self, ns: i64) {
+        self.come_ns = self.come_ns.max(ns);
+    }
+
+    /// Marks the open windows if more was `late` than at the last call. `late` counts from the beginning.
+    pub fn mark(&mut self, engine: &mut Engine, late: u64) {
+        let times = late.saturating_sub(self.marked);
+        self.marked = self.marked.max(late);
+        if times > 0 {
+            let lateness_ns = engine.lateness_ns().iter().copied().max().unwrap_or(0);
+            let from_ns = self.come_ns.saturating_sub(lateness_ns);
+            engine.add_limited(Limited { from_ns, to_ns: self.come_ns, times });
+        }
+    }
+}
