@@ -20,10 +20,12 @@ pub struct AgentSettings {
     pub grace_ns: u64,
     /// How long a monitor has to live for its start to count as a success.
     pub healthy_after_ns: u64,
-    /// So many starts in a row that failed poison a job.
+    /// Starts in a row that have to fail for a job to count as failed on this host. One that is retried is started again all the same.
     pub crashes_max: u32,
     /// The pause after a crash; twice as long after each further one.
     pub pause_ns: u64,
+    /// The longest pause after a crash.
+    pub pause_max_ns: u64,
     /// The pause until a job is tried again for which there was no room.
     pub crowded_pause_ns: u64,
 }
@@ -37,8 +39,16 @@ impl Default for AgentSettings {
             healthy_after_ns: 60 * second,
             crashes_max: 3,
             pause_ns: second,
+            pause_max_ns: 300 * second,
             crowded_pause_ns: 60 * second,
         }
+    }
+}
+
+impl AgentSettings {
+    /// The pause after so many crashes in a row.
+    fn pause(&self, crashes: u32) -> u64 {
+        (self.pause_ns << crashes.saturating_sub(1).min(32)).min(self.pause_max_ns)
     }
 }
 
@@ -47,6 +57,8 @@ impl Default for AgentSettings {
 pub enum End {
     /// By itself or because it was told to; its last record is in the spool.
     Clean,
+    /// By itself, before the job ended, with its last record in the spool; why, for people.
+    Early(String),
     /// Otherwise; why, for people.
     Crashed(String),
     /// It was not begun, and would not be at another try; why, for people.
@@ -297,11 +309,21 @@ impl Agent {
             .into_iter()
             .map(|order| (order.job, (table(&order).cloned().unwrap_or_default(), order)))
             .collect();
+        let settings = self.settings;
         for (job, task) in &mut self.tasks {
+            let was_wanted = task.order.is_some();
             task.order = orders.remove(job).map(|(taps, order)| {
                 task.taps = taps;
                 order
             });
+            if !was_wanted
+                && matches!(task.state, State::Waiting { .. })
+                && task.crashes >= settings.crashes_max
+            {
+                // Its starts failed in an earlier life of this process.
+                task.state =
+                    State::Waiting { not_before_ns: now_ns.saturating_add(settings.pause(task.crashes)) };
+            }
         }
         self.tasks.extend(orders.into_iter().map(|(job, (taps, order))| {
             let task = Task { taps, ..Task::new(Some(order)) };
@@ -404,6 +426,7 @@ impl Agent {
         }
         task.settle_share(!matches!(end, End::Crashed(_)));
         let was_told = !task.is_running();
+        let is_said = matches!(end, End::Early(_));
         match end {
             End::Clean if was_told => task.state = State::Waiting { not_before_ns: now_ns },
             End::Clean => task.state = State::Through,
@@ -419,12 +442,14 @@ impl Agent {
                 }
                 task.reason = reason;
             }
-            End::Crashed(reason) => {
-                actions.push(AgentAction::Close { lane });
+            End::Early(reason) | End::Crashed(reason) => {
+                if !is_said {
+                    actions.push(AgentAction::Close { lane });
+                }
                 task.state = State::Waiting { not_before_ns: now_ns };
                 if !was_told {
                     task.crashes = task.crashes.saturating_add(1);
-                    let pause = settings.pause_ns << task.crashes.clamp(1, 6).saturating_sub(1);
+                    let pause = settings.pause(task.crashes);
                     task.state = State::Waiting { not_before_ns: now_ns.saturating_add(pause) };
                     task.reason = reason;
                     task.is_noted = true;
@@ -488,7 +513,7 @@ impl Agent {
 
     fn snapshot(&self) -> BTreeMap<u64, ObservedJob> {
         let known = self.tasks.iter().filter(|(_, task)| !task.is_gone());
-        known.map(|(&job, task)| (job, task.observed(job))).collect()
+        known.map(|(&job, task)| (job, task.observed(job, self.settings.crashes_max))).collect()
     }
 
     fn observed(&self, is_everything: bool, jobs: Vec<ObservedJob>) -> Observed {
@@ -534,7 +559,9 @@ fn step(task: &mut Task, lane: Lane, settings: &AgentSettings, now_ns: u64, acti
         task.state = State::Waiting { not_before_ns: again_ns };
     }
     match task.state {
-        State::Waiting { .. } if task.crashes >= settings.crashes_max => task.state = State::Poisoned,
+        State::Waiting { .. } if task.crashes >= settings.crashes_max && task.is_final() => {
+            task.state = State::Poisoned;
+        }
         State::Waiting { not_before_ns } => {
             let Some(order) = &task.order else { return };
             if not_before_ns > now_ns || ends_at_ns <= now_ns {
