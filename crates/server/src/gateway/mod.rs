@@ -30,6 +30,7 @@ pub(crate) mod saved;
 mod sessions;
 mod thread;
 mod tuples;
+mod waiting;
 mod windows;
 mod words;
 mod work;

@@ -95,9 +95,7 @@ pub fn lacks(work: &Work) -> Vec<String> {
         }
     }
     for agent in work.pace.silent() {
-        said.push(format!(
-            "agent {agent} is connected and its results make no progress: other agents' windows do not wait for it"
-        ));
+        said.push(format!("agent {agent} is connected and its results make no progress"));
     }
     if work.unreadable > 0 {
         said.push(format!("{} records of before the server's restart cannot be read", work.unreadable));
