@@ -26,6 +26,7 @@ use crate::dial::Server;
 use crate::enrol::keep_renewed;
 use crate::health::health;
 use crate::host::Host;
+use crate::last_boot;
 use crate::notes::Notes;
 use crate::orders::Demo;
 use crate::policy::Policy;
@@ -59,6 +60,8 @@ pub struct Config {
 /// Between two tries to find the server; the longer the more have failed.
 const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// While monitors run: several tries are made before their leases end, which is six seconds after the last renewal at the earliest.
+const PAUSE_MAX_LEASED: Duration = Duration::from_secs(1);
 /// A server of which nothing is heard for so long is gone.
 const SILENCE_NS: u64 = 15_000_000_000;
 /// News of monitors that wait.
@@ -85,6 +88,19 @@ struct Loop {
     news: Sender<News>,
     failures: u32,
     traffic: Traffic,
+    /// The life before this one, if it ended in order.
+    boot_ended: u64,
+    /// The agent ends.
+    ending: Option<Ending>,
+}
+
+/// How the agent ends, as far as is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// Its monitors have reported everything so far.
+    InOrder,
+    /// One has not.
+    Lossy,
 }
 
 /// Serves until `stop` is ready; then its monitors say what they have, as far as there is time.
@@ -106,6 +122,7 @@ impl Loop {
         let boot = random()?;
         let files = SpoolFiles::in_folder(&config.folder.join("spool"))?;
         let (notes, serves) = (Notes::read(&config.folder), Serves::read(&config.folder));
+        let boot_ended = last_boot::take(&config.folder);
         let groups = Groups::of_this_process()
             .inspect_err(|why| tracing::info!("no control groups, so memory is looked at instead: {why}"))
             .ok();
@@ -117,13 +134,15 @@ impl Loop {
             boot,
             began: Instant::now(),
             agent: Agent::new(boot, AgentSettings::default(), &notes.all()),
-            spool: Spool::open(Box::new(files), config.spool, boot),
+            spool: Spool::open(Box::new(files), config.spool, boot).after(boot_ended),
             notes,
             serves,
             groups,
             monitors: BTreeMap::new(),
             news,
             failures: 0,
+            boot_ended,
+            ending: None,
             traffic: Traffic::begin(&config.policy),
             config,
         })
@@ -238,7 +257,8 @@ impl Loop {
     /// Longer with every failure, and not the same for all agents of a server that comes back.
     fn pause(&mut self) -> Duration {
         self.failures = self.failures.saturating_add(1);
-        let whole = PAUSE.saturating_mul(1 << self.failures.min(6)).min(PAUSE_MAX);
+        let max = if self.monitors.is_empty() { PAUSE_MAX } else { PAUSE_MAX_LEASED };
+        let whole = PAUSE.saturating_mul(1 << self.failures.min(6)).min(max);
         whole.mul_f64(0.5 + (self.boot.rotate_left(self.failures) % 1024) as f64 / 2048.0)
     }
 
@@ -294,6 +314,7 @@ impl Loop {
             lanes: self.spool.lanes(),
             program: self.config.version.clone(),
             server: self.serves.server(),
+            boot_ended: self.boot_ended,
         }
     }
 
@@ -331,6 +352,7 @@ impl Loop {
         match action {
             AgentAction::Note(note) => self.notes.add(note),
             AgentAction::Forget { job } => self.notes.forget(job),
+            AgentAction::Start { .. } if self.ending.is_some() => {}
             AgentAction::Start { lane, order, taps, deadline_ns, allowed } => {
                 let lasts = Duration::from_nanos(deadline_ns.saturating_sub(now.monotonic_ns));
                 if let Err(end) = self.start(lane, (&order.body, table(&taps)), lasts, allowed) {
@@ -380,6 +402,7 @@ impl Loop {
 
     /// Monitors say what they have, the spool keeps what the server has not taken.
     async fn end(&mut self, mut heard: Receiver<News>, mut connection: Connection) {
+        self.ending = Some(Ending::InOrder);
         let all: Vec<Lane> = self.monitors.keys().copied().collect();
         all.into_iter().for_each(|lane| self.stop(lane));
         let until = tokio::time::Instant::now() + GRACE;
@@ -400,7 +423,10 @@ impl Loop {
                 () = tokio::time::sleep_until(until) => break,
             }
         }
-        self.spool.flush();
+        if self.spool.flush() && self.monitors.is_empty() && self.ending == Some(Ending::InOrder) {
+            self.notes.forget_all();
+            last_boot::write(&self.config.folder, self.boot);
+        }
         connection.bye(&mut self.spool).await;
     }
 }

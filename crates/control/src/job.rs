@@ -62,6 +62,11 @@ impl Request {
         if self.parts.is_empty() { Some(&self.body) } else { self.parts.get(agent) }
     }
 
+    /// Whether agents start its monitors again however often these fail. Others end when no agent can run them.
+    pub(crate) fn is_retried(&self) -> bool {
+        self.kind == Kind::Standing && self.is_open()
+    }
+
     /// Whether an agent that comes may take part.
     pub(crate) fn is_open(&self) -> bool {
         self.parts.is_empty()

@@ -7,6 +7,7 @@
 
 mod agent;
 mod job;
+mod pace;
 pub mod pattern;
 mod server;
 pub mod shares;
@@ -14,5 +15,6 @@ pub mod taps;
 
 pub use agent::{Agent, AgentAction, AgentEvent, AgentSettings, End, Note};
 pub use job::{Degraded, Job, JobState, Kind, Limit, Request, Why};
+pub use pace::{Pace, PaceSettings, Wait};
 pub use server::{Loaded, Presence, Refusal, Server, ServerAction, ServerEvent, ServerSettings, Submitted};
 pub use taps::Taps;

@@ -84,6 +84,10 @@ fn of_certificate(why: &CertificateError) -> String {
         CertificateError::InvalidPurposeContext { .. } | CertificateError::InvalidPurpose => {
             "is not for this use: servers' and agents' certificates differ".into()
         }
+        // The library has no name of its own for this one.
+        CertificateError::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => {
+            "is an authority's: a certificate for a host is needed (basicConstraints CA:FALSE)".into()
+        }
         other => format!("cannot be taken: {other}"),
     }
 }

@@ -60,6 +60,9 @@ pub struct Hello {
     /// Of which server is what it runs and what its spool holds, by [`Welcome::server`]; 0: it does not know.
     #[prost(fixed64, tag = "40")]
     pub server: u64,
+    /// The life before this one, if it ended in order: all that its monitors found is in the spool or was sent. 0: it did not.
+    #[prost(fixed64, tag = "41")]
+    pub boot_ended: u64,
 }
 
 /// What a host has for jobs.
@@ -248,6 +251,9 @@ pub struct Order {
     /// Which of [`Desired::taps`] it goes by, from 1; 0: none.
     #[prost(uint32, tag = "40")]
     pub taps: u32,
+    /// Its monitor is started again however often it fails, after longer and longer pauses. Older agents give up after three failures.
+    #[prost(bool, tag = "41")]
+    pub is_retried: bool,
 }
 
 /// What an agent runs: changes, or everything.

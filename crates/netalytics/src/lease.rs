@@ -18,6 +18,11 @@ use plan::{Slice, TapTable};
 /// Until then it has said all.
 const GRACE: Duration = Duration::from_secs(10);
 
+/// A timer that is so much too late says that the process was stopped.
+const LATE: Duration = Duration::from_millis(500);
+/// Time to read what came while it was.
+const WAKE_TIME: Duration = Duration::from_secs(1);
+
 /// Why it does not go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
@@ -97,7 +102,11 @@ fn wait(lines: &Receiver<Line>, lasts: Option<Duration>, (taps, slice, allowance
     loop {
         let line = match until {
             None => lines.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            Some(until) => lines.recv_timeout(until.saturating_duration_since(Instant::now())),
+            Some(until) => match lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                // This process was stopped: what has renewed its lease meanwhile is still to be read.
+                Err(RecvTimeoutError::Timeout) if until.elapsed() > LATE => lines.recv_timeout(WAKE_TIME),
+                line => line,
+            },
         };
         match line {
             Ok(Line::Renew(lasts)) => until = Instant::now().checked_add(lasts),

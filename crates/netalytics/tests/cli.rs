@@ -30,6 +30,8 @@ mod security;
 mod service;
 #[path = "cli/simulate.rs"]
 mod simulate;
+#[path = "cli/stopped.rs"]
+mod stopped;
 #[path = "cli/upgrade.rs"]
 mod upgrade;
 

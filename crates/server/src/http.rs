@@ -279,7 +279,7 @@ fn router(app: Arc<App>) -> Router {
 /// Refuses requests by other names and from other origins; adds what keeps browsers careful.
 async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let is_remembered = app.tls.is_some() && caller::is_usual_https(request.headers());
-    let mut response = match caller::is_for_us(&app, request.headers()) {
+    let mut response = match caller::is_for_us(&app, request.uri(), request.headers()) {
         Ok(()) => next.run(request).await,
         Err(failure) => failure.into_response(),
     };

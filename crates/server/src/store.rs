@@ -49,6 +49,8 @@ const FORMS: [&str; 12] = [
 /// The store; one writer at a time.
 pub struct Store {
     connection: Mutex<Connection>,
+    /// Sessions for which the disk had no room.
+    unkept_sessions: sessions::Unkept,
 }
 
 /// Why the store did not do it.
@@ -97,7 +99,7 @@ impl Store {
         // Memory for pages: kibibytes, said as a negative number.
         connection.pragma_update(None, "cache_size", -8192)?;
         migrate(&mut connection)?;
-        Ok(Store { connection: Mutex::new(connection) })
+        Ok(Store { connection: Mutex::new(connection), unkept_sessions: sessions::Unkept::default() })
     }
 
     fn lock(&self) -> MutexGuard<'_, Connection> {
@@ -154,6 +156,10 @@ fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
     let found: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let known = usize::try_from(found).ok().filter(|form| *form <= FORMS.len());
     let Some(form) = known else { return Err(StoreError::Newer { found, known: FORMS.len() }) };
+    if form == FORMS.len() {
+        // Nothing is written: a full disk is no reason not to begin.
+        return Ok(());
+    }
     for sql in &FORMS[form..] {
         transaction.execute_batch(sql)?;
     }

@@ -11,9 +11,9 @@ use plan::message::JobOrder;
 use plan::{Burden, TapTable};
 use tuple::Origin;
 
-use super::Loop;
 use super::connection::Connection;
 use super::running::{Course, Running};
+use super::{Ending, Loop};
 use crate::bounds::Bounds;
 use crate::orders::{Asked, Borne, asked};
 use crate::process::{Monitor, News, Start};
@@ -93,13 +93,15 @@ impl Loop {
             None => End::Crashed("it was not known".into()),
             Some(running) => {
                 let end = running.ending(status, complaint);
-                if end == End::Clean {
-                    let course = running.course;
-                    self.spool.push(running.last_words(lane));
-                    if course == Course::Cut {
-                        // What goes by until the next one begins is seen by nobody.
-                        self.spool.push_lost(lane, self.now().wall_ns, None, true);
+                let is_early = matches!(end, End::Early(_)) || running.course == Course::Cut;
+                if matches!(end, End::Clean | End::Early(_)) {
+                    self.spool.push(running.last_words(lane, !is_early));
+                    if is_early {
+                        // Of what it found nothing is lost; packets until the next one begins are seen by nobody.
+                        self.spool.push_lost(lane, self.now().wall_ns, Some(0), true);
                     }
+                } else {
+                    self.ending = self.ending.map(|_| Ending::Lossy);
                 }
                 end
             }
@@ -126,7 +128,7 @@ impl Loop {
 pub fn log_end(lane: Lane, end: &End) {
     match end {
         End::Clean => tracing::info!("job {}: ended", lane.job),
-        End::Crashed(why) | End::Refused(why) | End::Crowded(why) => {
+        End::Early(why) | End::Crashed(why) | End::Refused(why) | End::Crowded(why) => {
             tracing::warn!("job {}: {why}", lane.job)
         }
     }

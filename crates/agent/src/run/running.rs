@@ -32,10 +32,14 @@ pub struct Running {
     pub course: Course,
 }
 
-/// Whether a monitor was told to end although the server wants it to go on: its lease was over, or the agent ends.
+/// Whether a monitor was told to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Course {
+    /// It was not.
+    Going,
+    /// It was, with its job.
     Whole,
+    /// It was, although the server wants the job to go on: the lease was over, or the agent ends.
     Cut,
 }
 
@@ -50,7 +54,7 @@ impl Running {
             closing: None,
             ended: None,
             cost,
-            course: Course::Whole,
+            course: Course::Going,
         }
     }
 
@@ -103,8 +107,9 @@ impl Running {
         }
     }
 
-    /// The last record of one that has said everything: how far it came, and its last counts.
-    pub fn last_words(self, lane: Lane) -> Data {
+    /// The last record of one that has said everything: how far it came, and its last counts. `is_last`: nothing will follow in its
+    /// lane.
+    pub fn last_words(self, lane: Lane, is_last: bool) -> Data {
         let report = Report {
             epoch: 0,
             watermark: Timestamp(self.watermark_ns),
@@ -119,7 +124,7 @@ impl Running {
             watermark_ns: self.watermark_ns,
             from_ns: self.watermark_ns,
             form: Form::Partial.into(),
-            is_last: self.course == Course::Whole,
+            is_last,
             counters: self.counters,
             payload: report.encode().into(),
             ..Data::default()
@@ -133,6 +138,7 @@ impl Running {
             _ if self.monitor.was_killed_for_memory() => "the kernel ended it for want of memory".to_owned(),
             (None, Some(None), Ok(_)) => return End::Clean,
             // It has said everything that it had, and why there is no more.
+            (None, Some(Some(why)), Ok(_)) if self.course == Course::Going => return End::Early(why.clone()),
             (None, Some(Some(why)), Ok(_)) => {
                 tracing::warn!("{why}");
                 return End::Clean;

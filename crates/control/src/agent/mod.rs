@@ -1,6 +1,7 @@
 //! The agent's half: which monitors run, by what is desired and while a lease lasts. Monitors die with the process, so
 //! it begins with none; what it had started and not seen healthy is in its notes.
 
+mod settings;
 mod task;
 #[cfg(test)]
 mod tests;
@@ -9,44 +10,16 @@ use std::collections::BTreeMap;
 
 use link::{Desired, Granted, Lane, Now, Observed, ObservedJob, ObservedState, Order, Renew, TapTable};
 
+pub use settings::AgentSettings;
 use task::{State, Task};
-
-/// Times of an agent.
-#[derive(Debug, Clone, Copy)]
-pub struct AgentSettings {
-    /// How often it asks for its leases.
-    pub renew_every_ns: u64,
-    /// How long before its lease ends a monitor is told to end, so that it can say what it has.
-    pub grace_ns: u64,
-    /// How long a monitor has to live for its start to count as a success.
-    pub healthy_after_ns: u64,
-    /// So many starts in a row that failed poison a job.
-    pub crashes_max: u32,
-    /// The pause after a crash; twice as long after each further one.
-    pub pause_ns: u64,
-    /// The pause until a job is tried again for which there was no room.
-    pub crowded_pause_ns: u64,
-}
-
-impl Default for AgentSettings {
-    fn default() -> Self {
-        let second = 1_000_000_000;
-        Self {
-            renew_every_ns: 3 * second,
-            grace_ns: second,
-            healthy_after_ns: 60 * second,
-            crashes_max: 3,
-            pause_ns: second,
-            crowded_pause_ns: 60 * second,
-        }
-    }
-}
 
 /// How a monitor ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
     /// By itself or because it was told to; its last record is in the spool.
     Clean,
+    /// By itself, before the job ended, with its last record in the spool; why, for people.
+    Early(String),
     /// Otherwise; why, for people.
     Crashed(String),
     /// It was not begun, and would not be at another try; why, for people.
@@ -297,11 +270,21 @@ impl Agent {
             .into_iter()
             .map(|order| (order.job, (table(&order).cloned().unwrap_or_default(), order)))
             .collect();
+        let settings = self.settings;
         for (job, task) in &mut self.tasks {
+            let was_wanted = task.order.is_some();
             task.order = orders.remove(job).map(|(taps, order)| {
                 task.taps = taps;
                 order
             });
+            if !was_wanted
+                && matches!(task.state, State::Waiting { .. })
+                && task.crashes >= settings.crashes_max
+            {
+                // Its starts failed in an earlier life of this process.
+                task.state =
+                    State::Waiting { not_before_ns: now_ns.saturating_add(settings.pause(task.crashes)) };
+            }
         }
         self.tasks.extend(orders.into_iter().map(|(job, (taps, order))| {
             let task = Task { taps, ..Task::new(Some(order)) };
@@ -404,6 +387,7 @@ impl Agent {
         }
         task.settle_share(!matches!(end, End::Crashed(_)));
         let was_told = !task.is_running();
+        let is_said = matches!(end, End::Early(_));
         match end {
             End::Clean if was_told => task.state = State::Waiting { not_before_ns: now_ns },
             End::Clean => task.state = State::Through,
@@ -419,12 +403,14 @@ impl Agent {
                 }
                 task.reason = reason;
             }
-            End::Crashed(reason) => {
-                actions.push(AgentAction::Close { lane });
+            End::Early(reason) | End::Crashed(reason) => {
+                if !is_said {
+                    actions.push(AgentAction::Close { lane });
+                }
                 task.state = State::Waiting { not_before_ns: now_ns };
                 if !was_told {
                     task.crashes = task.crashes.saturating_add(1);
-                    let pause = settings.pause_ns << task.crashes.clamp(1, 6).saturating_sub(1);
+                    let pause = settings.pause(task.crashes);
                     task.state = State::Waiting { not_before_ns: now_ns.saturating_add(pause) };
                     task.reason = reason;
                     task.is_noted = true;
@@ -488,7 +474,7 @@ impl Agent {
 
     fn snapshot(&self) -> BTreeMap<u64, ObservedJob> {
         let known = self.tasks.iter().filter(|(_, task)| !task.is_gone());
-        known.map(|(&job, task)| (job, task.observed(job))).collect()
+        known.map(|(&job, task)| (job, task.observed(job, self.settings.crashes_max))).collect()
     }
 
     fn observed(&self, is_everything: bool, jobs: Vec<ObservedJob>) -> Observed {
@@ -534,7 +520,9 @@ fn step(task: &mut Task, lane: Lane, settings: &AgentSettings, now_ns: u64, acti
         task.state = State::Waiting { not_before_ns: again_ns };
     }
     match task.state {
-        State::Waiting { .. } if task.crashes >= settings.crashes_max => task.state = State::Poisoned,
+        State::Waiting { .. } if task.crashes >= settings.crashes_max && task.is_final() => {
+            task.state = State::Poisoned;
+        }
         State::Waiting { not_before_ns } => {
             let Some(order) = &task.order else { return };
             if not_before_ns > now_ns || ends_at_ns <= now_ns {

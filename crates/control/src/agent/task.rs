@@ -19,7 +19,7 @@ pub(super) enum State {
     Killed,
     /// The monitor ended by itself.
     Through,
-    /// Not to be started again, after it crashed so often.
+    /// Not to be started again, after so many crashes.
     Poisoned,
     /// Not to be started: it may not be, or cannot.
     Refused,
@@ -96,7 +96,13 @@ impl Task {
         self.order.is_none() && !self.has_monitor() && self.flushing.is_empty()
     }
 
-    pub(super) fn observed(&self, job: u64) -> ObservedJob {
+    /// Whether its monitor is not started again after it has failed so often.
+    pub(super) fn is_final(&self) -> bool {
+        self.order.as_ref().is_some_and(|order| !order.is_retried)
+    }
+
+    /// Its report to the server; `crashes_max`: starts that have to fail for it to count as failed.
+    pub(super) fn observed(&self, job: u64, crashes_max: u32) -> ObservedJob {
         let state = match self.state {
             State::Starting { .. } => ObservedState::Starting,
             State::Running { .. } => ObservedState::Running,
@@ -106,6 +112,7 @@ impl Task {
             State::Through => ObservedState::Flushing,
             State::Poisoned => ObservedState::Poisoned,
             State::Refused | State::Crowded { .. } => ObservedState::Refused,
+            State::Waiting { .. } if self.crashes >= crashes_max => ObservedState::Poisoned,
             State::Waiting { .. } => ObservedState::Waiting,
         };
         ObservedJob { job, state: state.into(), attempt: self.attempt, reason: self.reason.clone() }

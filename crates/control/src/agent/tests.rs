@@ -174,6 +174,57 @@ fn the_third_crash_poisons() {
     );
 }
 
+/// Order 7 of a job that is retried.
+fn retried() -> AgentEvent {
+    let order = Order { job: 7, is_retried: true, ..Order::default() };
+    AgentEvent::Desired(Desired { generation: 2, jobs: vec![order], taps: vec![] })
+}
+
+#[test]
+fn a_standing_job_is_retried_after_longer_and_longer_pauses() {
+    let mut agent = running(0);
+    agent.handle(retried(), at(0));
+    let (mut ms, mut pauses) = (0, vec![]);
+    for attempt in 1..=12 {
+        agent.handle(crashed(attempt), at(ms));
+        let observed = agent.tasks[&7].observed(7, 3);
+        assert_eq!(observed.reason, "because");
+        let is_failed = observed.state() == ObservedState::Poisoned;
+        assert_eq!(is_failed, attempt >= 3, "after the third failure it counts as failed");
+        let since = ms;
+        loop {
+            agent.handle(granted(ms, vec![]), at(ms));
+            if agent.tasks[&7].is_running() {
+                break;
+            }
+            ms += 500;
+        }
+        pauses.push((ms - since) / 1000);
+    }
+    assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
+    // The next life begins with that pause, and not at once.
+    let mut agent = Agent::new(2, AgentSettings::default(), &[Note { job: 7, crashes: 3 }]);
+    agent.handle(AgentEvent::Connected, at(0));
+    agent.handle(retried(), at(0));
+    let starts = |actions: Vec<AgentAction>| short(actions).iter().any(|action| action.starts_with("start"));
+    assert!(!starts(agent.handle(granted(0, vec![]), at(0))));
+    assert!(starts(agent.handle(granted(8000, vec![]), at(8000))));
+}
+
+#[test]
+fn a_monitor_that_ends_before_its_job_is_started_again() {
+    let early = AgentEvent::Exited { lane: lane(1), end: End::Early("its lease was not renewed".into()) };
+    let mut agent = running(0);
+    check(
+        &mut agent,
+        &[
+            (100, early, &["note 0", "4. Waiting"]),
+            (1100, AgentEvent::Tick, &["note 1", "start 2", "5. Starting"]),
+        ],
+    );
+    assert_eq!(agent.tasks[&7].reason, "its lease was not renewed");
+}
+
 #[test]
 fn a_crash_of_the_agent_counts_as_one_of_what_it_had_started() {
     for (crashes, expected) in [(1, "2. Starting"), (2, "2. Poisoned")] {

@@ -33,8 +33,10 @@ pub(super) fn deal(job: &mut Job, share: &mut Share, ask: &BudgetAsk, crowd: Cro
     let granted = job.granted;
     // Only an answer to the last grant says what was given back.
     if ask.grant == share.grant && ask.allowed < share.allowed && ask.used <= ask.allowed {
-        job.granted = job.granted.saturating_sub(share.allowed - ask.allowed);
-        share.allowed = ask.allowed;
+        // No less than it has said that it took.
+        let allowed = ask.allowed.max(share.used);
+        job.granted = job.granted.saturating_sub(share.allowed - allowed);
+        share.allowed = allowed;
         share.gave_back = true;
     }
     let used = ask.used.min(share.allowed).max(share.used);
@@ -50,7 +52,7 @@ pub(super) fn deal(job: &mut Job, share: &mut Share, ask: &BudgetAsk, crowd: Cro
     let waits = share.gave_back && crowd.is_hungry;
     if crowd.may_save && chunk > 0 && unused <= chunk && !waits {
         share.allowed += chunk;
-        share.grant += 1;
+        share.grant = share.grant.saturating_add(1);
         job.granted += chunk;
     }
     // Who waits takes at once what it gets.

@@ -29,6 +29,9 @@ pub struct ServerSettings {
     pub lease_ttl_ns: u64,
     /// How long results wait for an agent that is gone.
     pub absent_after_ns: u64,
+    /// How long a job that ends waits for an agent that is connected and sends nothing more of it, and does not report that it has
+    /// nothing.
+    pub drain_patience_ns: u64,
     /// Jobs that are not over, of one owner.
     pub jobs_per_owner_max: usize,
     /// Jobs that are not over.
@@ -39,12 +42,16 @@ pub struct ServerSettings {
     pub room_every_ns: u64,
 }
 
+/// How often jobs that end are looked at.
+const DRAIN_LOOK_NS: u64 = 1_000_000_000;
+
 impl Default for ServerSettings {
     fn default() -> Self {
         let second = 1_000_000_000;
         Self {
             lease_ttl_ns: 10 * second,
             absent_after_ns: 5 * second,
+            drain_patience_ns: 30 * second,
             jobs_per_owner_max: 100,
             jobs_max: 1000,
             keys_max: 100_000,
@@ -201,6 +208,10 @@ pub struct Server {
     /// When some agent had last used all it was allowed, by job.
     hungry_ns: BTreeMap<u64, u64>,
     unsaved: BTreeSet<u64>,
+    /// By job that ends, and agent: when the last record of it was committed, or the job began to end.
+    drains: BTreeMap<(u64, String), u64>,
+    /// The last event, by the monotonic clock.
+    handled_ns: u64,
     /// When it is looked next whether there is room, by the monotonic clock.
     room_at_ns: u64,
     /// Whose addresses are whose, by job.
@@ -227,6 +238,8 @@ impl Server {
             store_is_full: false,
             hungry_ns: BTreeMap::new(),
             unsaved: BTreeSet::new(),
+            drains: BTreeMap::new(),
+            handled_ns: now.monotonic_ns,
             room_at_ns: now.monotonic_ns.saturating_add(settings.room_every_ns),
             owners: BTreeMap::new(),
             actions: Vec::new(),
@@ -243,6 +256,11 @@ impl Server {
     pub fn handle(&mut self, event: ServerEvent, now: Now) -> Vec<ServerAction> {
         let now_ns = now.monotonic_ns;
         let mut answer = None;
+        let elapsed_ns = now_ns.saturating_sub(std::mem::replace(&mut self.handled_ns, now_ns));
+        if self.store_is_full || elapsed_ns > 2 * DRAIN_LOOK_NS {
+            // The server itself took nothing.
+            self.drains.values_mut().for_each(|since_ns| *since_ns = now_ns);
+        }
         // Records and renewals, of which there are many, change nothing of who watches.
         let is_watch_due = !matches!(
             event,
@@ -275,7 +293,7 @@ impl Server {
                     peer.ahead = Some(ahead);
                 }
             }
-            ServerEvent::Committed { lane } => self.committed(lane),
+            ServerEvent::Committed { lane } => self.committed(lane, now_ns),
             ServerEvent::StoreIsFull(is_full) => self.store_is_full = is_full,
             ServerEvent::Tick => {}
         }
@@ -356,7 +374,8 @@ impl Server {
             now.monotonic_ns.saturating_add(left)
         });
         let room = (!self.crowded().is_empty()).then_some(self.room_at_ns);
-        later.chain(limits).chain(room).min()
+        let drains = (!self.drains.is_empty()).then(|| now.monotonic_ns.saturating_add(DRAIN_LOOK_NS));
+        later.chain(limits).chain(room).chain(drains).min()
     }
 
     /// Nothing of an agent runs any more that has been away for so long.
@@ -370,7 +389,7 @@ impl Server {
 
     fn connected(&mut self, session: u64, hello: Hello, now: Now) -> Option<ServerAction> {
         let agent = hello.agent.clone();
-        let boot = hello.boot;
+        let (boot, ended) = (hello.boot, hello.boot_ended);
         let peer = self.peers.entry(agent.clone()).or_insert_with(|| Peer::absent(now.monotonic_ns, boot));
         match peer.presence {
             Presence::Here { session: old } => {
@@ -382,19 +401,22 @@ impl Server {
         }
         peer.greet(session, hello);
         self.sessions.insert(session, agent.clone());
-        self.note_restart(&agent, boot, now.wall_ns);
+        self.note_restart(&agent, (boot, ended), now.wall_ns);
         self.take_in(&agent);
         let desired = self.desired(&agent);
         Some(ServerAction::Welcome { session, desired })
     }
 
-    /// Jobs that an earlier life of an agent was told of have lost what died with it.
-    fn note_restart(&mut self, agent: &str, boot: u64, at_ns: i64) {
+    /// Jobs that an earlier life of an agent was told of have lost what died with it, unless that life ended in order.
+    fn note_restart(&mut self, agent: &str, (boot, ended): (u64, u64), at_ns: i64) {
         for (&id, job) in &mut self.jobs {
             let Some(told) = job.agents.get_mut(agent).filter(|told| **told != boot) else { continue };
             let lost = Degraded::Restarted { agent: agent.into(), boot: *told, at_ns };
+            let was_in_order = *told == ended;
             *told = boot;
-            job.note(lost);
+            if !was_in_order {
+                job.note(lost);
+            }
             self.unsaved.insert(id);
         }
     }
@@ -408,7 +430,13 @@ impl Server {
     }
 
     /// The first report says that a job runs; that an order was received does not.
-    fn committed(&mut self, lane: Lane) {
+    fn committed(&mut self, lane: Lane, now_ns: u64) {
+        for ((job, agent), since_ns) in &mut self.drains {
+            let of_agent = self.peers.get(agent).is_some_and(|peer| peer.boot == lane.boot);
+            if *job == lane.job && of_agent {
+                *since_ns = now_ns;
+            }
+        }
         if let Some(job) = self.jobs.get_mut(&lane.job)
             && matches!(job.state, JobState::Planned | JobState::Arming)
         {
@@ -437,6 +465,7 @@ impl Server {
                 body: job.request.order_of(agent)?.clone(),
                 packets_max: job.request.limit.packets.unwrap_or_default(),
                 taps: self.table(job.id, agent).map_or(0, |table| number(&mut taps, table)),
+                is_retried: job.request.is_retried(),
             })
         };
         let jobs = jobs.filter_map(order).collect();

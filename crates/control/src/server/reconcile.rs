@@ -21,6 +21,7 @@ impl Server {
                 self.drain(id, why);
             }
         }
+        self.note_drains(now.monotonic_ns);
         for id in self.jobs.keys().copied().collect::<Vec<_>>() {
             let Some(job) = self.jobs.get(&id) else { continue };
             if let JobState::Draining(why) = &job.state
@@ -34,6 +35,23 @@ impl Server {
         }
     }
 
+    /// Begins to count for jobs that have begun to end, and forgets those that have ended.
+    fn note_drains(&mut self, now_ns: u64) {
+        let is_draining = |job: &&Job| matches!(job.state, JobState::Draining(_));
+        self.drains.retain(|(job, _), _| self.jobs.get(job).is_some_and(|job| is_draining(&job)));
+        for job in self.jobs.values().filter(is_draining) {
+            for agent in job.agents.keys() {
+                self.drains.entry((job.id, agent.clone())).or_insert(now_ns);
+            }
+        }
+    }
+
+    /// Whether an agent has sent nothing of a job that ends for so long that the job ends without it.
+    fn is_stuck(&self, agent: &str, job: u64, now_ns: u64) -> bool {
+        let since_ns = self.drains.get(&(job, agent.to_owned()));
+        since_ns.is_some_and(|since_ns| now_ns.saturating_sub(*since_ns) >= self.settings.drain_patience_ns)
+    }
+
     fn set(&mut self, job: u64, state: JobState) {
         if let Some(known) = self.jobs.get_mut(&job) {
             known.state = state;
@@ -43,13 +61,15 @@ impl Server {
 
     /// Agents that a job ends without.
     fn note_missing(&mut self, job: u64, now_ns: u64) {
-        let written_off_after_ns = self.written_off_after_ns();
+        let agents = self.jobs.get(&job).map(|job| job.agents.clone()).unwrap_or_default();
+        let is_missing = |agent: &str| {
+            self.peers.get(agent).is_some_and(|peer| self.is_written_off(peer, now_ns))
+                || !self.has_nothing_of(agent, job)
+        };
+        let missing: Vec<_> = agents.into_iter().filter(|(agent, _)| is_missing(agent)).collect();
         let Some(job) = self.jobs.get_mut(&job) else { return };
-        for (agent, boot) in job.agents.clone() {
-            let away = self.peers.get(&agent).and_then(|peer| peer.away_ns(now_ns));
-            if away.is_some_and(|away| away >= written_off_after_ns) {
-                job.note(Degraded::EndedWithout { agent, boot });
-            }
+        for (agent, boot) in missing {
+            job.note(Degraded::EndedWithout { agent, boot });
         }
     }
 
@@ -108,9 +128,13 @@ impl Server {
 
     /// Whether an agent has nothing of a job that was stopped.
     fn is_drained(&self, agent: &str, job: u64, now_ns: u64) -> bool {
-        self.peers.get(agent).is_none_or(|peer| {
-            self.is_written_off(peer, now_ns) || peer.state_of(job) == Some(ObservedState::Gone)
-        })
+        let is_written_off = self.peers.get(agent).is_some_and(|peer| self.is_written_off(peer, now_ns));
+        is_written_off || self.has_nothing_of(agent, job) || self.is_stuck(agent, job, now_ns)
+    }
+
+    /// Whether an agent reports that nothing of a job is left.
+    fn has_nothing_of(&self, agent: &str, job: u64) -> bool {
+        self.peers.get(agent).is_none_or(|peer| peer.state_of(job) == Some(ObservedState::Gone))
     }
 
     /// Whether a job's packets are all dealt, and taken by those who are here.

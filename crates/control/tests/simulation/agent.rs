@@ -12,7 +12,7 @@ use link::{
 
 use crate::disk::AgentDisk;
 use crate::network::Side;
-use crate::world::{MS, Tuple, World};
+use crate::world::{MS, STEP_NS, Tuple, World};
 
 pub const SETTINGS: AgentSettings = AgentSettings {
     renew_every_ns: 600 * MS,
@@ -20,6 +20,7 @@ pub const SETTINGS: AgentSettings = AgentSettings {
     healthy_after_ns: 200 * MS,
     crashes_max: 3,
     pause_ns: 100 * MS,
+    pause_max_ns: 1600 * MS,
     crowded_pause_ns: 1000 * MS,
 };
 
@@ -38,6 +39,12 @@ pub struct Host {
     pub server: u64,
     /// Its label.
     pub role: &'static str,
+    /// Its process is stopped until then.
+    pub frozen_until_ns: u64,
+    /// It flips bytes, lies and stalls.
+    pub is_hostile: bool,
+    /// It did.
+    pub was_hostile: bool,
 }
 
 /// A life of the agent's process.
@@ -66,6 +73,8 @@ pub struct Monitor {
     reports: u64,
     /// When it ends after it was told to; `u64::MAX`: it hangs.
     ends_at_ns: Option<u64>,
+    /// Its process is stopped until then.
+    frozen_until_ns: u64,
 }
 
 pub fn name(agent: usize) -> String {
@@ -114,12 +123,20 @@ impl World {
         if self.hosts[agent].process.is_none() && self.hosts[agent].starts_at_ns <= self.now_ns {
             self.start_agent(agent);
         }
+        if self.hosts[agent].frozen_until_ns > self.now_ns {
+            return;
+        }
         let Some(mut process) = self.hosts[agent].process.take() else { return };
         let lived = self.live(agent, &mut process);
         self.hosts[agent].process = Some(process);
         if !lived {
             self.crash_agent(agent);
         }
+    }
+
+    pub fn thaw_monitors(&mut self) {
+        let monitors = self.hosts.iter_mut().filter_map(|host| host.process.as_mut());
+        monitors.flat_map(|process| process.monitors.values_mut()).for_each(|of| of.frozen_until_ns = 0);
     }
 
     /// `false`: it crashed in the middle of it.
@@ -136,7 +153,7 @@ impl World {
                 self.carry_out(agent, process, action);
             }
         }
-        self.talk(process);
+        self.talk(agent, process);
         true
     }
 
@@ -172,12 +189,17 @@ impl World {
         let now = self.agent_now(agent);
         let Some((connection, session)) = &mut process.session else { return Vec::new() };
         let connection = *connection;
+        let mut is_misled = false;
         while let Some(bytes) = self.network.receive(connection, Side::Agent, self.now_ns) {
-            session.handle_bytes(now, &bytes, &mut process.spool).expect("the server behaves");
+            let heard = session.handle_bytes(now, &bytes, &mut process.spool);
+            is_misled |= heard.is_err();
         }
+        let is_honest = self.is_honest(agent);
+        self.check(!is_misled || !is_honest, || "the server breaks the rules".into());
+        let Some((_, session)) = &mut process.session else { return Vec::new() };
         session.handle_timeout(now);
         let mut events = Vec::new();
-        let mut is_over = self.network.is_closed(connection, Side::Agent, self.now_ns);
+        let mut is_over = is_misled || self.network.is_closed(connection, Side::Agent, self.now_ns);
         let mut other_server = None;
         while let Some(event) = session.poll_event() {
             events.extend(match event {
@@ -226,9 +248,15 @@ impl World {
         host.server = server;
     }
 
-    fn talk(&mut self, process: &mut Process) {
+    fn talk(&mut self, agent: usize, process: &mut Process) {
         let Some((connection, session)) = &mut process.session else { return };
-        while let Some(bytes) = session.poll_transmit(&mut process.spool) {
+        while let Some(mut bytes) = session.poll_transmit(&mut process.spool) {
+            if self.hosts[agent].is_hostile && !bytes.is_empty() && self.random.chance(50_000) {
+                let mut flipped = bytes.to_vec();
+                let at = self.random.between(0, flipped.len() as u64) as usize;
+                flipped[at] ^= 1 << self.random.between(0, 8);
+                bytes = flipped.into();
+            }
             self.network.send(*connection, Side::Agent, bytes, self.now_ns, &mut self.random);
         }
     }
@@ -255,6 +283,7 @@ impl World {
                         reports_at_ns,
                         reports: 0,
                         ends_at_ns: None,
+                        frozen_until_ns: 0,
                     },
                 );
             }
@@ -314,6 +343,21 @@ impl World {
         let lanes: Vec<Lane> = process.monitors.keys().copied().collect();
         for lane in lanes {
             let Some(mut monitor) = process.monitors.remove(&lane) else { continue };
+            if self.random.chance(self.options.freeze_monitor) {
+                monitor.frozen_until_ns = self.now_ns + self.random.between(50, 8000) * MS;
+            }
+            if monitor.frozen_until_ns > self.now_ns {
+                process.monitors.insert(lane, monitor);
+                continue;
+            }
+            if std::mem::take(&mut monitor.frozen_until_ns) > 0 && self.random.chance(300_000) {
+                // It saw that its lease had run out before it saw that it had been renewed.
+                self.report(&mut process.spool, lane, &mut monitor, now, false);
+                process.spool.push_lost(lane, now.wall_ns, Some(0), true);
+                events.push(AgentEvent::Used { lane, used: monitor.taken, waits: false });
+                events.push(AgentEvent::Exited { lane, end: End::Early("it was stopped".into()) });
+                continue;
+            }
             let is_poison = monitor.order.body[1] == 1;
             let crashes =
                 is_poison && self.random.chance(400_000) || self.random.chance(self.options.crash_monitor);
@@ -341,6 +385,10 @@ impl World {
     }
 
     fn make_tuples(&mut self, agent: usize, lane: Lane, monitor: &mut Monitor, now: Now) {
+        if monitor.deadline_ns + STEP_NS < now.monotonic_ns {
+            // Its agent was stopped, and ends it now.
+            return;
+        }
         let wanted = self.random.between(0, self.options.tuples_max + 1);
         let room = monitor.allowed.map_or(u64::MAX, |allowed| allowed.saturating_sub(monitor.taken));
         for _ in 0..wanted.min(room) {
@@ -362,6 +410,7 @@ impl World {
     }
 
     fn report(&mut self, spool: &mut Spool, lane: Lane, monitor: &mut Monitor, now: Now, is_last: bool) {
+        let watermark_ns = self.watermark(lane, now);
         monitor.reports += 1;
         monitor.reports_at_ns = self.now_ns + REPORT_EVERY_NS;
         let tuples = std::mem::take(&mut monitor.open);
@@ -370,7 +419,7 @@ impl World {
         let payload: Vec<u8> = tuples.iter().flat_map(|tuple| tuple.to_be_bytes()).collect();
         let seq = spool.push(Data {
             lane,
-            watermark_ns: now.wall_ns,
+            watermark_ns,
             from_ns,
             tuples: tuples.len() as u64,
             form: form.into(),
@@ -380,6 +429,20 @@ impl World {
         });
         for tuple in tuples {
             self.tuples[tuple as usize].seq = Some(seq);
+        }
+    }
+
+    /// A hostile agent says that time stands still, or is far away.
+    fn watermark(&mut self, lane: Lane, now: Now) -> i64 {
+        let agent = (lane.boot >> 32) as usize;
+        if !self.hosts[agent].is_hostile {
+            return now.wall_ns;
+        }
+        match self.random.between(0, 4) {
+            0 => now.wall_ns,
+            1 => i64::MIN,
+            2 => now.wall_ns.saturating_add(self.random.between(0, 3_600_000) as i64 * MS as i64),
+            _ => now.wall_ns.saturating_sub(self.random.between(0, 60_000) as i64 * MS as i64),
         }
     }
 }

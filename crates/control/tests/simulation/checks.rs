@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use control::{Degraded, Job, JobState, Kind, Request, Taps};
-use link::{Lost, TapTable};
+use link::{Lane, Lost, TapTable};
 
 use crate::agent::addresses;
+use crate::server::LaneRow;
 use crate::world::{Tuple, World};
 
 impl World {
@@ -17,7 +18,7 @@ impl World {
         for job in &self.promised {
             self.check(jobs.contains_key(job), || format!("job {job} is lost"));
         }
-        for (agent, host) in self.hosts.iter().enumerate() {
+        for (agent, host) in self.hosts.iter().enumerate().filter(|(agent, _)| self.is_honest(*agent)) {
             let process = host.process.as_ref();
             self.check(process.is_some(), || format!("agent {agent} is not there"));
             for (lane, monitor) in process.into_iter().flat_map(|process| &process.monitors) {
@@ -46,13 +47,17 @@ impl World {
             self.check(!is_stuck, || format!("does not end: {job:#?}"));
         }
         self.check_limits();
-        self.check_taps();
+        if (0..self.hosts.len()).all(|agent| self.is_honest(agent)) {
+            // A hostile agent may claim flows.
+            self.check_taps();
+        }
+        self.check_nobody_is_left_behind();
     }
 
     /// A job is over when nothing of it runs or is on its way, agents aside of which it is said that it ended without.
     pub fn check_ended(&self, job: u64) {
         let Some(saved) = self.server.jobs.get(&job) else { return };
-        for (agent, host) in self.hosts.iter().enumerate() {
+        for (agent, host) in self.hosts.iter().enumerate().filter(|(agent, _)| self.is_honest(*agent)) {
             let Some(process) = &host.process else { continue };
             let (agent, boot) = (self.agent_name(agent), process.boot);
             let without = Degraded::EndedWithout { agent: agent.clone(), boot };
@@ -81,7 +86,10 @@ impl World {
         }
         let stands = |job: &u64| {
             let job = self.server.jobs.get(job);
-            let asks = |request: &Request| request.kind == Kind::Standing && request.taps == Taps::One;
+            // A job that crashes again and again runs here and there, from one retry to the next.
+            let asks = |request: &Request| {
+                request.kind == Kind::Standing && request.taps == Taps::One && request.body[1] == 0
+            };
             job.is_some_and(|job| asks(&job.request) && job.state.is_active())
         };
         for (job, tables) in watching.iter().filter(|(job, _)| stands(job)) {
@@ -97,8 +105,16 @@ impl World {
         }
     }
 
+    fn honest_lanes(&self) -> impl Iterator<Item = (&(String, Lane), &LaneRow)> {
+        self.server.lanes.iter().filter(|((agent, _), _)| self.is_honest_name(agent))
+    }
+
     /// No more packets are taken than a job may take, by all monitors that ever were.
     fn check_limits(&self) {
+        if (0..self.hosts.len()).any(|agent| !self.is_honest(agent)) {
+            // A hostile agent may claim after a restart of the server what others took, and give it back.
+            return;
+        }
         let mut taken: BTreeMap<u64, u64> = BTreeMap::new();
         for tuple in self.tuples_of_now() {
             *taken.entry(tuple.lane.job).or_default() += 1;
@@ -115,13 +131,13 @@ impl World {
         for &job in self.server.jobs.keys() {
             self.check(self.is_ended(job), || format!("does not end: {:#?}", self.server.jobs[&job]));
         }
-        for (agent, host) in self.hosts.iter().enumerate() {
+        for (agent, host) in self.hosts.iter().enumerate().filter(|(agent, _)| self.is_honest(*agent)) {
             let Some(process) = &host.process else { continue };
             self.check(process.monitors.is_empty(), || format!("agent {agent} has an orphan"));
             let left = process.spool.lanes();
             self.check(left.is_empty(), || format!("agent {agent} still has {left:?}"));
         }
-        for (lane, row) in &self.server.lanes {
+        for (lane, row) in self.honest_lanes() {
             self.check(row.is_closed, || format!("{lane:?} is open"));
         }
         self.check_limits();
@@ -170,7 +186,7 @@ impl World {
         for tuple in self.tuples_of_now() {
             by_lane.entry((self.agent_name(tuple.agent), tuple.lane)).or_default().push(tuple);
         }
-        for (lane, row) in &self.server.lanes {
+        for (lane, row) in self.honest_lanes() {
             for lost in row.lost.iter().filter(|lost| lost.tuples.is_some()) {
                 let is_in =
                     |tuple: &&&Tuple| tuple.seq.is_some_and(|seq| (lost.first..=lost.last).contains(&seq));

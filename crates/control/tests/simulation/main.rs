@@ -8,6 +8,7 @@ mod agent;
 mod checks;
 mod disk;
 mod network;
+mod paces;
 mod random;
 mod server;
 mod world;

@@ -65,6 +65,11 @@ impl Network {
         self.next
     }
 
+    /// Whose connection it is.
+    pub fn agent(&self, id: u64) -> usize {
+        self.connections.get(&id).map_or(usize::MAX, |connection| connection.agent)
+    }
+
     pub fn ids(&self) -> Vec<u64> {
         self.connections.keys().copied().collect()
     }

@@ -8,12 +8,15 @@ use link::{
     Capacity, Frame, Lane, Lost, Now, Record, Resume, ServerEvent as LinkEvent, ServerLimits, ServerSession,
 };
 
+use crate::agent::name;
 use crate::network::Side;
+use crate::paces::Paces;
 use crate::world::{MS, World};
 
 pub const SETTINGS: ServerSettings = ServerSettings {
     lease_ttl_ns: 2000 * MS,
     absent_after_ns: 1000 * MS,
+    drain_patience_ns: 3000 * MS,
     jobs_per_owner_max: 100,
     jobs_max: 1000,
     keys_max: 1000,
@@ -28,6 +31,7 @@ const SESSIONS: ServerLimits =
 pub struct LaneRow {
     pub durable: u64,
     pub watermark_ns: i64,
+    pub is_begun: bool,
     pub is_closed: bool,
     pub lost: Vec<Lost>,
 }
@@ -42,6 +46,8 @@ pub struct ServerHost {
     hosts: BTreeMap<String, Capacity>,
     pub is_full: bool,
     pub starts_at_ns: u64,
+    /// Its process is stopped until then.
+    pub frozen_until_ns: u64,
     pub process: Option<ServerProcess>,
 }
 
@@ -54,6 +60,7 @@ impl ServerHost {
             hosts: BTreeMap::new(),
             is_full: false,
             starts_at_ns: 0,
+            frozen_until_ns: 0,
             process: None,
         }
     }
@@ -74,10 +81,11 @@ pub struct ServerProcess {
     pending: Vec<(u64, String, Record)>,
     commits_at_ns: u64,
     was_full: bool,
+    pub paces: Paces,
 }
 
 impl World {
-    fn server_now(&self) -> Now {
+    pub fn server_now(&self) -> Now {
         Now { monotonic_ns: self.now_ns + self.server_starts, wall_ns: self.now_ns as i64 }
     }
 
@@ -98,6 +106,7 @@ impl World {
             pending: Vec::new(),
             commits_at_ns: self.now_ns,
             was_full: false,
+            paces: Paces::new(self.now_ns),
         });
     }
 
@@ -130,6 +139,9 @@ impl World {
         if self.server.process.is_none() && self.server.starts_at_ns <= self.now_ns {
             self.start_server();
         }
+        if self.server.frozen_until_ns > self.now_ns {
+            return;
+        }
         let Some(mut process) = self.server.process.take() else { return };
         let lived = self.serve(&mut process);
         self.server.process = Some(process);
@@ -159,6 +171,7 @@ impl World {
         if !self.commit(process) || !self.decide(process, ServerEvent::Tick) {
             return false;
         }
+        self.look_at_paces(process);
         let ids: Vec<u64> = process.sessions.keys().copied().collect();
         for id in ids {
             let Some(session) = process.sessions.get_mut(&id) else { continue };
@@ -176,7 +189,11 @@ impl World {
         loop {
             let Some(session) = process.sessions.get_mut(&id) else { return true };
             let Some(bytes) = self.network.receive(id, Side::Server, self.now_ns) else { break };
-            session.session.handle_bytes(now, &bytes).expect("agents behave");
+            if session.session.handle_bytes(now, &bytes).is_err() {
+                let is_honest = self.is_honest(self.network.agent(id));
+                self.check(!is_honest, || "an honest agent breaks the rules".into());
+                return self.end_session(process, id);
+            }
             if !self.take_events(process, id) {
                 return false;
             }
@@ -201,6 +218,10 @@ impl World {
         while let Some(session) = process.sessions.get_mut(&id) {
             let Some(event) = session.session.poll_event() else { break };
             let event = match event {
+                // Names come from certificates.
+                LinkEvent::Hello(hello) if hello.agent != name(self.network.agent(id)) => {
+                    return self.end_session(process, id);
+                }
                 LinkEvent::Hello(hello) => {
                     session.agent = Some(hello.agent.clone());
                     self.server.hosts.insert(hello.agent.clone(), hello.capacity.clone());
@@ -332,15 +353,18 @@ impl World {
                 Vec::new()
             }
             Record::Data(data) => {
+                row.is_begun = true;
                 row.watermark_ns = row.watermark_ns.max(data.watermark_ns);
                 let ids =
                     data.payload.chunks_exact(8).map(|id| u64::from_be_bytes(id.try_into().expect("eight")));
                 ids.collect()
             }
         };
-        self.check(first == durable + 1 && !was_closed, || {
+        let is_honest = self.is_honest_name(agent);
+        self.check(!is_honest || first == durable + 1 && !was_closed, || {
             format!("{record:?} is committed behind {durable}")
         });
+        let tuples = if self.is_honest_name(agent) { tuples } else { Vec::new() };
         for tuple in tuples {
             let twice = std::mem::replace(&mut self.tuples[tuple as usize].is_committed, true);
             self.check(!twice, || format!("tuple {tuple} is committed twice"));

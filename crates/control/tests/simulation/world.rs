@@ -14,7 +14,7 @@ use crate::random::Random;
 use crate::server::{SETTINGS, ServerHost};
 
 pub const MS: u64 = 1_000_000;
-const STEP_NS: u64 = 50 * MS;
+pub const STEP_NS: u64 = 50 * MS;
 
 /// What a run is made of. Chances are per million, of every step and of everybody.
 #[derive(Debug, Clone)]
@@ -37,12 +37,19 @@ pub struct Options {
     pub server_disk_full: u64,
     pub submit: u64,
     pub stop: u64,
+    /// A process is stopped, and goes on later.
+    pub freeze_agent: u64,
+    pub freeze_monitor: u64,
+    pub freeze_server: u64,
+    /// Of an agent to be hostile.
+    pub hostile: u64,
 }
 
 impl Options {
     /// Some faults often, some not at all, others in every run: what all faults together hide, a few of them show.
     pub fn random(random: &mut Random) -> Self {
-        let mut chance = |max: u64| if random.chance(500_000) { 0 } else { random.next() % max };
+        let freeze = |random: &mut Random, max| if random.chance(500_000) { 0 } else { random.next() % max };
+        let mut chance = |max: u64| freeze(random, max);
         Self {
             break_connection: chance(20_000),
             partition: chance(10_000),
@@ -61,6 +68,10 @@ impl Options {
             agents: if random.chance(5_000) { random.between(20, 100) } else { random.between(1, 6) }
                 as usize,
             steps: random.between(100, 350),
+            freeze_agent: freeze(random, 5000),
+            freeze_monitor: freeze(random, 10_000),
+            freeze_server: freeze(random, 3000),
+            hostile: freeze(random, 400_000),
         }
     }
 }
@@ -112,6 +123,9 @@ impl World {
             process: None,
             server: 0,
             role: if agent.is_multiple_of(3) { "db" } else { "web" },
+            frozen_until_ns: 0,
+            is_hostile: random.chance(options.hostile),
+            was_hostile: false,
         };
         let hosts = (0..options.agents).map(host).collect();
         let network = Network::new(options.delay_max_ms * MS);
@@ -188,6 +202,14 @@ impl World {
                 self.hosts[agent].disk.set_full(is_full);
             }
         }
+        for agent in 0..self.hosts.len() {
+            if self.random.chance(self.options.freeze_agent) {
+                self.hosts[agent].frozen_until_ns = self.now_ns + self.random.between(50, 8000) * MS;
+            }
+        }
+        if self.random.chance(self.options.freeze_server) {
+            self.server.frozen_until_ns = self.now_ns + self.random.between(50, 8000) * MS;
+        }
         for id in self.network.ids() {
             if self.random.chance(self.options.break_connection) {
                 self.network.break_off(id, self.now_ns, &mut self.random);
@@ -207,6 +229,12 @@ impl World {
     fn repair(&mut self) {
         self.network.partitioned.clear();
         self.server.is_full = false;
+        self.server.frozen_until_ns = 0;
+        for host in &mut self.hosts {
+            host.frozen_until_ns = 0;
+            host.was_hostile = std::mem::take(&mut host.is_hostile);
+        }
+        self.thaw_monitors();
         self.hosts.iter().for_each(|host| host.disk.set_full(false));
         self.options = Options {
             break_connection: 0,
@@ -221,6 +249,9 @@ impl World {
             server_disk_full: 0,
             submit: 0,
             stop: 0,
+            freeze_agent: 0,
+            freeze_monitor: 0,
+            freeze_server: 0,
             ..self.options.clone()
         };
     }
@@ -325,9 +356,21 @@ impl World {
         self.check(saved, || format!("job {job} is promised and not saved"));
     }
 
-    /// What monitors made for the server that is there now.
+    /// Whether an agent keeps to the rules in all of this run.
+    pub fn is_honest(&self, agent: usize) -> bool {
+        !self.hosts[agent].is_hostile && !self.hosts[agent].was_hostile
+    }
+
+    /// The same, by its name.
+    pub fn is_honest_name(&self, agent: &str) -> bool {
+        let number = agent.strip_prefix("agent-").and_then(|number| number.parse().ok());
+        number.is_some_and(|agent: usize| agent < self.hosts.len() && self.is_honest(agent))
+    }
+
+    /// What monitors of honest agents made for the server that is there now.
     pub fn tuples_of_now(&self) -> impl Iterator<Item = &Tuple> {
-        self.tuples.iter().filter(|tuple| tuple.server == self.server.identity)
+        let is_of_now = |tuple: &&Tuple| tuple.server == self.server.identity && self.is_honest(tuple.agent);
+        self.tuples.iter().filter(is_of_now)
     }
 
     pub fn is_ended(&self, job: u64) -> bool {

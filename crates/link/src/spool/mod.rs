@@ -73,6 +73,8 @@ pub struct Spool {
     store: Box<dyn Store>,
     limits: SpoolLimits,
     boot: u64,
+    /// The life before, if it ended in order.
+    boot_ended: u64,
     lanes: BTreeMap<Lane, Queue>,
     segments: Segments,
     arrivals: u64,
@@ -89,6 +91,7 @@ impl Spool {
             store,
             limits,
             boot,
+            boot_ended: 0,
             lanes: BTreeMap::new(),
             segments,
             arrivals: 0,
@@ -163,7 +166,7 @@ impl Spool {
         seq
     }
 
-    /// Notes that something of a lane is lost: a monitor crashed. `None`: nobody knows how many tuples.
+    /// Notes that something of a lane is lost: a monitor crashed. `None`: an unknown number of tuples.
     pub fn push_lost(&mut self, lane: Lane, to_ns: i64, tuples: Option<u64>, is_last: bool) -> u64 {
         self.arrivals += 1;
         let queue = self.lanes.entry(lane).or_insert_with(|| Queue::new(0, to_ns));
@@ -172,9 +175,17 @@ impl Spool {
         queue.push(Entry::of_lost(&lost, self.arrivals))
     }
 
-    /// Writes to the store what is in memory only: the agent is about to end.
-    pub fn flush(&mut self) {
+    /// Writes to the store what is in memory only: the agent is about to end. Whether all of it is there.
+    pub fn flush(&mut self) -> bool {
         self.spill();
+        self.memory_bytes == 0
+    }
+
+    /// The life `boot` ended in order: what was found in it is here or was sent.
+    #[must_use]
+    pub fn after(mut self, boot: u64) -> Self {
+        self.boot_ended = boot;
+        self
     }
 
     /// The agent begins a new life, for a server that knows nothing of what is here: that is let go, and counted as lost. The
@@ -224,7 +235,8 @@ impl Spool {
         }
         let dead = self.lanes.iter().filter(|(lane, queue)| lane.boot != self.boot && !queue.is_closed);
         for lane in dead.map(|(&lane, _)| lane).collect::<Vec<_>>() {
-            self.push_lost(lane, wall_ns, None, true);
+            let tuples = (lane.boot == self.boot_ended).then_some(0);
+            self.push_lost(lane, wall_ns, tuples, true);
         }
         self.drained()
     }

@@ -1,5 +1,7 @@
 //! `netalytics jobs` and `netalytics agents`: what a server runs, and where.
 
+use std::time::{Duration, Instant};
+
 use anyhow::anyhow;
 use serde_json::{Value, json};
 
@@ -7,9 +9,14 @@ use super::listing::{print_things, with_times};
 use super::remote::{Remote, encoded, labels};
 use super::{job_rows, job_sheet};
 use crate::failure::Ended;
+use crate::flags::Format;
 use crate::flags::bus::{Bus, Merging};
 use crate::flags::service::{AgentsFlags, AgentsVerb, JobsFlags, JobsVerb, StartFlags};
 use crate::output;
+
+/// How long agents may take to answer whether they run a job.
+const ANSWERS_WAIT: Duration = Duration::from_secs(2);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 pub(super) const JOB: [&str; 6] = ["id", "state", "name", "owner", "query", "reason"];
 
@@ -27,7 +34,8 @@ pub fn jobs(flags: &JobsFlags) -> anyhow::Result<Ended> {
         }
         Some(JobsVerb::Start(asked)) => {
             let body = start(asked)?;
-            print_things(&JOB, &[remote.json("POST", "/api/v1/jobs", Some(&body))?], format)
+            let made = remote.json("POST", "/api/v1/jobs", Some(&body))?;
+            begun(&remote, made, format)
         }
         Some(JobsVerb::Results { job, result, since, until }) => {
             let params = [("since", since), ("until", until)];
@@ -37,6 +45,24 @@ pub fn jobs(flags: &JobsFlags) -> anyhow::Result<Ended> {
             job_rows::results(&remote, &which, format)
         }
     }
+}
+
+/// Prints a job that was taken, once its agents have answered. One-off jobs that no agent runs end at once, which is an error.
+fn begun(remote: &Remote, mut job: Value, format: Format) -> anyhow::Result<Ended> {
+    let id = job["id"].as_str().unwrap_or_default().to_owned();
+    let since = Instant::now();
+    while job["kind"] == "one_off" && job["state"] == "arming" && since.elapsed() < ANSWERS_WAIT {
+        std::thread::sleep(LOOK_EVERY);
+        job = remote.json("GET", &format!("/api/v1/jobs/{}", encoded(&id)), None)?;
+    }
+    let has_failed = job["outcome"] == "failed";
+    let printed = print_things(&JOB, std::slice::from_ref(&job), format)?;
+    if has_failed {
+        let why = job["reason"].as_str().unwrap_or("no agent ran it");
+        output::complain(&format!("error: job {id} ended: {why}"));
+        return Ok(Ended::Incomplete);
+    }
+    Ok(printed)
 }
 
 /// What the server is asked for.

@@ -12,25 +12,25 @@ const CAPTURE: &str = "captures/shop/in.pcap";
 const QUERY: &str = "PARSE http PROCESS (group-count: group=path, w=1s)";
 
 /// The arguments of an agent that plays a capture, with its token and folder in `folder`.
-fn agent(server: &Server, folder: &Folder, name: &str) -> Vec<String> {
+pub fn agent(server: &Server, folder: &Folder, name: &str) -> Vec<String> {
     let token = server.token(folder, name);
     let own = ["agent", "-v", "--server", &server.url, "--token-file", &token, "--name", name, "--folder"];
     let play = ["--demo", CAPTURE, "--demo-pause", "100ms"].map(str::to_owned);
     own.map(str::to_owned).into_iter().chain([folder.path(name)]).chain(play).collect()
 }
 
-fn start(arguments: &[String]) -> Process {
+pub fn start(arguments: &[String]) -> Process {
     Process::start(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-fn is_connected(server: &Server, name: &str) -> Result<(), String> {
+pub fn is_connected(server: &Server, name: &str) -> Result<(), String> {
     let agents = server.rows(&["agents"]);
     let is_there = |agent: &&Value| agent["name"] == name && agent["connected"] == true;
     agents.iter().find(is_there).map(drop).ok_or_else(|| format!("{agents:?}"))
 }
 
 /// The processes whose parent is `pid`.
-fn children(pid: u32) -> Vec<u32> {
+pub fn children(pid: u32) -> Vec<u32> {
     let parent =
         |status: &str| status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok());
     let processes = fs::read_dir("/proc").expect("it is there").flatten();
@@ -43,7 +43,7 @@ fn children(pid: u32) -> Vec<u32> {
 }
 
 /// Whether such a process is there and not only waiting to be buried.
-fn is_alive(pid: u32) -> bool {
+pub fn is_alive(pid: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     status.lines().any(|line| line.starts_with("State:") && !line.contains(['Z', 'X']))
 }

@@ -183,7 +183,7 @@ impl<'b> Witness<'b> {
         phase.until(again + 3);
         let window = killed.saturating_sub(6)..=again + 1;
         let missing = self.settle(&phase, |host, second| host == "web1" && window.contains(&second));
-        self.wait_for_reason("web", "agent web1 lost nobody knows how many tuples");
+        self.wait_for_reason("web", "agent web1 lost an unknown number of tuples");
         self.assert_named(&phase, &missing, "web1");
     }
 

@@ -25,7 +25,7 @@ pub const SHOWN_NS: i64 = 15 * 60_000_000_000;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnNoData {
-    /// Nothing of the groups; the rule itself gets an alert.
+    /// Groups of which the condition is true of the rows that there are fire, others stay as they are; the rule itself gets an alert.
     #[default]
     Alert,
     /// Nothing.
@@ -200,7 +200,12 @@ impl Standing {
             (false, ..) => {}
         }
         match (is_whole, has_rows) {
-            (false, _) => self.hold(Held::MissingAgents),
+            (false, _) => {
+                self.hold(Held::MissingAgents);
+                if policy.on_missing_agents == OnMissingAgents::Alert {
+                    self.judge_true(policy, window);
+                }
+            }
             (true, false) if policy.on_no_data != OnNoData::Resolve => self.hold(Held::NoData),
             (true, _) => self.judge_groups(policy, window),
         }
@@ -260,6 +265,15 @@ impl Standing {
             news.push((subject.clone(), alert.clone()));
         }
         news
+    }
+
+    /// Judges the groups of which the condition is true; others stay as they are.
+    fn judge_true(&mut self, policy: &Policy, window: &Window) {
+        for (group, row) in &window.groups {
+            if let Some(reading) = row {
+                self.is_true(policy, &Subject::Group(group.clone()), window, reading.clone());
+            }
+        }
     }
 
     fn judge_groups(&mut self, policy: &Policy, window: &Window) {

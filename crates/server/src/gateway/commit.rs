@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use control::Why;
 use link::{Lane, Record};
+use wire::Timestamp;
 
 use super::lanes::{Facts, Key, mark};
 use super::pending::Entry;
@@ -14,11 +15,14 @@ use super::work::{Phase, Results, Row, Work};
 use crate::hub::{Coverage, Delivery, WindowState};
 use crate::job::{JobId, State};
 use crate::meters::Stage;
-use crate::store::{Joined, NewFrame, Progress, StoreError};
+use crate::store::{Joined, NewFrame, Progress, StoreError, now_ns};
 use crate::unkept::Unkept;
 
 /// At least so often it is noted how far a job has come, while it does.
 const PROGRESS_EVERY_NS: u64 = 1_000_000_000;
+
+/// How far ahead of the server's clock agents' results may be: event time goes on by what they say.
+const AHEAD_MAX_NS: i64 = 3_600_000_000_000;
 
 /// What lanes come to by records that are about to be committed.
 pub type Marks = BTreeMap<(JobId, Key), (u64, Facts)>;
@@ -40,10 +44,14 @@ impl Core {
             return;
         };
         let meters = &self.hub.meters;
+        let latest = Timestamp(now_ns().saturating_add(AHEAD_MAX_NS));
         let report = match &record {
             Record::Lost(_) => None,
             Record::Data(data) => match meters.during(Stage::Decode, || work.decode(&data.payload)) {
-                Ok(report) => Some(report),
+                Ok(mut report) => {
+                    report.watermark = report.watermark.min(latest);
+                    Some(report)
+                }
                 Err(why) => {
                     tracing::warn!("agent {} sends a {why} of job {}", from.agent, work.id);
                     None

@@ -1,7 +1,7 @@
 //! What [`control`] decides is carried out here, in its order.
 
 use bytes::Bytes;
-use control::{JobState, Limit, Request, ServerAction, ServerEvent, Taps, Why};
+use control::{JobState, Limit, Presence, Request, ServerAction, ServerEvent, Taps, Why};
 use link::{Hello, Lane, Now, Resume};
 use planner::BothTaps;
 
@@ -105,11 +105,12 @@ impl Core {
 
     fn work(&self, order: &Order, both: Option<&BothTaps>, kept: u64) -> Work {
         let bounds = (self.settings.window_bytes_max, self.settings.frames_bytes);
-        let Some(both) = both else { return Work::new(order.id, &order.plan, kept, bounds) };
+        let pace = self.settings.pace;
+        let Some(both) = both else { return Work::new(order.id, &order.plan, kept, bounds).paced(pace) };
         let patience_ns = i64::try_from(self.settings.join_patience.as_nanos()).unwrap_or(i64::MAX);
         let limits = JoinLimits { patience_ns, bytes_max: self.settings.join_bytes_max };
         let joining = Joining::new(order.id, both, limits, self.settings.window_bytes_max);
-        Work::new(order.id, &both.joined, kept, bounds).joining(joining)
+        Work::new(order.id, &both.joined, kept, bounds).paced(pace).joining(joining)
     }
 
     /// A job that an earlier life of the gateway had taken.
@@ -225,9 +226,10 @@ impl Core {
 
     fn set_idle(&mut self, agent: &str, is_idle: bool) {
         let jobs: Vec<JobId> = self.works.keys().copied().collect();
+        let now = self.now();
         for job in jobs {
             if let Some(work) = self.works.get_mut(&job) {
-                work.set_idle(agent, is_idle);
+                work.set_idle(agent, is_idle, now);
             }
             self.tell(job);
             self.publish(job);
@@ -305,14 +307,17 @@ impl Core {
                 self.decide(ServerEvent::Stop { job, why: Why::Stopped { by: String::new() } })
             });
         }
+        let takes = self.room == Room::Free;
+        let absent: Vec<String> = self.absent_agents();
         for job in self.works.keys().copied().collect::<Vec<_>>() {
             let control = &self.control;
-            let is_hopeless = |agent: &str| {
+            let state_on = |agent: &str| {
                 let of_job = control.observed(agent).find(|observed| observed.job == job.0.unsigned_abs());
-                of_job.is_some_and(|observed| observed.state().is_hopeless())
+                of_job.map(link::ObservedJob::state)
             };
             if let Some(work) = self.works.get_mut(&job) {
-                work.give_up(now.monotonic_ns, &is_hopeless);
+                work.give_up(now.monotonic_ns, &state_on);
+                work.keep_pace(&|agent| !absent.iter().any(|of| of == agent), takes, now);
             }
             self.commit_joined(job, Vec::new());
             self.settle_merged(job);
@@ -323,6 +328,13 @@ impl Core {
         }
         self.look_at_copies();
         self.end_jobs();
+    }
+
+    /// Agents that have been away for so long that nothing waits for them.
+    fn absent_agents(&self) -> Vec<String> {
+        let is_absent = |presence| matches!(presence, Presence::Absent { .. });
+        let agents = self.control.agents().filter(|(_, presence, _)| is_absent(*presence));
+        agents.map(|(agent, ..)| agent.to_owned()).collect()
     }
 
     /// Whether something can be written.

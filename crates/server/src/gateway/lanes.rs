@@ -74,6 +74,9 @@ pub struct Facts {
     pub records_lost: u64,
     /// Tuples in these, as far as is known.
     pub tuples_lost: u64,
+    /// Something was lost, and nobody counted the tuples.
+    #[serde(default)]
+    pub is_loss_unknown: bool,
     /// Records that could not be read.
     pub malformed: u64,
     /// How far its clock was ahead of the server's by its last report, of a job over both taps of flows.
@@ -116,7 +119,12 @@ impl Facts {
                 }
                 self.end = end;
             }
+            // Its agent ended it in order, and what goes by until the next one begins is not in it.
+            Record::Lost(lost) if lost.is_last && lost.tuples == Some(0) && lost.first == lost.last => {
+                self.end = End::Lost;
+            }
             Record::Lost(lost) => {
+                self.is_loss_unknown |= lost.tuples.is_none();
                 self.records_lost += lost.last.saturating_sub(lost.first).saturating_add(1);
                 self.tuples_lost += lost.tuples.unwrap_or_default();
                 // Whoever closes a lane for one that is dead does not know what it had to say.

@@ -30,6 +30,7 @@ pub(crate) mod saved;
 mod sessions;
 mod thread;
 mod tuples;
+mod waiting;
 mod windows;
 mod words;
 mod work;
@@ -64,6 +65,8 @@ pub struct GatewaySettings {
     pub commit_every: Duration,
     /// Or until they are so many bytes.
     pub commit_bytes: usize,
+    /// How long windows wait for an agent that makes no progress.
+    pub pace: control::PaceSettings,
     /// Windows wait so long for an agent that was told of a job and has said nothing of it yet.
     pub first_report_ns: u64,
     /// Memory of all windows of a job that are open.
@@ -90,6 +93,7 @@ impl Default for GatewaySettings {
             agents_max: 1000,
             commit_every: Duration::from_millis(100),
             commit_bytes: 1 << 20,
+            pace: control::PaceSettings::default(),
             first_report_ns: 5_000_000_000,
             window_bytes_max: 256 << 20,
             frames_bytes: 16 << 20,

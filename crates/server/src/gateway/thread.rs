@@ -281,6 +281,8 @@ impl Core {
         }
         if self.second_ns <= now.monotonic_ns {
             self.second_ns = now.monotonic_ns.saturating_add(SECOND_NS);
+            // Timers that were due between two looks: without other agents nothing else comes.
+            self.decide(Happens::Tick);
             self.look_at_jobs(now);
         }
     }

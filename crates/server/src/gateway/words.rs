@@ -61,7 +61,7 @@ pub fn degraded(all: &BTreeSet<Degraded>) -> impl Iterator<Item = String> {
         Degraded::Poisoned { agent } => format!("agent {agent} cannot run it"),
         Degraded::Refused { agent } => format!("agent {agent} refuses it"),
         Degraded::EndedWithout { agent, .. } => {
-            format!("it ended while agent {agent} was away, and what that had not sent is not in the results")
+            format!("it ended without agent {agent}, and what that had not sent is not in the results")
         }
         Degraded::Restarted { agent, .. } => {
             format!("agent {agent} was started again, and what it had not sent is lost")
@@ -75,8 +75,10 @@ pub fn lacks(work: &Work) -> Vec<String> {
     for (key, known) in &work.lanes.known {
         let facts = &known.facts;
         if facts.records_lost > 0 {
+            // What an earlier version wrote does not say whether the number is known.
             let tuples = match (facts.tuples_lost, facts.end) {
-                (0, End::Lost) => "nobody knows how many tuples".to_owned(),
+                (0, End::Lost) => "an unknown number of tuples".to_owned(),
+                (n, _) if facts.is_loss_unknown => format!("{n} tuples or more"),
                 (n, _) => format!("{n} tuples"),
             };
             said.push(format!(
@@ -91,6 +93,9 @@ pub fn lacks(work: &Work) -> Vec<String> {
             let agent = &key.agent;
             said.push(format!("Kafka did not take {dropped} records of agent {agent}, which are in no row"));
         }
+    }
+    for agent in work.pace.silent() {
+        said.push(format!("agent {agent} is connected and its results make no progress"));
     }
     if work.unreadable > 0 {
         said.push(format!("{} records of before the server's restart cannot be read", work.unreadable));

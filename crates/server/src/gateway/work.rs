@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use collect::{LaneId, Malformed, Part, Report, State};
+use control::{Pace, PaceSettings, Wait};
 use plan::Plan;
 use serde::{Deserialize, Serialize};
 use sinks::distinct_names;
@@ -77,6 +78,8 @@ pub struct Work {
     /// Switches copy for it, of a job in a network.
     pub copying: Option<Copying>,
     pub lanes: Lanes,
+    /// For which of its agents windows wait.
+    pub pace: Pace,
     pub progress: Progress,
     /// As it is in the store.
     pub published: Option<Progress>,
@@ -119,6 +122,7 @@ impl Work {
             reading: None,
             copying: None,
             lanes: Lanes::default(),
+            pace: Pace::default(),
             progress,
             published: None,
             late_before: 0,
@@ -135,6 +139,12 @@ impl Work {
             accounted: None,
             troubles: BTreeMap::new(),
         }
+    }
+
+    /// The same with other limits of how long windows wait.
+    pub fn paced(mut self, settings: PaceSettings) -> Work {
+        self.pace = Pace::new(settings);
+        self
     }
 
     /// The same of a job over both taps of flows.
@@ -394,7 +404,11 @@ impl Work {
     /// this one covers whole windows.
     fn arrive(&mut self, key: &Key, lane: LaneId, watermark_ns: Option<i64>) {
         let awaited = self.lanes.awaited.remove(&key.agent);
-        self.turn(&[lane], State::Active);
+        if self.pace.wait(&key.agent) == Wait::Waited {
+            self.turn(&[lane], State::Active);
+        } else {
+            self.turn(&[lane], State::Idle);
+        }
         awaited.into_iter().for_each(|awaited| self.turn(&[awaited.id], State::Finished));
         // What is closed already no lane covers.
         let from = watermark_ns.map_or(self.progress.watermark_ns, |ns| ns.max(self.progress.watermark_ns));
@@ -446,26 +460,8 @@ impl Work {
         }
     }
 
-    /// Those that have been waited for long enough are waited for no more, and missed.
-    pub fn give_up(&mut self, now_ns: u64, is_hopeless: &dyn Fn(&str) -> bool) {
-        let mut given_up = Vec::new();
-        for (agent, awaited) in &mut self.lanes.awaited {
-            let is_due = |until: u64| until <= now_ns || is_hopeless(agent);
-            if awaited.until_ns.take_if(|until| is_due(*until)).is_some() {
-                given_up.push(awaited.id);
-            }
-        }
-        self.turn(&given_up, State::Idle);
-    }
-
-    /// An agent is gone for now, or back.
-    pub fn set_idle(&mut self, agent: &str, is_idle: bool) {
-        let ids: Vec<LaneId> = self.lanes.open_of(agent).map(|(_, known)| known.id).collect();
-        self.turn(&ids, if is_idle { State::Idle } else { State::Active });
-    }
-
     /// From now on something else is to be expected of lanes.
-    fn turn(&mut self, ids: &[LaneId], state: State) {
+    pub fn turn(&mut self, ids: &[LaneId], state: State) {
         if let Some(joining) = &mut self.joining {
             ids.iter().for_each(|id| joining.lanes.set(*id, state));
         }

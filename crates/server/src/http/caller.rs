@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
-use axum::http::HeaderMap;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, Uri};
 
 use super::app::{App, Peer};
 use super::failure::Failure;
@@ -20,14 +20,20 @@ pub fn session_of(headers: &HeaderMap) -> Option<&str> {
     pairs.find(|(name, _)| *name == COOKIE).map(|(_, value)| value)
 }
 
-/// Whether a request calls us by one of our names, and comes from no other origin.
-pub fn is_for_us(app: &App, headers: &HeaderMap) -> Result<(), Failure> {
+/// Whether a request calls us by one of our names, and comes from no other origin. The name in an absolute target has to be one
+/// of ours, too.
+pub fn is_for_us(app: &App, target: &Uri, headers: &HeaderMap) -> Result<(), Failure> {
     let host = header_text(headers, "host").map(str::to_ascii_lowercase);
     let Some(host) = host.filter(|host| app.hosts.contains(host)) else {
         return Err(Failure::misdirected(
             "this server does not answer to the name in the header Host; --host NAME adds names",
         ));
     };
+    if target.authority().is_some_and(|name| !app.hosts.contains(&name.as_str().to_ascii_lowercase())) {
+        return Err(Failure::misdirected(
+            "this server does not answer to the name in the request's target; --host NAME adds names",
+        ));
+    }
     let is_ours =
         |origin: &str| origin.split_once("://").is_some_and(|(_, of)| of.eq_ignore_ascii_case(&host));
     match headers.get("origin").map(|origin| origin.to_str().unwrap_or_default()) {
@@ -84,14 +90,14 @@ pub async fn find(app: &Arc<App>, parts: &Parts) -> Result<Option<Access>, Failu
     by_hash(app, parts, hash).await.map(Some)
 }
 
-/// Whose token has that hash; who shows wrong ones has to wait.
+/// Whose token has that hash; who shows wrong ones has to wait. Right ones are taken meanwhile: others may share the address.
 pub async fn by_hash(app: &Arc<App>, parts: &Parts, hash: Hash) -> Result<Access, Failure> {
     let address = parts.extensions.get::<Peer>().map(|peer| peer.0.ip());
-    if address.is_some_and(|address| !app.rates.may_try(address)) {
-        return Err(Failure::too_fast("too many wrong tokens from this address"));
-    }
     let found = app.run(move |service| Ok(access::find_hash(service.store(), &hash)?)).await?;
     let Some(access) = found else {
+        if address.is_some_and(|address| !app.rates.may_try(address)) {
+            return Err(Failure::too_fast("too many wrong tokens from this address"));
+        }
         address.into_iter().for_each(|address| app.rates.was_wrong(address));
         return Err(Failure::unauthorized("there is no such token, or it was revoked"));
     };

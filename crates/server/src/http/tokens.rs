@@ -18,7 +18,7 @@ use super::params::{Body, Params};
 use super::sessions::{self, COOKIE, SESSION_TIME};
 use crate::access::{self, Access, NewToken, Role, Scope, Token};
 use crate::service::{Denied, Service};
-use crate::store::{Audited, now_ns};
+use crate::store::{Audited, StoreError, now_ns};
 
 /// A token that is to be made.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
@@ -99,8 +99,12 @@ pub async fn create(
 ) -> Result<(StatusCode, Json<NewToken>), Failure> {
     let who = caller.at_least(Role::Admin)?;
     let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    if !(1..=64).contains(&asked.name.len()) || !asked.name.chars().all(is_name) {
-        return Err(Failure::bad("a token's name has 1 to 64 letters, digits, `-`, `_` and `.`"));
+    // `.` and `..` are places in a path.
+    let is_place = [".", ".."].contains(&&*asked.name);
+    if !(1..=64).contains(&asked.name.len()) || !asked.name.chars().all(is_name) || is_place {
+        return Err(Failure::bad(
+            "a token's name has 1 to 64 letters, digits, `-`, `_` and `.`, and is neither `.` nor `..`",
+        ));
     }
     if asked.networks.len() > 100 {
         return Err(Failure::bad("a token is for at most 100 networks"));
@@ -214,9 +218,17 @@ pub(super) async fn begin(
         Ok(access) => (access.name.clone(), "done".to_owned()),
         Err(failure) => (address.clone(), failure.message.clone()),
     };
-    app.run(move |service| service.store().note(&who, "login", &address, &outcome).map_err(Denied::from))
-        .await
-        .or_else(|failure| if found.is_err() { Ok(()) } else { Err(failure) })?;
+    // A full disk keeps nobody out: what is wrong with it has to be looked at.
+    let note = move |service: &Service| match service.store().note(&who, "login", &address, &outcome) {
+        Err(StoreError::Full) => {
+            tracing::warn!(
+                "the disk is full: login of {who} from {address} is not in the audit log: {outcome}"
+            );
+            Ok(())
+        }
+        noted => noted.map_err(Denied::from),
+    };
+    app.run(note).await.or_else(|failure| if found.is_err() { Ok(()) } else { Err(failure) })?;
     let access = found?;
     let name = app.run(move |service| Ok(sessions::begin(service.store(), hash)?)).await?;
     let secure = if app.tls.is_some() { "; Secure" } else { "" };

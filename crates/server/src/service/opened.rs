@@ -24,6 +24,10 @@ pub const ADMIN_TOKEN: &str = "admin.token";
 /// The store.
 const STORE: &str = "store.sqlite";
 
+/// Room that is given up where the disk is full and the store cannot be opened without.
+const RESERVE: &str = "reserve";
+const RESERVE_BYTES: usize = 256 << 10;
+
 /// A data directory that is this process's.
 pub struct Opened {
     pub(super) folder: PathBuf,
@@ -81,8 +85,16 @@ impl Opened {
             .mode(0o600)
             .open(&path)
             .map_err(|error| failed("cannot write to the data directory", &error))?;
-        let store = Store::open(&path).map_err(|error| failed("cannot open the data directory", &error))?;
+        let reserve = folder.join(RESERVE);
+        let store = Store::open(&path).or_else(|error| {
+            // The store needs some room to begin, as after a kill on a full disk.
+            fs::remove_file(&reserve).map_err(|_| error)?;
+            tracing::warn!("the room in {} is used to open the store", reserve.display());
+            Store::open(&path)
+        });
+        let store = store.map_err(|error| failed("cannot open the data directory", &error))?;
         let store = Arc::new(store);
+        keep_reserve(&reserve);
         let history = History::open(store.clone(), folder.join("history"))
             .map_err(|error| failed("cannot open the history in", &error))?;
         let history = Arc::new(history);
@@ -168,6 +180,19 @@ impl Opened {
     #[must_use]
     pub fn store_file(folder: &Path) -> PathBuf {
         folder.join(STORE)
+    }
+}
+
+/// Writes the reserve, if it is not there and there is room.
+fn keep_reserve(path: &Path) {
+    if path.exists() {
+        return;
+    }
+    // Bytes that no file system leaves out.
+    let written = fs::write(path, vec![0x55; RESERVE_BYTES]);
+    if let Err(error) = written {
+        tracing::warn!("{} cannot be written: {error}", path.display());
+        let _ = fs::remove_file(path);
     }
 }
 

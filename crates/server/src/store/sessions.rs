@@ -1,15 +1,57 @@
-//! Sessions of browsers: of their names and of their tokens only hashes are kept. A session outlives the process, not its token.
+//! Sessions of browsers: of their names and of their tokens only hashes are kept. A session outlives the process, not its token. One
+//! for which the disk has no room is kept in memory, and ends with the process.
+
+use std::sync::{Mutex, PoisonError};
 
 use rusqlite::{OptionalExtension, params};
 
 use super::{Store, StoreError, now_ns};
 
+/// Sessions in memory at once; the oldest ends when there is one more.
+const UNKEPT_MAX: usize = 64;
+
+/// Sessions in memory.
+#[derive(Default)]
+pub struct Unkept(Mutex<Vec<Session>>);
+
+struct Session {
+    name: Vec<u8>,
+    token: Vec<u8>,
+    begun_ns: i64,
+}
+
+impl Unkept {
+    fn with<T>(&self, act: impl FnOnce(&mut Vec<Session>) -> T) -> T {
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
 impl Store {
-    /// Keeps a session; those that began more than `time_ns` ago go, and the oldest while there are more than `most`.
+    /// Keeps a session; those that began more than `time_ns` ago go, and the oldest while there are more than `most`. Where the disk is
+    /// full it is kept in memory.
     ///
     /// # Errors
-    /// The store's.
+    /// The store's, other than `StoreError::Full`.
     pub fn begin_session(
+        &self,
+        (name, token): (&[u8], &[u8]),
+        (time_ns, most): (i64, usize),
+    ) -> Result<(), StoreError> {
+        match self.keep_session((name, token), (time_ns, most)) {
+            Err(StoreError::Full) => {
+                self.unkept_sessions.with(|all| {
+                    if all.len() >= UNKEPT_MAX {
+                        all.remove(0);
+                    }
+                    all.push(Session { name: name.to_vec(), token: token.to_vec(), begun_ns: now_ns() });
+                });
+                Ok(())
+            }
+            kept => kept,
+        }
+    }
+
+    fn keep_session(
         &self,
         (name, token): (&[u8], &[u8]),
         (time_ns, most): (i64, usize),
@@ -34,6 +76,13 @@ impl Store {
     /// The store's.
     pub fn session(&self, name: &[u8], time_ns: i64) -> Result<Option<Vec<u8>>, StoreError> {
         let since = now_ns().saturating_sub(time_ns);
+        let in_memory = |all: &mut Vec<Session>| {
+            let found = all.iter().find(|session| session.name == name && session.begun_ns > since);
+            found.map(|session| session.token.clone())
+        };
+        if let Some(token) = self.unkept_sessions.with(in_memory) {
+            return Ok(Some(token));
+        }
         let connection = self.lock();
         let mut statement =
             connection.prepare_cached("SELECT token FROM sessions WHERE name = ? AND begun_ns > ?")?;
@@ -45,6 +94,14 @@ impl Store {
     /// # Errors
     /// The store's.
     pub fn end_session(&self, name: &[u8]) -> Result<(), StoreError> {
+        let was_in_memory = self.unkept_sessions.with(|all| {
+            let before = all.len();
+            all.retain(|session| session.name != name);
+            all.len() < before
+        });
+        if was_in_memory {
+            return Ok(());
+        }
         self.write(|t| t.execute("DELETE FROM sessions WHERE name = ?", [name])).map(drop)
     }
 }

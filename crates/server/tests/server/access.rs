@@ -211,6 +211,35 @@ fn other_names_and_other_origins_are_not_answered() {
 }
 
 #[test]
+fn the_name_in_an_absolute_target_has_to_be_ours() {
+    use std::io::{Read, Write};
+    let server = Server::start(TestFleet::new(Way::Note));
+    let own = format!("localhost:{}", server.address.port());
+    for (name, expected) in [(own.as_str(), "HTTP/1.1 200"), ("evil.example", "HTTP/1.1 421")] {
+        let mut stream = std::net::TcpStream::connect(server.address).expect("it listens");
+        write!(
+            stream,
+            "GET http://{name}/api/v1/jobs HTTP/1.1\r\nHost: {own}\r\nAuthorization: Bearer {}\r\n\
+             Connection: close\r\n\r\n",
+            server.token
+        )
+        .expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers");
+        assert!(answer.starts_with(expected), "{name}: {answer}");
+    }
+}
+
+#[test]
+fn a_tokens_name_is_no_place_in_a_path() {
+    let server = Server::start(TestFleet::new(Way::Note));
+    for (name, status) in [(".", 400), ("..", 400), ("...", 201), (".a", 201)] {
+        let asked = json!({ "name": name, "role": "view" });
+        server.ask("POST", "/api/v1/tokens", Some(&asked)).of(status);
+    }
+}
+
+#[test]
 fn the_page_has_no_script_and_shows_text_as_text() {
     let server = Server::start(TestFleet::new(Way::Note));
     let asked = json!({ "query": "PARSE http WHERE url = '<script>x</script>' PROCESS (rate)", "name": "<b>\u{202e}" });
@@ -231,11 +260,15 @@ fn the_page_has_no_script_and_shows_text_as_text() {
 fn who_asks_too_fast_or_guesses_has_to_wait() {
     let limits = Limits { requests_per_second: 3, ..Limits::default() };
     let server = Server::with(TestFleet::new(Way::Note), limits);
+    let other = token(&server, "other", "view", &[]);
     let answers: Vec<_> = (0..60).map(|_| server.get("/api/v1/jobs").status).collect();
     assert!(answers.contains(&200) && answers.contains(&429), "{answers:?}");
     let guesses: Vec<_> =
         (0..40).map(|_| server.ask_as("nl_guess", "GET", "/api/v1/jobs", None).status).collect();
     assert!(guesses[0] == 401 && guesses.contains(&429), "{guesses:?}");
+    // Right tokens of the same address are taken meanwhile.
+    assert_eq!(server.ask_as("nl_guess", "GET", "/api/v1/jobs", None).status, 429);
+    assert_eq!(server.ask_as(&other, "GET", "/api/v1/jobs", None).status, 200);
     assert_eq!(
         server.ask_with("GET", "/api/v1/health", &[], None).of(200).json()["status"],
         Value::from("ok")

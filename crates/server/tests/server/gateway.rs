@@ -6,6 +6,7 @@ mod both_taps;
 mod center;
 mod feed;
 mod network;
+mod stalled;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -57,7 +58,8 @@ fn patient() -> GatewaySettings {
     let settings = GatewaySettings::default();
     let minute_ns = 60_000_000_000;
     let control = control::ServerSettings { absent_after_ns: minute_ns, ..settings.control };
-    GatewaySettings { control, first_report_ns: minute_ns, ..settings }
+    let pace = control::PaceSettings { patience_ns: minute_ns, ..settings.pace };
+    GatewaySettings { control, pace, first_report_ns: minute_ns, ..settings }
 }
 
 /// Agents over a server.
@@ -241,6 +243,9 @@ fn a_full_disk_holds_agents_back_and_loses_nothing() {
         (status >= 400).then_some(answer)
     });
     assert!(refused.to_string().contains("full"), "{refused}");
+    let admin = std::fs::read_to_string(center.folder.path().join("admin.token")).expect("the first token");
+    let (status, answer) = center.ask("POST", "/api/v1/login", Some(&json!({ "token": admin.trim() })));
+    assert_eq!(status, 200, "people get in: {answer}");
     let reason = center.until("its reason says so, in the list, too", |center| {
         let (_, listed) = center.ask("GET", "/api/v1/jobs", None);
         let shown = center.show(&job)["reason"].clone();

@@ -135,6 +135,7 @@ impl Life {
         let rest = self.answered(&mut stream)?;
         self.connections.fetch_add(1, Ordering::Relaxed);
         let hello = Hello {
+            boot_ended: 0,
             version_min: 1,
             version_max: 1,
             agent: self.ways.name.clone(),

@@ -1,0 +1,72 @@
+//! For which agents the windows of a job wait.
+
+use std::collections::BTreeMap;
+
+use collect::{LaneId, State};
+use control::Wait;
+use link::{Now, ObservedState};
+
+use super::lanes::End;
+use super::work::Work;
+
+impl Work {
+    /// Those that have been waited for long enough are waited for no more, and missed. One that refuses the job is no part of it, and
+    /// not missed.
+    pub fn give_up(&mut self, now_ns: u64, state_on: &dyn Fn(&str) -> Option<ObservedState>) {
+        let (mut given_up, mut refused) = (Vec::new(), Vec::new());
+        for (agent, awaited) in &mut self.lanes.awaited {
+            let state = state_on(agent);
+            if state == Some(ObservedState::Refused) {
+                awaited.until_ns = None;
+                refused.push(awaited.id);
+                continue;
+            }
+            let is_due = |until: u64| until <= now_ns || state.is_some_and(ObservedState::is_hopeless);
+            if awaited.until_ns.take_if(|until| is_due(*until)).is_some() {
+                given_up.push(awaited.id);
+            }
+        }
+        self.turn(&given_up, State::Idle);
+        // What it lost before is missed only until now.
+        let until = self.progress.watermark_ns;
+        let lost = self.lanes.known.iter_mut().filter(|(key, known)| {
+            known.facts.end == End::Lost && state_on(&key.agent) == Some(ObservedState::Refused)
+        });
+        refused.extend(lost.map(|(_, known)| {
+            known.missed_until_ns = known.missed_until_ns.or(Some(until));
+            known.id
+        }));
+        self.turn(&refused, State::Finished);
+    }
+
+    /// An agent is gone for now, or back.
+    pub fn set_idle(&mut self, agent: &str, is_idle: bool, now: Now) {
+        if !is_idle {
+            self.pace.excuse(agent, now);
+        }
+        let is_waited = !is_idle && self.pace.wait(agent) == Wait::Waited;
+        self.wait_for(agent, is_waited);
+    }
+
+    fn wait_for(&mut self, agent: &str, is_waited: bool) {
+        let ids: Vec<LaneId> = self.lanes.open_of(agent).map(|(_, known)| known.id).collect();
+        self.turn(&ids, if is_waited { State::Active } else { State::Idle });
+    }
+
+    /// Leaves agents behind that make no progress, and waits again for those that have caught up. `is_here`: whether an agent is connected,
+    /// or has not been away for long.
+    pub fn keep_pace(&mut self, is_here: &dyn Fn(&str) -> bool, takes: bool, now: Now) {
+        let mut positions: BTreeMap<&str, i64> = BTreeMap::new();
+        for (key, known) in self.lanes.known.iter().filter(|(_, known)| known.facts.end == End::Open) {
+            if is_here(&key.agent) {
+                let least = positions.entry(&key.agent).or_insert(i64::MAX);
+                *least = known.facts.watermark_ns.min(*least);
+            }
+        }
+        let ended = self.lanes.known.values().filter(|known| known.facts.end != End::Open);
+        let ended_ns = ended.map(|known| known.facts.watermark_ns).max();
+        for (agent, wait) in self.pace.look(&positions, ended_ns, takes, now) {
+            self.wait_for(&agent, wait == Wait::Waited);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Connected agents that deliver nothing: a stopped one, and one with malformed records. The others' windows wait
+//! for them for a limited time, and name them.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use server::GatewaySettings;
+
+use super::agent::FakeAgent;
+use super::center::Center;
+use super::feed::Said;
+use super::{Crew, TOTALS, ways};
+
+/// A second between two looks, and a busy machine.
+const LIMIT: Duration = Duration::from_secs(20);
+
+fn missing(row: &Value) -> Option<Value> {
+    row.as_array().and_then(|cells| cells.last().cloned())
+}
+
+/// Three agents, of which the second delivers `said`; until rows come without it.
+fn check(
+    said: impl Fn(&[Said]) -> Vec<Said>,
+    up_to: impl Fn(usize) -> usize,
+    reason: &str,
+) -> (Center, Crew, String) {
+    let settings = GatewaySettings::default();
+    // The capture is played faster than it was taken.
+    let pace = control::PaceSettings { patience_ns: 200_000_000, ..settings.pace };
+    let center = Center::start(GatewaySettings { pace, ..settings });
+    let mut crew = Crew::start(&center, TOTALS, 3, 1);
+    let reports = crew.feeds[0].len();
+    crew.agents[1].kill();
+    let said = Arc::new(said(&crew.feeds[1]));
+    crew.agents[1] =
+        FakeAgent::start(super::Ways { boot: 77, ..ways(&center, 1, &crew.tokens[1], said, &crew.up_to[1]) });
+    center.agents(3);
+    let job = center.job(TOTALS, "standing");
+    crew.say(reports / 3);
+    center.until("rows", |center| (!center.rows(&job, 0).is_empty()).then_some(()));
+    // How far each is, the server notes once a second.
+    std::thread::sleep(Duration::from_millis(2500));
+    crew.say(reports * 2 / 3);
+    crew.say_one(1, up_to(reports));
+    let began = Instant::now();
+    center.until("rows without it", |center| {
+        (missing(center.rows(&job, 0).last()?) == Some(json!("agent-1"))).then_some(())
+    });
+    assert!(began.elapsed() < LIMIT, "{:?}", began.elapsed());
+    let rows = center.rows(&job, 0);
+    assert_eq!(missing(&rows[0]), Some(Value::Null), "it took part in the first ones");
+    let told = center.show(&job)["reason"].to_string();
+    assert!(told.contains(reason), "{told}");
+    (center, crew, job)
+}
+
+#[test]
+fn an_agent_that_is_stopped_is_named_and_waited_for_again_when_it_goes_on() {
+    let reason = "agent agent-1 is connected and its results make no progress";
+    let (center, crew, job) = check(<[Said]>::to_vec, |reports| reports / 3, reason);
+    // It goes on: what it brings is late, and then it is whole again.
+    let reports = crew.feeds[0].len();
+    crew.say_one(1, reports * 2 / 3);
+    std::thread::sleep(Duration::from_millis(2500));
+    crew.say(reports - 1);
+    center.until("nobody is missing any more", |center| {
+        (missing(center.rows(&job, 0).last()?) == Some(Value::Null)).then_some(())
+    });
+    let told = center.show(&job)["reason"].to_string();
+    assert!(told.contains("came when their windows were closed"), "{told}");
+}
+
+#[test]
+fn an_agent_whose_records_nobody_can_read_delays_nobody_for_long() {
+    let damaged = |said: &[Said]| {
+        let from = said.len() / 3;
+        let damage = |(n, (at, payload)): (usize, &Said)| {
+            let mut payload = payload.clone();
+            if n >= from {
+                payload.iter_mut().skip(1).for_each(|byte| *byte ^= 0x55);
+            }
+            (*at, payload)
+        };
+        said.iter().enumerate().map(damage).collect()
+    };
+    let (center, _crew, job) = check(damaged, |reports| reports * 2 / 3, "records that cannot be read");
+    let told = center.show(&job)["reason"].to_string();
+    assert!(told.contains("no progress"), "{told}");
+}
