@@ -95,6 +95,14 @@ impl Connection {
         self.lose_to_gap(direction, out);
     }
 
+    /// Whether the response in progress has a body is not known.
+    #[cold]
+    pub(super) fn lose_end_to_doubt(&mut self, out: &mut Output<'_>) {
+        (self.server.message.gap, self.server.message.end_lost) = (true, true);
+        self.finish(Direction::ServerToClient, None, out);
+        self.lose(Direction::ServerToClient, out);
+    }
+
     /// The connection is over, but `direction` did not say that it had no more to say.
     pub(super) fn break_off(&mut self, direction: Direction) {
         let lane = self.lane(direction);

@@ -122,6 +122,8 @@ pub struct Transactions<Q, R> {
     carried: Hole,
     /// Where the last response began.
     pub(super) last_response: Option<Place>,
+    /// Where the last bytes of the server begin in which a response was looked for.
+    pub(super) searched: Option<Place>,
     /// Up to here the server has spoken, as far as a parser has told that what it begins is not known yet.
     pub(super) spoken: Option<TcpSeq>,
     pub(super) queue: Slots<Transaction<Q, R>>,
@@ -158,6 +160,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
             anew: u64::MAX,
             carried: Hole::NONE,
             last_response: None,
+            searched: None,
             spoken: None,
             queue: Slots::default(),
             held_from: u64::MAX,
