@@ -126,8 +126,12 @@ impl StreamParser for Connection {
                 return true;
             }
         }
-        self.on_close(out);
-        false
+        if self.client.state == State::Over {
+            self.on_close(out);
+            return false;
+        }
+        self.pause(out);
+        self.transactions.held() == 0
     }
 
     fn is_done(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use super::body::{Body, Skip};
 use super::connection::Connection;
-use super::lane::State;
+use super::lane::{Extent, State};
 use crate::{Direction, Gap, Output};
 
 impl Connection {
@@ -109,6 +109,24 @@ impl Connection {
         if matches!(lane.state, State::Body(_)) {
             (lane.message.gap, lane.message.end_lost) = (true, true);
         }
+    }
+
+    /// Everybody is silent in the middle of something: what is open is written without what may still come of it.
+    #[cold]
+    pub(super) fn pause(&mut self, out: &mut Output<'_>) {
+        let cut = |message: Extent| Extent { gap: true, end_lost: true, ..message };
+        if matches!(self.server.state, State::Body(_))
+            && let Some(response) = self.transactions.finish_response(self.response, None)
+        {
+            response.extent = cut(self.server.message);
+        }
+        if matches!(self.client.state, State::Body(_))
+            && let Some(request) = self.transactions.request_mut(self.request)
+        {
+            request.extent = cut(self.client.message);
+        }
+        self.transactions.pause();
+        self.flush(out);
     }
 
     /// No more bytes of `direction` will come.

@@ -11,7 +11,7 @@ use super::messages::Answering;
 use super::opaques::{Evicted, Opaques};
 use super::recognise::Search;
 use super::transaction::{Request, Response};
-use crate::pairing::Transactions;
+use crate::pairing::{Seen, Transactions};
 use crate::writes::Packets;
 use crate::{Direction, Gap, Output, Segment};
 
@@ -139,8 +139,21 @@ impl Connection {
                 return true;
             }
         }
-        self.close(out);
-        false
+        if self.client.state == State::Over || self.server.state == State::Over {
+            self.close(out);
+            return false;
+        }
+        let answering = self.answering;
+        self.cut_response();
+        self.answering = answering;
+        if matches!(self.client.state, State::Value(_))
+            && let Some(request) = self.transactions.request_mut(self.request)
+        {
+            request.seen = Seen::Cut;
+        }
+        self.transactions.pause();
+        self.flush(out);
+        self.transactions.held() == 0
     }
 
     /// Whether nothing is under way: no request waits, no response is half read.

@@ -9,7 +9,7 @@ use wire::{TcpSeq, Timestamp};
 
 use super::client::Client;
 use super::numbering::Hole;
-use super::rounds::{Loose, Round};
+use super::rounds::{Loose, Opening, Round};
 use super::slots::Slots;
 use super::transaction::{Answers, Edge, Expects, Fit, Outcome, Part, Transaction};
 use super::trial::Trial;
@@ -343,10 +343,10 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         self.miss(direction);
     }
 
-    /// Whether it is known that no message is missing.
+    /// Whether it is known that no message is missing, and that no response to a request that was given up will come.
     #[must_use]
     pub fn is_exact(&self) -> bool {
-        self.counting == Counting::Exact
+        self.counting == Counting::Exact && !self.lacks_oldest()
     }
 
     /// The request `number` gets no response: it was silently done, or its response was not seen.
@@ -371,13 +371,31 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
     /// The connection is silent, and may stay so for long: what is held is settled as at its end. Whether counting can go on behind
     /// that; not where a request was left without its response, which may still come.
     pub fn rest(&mut self) -> bool {
-        if self.lacks_oldest() || self.counting == Counting::Exact && self.waiting().next().is_some() {
+        let owes = self.counting == Counting::Exact && self.waiting().next().is_some();
+        if self.lacks_oldest() || self.carried != Hole::NONE || owes {
             return false;
         }
         self.settle_last_round(Hole::ANY);
         (0..self.queue.len()).all(|i| {
             self.queue.get(i).is_none_or(|t| t.answered == Part::Ended || t.outcome == Outcome::Silent)
         })
+    }
+
+    /// The connection is silent, and may stay so for long: what is still open is handed out as it is. Counting goes on behind that,
+    /// where it is known how many responses may still come; elsewhere rounds have to tell again.
+    pub fn pause(&mut self) {
+        let open = || (self.next_response..self.next_request).filter_map(|n| self.get(n));
+        // Where some requests are not answered, or the server also speaks unasked, their number is not known.
+        let is_known = self.unasked == Unasked::Never
+            && open().all(|t| t.waits() && t.expects == Expects::Response && t.asked == Part::Ended);
+        let is_counted = self.counting == Counting::Exact && (is_known || !open().any(Transaction::waits));
+        let most = open().fold(0u32, |most, t| most.saturating_add(1).saturating_add(t.hole.most));
+        self.close();
+        if !is_counted {
+            (self.counting, self.anchored) = (Counting::Lost(Missing::Requests), false);
+            self.round.opening = Opening::Holed;
+            self.carried = self.carried.and(Hole { least: 0, most });
+        }
     }
 
     /// The connection is over: everything is handed out as it is.
@@ -411,7 +429,9 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
                 take(front);
             }
             // The response to one that was evicted will come yet, and has to be counted.
-            let is_counted = front.outcome != Outcome::BrokenOff || self.naming == Naming::Unique;
+            let is_counted = front.outcome != Outcome::BrokenOff
+                || front.expects == Expects::Nothing
+                || self.naming == Naming::Unique;
             let hole = front.unsettled_hole();
             let is_silent = front.outcome == Outcome::Silent;
             let is_missing = front.asked == Part::Unseen && front.answered == Part::Unseen;

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use super::connection::RequestResponse;
-use super::lane::{Lane, Message, State};
+use super::lane::{Answering, Lane, Message, State};
 use super::{Cut, Found, Messages};
 use crate::pairing::{Seen, Transactions};
 use crate::resync::{Beginning, Candidate, Heads, Verdict};
@@ -122,6 +122,29 @@ impl<M: Messages> RequestResponse<M> {
             self.transactions.miss(direction);
             self.flush(out);
         }
+    }
+
+    /// Everybody is silent in the middle of something: what is open is written without what may still come of it.
+    #[cold]
+    pub(super) fn pause(&mut self, out: &mut Output<'_>) {
+        for direction in [Direction::ClientToServer, Direction::ServerToClient] {
+            if self.lane_of(direction).is_within()
+                && let Some(message) = self.message(direction)
+            {
+                message.seen = Seen::Cut;
+            }
+        }
+        let answering = match self.answering {
+            Answering::Request(spot) => Some(spot),
+            _ => None,
+        };
+        if let Some(spot) = self.open.or(answering)
+            && let Some(response) = self.transactions.finish_response(spot, None)
+        {
+            response.seen = Seen::Cut;
+        }
+        self.transactions.pause();
+        self.flush(out);
     }
 
     /// No more bytes of `direction` will come.
