@@ -105,7 +105,10 @@ impl Judge<'_> {
             return None;
         }
         let mut worst: Option<(usize, FaultKind, String, usize)> = None;
-        for (half, i) in self.candidates(told) {
+        let mut candidates = self.candidates(told);
+        // Of several in the same packets, the one of which the packets were seen as far apart.
+        candidates.sort_by_key(|(_, i)| !self.is_timed(told, &self.truth.transactions[*i]));
+        for (half, i) in candidates {
             let asked = half == Half::Request;
             let transaction = &self.truth.transactions[i];
             if [transaction.request, transaction.response]
@@ -242,6 +245,15 @@ impl Judge<'_> {
             // As long after its beginning as it was.
             (_, None) => told.ts + (truth.told.ts_end - truth.told.ts),
         }
+    }
+
+    /// Whether the packets were seen as far apart as the tuple claims.
+    fn is_timed(&self, told: &Observed, truth: &Transaction) -> bool {
+        let ends = truth.request.zip(truth.response).zip(told.response_time);
+        ends.is_some_and(|((request, response), claimed)| {
+            let (asked, answered) = (self.view.times(request.last), self.view.times(response.first));
+            asked.iter().any(|from| answered.iter().any(|to| to - from == claimed))
+        })
     }
 
     fn response_time(&self, claimed: i64, truth: &Transaction) -> Time {

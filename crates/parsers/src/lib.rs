@@ -24,6 +24,7 @@ pub mod registry;
 pub mod request_response;
 pub mod resync;
 pub mod template;
+mod writes;
 
 pub mod dns;
 pub mod http;

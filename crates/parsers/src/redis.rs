@@ -133,8 +133,8 @@ impl Messages for Redis {
     /// What stands inside of a reply looks just like a reply: one is only believed where it has to begin.
     fn believe(&self, direction: Direction, bytes: &[u8], found: Found) -> bool {
         match direction {
-            Direction::ClientToServer => resp::may_be_command(bytes),
-            Direction::ServerToClient => found == Found::AnswerStart || resp::may_be_push(bytes),
+            Direction::ClientToServer => found != Found::Anywhere && resp::may_be_command(bytes),
+            Direction::ServerToClient => found != Found::Anywhere || resp::may_be_push(bytes),
         }
     }
 

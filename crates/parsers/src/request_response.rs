@@ -58,8 +58,8 @@ pub trait Messages: Default + Send + 'static {
     /// Whether what was found there is believed to be the start of a message. `bytes` may be the beginning of what `cut`
     /// needs: false as soon as it cannot be.
     fn believe(&self, direction: Direction, bytes: &[u8], found: Found) -> bool {
-        let _ = (direction, bytes, found);
-        true
+        let _ = (direction, bytes);
+        found != Found::Anywhere
     }
 
     /// A request begins, with this head. Whether it is answered.
@@ -162,9 +162,9 @@ pub enum Then {
 /// Where a message was found that was looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// Where [`Messages::next`] said.
+    /// Where [`Messages::next`] said: it may be a part of another message.
     Anywhere,
-    /// At the start of a segment.
+    /// At the start of a segment where acknowledgments prove that a message begins.
     SegmentStart,
     /// Where the answer to a request begins, if its client waits for answers: it had heard everything up to here.
     AnswerStart,

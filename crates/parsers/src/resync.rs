@@ -8,7 +8,7 @@
 
 use flow::Place;
 use memchr::memchr;
-use wire::Timestamp;
+use wire::{TcpSeq, Timestamp};
 
 use crate::{Output, Segment};
 
@@ -21,14 +21,24 @@ pub trait Heads {
     /// when there are more; their length, if it is the byte to come.
     fn next(&self, bytes: &[u8], from: usize) -> Option<usize>;
 
-    /// Whether a message may begin with the segment at hand, whatever stands before; `first`: it is the first one behind
-    /// a loss.
-    fn begins_segment(&self, first: bool) -> bool {
-        first
+    /// Whether a message may begin with a segment, whatever comes before it.
+    fn begins_segment(&self, beginning: Beginning) -> bool {
+        beginning.first
     }
 
     /// Whether a message starts here.
     fn judge(&self, candidate: &Candidate<'_>) -> Verdict;
+}
+
+/// What is known of the start of a segment.
+#[derive(Clone, Copy, Debug)]
+pub struct Beginning {
+    /// Its sequence number, and what its sender had received.
+    pub place: Place,
+    /// The search starts with this segment.
+    pub first: bool,
+    /// The bytes directly before it were seen, and their sender had received less.
+    pub heard_more: bool,
 }
 
 /// Bytes with which a message could start.
@@ -107,8 +117,8 @@ pub struct Resync {
     starts: Vec<Start>,
     /// The next byte is a candidate.
     at_next: bool,
-    /// Bytes have come since the loss.
-    begun: bool,
+    /// Where the last segment ends, and what its sender had received.
+    end: Option<Place>,
     /// Some of them were passed over.
     skipped: bool,
 }
@@ -135,14 +145,16 @@ impl Resync {
     pub fn find<H: Heads>(&mut self, heads: &H, segment: Segment<'_>, out: &mut Output<'_>) -> Option<Found> {
         let Segment { bytes, ts, place } = segment;
         let mut window = std::mem::take(&mut self.held);
-        let before = window.len();
-        let may_begin = heads.begins_segment(!std::mem::replace(&mut self.begun, true));
-        self.starts.push(Start { at: before, ts, place, may_begin });
-        if before > 0 {
+        let held = window.len();
+        let before = self.end.replace(Place { seq: segment.end(), ..place });
+        let heard_more = before.is_some_and(|end| end.seq == place.seq && has_heard_more(end.ack, place.ack));
+        let may_begin = heads.begins_segment(Beginning { place, first: before.is_none(), heard_more });
+        self.starts.push(Start { at: held, ts, place, may_begin });
+        if held > 0 {
             window.extend_from_slice(bytes);
         }
-        let all = if before > 0 { &window } else { bytes };
-        let known = std::mem::take(&mut self.at_next) || before > 0;
+        let all = if held > 0 { &window } else { bytes };
+        let known = std::mem::take(&mut self.at_next) || held > 0;
         let (at, verdict) = first(heads, all, known, &self.starts);
         out.counters.skipped_bytes += at as u64;
         self.skipped |= at > 0;
@@ -150,9 +162,9 @@ impl Resync {
         if verdict == Verdict::Message {
             let Resync { starts, skipped, .. } = std::mem::take(self);
             let Start { ts, place, .. } = starts[0];
-            window.truncate(before);
-            window.drain(..at.min(before));
-            return Some(Found { ts, place, skipped, held: window, starts, used: at.saturating_sub(before) });
+            window.truncate(held);
+            window.drain(..at.min(held));
+            return Some(Found { ts, place, skipped, held: window, starts, used: at.saturating_sub(held) });
         }
         self.held = all[at..].to_vec();
         if self.held.is_empty() {
@@ -186,6 +198,10 @@ impl Resync {
             start.at = start.at.saturating_sub(n);
         }
     }
+}
+
+fn has_heard_more(before: Option<TcpSeq>, now: Option<TcpSeq>) -> bool {
+    before.zip(now).is_some_and(|(before, now)| now.distance(before) > 0)
 }
 
 /// The first place that is not refused, and what is there; the end, if there is none. `known`: the first byte is a candidate.

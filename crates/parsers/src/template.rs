@@ -143,12 +143,12 @@ mod tests {
     #[test]
     fn what_is_no_message_is_passed_over() {
         let mut talk = dialogue();
-        talk.client("GET a\n").server("OK\n").client("HELLO\nGET x\n").client("GET b\n");
+        talk.client("GET a\n").server("OK\n").client("HELLO\nGET x\n").server("OK\n").client("GET b\n");
         assert_eq!(talk.counters.malformed_messages, 1);
-        assert_eq!(talk.rows(), ["GET a - 1000 exact", "GET x - - half", "GET b - - half"]);
+        assert_eq!(talk.rows(), ["GET a - 1000 exact", "- - - - half", "GET b - - half"]);
         let mut talk = dialogue();
-        talk.client("x".repeat(70_000)).client("GET b\n");
-        assert_eq!((talk.counters.oversized_heads, talk.rows().len()), (1, 1));
+        talk.client("x".repeat(70_000)).server("OK\n").client("GET b\n");
+        assert_eq!((talk.counters.oversized_heads, talk.rows().len()), (1, 2));
     }
 
     /// The page that goes through this file shows this file's code.

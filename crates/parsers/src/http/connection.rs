@@ -9,6 +9,7 @@ use super::messages::Collection;
 use super::search::Heads;
 use super::transaction::{Request, Response, Wanted};
 use crate::pairing::{Spot, Transactions};
+use crate::writes::Packets;
 use crate::{Direction, End, Gap, Output, Segment, Span, StreamParser};
 
 /// `HTTP/1.0 200` and an empty line.
@@ -35,6 +36,7 @@ pub struct Connection {
     pub(super) server_seen: bool,
     pub(super) emitted: bool,
     pub(super) behind: Behind,
+    packets: Packets,
     pub(super) transactions: Transactions<Request, Response>,
 }
 
@@ -63,6 +65,7 @@ impl Default for Connection {
             server_seen: false,
             emitted: false,
             behind: Behind::Unread,
+            packets: Packets::default(),
         }
     }
 }
@@ -75,17 +78,8 @@ impl StreamParser for Connection {
         if direction == Direction::ServerToClient && !segment.bytes.is_empty() {
             self.complete_simple_request(out);
         }
-        let mut rest = segment;
-        while !rest.bytes.is_empty() {
-            let used = match self.lane(direction).state {
-                State::Between => self.between(direction, rest, out),
-                State::Body(_) => self.body(direction, rest, out),
-                State::Head => self.collect(direction, rest, out),
-                State::Lost => self.search(direction, rest, out),
-                State::Over => rest.bytes.len(),
-            };
-            rest = rest.behind(used);
-        }
+        self.packets.come(direction, segment);
+        self.read(direction, segment, out);
         self.server_seen |= direction == Direction::ServerToClient;
     }
 
@@ -94,6 +88,7 @@ impl StreamParser for Connection {
             if self.wanted.is_none() {
                 self.begin_connection(out);
             }
+            self.packets.miss(direction, gap);
             self.miss(direction, gap, out);
         }
     }
@@ -131,8 +126,12 @@ impl StreamParser for Connection {
                 return true;
             }
         }
-        self.on_close(out);
-        false
+        if self.client.state == State::Over {
+            self.on_close(out);
+            return false;
+        }
+        self.pause(out);
+        self.transactions.held() == 0
     }
 
     fn is_done(&self) -> bool {
@@ -150,6 +149,21 @@ impl Connection {
         self.wanted = Some(Wanted::new(out));
         if out.flow.midstream {
             self.transactions.join_midway();
+        }
+    }
+
+    #[inline]
+    fn read(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) {
+        let mut rest = segment;
+        while !rest.bytes.is_empty() {
+            let used = match self.lane(direction).state {
+                State::Between => self.between(direction, rest, out),
+                State::Body(_) => self.body(direction, rest, out),
+                State::Head => self.collect(direction, rest, out),
+                State::Lost => self.search(direction, rest, out),
+                State::Over => rest.bytes.len(),
+            };
+            rest = rest.behind(used);
         }
     }
 
@@ -200,7 +214,13 @@ impl Connection {
     fn body(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
         let Segment { bytes, ts, place } = segment;
         if self.has_no_body_after_all(direction, bytes) {
-            self.finish(direction, Some(place.seq), out);
+            if direction == Direction::ServerToClient && self.transactions.request_of(self.response).is_none()
+            {
+                // It may as well be the body: which of them is not known without the request.
+                self.lose_end_to_doubt(out);
+            } else {
+                self.finish(direction, Some(place.seq), out);
+            }
             return 0;
         }
         let lane = self.lane(direction);
@@ -250,16 +270,22 @@ impl Connection {
     fn search(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
         let at = match direction {
             Direction::ClientToServer => None,
-            Direction::ServerToClient => self.transactions.next_response_seq(),
+            Direction::ServerToClient => {
+                self.transactions.search(segment.place);
+                self.transactions.next_response_seq()
+            }
         };
-        let found = self.lane(direction).resync().find(&Heads::of(direction, at), segment, out);
+        let Connection { client, server, transactions, packets, .. } = self;
+        let lane = if direction == Direction::ClientToServer { client } else { server };
+        let begins_write = packets.begins_write(direction, segment);
+        let found = lane.resync().find(&Heads { direction, at, begins_write, transactions }, segment, out);
         let Some(found) = found else { return segment.bytes.len() };
         if found.skipped {
             // What was passed over may be the end of a message, or several.
             self.transactions.lose(direction);
         }
         self.lane(direction).start_head(found.ts, found.place, true);
-        found.replay(|held| self.on_bytes(direction, held, out))
+        found.replay(|held| self.read(direction, held, out))
     }
 
     #[inline]

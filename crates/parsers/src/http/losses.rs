@@ -2,7 +2,7 @@
 
 use super::body::{Body, Skip};
 use super::connection::Connection;
-use super::lane::State;
+use super::lane::{Extent, State};
 use crate::{Direction, Gap, Output};
 
 impl Connection {
@@ -95,12 +95,38 @@ impl Connection {
         self.lose_to_gap(direction, out);
     }
 
+    /// Whether the response in progress has a body is not known.
+    #[cold]
+    pub(super) fn lose_end_to_doubt(&mut self, out: &mut Output<'_>) {
+        (self.server.message.gap, self.server.message.end_lost) = (true, true);
+        self.finish(Direction::ServerToClient, None, out);
+        self.lose(Direction::ServerToClient, out);
+    }
+
     /// The connection is over, but `direction` did not say that it had no more to say.
     pub(super) fn break_off(&mut self, direction: Direction) {
         let lane = self.lane(direction);
         if matches!(lane.state, State::Body(_)) {
             (lane.message.gap, lane.message.end_lost) = (true, true);
         }
+    }
+
+    /// Everybody is silent in the middle of something: what is open is written without what may still come of it.
+    #[cold]
+    pub(super) fn pause(&mut self, out: &mut Output<'_>) {
+        let cut = |message: Extent| Extent { gap: true, end_lost: true, ..message };
+        if matches!(self.server.state, State::Body(_))
+            && let Some(response) = self.transactions.finish_response(self.response, None)
+        {
+            response.extent = cut(self.server.message);
+        }
+        if matches!(self.client.state, State::Body(_))
+            && let Some(request) = self.transactions.request_mut(self.request)
+        {
+            request.extent = cut(self.client.message);
+        }
+        self.transactions.pause();
+        self.flush(out);
     }
 
     /// No more bytes of `direction` will come.

@@ -238,11 +238,9 @@ impl Connection {
         out.counters.evicted_requests += self.transactions.take_evicted();
     }
 
-    /// Whether the response in progress, of which only the head has been seen, may be one to HEAD.
-    pub(super) fn may_answer_head(&mut self) -> bool {
-        let spot = self.response;
-        self.transactions.request_of(spot).is_none_or(|r| r.method == Method::Head)
-            && self.transactions.response_mut(spot).is_some()
+    /// Whether the response in progress, of which only the head has been seen, may be one to HEAD, as far as its request is held.
+    pub(super) fn may_answer_head(&self) -> bool {
+        self.transactions.request_of(self.response).is_none_or(|r| r.method == Method::Head)
     }
 
     /// A client that has sent one line without a version, and waits: HTTP/0.9.

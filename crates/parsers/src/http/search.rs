@@ -5,20 +5,26 @@ use memchr::{memchr, memmem};
 use wire::TcpSeq;
 
 use super::head;
+use super::transaction::{Request, Response};
 use crate::Direction;
-use crate::resync::{self, Candidate, Verdict};
+use crate::pairing::Transactions;
+use crate::resync::{self, Beginning, Candidate, Verdict};
 
 /// How every status line begins.
 const RESPONSE: &[u8] = b"HTTP/1.";
 
 /// The heads of one direction.
-pub struct Heads {
-    direction: Direction,
+pub struct Heads<'a> {
+    pub direction: Direction,
     /// Where the next one begins, if that is known.
-    at: Option<TcpSeq>,
+    pub at: Option<TcpSeq>,
+    /// A write ends just before the segment at hand.
+    pub begins_write: bool,
+    /// What was asked and answered before.
+    pub transactions: &'a Transactions<Request, Response>,
 }
 
-impl resync::Heads for Heads {
+impl resync::Heads for Heads<'_> {
     const HEAD_BYTES_MAX: usize = 8192;
 
     /// A request begins a line; a response may begin anywhere.
@@ -32,13 +38,13 @@ impl resync::Heads for Heads {
             .or_else(|| (tail..bytes.len()).find(|at| RESPONSE.starts_with(&bytes[*at..])))
     }
 
-    fn begins_segment(&self, _: bool) -> bool {
-        true
+    fn begins_segment(&self, beginning: Beginning) -> bool {
+        self.begins_write || self.transactions.begins_message(self.direction, beginning)
     }
 
     /// A start line, and behind it nothing but fields, where a message may begin: bodies quote heads.
     fn judge(&self, candidate: &Candidate<'_>) -> Verdict {
-        if !self.at.map_or(candidate.begins_segment, |at| candidate.place.seq == at) {
+        if !self.at.map_or_else(|| self.may_begin(candidate), |at| candidate.place.seq == at) {
             return Verdict::No;
         }
         let mut rest = candidate.bytes;
@@ -63,10 +69,11 @@ impl resync::Heads for Heads {
     }
 }
 
-impl Heads {
-    /// `at`: where the next one begins, if that is known.
-    pub fn of(direction: Direction, at: Option<TcpSeq>) -> Heads {
-        Heads { direction, at }
+impl Heads<'_> {
+    fn may_begin(&self, candidate: &Candidate<'_>) -> bool {
+        candidate.begins_segment
+            || self.direction == Direction::ServerToClient
+                && self.transactions.answered_from(candidate.place).is_some()
     }
 
     /// Whether a head begins with this line, or if it is `cut` may begin so.

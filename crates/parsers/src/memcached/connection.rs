@@ -11,7 +11,8 @@ use super::messages::Answering;
 use super::opaques::{Evicted, Opaques};
 use super::recognise::Search;
 use super::transaction::{Request, Response};
-use crate::pairing::Transactions;
+use crate::pairing::{Seen, Transactions};
+use crate::writes::Packets;
 use crate::{Direction, Gap, Output, Segment};
 
 /// `mn` or `EN` and a line end.
@@ -52,6 +53,7 @@ pub struct Connection {
     pub(super) weight: usize,
     pub(super) opaques: Opaques,
     pub(super) evicted: Evicted,
+    packets: Packets,
     pub(super) transactions: Transactions<Request, Response>,
 }
 
@@ -67,6 +69,7 @@ impl Default for Connection {
             weight: 0,
             opaques: Opaques::default(),
             evicted: Evicted::default(),
+            packets: Packets::default(),
             transactions: Transactions::of_messages_from(MESSAGE_BYTES_MIN).with_silent_requests(),
         }
     }
@@ -79,6 +82,11 @@ impl Connection {
             self.begin(out);
             self.set_form(segment.bytes[0]);
         }
+        self.packets.come(direction, segment);
+        self.read(direction, segment, out);
+    }
+
+    fn read(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) {
         let mut rest = segment;
         while !rest.bytes.is_empty() {
             let used = self.step(direction, rest, out);
@@ -89,6 +97,7 @@ impl Connection {
     /// Bytes of one direction are missing.
     pub fn on_gap(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
         self.begin(out);
+        self.packets.miss(direction, gap);
         let mut beyond = gap;
         if let State::Value(left) = self.lane(direction).state {
             let inside = left.min(gap.len);
@@ -130,8 +139,21 @@ impl Connection {
                 return true;
             }
         }
-        self.close(out);
-        false
+        if self.client.state == State::Over || self.server.state == State::Over {
+            self.close(out);
+            return false;
+        }
+        let answering = self.answering;
+        self.cut_response();
+        self.answering = answering;
+        if matches!(self.client.state, State::Value(_))
+            && let Some(request) = self.transactions.request_mut(self.request)
+        {
+            request.seen = Seen::Cut;
+        }
+        self.transactions.pause();
+        self.flush(out);
+        self.transactions.held() == 0
     }
 
     /// Whether nothing is under way: no request waits, no response is half read.
@@ -187,16 +209,20 @@ impl Connection {
     /// Looks for the next message; gives how many bytes come before what is left of it.
     #[cold]
     fn search(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
-        let Connection { form, client, server, transactions, .. } = self;
+        let Connection { form, client, server, transactions, packets, .. } = self;
+        let begins_write = packets.begins_write(direction, segment);
         let lane = if direction == Direction::ClientToServer { client } else { server };
-        let heads = Search { transactions, direction, is_binary: *form == Form::Binary };
+        if direction == Direction::ServerToClient {
+            transactions.search(segment.place);
+        }
+        let heads = Search { transactions, direction, begins_write, is_binary: *form == Form::Binary };
         let Some(found) = lane.resync.find(&heads, segment, out) else { return segment.bytes.len() };
         (lane.state, lane.found) = (State::Between, true);
         if found.skipped && direction == Direction::ClientToServer {
             // What was passed over may be the end of a request, or several.
             transactions.lose(direction);
         }
-        found.replay(|held| self.on_bytes(direction, held, out))
+        found.replay(|held| self.read(direction, held, out))
     }
 
     /// Bytes that may have held heads are missing.

@@ -13,7 +13,7 @@ use super::transaction::{self, Request, Response};
 use super::udp::{FRAME_LEN, Frame};
 use super::words::{Words, block_length, is_signed_number, number, without_end};
 use crate::pairing::{Fit, Transactions};
-use crate::resync::{Candidate, Heads, Verdict, next_line};
+use crate::resync::{Beginning, Candidate, Heads, Verdict, next_line};
 use crate::{Direction, Probe, ProbeContext};
 
 /// An unfinished line longer than this is none of ours, unless it is a multi-get.
@@ -137,6 +137,8 @@ pub struct Search<'a> {
     pub transactions: &'a Transactions<Request, Response>,
     /// Who speaks.
     pub direction: Direction,
+    /// A write ends just before the segment at hand.
+    pub begins_write: bool,
     /// The binary protocol is spoken.
     pub is_binary: bool,
 }
@@ -149,6 +151,10 @@ impl Heads for Search<'_> {
             return memchr(magic(self.direction), &bytes[from..]).map(|at| from + at);
         }
         next_line(bytes, from)
+    }
+
+    fn begins_segment(&self, beginning: Beginning) -> bool {
+        self.begins_write || self.transactions.begins_message(self.direction, beginning)
     }
 
     fn judge(&self, candidate: &Candidate<'_>) -> Verdict {
@@ -168,7 +174,7 @@ impl Heads for Search<'_> {
             None => bytes,
         };
         let found = match self.direction {
-            Direction::ClientToServer => request_evidence(line) > Evidence::None,
+            Direction::ClientToServer => candidate.begins_segment && request_evidence(line) > Evidence::None,
             Direction::ServerToClient => {
                 let reply = Reply::read(line);
                 let asked = self.transactions.answered_from(candidate.place);

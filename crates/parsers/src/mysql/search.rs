@@ -4,7 +4,7 @@ use memchr::memchr;
 
 use super::session::Expected;
 use super::{command, probe};
-use crate::resync::{Candidate, Heads, Verdict};
+use crate::resync::{Beginning, Candidate, Heads, Verdict};
 
 /// Header and a payload's first byte.
 pub const HEAD: usize = 5;
@@ -34,7 +34,7 @@ impl Heads for Commands {
         }
     }
 
-    fn begins_segment(&self, _: bool) -> bool {
+    fn begins_segment(&self, _: Beginning) -> bool {
         self.expected
     }
 
@@ -75,7 +75,7 @@ impl Heads for Responses {
         None
     }
 
-    fn begins_segment(&self, _: bool) -> bool {
+    fn begins_segment(&self, _: Beginning) -> bool {
         true
     }
 

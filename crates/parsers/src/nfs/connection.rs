@@ -40,6 +40,7 @@ impl Connection {
     pub fn on_gap(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
         self.start(out);
         let Gap { len, ts, seq } = gap;
+        self.lanes[index(direction)].has_gap = true;
         // What is known to be missing the moment its segment came was cut off by the snaplen: it came, too.
         let came = self.lanes[index(direction)].last_ts == ts;
         if self.lanes[index(direction)].stage == Stage::Lost && !self.is_cut_message(direction, gap, out) {
@@ -347,7 +348,9 @@ impl Connection {
     /// Looks for the next message.
     #[cold]
     fn search(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
-        let alone = self.lanes[1 - index(direction)].last_ts == Timestamp::MIN;
+        // The other side has spoken, and nothing of that was captured.
+        let other = &self.lanes[1 - index(direction)];
+        let alone = other.last_ts == Timestamp::MIN && other.has_gap;
         let Connection { lanes, calls, .. } = self;
         calls.extend_suspects(direction, segment);
         let lane = &mut lanes[index(direction)];

@@ -28,6 +28,8 @@ pub struct Lane {
     pub message: Message,
     /// When bytes came last.
     pub last_ts: Timestamp,
+    /// Bytes of it are missing.
+    pub has_gap: bool,
     /// The part of the head that has come, or of the reply whose data are passing.
     pub head: Vec<u8>,
     /// The search for the next message.
@@ -171,6 +173,7 @@ impl Default for Lane {
             last: false,
             message: NOTHING,
             last_ts: Timestamp::MIN,
+            has_gap: false,
             head: Vec::new(),
             resync: Resync::default(),
             blocks: Blocks::default(),

@@ -7,7 +7,7 @@ use wire::IpProtocol;
 use super::programs;
 use super::rpc::{self, RPC_VERSION};
 use crate::resync::{self, Candidate, Heads, Verdict};
-use crate::{Probe, ProbeContext};
+use crate::{Direction, Probe, ProbeContext};
 
 /// Length of a record mark (RFC 5531 section 11).
 pub const MARK: usize = 4;
@@ -121,8 +121,12 @@ pub fn probe(bytes: &[u8], context: ProbeContext) -> Probe {
         None if bytes.first().is_some_and(|b| matches!(b, 0 | 0x80)) => Probe::NeedMore,
         None => Probe::NotForUs,
     };
+    // File data may hold calls: those of the side with the usual port are no requests.
+    let may_ask = context.speaker == Some(Direction::ClientToServer) || !context.usual_port;
     match begins {
-        Probe::NotForUs if context.midstream && resync::is_in(&Search(|_| false), bytes) => Probe::Request,
+        Probe::NotForUs if context.midstream && may_ask && resync::is_in(&Search(|_| false), bytes) => {
+            Probe::Request
+        }
         probe => probe,
     }
 }

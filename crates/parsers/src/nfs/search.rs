@@ -8,7 +8,7 @@ use super::rpc::{self, Credentials, Target};
 use super::scan::{self, MARK, word};
 use super::xdr::Xdr;
 use crate::Direction;
-use crate::resync::{Candidate, Heads, Verdict};
+use crate::resync::{Beginning, Candidate, Heads, Verdict};
 
 /// Longest message whose length its content does not tell.
 const UNREAD_BYTES_MAX: usize = 4 << 20;
@@ -34,7 +34,7 @@ impl Heads for Messages<'_> {
         scan::next(bytes, from)
     }
 
-    fn begins_segment(&self, _: bool) -> bool {
+    fn begins_segment(&self, _: Beginning) -> bool {
         self.begins_segment
     }
 

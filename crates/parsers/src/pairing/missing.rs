@@ -67,7 +67,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         };
         let owed = |t: &&Transaction<Q, R>| t.expects == Expects::Response && t.waits();
         let n = (self.next_response..limit).filter_map(|n| self.get(n)).filter(owed).count();
-        if n == 0 && self.counting == Counting::Exact {
+        if n == 0 && self.counting == Counting::Exact && !self.lacks_oldest() {
             // Nothing was asked: whatever is missing, it answered nothing.
             return hole;
         }

@@ -61,8 +61,12 @@
 //! ```
 
 mod client;
+mod count;
+mod eviction;
 mod missing;
+mod names;
 mod numbering;
+mod places;
 mod queue;
 mod room;
 mod rounds;

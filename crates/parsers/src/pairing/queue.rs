@@ -9,12 +9,11 @@ use wire::{TcpSeq, Timestamp};
 
 use super::client::Client;
 use super::numbering::Hole;
-use super::room::OUTSTANDING_MIN;
-use super::rounds::{Loose, Round};
+use super::rounds::{Loose, Opening, Round};
 use super::slots::Slots;
-use super::transaction::{Answers, Edge, Expects, Fit, Outcome, Part, Silence, Transaction, can_answer};
+use super::transaction::{Answers, Edge, Expects, Fit, Outcome, Part, Transaction};
 use super::trial::Trial;
-use crate::{Direction, Output};
+use crate::Direction;
 
 /// Most requests held; beyond, the oldest is handed out as it is. [`crate::Limits::outstanding_max`] is its default.
 pub const TRANSACTIONS_MAX: usize = 131_072;
@@ -23,10 +22,6 @@ pub const RESPONSES_HELD_MAX: usize = 256;
 
 /// Where more requests wait, nothing is looked for among all of them for every response.
 pub(super) const SCAN_MAX: u64 = 1024;
-/// Requests that a search by name may pass, for each request sent so far.
-const SEARCHED_PER_REQUEST: u64 = 64;
-/// Requests that any search by name may pass.
-const SEARCHED_MIN: u64 = 256;
 
 /// How far the n-th response answers the n-th request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -92,18 +87,6 @@ enum Unasked {
     Sometimes,
 }
 
-/// Which request a response answers by count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Counted {
-    To(u64),
-    /// One of several that are answered only now and then; the count goes on.
-    OneOf,
-    /// None waits.
-    Nobody,
-    /// It contradicts the count: more than one could be meant, or the one that must be cannot.
-    Contradiction,
-}
-
 /// The transactions of one connection. Laid out as written: what every message touches is in front.
 #[derive(Debug)]
 #[repr(C)]
@@ -127,7 +110,7 @@ pub struct Transactions<Q, R> {
     unasked: Unasked,
     /// Bytes of the smallest message that the protocol has.
     pub(super) message_bytes_min: u32,
-    evicted: u32,
+    pub(super) evicted: u32,
     /// Bytes of the smallest request seen.
     pub(super) smallest_request: u32,
     /// The count rests on what was counted, not on what the client is taken for: no request before [`Self::next_response`]
@@ -139,6 +122,8 @@ pub struct Transactions<Q, R> {
     carried: Hole,
     /// Where the last response began.
     pub(super) last_response: Option<Place>,
+    /// Where the last bytes of the server begin in which a response was looked for.
+    pub(super) searched: Option<Place>,
     /// Up to here the server has spoken, as far as a parser has told that what it begins is not known yet.
     pub(super) spoken: Option<TcpSeq>,
     pub(super) queue: Slots<Transaction<Q, R>>,
@@ -148,7 +133,7 @@ pub struct Transactions<Q, R> {
     /// Responses whose requests are not known.
     pub(super) loose: Option<Box<Loose<Q, R>>>,
     /// Requests that searches by name passed.
-    searched_by_name: u64,
+    pub(super) searched_by_name: u64,
 }
 
 impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
@@ -175,6 +160,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
             anew: u64::MAX,
             carried: Hole::NONE,
             last_response: None,
+            searched: None,
             spoken: None,
             queue: Slots::default(),
             held_from: u64::MAX,
@@ -217,37 +203,6 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         (self.joined, self.anchored) = (true, false);
         self.edges = [Edge::Unknown; 2];
         self.counting = Counting::Lost(Missing::Requests);
-    }
-
-    /// Makes room for another request within the limits of `out`, or evicts the oldest one; `text`: the bytes that a request
-    /// keeps besides its place. To be called before [`Transactions::request`].
-    #[inline]
-    pub fn make_room(&mut self, out: &Output<'_>, text: impl Fn(&Q) -> usize) {
-        if self.queue.len() >= OUTSTANDING_MIN {
-            self.borrow_room(out, text);
-        }
-    }
-
-    #[cold]
-    fn borrow_room(&mut self, out: &Output<'_>, text: impl Fn(&Q) -> usize) {
-        let held = self.queue.len();
-        let mut loan = self.queue.loan.take().unwrap_or_default();
-        let last = || (held - OUTSTANDING_MIN..held).filter_map(|i| self.queue.get(i)?.request());
-        // A response that is held takes as much as a request.
-        let each = 2 * size_of::<Transaction<Q, R>>();
-        let has_room = held < out.limits.outstanding_max.max(OUTSTANDING_MIN)
-            && (held < OUTSTANDING_MIN + loan.places
-                || loan.extend(out.room, OUTSTANDING_MIN, each, || last().map(text).sum()));
-        self.queue.loan = Some(loan);
-        if !has_room {
-            self.evict_oldest();
-        }
-    }
-
-    /// The bytes of texts for which memory was borrowed.
-    #[must_use]
-    pub fn text_bytes_borrowed(&self) -> usize {
-        self.queue.loan.as_ref().map_or(0, |loan| loan.text)
     }
 
     /// A request begins. Gives its number and its place, which holds what an earlier request left there. `found`: it was
@@ -340,47 +295,6 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         (Spot::With(number), &mut transaction.response)
     }
 
-    /// A response to the request `number`, which it names. Gives its place. Those before that need not be answered were not;
-    /// behind missing messages no other is answered any more either.
-    pub fn response_to(&mut self, number: u64, first: Timestamp, place: Place) -> Option<&mut R> {
-        let hole = self.begin_answer(place);
-        self.doubt_responses(hole);
-        self.at(number).filter(|t| t.waits())?;
-        let exact = match self.counting {
-            Counting::Exact => true,
-            Counting::ExactBelow(limit) => number < limit,
-            Counting::Lost(_) => false,
-        };
-        if exact {
-            self.pass_over_silent(number);
-        } else {
-            self.give_up(self.base, number);
-            self.count_from(number + 1);
-        }
-        let transaction = self.at(number)?;
-        (transaction.answered, transaction.response_first) = (Part::Begun, first);
-        transaction.recounted = !exact;
-        Some(&mut transaction.response)
-    }
-
-    /// From here on every response names its request, and no two requests that wait have the same name: there is nothing to
-    /// count. What is not answered with [`Transactions::response_to`] answers nothing.
-    pub fn name_requests(&mut self) {
-        if self.naming == Naming::None {
-            self.naming = Naming::Unique;
-            self.end_rounds();
-        }
-    }
-
-    /// From here on order alone tells again.
-    pub fn count_requests(&mut self) {
-        if self.naming == Naming::Unique {
-            self.naming = Naming::None;
-            let waits = |n: &u64| self.get(*n).is_some_and(Transaction::waits);
-            self.next_response = (self.base..self.next_request).find(waits).unwrap_or(self.next_request);
-        }
-    }
-
     /// The response at `spot`, while it is held.
     #[inline]
     pub fn response_mut(&mut self, spot: Spot) -> Option<&mut R> {
@@ -429,70 +343,10 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         self.miss(direction);
     }
 
-    /// The request that the response at `spot` answers.
-    #[must_use]
-    pub fn request_of(&self, spot: Spot) -> Option<&Q> {
-        let Spot::With(number) = spot else { return None };
-        self.get(number)?.request()
-    }
-
-    /// The request that a response beginning at `place` will be taken for the answer to, as far as is known now.
-    #[must_use]
-    pub fn next_to_answer(&self, place: Place) -> Option<&Q> {
-        let number = match self.counting {
-            _ if self.lacks_oldest() => return None,
-            Counting::Lost(_) if self.round.heard != Some(place.seq) => return None,
-            Counting::Lost(_) => self.round.first,
-            _ => self.next_response,
-        };
-        let mut later = (number..self.next_request).filter_map(|n| self.get(n)).filter(|t| t.waits());
-        later.find(|t| can_answer(t.place, place))?.request()
-    }
-
-    /// The request whose client had heard everything up to `place` and nothing more: what begins there is the answer to it, if
-    /// the client only asks when it was answered.
-    #[must_use]
-    pub fn answered_from(&self, place: Place) -> Option<&Q> {
-        let to = self.next_request.min(self.next_response + SCAN_MAX);
-        let mut waiting = (self.next_response..to).filter_map(|n| self.get(n));
-        let heard = |t: &&Transaction<Q, R>| t.place.ack == Some(place.seq) && can_answer(t.place, place);
-        waiting.find(|t| t.waits() && heard(t)).filter(|_| !self.lacks_oldest())?.request()
-    }
-
-    /// Where the next response begins, if one request alone waits and none is missing: at the first byte that its client had not
-    /// heard.
-    #[must_use]
-    pub fn next_response_seq(&self) -> Option<TcpSeq> {
-        if self.lacks_oldest()
-            || matches!(self.counting, Counting::ExactBelow(_) | Counting::Lost(Missing::Requests))
-        {
-            return None;
-        }
-        let mut waiting =
-            (self.next_response..self.next_request).filter_map(|n| self.get(n)).filter(|t| t.waits());
-        waiting.next().filter(|_| waiting.next().is_none())?.place.ack
-    }
-
-    /// The requests that wait, with their numbers.
-    pub fn waiting(&self) -> impl Iterator<Item = (u64, &Q)> {
-        (self.base..self.next_request)
-            .filter_map(|n| Some((n, self.get(n).filter(|t| t.waits())?.request()?)))
-    }
-
-    /// The oldest request that waits and `is_it`, with its number; none if that were too long a search.
-    pub fn find_waiting(&mut self, is_it: impl Fn(&Q) -> bool) -> Option<u64> {
-        let patience = (SEARCHED_PER_REQUEST * self.next_request).saturating_sub(self.searched_by_name);
-        let to = self.next_request.min(self.base + patience.max(SEARCHED_MIN));
-        let is_found = |n: &u64| self.get(*n).is_some_and(|t| t.waits() && t.request().is_some_and(&is_it));
-        let found = (self.base..to).find(is_found);
-        self.searched_by_name += found.unwrap_or(to) - self.base;
-        found
-    }
-
-    /// Whether it is known that no message is missing.
+    /// Whether it is known that no message is missing, and that no response to a request that was given up will come.
     #[must_use]
     pub fn is_exact(&self) -> bool {
-        self.counting == Counting::Exact
+        self.counting == Counting::Exact && !self.lacks_oldest()
     }
 
     /// The request `number` gets no response: it was silently done, or its response was not seen.
@@ -517,13 +371,31 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
     /// The connection is silent, and may stay so for long: what is held is settled as at its end. Whether counting can go on behind
     /// that; not where a request was left without its response, which may still come.
     pub fn rest(&mut self) -> bool {
-        if self.lacks_oldest() || self.counting == Counting::Exact && self.waiting().next().is_some() {
+        let owes = self.counting == Counting::Exact && self.waiting().next().is_some();
+        if self.lacks_oldest() || self.carried != Hole::NONE || owes {
             return false;
         }
         self.settle_last_round(Hole::ANY);
         (0..self.queue.len()).all(|i| {
             self.queue.get(i).is_none_or(|t| t.answered == Part::Ended || t.outcome == Outcome::Silent)
         })
+    }
+
+    /// The connection is silent, and may stay so for long: what is still open is handed out as it is. Counting goes on behind that,
+    /// where it is known how many responses may still come; elsewhere rounds have to tell again.
+    pub fn pause(&mut self) {
+        let open = || (self.next_response..self.next_request).filter_map(|n| self.get(n));
+        // Where some requests are not answered, or the server also speaks unasked, their number is not known.
+        let is_known = self.unasked == Unasked::Never
+            && open().all(|t| t.waits() && t.expects == Expects::Response && t.asked == Part::Ended);
+        let is_counted = self.counting == Counting::Exact && (is_known || !open().any(Transaction::waits));
+        let most = open().fold(0u32, |most, t| most.saturating_add(1).saturating_add(t.hole.most));
+        self.close();
+        if !is_counted {
+            (self.counting, self.anchored) = (Counting::Lost(Missing::Requests), false);
+            self.round.opening = Opening::Holed;
+            self.carried = self.carried.and(Hole { least: 0, most });
+        }
     }
 
     /// The connection is over: everything is handed out as it is.
@@ -557,7 +429,9 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
                 take(front);
             }
             // The response to one that was evicted will come yet, and has to be counted.
-            let is_counted = front.outcome != Outcome::BrokenOff || self.naming == Naming::Unique;
+            let is_counted = front.outcome != Outcome::BrokenOff
+                || front.expects == Expects::Nothing
+                || self.naming == Naming::Unique;
             let hole = front.unsettled_hole();
             let is_silent = front.outcome == Outcome::Silent;
             let is_missing = front.asked == Part::Unseen && front.answered == Part::Unseen;
@@ -587,33 +461,6 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
             // Only its place in the queue is left.
             transaction.asked = Part::Unseen;
         }
-    }
-
-    /// Lets the oldest transaction be handed out as it is; false: there is none.
-    pub fn evict_oldest(&mut self) -> bool {
-        let Some(oldest) = self.queue.get_mut(0) else { return false };
-        if oldest.waits() && oldest.expects == Expects::Perhaps {
-            self.counting = Counting::Lost(Missing::Requests);
-        }
-        oldest.break_off();
-        if self.base >= self.held_from {
-            oldest.apart = true;
-            self.held_from = self.base + 1;
-        }
-        self.evicted += 1;
-        true
-    }
-
-    /// Whether transactions were evicted since the last [`Transactions::take_evicted`].
-    #[inline]
-    #[must_use]
-    pub fn has_evicted(&self) -> bool {
-        self.evicted > 0
-    }
-
-    /// Transactions evicted since the last call because there were too many.
-    pub fn take_evicted(&mut self) -> u64 {
-        std::mem::take(&mut self.evicted).into()
     }
 
     /// Transactions held.
@@ -683,151 +530,11 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
 
     /// A response begins. Gives what may be missing before it.
     #[inline]
-    fn begin_answer(&mut self, place: Place) -> Hole {
+    pub(super) fn begin_answer(&mut self, place: Place) -> Hole {
         let hole = self.hole_before(Direction::ServerToClient, place.seq);
         self.edges[Direction::ServerToClient as usize] = Edge::Within;
         self.last_response = Some(place);
         hole
-    }
-
-    /// The request that a response at `place` answers, made the last one that was counted to, and whether that is known by
-    /// more than counting.
-    #[inline]
-    fn attribute(&mut self, place: Place, hole: Hole, fits: impl Fn(&Q) -> Fit) -> Option<(u64, bool)> {
-        let limit = match self.counting {
-            Counting::Exact => self.next_request,
-            Counting::ExactBelow(number) => number,
-            Counting::Lost(_) => return self.attribute_in_round(place, hole, fits),
-        };
-        let counted = self.count(place, limit, &fits);
-        match (counted, self.counting) {
-            (Counted::To(number), _) => {
-                self.pass_over_silent(number);
-                self.next_response = number + 1;
-                return Some((number, false));
-            }
-            // Each further response would pass them all again.
-            (Counted::OneOf, Counting::Exact) if self.next_request - self.next_response > SCAN_MAX => {
-                self.counting = Counting::Lost(Missing::Responses);
-            }
-            (Counted::OneOf, Counting::Exact) => self.doubt_silence(place, &fits),
-            (Counted::Nobody | Counted::Contradiction, Counting::Exact) if self.trial.is_some() => {
-                self.contradict();
-            }
-            // Nobody has asked; unless it came too early, which only its acknowledgment would tell.
-            (Counted::Nobody, Counting::Exact) if place.ack.is_some() => {}
-            (Counted::Contradiction, Counting::Exact) => {
-                self.counting = Counting::Lost(Missing::Responses);
-            }
-            _ => self.counting = Counting::Lost(Missing::Requests),
-        }
-        None
-    }
-
-    /// Counts on, over requests that need not be answered.
-    #[inline]
-    fn count(&self, place: Place, limit: u64, fits: &impl Fn(&Q) -> Fit) -> Counted {
-        let mut found = Counted::Nobody;
-        for number in self.next_response..limit {
-            let Some(transaction) = self.get(number).filter(|t| t.waits()) else { continue };
-            if !can_answer(transaction.place, place) {
-                // What was asked later was not heard either.
-                let must = transaction.expects == Expects::Response && found == Counted::Nobody;
-                return if must { Counted::Contradiction } else { found };
-            }
-            let fit = if transaction.asked == Part::Unseen { Fit::Maybe } else { fits(&transaction.request) };
-            found = match (fit, found) {
-                (Fit::Sure, _) => return Counted::To(number),
-                (Fit::Maybe, Counted::Nobody) if transaction.silence == Silence::Unknown => Counted::OneOf,
-                (Fit::Maybe, Counted::Nobody) => Counted::To(number),
-                (Fit::Maybe, _) if transaction.expects == Expects::Perhaps => Counted::OneOf,
-                (Fit::Maybe, _) => Counted::Contradiction,
-                (Fit::No, Counted::Nobody) if transaction.expects == Expects::Response => {
-                    Counted::Contradiction
-                }
-                (Fit::No, found) => found,
-            };
-            if transaction.expects == Expects::Response {
-                return found;
-            }
-        }
-        match (found, self.counting) {
-            // It need not be answered, and what may be missing behind it is as likely.
-            (Counted::To(_), Counting::ExactBelow(_)) => Counted::Contradiction,
-            _ => found,
-        }
-    }
-
-    /// A response at `place` answers one of several requests that need not be answered: whether the others were silently done
-    /// is not known.
-    #[cold]
-    fn doubt_silence(&mut self, place: Place, fits: &impl Fn(&Q) -> Fit) {
-        for number in self.next_response..self.next_request {
-            let Some(transaction) = self.at(number).filter(|t| t.waits()) else { continue };
-            if transaction.expects == Expects::Response || !can_answer(transaction.place, place) {
-                return;
-            }
-            if fits(&transaction.request) != Fit::No {
-                transaction.silence = Silence::Unknown;
-            }
-        }
-    }
-
-    /// A response answers request `number`: those before it that might have been answered were not.
-    #[inline]
-    fn pass_over_silent(&mut self, number: u64) {
-        for before in self.next_response.max(self.base)..number {
-            if let Some(transaction) = self.at(before).filter(|t| t.waits() && t.expects == Expects::Perhaps)
-            {
-                transaction.outcome = match transaction.silence {
-                    Silence::Done => Outcome::Silent,
-                    Silence::Unknown => Outcome::Half,
-                };
-            }
-        }
-    }
-
-    /// Whether the request that the next response answers was evicted.
-    #[inline]
-    pub(super) fn lacks_oldest(&self) -> bool {
-        self.next_response < self.base
-    }
-
-    /// Whether a request below `number` must still be answered.
-    #[inline]
-    pub(super) fn owes(&self, number: u64) -> bool {
-        let mut waiting = (self.next_response..number).filter_map(|n| self.get(n));
-        self.lacks_oldest() || waiting.any(|t| t.waits() && t.expects == Expects::Response)
-    }
-
-    /// Whether no response will ever be attributed again: counting is lost, and there are no rounds.
-    #[inline]
-    pub(super) fn is_hopeless(&self) -> bool {
-        self.naming == Naming::None
-            && matches!(self.counting, Counting::Lost(_))
-            && !self.client.waits()
-            && !self.counts_on()
-    }
-
-    /// A response is that of a request that was evicted, by count.
-    #[cold]
-    fn separate(&mut self, first: Timestamp, place: Place) -> (Spot, &mut R) {
-        self.next_response += 1;
-        self.put_separated(first, place)
-    }
-
-    /// A response names a request that was evicted.
-    #[cold]
-    pub fn response_to_evicted(&mut self, first: Timestamp, place: Place) -> Spot {
-        let hole = self.begin_answer(place);
-        self.doubt_responses(hole);
-        self.put_separated(first, place).0
-    }
-
-    /// Puts a response apart whose request was evicted.
-    fn put_separated(&mut self, first: Timestamp, place: Place) -> (Spot, &mut R) {
-        let (number, response) = self.loose.get_or_insert_default().push_separated(first, place);
-        (Spot::Apart(number), response)
     }
 
     /// Puts a response apart until its round is over, or for good.

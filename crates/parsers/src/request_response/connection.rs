@@ -334,8 +334,12 @@ impl<M: Messages> StreamParser for RequestResponse<M> {
                 return true;
             }
         }
-        self.on_close(out);
-        false
+        if self.client.state == State::Over || self.server.state == State::Over {
+            self.on_close(out);
+            return false;
+        }
+        self.pause(out);
+        self.transactions.held() == 0
     }
 
     fn is_done(&self) -> bool {

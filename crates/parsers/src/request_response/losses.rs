@@ -3,10 +3,10 @@
 use std::marker::PhantomData;
 
 use super::connection::RequestResponse;
-use super::lane::{Lane, Message, State};
+use super::lane::{Answering, Lane, Message, State};
 use super::{Cut, Found, Messages};
 use crate::pairing::{Seen, Transactions};
-use crate::resync::{Candidate, Heads, Verdict};
+use crate::resync::{Beginning, Candidate, Heads, Verdict};
 use crate::{Direction, Gap, Output, Segment};
 
 /// Where `M`'s messages could start.
@@ -24,8 +24,8 @@ impl<M: Messages> Heads for Search<'_, M> {
         M::next(self.direction, bytes, from)
     }
 
-    fn begins_segment(&self, _: bool) -> bool {
-        true
+    fn begins_segment(&self, beginning: Beginning) -> bool {
+        self.transactions.begins_message(self.direction, beginning)
     }
 
     fn judge(&self, candidate: &Candidate<'_>) -> Verdict {
@@ -59,6 +59,9 @@ impl<M: Messages> RequestResponse<M> {
         out: &mut Output<'_>,
     ) -> usize {
         let RequestResponse { protocol, transactions, client, server, .. } = self;
+        if direction == Direction::ServerToClient {
+            transactions.search(segment.place);
+        }
         let heads = Search { direction, protocol, transactions, of: PhantomData };
         let lane = if direction == Direction::ClientToServer { client } else { server };
         let Some(found) = lane.resync.find(&heads, segment, out) else { return segment.bytes.len() };
@@ -119,6 +122,29 @@ impl<M: Messages> RequestResponse<M> {
             self.transactions.miss(direction);
             self.flush(out);
         }
+    }
+
+    /// Everybody is silent in the middle of something: what is open is written without what may still come of it.
+    #[cold]
+    pub(super) fn pause(&mut self, out: &mut Output<'_>) {
+        for direction in [Direction::ClientToServer, Direction::ServerToClient] {
+            if self.lane_of(direction).is_within()
+                && let Some(message) = self.message(direction)
+            {
+                message.seen = Seen::Cut;
+            }
+        }
+        let answering = match self.answering {
+            Answering::Request(spot) => Some(spot),
+            _ => None,
+        };
+        if let Some(spot) = self.open.or(answering)
+            && let Some(response) = self.transactions.finish_response(spot, None)
+        {
+            response.seen = Seen::Cut;
+        }
+        self.transactions.pause();
+        self.flush(out);
     }
 
     /// No more bytes of `direction` will come.

@@ -4,7 +4,7 @@ use flow::Place;
 use proptest::prelude::*;
 use wire::{TcpSeq, Timestamp};
 
-use super::{Candidate, Heads, Resync, Verdict, next_line};
+use super::{Beginning, Candidate, Heads, Resync, Verdict, next_line};
 use crate::dialogue::flow;
 use crate::http::Heads as HttpHeads;
 use crate::memcached::Search as MemcachedHeads;
@@ -44,7 +44,7 @@ impl Heads for Lines {
         next_line(bytes, from)
     }
 
-    fn begins_segment(&self, _: bool) -> bool {
+    fn begins_segment(&self, _: Beginning) -> bool {
         true
     }
 
@@ -65,7 +65,12 @@ fn slow<H: Heads>(heads: &H, bytes: &[u8], segments: &[usize]) -> Vec<usize> {
         let begun = from;
         for at in begun..bytes.len() {
             let is_start = at == begun || segments.contains(&at);
-            let begins_segment = is_start && heads.begins_segment(at == begun);
+            let begins_segment = is_start
+                && heads.begins_segment(Beginning {
+                    place: place(at),
+                    first: at == begun,
+                    heard_more: at != begun,
+                });
             let rest = &bytes[at..bytes.len().min(at + H::HEAD_BYTES_MAX)];
             let candidate = Candidate { bytes: rest, ts: Timestamp(0), place: place(at), begins_segment };
             if !begins_segment && heads.next(&bytes[begun..], at - begun) != Some(at - begun) {
@@ -119,7 +124,8 @@ fn fast<H: Heads>(heads: &H, bytes: &[u8], segments: &[usize], resync: &mut Resy
             message.replay(|Segment { bytes: held, ts, place: there }| {
                 let at = at + replayed.len();
                 let began = segments.iter().rfind(|s| **s <= at).map_or(0, |s| from.max(*s));
-                assert_eq!((ts, there), (Timestamp(began as i64), place(at)));
+                let there_too = Place { seq: TcpSeq(at as u32), ..place(began) };
+                assert_eq!((ts, there), (Timestamp(began as i64), there_too));
                 replayed.extend_from_slice(held);
             });
             assert!(replayed.is_empty() || replayed == bytes[at..start]);
@@ -133,7 +139,7 @@ fn fast<H: Heads>(heads: &H, bytes: &[u8], segments: &[usize], resync: &mut Resy
 }
 
 fn place(at: usize) -> Place {
-    Place { seq: TcpSeq(at as u32), ack: Some(TcpSeq(7)) }
+    Place { seq: TcpSeq(at as u32), ack: Some(TcpSeq(7 + at as u32)) }
 }
 
 /// Both give the same, between gaps; how many messages there are.
@@ -218,21 +224,33 @@ fn there_is_something_to_find() {
     let whole = |parts: &[&[u8]]| vec![vec![parts.concat()]];
     assert_eq!(check(&Tags, &whole(TAGS)), 3);
     let segments = |parts: &[&[&[u8]]]| vec![parts.iter().map(|part| part.concat()).collect()];
-    assert_eq!(check(&HttpHeads::of(C, None), &segments(&[&[b"x\n"], &[HTTP[0], b"\r\n"]])), 1);
+    assert_eq!(check(&http(C, None), &segments(&[&[b"x\n"], &[HTTP[0], b"\r\n"]])), 1);
     let responses: &[&[&[u8]]] = &[&[b"{}"], &[HTTP[2], b"\r\n"], &[b"GET\n"], &[b"HTTP/1.0 404\n\n"]];
-    assert_eq!(check(&HttpHeads::of(S, None), &segments(responses)), 2);
+    assert_eq!(check(&http(S, None), &segments(responses)), 2);
     // Inside of a segment they may be quoted.
-    assert_eq!(check(&HttpHeads::of(C, None), &whole(&[b"x\n", HTTP[0], b"\r\n"])), 0);
-    assert_eq!(check(&HttpHeads::of(S, None), &whole(&[b"{}", HTTP[2], b"\r\n"])), 0);
+    assert_eq!(check(&http(C, None), &whole(&[b"x\n", HTTP[0], b"\r\n"])), 0);
+    assert_eq!(check(&http(S, None), &whole(&[b"{}", HTTP[2], b"\r\n"])), 0);
     assert_eq!(check(&Commands { expected: false, may_be_packed: false }, &whole(SQL)), 1);
     assert_eq!(check(&RpcHeads(|xid| xid == 7), &whole(RPC)), 2);
-    assert_eq!(check(&memcached(false), &whole(MEMCACHED)), 2);
+    // Inside of a value, too.
+    assert_eq!(check(&memcached(false), &whole(MEMCACHED)), 1);
     assert_eq!(check(&memcached(true), &whole(MEMCACHED_BINARY)), 2);
 }
 
+fn http(direction: Direction, at: Option<TcpSeq>) -> HttpHeads<'static> {
+    HttpHeads {
+        direction,
+        at,
+        begins_write: false,
+        transactions: Box::leak(Box::new(Transactions::of_messages_from(16))),
+    }
+}
+
 fn memcached(is_binary: bool) -> MemcachedHeads<'static> {
-    let transactions = Box::leak(Box::new(Transactions::of_messages_from(4)));
-    MemcachedHeads { transactions, direction: C, is_binary }
+    let mut transactions = Transactions::of_messages_from(4);
+    transactions.join_midway();
+    let transactions = Box::leak(Box::new(transactions));
+    MemcachedHeads { transactions, direction: C, begins_write: false, is_binary }
 }
 
 proptest! {
@@ -240,14 +258,14 @@ proptest! {
 
     #[test]
     fn any_cutting_finds_what_a_slow_search_finds(
-        tags in runs(TAGS), lines in runs(LINES), http in runs(HTTP), text in runs(MEMCACHED),
+        tags in runs(TAGS), lines in runs(LINES), heads in runs(HTTP), text in runs(MEMCACHED),
         binary in runs(MEMCACHED_BINARY), sql in runs(SQL), rpc in runs(RPC), expected in any::<bool>(),
     ) {
         check(&Tags, &tags);
         check(&Lines, &lines);
-        check(&HttpHeads::of(C, None), &http);
-        check(&HttpHeads::of(S, None), &http);
-        check(&HttpHeads::of(S, Some(TcpSeq(7))), &http);
+        check(&http(C, None), &heads);
+        check(&http(S, None), &heads);
+        check(&http(S, Some(TcpSeq(7))), &heads);
         check(&memcached(false), &text);
         check(&memcached(true), &binary);
         check(&Commands { expected, may_be_packed: expected }, &sql);

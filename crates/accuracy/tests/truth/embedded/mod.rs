@@ -9,13 +9,15 @@ mod redis;
 use std::collections::BTreeMap;
 
 use accuracy::impairment::{Run, Side, Which};
-use accuracy::{Count, FaultKind, Impairment, Observed, Recording, Truth};
+use accuracy::{Count, Impairment, Observed, Recording, Truth};
 use testkit::Rng;
 
 use crate::generated::talk::Conversation;
 
 /// Conversations of each protocol.
 const CONVERSATIONS: u64 = 60;
+/// So many of the findable transactions are found, at least.
+const FOUND_PERCENT_MIN: usize = 76;
 
 /// A conversation, and of each transaction in it the fields that tell what it is.
 struct Made {
@@ -34,24 +36,11 @@ fn damages() -> Vec<Impairment> {
 
 /// No damaged conversation yields a false row. `fields`: those that tell what a transaction is.
 fn check(parser: &str, fields: &[&str], damages: &[Impairment], make: impl Fn(&mut Rng) -> Made) {
-    check_known(parser, fields, damages, [0, 0], make);
-}
-
-/// At most so many false halves, and false pairs or values, are known: what a search finds in a body is still taken for a message. The
-/// numbers may fall, not rise.
-fn check_known(
-    parser: &str,
-    fields: &[&str],
-    damages: &[Impairment],
-    known: [usize; 2],
-    make: impl Fn(&mut Rng) -> Made,
-) {
     let shown = |told: &Observed| {
         let value = |field: &&str| told.value(field).map_or("-".to_owned(), ToString::to_string);
         fields.iter().map(value).collect::<Vec<_>>().join(" ")
     };
     let (mut all, mut failures) = (Count::default(), BTreeMap::<String, Vec<String>>::new());
-    let mut faults = [0, 0];
     for seed in 0..CONVERSATIONS {
         let mut rng = Rng::new(seed);
         let Made { conversation, transactions: mut expected } = make(&mut rng);
@@ -66,7 +55,6 @@ fn check_known(
             let seen = impairment.apply(&recording, &truth.servers(), seed);
             let mut count = truth.judge(&recording.play(&seen, parser), &seen, 0);
             for fault in count.faults.drain(..) {
-                faults[usize::from(fault.kind != FaultKind::Half)] += 1;
                 let of_kind = failures.entry(format!("{impairment:?}, {:?}", fault.kind)).or_default();
                 of_kind.push(format!("seed {seed}: {fault}"));
             }
@@ -81,10 +69,8 @@ fn check_known(
         .iter()
         .map(|(kind, all)| format!("{kind}: {} are wrong, as {}", all.len(), all[0]))
         .collect();
-    let is_known = faults[0] <= known[0] && faults[1] <= known[1];
-    assert!(is_known, "{parser}: {faults:?} and not {known:?}\n{}", failures.join("\n"));
-    let least = if known == [0, 0] { 80 } else { 70 };
-    assert!(found * 100 >= findable * least, "{parser}: {found} of {findable} are found");
+    assert!(failures.is_empty(), "{parser}:\n{}", failures.join("\n"));
+    assert!(found * 100 >= findable * FOUND_PERCENT_MIN, "{parser}: {found} of {findable} are found");
 }
 
 #[test]
@@ -92,23 +78,23 @@ fn rpc_in_files() {
     check("nfs", nfs::FIELDS, &damages(), nfs::conversation);
 }
 
-/// The first bytes seen may be file data that hold a call: client and server are swapped.
+/// The first bytes seen may be file data that hold a call: they do not exchange client and server.
 #[test]
 fn rpc_in_files_joined_midway() {
-    check_known("nfs", nfs::FIELDS, &[Impairment::Joined(0.3)], [3, 124], nfs::conversation);
+    check("nfs", nfs::FIELDS, &[Impairment::Joined(0.3)], nfs::conversation);
 }
 
 #[test]
 fn http_in_bodies() {
-    check_known("http", http::FIELDS, &damages(), [208, 21], http::conversation);
+    check("http", http::FIELDS, &damages(), http::conversation);
 }
 
 #[test]
 fn memcached_in_values() {
-    check_known("memcached", memcached::FIELDS, &damages(), [2709, 1], memcached::conversation);
+    check("memcached", memcached::FIELDS, &damages(), memcached::conversation);
 }
 
 #[test]
 fn resp_in_strings() {
-    check_known("redis", redis::FIELDS, &damages(), [5977, 41], redis::conversation);
+    check("redis", redis::FIELDS, &damages(), redis::conversation);
 }

@@ -25,6 +25,19 @@ const DAMAGES: u64 = 12;
 const PACED_CONVERSATIONS: u64 = 100;
 
 fn check(parser: &str, make: impl Fn(&mut Rng) -> Conversation) {
+    check_damages(parser, make, Damage::by_chance);
+}
+
+/// The same with pauses that are longer than the idle timeout, or steps of the clock.
+fn check_pauses(parser: &str, make: impl Fn(&mut Rng) -> Conversation) {
+    check_damages(parser, make, Damage::of_pauses);
+}
+
+fn check_damages(
+    parser: &str,
+    make: impl Fn(&mut Rng) -> Conversation,
+    by_chance: impl Fn(&Recording, Range<usize>, &mut Rng) -> Damage,
+) {
     let (mut transactions, mut exact, mut found, mut findable) = (0, 0, 0, 0);
     for seed in 0..CONVERSATIONS {
         let mut rng = Rng::new(seed);
@@ -32,7 +45,7 @@ fn check(parser: &str, make: impl Fn(&mut Rng) -> Conversation) {
         let recording = Recording::of(&spoken);
         let truth = Truth::of(&recording, parser);
         for nth in 0..DAMAGES {
-            let damage = Damage::by_chance(&recording, plain..recording.len(), &mut rng);
+            let damage = by_chance(&recording, plain..recording.len(), &mut rng);
             let count = damage.judge(&recording, &truth, parser);
             if !count.faults.is_empty() {
                 let damage = damage.least(&recording, &truth, parser);
@@ -50,13 +63,16 @@ fn check(parser: &str, make: impl Fn(&mut Rng) -> Conversation) {
     assert!(found > 10_000, "{found} of {findable} findable are found");
 }
 
-/// Packets that are missing, and packets that are late, in their times and in the file.
+/// Packets that are missing, packets that are late, in their times and in the file, and packets before which everybody paused.
 #[derive(Clone, Debug, Default)]
 struct Damage {
     lost: BTreeSet<usize>,
     late: BTreeMap<usize, i64>,
+    paused: BTreeMap<usize, i64>,
 }
 
+/// Pauses longer than the idle timeout, in nanoseconds.
+const PAUSES: [i64; 3] = [310_000_000_000, 900_000_000_000, 36_000_000_000_000];
 /// How late a packet is at most.
 const LATE_MAX: i64 = 5_000_000;
 
@@ -85,6 +101,16 @@ impl Damage {
         damage
     }
 
+    /// Pauses, and nothing else.
+    fn of_pauses(_: &Recording, packets: Range<usize>, rng: &mut Rng) -> Damage {
+        let mut damage = Damage::default();
+        for _ in 0..1 + rng.below(3) {
+            let from = packets.start + rng.below(packets.len().max(1) as u64) as usize;
+            damage.paused.insert(from, PAUSES[rng.below(PAUSES.len() as u64) as usize]);
+        }
+        damage
+    }
+
     /// Loss of single packets behind the handshake, of both directions or of one.
     fn of_loss(recording: &Recording, rng: &mut Rng) -> Damage {
         let share = [0.001, 0.01, 0.01, 0.03, 0.1][rng.below(5) as usize];
@@ -107,6 +133,14 @@ impl Damage {
             one.ts = one.ts.plus(self.late.get(&one.packet).copied().unwrap_or(0));
         }
         seen.sort_by_key(|one| one.ts);
+        let mut pauses = self.paused.iter().peekable();
+        let mut pause = 0;
+        for one in &mut seen {
+            while let Some((_, by)) = pauses.next_if(|(from, _)| **from <= one.packet) {
+                pause += by;
+            }
+            one.ts = one.ts.plus(pause);
+        }
         seen
     }
 
@@ -121,8 +155,10 @@ impl Damage {
             let without = Damage {
                 lost: self.lost.iter().copied().filter(|p| *p != packet).collect(),
                 late: self.late.iter().map(|(p, by)| (*p, *by)).filter(|(p, _)| *p != packet).collect(),
+                paused: self.paused.iter().map(|(p, by)| (*p, *by)).filter(|(p, _)| *p != packet).collect(),
             };
-            let less = without.lost.len() + without.late.len() < self.lost.len() + self.late.len();
+            let len = |damage: &Damage| damage.lost.len() + damage.late.len() + damage.paused.len();
+            let less = len(&without) < len(&self);
             if less && !without.judge(recording, truth, parser).faults.is_empty() {
                 self = without;
             }
@@ -180,6 +216,16 @@ fn memcached_binary_paces() {
 }
 
 #[test]
+fn mysql_with_pauses() {
+    check_pauses("mysql_query", mysql::conversation);
+}
+
+#[test]
+fn memcached_text_with_pauses() {
+    check_pauses("memcached", memcached::text);
+}
+
+#[test]
 fn http() {
     check("http", http::conversation);
 }
@@ -202,4 +248,19 @@ fn memcached_binary() {
 #[test]
 fn redis() {
     check("redis", redis::conversation);
+}
+
+#[test]
+fn memcached_binary_with_pauses() {
+    check_pauses("memcached", memcached::binary);
+}
+
+#[test]
+fn http_with_pauses() {
+    check_pauses("http", http::conversation);
+}
+
+#[test]
+fn redis_with_pauses() {
+    check_pauses("redis", redis::conversation);
 }

@@ -1,0 +1,96 @@
+//! Room for outstanding requests, and the requests that are given up where there is none.
+
+use flow::Place;
+use wire::Timestamp;
+
+use super::queue::{Counting, Missing, Spot, Transactions};
+use super::room::OUTSTANDING_MIN;
+use super::transaction::{Answers, Expects, Transaction};
+use crate::Output;
+
+impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
+    /// Makes room for another request within the limits of `out`, or evicts the oldest one; `text`: the bytes that a request
+    /// keeps besides its place. To be called before [`Transactions::request`].
+    #[inline]
+    pub fn make_room(&mut self, out: &Output<'_>, text: impl Fn(&Q) -> usize) {
+        if self.queue.len() >= OUTSTANDING_MIN {
+            self.borrow_room(out, text);
+        }
+    }
+
+    #[cold]
+    fn borrow_room(&mut self, out: &Output<'_>, text: impl Fn(&Q) -> usize) {
+        let held = self.queue.len();
+        let mut loan = self.queue.loan.take().unwrap_or_default();
+        let last = || (held - OUTSTANDING_MIN..held).filter_map(|i| self.queue.get(i)?.request());
+        // A response that is held takes as much as a request.
+        let each = 2 * size_of::<Transaction<Q, R>>();
+        let has_room = held < out.limits.outstanding_max.max(OUTSTANDING_MIN)
+            && (held < OUTSTANDING_MIN + loan.places
+                || loan.extend(out.room, OUTSTANDING_MIN, each, || last().map(text).sum()));
+        self.queue.loan = Some(loan);
+        if !has_room {
+            self.evict_oldest();
+        }
+    }
+
+    /// The bytes of texts for which memory was borrowed.
+    #[must_use]
+    pub fn text_bytes_borrowed(&self) -> usize {
+        self.queue.loan.as_ref().map_or(0, |loan| loan.text)
+    }
+
+    /// Lets the oldest transaction be handed out as it is; false: there is none.
+    pub fn evict_oldest(&mut self) -> bool {
+        let Some(oldest) = self.queue.get_mut(0) else { return false };
+        if oldest.waits() && oldest.expects == Expects::Perhaps {
+            self.counting = Counting::Lost(Missing::Requests);
+        }
+        oldest.break_off();
+        if self.base >= self.held_from {
+            oldest.apart = true;
+            self.held_from = self.base + 1;
+        }
+        self.evicted += 1;
+        true
+    }
+
+    /// Whether transactions were evicted since the last [`Transactions::take_evicted`].
+    #[inline]
+    #[must_use]
+    pub fn has_evicted(&self) -> bool {
+        self.evicted > 0
+    }
+
+    /// Transactions evicted since the last call because there were too many.
+    pub fn take_evicted(&mut self) -> u64 {
+        std::mem::take(&mut self.evicted).into()
+    }
+
+    /// Whether the request that the next response answers was evicted.
+    #[inline]
+    pub(super) fn lacks_oldest(&self) -> bool {
+        self.next_response < self.base
+    }
+
+    /// A response is that of a request that was evicted, by count.
+    #[cold]
+    pub(super) fn separate(&mut self, first: Timestamp, place: Place) -> (Spot, &mut R) {
+        self.next_response += 1;
+        self.put_separated(first, place)
+    }
+
+    /// A response names a request that was evicted.
+    #[cold]
+    pub fn response_to_evicted(&mut self, first: Timestamp, place: Place) -> Spot {
+        let hole = self.begin_answer(place);
+        self.doubt_responses(hole);
+        self.put_separated(first, place).0
+    }
+
+    /// Puts a response apart whose request was evicted.
+    fn put_separated(&mut self, first: Timestamp, place: Place) -> (Spot, &mut R) {
+        let (number, response) = self.loose.get_or_insert_default().push_separated(first, place);
+        (Spot::Apart(number), response)
+    }
+}

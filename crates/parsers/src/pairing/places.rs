@@ -1,0 +1,94 @@
+//! Where messages begin, and which request is answered there, as far as acknowledgments tell.
+
+use flow::Place;
+use wire::TcpSeq;
+
+use super::queue::{Counting, Missing, SCAN_MAX, Spot, Transactions};
+use super::transaction::{Answers, Edge, Transaction, can_answer};
+use crate::Direction;
+use crate::resync::Beginning;
+
+impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
+    /// The request that the response at `spot` answers.
+    #[must_use]
+    pub fn request_of(&self, spot: Spot) -> Option<&Q> {
+        let Spot::With(number) = spot else { return None };
+        self.get(number)?.request()
+    }
+
+    /// The request that a response beginning at `place` will be taken for the answer to, as far as is known now.
+    #[must_use]
+    pub fn next_to_answer(&self, place: Place) -> Option<&Q> {
+        let number = match self.counting {
+            _ if self.lacks_oldest() => return None,
+            Counting::Lost(_) if self.round.heard != Some(place.seq) => return None,
+            Counting::Lost(_) => self.round.first,
+            _ => self.next_response,
+        };
+        let mut later = (number..self.next_request).filter_map(|n| self.get(n)).filter(|t| t.waits());
+        later.find(|t| can_answer(t.place, place))?.request()
+    }
+
+    /// The request whose client had heard everything up to `place` and nothing more: what begins there is the answer to it, if
+    /// the client only asks when it was answered.
+    #[must_use]
+    pub fn answered_from(&self, place: Place) -> Option<&Q> {
+        let to = self.next_request.min(self.next_response + SCAN_MAX);
+        let mut waiting = (self.next_response..to).filter_map(|n| self.get(n));
+        let heard = |t: &&Transaction<Q, R>| t.place.ack == Some(place.seq) && can_answer(t.place, place);
+        waiting.find(|t| t.waits() && heard(t)).filter(|_| !self.lacks_oldest())?.request()
+    }
+
+    /// Whether acknowledgments prove that a message of `direction` starts with the segment that begins there. A client that has
+    /// received more since its last bytes starts a request, and so does one that has received a response that acknowledges just what it
+    /// had sent before. A response starts where the client of a request had received everything; where no request is known, between
+    /// two segments that acknowledge different requests of a client that waits.
+    #[must_use]
+    pub fn begins_message(&self, direction: Direction, beginning: Beginning) -> bool {
+        let Beginning { place, first, heard_more } = beginning;
+        // What is missing is too short for a message, so nothing began there.
+        let hole = match self.edges[direction as usize] {
+            Edge::At(end) | Edge::Missing(end) => u32::try_from(place.seq.distance(end)).ok(),
+            Edge::Start | Edge::Within | Edge::Unknown => None,
+        };
+        if hole.is_some_and(|bytes| bytes < self.message_bytes_min) {
+            return true;
+        }
+        if direction == Direction::ServerToClient {
+            return self.answered_from(place).is_some()
+                || heard_more && self.client.waits() && self.waiting().next().is_none();
+        }
+        let is_answered = |last: Place| {
+            last.ack == Some(place.seq) && place.ack.is_some_and(|ack| ack.distance(last.seq) > 0)
+        };
+        // Nothing tells where a connection was joined.
+        let is_joined_here = first && self.joined && self.next_request == 0 && !self.lacks_first;
+        let answers = [self.last_response, self.searched];
+        heard_more || is_joined_here || answers.into_iter().flatten().any(is_answered)
+    }
+
+    /// A response is looked for in bytes of the server that begin at `place`.
+    pub fn search(&mut self, place: Place) {
+        self.searched = Some(place);
+    }
+
+    /// Where the next response begins, if one request alone waits and none is missing: at the first byte that its client had not
+    /// heard.
+    #[must_use]
+    pub fn next_response_seq(&self) -> Option<TcpSeq> {
+        if self.lacks_oldest()
+            || matches!(self.counting, Counting::ExactBelow(_) | Counting::Lost(Missing::Requests))
+        {
+            return None;
+        }
+        let mut waiting =
+            (self.next_response..self.next_request).filter_map(|n| self.get(n)).filter(|t| t.waits());
+        waiting.next().filter(|_| waiting.next().is_none())?.place.ack
+    }
+
+    /// The requests that wait, with their numbers.
+    pub fn waiting(&self) -> impl Iterator<Item = (u64, &Q)> {
+        (self.base..self.next_request)
+            .filter_map(|n| Some((n, self.get(n).filter(|t| t.waits())?.request()?)))
+    }
+}

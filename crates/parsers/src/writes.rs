@@ -1,0 +1,148 @@
+//! Where a sender's writes end, as the lengths of its packets tell: all packets of a write are as long as the path allows but the
+//! last one.
+
+use wire::Timestamp;
+
+use crate::{Direction, Gap, Segment};
+
+/// The shortest packets that paths of IPv4 and of IPv6 may demand (RFC 9293 section 3.7.1).
+const PACKET_BYTES_MIN: u32 = 536;
+const PACKET_BYTES_MIN_V6: u32 = 1220;
+
+/// Every path allows packets of so many bytes, whatever was seen of it.
+const LONGEST_MIN: u32 = 40;
+
+/// The packets of a connection.
+#[derive(Debug)]
+pub struct Packets {
+    /// Length of the longest one, which is as long as the path allows if one of both directions is.
+    longest: u32,
+    lanes: [Lane; 2],
+}
+
+/// The packets of one direction.
+#[derive(Clone, Copy, Debug)]
+struct Lane {
+    /// Arrival of the last packet.
+    ts: Timestamp,
+    last: Piece,
+    previous: Piece,
+}
+
+/// A packet, or missing bytes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Piece {
+    bytes: u32,
+    is_missing: bool,
+}
+
+impl Default for Lane {
+    fn default() -> Self {
+        Lane { ts: Timestamp::MIN, last: Piece::default(), previous: Piece::default() }
+    }
+}
+
+impl Default for Packets {
+    fn default() -> Self {
+        Packets { longest: LONGEST_MIN, lanes: [Lane::default(); 2] }
+    }
+}
+
+impl Packets {
+    /// The next packet.
+    #[inline]
+    pub fn come(&mut self, direction: Direction, segment: Segment<'_>) {
+        let bytes = u32::try_from(segment.bytes.len()).unwrap_or(u32::MAX);
+        self.longest = self.longest.max(bytes);
+        let lane = &mut self.lanes[direction as usize];
+        lane.previous = std::mem::replace(&mut lane.last, Piece { bytes, is_missing: false });
+        lane.ts = segment.ts;
+    }
+
+    /// Bytes behind the last packet are missing.
+    #[cold]
+    pub fn miss(&mut self, direction: Direction, gap: Gap) {
+        let missing = u32::try_from(gap.len).unwrap_or(u32::MAX);
+        let lane = &mut self.lanes[direction as usize];
+        if gap.ts == lane.ts {
+            // The snaplen cut them off.
+            lane.last.bytes = lane.last.bytes.saturating_add(missing);
+            self.longest = self.longest.max(lane.last.bytes);
+        } else {
+            lane.last = Piece { bytes: missing, is_missing: true };
+        }
+    }
+
+    /// Whether a write ends just before `segment`, which is all of the last packet: the packet there is short. Packets that a host
+    /// has merged have lengths with a common divisor; missing bytes are several packets, or one that is not longer than any path allows.
+    #[must_use]
+    pub fn begins_write(&self, direction: Direction, segment: Segment<'_>) -> bool {
+        let Lane { last, previous, .. } = self.lanes[direction as usize];
+        let most = if previous.is_missing { self.longest.min(PACKET_BYTES_MIN_V6) } else { self.longest };
+        segment.bytes.len() == last.bytes as usize
+            && (1..most).contains(&previous.bytes)
+            && divisor(previous.bytes, self.longest) < PACKET_BYTES_MIN
+    }
+}
+
+/// The greatest common divisor.
+fn divisor(mut a: u32, mut b: u32) -> u32 {
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+#[cfg(test)]
+mod tests {
+    use flow::Place;
+    use wire::TcpSeq;
+
+    use super::*;
+
+    const C: Direction = Direction::ClientToServer;
+    const S: Direction = Direction::ServerToClient;
+
+    /// Whether a packet of `len` bytes begins a write.
+    fn come(packets: &mut Packets, direction: Direction, len: usize, ts: i64) -> bool {
+        let bytes = vec![0; len];
+        let segment = Segment { bytes: &bytes, ts: Timestamp(ts), place: Place::default() };
+        packets.come(direction, segment);
+        assert!(!packets.begins_write(direction, segment.behind(1)));
+        packets.begins_write(direction, segment)
+    }
+
+    #[test]
+    fn short_packets_end_writes() {
+        let gap = |len, ts| Gap { seq: TcpSeq(0), len, ts: Timestamp(ts) };
+        let mut packets = Packets::default();
+        assert!(!come(&mut packets, S, 1460, 1));
+        assert!(!come(&mut packets, S, 300, 2));
+        assert!(come(&mut packets, S, 1460, 3));
+        packets.miss(S, gap(300, 4));
+        assert!(come(&mut packets, S, 1460, 4));
+        packets.miss(S, gap(1460, 5));
+        assert!(!come(&mut packets, S, 100, 5));
+        // All of a packet but its first bytes is cut off.
+        packets.miss(S, gap(1360, 5));
+        assert!(!come(&mut packets, S, 100, 6));
+        packets.miss(S, gap(100, 7));
+        assert!(come(&mut packets, S, 100, 7));
+        // What one direction sends tells what the path allows.
+        assert!(!come(&mut packets, C, 20, 8) && come(&mut packets, C, 20, 8));
+    }
+
+    #[test]
+    fn full_packets_do_not() {
+        let mut packets = Packets::default();
+        assert!(
+            !come(&mut packets, S, 40, 1) && !come(&mut packets, S, 40, 2) && !come(&mut packets, S, 7, 3)
+        );
+        assert!(come(&mut packets, S, 40, 4));
+        // Merged ones.
+        let mut packets = Packets::default();
+        assert!(!come(&mut packets, S, 4344, 1));
+        assert!(!come(&mut packets, S, 1448, 2) && !come(&mut packets, S, 2896, 3));
+        assert!(!come(&mut packets, S, 3000, 4) && come(&mut packets, S, 1448, 5));
+    }
+}
