@@ -1,5 +1,5 @@
-//! Raw tuples of several workers in one order: by the time at which they were complete, then by flow, then as the worker of
-//! the flow wrote them. The order does not depend on the number of workers.
+//! Raw tuples of several workers in one order: by the time at which they were complete, then by flow, the flow whose first of
+//! these rows began earliest first, then as the worker of the flow wrote them. The order does not depend on the number of workers.
 
 use arrow_array::{BooleanArray, new_null_array};
 use arrow_select::filter::filter;
@@ -12,10 +12,10 @@ use crate::column::{ColumnView, Values};
 const BATCH_ROWS: usize = 4096;
 
 /// Gives all rows of `batches` in order to `out`, a bounded batch at a time. Those of one schema have the same columns; where there are
-/// several schemas, the rows of each are in an order of their own. Without `ts_end` or `id` they stay as they came. Rows
+/// several schemas, the rows of each are in an order of their own. Without `ts_end`, `ts` or `id` they stay as they came. Rows
 /// that one packet completed stay in the order of the stream: a recording replays them as the packets gave them.
 pub fn in_time_order(batches: Vec<Batch>, out: &mut dyn FnMut(Batch)) {
-    const KEY: [FieldId; 2] = [common::TS_END, common::ID];
+    const KEY: [FieldId; 3] = [common::TS_END, common::TS, common::ID];
     let keyed = |batch: &Batch| KEY.iter().all(|id| batch.column(*id).is_some());
     if !batches.iter().all(keyed) {
         return batches.into_iter().for_each(out);
@@ -30,21 +30,25 @@ pub fn in_time_order(batches: Vec<Batch>, out: &mut dyn FnMut(Batch)) {
     let mut rows = Vec::with_capacity(batches.iter().map(Batch::rows).sum());
     for (n, batch) in batches.iter().enumerate() {
         let views = KEY.map(|id| ColumnView::of(batch, id).values);
-        let [Values::I64(ends), Values::U64(ids)] = views else {
+        let [Values::I64(ends), Values::I64(begins), Values::U64(ids)] = views else {
             unreachable!("the columns that every tuple has are of these types")
         };
-        let key = |row: usize| (ends[row], ids[row]);
-        rows.extend((0..batch.rows()).map(|row| Row { key: key(row), place: (n, row) }));
+        rows.extend((0..batch.rows()).map(|row| Row {
+            end: ends[row],
+            begin: begins[row],
+            id: ids[row],
+            place: (n, row),
+        }));
     }
-    if rows.is_sorted_by_key(|row| row.key) {
+    rows.sort_by_key(|row| (row.end, row.id));
+    for rows in rows.chunk_by_mut(|a, b| (a.end, a.id) == (b.end, b.id)) {
+        let first = rows.iter().map(|row| row.begin).min().unwrap_or_default();
+        rows.iter_mut().for_each(|row| row.begin = first);
+    }
+    rows.sort_by_key(|row| (row.end, row.begin, row.id));
+    if rows.is_sorted_by_key(|row| row.place) {
         drop(rows);
         return batches.into_iter().for_each(out);
-    }
-    // Of one worker often only those of one time are in disorder, who are few.
-    if rows.is_sorted_by_key(|row| row.key.0) {
-        rows.chunk_by_mut(|a, b| a.key.0 == b.key.0).for_each(|rows| rows.sort_by_key(|row| row.key));
-    } else {
-        rows.sort_by_key(|row| row.key);
     }
     rows.chunks(BATCH_ROWS).for_each(|rows| out(gather(&batches, rows)));
 }
@@ -62,7 +66,10 @@ pub fn split_at_time(batch: &Batch, time: i64) -> (Batch, Batch) {
 }
 
 struct Row {
-    key: (i64, u64),
+    end: i64,
+    /// When the row began; then the earliest begin of the rows of the same flow and end.
+    begin: i64,
+    id: u64,
     /// Which batch, and which of its rows.
     place: (usize, usize),
 }
@@ -88,17 +95,16 @@ mod tests {
 
     use super::*;
 
-    /// Rows as (ts_end, id, text) → the texts in order.
-    fn check(batches: &[&[(i64, u64, &str)]], expected: &[&str]) {
+    /// Rows as (ts_end, ts, id, text) → the texts in order.
+    fn check(batches: &[&[(i64, i64, u64, &str)]], expected: &[&str]) {
         let fields = [Field::new("name", DataType::Text, Unit::None, "a name")];
         let schema = Arc::new(Schema::of_parser("test", 1, "tests", &fields, None, None));
         let name = schema.find("name").expect("it was just made");
         let mut w = TupleWriter::new(schema, &[common::ID, common::TS, common::TS_END, name]);
-        let batch = |rows: &&[(i64, u64, &str)]| {
-            for (begin, (time, id, text)) in (0..).zip(rows.iter()) {
+        let batch = |rows: &&[(i64, i64, u64, &str)]| {
+            for (time, begin, id, text) in *rows {
                 w.u64(common::ID, *id);
-                // The begins contradict the order in which rows were written: they do not count.
-                w.i64(common::TS, -begin);
+                w.i64(common::TS, *begin);
                 w.i64(common::TS_END, *time);
                 w.text(name, text.as_bytes());
                 w.end_row();
@@ -114,10 +120,16 @@ mod tests {
 
     #[test]
     fn by_time_then_flow_then_as_written() {
-        check(&[&[(1, 9, "a"), (3, 9, "d")], &[(2, 5, "b"), (2, 7, "c")]], &["a", "b", "c", "d"]);
-        check(&[&[(1, 5, "b"), (1, 5, "c")], &[(1, 4, "a")]], &["a", "b", "c"]);
-        check(&[&[(1, 1, "a"), (2, 2, "b")], &[(2, 2, "c")]], &["a", "b", "c"]);
+        check(&[&[(1, 0, 9, "a"), (3, 0, 9, "d")], &[(2, 0, 5, "b"), (2, 0, 7, "c")]], &["a", "b", "c", "d"]);
+        check(&[&[(1, 0, 5, "b"), (1, 0, 5, "c")], &[(1, 0, 4, "a")]], &["a", "b", "c"]);
+        check(&[&[(1, 0, 1, "a"), (2, 0, 2, "b")], &[(2, 0, 2, "c")]], &["a", "b", "c"]);
         check(&[], &[]);
+    }
+
+    #[test]
+    fn flows_are_in_the_order_of_their_begins_and_their_rows_as_written() {
+        check(&[&[(9, 5, 1, "b"), (9, 4, 1, "c")], &[(9, 3, 2, "a"), (9, 7, 2, "a")]], &["a", "a", "b", "c"]);
+        check(&[&[(9, 5, 1, "b"), (9, 3, 2, "a"), (9, 4, 1, "c")]], &["a", "b", "c"]);
     }
 
     #[test]
@@ -136,7 +148,7 @@ mod tests {
 
     #[test]
     fn many_rows_make_several_batches() {
-        let rows: Vec<_> = (0..BATCH_ROWS as i64 + 1).rev().map(|t| (t, 1, "x")).collect();
+        let rows: Vec<_> = (0..BATCH_ROWS as i64 + 1).rev().map(|t| (t, 0, 1, "x")).collect();
         check(&[&rows], &vec!["x"; rows.len()]);
     }
 }
