@@ -266,8 +266,11 @@ fn what_a_host_lacks_is_refused_with_its_reason() {
     terminal.signal("-INT");
     let ran = terminal.ended();
     assert_eq!(rows(&ran.out)[0]["count"], here, "{}", ran.err);
-    let started = server.rows(&["jobs", "start", ALL, "-i", "eth9", "--capture-filter", "udp"]);
-    let failed = wait_for_end(&server, started[0]["id"].as_str().expect("a number"));
+    // `jobs start` fails with the reasons, and so does the job.
+    let words = server.refuses(&["jobs", "start", ALL, "-i", "eth9", "--capture-filter", "udp"]);
+    assert!(words.contains("no agent could run it: ") && words.contains("no interface eth9"), "{words}");
+    let number = words.split_once("job ").and_then(|(_, rest)| rest.split(' ').next()).expect("a number");
+    let failed = wait_for_end(&server, number);
     assert_eq!((&failed["outcome"], &failed["capture_filter"]), (&"failed".into(), &"udp".into()));
 }
 
