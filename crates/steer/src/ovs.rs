@@ -182,14 +182,14 @@ impl Backend for OpenVSwitch {
     }
 
     fn hold_port(&mut self, _: u32, name: &str, server: u16) -> Result<(), Failed> {
-        // The record first: a port that is recorded and flooded to is repaired without harm.
-        self.vsctl(ovsdb::set_record(name, &ovsdb::record(server, now())))?;
         let flood = |word| self.ofctl_arguments("OpenFlow10", &["mod-port"], &[name, word]);
         let (flood, no_flood) = (flood("flood"), flood("no-flood"));
         let keeper = Keeper::new("ovs-ofctl", &flood, ("OVS_RUNDIR", &self.run), "")?;
         let [floods, record] = held(name);
         self.kept.insert(floods, (keeper, None));
         self.keep(&record, None, ovsdb::clear_record(name))?;
+        // The record before the flag: a port that is recorded and flooded to is repaired without harm.
+        self.vsctl(ovsdb::set_record(name, &ovsdb::record(server, now())))?;
         tool::run("ovs-ofctl", &no_flood, ("OVS_RUNDIR", &self.run), "", PATIENCE).map(drop)
     }
 

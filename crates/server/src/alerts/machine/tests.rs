@@ -39,6 +39,10 @@ fn verdict(policy: &Policy, subject: &Subject, said: &Said) -> Verdict {
             OnNoData::Resolve => Some(false),
             OnNoData::Hold => None,
         },
+        // What is true of the rows that are there is true of all; what is not may be.
+        Subject::Group(group) if !is_whole && policy.on_missing_agents == OnMissingAgents::Alert => {
+            said.groups.iter().any(|(of, is_true)| of.to_string() == *group && *is_true).then_some(true)
+        }
         Subject::Group(_) if !is_whole || is_empty && policy.on_no_data != OnNoData::Resolve => None,
         Subject::Group(group) => {
             Some(said.groups.iter().any(|(of, is_true)| of.to_string() == *group && *is_true))

@@ -50,8 +50,9 @@ fn check(
     assert!(began.elapsed() < LIMIT, "{:?}", began.elapsed());
     let rows = center.rows(&job, 0);
     assert_eq!(missing(&rows[0]), Some(Value::Null), "it took part in the first ones");
-    let told = center.show(&job)["reason"].to_string();
-    assert!(told.contains(reason), "{told}");
+    // On a busy machine the others may make no progress for a moment, too.
+    center
+        .until("the reason", |center| center.show(&job)["reason"].to_string().contains(reason).then_some(()));
     (center, crew, job)
 }
 
@@ -85,6 +86,7 @@ fn an_agent_whose_records_nobody_can_read_delays_nobody_for_long() {
         said.iter().enumerate().map(damage).collect()
     };
     let (center, _crew, job) = check(damaged, |reports| reports * 2 / 3, "records that cannot be read");
-    let told = center.show(&job)["reason"].to_string();
-    assert!(told.contains("no progress"), "{told}");
+    center.until("it makes no progress", |center| {
+        center.show(&job)["reason"].to_string().contains("no progress").then_some(())
+    });
 }
