@@ -15,10 +15,12 @@ pub mod ovsdb;
 pub mod packets;
 pub mod proof;
 pub mod sliced;
+mod transports;
 
-pub use asked::{Transports, asked};
+pub use asked::asked;
 pub use compose::{Copy, Landing, Layout, Refused, compose, compose_ends};
 pub use diff::{Operation, diff};
 pub use mode::{Mode, Offer, Part, Which, offers};
 pub use packets::{Cube, Field, Packet};
 pub use proof::{Counterexample, Fault, Others, Proved, Wanted, prove};
+pub use transports::Transports;

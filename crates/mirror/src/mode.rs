@@ -7,7 +7,7 @@ use plan::{MonitorSpec, ParserUse};
 use tuple::common;
 use wire::packet::TcpFlags;
 
-use crate::asked::Transports;
+use crate::transports::Transports;
 
 /// Link, network and TCP headers: Ethernet with two tags, IPv6, TCP with all its options, and a little more.
 pub const HEADER_BYTES: u16 = 128;
