@@ -1,8 +1,6 @@
 //! Tuples of several lanes in the order of time: they wait until no lane has older ones.
 
-use arrow_array::BooleanArray;
-use arrow_select::filter::filter;
-use stream::{Output, TakeOutput, in_time_order};
+use stream::{Output, TakeOutput, in_time_order, split_at_time};
 use tuple::{Batch, common};
 
 /// See the module's text.
@@ -45,17 +43,11 @@ impl InOrder {
                 continue;
             }
             let ends = batch.i64(common::TS_END);
-            let is_ready: Vec<bool> = ends.values().iter().map(|end| *end < before).collect();
             self.hurried +=
                 ends.values().iter().filter(|end| (watermark_ns..before).contains(end)).count() as u64;
-            match (is_ready.contains(&true), is_ready.contains(&false)) {
-                (true, true) => {
-                    ready.push(chosen(&batch, is_ready.iter().copied()));
-                    held.push(chosen(&batch, is_ready.iter().map(|is_ready| !is_ready)));
-                }
-                (true, false) => ready.push(batch),
-                _ => held.push(batch),
-            }
+            let (early, late) = split_at_time(&batch, before);
+            ready.extend((early.rows() > 0).then_some(early));
+            held.extend((late.rows() > 0).then_some(late));
         }
         self.bytes = held.iter().map(Batch::bytes).sum();
         self.held = held;
@@ -77,13 +69,6 @@ impl InOrder {
         let middle = ends.len() / 2;
         if ends.is_empty() { i64::MIN } else { ends.select_nth_unstable(middle).1.saturating_add(1) }
     }
-}
-
-/// The rows that are.
-fn chosen(batch: &Batch, are: impl Iterator<Item = bool>) -> Batch {
-    let are: BooleanArray = are.map(Some).collect();
-    let column = |id| batch.column(id).map(|column| filter(column, &are).expect("a word for each row"));
-    Batch::new(batch.schema().clone(), are.true_count(), batch.schema().ids().map(column).collect())
 }
 
 #[cfg(test)]
