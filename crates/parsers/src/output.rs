@@ -284,8 +284,10 @@ impl Default for Limits {
 pub struct Output<'a> {
     /// The flow.
     pub flow: FlowRef<'a>,
-    /// The packet clock: when what is over without a last byte ended.
+    /// The packet clock: the end of a message that is over now.
     pub now: Timestamp,
+    /// The flow's latest packet: no response ends after it, whenever it is given up.
+    pub last_packet: Timestamp,
     /// What went wrong.
     pub counters: &'a mut Counters,
     /// How much may be kept.
@@ -308,7 +310,14 @@ impl<'a> Output<'a> {
         taps: &'a mut [Tap],
     ) -> Self {
         let limits = Limits::default();
-        Output { flow: flow.into(), now, counters, limits, room: None, request: None, taps }
+        Output { flow: flow.into(), now, last_packet: now, counters, limits, room: None, request: None, taps }
+    }
+
+    /// The same where the flow's latest packet came before now.
+    #[inline]
+    #[must_use]
+    pub fn with_last_packet(self, last_packet: Timestamp) -> Self {
+        Output { last_packet, ..self }
     }
 
     /// The same with other limits.

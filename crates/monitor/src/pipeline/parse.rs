@@ -48,14 +48,20 @@ impl Monitor {
             _ => {}
         }
         let (flow, state) = self.table.flow_and_state(idx);
-        // Packets may come in another order than their times: what is complete now is not so before its last one.
-        let now = self.now.max(flow.last_ts());
+        let last_packet = flow.last_ts();
+        let now = match &input {
+            // Losses and ends may show only as time passes: requests that they cut are over with the last packet.
+            Input::Gap(_) | Input::End(_) => last_packet,
+            Input::Close if flow.is_terminated() => last_packet,
+            // Packets may come in another order than their times: a message that is complete now was not before the last one.
+            _ => self.now.max(last_packet),
+        };
         let known = (state.joined_midway, state.rate(self.asks.rate), state.rare.as_deref());
         let facts = Facts::of(flow, known, self.taps.as_ref());
         let Stream::Parsing { parser, protocol, asker, .. } = &mut state.stream else { return };
         let flow = FlowRef::new(facts.is_midstream(), &facts);
         let out = Output::new(flow, now, &mut self.accounting.parsers, self.outputs.taps(*protocol));
-        let mut out = out.with_limits(self.limits).with_room(&self.outstanding);
+        let mut out = out.with_last_packet(last_packet).with_limits(self.limits).with_room(&self.outstanding);
         let direction = direction(side, *asker);
         match input {
             Input::Bytes(segment) => parser.on_bytes(direction, segment, &mut out),

@@ -147,14 +147,18 @@ impl<Q, R> Transaction<Q, R> {
         self.recounted || self.found
     }
 
-    /// When it was complete, where the last bytes of its request and response came at these times. `None`: it was given up without
-    /// its response, or before that had ended, which is now.
+    /// When it was complete, where the last bytes of its request and response came at these times. A response without its end
+    /// is over with the connection's `last_packet`. `None`: there is no response; the request is given up now.
     #[inline]
-    pub fn complete_at(&self, asked: Timestamp, told: Timestamp) -> Option<Timestamp> {
+    pub fn complete_at(
+        &self,
+        (asked, told): (Timestamp, Timestamp),
+        last_packet: Timestamp,
+    ) -> Option<Timestamp> {
         match (self.asked, self.answered) {
             (Part::Unseen, _) => Some(told),
             (_, Part::Unseen) => (self.outcome != Outcome::BrokenOff).then_some(asked),
-            (_, Part::Begun) => None,
+            (_, Part::Begun) => Some(last_packet),
             (_, Part::Ended) => Some(asked.max(told)),
         }
     }
