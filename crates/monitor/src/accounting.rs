@@ -24,7 +24,7 @@ pub struct Accounting {
     pub sampled_out: u64,
     /// Flows that ended here as switches were to copy fewer: of what they said later nothing came.
     pub cut_off: u64,
-    /// Packets outside of the slice of flows that switches are said to copy; they are sampled out.
+    /// Packets outside the slice of flows that switches copy; they count as sampled out.
     pub strays: u64,
     /// Packets thrown away because of overload; none with files.
     pub dropped: u64,
@@ -32,7 +32,7 @@ pub struct Accounting {
     pub undecodable: [u64; Undecodable::ALL.len()],
     /// Undecodable packets by the protocol at which decoding ended, where they have one.
     pub undecodable_protocols: BTreeMap<UnreadProtocol, u64>,
-    /// What became of the parts of datagrams.
+    /// Counters of datagram fragments.
     pub fragments: FragmentCounters,
     /// Packets of virtual networks that were not told apart from others for want of room.
     pub networks_overflowed: u64,

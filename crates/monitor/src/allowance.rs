@@ -1,6 +1,7 @@
-//! A monitor's part of the packets of a LIMIT that counts for several monitors together: so many it may take by now, and whoever deals
-//! them to all allows more as it goes. Where all are taken workers wait, and the packets with them in their source, until more are
-//! allowed or the run is to end.
+//! A monitor's share of a LIMIT in packets that applies to several monitors together.
+//!
+//! The distributor of the limit increases the share during the run. When it is used up, workers wait, and the packets
+//! wait in their source, until the share grows or the run ends.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -30,7 +31,7 @@ struct Packets {
     allowed: u64,
     /// Workers that wait for more.
     waiting: usize,
-    /// What was taken back and nobody was told of.
+    /// Packets taken back that have not been reported yet.
     taken_back: Option<TakenBack>,
 }
 
@@ -44,7 +45,7 @@ pub struct TakenBack {
 }
 
 impl Allowance {
-    /// So many for now; nobody waits for more when `stop` is asked for.
+    /// An initial share of `allowed` packets. Waiting workers return when `stop` is set.
     #[must_use]
     pub fn new(allowed: u64, stop: &Stop) -> Allowance {
         let packets = Mutex::new(Packets { taken: 0, allowed, waiting: 0, taken_back: None });

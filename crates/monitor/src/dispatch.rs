@@ -1,7 +1,9 @@
-//! Deals the packets of one input to several workers: by flow, so that each flow is seen whole by one of them, or by
-//! whole blocks in turn, where flows do not matter and every packet enters. The gate stands here, before the packets
-//! are dealt; blocks are shared and not copied, a worker is told which places of a block are its own. Every worker is
-//! told of the end of every epoch and behind which of its packets that is, so that all keep the same time.
+//! Distributes the packets of one input to several workers: by flow, so that each flow is processed by one worker, or
+//! in whole blocks if flows do not matter.
+//!
+//! The gate admits packets before they are distributed. Blocks are shared, not copied; a worker receives the positions
+//! of its packets within a block. Every worker receives the end of every epoch together with its last packet in it, so
+//! all workers have the same time.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -90,7 +92,7 @@ pub(crate) struct Dispatch {
     by_block: bool,
     turn: usize,
     lanes: Vec<Sender<Share>>,
-    /// Of the block that is being dealt.
+    /// Assignments of the block being distributed.
     hands: Vec<Hand>,
     ends: Vec<EpochEnd>,
     epochs: Epochs,
@@ -99,7 +101,7 @@ pub(crate) struct Dispatch {
     limits: LimitMeter,
     /// Packets behind LIMIT that were read with those before.
     unwanted: Vec<Record>,
-    /// Blocks that have been dealt; the first is free again when nobody has it any more.
+    /// Distributed blocks; the first is reused when all workers have released it.
     dealt: VecDeque<Arc<Dealt>>,
 }
 

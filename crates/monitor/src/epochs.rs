@@ -7,11 +7,11 @@ use wire::Timestamp;
 
 /// An epoch lasts this long by the packets' clock: results are late by that much.
 pub(crate) const EPOCH_NS: i64 = 250_000_000;
-/// And at most so many packets and captured bytes, which bounds what waits for its end: a request of 7 bytes makes a row
-/// of 200.
+/// Maximum packets and captured bytes of an epoch, which bound the results that wait for its end: a request of 7 bytes
+/// becomes a row of 200.
 const EPOCH_PACKETS: u32 = 64 * 256;
 const EPOCH_BYTES: u64 = 2 << 20;
-/// Where packets are rare an epoch waits for so many of them, as its end costs more than they do.
+/// Minimum packets of an epoch at low packet rates, because ending an epoch costs more than they do.
 const FEW_PACKETS: u32 = 64;
 /// A packet whose time is farther back than this is not only out of order.
 const BEHIND_NS: i64 = 1_000_000_000;
@@ -29,9 +29,9 @@ pub(crate) struct Epochs {
     bytes: u64,
     /// Packets of the epochs before.
     packets_before: u64,
-    /// The latest packet of the input since its clock was last set back, or how late its source says it is.
+    /// Time of the latest packet since the clock was last set back, or the source's own clock.
     clock: Timestamp,
-    /// The last so many packets were far behind the clock; the latest of their times.
+    /// Number of consecutive packets far behind the clock, and the latest of their times.
     behind: (u32, Timestamp),
     /// The latest packet since the source last told its clock.
     latest: Timestamp,
@@ -48,8 +48,8 @@ impl Default for Epochs {
 }
 
 impl Epochs {
-    /// The next packet has this time and so many captured bytes: whether the epoch ends with it. The first packet is an
-    /// epoch of its own, so that all workers know from when on time runs.
+    /// Adds a packet with this time and number of captured bytes; returns true if the epoch ends with it. The first
+    /// packet is an epoch of its own, so that all workers know the start time.
     #[inline]
     pub fn ends_with(&mut self, ts: Timestamp, bytes: usize) -> bool {
         self.packets += 1;
@@ -82,8 +82,9 @@ impl Epochs {
         records.iter().position(ends).map(|place| place + 1)
     }
 
-    /// A live source says how late it is: whether the epoch ends now, with or without packets. Where its clock is ahead of its
-    /// packets' times by more than they can be late, time goes on by those: what they complete is not behind the clock then.
+    /// Advances to the clock of a live source, with or without packets; returns true if the epoch ends. If the source's
+    /// clock is ahead of its packets by more than they can be late, time follows the packets, so that their tuples are
+    /// not behind the clock.
     pub fn ends_at(&mut self, clock: Timestamp) -> bool {
         if self.latest > Timestamp::MIN {
             let lead = clock.since(std::mem::replace(&mut self.latest, Timestamp::MIN));
@@ -174,7 +175,7 @@ mod tests {
         let every = |ns: i64, n: i64| (0..n).map(|i| i * ns).collect::<Vec<_>>();
         assert_eq!(ends(&every(MS, 1000)), [1, 251, 501, 751]);
         assert_eq!(ends(&every(0, 40_000)), [1, 16_385, 32_769]);
-        // Rare packets: so many of them, or a second.
+        // Low packet rate: epochs of 64 packets or a second.
         assert_eq!(ends(&every(10 * MS, 200)), [1, 65, 129, 193]);
         assert_eq!(ends(&every(400 * MS, 10)), [1, 4, 7, 10]);
         assert_eq!(ends(&every(5000 * MS, 4)), [1, 2, 3, 4]);

@@ -1,9 +1,9 @@
-//! Puts parts of IP datagrams together. Takes fragments, returns whole packets; holds at most so many bytes, and gives
-//! up on a datagram when its time is over, or when there is no room for a newer one. What is given up is still a
-//! packet if its first part was seen: one that the capture cut. Knows no clock but the packets'.
+//! Reassembles IP datagrams from fragments, within a byte limit. A datagram is given up at its timeout or when a newer
+//! one needs room; if its first fragment was captured, it is still delivered as a truncated packet. The only clock is
+//! that of the packets.
 //!
-//! Parts that overlap: of IPv4 what came first counts, as in most receivers (RFC 791 leaves it open); an IPv6 datagram is
-//! spoilt by them (RFC 5722). A part that came twice is no overlap.
+//! Overlapping fragments: for IPv4 the first one wins, as in most receivers (RFC 791 leaves it open); an IPv6 datagram
+//! is discarded (RFC 5722). A duplicate fragment is not an overlap.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub struct Fragments {
     counters: Counters,
 }
 
-/// What became of fragments.
+/// Counters of fragments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Datagrams put together.
@@ -110,7 +110,7 @@ struct Part {
 }
 
 impl Fragments {
-    /// A table that holds so many bytes at most, overhead included.
+    /// A table that holds at most this many bytes, overhead included.
     #[must_use]
     pub fn new(held_bytes_max: usize) -> Fragments {
         Fragments {
@@ -124,8 +124,8 @@ impl Fragments {
         }
     }
 
-    /// Takes a fragment that came in so many packets of so many bytes on the wire in all; returns the datagram if no part
-    /// of it is missing any more.
+    /// Adds a fragment that arrived in `packets` packets with `wire_bytes` bytes on the wire; returns the datagram when
+    /// it is complete.
     pub fn add(&mut self, fragment: &Fragment<'_>, (packets, wire_bytes): (u64, u32)) -> Option<Whole> {
         let datagram = self.datagrams.entry(fragment.key).or_insert_with(|| {
             self.begun += 1;
@@ -179,7 +179,7 @@ impl Fragments {
         self.held_bytes
     }
 
-    /// What became of fragments so far.
+    /// Counters of fragments so far.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.counters
@@ -284,7 +284,7 @@ impl Datagram {
         self.head.is_some() && self.len == Some(self.covered)
     }
 
-    /// The packet, as far as it is known without a hole from its first byte on.
+    /// The packet up to its first missing byte.
     fn into_whole(self, is_complete: bool) -> Option<Whole> {
         let (mut bytes, link_type, repair) = self.head?;
         let stated = || repair.stated_len(&self.parts.first()?.bytes);
@@ -303,7 +303,7 @@ impl Datagram {
             at = part.start + part.bytes.len() as u32;
         }
         let ts = if is_complete { self.last_ts } else { self.first_ts };
-        // Of what is missing nobody knows how many packets it was.
+        // The number of missing packets is unknown.
         let original_len = self.wire_bytes.max(bytes.len() as u32);
         Some(Whole { ts, link_type, original_len, bytes: Arc::new(bytes), packets: self.packets })
     }

@@ -70,12 +70,12 @@ pub enum Verdict {
     Refused,
     /// It made a datagram whole, which is now to be taken from the gate: [`Gate::take_whole`].
     Completed,
-    /// LIMIT is reached: neither this one nor any after it is looked at.
+    /// LIMIT is reached: this packet and all later ones are not processed.
     Over,
 }
 
 impl Gate {
-    /// The gate of a plan, which holds so many bytes of `fragments` at most.
+    /// The gate of a plan, with a limit on held fragment bytes.
     #[must_use]
     pub fn new(spec: &MonitorSpec, limiter: Limiter, fragment_bytes_max: usize) -> Gate {
         let (addresses, sampler) = (AddressFilter::new(spec), Sampler::new(spec.sample, spec.sample_seed));
@@ -197,7 +197,7 @@ impl Gate {
         Some(self.refuse(captured, Undecodable::Fragment, accounting))
     }
 
-    /// What became of fragments.
+    /// Counters of fragments.
     #[must_use]
     pub fn fragments(&self) -> fragments::Counters {
         self.fragments.as_ref().map(|fragments| *fragments.counters()).unwrap_or_default()

@@ -20,7 +20,7 @@ pub(crate) struct Weight {
 }
 
 impl InFlight {
-    /// None yet, and at most so many.
+    /// An empty account with a limit of `bytes_max`.
     pub fn new(bytes_max: usize) -> InFlight {
         InFlight(Arc::new(Shared { bytes: Mutex::new(0), bytes_max, less: Condvar::new() }))
     }

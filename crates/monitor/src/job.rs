@@ -1,8 +1,8 @@
-//! A query at work: threads that read and parse, and the place where their results meet.
+//! A running query: its threads, and the merge of their results.
 //!
-//! Every worker has a thread of its own and either a source of its own (live capture gives each its queue) or a ring
-//! through which one reader deals the packets of a single source (`dispatch.rs`). Whoever started the job takes
-//! results from [`Job::next`]. A worker that panics ends the job with an error and nothing else.
+//! Every worker has a thread and either its own source (each live capture queue) or a ring through which one reader
+//! distributes the packets of a shared source (`dispatch.rs`). The owner of the job takes results from [`Job::next`]. A
+//! worker that panics ends the job with an error.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use crate::{Accounting, pipeline};
 
 /// Where the packets come from.
 pub enum Input {
-    /// One source for so many workers.
+    /// One source shared by this number of workers.
     Shared(Box<dyn Source>, usize),
     /// Live: a source for each worker, which keeps the time by its own clock.
     Each(Vec<Box<dyn Source>>),
@@ -55,14 +55,14 @@ pub struct Config {
     pub monitor: pipeline::Config,
     /// Of each worker, and of the place where they meet; `join_*` and `window_bytes_max` of all together.
     pub stream: stream::Config,
-    /// Most bytes of rows, and of parts of windows, between the workers and whoever takes the results.
+    /// Maximum bytes of rows and partial windows between workers and the consumer of results.
     pub results_bytes_max: usize,
     /// Where the packets that enter are kept.
     pub keep: Option<Keep>,
-    /// Whether [`Job::open_rows`] will be asked: open windows are copied at the end of every epoch then, if a worker's take no
-    /// more than so many bytes.
+    /// Copies open windows at the end of every epoch for [`Job::open_rows`], if those of a worker take at most this
+    /// many bytes.
     pub peek_bytes_max: Option<usize>,
-    /// What becomes of windows.
+    /// Output of windows.
     pub windows: Windows,
     /// This process's part of a limit of packets of several.
     pub allowance: Option<Allowance>,
@@ -72,7 +72,7 @@ pub struct Config {
     pub cores: Vec<usize>,
 }
 
-/// What becomes of windows.
+/// Output of windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Windows {
     /// They are closed here: [`Job::next`] gives rows of them.
@@ -128,7 +128,7 @@ pub struct Ended {
     pub accounting: Accounting,
     /// What the sources delivered.
     pub source: capture::Counters,
-    /// What became of the tuples.
+    /// Counters of the stream operators.
     pub stream: stream::Counters,
     /// The windows without a tuple of results with groups.
     pub silences: Vec<stream::Silence>,
@@ -146,8 +146,8 @@ pub struct Ended {
     pub panics: Vec<String>,
 }
 
-/// Messages of a worker that wait for whoever takes results, if their bytes have room. When he is slow, files wait and live
-/// input is lost before us, counted: memory does not grow.
+/// Maximum messages of a worker that wait for the consumer of results, within the byte limit. With a slow consumer,
+/// files wait, and live input is dropped before the capture and counted, so memory is bounded.
 const REPORTS_WAITING: usize = 4;
 
 /// Whether there will be more.
@@ -155,7 +155,7 @@ const REPORTS_WAITING: usize = 4;
 pub enum Step {
     /// Ask again.
     Going,
-    /// All has been said; [`Job::end`] tells the rest.
+    /// No more results; [`Job::end`] returns the summary.
     Done,
 }
 
@@ -313,7 +313,7 @@ impl Job {
         self.vitals.iter().map(Vitals::read).collect()
     }
 
-    /// The level of the slice of flows that switches copy, as all workers heed it; where they differ, that of nobody: the lowest.
+    /// Level of the slice of flows that all workers apply; the lowest if they differ.
     #[must_use]
     pub fn slice_level(&self) -> u8 {
         self.vitals.iter().map(|vitals| vitals.read().slice_level).min().unwrap_or(0)
@@ -343,7 +343,7 @@ impl Job {
         self.collector.capture_loss()
     }
 
-    /// Packets that were lost before us, as far as it has been said.
+    /// Packets reported as lost before the capture so far.
     #[must_use]
     pub fn lost_packets(&self) -> u64 {
         self.collector.lost_packets()
@@ -383,7 +383,7 @@ impl Job {
         self.stop();
         while self.next(Duration::from_secs(1), &mut Nobody) == Step::Going {}
         for thread in self.threads.drain(..) {
-            // What a thread says when it panics has been told; there is nothing else to join for.
+            // The panic message has been reported; the result of the join is not needed.
             let _ = thread.join();
         }
         let (stream, epochs_cut) = (self.collector.counters(), self.collector.epochs_cut());
@@ -392,7 +392,7 @@ impl Job {
     }
 }
 
-/// Takes rows that nobody wants any more.
+/// Discards rows.
 struct Nobody;
 
 impl TakeOutput for Nobody {

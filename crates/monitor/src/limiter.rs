@@ -1,5 +1,5 @@
-//! LIMIT, shared by all workers of a query: so many packets that match, or so long by the packets' clock; and the span of time
-//! that all monitors of a query have. A query without either pays one test a packet.
+//! LIMIT, shared by all workers of a query: a number of matching packets or a duration by the packets' clock; also the
+//! period of a query on several monitors. Without limits the cost is one test per packet.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};

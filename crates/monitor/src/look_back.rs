@@ -1,8 +1,10 @@
-//! Keeps the packets of flows of which it shows later that they are wanted: packets wait, in the order in which they came, until
-//! they are the oldest of too many or have waited long enough, and are written or let go then. So the file is in order, and
-//! memory is bounded. What was asked for too late is counted.
+//! Buffers packets until their flow is known to be wanted.
 //!
-//! Flows are told apart by their five-tuples, and a five-tuple is wanted until it has been silent for five minutes.
+//! Packets wait in capture order. The oldest packet is written or discarded when the buffer is full or its wait time
+//! has passed, so the file is in order and memory is bounded. A request for a packet that was already discarded is
+//! counted.
+//!
+//! Flows are identified by their five-tuple. A five-tuple stays wanted until it has been silent for five minutes.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -10,7 +12,7 @@ use capture::{PacketFile, PacketsKept};
 use stream::Chosen;
 use wire::{Addr, Captured, Endpoint, FiveTuple, FlowKey, IpProtocol, LinkType, Timestamp};
 
-/// After so long a silence a five-tuple belongs to somebody else.
+/// Silence after which a five-tuple is assumed to belong to another flow.
 const SILENCE_NS: i64 = 300_000_000_000;
 
 /// How far is looked back.
@@ -170,7 +172,8 @@ mod tests {
         LookBack::new(file, Chosen::with_news(8), reach)
     }
 
-    /// A packet of 100 bytes a second, of flows in turn; after each the tuples of flows pass that are said: `(flow, begun)`.
+    /// One packet of 100 bytes per second, from each flow in turn; `passed` lists the tuples that pass after each
+    /// packet, as `(time, flow, start)`.
     fn check(reach: Reach, packets: i64, flows: u16, passed: &[(i64, u16, i64)], expected: (u64, u64)) {
         let mut look_back = look_back(reach);
         let end = |port| Endpoint { addr: Addr::v4([10, 0, 0, 1]), port };

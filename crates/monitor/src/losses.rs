@@ -1,6 +1,6 @@
-//! Follows what a source says it has lost, from epoch to epoch: which stretch of time it lost it in. A live source is asked at
-//! every epoch's end, and what it says is of the time since the last one. A file says it now and then, at the places
-//! where whoever wrote it wrote that down, and means the time since the place before.
+//! Assigns the losses that a source reports to periods of time. A live source is read at the end of every epoch and
+//! reports the losses since the previous one. A file contains statistics at some positions, for the time since the
+//! previous position.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -13,7 +13,7 @@ use crate::epochs::Epochs;
 /// See the module's text.
 #[derive(Debug)]
 pub(crate) struct LossMeter {
-    /// Up to when it was said, how many packets had come, and how many were lost by then.
+    /// Time of the last report, with the packets received and lost by then.
     told: (Timestamp, u64, u64),
 }
 

@@ -17,7 +17,7 @@ const NETWORKS_MAX: usize = 64;
 const NUMBERS_MAX: usize = 2;
 /// Segments of one byte stream are no further apart than this; those of others, by chance, once in 2,000 times.
 const NEAR: u32 = 1 << 20;
-/// A flow that is silent for so long is forgotten, by the packets' clock; and how often that is looked for.
+/// Silence after which a flow is forgotten, by the packets' clock; also the interval of the check.
 const FORGET_NS: i64 = 600_000_000_000;
 const LOOK_EVERY_NS: i64 = 10_000_000_000;
 /// Not a secret: a flow that collides with another is at worst taken for one of its network.

@@ -11,7 +11,7 @@ use plan::MonitorSpec;
 use tuple::{Batch, FieldId, Origin, TupleWriter, common};
 use wire::{Addr, Endpoint, IpProtocol, Packet, Timestamp};
 
-/// The next station of tuples: takes them a batch at a time, so that nobody has to hold all of them.
+/// Consumer of tuples, one batch at a time, so that no stage holds all of them.
 pub trait TakeTuples {
     /// Tuples of an input: the parser's place in the plan.
     fn take(&mut self, input: usize, tuples: Batch);
@@ -219,7 +219,7 @@ impl Outputs {
         !self.packets.is_empty()
     }
 
-    /// Whether all there is to say can be said of packets without knowing their flows.
+    /// Whether all outputs need only packet headers, not flows.
     #[must_use]
     pub fn reads_packets_only(&self) -> bool {
         let others =
@@ -272,7 +272,7 @@ impl Outputs {
         }
     }
 
-    /// Packets of whose flows nobody wants to know, for the parsers that only header fields are wanted of.
+    /// Packet-only path: header fields for parsers that need no flows.
     pub fn on_headers(&mut self, packets: &Headers) {
         for tap in &mut self.packets {
             if let Some(headers) = &tap.headers {

@@ -1,8 +1,9 @@
-//! The data path: `Monitor::on_batch` shows it from the packet to the tuple. Packets are cut into batches in `batch`; those that are not
-//! on the fast path take the same way in `slow_path`; what becomes of flows is in `events`, of what they say in `parse`. Queries about
-//! packets alone have a shorter path, in `packets`.
+//! The data path, from packets to tuples; `Monitor::on_batch` is its outline.
 //!
-//! Runs to completion on one thread: no locks, nothing allocated per packet.
+//! `batch` divides packets into batches, `slow_path` handles packets off the fast path, `events` handles flow events,
+//! `parse` passes stream data to parsers. Queries about single packets use a shorter path, in `packets`.
+//!
+//! A monitor runs to completion on one thread: no locks, no allocation per packet.
 
 mod admission;
 mod batch;
@@ -116,7 +117,7 @@ impl FlowState {
 /// What the monitor remembers of some flows.
 #[derive(Default)]
 struct Rare {
-    /// Of a flow that may have more than one record: what had been counted at the last.
+    /// Counts at the last record, for a flow that may have several records.
     reported: Option<flow_record::Counts>,
     /// The tunnel and the VLAN of its first packet.
     path: (Tunnel, Option<u16>),
@@ -237,7 +238,7 @@ impl Monitor {
         self.flush(out);
     }
 
-    /// How late it is by the packets; where their clock was set back, how late it was.
+    /// Current time by the packets' clock; after a backward step, the time before it.
     #[must_use]
     pub fn clock(&self) -> Timestamp {
         self.clock.max(self.watermark)
@@ -285,7 +286,7 @@ impl Monitor {
         self.adaptive.set(self.clock, rate);
     }
 
-    /// The level of the slice of flows that switches are said to copy.
+    /// Level of the slice of flows that switches copy.
     #[must_use]
     pub fn slice_level(&self) -> u8 {
         self.adaptive.slice().level

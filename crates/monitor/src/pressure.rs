@@ -1,6 +1,6 @@
-//! SAMPLE auto, what decides: how a worker's sampling rate follows the pressure on it. Takes what was seen of the
-//! source and when, returns the new rate; knows no clock, no flows and no packets. What a rate means for flows is said
-//! in [`crate::sample`]. Whoever takes what the workers find may bear less than they do: its [`Ceiling`] bounds their rates.
+//! Controller of SAMPLE auto: derives a worker's sampling rate from the load on it. Its input are observations of the
+//! source with their times; it has no clock, flows, or packets. [`crate::sample`] applies the rate to flows. A
+//! [`Ceiling`] bounds the rates if consumers of the results are slower than the workers.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -35,8 +35,8 @@ pub struct Look {
     pub ceiling: f64,
 }
 
-/// The highest rate that those bear who take what the workers of a job find. All its workers share it; whoever watches the
-/// takers sets it.
+/// Highest rate that the consumers of a job's results sustain. All workers share it; the observer of the consumers sets
+/// it.
 #[derive(Clone, Debug)]
 pub struct Ceiling(Arc<AtomicU64>);
 
@@ -143,7 +143,7 @@ impl Governor {
     }
 }
 
-/// What became of the rates of all workers.
+/// History of the rates of all workers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct History {
     /// The last changes, at most [`CHANGES_MAX`].

@@ -1,9 +1,9 @@
-//! Bounded channel from one thread to one other: a single-producer single-consumer ring with waiting.
+//! Bounded channel between two threads: a single-producer single-consumer ring with blocking.
 //!
-//! Everything sent arrives once and in order; a full ring makes the sender wait (or refuses, [`Sender::try_send`]), so
-//! memory is what [`ring`] was given. Whoever waits spins for about two microseconds, gives its time slice away a few
-//! times and then parks: an idle channel costs nothing. Either end may go at any time; the other is woken and told.
-//! It does not select over several rings, and it has one thread at each end.
+//! Items arrive once and in order. A full ring blocks the sender, or is an error in [`Sender::try_send`], so memory is
+//! bounded by the capacity given to [`ring`]. A waiting thread spins for about two microseconds, yields a few times,
+//! and then parks: an idle channel costs nothing. Either end may be dropped at any time; the other is woken and sees
+//! it. There is no selection over several rings.
 
 use rtrb::chunks::ChunkError;
 use rtrb::{Consumer, Producer, PushError, RingBuffer};

@@ -48,14 +48,17 @@ fn threshold(rate: f64) -> u64 {
     (rate.clamp(0.0, 1.0) * u64::MAX as f64) as u64
 }
 
-/// A rate that changes. Every packet has a rate of its own: a SYN, which begins a connection, that of its moment; any
-/// other packet the lowest of as long a time as a flow may be silent, for it may belong to a flow that was refused. A
-/// flow is in when its hash is at most the rate of any of its packets, and stays in. So the largest rate of its packets
-/// so far is the probability of its being in, whichever it is, by which its tuples are scaled: a flow refused long ago
-/// may get in halfway when rates have been higher for so long, and those that were in count for less from then on.
+/// A sampling rate that changes over time.
 ///
-/// Beside that it has the slice of flows that switches copy, which is decided by bits of their ends, and so apart from the hash: of flows of
-/// a slice at a rate the product is in. When it gets smaller, flows outside of it are cut off, and each that is left counts for more.
+/// Every packet has a rate: for a SYN, which starts a connection, the current rate; for other packets the lowest rate
+/// of the last idle timeout, because the packet may belong to a rejected flow. A flow is selected when its hash is at
+/// most the rate of any of its packets, and stays selected. So its selection probability is the largest rate of its
+/// packets so far, and its tuples are scaled by it. A flow rejected long ago may be selected midway after rates have
+/// been higher for that time; selected flows then count for less.
+///
+/// In addition, switches may copy only a slice of the flows. The slice depends on bits of the endpoints and is
+/// independent of the hash, so the selection probability is the product. When the slice shrinks, flows outside are cut
+/// off, and each remaining flow counts for more.
 #[derive(Clone, Debug)]
 pub struct Adaptive {
     rate: f64,

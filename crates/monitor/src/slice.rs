@@ -1,5 +1,5 @@
-//! The slice of flows that switches copy to a monitor, for all workers of a job. Whoever has the switches copy less says so here first; each
-//! worker heeds it at the end of its epoch, and shows it in its vital signs.
+//! The slice of flows that switches copy to a monitor, shared by all workers of a job. It is set before the switches
+//! copy less; each worker applies it at the end of its epoch and reports it in its vitals.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

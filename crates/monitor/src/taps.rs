@@ -10,7 +10,7 @@ use plan::{TapTable, Taps};
 use tuple::TapEnd;
 use wire::{Addr, Endpoint};
 
-/// The table as it is now, for all workers of a job. Whoever hears of another one sets it.
+/// The current address table, shared by all workers of a job and replaced on updates.
 #[derive(Clone, Debug, Default)]
 pub struct SharedTaps(Arc<Shared>);
 
@@ -94,8 +94,8 @@ impl TapFilter {
         self.taps == Taps::All || self.owners.others.is_empty()
     }
 
-    /// Whether this tap tells of a flow between these ends. The end that counts first is the one at which a tap is asked for; where that
-    /// is nobody's, the other end decides; where both are nobody's, whoever sees the flow tells of it.
+    /// Whether this tap reports a flow between these endpoints. The end asked for decides; if its address belongs to no
+    /// tap, the other end decides; if neither does, every tap that captures the flow reports it.
     #[must_use]
     pub fn tells(&self, client: Endpoint, server: Endpoint) -> bool {
         if self.tells_all() {
@@ -112,7 +112,7 @@ impl TapFilter {
         }
     }
 
-    /// At which end of a flow between these ends this tap is, where both are asked for; `None`: at neither, or nobody asks.
+    /// The end of a flow at which this tap is, if both ends are needed. `None`: at neither end, or not needed.
     #[must_use]
     pub fn end(&self, client: Endpoint, server: Endpoint) -> Option<TapEnd> {
         (self.taps == Taps::Ends).then(|| self.owners.end(client, server)).flatten()
@@ -120,8 +120,8 @@ impl TapFilter {
 }
 
 impl Owners {
-    /// An end that is nobody's is left to whoever sees the flow without being at the other end: what is seen by a mirror before the
-    /// servers is seen at the client's side. `None`: both ends are others'.
+    /// An end whose address belongs to no tap is assigned to the tap that is not at the other end: a mirror in front of
+    /// the servers captures at the client's side. `None`: both ends belong to other taps.
     fn end(&self, client: Endpoint, server: Endpoint) -> Option<TapEnd> {
         match (self.of(client.addr), self.of(server.addr)) {
             (Owner::Own, _) | (Owner::Nobody, Owner::Other | Owner::Nobody) => Some(TapEnd::Client),
@@ -191,9 +191,9 @@ mod tests {
         for (client, server, ours, theirs) in [
             (US, THEM, at_client, at_server),
             (THEM, US, at_server, at_client),
-            // Both ends on one host: whoever sees it beside that is silent.
+            // Both ends on one host: other taps do not report.
             (US, US, at_client, None),
-            // An end that is nobody's is whose who is not at the other.
+            // An end without a tap is assigned to the tap that is not at the other end.
             (NOBODY, US, at_server, at_client),
             (US, NOBODY, at_client, at_server),
             (NOBODY, NOBODY, at_client, at_client),
@@ -206,7 +206,7 @@ mod tests {
             };
             assert_eq!((told(&[US], &[THEM]), told(&[THEM], &[US])), (ours, theirs), "{client} > {server}");
         }
-        // Nobody else is asked; a tap that is alone knows its end all the same.
+        // A single tap knows its end as well.
         let alone = |taps| TapFilter::new(taps, &SharedTaps::new(table(&[US], &[])));
         assert_eq!(alone(Taps::Server).end(end(NOBODY), end(US)), None);
         assert_eq!(alone(Taps::Ends).end(end(NOBODY), end(US)), at_server);

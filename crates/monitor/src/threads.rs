@@ -1,5 +1,5 @@
-//! What the threads of a job do: read and work, work on what is dealt, or read and deal. Each ends when its input ends,
-//! when LIMIT is reached, or when it is asked to; a panic is told and ends there.
+//! Thread functions of a job: read and process, process distributed packets, or read and distribute. Each ends with its
+//! input, at LIMIT, or on request; a panic is reported.
 
 use std::any::Any;
 use std::net::IpAddr;
@@ -26,10 +26,10 @@ use crate::vitals::{Reading, Vitals};
 use crate::worker::{Closing, Worker};
 use crate::{Accounting, Progress};
 
-/// What threads tell whoever started them. The channel is bounded, in messages and in bytes: a worker waits while
-/// results are taken more slowly than they are made.
+/// Messages from threads to the owner of the job. The channel is bounded in messages and bytes: workers wait for a slow
+/// consumer.
 pub(crate) enum Message {
-    /// Of an epoch that has not ended yet.
+    /// Results of an epoch in progress.
     Part(usize, Part, Weight),
     Report(usize, Box<Report>, Weight),
     Names(Vec<(IpAddr, String)>),
@@ -59,7 +59,7 @@ impl Thread {
             if let Some(id) = self.core {
                 core_affinity::set_for_current(core_affinity::CoreId { id });
             }
-            // What is left half done is dropped with the closure: nobody else can see it.
+            // Unfinished state is dropped with the closure; no other thread can see it.
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(&self))) {
                 self.tell(Message::Panic(self.worker, format!("{name} failed: {}", words(panic.as_ref()))));
             }
@@ -225,7 +225,7 @@ impl Thread {
         facts.into_iter().for_each(|facts| self.tell(Message::Packets(facts)));
     }
 
-    /// When nobody listens any more, nobody wants to know.
+    /// Sends a message; ignored if the receiver is gone.
     fn tell(&self, message: Message) {
         let _ = self.tell.send(message);
     }

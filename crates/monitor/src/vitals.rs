@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The signs of one worker; alone on its cache lines, so that reading them slows nobody else.
+/// Live counters of one worker, on their own cache lines so that readers do not slow the worker.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Vitals {
@@ -45,11 +45,11 @@ pub struct Reading {
     pub sample_rate: f64,
     /// Packets of flows that SAMPLE left out.
     pub sampled_out: u64,
-    /// Flows that were cut off, and packets outside of the slice that switches are said to copy.
+    /// Flows cut off and packets outside the slice that switches copy.
     pub cut_off: u64,
     /// See there.
     pub strays: u64,
-    /// The level of that slice, as it is heeded.
+    /// Level of the slice that the worker applies.
     pub slice_level: u8,
     /// Bytes of input consumed, and all there are, where that is known; of the worker that reads.
     pub position: (u64, Option<u64>),

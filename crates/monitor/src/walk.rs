@@ -1,6 +1,8 @@
-//! Captures read for the sake of single flows: whoever walks sees every packet with its flow, and what the two sides of the
-//! flows it asks for said, in order. Packets pass the gate, flows begin and end, and have the ids, as in a query's first
-//! pass over the same input; nothing is parsed. One thread; the order is the input's.
+//! Reads captures for individual flows: the visitor receives every packet with its flow and, for selected flows, the
+//! data of both sides in order.
+//!
+//! Packets pass the gate, and flows start, end, and have the same ids as in a query's first pass over the same input;
+//! nothing is parsed. It uses one thread, in the order of the input.
 
 use capture::{Block, Source};
 use flow::{CloseReason, Detail, Event, Events, Flow, FlowEvent, Table};
@@ -17,28 +19,28 @@ use crate::pipeline::Config;
 
 /// Who walks.
 pub trait Visit {
-    /// Whether what the flow's sides say is to be told; asked once, when the flow opens.
+    /// Whether to deliver the data of the flow; called once, when the flow starts.
     fn opens(&mut self, flow: &Flow<'_>) -> bool;
 
     /// A packet of a flow.
     fn packet(&mut self, captured: &Captured<'_>, flow: &Flow<'_>);
 
-    /// Something that a side of a flow said, or that happened to one that is told of.
+    /// Data or an event of a selected flow.
     fn said(&mut self, flow: &Flow<'_>, said: Said<'_>);
 }
 
-/// What is told of a flow.
+/// Data or an event of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Said<'a> {
     /// The next bytes of a side, each once.
     Bytes(Side, &'a [u8], Timestamp),
-    /// A datagram of a side; so many bytes of it were not captured.
+    /// A datagram of a side, and the number of its bytes not captured.
     Datagram(Side, &'a [u8], u32, Timestamp),
     /// So many bytes of a side are missing.
     Missing(Side, u64, Timestamp),
     /// A side says no more.
     End(Side),
-    /// The flow is over.
+    /// The flow has ended.
     Closed(CloseReason),
 }
 

@@ -24,19 +24,19 @@ pub struct Worker {
     limits: LimitMeter,
 }
 
-/// What becomes of a worker's tuples.
+/// Processing of a worker's tuples.
 struct Analysis {
     engines: Engines,
     part: Part,
-    /// When it is so large, it is told before its epoch ends.
+    /// Size at which a part is sent before its epoch ends.
     part_bytes_max: usize,
-    /// Whether reports show open windows, if those take no more than so many bytes.
+    /// Reports contain open windows if these take at most this many bytes.
     peek_bytes_max: Option<usize>,
-    /// How often, in event time, what there is of open windows is told, and when it was last.
+    /// Interval in event time at which open windows are sent, and the time of the last.
     deltas: Option<(i64, Timestamp)>,
 }
 
-/// What is said of a worker or a reader once, at its end.
+/// Final report of a worker or reader.
 #[derive(Default)]
 pub struct Closing {
     /// Where the packets went.
@@ -45,7 +45,7 @@ pub struct Closing {
     pub source: Option<capture::Counters>,
     /// What went wrong with its source.
     pub errors: Vec<SourceError>,
-    /// Time of the first packet, and how late it was at the end.
+    /// Time of the first packet, and the time at the end.
     pub seen: Option<(Timestamp, Timestamp)>,
     /// Whether LIMIT ended it.
     pub limit_reached: bool,
@@ -74,7 +74,7 @@ impl Worker {
         }
     }
 
-    /// The same, whose reports show open windows if those take no more than so many bytes.
+    /// The same worker, whose reports contain open windows of at most this many bytes.
     #[must_use]
     pub fn peeking(mut self, peek_bytes_max: Option<usize>) -> Worker {
         self.analysis.peek_bytes_max = peek_bytes_max;
@@ -88,14 +88,14 @@ impl Worker {
         self
     }
 
-    /// The same, which tells what there is of open windows every so often, and holds it no more.
+    /// The same worker, which sends open windows at this interval and then forgets them.
     #[must_use]
     pub fn telling_open(mut self, every_ns: Option<i64>) -> Worker {
         self.analysis.deltas = every_ns.map(|every_ns| (every_ns, Timestamp::MIN));
         self
     }
 
-    /// Works on packets of an epoch, or on a share of them. Where much is found, some of it is told to `early`.
+    /// Processes packets of an epoch, or a share of them. Large results are passed to `early` in parts.
     pub fn on_packets<'a>(
         &mut self,
         packets: impl Iterator<Item = Captured<'a>>,

@@ -107,7 +107,7 @@ fn client(n: u32) -> SocketAddr {
     SocketAddr::from(([10, (n >> 16) as u8, (n >> 8) as u8, n as u8], 40000))
 }
 
-/// Packets of connection `n`: begun at `start`, a byte every `pause`, so many times, and the ends.
+/// Packets of connection `n`: opening at `start`, one byte per `pause`, `times` times, and closing.
 fn connection(n: u32, start: i64, (pause, times): (i64, u32)) -> Vec<Sent> {
     let (client, server) = (client(n), SocketAddr::from(([192, 168, 0, 1], 80)));
     let up = |ts, seq, flags, payload: &[u8]| {
@@ -190,8 +190,8 @@ fn totals_are_scaled_by_what_each_flow_was_sampled_at() {
     assert!((mean / 12_000.0 - 1.0).abs() < 0.02, "{mean}");
 }
 
-/// Switches copy an eighth of the flows from 2 s to 8 s, a fourth until 10 s, and all again: first monitors are told of less, then copies
-/// stop; first more is copied, then monitors are told.
+/// Switches copy an eighth of the flows from 2 s to 8 s, a quarter until 10 s, and then all: monitors are notified
+/// before copies decrease and after copies increase.
 fn sliced(packets: &[Sent], drawn: u16, pressure: impl Fn(i64) -> (f32, u64)) -> Vec<Part> {
     let at = |level| Slice { coin: Coin::Addresses, level, drawn };
     let (told, copied) = ([(2, 3), (9, 2), (11, 0)], [(3, 3), (8, 2), (10, 0)]);

@@ -1,5 +1,5 @@
-//! Which flows are told of: FROM and TO, and which of several taps it is. Both depend on who is the client, so a flow stays open until
-//! that is known; both are decided once for each flow, the tap again when the table of addresses has changed.
+//! Decides which flows are reported: by FROM and TO, and by tap. Both depend on the client, so a flow stays undecided
+//! until its client is known. Each is decided once per flow, the tap again when the address table changes.
 
 use flow::FlowIdx;
 use parsers::{Probing, Stream};
@@ -27,7 +27,7 @@ impl FlowVerdict {
 }
 
 impl Monitor {
-    /// Settles whether a flow is told of, as far as its client is known.
+    /// Decides whether a flow is reported, as far as its client is known.
     pub(super) fn decide(&mut self, idx: FlowIdx) {
         let verdict = if self.asks.every_flow { FlowVerdict::In } else { self.judge(idx) };
         self.table.set_mark(idx, verdict as u8);
@@ -85,7 +85,7 @@ impl Monitor {
             let before = self.verdict(idx);
             let now = if self.asks.every_flow { FlowVerdict::In } else { self.judge(idx) };
             if now.leaves_out() && !before.leaves_out() {
-                // Another tap goes on with it; what is half known here is told as such.
+                // Another tap continues the flow; unfinished transactions are reported here as halves.
                 self.close_stream(idx);
                 self.decide(idx);
             } else if before == FlowVerdict::Elsewhere && now != before {

@@ -17,8 +17,7 @@ pub(super) const BATCH: usize = 64;
 /// Cache lines of a parser that are asked for.
 const PARSER_LINES: usize = 8;
 
-/// A packet that is to be worked on. What does not take the fast path is decoded once more: that costs less than carrying
-/// what came of it the first time.
+/// An admitted packet. Packets off the fast path are decoded again, which costs less than storing the first result.
 pub(super) struct Admitted {
     /// Where its flow is looked for.
     pub at: Hashed,

@@ -1,4 +1,4 @@
-//! What becomes of flows: they open, connections start and end, records are written.
+//! Handles flow events: start and end of flows and connections, and flow records.
 
 use flow::{CloseReason, Event, Events, Flow, FlowEvent, FlowIdx, Place, SideCounters};
 use parsers::flow_level::{flow_record, tcp_conn_time};
@@ -93,7 +93,7 @@ impl Monitor {
         }
         self.record(idx, reason.name(), ts.max(self.watermark));
         if is_idle {
-            // What is told of the flow ends here; its connection may go on in another.
+            // The flow's record ends here; its connection may continue in another flow.
             let FlowState { stream, joined_midway, application, .. } =
                 std::mem::take(self.table.state_mut(idx));
             *self.table.state_mut(idx) =
@@ -179,13 +179,13 @@ impl Monitor {
         before.map_or(counts, |before| counts.since(&before))
     }
 
-    /// What the tuples of a flow have in common; nothing in particular where nobody asks.
+    /// Fields common to all tuples of a flow; empty if no output needs them.
     pub(super) fn context(&self, idx: FlowIdx) -> FlowContext {
         if !self.asks.identity && !self.asks.path && !self.asks.proxied {
             return nobody(self.table.flow(idx).key().protocol);
         }
         let state = self.table.state(idx);
-        // Where a parser has joined says nothing of packets and flows: they are the same, whoever else reads them.
+        // Packet and flow tuples do not depend on where a parser joined the connection.
         let known = (false, state.rate(self.asks.rate), state.rare.as_deref());
         Facts::of(self.table.flow(idx), known, None).context()
     }

@@ -18,16 +18,16 @@ const PARSER_BYTES: u32 = 768;
 /// What a parser is given.
 pub(super) enum Input<'a> {
     Bytes(Segment<'a>),
-    /// A datagram, so many bytes of which were cut off.
+    /// A datagram, and the number of bytes cut from it.
     Datagram(Segment<'a>, u32),
     Gap(Gap),
     /// The side says no more.
     End(End),
-    /// The flow is over.
+    /// The flow has ended.
     Close,
     /// It is idle, and may go on.
     Rest,
-    /// What was said before it was known whose it is.
+    /// Bytes held from before the protocol was recognized.
     Earlier(Box<Probing>),
 }
 
@@ -170,7 +170,7 @@ impl Monitor {
         self.parse(idx, side, Input::Earlier(probing));
     }
 
-    /// Keeps what is held of a flow until it is known whose the bytes are.
+    /// Keeps the held bytes of a flow until its protocol is recognized.
     fn go_on_probing(&mut self, idx: FlowIdx, probing: Box<Probing>) {
         self.table.set_state_bytes(idx, probing.bytes() as u32);
         self.table.state_mut(idx).stream = Stream::Probing(probing);
@@ -243,7 +243,8 @@ impl Monitor {
         }
     }
 
-    /// Decides whose the bytes are of a flow that says no more for now. True if it was not known and nobody reads them.
+    /// Ends the recognition of an idle or closed flow. Returns true if its protocol stays unknown and the flow is
+    /// unread.
     fn end_probing(&mut self, idx: FlowIdx) -> bool {
         let stream = &mut self.table.state_mut(idx).stream;
         if !matches!(stream, Stream::Probing(_)) {
@@ -259,7 +260,7 @@ impl Monitor {
         true
     }
 
-    /// A flow leaves: if nobody has read it, it counts among those, under its name.
+    /// Counts a flow that leaves without having been parsed, under its name.
     pub(super) fn count_unread(&mut self, idx: FlowIdx) {
         let application = self.table.state(idx).application;
         if matches!(application, Application::Read(_) | Application::ReadInside(_)) || !self.asked_for(idx) {

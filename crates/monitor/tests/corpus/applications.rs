@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::support::{EVERYWHERE, Row, captures, run, truth};
 
-/// tshark's names beside ours.
+/// tshark's protocol names and ours.
 const NAMES: &[(&str, &str)] = &[
     ("bgp", "bgp"),
     ("bittorrent", "bittorrent"),
@@ -144,7 +144,7 @@ struct Counts {
 
 type Wrong = BTreeSet<(String, String, String)>;
 
-/// What the captures speak that have no truth beside them, by the begin of their names. None of the flows speaks anything else.
+/// Protocols of captures without a truth file, by file name prefix. Their flows contain no other protocol.
 const BY_NAME: &[(&str, &str)] = &[
     ("dns_", "dns"),
     ("http_", "http"),

@@ -55,8 +55,8 @@ fn questions_agree_with_the_truth() {
     assert!(checked > 3000, "{checked} messages of truth");
 }
 
-/// Whatever packets a capture lacks, an answer is that to its own question: its end is when the whole capture says, and so is what
-/// it says. Of a question whose first sending is missing the second one counts.
+/// With any packets missing, a response belongs to its own query, with the values and the end of the complete capture.
+/// If the first transmission of a query is missing, the second counts.
 #[test]
 fn lost_packets_leave_no_wrong_pairs() {
     let Some(root) = testkit::corpus() else { return };
@@ -125,7 +125,7 @@ impl Told {
     }
 }
 
-/// A question of the truth: the frames in which it was sent, and what came of it.
+/// A query of the truth: the frames in which it was sent, and its outcome.
 struct Asked<'a> {
     frames: Vec<&'a str>,
     row: &'a Row,

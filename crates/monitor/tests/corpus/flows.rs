@@ -20,7 +20,7 @@ const FOLDERS: &[&str] = &[
 /// Files of another format by the name of `.pcap`: NetXRay 2.
 const NOT_PCAP: &[&str] = &["wswiki-tcp-syn-attack.pcap"];
 
-/// Of those that were made of others, what is encapsulated; the rest is damaged.
+/// Encapsulated captures among those derived from others; the rest are damaged.
 const DERIVED: &[&str] = &[
     "erspan1.pcap",
     "erspan2.pcap",
@@ -137,12 +137,13 @@ fn add(
 
 /// Start, handshake and end of every connection that was seen from its SYN and is alone on its ports.
 fn check_connection_times(capture: &Path, truth: &[Row]) {
-    // Both ends send a SYN here. The truth takes the one that is answered for the client and counts to its last ACK; ours
-    // is the first SYN's sender, and the handshake is over when both SYNs are acknowledged.
+    // Both ends send a SYN here. In the truth, the end whose SYN is answered is the client, and the handshake ends with
+    // its last ACK; here the sender of the first SYN is the client, and the handshake ends when both SYNs are
+    // acknowledged.
     if capture.to_string_lossy().contains("split-handshake") {
         return;
     }
-    // A SYN inside of a connection that nobody answers: the truth takes it for another connection, RFC 5961 §4 does not.
+    // An unanswered SYN inside a connection: the truth starts another connection, RFC 5961 §4 does not.
     if capture.ends_with("pkts-established_syn_ports_reused.pcap") {
         return;
     }
@@ -223,7 +224,7 @@ fn number(row: &Row, field: &str) -> u64 {
     row.get(field).map_or(0, |v| v.parse().unwrap_or_else(|_| panic!("{field} = {v}")))
 }
 
-/// What is said of flows and packets does not depend on who else reads them.
+/// Flow and packet tuples do not depend on other parsers of the query.
 #[test]
 fn flows_are_the_same_beside_other_parsers() {
     let Some(root) = testkit::corpus() else { return };

@@ -18,7 +18,7 @@ pub struct Forms {
 pub type Open = Box<dyn Fn() -> Box<dyn Source>>;
 
 impl Forms {
-    /// Of a capture's packets; of those with the first one's link type, where there are several.
+    /// The forms of a capture's packets; if there are several link types, only packets with the first.
     pub fn of(capture: &Path) -> Forms {
         let packets = Packets::of(capture);
         let (pcap, pcapng) = (packets.pcap(), packets.pcapng(None));
@@ -30,7 +30,7 @@ impl Forms {
         Forms { piped: pcap, ..forms }
     }
 
-    /// The same packets, and behind every fiftieth the file says that so many were lost meanwhile.
+    /// The same packets, with a loss of `lost` packets reported after every fiftieth.
     pub fn with_losses(capture: &Path, lost: u64) -> Forms {
         let pcapng = Packets::of(capture).pcapng(Some(lost));
         let mut forms = Forms { folder: folder(), files: Vec::new(), piped: Vec::new() };
@@ -74,7 +74,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     gzip.write_all(bytes).and_then(|()| gzip.finish()).expect("memory")
 }
 
-/// A pipe that gives so many bytes at a time.
+/// A pipe that returns a fixed number of bytes per read.
 struct Pieces {
     bytes: Cursor<Vec<u8>>,
     lengths: std::iter::Cycle<std::slice::Iter<'static, usize>>,

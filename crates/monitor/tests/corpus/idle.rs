@@ -12,7 +12,7 @@ use crate::support::{Row, rows, run};
 const MS: i64 = 1_000_000;
 const SECOND: i64 = 1_000 * MS;
 
-/// A protocol: its parser and port, what is said once, and the `n`th request with its response.
+/// A protocol: its parser and port, its opening, and the `n`th request with its response.
 struct Speech {
     parser: &'static str,
     port: u16,
@@ -101,7 +101,7 @@ fn number(row: &Row, name: &str) -> i64 {
     row[name].parse().unwrap_or_else(|_| panic!("{name} is a number: {row:?}"))
 }
 
-/// All of them lasted so long, from the first byte of the request to the last of the response.
+/// Every transaction lasts 2 ms, from the first byte of the request to the last of the response.
 fn check_times(what: &str, rows: &[Row]) {
     for row in rows {
         let lasted = number(row, "ts_end") - number(row, "ts");
@@ -175,7 +175,7 @@ fn windows_hold_what_ended_in_them() {
     for workers in [1, 2, 3, 8] {
         let counts = windows(file.path(), workers);
         assert_eq!(counts.iter().map(|(_, count)| count).sum::<i64>(), 800, "{workers} workers");
-        // In the first minute all ask once, in the next four nobody does.
+        // All clients send one request in the first minute and none in the next four.
         assert_eq!(counts[0].1, 40, "{workers} workers: {counts:?}");
         assert_eq!(*first.get_or_insert(counts.clone()), counts, "{workers} workers");
     }

@@ -1,5 +1,6 @@
-//! The whole data path against captures with independent truth: other projects' files and recordings of real servers,
-//! read where they lie beside the checkout (`../shared/data`); where they are not, every test says so and checks nothing.
+//! The complete data path against captures with independent truth: other projects' files and recordings of real
+//! servers, read from `../shared/data` beside the checkout. Without that folder, every test reports it and checks
+//! nothing.
 
 mod accounting;
 mod applications;

@@ -151,7 +151,7 @@ impl Wanted<'_> {
             command: t.get("command").map_or("", |c| c),
             key,
             statuses: statuses(t),
-            // A response cannot come before its request: then the packets' times are wrong, and no time is told.
+            // A response before its request means wrong packet times: the times are null.
             times: [
                 time("t_req_first"),
                 between(time("t_req_last"), first).filter(|ns| *ns >= 0),
@@ -208,7 +208,7 @@ fn keys(t: &Row) -> Vec<Option<&str>> {
     }
 }
 
-/// What the tuples of this command may say. A quiet command's silence is told as what it means.
+/// Possible statuses of this command's tuples. The silence of a quiet command has the status that it implies.
 fn statuses(t: &Row) -> Vec<String> {
     let command = t.get("command").map_or("", |c| c);
     let Some(status) = t.get("status") else {

@@ -58,7 +58,7 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The truth writes longer texts as their first so many characters.
+/// The truth cuts texts to this many characters.
 const TEXT_MAX: usize = 1998;
 
 #[test]
@@ -98,7 +98,7 @@ fn lost_packets_leave_no_wrong_pairs() {
     }
 }
 
-/// Checks what is said of pairs, and counts them.
+/// Checks the values of pairs and counts them.
 fn check_pairs(capture: &Path, expected: &[Row], what: &str) -> usize {
     let key = |port: &str, ts: i64, command: &str| (port.to_owned(), ts, command.to_lowercase());
     let theirs: BTreeMap<_, _> =

@@ -33,7 +33,7 @@ const DIFFERENCES: &[(&str, &[&str])] = &[
     ),
     (
         "pcpp-ip-frag.pcap.gz",
-        // The same; what there is of a datagram with a missing fragment is known too late for its reply.
+        // The same; the reassembled part of a datagram with a missing fragment is known too late for its reply.
         &[
             "surplus: 10.118.213.212:789 0x593a28f7 - - at 1214528396411096000 - half",
             "surplus: 10.118.213.212:789 0x5a3a28f7 - - at 1214528396411511000 - half",
@@ -134,7 +134,7 @@ fn compare(capture: &Path, expected: &[Row]) -> Vec<String> {
     let mut unused: Vec<Option<&Row>> = rows.iter().map(Some).collect();
     let mut found = Vec::new();
     for t in expected {
-        // A call sent again before its reply is told by the tuple of the first.
+        // A retransmitted call is part of the tuple of the first transmission.
         if t.get("note").is_some_and(|note| note.starts_with("retransmission of call")) {
             continue;
         }

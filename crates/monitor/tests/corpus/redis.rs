@@ -97,7 +97,7 @@ fn other_protocols_are_left_alone() {
     }
 }
 
-/// A proxy that was asked to CONNECT hands on whatever is said then: it is read as what it is.
+/// Data forwarded by a proxy after CONNECT is parsed as its own protocol.
 #[test]
 fn what_a_proxy_hands_on_is_read() {
     let mut talk = testkit::Dialogue::new("10.0.0.1:40000", "10.0.0.2:3128");
@@ -169,7 +169,7 @@ impl Wanted<'_> {
             argument: arguments.next().filter(|argument| !argument.is_empty()),
             is_push,
             is_error: t.get("reply").is_some_and(|reply| reply.starts_with("error")),
-            // A reply cannot come before its command: then the packets' times are wrong, and no time is told.
+            // A reply before its command means wrong packet times: the times are null.
             times: [
                 if is_push { first } else { time("t_req_first") },
                 between(time("t_req_last"), first).filter(|ns| *ns >= 0),

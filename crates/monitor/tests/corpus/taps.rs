@@ -60,7 +60,7 @@ fn told(
     }
     monitor.finish(&mut batches);
     assert!(monitor.accounting().adds_up());
-    // When it is noticed that a flow is over depends on what else is seen.
+    // The time at which the end of a flow is noticed depends on other traffic.
     let is_same = |name: &str| name != "id" && (name != "ts_end" || spec.parsers[0].schema.name != "flow");
     let all = batches.iter().flat_map(|(_, batch)| rows(batch));
     let mut told: Vec<Row> =

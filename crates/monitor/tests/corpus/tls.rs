@@ -35,7 +35,7 @@ fn handshakes_agree_with_the_truth() {
     for capture in captures(&root, EVERYWHERE) {
         let name = capture.file_name().expect("a file").to_string_lossy().into_owned();
         let expected = truth(&capture, "tls.tsv").unwrap_or_default();
-        // Of what is joined midway nothing is said.
+        // Connections joined midway have no tuple.
         let has_hello = |row: &&Row| row.contains_key("client_hello") || row.contains_key("server_hello");
         let expected: Vec<_> = expected.iter().filter(has_hello).map(of_truth).collect();
         checked += expected.len();

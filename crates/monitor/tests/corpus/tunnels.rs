@@ -115,7 +115,7 @@ fn frame(line: &str) -> Option<(u64, String)> {
         return None;
     };
     let stack: Vec<&str> = protocols.split(':').collect();
-    // Of a TCP header that is shorter than itself we say nothing. ICMP errors quote headers.
+    // A TCP header with an impossible length is not decoded. ICMP errors quote headers.
     let is_bogus = tcp_len.parse().is_ok_and(|len: u32| len < 20);
     if is_bogus || stack.iter().any(|p| p.starts_with("icmp")) {
         return None;

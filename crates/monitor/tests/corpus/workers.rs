@@ -68,7 +68,7 @@ fn run(source: Box<dyn Source>, query: &str, workers: usize) -> Answer {
     assert!(ended.panics.is_empty(), "{:?}", ended.panics);
     assert!(ended.accounting.adds_up());
     let (mut accounting, source) = (ended.accounting, ended.source);
-    // Of the most bytes held each worker has its own.
+    // Each worker has its own maximum of held bytes.
     accounting.flows.held_bytes_peak = 0;
     let source = [source.packets, source.original_bytes, source.captured_bytes, source.truncated_packets];
     Answer { results, accounting, seen: ended.seen, source, limit_reached: ended.limit_reached }
@@ -123,7 +123,7 @@ fn every_time() {
     }
 }
 
-/// What a file says it lost is said of the same windows, however it is read.
+/// Losses reported by a file apply to the same windows in every form.
 #[test]
 fn losses_that_files_tell() {
     let Some(root) = testkit::corpus() else { return };
