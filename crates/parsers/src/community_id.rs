@@ -10,7 +10,7 @@ use wire::IpProtocol;
 
 use crate::FlowContext;
 
-/// What is hashed before anything is said (RFC 3174, section 6.1).
+/// Initial hash state (RFC 3174, section 6.1).
 const BEGIN: [u32; 5] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0];
 /// `1:`, and 20 bytes in base 64.
 const LENGTH: usize = 2 + 28;

@@ -19,7 +19,7 @@ pub struct Dialogue {
     pub now_us: i64,
     /// What the parser counted.
     pub counters: Counters,
-    /// Of each direction, the number of its next byte, and up to where its sender has heard the other.
+    /// Per direction: the sequence number of its next byte, and the bytes of the other side received.
     next: [TcpSeq; 2],
     heard: [TcpSeq; 2],
     /// How much it may keep.
@@ -81,7 +81,7 @@ impl Dialogue {
         self.bytes(Direction::ServerToClient, bytes.as_ref())
     }
 
-    /// Bytes of either direction, whose sender has heard all that was said before.
+    /// Bytes of either direction, whose sender has received all previous bytes.
     pub fn bytes(&mut self, direction: Direction, bytes: &[u8]) -> &mut Dialogue {
         self.heard[direction as usize] = self.next[1 - direction as usize];
         self.bytes_unheard(direction, bytes)

@@ -1,12 +1,12 @@
 //! HTTP/1 (RFC 9110, 9112): one tuple per request with its response.
 //!
-//! Reads both byte streams in place: heads line by line, bodies by arithmetic; only a head that comes in pieces is
-//! copied, and of a head over 64 KiB no more is kept than that and what says where the message ends. Which response answers which request it asks the common queue, which hands out
-//! halves rather than a wrong pair ([`crate::pairing`]). An interim response is not the answer. After `101 Switching
-//! Protocols` or a CONNECT that succeeded the connection is somebody else's.
+//! Reads both byte streams in place: heads line by line, bodies by arithmetic. Only a head split across segments is
+//! copied; of a head over 64 KiB, only that much and the fields that determine the end of the message are kept. Pairing
+//! uses the common queue, which returns halves rather than a wrong pair ([`crate::pairing`]). An interim response is
+//! not the answer. After `101 Switching Protocols` or a successful CONNECT, the connection belongs to another protocol.
 //!
-//! Body bytes are counted as they are transferred: with chunk sizes and trailers, compressed as they come.
-//! Does not read HTTP/2, does not decode contents, does not reconstruct what a proxy or cache would have done.
+//! Body bytes are counted as transferred: with chunk sizes and trailers, compressed. HTTP/2 is not parsed, contents are
+//! not decoded, and the behavior of proxies and caches is not reconstructed.
 
 mod body;
 mod connection;

@@ -1,11 +1,11 @@
-//! Memcached: the text protocol with its meta commands, the binary protocol, both over TCP and UDP.
+//! Memcached: the text protocol with meta commands, and the binary protocol, over TCP and UDP.
 //!
-//! One tuple for each command and key asked for; commands without a key give one with a null key. Statuses are one
-//! vocabulary for all three protocols (see the `status` field). `noreply` commands have no status; a quiet command's
-//! silence has a meaning and is told as such. A value that came without being asked for is a half.
-//! Not read: TLS, SASL's content, the proxy's own commands, replication (TAP, DCP) of derived servers.
+//! One tuple per command and key; commands without a key have one with a null key. All three protocols share one set of
+//! statuses (see the `status` field). `noreply` commands have no status; the silence of a quiet command has the status
+//! that it implies. A value that was not requested is a half. Not parsed: TLS, the content of SASL, commands of the
+//! proxy, replication (TAP, DCP) of derived servers.
 //!
-//! Sources: memcached's doc/protocol.txt, doc/protocol-binary.xml and proto_text.c.
+//! Sources: memcached's doc/protocol.txt, doc/protocol-binary.xml, and proto_text.c.
 
 use tuple::{Facts, Schema, TAPS, Workload};
 use wire::Timestamp;

@@ -231,8 +231,7 @@ pub struct Counters {
     pub evicted_statements: u64,
     /// Blocks of file data without a check-sum because a message had too many.
     pub unchecked_blocks: u64,
-    /// Bytes in front of a protocol's first message that nobody has read, because too many waited for an answer that would have told
-    /// whose they are.
+    /// Bytes before a protocol's first message that were not parsed because too many bytes were held for recognition.
     pub unrecognized_bytes: u64,
     /// Bytes given to parsers that count what they copy: `nfs` and `rpc`.
     pub parsed_bytes: u64,
@@ -263,7 +262,7 @@ impl Counters {
     }
 }
 
-/// Most memory that parsers use for one flow, where somebody may want to set it.
+/// Configurable memory limits of parsers, per flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of ONC-RPC calls that wait for their replies; a quarter of it for replies that wait for their calls.
@@ -284,7 +283,7 @@ impl Default for Limits {
 pub struct Output<'a> {
     /// The flow.
     pub flow: FlowRef<'a>,
-    /// The packet clock: the end of a message that is over now.
+    /// Current time by the packets' clock; end of a message that ends now.
     pub now: Timestamp,
     /// The flow's latest packet: no response ends after it, whenever it is given up.
     pub last_packet: Timestamp,
@@ -359,8 +358,8 @@ impl<'a> Output<'a> {
         Some(&mut self.taps.first_mut()?.memo)
     }
 
-    /// Writes one tuple to every tap whose variant `keep`s it: the common fields, then what `fill` sets.
-    /// `ts` is when the tuple's subject began, `end` when its last byte came; `None`: it is over now.
+    /// Writes one tuple to every tap whose variant `keep`s it: the common fields, then those set by `fill`. `ts` is the
+    /// start, `end` the time of the last byte; `None`: it ends now.
     #[inline]
     pub fn emit(
         &mut self,

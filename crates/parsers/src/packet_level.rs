@@ -145,7 +145,7 @@ pub struct HeaderColumns {
 }
 
 impl HeaderColumns {
-    /// Of what `writer` wants; `None` where that is more than headers, or the parser is another.
+    /// The columns that `writer` needs; `None` if these need more than headers, or belong to another parser.
     #[must_use]
     pub fn of(writer: &TupleWriter) -> Option<HeaderColumns> {
         let tcp_only = match &*writer.schema().name {

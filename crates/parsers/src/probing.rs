@@ -123,7 +123,7 @@ impl From<&Flow<'_>> for ProbeFlow {
 }
 
 impl Probing {
-    /// Of a flow whose first bytes nobody has looked at.
+    /// State of a flow whose first bytes were not examined.
     #[must_use]
     pub fn midway() -> Probing {
         Probing { midstream: true, preamble: Preamble::absent(), ..Probing::default() }

@@ -67,10 +67,10 @@ pub trait StreamParser: Send {
     /// Bytes of one direction are missing; the stream goes on behind them.
     fn on_gap(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>);
 
-    /// One direction's stream is over.
+    /// The stream of one direction has ended.
     fn on_end(&mut self, direction: Direction, end: End, out: &mut Output<'_>);
 
-    /// The flow is over (both FINs, RST, idle, end of input): what waits is written now, half or whole.
+    /// The flow has ended (both FINs, RST, idle, end of input): open transactions are written, as halves if incomplete.
     fn on_close(&mut self, out: &mut Output<'_>);
 
     /// A TCP connection has been silent for the idle timeout: what waits is written now, half or whole. Whether the parser can go on

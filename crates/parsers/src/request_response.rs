@@ -1,11 +1,11 @@
-//! A parser for any protocol in which a server answers requests in order. What is the protocol's own is where its messages
-//! end ([`Messages::cut`]), where one could start ([`Messages::next`]) and what a tuple shows ([`Messages::write`]);
-//! everything else has a default, and is said where the protocol is less simple.
+//! A parser for any protocol in which a server answers requests in order. A protocol supplies message ends
+//! ([`Messages::cut`]), possible message starts ([`Messages::next`]), and the fields of its tuple
+//! ([`Messages::write`]); everything else has a default that a less simple protocol overrides.
 //!
-//! Does the rest: heads that come in pieces (copied, bounded), bodies (passed over, not copied), messages of which the end
-//! is only known by reading on, pairing over gaps ([`crate::pairing`]), times, lengths, qualities, halves, counters.
-//! `template.rs` is the simple case, `redis.rs` one that needs nearly all of it. Not for protocols whose answers come out
-//! of order.
+//! This module does the rest: heads in several segments (copied, bounded), bodies (skipped, not copied), messages whose
+//! end is known only from the bytes behind them, pairing across gaps ([`crate::pairing`]), times, lengths, qualities,
+//! halves, and counters. `template.rs` is the simple case; `redis.rs` uses nearly all features. Protocols with
+//! responses out of order need their own parser.
 
 use tuple::{FieldId, TupleWriter};
 
@@ -34,15 +34,15 @@ pub trait Messages: Default + Send + 'static {
 
     /// Bytes of the smallest message: missing bytes hide the fewer messages, the larger this is.
     const BYTES_MIN: u32 = 1;
-    /// Longest head; bytes that do not say within so many what they are, are no message (`oversized_heads`).
+    /// Maximum head size; bytes that are not recognized within it are not a message (`oversized_heads`).
     const HEAD_BYTES_MAX: usize = 64 * 1024;
     /// So much of the heads of a message is kept for [`Messages::write`].
     const KEPT_BYTES_MAX: usize = 8 * 1024;
-    /// Whether anything is said besides requests and their answers.
+    /// Whether there are messages other than requests and their answers.
     const TALK: Talk = Talk::OneForOne;
 
-    /// Cuts the first message off `bytes`, which begin with it; or so much of it as tells how to read on. Says the same
-    /// again when it is asked again.
+    /// Cuts the first message from `bytes`, which start with it, or the part that determines how to continue. Repeated
+    /// calls return the same.
     fn cut(&self, direction: Direction, bytes: &[u8]) -> Cut;
 
     /// The same of a message that is under way: what comes next of it, `rest` being what [`Cut::Part`] said.
@@ -100,7 +100,7 @@ pub trait Messages: Default + Send + 'static {
 pub enum Cut {
     /// The head goes on behind these bytes.
     NeedMore,
-    /// A message, or the last part of one: bytes to look at, and bytes behind them that nobody needs.
+    /// A message, or its last part: bytes to parse, and bytes behind them to skip.
     Message {
         /// At least one, and no more than there are.
         head: usize,
@@ -122,7 +122,7 @@ pub enum Cut {
     NoMessage,
 }
 
-/// Whether anything is said besides requests and their answers.
+/// Whether there are messages other than requests and their answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Talk {
     /// Every request is answered, and the server says nothing else.
@@ -141,9 +141,9 @@ pub enum Role {
     AnswerGoesOn,
     /// It was not asked for: a tuple of its own.
     Unsolicited,
-    /// It answers nothing, and nobody wants to know of it.
+    /// It answers no request and is ignored.
     Aside,
-    /// It is a part of an answer of which not all was seen, and nobody knows of which.
+    /// It is a part of an unknown answer that was not seen completely.
     Fragment,
 }
 
@@ -153,7 +153,7 @@ pub enum Then {
     /// More messages.
     #[default]
     Messages,
-    /// Another protocol: whoever recognises it reads on.
+    /// Another protocol, which is recognized again.
     AnotherProtocol,
     /// Nothing that is read.
     Nothing,

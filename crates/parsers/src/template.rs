@@ -1,8 +1,8 @@
-//! The protocol to copy when you write your own: a toy store, spoken over TCP in lines.
+//! The protocol to copy for your own parser: a toy store over TCP, with lines.
 //!
-//! A request is `GET key`, `DEL key` or `PUT key bytes` and so many bytes; a response `OK`, `OK bytes` and so many
-//! bytes, or `ERR reason`. What is the protocol's own is three short functions, [`Store`]; [`crate::request_response`]
-//! does the rest. `docs/write-a-parser.md` goes through this file. It is not in the registry: nobody speaks it.
+//! A request is `GET key`, `DEL key`, or `PUT key bytes` and the value; a response is `OK`, `OK bytes` and the value,
+//! or `ERR reason`. The protocol consists of three short functions, [`Store`]; [`crate::request_response`] does the
+//! rest. `docs/write-a-parser.md` explains this file. It is not in the registry.
 
 use memchr::memchr;
 use tuple::redact::HASH;
@@ -80,7 +80,7 @@ impl Messages for Store {
 fn probe(bytes: &[u8], context: ProbeContext) -> Probe {
     match (Store.cut(Direction::ClientToServer, bytes), Store.cut(Direction::ServerToClient, bytes)) {
         (Cut::Message { .. }, _) => Probe::Request,
-        // `OK` and `ERR` are said by many.
+        // `OK` and `ERR` occur in many protocols.
         (_, Cut::Message { .. }) if context.usual_port => Probe::Response,
         (Cut::NeedMore, _) if bytes.len() < 512 && bytes.is_ascii() => Probe::NeedMore,
         _ => Probe::NotForUs,

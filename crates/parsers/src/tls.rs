@@ -1,9 +1,8 @@
-//! TLS (RFC 8446, RFC 5246 and before, SSL 3.0): one tuple for each handshake, from what of it is not encrypted.
+//! TLS (RFC 8446, RFC 5246 and earlier, SSL 3.0): one tuple per handshake, from its unencrypted part.
 //!
-//! Reads records, puts handshake messages together, and takes out names, versions, times, alerts, and where they are in the
-//! clear certificates. When the handshake is over the rest of the connection is not looked at. Where TLS begins behind
-//! something else (STARTTLS, a proxy), it is found by its ClientHello. See `docs/tls.md`.
-//! Not read: SSL 2.0, DTLS, QUIC, and anything that is encrypted.
+//! Reads records, reassembles handshake messages, and extracts names, versions, times, alerts, and unencrypted
+//! certificates. The rest of the connection is not parsed. TLS that begins inside another protocol (STARTTLS, a proxy)
+//! is recognized by its ClientHello. See `docs/tls.md`. Not parsed: SSL 2.0, DTLS, QUIC, and encrypted content.
 
 mod certificate;
 mod codes;

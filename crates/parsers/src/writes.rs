@@ -9,7 +9,7 @@ use crate::{Direction, Gap, Segment};
 const PACKET_BYTES_MIN: u32 = 536;
 const PACKET_BYTES_MIN_V6: u32 = 1220;
 
-/// Every path allows packets of so many bytes, whatever was seen of it.
+/// Payload size that every path allows.
 const LONGEST_MIN: u32 = 40;
 
 /// The packets of a connection.

@@ -1,5 +1,5 @@
-//! What signatures are made of: prefixes, numbers, and whether enough bytes are there to tell. A signature that says `Request` has
-//! recognised its protocol, whoever speaks.
+//! Building blocks of signatures: prefixes, numbers, and tests for enough bytes. A signature that returns `Request` has
+//! recognized its protocol, in either direction.
 
 use crate::{Probe, ProbeContext};
 

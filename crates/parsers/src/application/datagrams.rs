@@ -1,4 +1,4 @@
-//! Signatures of what is spoken in datagrams, and of DNS, which is over TCP as well.
+//! Signatures of datagram protocols, and of DNS, which also uses TCP.
 
 use wire::IpProtocol;
 

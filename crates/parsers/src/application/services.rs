@@ -63,7 +63,7 @@ fn are_frames(mut bytes: &[u8]) -> bool {
         (frames, sure) = (frames + 1, sure || says && body.len() == len);
         bytes = &rest[body.len()..];
         if body.len() < len {
-            // Only behind a whole frame it is known that one begins here.
+            // A frame is certain only behind a complete frame.
             return frames > 1 && (sure || frames > 2);
         }
     }

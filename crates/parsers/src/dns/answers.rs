@@ -13,14 +13,14 @@ const TEXT_BYTES_MAX: usize = 64 << 10;
 /// What the answer section says.
 #[derive(Debug, Default)]
 pub struct Answers {
-    /// Its records, a comma between; `None`: nobody wants to see them, or they are too long.
+    /// Its records, separated by commas; `None`: not needed, or too long.
     pub text: Option<Vec<u8>>,
     /// Their least time to live.
     pub ttl_min: Option<u32>,
 }
 
-/// Reads the answer section of a message of which the header is there; `with_text`: somebody wants to see it. `None`: not
-/// all of it is there, or makes sense.
+/// Reads the answer section of a message with a complete header; `with_text`: as text, too. `None`: the section is
+/// incomplete or invalid.
 pub fn read(message: &[u8], header: Header, with_text: bool) -> Option<Answers> {
     let mut records = Records::behind_questions(message, header);
     let mut answers = Answers { text: with_text.then(Vec::new), ttl_min: None };

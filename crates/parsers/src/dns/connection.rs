@@ -22,7 +22,7 @@ enum Who {
     Unknown,
     /// A client and a server.
     Pair,
-    /// Somebody to everybody.
+    /// Multicast or broadcast.
     Group,
 }
 
@@ -36,7 +36,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Nobody is asked here, but everybody.
+    /// The query is not addressed to a single server.
     pub fn is_of_others(&self) -> bool {
         self.who == Who::Group
     }
@@ -159,7 +159,7 @@ impl Connection {
         }
     }
 
-    /// What there is of the message that is held has to do.
+    /// Uses the incomplete held message as it is.
     fn break_off(&mut self, direction: Direction, out: &mut Output<'_>) {
         if self.lane(direction, out).held.len() > PREFIX {
             self.hand_over(direction, out);
@@ -221,7 +221,7 @@ impl Connection {
             return bytes.len() < len as usize;
         };
         let question = Question::read(bytes, header);
-        // Of an unusual message that was cut nobody can tell whether it is whole.
+        // An unusual message that was cut cannot be checked for completeness.
         let is_message = is_plausible(header) || bytes.len() < len as usize || is_consistent(bytes, header);
         if !is_message || question == Question::Malformed {
             out.counters.malformed_messages += 1;

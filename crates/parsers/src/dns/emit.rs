@@ -1,4 +1,4 @@
-//! Questions and what became of them, written as tuples.
+//! Writes queries with their outcomes as tuples.
 
 use tuple::TupleWriter;
 

@@ -32,7 +32,7 @@ impl Message<'_> {
     }
 }
 
-/// The questions of a flow, and what became of them.
+/// The queries of a flow and their outcomes.
 #[derive(Default)]
 pub struct Exchanges {
     waiting: Waiting,
@@ -49,7 +49,7 @@ impl Exchanges {
             (false, Question::Whole(question)) => self.question(message, question, out),
             // Cookies alone (RFC 7873 section 5.4), or an operation that asks nothing.
             (false, Question::None) => self.question(message, &[], out),
-            // Whose answer would be its own nobody could tell.
+            // Its answer would be ambiguous.
             (false, _) => emit::half(message, out),
         }
     }

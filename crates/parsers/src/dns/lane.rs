@@ -15,7 +15,7 @@ pub enum State {
     /// In a message, or between two.
     #[default]
     Framed,
-    /// In a message of which bytes are missing; so many of it are to come.
+    /// In a message with missing bytes, with this many bytes left.
     Skipping(usize),
     /// Anywhere.
     Lost(Quality),
@@ -92,7 +92,7 @@ impl Lane {
         self.held.first_chunk::<PREFIX>().map_or(0, |length| u16::from_be_bytes(*length).into())
     }
 
-    /// The next message begins behind so many bytes.
+    /// The next message begins after `left` bytes.
     pub fn skip(&mut self, left: usize) {
         self.state = if left == 0 { State::Framed } else { State::Skipping(left) };
     }

@@ -48,7 +48,7 @@ impl Header {
         self.flags & 0x0100 != 0
     }
 
-    /// The bit of the header that nobody may set yet.
+    /// The reserved header bit.
     pub fn reserved(self) -> bool {
         self.flags & 0x0040 != 0
     }
@@ -64,7 +64,7 @@ impl Header {
 pub enum Question<'a> {
     /// Name, type and class as they stand there.
     Whole(&'a [u8]),
-    /// It breaks off: what there is of it.
+    /// A truncated name, as far as it goes.
     Cut(&'a [u8]),
     /// The message has none.
     None,
@@ -124,7 +124,7 @@ pub fn is_same(a: &[u8], b: &[u8]) -> bool {
         && a.eq_ignore_ascii_case(b)
 }
 
-/// Whether `question` may begin with what there is of another.
+/// Whether `question` may begin with the truncated name `seen`.
 pub fn may_be(question: &[u8], seen: &[u8]) -> bool {
     seen.len() < question.len() && question[..seen.len()].eq_ignore_ascii_case(seen)
 }

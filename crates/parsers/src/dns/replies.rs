@@ -15,7 +15,7 @@ pub const SKEW_NS: i64 = 1_000_000;
 /// Most answers held, and bytes of each that are kept.
 const HELD_MAX: usize = 32;
 const HELD_BYTES_MAX: usize = 4096;
-/// Of so many questions it is known that they were answered, and for how long.
+/// Maximum number of answered queries to remember.
 const ANSWERED_MAX: usize = 64;
 const ANSWERED_NS: i64 = 30_000_000_000;
 
@@ -97,7 +97,7 @@ impl Answered {
     }
 }
 
-/// Most exchanges of a flow of which it is known that one half was written.
+/// Maximum exchanges of a flow with one half already written.
 const TOLD_MAX: usize = 1 << 17;
 
 /// Which half of an exchange was written alone.

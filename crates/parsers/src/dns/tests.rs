@@ -130,7 +130,7 @@ fn a_question_that_is_sent_again() {
     twice.datagram(C, &q).wait_us(5_000_000).datagram(C, &q).datagram(S, &a).datagram(S, &a);
     check(&mut twice, &["1 a A NOERROR 10.0.0.9 1 5000002000 exact"]);
     assert_eq!((twice.counters.retransmitted_calls, twice.counters.repeated_replies), (1, 1));
-    // Nobody waits for so long: it is another question.
+    // No resolver waits that long: it is another query.
     check(
         talk().datagram(C, &q).wait_us(31_000_000).datagram(C, &q).datagram(S, &a),
         &["1 a A - - 0 - half", "1 a A NOERROR 10.0.0.9 0 1000 exact"],

@@ -8,10 +8,10 @@ use wire::Timestamp;
 use super::message::{self, Header};
 use crate::{Direction, Quality, Span};
 
-/// Most questions of one flow that wait, and of these most with the same id: so many are compared for each message.
+/// Maximum outstanding queries of a flow, and of those with the same id, which are compared for each message.
 pub const QUESTIONS_MAX: usize = 1 << 17;
 pub const SAME_ID_MAX: usize = 64;
-/// After so long a question, however often it was sent, is not answered any more: resolvers give up sooner.
+/// Age at which a query, however often it was sent, is considered unanswered: resolvers give up sooner.
 const PATIENCE_NS: i64 = 30_000_000_000;
 /// No place.
 const NONE: u32 = u32::MAX;
@@ -151,7 +151,7 @@ impl Waiting {
         (self.oldest != NONE).then_some(self.oldest as usize)
     }
 
-    /// The oldest, if nobody waits for its answer any more at `now`.
+    /// The oldest query if it has timed out at `now`.
     pub fn expired(&self, now: Timestamp) -> Option<usize> {
         self.oldest().filter(|place| now.since(self.slots[*place].asked.last_sent) > PATIENCE_NS)
     }

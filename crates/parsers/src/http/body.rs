@@ -8,7 +8,7 @@ use memchr::memchr;
 /// What is left of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// So many bytes; none: the body is over.
+    /// Remaining bytes; 0: the body is complete.
     Length(u64),
     /// Chunks.
     Chunked(Chunk),
@@ -36,7 +36,7 @@ pub enum Chunk {
 pub struct Advance {
     /// Bytes that belong to the body.
     pub used: usize,
-    /// The body is over.
+    /// The body is complete.
     pub done: bool,
     /// The chunks broke the rules.
     pub malformed: bool,
@@ -49,7 +49,7 @@ pub enum Skip {
     Inside,
     /// The gap and the body end together.
     Ended,
-    /// The body ended so many bytes before the gap did.
+    /// The body ended this many bytes before the end of the gap.
     EndedInside(u64),
     /// Where the body ends is not known any more.
     Lost,
@@ -102,7 +102,7 @@ impl Body {
 }
 
 impl Chunk {
-    /// Bytes used and whether the body is over; `None`: malformed.
+    /// Bytes used, and whether the body is complete; `None`: malformed.
     fn advance(&mut self, bytes: &[u8]) -> Option<(usize, bool)> {
         let mut at = 0;
         while let Some(&b) = bytes.get(at) {

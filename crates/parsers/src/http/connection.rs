@@ -43,7 +43,7 @@ pub struct Connection {
 /// What comes behind the last message of HTTP/1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behind {
-    /// Something that nobody here reads.
+    /// An unknown protocol.
     Unread,
     /// What a CONNECT has opened the way for: it may be of any protocol.
     Tunnelled,

@@ -1,9 +1,9 @@
-//! HTTP/1 message heads (RFC 9112): start lines, the few header fields that matter, and where a head ends.
+//! HTTP/1 message heads (RFC 9112): start lines, the few relevant header fields, and the end of the head.
 //!
-//! Reads borrowed bytes once and copies nothing; of a field nobody wants it sees the first letter. Takes what real ends
-//! send: bare LF, blanks before the colon, repeated fields (the first counts), lines it does not understand. Folded
-//! fields (obs-fold) are reported, for the caller to [`unfold`] and read again. Says nothing about bodies beyond what
-//! the fields say.
+//! Reads borrowed bytes once and copies nothing; of an irrelevant field it reads only the first letter. It accepts
+//! common deviations: bare LF, spaces before the colon, repeated fields (the first counts), unknown lines. Folded
+//! fields (obs-fold) are reported, for the caller to [`unfold`] and read again. Bodies are described only as far as
+//! header fields do.
 
 use memchr::memchr;
 
@@ -86,7 +86,7 @@ pub struct ResponseHead<'a> {
 /// What a look at the bytes of a head gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Head<H> {
-    /// All of it, so many bytes.
+    /// The complete head of `len` bytes.
     Complete { head: H, len: usize, folded: bool },
     /// As far as the bytes go; `None` where they end in the start line.
     Partial(Option<H>),
@@ -377,7 +377,7 @@ fn without_line<H>(plausible: bool) -> Head<H> {
 /// The value of the field `name` if `line` is that field.
 #[inline]
 fn value<'a, const N: usize>(line: &'a [u8], name: &[u8; N]) -> Option<&'a [u8]> {
-    // Most lines are told apart by where their name ends, and most names are written as in the RFCs.
+    // Most lines differ in the position where their name ends, and most names are spelled as in the RFCs.
     let (first, rest) = line.split_first_chunk::<N>()?;
     if !matches!(rest, [b':' | b' ' | b'\t', ..]) || first != name && !first.eq_ignore_ascii_case(name) {
         return None;

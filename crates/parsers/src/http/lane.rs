@@ -17,7 +17,7 @@ use crate::{Direction, Span};
 
 /// Longest head of which all is kept; of a longer one those fields are read on that tell where the message ends.
 pub const HEAD_BYTES_MAX: usize = 64 << 10;
-/// How much is copied before it is looked at.
+/// Bytes copied before they are examined again.
 const COPY_BYTES: usize = 2048;
 /// Memory that is kept for the next head.
 const KEPT_BYTES: usize = 4096;
@@ -96,7 +96,7 @@ pub struct Head {
     pub cut: Cut,
 }
 
-/// What became of bytes that were added to a head.
+/// Result of adding bytes to a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Collected {
     /// More is needed.
@@ -107,7 +107,7 @@ pub enum Collected {
     NoHead,
 }
 
-/// What looking at a piece gave; `unused`: so many of its last bytes are not of the head.
+/// Result of scanning a piece; its last `unused` bytes are not part of the head.
 enum Scanned {
     More,
     Complete { unused: usize },

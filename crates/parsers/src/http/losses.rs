@@ -103,7 +103,7 @@ impl Connection {
         self.lose(Direction::ServerToClient, out);
     }
 
-    /// The connection is over, but `direction` did not say that it had no more to say.
+    /// The connection has ended, but `direction` without a FIN.
     pub(super) fn break_off(&mut self, direction: Direction) {
         let lane = self.lane(direction);
         if matches!(lane.state, State::Body(_)) {

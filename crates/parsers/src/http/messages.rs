@@ -196,7 +196,7 @@ impl Connection {
         self.flush(out);
     }
 
-    /// Writes what is over.
+    /// Writes finished transactions.
     #[inline]
     pub(super) fn flush(&mut self, out: &mut Output<'_>) {
         let Connection { transactions, wanted, emitted, waiting_bytes, .. } = self;

@@ -1,8 +1,8 @@
-//! URLs and content types without what their users typed into them: the values of query and path parameters, and who logs
-//! in, become hashes. Names of parameters, the path and the host stay.
+//! Redacts user input in URLs and content types: values of query and path parameters and credentials become hashes.
+//! Parameter names, the path, and the host are kept.
 //!
-//! A mark that is percent-encoded, once or more often (`%3F`, `%253F`), is taken for what it would be: somebody encoded a
-//! URL with its query. So too much is hashed rather than too little.
+//! A percent-encoded delimiter, encoded once or repeatedly (`%3F`, `%253F`), is treated as the delimiter, because it
+//! may be an encoded URL with a query. This errs on the side of hashing too much.
 
 use memchr::memchr;
 use tuple::{Fold, Secret};

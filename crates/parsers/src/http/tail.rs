@@ -78,7 +78,7 @@ impl Tail {
         }
     }
 
-    /// The line in progress is over: adds to `kept` what matters of it.
+    /// The current line is complete: adds its relevant part to `kept`.
     pub fn end_line(&mut self, kept: &mut Vec<u8>) -> Option<Line> {
         let ended = match std::mem::take(&mut self.in_start_line) {
             true => {

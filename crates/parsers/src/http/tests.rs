@@ -1,4 +1,4 @@
-//! HTTP conversations: what was said, and the tuples that must come out.
+//! HTTP conversations and the expected tuples.
 
 use proptest::prelude::*;
 
@@ -699,8 +699,7 @@ fn a_hole_too_small_for_a_message() {
     check_fields(fields, &steps, &["/a 200", "/b -"]);
 }
 
-/// What is behind the last byte that was seen nobody can tell: only a FIN says that there is no more, and that what was announced
-/// did not come.
+/// Only a FIN proves that no bytes follow the last one seen, and that announced bytes were not sent.
 #[test]
 fn a_response_that_a_reset_breaks_off_is_not_exact() {
     for (length, at_fin) in [("Content-Length: 9\r\n", "gap_body"), ("", "exact")] {

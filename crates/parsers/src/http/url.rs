@@ -116,7 +116,7 @@ fn is_uuid(s: &[u8]) -> bool {
         })
 }
 
-/// Base64, base62 and the like: letters and digits change places often, which words with numbers do not.
+/// Base64, base62, and similar: letters and digits alternate more often than in words with numbers.
 fn is_mixed(s: &[u8]) -> bool {
     let class = |b: &u8| match b {
         b'0'..=b'9' => 0,

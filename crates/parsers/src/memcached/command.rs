@@ -1,5 +1,4 @@
-//! The words of memcached: commands of the text, meta and binary protocols, what may answer them, and the one
-//! vocabulary of outcomes that all three are told in.
+//! Memcached vocabulary: commands of the text, meta, and binary protocols, their possible answers, and common outcomes.
 //!
 //! Sources: memcached's doc/protocol.txt and protocol_binary.h.
 
@@ -220,7 +219,7 @@ impl Command {
         }
     }
 
-    /// Its name, where it is known without the request's text.
+    /// Command name; `None` if only the request contains it.
     pub fn name(self) -> Option<&'static [u8]> {
         match self {
             Command::Text(i) => WORDS.get(usize::from(i)).map(|w| w.name),

@@ -1,7 +1,7 @@
-//! One client and one server: the bytes of both directions cut into messages.
+//! One client and one server: divides the bytes of both directions into messages.
 //!
-//! What a message looks like is told in `text.rs` and `binary.rs`, what it means in `messages.rs`. Values are skipped by
-//! arithmetic; only a head that is split over segments is copied (bounded).
+//! `text.rs` and `binary.rs` define the format of messages, `messages.rs` their meaning. Values are skipped by
+//! arithmetic; only a head split across segments is copied (bounded).
 
 use wire::Timestamp;
 

@@ -107,7 +107,7 @@ impl Keys {
         None
     }
 
-    /// Notes that `key` came back with a value of so many bytes. Whether it was asked for.
+    /// Notes that `key` was returned with a value of `value_bytes`. Returns whether it was requested.
     #[inline]
     pub fn came(&mut self, key: &[u8], value_bytes: u64, cursor: &mut Cursor) -> bool {
         let Some(i) = self.find(key, cursor, |value_bytes| value_bytes.is_some()) else { return false };

@@ -16,7 +16,7 @@ pub enum State {
     Head,
     /// A line that is longer than anybody reads.
     LongHead,
-    /// A value, with so many bytes to come.
+    /// A value with this many bytes left.
     Value(u64),
     /// Not known.
     Lost,

@@ -47,7 +47,7 @@ impl Connection {
         request
     }
 
-    /// All that is kept of the request has come; `value`: so many bytes of a value follow what ends at `end`.
+    /// The kept part of the request is complete; `value` bytes follow the part that ends at `end`.
     #[inline]
     pub(super) fn read_request(&mut self, value: u64, end: TcpSeq, out: &mut Output<'_>) {
         self.transactions.make_room(out, Request::weight);
@@ -83,7 +83,7 @@ impl Connection {
         self.flush(out);
     }
 
-    /// Writes the request under way, which is over as it is never answered.
+    /// Writes the current request, which is finished because it is never answered.
     fn write_silent(&mut self, out: &mut Output<'_>) {
         let Connection { transactions, weight, .. } = self;
         transactions.hand_out_silent(self.request, |transaction| {
@@ -201,7 +201,7 @@ impl Connection {
         true
     }
 
-    /// Writes what is over.
+    /// Writes finished transactions.
     #[inline]
     pub(super) fn flush(&mut self, out: &mut Output<'_>) {
         let Connection { transactions, weight, start, opaques, evicted, .. } = self;

@@ -4,7 +4,7 @@ use tuple::{Fold, Secret};
 
 use super::command::is_known_name;
 
-/// Of a command's name: one that is not memcached's becomes a hash.
+/// Redaction of command names: a name that is not a memcached command becomes a hash.
 pub const COMMAND_WORDS: Fold = Fold { name: "command", fold: command };
 
 fn command(secret: &Secret, name: &[u8], out: &mut Vec<u8>) {

@@ -210,7 +210,7 @@ impl Kind {
         }
     }
 
-    /// Whether a line like this can be told from a value's bytes: good enough to find the way again.
+    /// Whether a line like this can be distinguished from bytes of a value and is suitable for resynchronization.
     pub fn is_telling(self) -> bool {
         !matches!(self, Kind::Number | Kind::Other)
     }

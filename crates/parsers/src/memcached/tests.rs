@@ -312,7 +312,7 @@ fn quiet_meta_commands_are_resolved_by_what_follows() {
         &[(C, "mg a v q\r\nmn\r\n"), (S, "VA 1\r\nx\r\nMN\r\n")],
         &["mg a true 1 hit exact", "mn - - - ok exact"],
     );
-    // Two of them: nobody knows.
+    // Two candidates: ambiguous.
     check(
         &[(C, "mg a v q\r\nmg b v q\r\nmn\r\n"), (S, "VA 1\r\nx\r\nMN\r\n")],
         &["- - - 1 - half", "mg a - - - half", "mg b - - - half", "mn - - - ok exact"],

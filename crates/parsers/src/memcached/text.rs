@@ -19,7 +19,7 @@ use crate::{Direction, Output, Segment, Span};
 
 /// Most bytes of a line that are read; servers take more only of `get` and `gets`.
 const LINE_MAX: usize = 64 * 1024;
-/// Most bytes kept of a command that is none.
+/// Maximum bytes kept of an unknown command.
 const NAME_MAX: usize = 64;
 
 /// A line without its end, and where it was.

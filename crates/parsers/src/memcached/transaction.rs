@@ -187,7 +187,7 @@ impl Response {
         self.flags.extend_from_slice(flags.0);
     }
 
-    /// A key came back that nobody is known to have asked for.
+    /// Notes a returned key without a known request.
     pub fn keep_key(&mut self, key: &[u8], value_bytes: Option<u64>) {
         if self.came.len() < CAME_MAX {
             self.came.push(&key[..key.len().min(KEY_MAX)], value_bytes);

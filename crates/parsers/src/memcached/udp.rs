@@ -31,7 +31,7 @@ const SPARE_MAX: usize = 4;
 const RECENT: usize = 64;
 /// So many requests with different ids make a client that does not use them again soon.
 const FRESH_MIN: u64 = 4;
-/// A response captured before its request waits for it while so many others come.
+/// Requests for which a response captured before its own request waits.
 const EARLY_MAX: u64 = 32;
 /// After this long a datagram will not arrive any more.
 const LIFETIME_NS: i64 = 1_000_000_000;
@@ -84,7 +84,7 @@ struct Exchange {
 enum Stage {
     /// There is a request, or will never be one.
     Asked,
-    /// Responses were captured before their request; so many requests had come then.
+    /// Responses were captured before their request; the number of requests at that time.
     Early(u64),
     /// The id was used again although the request before was not answered: whose response comes is not known.
     Doubtful,
@@ -153,7 +153,7 @@ impl Exchanges {
         }
     }
 
-    /// The flow is over.
+    /// The flow has ended.
     pub fn close(&mut self, out: &mut Output<'_>) {
         for mut exchange in self.open.drain(..) {
             exchange.close(out);

@@ -52,7 +52,7 @@ fn skip_value(f: &mut Fields<'_>, kind: u64) -> Option<()> {
         0x03 | 0x04 | 0x09 => f.take(4),
         0x05 | 0x08 => f.take(8),
         0x06 => f.take(0),
-        // DATE, DATETIME, TIMESTAMP, TIME: a length, then so many bytes; the rest are strings.
+        // DATE, DATETIME, TIMESTAMP, TIME: a length, then that many bytes; the rest are strings.
         _ => f.lenenc_str(),
     }
     .map(|_| ())

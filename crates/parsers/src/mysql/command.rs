@@ -58,7 +58,7 @@ pub enum Awaited {
     Stream,
 }
 
-/// What becomes of a connection's default database.
+/// Effect of a command on the connection's default database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum DefaultDatabase {
     /// It stays.

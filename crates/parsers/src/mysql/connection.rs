@@ -17,7 +17,7 @@ use crate::{Direction, End, Gap, Output, Segment, StreamParser};
 /// Bytes decompressed at a time.
 const SCRATCH: usize = 1 << 13;
 
-/// Whether it is known where packets begin.
+/// Whether packet boundaries are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sync {
     /// It is.
@@ -278,7 +278,7 @@ impl Connection {
         if lane.sync == Sync::Reading {
             let [client, server] = &mut self.lanes;
             if server.framing.is_between() && !client.framing.is_between() {
-                // It may be answered before it is over.
+                // It may be answered before it is complete.
                 self.session.adopt(client.framing.partial(), out);
             }
             return self.server_packets(segment, out);

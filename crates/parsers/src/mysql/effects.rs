@@ -94,7 +94,7 @@ impl Effects {
         }
     }
 
-    /// A transaction is over: takes effect and is written.
+    /// Applies and writes a finished transaction.
     #[inline]
     pub fn conclude(
         &mut self,

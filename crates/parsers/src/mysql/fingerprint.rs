@@ -10,7 +10,7 @@ use std::ops::Range;
 use super::shorten::string_end;
 use super::tokens::{CLASS, Class, FALSE, KEYWORD_MAX, NULL, SPACES, Space, TRUE, Token, word_of};
 
-/// Longest result; what is over is replaced with `...`.
+/// Maximum length; the rest is replaced with `...`.
 pub const FINGERPRINT_MAX: usize = 4096;
 /// Brackets nested deeper are not looked into for lists.
 const DEPTH_MAX: usize = 64;

@@ -1,8 +1,8 @@
-//! Cuts one direction into MySQL packets: three bytes of length, one of sequence, payload.
+//! Divides one direction into MySQL packets: three bytes of length, one of sequence, payload.
 //!
-//! Hands out whole packets with the first bytes of their payload: borrowed where the packet lies in one piece, else
-//! copied up to what the caller wants of it. What nobody wants is stepped over by arithmetic. A gap inside a payload
-//! is stepped over too; one that hides a header is reported as lost. Knows nothing of what packets mean.
+//! Returns complete packets with the first bytes of their payload: borrowed if the packet is contiguous, otherwise
+//! copied up to the number of bytes that the caller needs. Other bytes are skipped by arithmetic, as is a gap inside a
+//! payload; a gap that hides a header is reported. The meaning of packets is not known here.
 
 use flow::Place;
 use wire::{TcpSeq, Timestamp};
@@ -13,7 +13,7 @@ use crate::Span;
 pub const PACKET_MAX: u32 = 0xff_ffff;
 const HEADER: usize = 4;
 
-/// A packet that is over.
+/// A complete packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
     /// Its place in the exchange.

@@ -49,7 +49,7 @@ impl Dialect {
     }
 }
 
-/// Whether a response is over.
+/// Whether a response is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// More will come.
@@ -177,7 +177,7 @@ impl Response {
         self.awaited
     }
 
-    /// Whether it is over unless an EOF packet follows.
+    /// Whether it is complete unless an EOF packet follows.
     pub fn may_be_over(&self) -> bool {
         self.stage == Stage::MaybeOver
     }

@@ -12,7 +12,7 @@ pub const HEAD: usize = 5;
 const PACKED_HEAD: usize = 12;
 /// Shortest login.
 const LOGIN_LEN_MIN: u32 = 32;
-/// Bytes of SQL by which it is told from other text.
+/// Bytes of SQL that are examined to distinguish it from other text.
 const SQL: usize = 256;
 
 /// The client's commands.
@@ -65,7 +65,7 @@ pub fn is_packed(bytes: impl Iterator<Item = u8>) -> bool {
     n == PACKED_HEAD && probe::is_packed_head(len, &head[4..])
 }
 
-/// A response: it begins a segment, and is told by the request that awaits it.
+/// A response: it begins a segment and matches the outstanding request.
 pub struct Responses(pub Expected);
 
 impl Heads for Responses {

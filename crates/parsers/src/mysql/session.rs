@@ -298,7 +298,7 @@ impl Session {
         self.speaking = Speaking::Unread;
     }
 
-    /// The first packet of a request that was taken in before is over.
+    /// The first packet of a request adopted earlier is complete.
     fn read_adopted(&mut self, p: &Packet<'_>, out: &mut Output<'_>) {
         let Some(request) = self.transactions.request_mut(self.request) else {
             self.speaking = Speaking::Between;
@@ -467,7 +467,8 @@ impl Session {
         self.text_bytes += request.text.len();
     }
 
-    /// The first packet of the last request is over: so is the request, unless it goes on in the next.
+    /// The first packet of the last request is complete, and with it the request, unless it continues in the next
+    /// packet.
     fn end_packet(&mut self, p: &Packet<'_>) {
         if p.len == PACKET_MAX {
             self.speaking = Speaking::Request;
@@ -527,7 +528,7 @@ impl Session {
         }
     }
 
-    /// The response under way is over.
+    /// The current response is complete.
     fn finish(&mut self, out: &mut Output<'_>) {
         let Some(response) = self.response.take() else { return };
         if let Some(slot) = self.transactions.finish_response(self.spot, self.response_end) {
@@ -536,7 +537,7 @@ impl Session {
         self.flush(out);
     }
 
-    /// Lets what is over take effect, and writes it.
+    /// Applies and writes finished transactions.
     fn flush(&mut self, out: &mut Output<'_>) {
         let Session { transactions, effects, text_bytes, .. } = self;
         let mut change = Change::None;

@@ -62,7 +62,7 @@ pub fn string_end(sql: &[u8], from: usize, quote: u8) -> Option<usize> {
     }
 }
 
-/// Whether digits beside this byte are not a number by themselves.
+/// Whether digits next to this byte are part of a word.
 #[inline]
 fn goes_on(beside: Option<u8>) -> bool {
     beside.is_some_and(|b| b == b'.' || CLASS[usize::from(b)] <= Class::Digit)

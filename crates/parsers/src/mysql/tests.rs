@@ -376,7 +376,7 @@ fn a_lost_command_may_have_changed_the_database() {
     // It may have been USE; rows were changed, so it was not.
     check(&[&lost(DONE)[..], &select, &select].concat(), &["-", "-"]);
     check(&[&lost(OK)[..], &select].concat(), &["shop"]);
-    // What is said behind the loss is known.
+    // Messages behind the loss are known.
     check(&[&lost(DONE)[..], &[query("USE b"), packets(&[DONE])], &select].concat(), &["b"]);
 }
 
@@ -437,7 +437,7 @@ fn after_a_gap_nothing_is_mispaired() {
             "resync query app shop SELECT 3 2 - - 1000 0",
         ],
     );
-    // A command was lost: its response is nobody's.
+    // A command was lost: its response has no request.
     check_commands(
         &[
             query("SELECT 1"),

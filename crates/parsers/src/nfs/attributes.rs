@@ -36,7 +36,7 @@ pub struct Weak {
     pub mtime: i64,
 }
 
-/// `sattr3`: what is to be set.
+/// `sattr3`: the attributes to set.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Settings {
     /// Protection bits.
@@ -123,7 +123,7 @@ fn words<const N: usize>(x: &mut Xdr<'_>) -> Option<[u32; N]> {
     Some(words)
 }
 
-/// Seconds, and parts of a second of so many nanoseconds.
+/// Seconds, and fractions of a second in units of `scale` nanoseconds.
 fn time(x: &mut Xdr<'_>, scale: i64) -> Option<i64> {
     // Servers keep times before 1970, and after 2038, in 32 bits; those of today are the same either way.
     Some(i64::from(x.u32()?) * 1_000_000_000 + i64::from(x.u32()?) * scale)

@@ -1,4 +1,4 @@
-//! Calls and replies of one flow, matched by xid; what is to be read of a message; what was learned from both.
+//! Calls and replies of one flow, matched by xid; the parts of a message to read; state learned from both.
 
 use flow::Place;
 use wire::{TcpSeq, Timestamp};
@@ -21,7 +21,7 @@ use crate::{Direction, Output, Quality, Segment, Span};
 pub const CALL_BYTES_MAX: usize = 4 * 1024;
 /// Most bytes of a reply, without file data, that are read.
 pub const REPLY_BYTES_MAX: usize = 64 * 1024;
-/// Of so many answered calls it is known if they are answered again, and over UDP if they are sent again.
+/// Answered calls remembered to detect repeated replies and, over UDP, repeated calls.
 const ANSWERED_MAX: usize = 64;
 /// What needs the names in directories.
 pub const LISTING: Columns = Columns::of(&[field::ENTRIES, field::PATH, field::EOF]);
@@ -45,7 +45,7 @@ pub enum Layout {
     Head {
         /// Call or reply.
         kind: Kind,
-        /// Length of what is to be read.
+        /// Number of bytes to read.
         at: usize,
         /// What follows it.
         data: Option<FileData>,
@@ -81,7 +81,7 @@ pub fn index(direction: Direction) -> usize {
     usize::from(direction == Direction::ServerToClient)
 }
 
-/// Length of what is to be read, and the data behind it.
+/// Number of bytes to read, and the data behind them.
 type Read = (usize, Option<FileData>);
 
 impl Calls {
@@ -121,7 +121,7 @@ impl Calls {
         if let Some(place) = place {
             let (call, mut results) = (waiting.get(place), Results::default());
             results.read(&call.target, self.wanted.has_any(LISTING), &mut x)?;
-            // Where the data belong is in the call; it is asked only if that matters.
+            // The position of the data is in the call; it is looked up only if needed.
             let wanted = self.wanted.has(field::BLOCK_CHECKSUMS);
             let offset = || if wanted { offset(call) } else { None }.unwrap_or(u64::MAX);
             data = results.data.map(|len| FileData { offset: offset(), len });
@@ -129,7 +129,7 @@ impl Calls {
         Some((message.len() - x.left(), data))
     }
 
-    /// The data if somebody wants their check-sums, and they can be had.
+    /// The data if their checksums are needed and available.
     #[inline]
     pub fn to_be_checked(&self, data: Option<FileData>) -> Option<FileData> {
         data.filter(|d| self.wanted.has(field::BLOCK_CHECKSUMS) && d.len > 0 && d.offset < u64::MAX)
@@ -163,7 +163,8 @@ impl Calls {
         self.waiting[index(direction)].machine()
     }
 
-    /// A record that looks like a call was found. What it is known of goes on to the sequence number `to`, which came at `last`.
+    /// A record that looks like a call was found. Its known part extends to the sequence number `to`, which arrived at
+    /// `last`.
     pub fn suspect(
         &mut self,
         direction: Direction,
@@ -343,7 +344,7 @@ impl Calls {
         }
     }
 
-    /// What one direction says from here on, at `place` and `ts`, comes now: what was said before has come.
+    /// The direction continues at `place` and `ts`: all previous bytes have arrived.
     #[inline]
     pub fn come_to(
         &mut self,

@@ -14,7 +14,7 @@ use super::search::{self, Messages};
 use crate::resync::{Found, Heads};
 use crate::{Direction, Gap, Output, Quality, Segment};
 
-/// How much of a split head is copied at least before it is looked at again.
+/// Minimum bytes of a split head copied before it is examined again.
 const COPY_BYTES: usize = 512;
 
 /// A flow.

@@ -1,4 +1,4 @@
-//! Calls and what became of them, written as tuples.
+//! Writes calls with their outcomes as tuples.
 
 use tuple::{FieldId, TupleWriter};
 

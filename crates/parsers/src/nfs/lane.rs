@@ -107,7 +107,7 @@ pub enum Stage {
     Head,
     /// File data.
     Data,
-    /// What nobody needs.
+    /// Bytes to skip.
     Rest,
     /// A message may begin anywhere.
     Lost,
@@ -116,7 +116,7 @@ pub enum Stage {
 /// The message in progress.
 #[derive(Clone, Copy, Debug)]
 pub struct Message {
-    /// What it is, as far as it is known.
+    /// Its kind, if known.
     pub kind: Kind,
     /// When it was on the wire, from its first byte on.
     pub span: Option<Span>,
@@ -289,7 +289,7 @@ impl Lane {
         self.expects = if self.last_ts == Timestamp::MIN { Expects::First } else { Expects::Nothing };
     }
 
-    /// The next message begins here, for what is before it is known.
+    /// The next message begins here, because the previous one is complete.
     pub fn follow(&mut self) {
         self.next_message();
         (self.follows, self.cause) = (None, Quality::Resync);

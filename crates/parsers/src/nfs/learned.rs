@@ -64,8 +64,8 @@ impl Names {
         }
     }
 
-    /// Appends the path of `handle`, or of the entry `name` of it, as far up as it is known; from a mounted directory on
-    /// it is absolute. Nothing, where nothing is known.
+    /// Appends the path of `handle`, or of its entry `name`, as far up as it is known; absolute if a mounted directory
+    /// is known. Appends nothing if nothing is known.
     pub fn path(&mut self, handle: Option<&[u8]>, name: Option<&[u8]>, path: &mut Vec<u8>) {
         let mut parts: Vec<u32> = Vec::new();
         let mut next = handle.and_then(|handle| self.find(handle));

@@ -9,7 +9,7 @@ pub const NFS: u32 = 100_003;
 /// MOUNT (RFC 1813, appendix I).
 pub const MOUNT: u32 = 100_005;
 
-/// Access control lists beside NFSv3, as Solaris and Linux have them.
+/// Access control lists for NFSv3, as in Solaris and Linux.
 pub const NFSACL: u32 = 100_227;
 
 /// A version of a program whose procedures are known.

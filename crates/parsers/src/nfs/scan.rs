@@ -30,7 +30,7 @@ const VERSION_MAX: u32 = 256;
 /// Numbers of programs from here on are reserved (RFC 5531 section 8.5).
 const PROGRAM_MAX: u32 = 0x6000_0000;
 
-/// Whether a fragment may be so long.
+/// Whether a fragment may have this length.
 #[inline]
 pub fn is_plausible_mark(mark: u32) -> bool {
     (1..=FRAGMENT_BYTES_MAX).contains(&(mark & 0x7fff_ffff))

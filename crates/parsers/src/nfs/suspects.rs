@@ -14,7 +14,7 @@ use crate::Segment;
 
 /// A reply confirms a suspect within this time only.
 const PATIENCE_NS: i64 = 10_000_000_000;
-/// Older suspects than the last so many are not completed.
+/// Maximum number of suspects that are still completed.
 const OPEN_MAX: usize = 64;
 
 /// What looks like a call.

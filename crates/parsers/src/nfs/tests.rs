@@ -418,7 +418,7 @@ fn behind_a_loss_the_next_message_is_found() {
         ["1 GETATTR ok 1000 exact", "3 GETATTR ok 2000 resync", "2 - - - half", "4 GETATTR ok 1000 exact"]
     );
     assert_eq!(t.counters.resyncs, 1);
-    // The replies' side: one that nobody waits for is not taken for one.
+    // A reply without an outstanding call is not accepted as a reply.
     let mut t = talk(SHORT);
     t.client([getattr(1).record(), getattr(2).record(), getattr(3).record()].concat());
     t.server(&getattr_reply(1).record()[..50]).gap(S, 200).server(getattr_reply(9).record());

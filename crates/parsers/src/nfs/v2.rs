@@ -4,7 +4,7 @@ use super::attributes::Attributes;
 use super::body::{Args, NAME_BYTES_MAX, Results};
 use super::xdr::Xdr;
 
-/// Every handle is so long.
+/// Length of every handle.
 const HANDLE_BYTES: usize = 32;
 
 /// Reads a procedure's arguments.

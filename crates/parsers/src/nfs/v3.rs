@@ -94,7 +94,7 @@ pub fn results<'a>(procedure: u32, listing: bool, x: &mut Xdr<'a>, r: &mut Resul
         8..=11 if ok => {
             r.object = if x.bool()? { Some(x.opaque(HANDLE_BYTES_MAX)?) } else { None };
             r.attributes = Attributes::read_optional(x)?;
-            // Of the directory: what it was before, and what it is now.
+            // The directory's attributes before and after.
             r.before = Weak::read_optional(x)?;
         }
         2 | 7..=14 | 21 => {
@@ -176,7 +176,7 @@ fn of_success<'a>(procedure: u32, listing: bool, x: &mut Xdr<'a>, r: &mut Result
     Some(())
 }
 
-/// An entry of a directory: its name, and its handle if that is told.
+/// A directory entry: its name, and its handle if present.
 pub fn entry<'a>(plus: bool, x: &mut Xdr<'a>) -> Option<(&'a [u8], Option<&'a [u8]>)> {
     let (_fileid, name, _cookie) = (x.u64()?, x.opaque(NAME_BYTES_MAX)?, x.u64()?);
     let mut handle = None;

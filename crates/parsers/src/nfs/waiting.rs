@@ -17,7 +17,7 @@ use crate::{Quality, Span};
 const KEPT_BYTES: usize = 4096;
 /// Most free places kept.
 const SPARE_MAX: usize = 64;
-/// After so long a call is unlikely to be answered.
+/// Age at which a call is unlikely to be answered.
 const PATIENCE_NS: i64 = 10_000_000_000;
 /// So many later calls that were answered make a call an old one.
 const OVERTAKEN: u64 = 4;
@@ -43,7 +43,7 @@ pub struct Call {
     pub found: Option<Quality>,
     /// How often it was sent again.
     pub repeats: u32,
-    /// Length of the message, if it is known.
+    /// Length of the message, if known.
     pub bytes: Option<u64>,
     /// Header and arguments, without file data.
     pub head: Vec<u8>,

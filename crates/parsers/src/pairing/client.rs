@@ -13,7 +13,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Of a protocol whose clients have to wait.
+    /// A client whose protocol requires it to wait.
     pub fn that_waits() -> Client {
         Client { must_wait: true, ..Client::default() }
     }

@@ -48,7 +48,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
             (Counted::Nobody | Counted::Contradiction, Counting::Exact) if self.trial.is_some() => {
                 self.contradict();
             }
-            // Nobody has asked; unless it came too early, which only its acknowledgment would tell.
+            // There is no request, unless the response came too early, which only its acknowledgment shows.
             (Counted::Nobody, Counting::Exact) if place.ack.is_some() => {}
             (Counted::Contradiction, Counting::Exact) => {
                 self.counting = Counting::Lost(Missing::Responses);

@@ -1,53 +1,54 @@
-//! Which response answers which request, where only their order says it, or now and then a name: one model of how a client
-//! behaves (`client`) and one queue of transactions (`queue`), for every protocol. A protocol supplies framing (where its
-//! messages begin and end) and meaning (what they say); it keeps no order of its own.
+//! Matches responses to requests by their order, and in some protocols by a name. One model of a client's behavior
+//! (`client`) and one queue of transactions (`queue`) serve every protocol. A protocol supplies framing (message
+//! boundaries) and meaning (contents); it keeps no order of its own.
 //!
-//! What is relied on:
+//! Rules:
 //!
-//! 1. **Segments know their [`flow::Place`]**: `seq`, where their bytes are in their stream, and `ack`, up to where their
-//!    sender had heard the other side when it spoke. The flow table delivers them so that everything a sender had heard
-//!    comes first. Times and the order of a capture file decide nothing.
-//! 2. **The n-th response answers the n-th request**, as long as nothing is missing (`queue::Counting::Exact`).
-//! 3. **Bounds.** A response answers no request that its sender had not received, and none before those that are answered already,
-//!    the ones that missing bytes hide at least included. Where that leaves one request, the pair is proven.
-//! 4. **Rounds.** Requests with the same `ack` are one round. A client that sends only when it has been answered ends a round when
-//!    it begins the next one; so the responses to a round are the server's bytes between the two acknowledgments, whatever is missing
-//!    elsewhere. Requests and responses of a round are numbered from both ends (`numbering`): those with the same number belong
-//!    together. Nothing on the wire proves that a client waits, unless its protocol makes it: what rests on that is held until
-//!    enough later rounds agree, and becomes halves when one does not (`trial`).
-//! 5. **A name** is stronger than any count: a response that names its request answers it ([`Transactions::response_to`]). As
-//!    long as every response does, nothing is counted and there are no rounds (`queue::Naming::Unique`).
+//! 1. **Segments have a [`flow::Place`]**: `seq`, the position of their bytes in the stream, and `ack`, the bytes of
+//!    the other side that the sender had received. The flow table delivers a segment after all bytes that its sender had
+//!    received. Times and file order are not used.
+//! 2. **The n-th response answers the n-th request**, while nothing is missing (`queue::Counting::Exact`).
+//! 3. **Bounds.** A response answers no request that its sender had not received, and none before requests already
+//!    answered, including the minimum number hidden in gaps. If that leaves one request, the pair is proven.
+//! 4. **Rounds.** Requests with the same `ack` form a round. A client that sends only after all responses ends a round
+//!    when it starts the next one, so the responses of a round are the server's bytes between the two acknowledgments,
+//!    whatever else is missing. Requests and responses of a round are numbered from both ends (`numbering`); equal numbers
+//!    belong together. Nothing on the wire proves that a client waits unless its protocol requires it: pairs that rely on
+//!    it are held until enough later rounds agree, and become halves when one does not (`trial`).
+//! 5. **A name** overrides any count: a response that names its request answers it ([`Transactions::response_to`]).
+//!    While every response does, nothing is counted and there are no rounds (`queue::Naming::Unique`).
 //!
-//! What cannot be told is handed out in halves: two halves are true, a wrong pair is not.
+//! Uncertain pairs are returned as halves: two halves are true, a wrong pair is not.
 //!
-//! # In which state a transaction is
+//! # States of a transaction
 //!
-//! Three of its fields say so: how much of the request was seen (`asked`), how much of the response (`answered`), and what may
-//! still come (`outcome`).
+//! Three fields hold the state: how much of the request was seen (`asked`), how much of the response (`answered`), and
+//! what may follow (`outcome`).
 //!
-//! | `asked` | `answered` | `outcome` | it |
+//! | `asked` | `answered` | `outcome` | state |
 //! |---|---|---|---|
-//! | Begun | Unseen | Open | is a request that is being sent |
+//! | Begun | Unseen | Open | request in progress |
 //! | Ended | Unseen | Open | waits for its response |
-//! | Begun, Ended | Begun | Open | is being answered |
-//! | Ended | Ended | Open | is over: a pair |
-//! | Ended | Unseen | Silent | is over: it has no response by its meaning |
-//! | Ended | Unseen | Half | is over: its response was not seen, or cannot be told from others |
-//! | Unseen | Begun, Ended | Open | is the response to a missing request; or, kept apart, one held until its round is over |
-//! | Unseen | Ended | Half | is over: a response of which the request is not known |
-//! | Unseen | Unseen | Open | stands for a request that is missing, and counts |
-//! | any | any | BrokenOff | is handed out as it is: the connection ended, or there were too many. (Without both: it was moved to its pair.) |
+//! | Begun, Ended | Begun | Open | response in progress |
+//! | Ended | Ended | Open | finished pair |
+//! | Ended | Unseen | Silent | finished; the request has no response by definition |
+//! | Ended | Unseen | Half | finished; the response was not seen or is ambiguous |
+//! | Unseen | Begun, Ended | Open | response to a missing request; or, if apart, a response held until its round ends |
+//! | Unseen | Ended | Half | finished; a response without a known request |
+//! | Unseen | Unseen | Open | placeholder of a missing request, which counts |
+//! | any | any | BrokenOff | returned unfinished: the connection ended, or there were too many (without both: moved to its pair) |
 //!
-//! A transaction that is `apart` had a response that may be another's: both are handed out as halves.
+//! A transaction that is `apart` had a response that may belong to another request: both are returned as halves.
 //!
-//! Why it got there:
+//! Causes:
 //!
-//! - **A pair.** The response named the request; or counting is exact and it was the next one; or counting was lost, and it was
-//!   the only one possible, or the round ended and request and response have the same number in it (`recounted`).
+//! - **A pair.** The response named the request; or counting is exact and it was the next one; or counting was lost,
+//!   and it was the only possible one, or the round ended and request and response have the same number in it
+//!   (`recounted`).
 //! - **Half.** Counting was lost and the round ended without a pair for it; or the client keeps no rounds
-//!   (`client::Client::waits`); or the server said all it had to say.
+//!   (`client::Client::waits`); or the server's stream ended.
 //!
-//! How far counting holds is a state of the connection, `queue::Counting`:
+//! `queue::Counting` is the state of counting on a connection:
 //!
 //! ```text
 //!            bytes of the client are missing            a response comes beyond those below

@@ -1,14 +1,14 @@
-//! Numbers the messages of a round from both ends, where some are missing.
+//! Numbers the messages of a round from both ends if some are missing.
 //!
-//! A round has as many responses as requests, but some of both were not captured. Of each hole it is known how many messages it
-//! hides at least and at most. So a message's number in its round, counted from the front and again from the end, is known to be
-//! between two bounds; and neither side can have more messages than the other has room for. Where both bounds are equal the
-//! number is known, and a request and a response with the same number belong together, whatever is missing.
+//! A round has as many responses as requests, but some of both may be missing. Each hole hides a number of messages
+//! between two bounds. So a message's number in its round, counted from the front and from the end, lies between two
+//! bounds; and neither side can have more messages than the other has room for. If both bounds are equal, the number is
+//! known, and a request and a response with the same number belong together, whatever is missing.
 //!
-//! Example: four requests; of the responses the first two, a hole, and one. One response is in the hole, so the one behind it
-//! is the fourth.
+//! Example: four requests; of the responses, the first two, a hole, and one. The hole contains one response, so the one
+//! behind it is the fourth.
 //!
-//! Knows no bytes and no protocol.
+//! Bytes and protocols are not known here.
 
 /// How many messages may be missing at one place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -102,7 +102,7 @@ mod tests {
 
     use super::*;
 
-    /// Every way in which so many messages can be missing in these holes.
+    /// All distributions of `missing` messages over these holes.
     fn worlds(holes: &[Hole], missing: u32) -> Vec<Vec<u32>> {
         let Some((first, rest)) = holes.split_first() else {
             return if missing == 0 { vec![Vec::new()] } else { Vec::new() };

@@ -17,7 +17,7 @@ use crate::Direction;
 
 /// Most requests held; beyond, the oldest is handed out as it is. [`crate::Limits::outstanding_max`] is its default.
 pub const TRANSACTIONS_MAX: usize = 131_072;
-/// Responses that may always be held until their round is over; others are as long as there are fewer than requests.
+/// Responses that may always be held until their round ends; more are held while there are fewer than requests.
 pub const RESPONSES_HELD_MAX: usize = 256;
 
 /// Where more requests wait, nothing is looked for among all of them for every response.
@@ -137,7 +137,8 @@ pub struct Transactions<Q, R> {
 }
 
 impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
-    /// Of a protocol whose smallest message has so many bytes: missing bytes hide the fewer, the larger they are.
+    /// A queue for a protocol whose smallest message has `bytes` bytes, which limits the messages that missing bytes
+    /// can hide.
     #[must_use]
     pub fn of_messages_from(bytes: u32) -> Self {
         Transactions {
@@ -176,7 +177,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         Transactions { client: Client::that_waits(), ..self }
     }
 
-    /// Of a protocol in which some requests are not answered: missing bytes may hide none that is.
+    /// The same for a protocol with unanswered requests: missing bytes may hide no answered request.
     #[must_use]
     pub fn with_silent_requests(self) -> Self {
         Transactions { answered: Answered::Some, ..self }
@@ -188,7 +189,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         Transactions { unasked: Unasked::Sometimes, ..self }
     }
 
-    /// Which protocol it is turned out: its smallest message has so many bytes.
+    /// Sets the smallest message once the protocol is known.
     pub fn set_smallest_message(&mut self, bytes: u32) {
         self.message_bytes_min = bytes;
     }
@@ -323,8 +324,8 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         self.spoken = Some(end);
     }
 
-    /// Bytes of `direction` are missing behind its last message. How many messages is judged when the next one begins;
-    /// until then nobody knows that there are none.
+    /// Bytes of `direction` are missing behind its last message. The number of messages is determined when the next one
+    /// begins; until then it is unknown.
     pub fn miss(&mut self, direction: Direction) {
         let edge = &mut self.edges[direction as usize];
         *edge = match *edge {
@@ -343,7 +344,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         self.miss(direction);
     }
 
-    /// Whether it is known that no message is missing, and that no response to a request that was given up will come.
+    /// Whether no message is missing and no response to an abandoned request will follow.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.counting == Counting::Exact && !self.lacks_oldest()
@@ -381,8 +382,8 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         })
     }
 
-    /// The connection is silent, and may stay so for long: what is still open is handed out as it is. Counting goes on behind that,
-    /// where it is known how many responses may still come; elsewhere rounds have to tell again.
+    /// The connection is idle, possibly for long: open transactions are returned unfinished. Counting continues behind
+    /// them if the number of outstanding responses is known; otherwise rounds have to prove it again.
     pub fn pause(&mut self) {
         let open = || (self.next_response..self.next_request).filter_map(|n| self.get(n));
         // Where some requests are not answered, or the server also speaks unasked, their number is not known.
@@ -398,7 +399,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         }
     }
 
-    /// The connection is over: everything is handed out as it is.
+    /// The connection has ended: all transactions are returned as they are.
     pub fn close(&mut self) {
         self.settle_last_round(Hole::ANY);
         for i in 0..self.queue.len() {
@@ -453,7 +454,8 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         }
     }
 
-    /// Hands out the request `number` if it has ended and is never answered: it is over, whoever waits before it.
+    /// Returns the request `number` if it is complete and never answered: it is finished even if others before it are
+    /// not.
     pub fn hand_out_silent(&mut self, number: u64, take: impl FnOnce(&mut Transaction<Q, R>)) {
         let is_over = |t: &&mut Transaction<Q, R>| t.expects == Expects::Nothing && t.asked == Part::Ended;
         if let Some(transaction) = self.at(number).filter(is_over) {
@@ -512,7 +514,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         }
     }
 
-    /// The messages that may be missing in so many bytes between two messages.
+    /// The number of messages that `bytes` missing bytes between two messages may hide.
     pub(super) fn hole_of(&self, bytes: i32) -> Hole {
         match u32::try_from(bytes) {
             Ok(bytes) => Hole::of_whole_messages(bytes, self.message_bytes_min),
@@ -537,7 +539,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         hole
     }
 
-    /// Puts a response apart until its round is over, or for good.
+    /// Holds a response until its round ends, or permanently.
     #[cold]
     fn put_apart(&mut self, first: Timestamp, place: Place, hole: Hole) -> (Spot, &mut R) {
         let is_held =

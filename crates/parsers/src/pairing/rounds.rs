@@ -1,13 +1,15 @@
-//! What is done where counting is lost: responses are held until their round is over, and then numbered with its requests.
+//! Pairing when counting is lost: responses are held until their round ends and are then numbered together with its
+//! requests.
 //!
-//! A round is over when the client sends a request that acknowledges more than the one before. If the client sends only when
-//! everything was answered, then the server's bytes between the two acknowledgments are the responses to the round, all of them and
-//! nothing else. That is proven where at least as many responses came, or are missing, as there are requests
-//! ([`Transactions::is_answered_by_count`]); else the pairs are on trial (`trial`).
+//! A round ends when the client sends a request that acknowledges more than the one before. If the client sends only
+//! after all responses, the server's bytes between the two acknowledgments are exactly the responses of the round. That
+//! is proven if at least as many responses were seen or are missing as there are requests
+//! ([`Transactions::is_answered_by_count`]); otherwise the pairs are on trial (`trial`).
 //!
-//! In time: [`Transactions::begin_round`] ends the round before with [`Transactions::settle`], which numbers it
-//! ([`Transactions::pair_round`]), and counts anew from the first request of the new one ([`Transactions::count_anew`]).
-//! [`Transactions::attribute_in_round`] knows the two cases in which a response need not wait for its round to end.
+//! Sequence: [`Transactions::begin_round`] ends the previous round with [`Transactions::settle`], which numbers it
+//! ([`Transactions::pair_round`]) and counts from the first request of the new round ([`Transactions::count_anew`]).
+//! [`Transactions::attribute_in_round`] handles the two cases in which a response need not wait for the end of its
+//! round.
 
 use flow::Place;
 use wire::{TcpSeq, Timestamp};
@@ -69,7 +71,7 @@ impl<Q: Default, R: Default> Default for Loose<Q, R> {
 }
 
 impl<Q: Default, R: Default> Loose<Q, R> {
-    /// A response begins. `held_max`: so many may be held, because their requests may be known later.
+    /// Adds a new response. At most `held_max` are held because their requests may be known later.
     pub fn push(&mut self, first: Timestamp, place: Place, hole: Hole, held_max: usize) -> (u64, &mut R) {
         let is_held = self.responses.len() < held_max;
         self.overflowed |= held_max > 0 && !is_held;
@@ -135,8 +137,8 @@ impl<Q: Default, R: Default> Loose<Q, R> {
         held.filter(|(_, response)| response.outcome == Outcome::Open)
     }
 
-    /// The present round is over; those of it that are in no pair answer nothing that is known. `pairs`: by their responses, in
-    /// order.
+    /// Ends the current round; its responses outside of `pairs` answer no known request. `pairs` are in the order of
+    /// their responses.
     fn end_round(&mut self, pairs: &[Pair]) {
         let alone: Vec<u64> = self.of_round().map(|(n, _)| n).collect();
         let is_alone = |n: &u64| pairs.binary_search_by_key(n, |pair| pair.response).is_err();
@@ -151,8 +153,8 @@ impl<Q: Default, R: Default> Loose<Q, R> {
 }
 
 impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
-    /// A request at `place` begins a round, with so many missing before it: what that says of the round before. Gives
-    /// those of the missing that may belong to the new one.
+    /// A request at `place` starts a round, with `hole` missing before it; updates the previous round. Returns the
+    /// missing messages that may belong to the new round.
     pub(super) fn begin_round(&mut self, place: Place, hole: Hole) -> Hole {
         let Some(heard) = place.ack else { return hole };
         // What the server had heard when the client had not heard this answer yet was not asked in the new round.
@@ -206,7 +208,8 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         }
     }
 
-    /// Requests are not answered, and the client has `heard` bytes of the server that are missing: they hide so many responses.
+    /// The client has `heard` missing bytes of the server, which hide `responses`: requests without a response are
+    /// marked.
     fn miss_answers(&mut self, heard: TcpSeq, responses: Hole) {
         if self.client.waits() {
             self.counting = Counting::Lost(Missing::Responses);
@@ -331,7 +334,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         self.end_trial();
     }
 
-    /// The present round is over: the client had `heard` everything, or the connection ends. Requests and responses may be
+    /// Ends the current round: the client has `heard` everything, or the connection ends. Requests and responses may be
     /// missing behind the last ones seen.
     #[cold]
     fn settle(&mut self, heard: Option<TcpSeq>, requests: Hole, responses: Hole) {

@@ -28,7 +28,7 @@ impl Seen {
         }
     }
 
-    /// Whether it is known when its last byte came.
+    /// Whether the time of its last byte is known.
     #[must_use]
     pub fn has_end(self) -> bool {
         matches!(self, Seen::Whole | Seen::Holed)

@@ -52,7 +52,7 @@ impl Ends {
             self.lost[at] = true;
             return;
         }
-        // A gap is told when its side speaks again, or the other side shows that it has heard what is in it.
+        // A gap is reported when its side sends again, or the other side acknowledges bytes in it.
         for direction in [C, S] {
             if (direction as usize == at || heard) && std::mem::take(&mut self.lost[direction as usize]) {
                 self.transactions.miss(direction);
@@ -84,7 +84,7 @@ impl Ends {
     }
 }
 
-/// What is over as text: `12` is request 1 with response 2, `'` says that it was found behind missing messages.
+/// Finished transactions as text: `12` is request 1 with response 2, `'` marks one found behind missing messages.
 fn hand_out(transactions: &mut Transactions<char, char>, out: &mut Vec<String>) {
     transactions.hand_out(|t| {
         let resync =
@@ -407,7 +407,7 @@ proptest! {
     #[test]
     fn all_is_found_where_one_direction_loses(mut rounds in rounds(1), direction in 0..2usize) {
         rounds.iter_mut().for_each(|round| round.lost[direction] = false);
-        // Behind the last round nothing tells that it is over.
+        // Nothing shows the end of the last round.
         rounds.push(Round { requests: 1, lost: vec![false; 2] });
         rounds.push(Round { requests: 1, lost: vec![false; 2] });
         let (found, findable) = play(&rounds, 3)?;

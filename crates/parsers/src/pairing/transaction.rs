@@ -71,7 +71,7 @@ pub enum Outcome {
     /// No response: the request has none ([`Expects::Nothing`]), or what it asked was done without a word
     /// ([`Expects::Perhaps`]).
     Silent,
-    /// Not the other half: it was not seen, or it cannot be told which it is. The half that has begun still goes on.
+    /// The other half was not seen or is ambiguous. The half that has begun continues.
     Half,
     /// Nothing, not even the rest of a half that has begun.
     BrokenOff,
@@ -94,7 +94,7 @@ pub struct Transaction<Q, R> {
     pub(super) apart: bool,
     /// A response to a request that was evicted.
     pub(super) separated: bool,
-    /// Where the request begins, or as long as there is none, the response.
+    /// Start of the request, or of the response while there is no request.
     pub(super) place: Place,
     pub(super) request_first: Timestamp,
     pub(super) response_first: Timestamp,
@@ -147,8 +147,8 @@ impl<Q, R> Transaction<Q, R> {
         self.recounted || self.found
     }
 
-    /// When it was complete, where the last bytes of its request and response came at these times. A response without its end
-    /// is over with the connection's `last_packet`. `None`: there is no response; the request is given up now.
+    /// Time of completion, given the times of the last bytes of request and response. A response without an end ends
+    /// with the connection's `last_packet`. `None`: there is no response, and the request is abandoned now.
     #[inline]
     pub fn complete_at(
         &self,
@@ -237,7 +237,7 @@ pub(crate) fn can_answer(question: Place, answer: Place) -> bool {
 /// Where the last message of a direction ended, as far as that is known. If the next one begins elsewhere, messages are missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Edge {
-    /// Nothing was said yet: the next message begins wherever it does.
+    /// No message yet: the next one may begin anywhere.
     #[default]
     Start,
     /// A message is under way.

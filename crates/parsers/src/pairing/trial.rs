@@ -7,7 +7,7 @@
 use super::queue::{Counting, Missing, Transactions};
 use super::transaction::{Answers, Expects, Outcome};
 
-/// So much evidence is enough: so many rounds of one request where several may have been outstanding.
+/// Sufficient evidence: rounds of one request where several may have been outstanding.
 const ENOUGH: usize = 32;
 /// So much when the connection ends.
 const ENOUGH_AT_END: usize = 8;
@@ -42,8 +42,8 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         }
     }
 
-    /// The round that began with request `start` can have had as many responses as requests, so many at least; `whole`: how many
-    /// messages are missing of it is known.
+    /// The round that began with request `start` may have had as many responses as requests, at least `requests`;
+    /// `whole`: the number of its missing messages is known.
     #[cold]
     pub(super) fn agree(&mut self, start: u64, requests: u32, whole: bool) {
         let (several, singly) = (self.may_have_asked_several(), self.client.asks_singly());

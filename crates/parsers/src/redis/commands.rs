@@ -128,7 +128,7 @@ pub fn may_miss(name: &[u8]) -> bool {
 /// The first key of the command `name`, which is in upper case.
 pub fn key<'a>(name: &[u8], head: &'a [u8]) -> Option<Cow<'a, [u8]>> {
     let word = |i| resp::words(head).nth(i).flatten();
-    // Where the number of keys is said, the first stands behind it.
+    // If the number of keys is given, the first key follows it.
     let counted = |i| word(i).filter(|n| **n != *b"0").and_then(|_| word(i + 1));
     match name {
         b"EVAL" | b"EVALSHA" | b"FCALL" | b"EVAL_RO" | b"EVALSHA_RO" | b"FCALL_RO" | b"BLMPOP"

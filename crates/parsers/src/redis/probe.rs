@@ -7,8 +7,8 @@ use crate::{Direction, Probe, ProbeContext};
 /// Bytes within which a reply, or a line, has to end to tell anything.
 const PATIENCE: usize = 1024;
 
-/// An array that begins with a name is said by clients of Redis only, and a published message by its servers. The rest, lines
-/// above all, others say too: on a usual port it is believed.
+/// An array that begins with a command name is sent only by Redis clients, and a published message only by Redis
+/// servers. Other messages, especially lines, also occur in other protocols and count only on the usual port.
 pub fn probe(bytes: &[u8], context: ProbeContext) -> Probe {
     let may_ask = context.speaker != Some(Direction::ServerToClient);
     let may_answer = context.speaker != Some(Direction::ClientToServer);

@@ -4,7 +4,7 @@ use tuple::{Fold, Secret};
 
 use super::commands::is_known;
 
-/// Of a command's name: one that is not Redis' becomes a hash.
+/// Redaction of command names: a name that is not a Redis command becomes a hash.
 pub const COMMAND_WORDS: Fold = Fold { name: "command", fold: command };
 /// Of an error: its code, `ERR` or `WRONGTYPE`; the text behind may repeat what was asked.
 pub const ERROR_CODE: Fold = Fold { name: "error_code", fold: error };

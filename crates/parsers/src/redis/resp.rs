@@ -12,7 +12,7 @@ use crate::request_response::Cut;
 
 /// A string inside of a message that is longer is passed over.
 pub const LONG_BYTES: usize = 1024;
-/// So many words of a command, and so many parts of a reply, are looked at together.
+/// Maximum words of a command, and parts of a reply, that are examined together.
 const WORDS_MAX: usize = 12;
 const PARTS_MAX: usize = 5;
 /// Longest string, and most values of an aggregate: what Redis allows at all, with room.
@@ -31,7 +31,7 @@ enum Value {
     More,
     /// None.
     No,
-    /// One of which so many bytes are its head, then come bytes that nobody looks at, then so many values that it is made of.
+    /// A value with a head of `head` bytes, `body` bytes that are skipped, and `inner` values inside.
     Yes { head: usize, body: u64, inner: u64, counts: Counts },
 }
 
@@ -89,8 +89,8 @@ fn cut_inline(bytes: &[u8]) -> Cut {
     }
 }
 
-/// A reply, or something unasked. Of what may be a confirmation or a published message the first values are looked at
-/// together: they say what it is.
+/// Cuts a reply or an unsolicited message. The first values of a possible confirmation or published message are
+/// examined together, because they identify it.
 pub fn cut_reply(bytes: &[u8]) -> Cut {
     if let [b'\n', ..] = bytes {
         // A master that prepares what a replica asked for.
@@ -136,7 +136,7 @@ pub fn cut_line(bytes: &[u8]) -> Cut {
     }
 }
 
-/// What comes of a message of which so many values are missing: as many as there are.
+/// Cuts the next part of a message that lacks `rest` values.
 pub fn go_on(direction: Direction, mut rest: u64, bytes: &[u8]) -> Cut {
     let mut head = 0;
     while rest > 0 {
@@ -414,7 +414,7 @@ fn hex_byte(rest: &mut std::slice::Iter<'_, u8>) -> Option<u8> {
 pub fn name(head: &[u8]) -> Option<&[u8]> {
     match words(head).next()?? {
         Cow::Borrowed(name) => Some(name),
-        // Nobody writes a name in quotes.
+        // Names are never quoted.
         Cow::Owned(_) => None,
     }
 }

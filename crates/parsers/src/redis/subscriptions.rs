@@ -88,7 +88,7 @@ impl Subscriptions {
         if self.to_come == 0 { Role::Answer } else { Role::AnswerGoesOn }
     }
 
-    /// There are so many subscriptions now, to channels and patterns or to channels of shards.
+    /// Sets the number of subscriptions to channels and patterns, or to shard channels.
     fn count(&mut self, of: usize, total: u64) {
         let others = [self.counts[1], self.counts[0], 0][of];
         self.counts[of] = total.saturating_sub(others);

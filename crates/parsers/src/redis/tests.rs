@@ -317,7 +317,7 @@ fn probing() {
     assert_eq!(probe(b"PING\r\n", true, true), NotForUs);
 }
 
-/// How many lines of code this is, is said to those who want to write a parser.
+/// The guide to parsers states the number of lines of this parser.
 #[test]
 fn the_page_says_how_much_this_is() {
     let count = |file: &str| {
@@ -337,7 +337,7 @@ fn the_page_says_how_much_this_is() {
     assert!(page.contains(&said), "{said}");
 }
 
-/// Commands with their replies, and what is said unasked.
+/// Commands with their replies, and unsolicited messages.
 fn exchange() -> impl Strategy<Value = (String, String)> {
     let reply = prop_oneof![
         Just(s("+OK\r\n")),

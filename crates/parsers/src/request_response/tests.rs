@@ -1,9 +1,9 @@
-//! A toy protocol that needs all that the simple one does not: it greets, it has messages of parts, blank lines, requests
-//! that are not answered and answers of several messages, and it ends in another protocol.
+//! A toy protocol with the features that the simple one lacks: a greeting, messages of several parts, blank lines,
+//! requests without an answer, answers of several messages, and a change of protocol.
 //!
-//! A request is `ASK`, `TELL` (not answered), `MANY` (answered with several messages) or `BYE` (then something else is
-//! spoken), and a line of as many words as one likes. A response is a line; one that ends in `+` is followed by another of
-//! the same answer. `LIST n` are n strings, each a length, a line end and so many bytes. `!` begins what nobody asked for.
+//! A request is `ASK`, `TELL` (no answer), `MANY` (answered with several messages), or `BYE` (changes the protocol),
+//! and a line of any number of words. A response is a line; one that ends in `+` is followed by another of the same
+//! answer. `LIST n` are n strings, each with a length, a line end, and the bytes. `!` starts an unsolicited message.
 
 use memchr::memchr;
 use tuple::{FieldId, Schema, TupleWriter};
@@ -177,7 +177,7 @@ fn what_nobody_asked_for() {
     );
 }
 
-/// It may hide nothing but what nobody asked for: what is behind it still answers the request.
+/// The gap can hide only an unsolicited message: the message behind it still answers the request.
 #[test]
 fn missing_bytes_of_what_nobody_asked_for() {
     let mut talk = talk();

@@ -1,4 +1,4 @@
-//! Transactions, and what was said unasked, written as tuples.
+//! Writes transactions and unsolicited messages as tuples.
 
 use wire::Timestamp;
 
@@ -12,7 +12,7 @@ use crate::{Output, Quality};
 const KEPT_BYTES: usize = 1024;
 
 impl<M: Messages> RequestResponse<M> {
-    /// Writes what is over.
+    /// Writes finished transactions.
     pub(super) fn flush(&mut self, out: &mut Output<'_>) {
         let RequestResponse { transactions, emitted, .. } = self;
         transactions.hand_out(|transaction| {

@@ -57,8 +57,8 @@ impl Heads for Lines {
     }
 }
 
-/// Where messages start in `bytes` that come in one piece, but may begin where a segment does; behind each it is looked
-/// for the next.
+/// Message starts in `bytes`, which arrive in one piece; a message may start at each position in `segments`. The search
+/// continues behind each message.
 fn slow<H: Heads>(heads: &H, bytes: &[u8], segments: &[usize]) -> Vec<usize> {
     let (mut found, mut from) = (Vec::new(), 0);
     'search: loop {

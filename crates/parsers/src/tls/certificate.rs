@@ -160,7 +160,7 @@ fn write_name(tag: u8, name: &[u8], names: &mut Vec<u8>) {
     debug_assert!(written.is_ok(), "memory takes everything");
 }
 
-/// `YYMMDDHHMMSSZ` or `YYYYMMDDHHMMSSZ`. `None`: it is neither, or too far away to be told in nanoseconds.
+/// `YYMMDDHHMMSSZ` or `YYYYMMDDHHMMSSZ`. `None`: another format, or outside the range of nanoseconds.
 fn nanoseconds(tag: u8, time: &[u8]) -> Option<i64> {
     let time = time.strip_suffix(b"Z")?;
     if !time.iter().all(u8::is_ascii_digit) {

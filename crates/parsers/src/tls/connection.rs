@@ -1,4 +1,4 @@
-//! A connection until its handshake is over: what of it has come, and when there is no more to learn.
+//! A connection until the end of its handshake.
 
 use flow::Place;
 use wire::{TcpSeq, Timestamp};
@@ -88,7 +88,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Nothing more is said of this connection.
+    /// No more tuples follow for this connection.
     pub fn is_over(&self) -> bool {
         self.stage == Stage::Over
     }

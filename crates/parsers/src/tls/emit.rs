@@ -7,7 +7,7 @@ use super::connection::{Alert, Handshake};
 use super::field;
 use crate::{Direction, Output, Quality};
 
-/// A handshake that is over, or broke off. Of one of which no hello was seen nothing is said.
+/// Writes a finished or aborted handshake. A handshake without a hello has no tuple.
 pub fn tuple(handshake: &Handshake, out: &mut Output<'_>) {
     let asked = handshake.asked.map(|(span, _)| span.first);
     let Some(ts) = asked.or(handshake.answered) else { return };

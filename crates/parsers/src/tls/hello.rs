@@ -102,7 +102,7 @@ fn extensions<'a>(
     if skip(r).is_none() {
         return false;
     }
-    // SSL 3.0 and the like have none.
+    // SSL 3.0 and similar have no extensions.
     let Some(length) = r.u16() else { return r.is_empty() };
     let complete = r.0.len() >= length.into();
     let mut list = Reader(&r.0[..r.0.len().min(length.into())]);

@@ -23,15 +23,15 @@ pub mod kind {
 /// Where a byte stream is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// In a record's header, so many bytes of which have come.
+    /// In a record header with this many bytes read.
     Head(usize),
-    /// In a record, with so many bytes to come.
+    /// In a record with this many bytes left.
     Body(usize),
     /// Anywhere: not read any more.
     Lost,
 }
 
-/// What was said.
+/// A complete message or alert.
 #[derive(Clone, Copy, Debug)]
 pub enum Event {
     /// A message of the handshake; its body is with the collector.

@@ -46,7 +46,7 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Whether messages cannot be told from each other any more.
+    /// Whether message boundaries are lost.
     pub fn is_lost(&self) -> bool {
         self.lost
     }
@@ -61,7 +61,7 @@ impl Collector {
         self.held > 0
     }
 
-    /// Takes in bytes. Gives how many were used, and the message that is over with them.
+    /// Adds bytes. Returns the number used, and the message that they complete.
     pub fn feed(&mut self, bytes: &[u8], ts: Timestamp) -> (usize, Option<Message>) {
         if self.lost || bytes.is_empty() {
             return (bytes.len(), None);
@@ -90,7 +90,7 @@ impl Collector {
         (n + piece.len(), self.end())
     }
 
-    /// So many bytes are missing. Gives the message that is over with them.
+    /// Skips `missing` bytes. Returns the message that ends with them.
     pub fn gap(&mut self, missing: usize) -> Option<Message> {
         self.begin();
         if self.lost || self.held < HEAD || missing > self.left {

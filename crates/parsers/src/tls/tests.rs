@@ -16,7 +16,7 @@ const FIELDS: &[&str] =
 /// Made with `openssl req -x509`, which also told what is in it.
 const CERTIFICATE: &[u8] = include_bytes!("test_certificate.der");
 const NOT_AFTER: i64 = 2110730026;
-/// What begins a ServerHello that is none yet (RFC 8446 section 4.1.3).
+/// Random value of a HelloRetryRequest (RFC 8446 section 4.1.3).
 const RETRY: &str = "cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c";
 
 fn record_of(kind: u8, body: &[u8]) -> Vec<u8> {
@@ -213,7 +213,7 @@ fn handshakes_that_fail() {
     let mut warned = full12();
     warned.insert(1, (S, alert(1, 112)));
     check(&warned, &[&format!("shop.example TLS 1.2 {RSA} false unrecognized_name server 4000 exact")]);
-    // Nobody answers.
+    // No answer.
     check(&[(C, client_hello())], &["shop.example - - - - - - half"]);
     check(&[(S, hello12()), (S, certificate())], &[&format!("- TLS 1.2 {RSA} - - - - half")]);
 }

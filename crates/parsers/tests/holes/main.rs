@@ -1,7 +1,7 @@
-//! Conversations with holes: what is told of them must be what is told of the same without holes, or nothing.
+//! Conversations with holes: their tuples must equal those of the complete conversation or be null.
 //!
-//! A field of a damaged conversation's tuple is null, or as in the whole one; and no tuple of which a byte is missing
-//! is `exact`. Packets that are lost, in either direction or one alone, and packets that the snaplen cuts.
+//! A field of a tuple of a damaged conversation is null or as in the complete one, and no tuple with a missing byte is
+//! `exact`. Damage: lost packets, in one or both directions, and packets cut by the snaplen.
 
 mod http;
 mod memcached;

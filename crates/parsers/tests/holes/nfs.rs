@@ -41,7 +41,7 @@ fn with_numbers(rng: &mut Rng, xids: u32, has_rpc: bool) -> Script {
             says.push(Say { direction: ServerToClient, transaction: Some(i), bytes });
         }
     }
-    // A path is as long as what was told before.
+    // The length of a path depends on the names seen before.
     let (protocol, schema) = (&nfs::PROTOCOL, nfs::schema());
     Script { protocol, schema, says, unchecked: &["path"], begins_known: true }
 }

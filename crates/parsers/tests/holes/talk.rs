@@ -16,7 +16,7 @@ use Direction::{ClientToServer, ServerToClient};
 pub struct Script {
     pub protocol: &'static Protocol,
     pub schema: Schema,
-    /// What is said, in order, with the number of the transaction that it belongs to.
+    /// Messages in order, with the number of their transaction.
     pub says: Vec<Say>,
     /// Fields that depend on more than their own transaction.
     pub unchecked: &'static [&'static str],
@@ -127,8 +127,8 @@ pub fn check(script: &Script, damage: Damage, rng: &mut Rng) -> Result<(), Strin
     Ok(())
 }
 
-/// Plays `script` as if one side had been captured by another clock, so that all it says stands `ns` too early in the
-/// file, or too late: everything must be told as it is without, but for times between the sides.
+/// Plays `script` with one side's clock shifted by `ns`, so that its packets are too early or too late in the file: all
+/// values except times between the sides must be unchanged.
 pub fn check_skewed(script: &Script, side: Direction, ns: i64, rng: &mut Rng) -> Result<(), String> {
     let mut segments = segments(script, rng);
     let whole = play(script, &segments);

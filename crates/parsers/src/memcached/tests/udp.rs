@@ -89,7 +89,7 @@ fn a_response_captured_before_its_request_is_paired_if_ids_tell() {
 fn an_id_used_again_before_its_response_came_tells_nothing() {
     check_ids("q1 q1 r1 r1", "- half, - half, 2 half, 3 half");
     check_ids("q1 q1 r1 q1 r1", "- half, - half, 2 half, - half, 4 half");
-    // After so long no datagram is under way any more.
+    // By then no datagram is still under way.
     check_ids("q1 . q1 r1", "- half, 3 exact");
     check_ids("q1 q1 r1 . q1 r1", "- half, - half, 2 half, 5 exact");
 }
