@@ -9,7 +9,7 @@ use tuple::{Batch, FieldId, common};
 
 use crate::rows::Rows;
 
-/// Columns that a dataflow's first input has where somebody waits for [`Chosen::news`].
+/// Columns that a dataflow's first input needs for [`Chosen::news`].
 pub const NEWS_COLUMNS: [FieldId; 7] = [
     common::ID,
     common::CLIENT_IP,
@@ -20,7 +20,7 @@ pub const NEWS_COLUMNS: [FieldId; 7] = [
     common::TS,
 ];
 
-/// Flows chosen so far. Whoever has a copy sees the same ones.
+/// Flows chosen so far. Clones share the state.
 #[derive(Clone, Debug)]
 pub struct Chosen {
     flows: Arc<Mutex<Flows>>,
@@ -59,13 +59,13 @@ struct Flows {
 pub(crate) type Places = Vec<FieldId>;
 
 impl Chosen {
-    /// None yet, and at most so many flows; for [`Chosen::all`].
+    /// Empty, with at most `flows_max` flows; for [`Chosen::all`].
     #[must_use]
     pub fn ids(flows_max: usize) -> Chosen {
         Chosen::new(flows_max, Kind::Ids)
     }
 
-    /// None yet, and at most so many tuples that wait to be asked for; for [`Chosen::news`].
+    /// Empty, with at most `tuples_max` waiting tuples; for [`Chosen::news`].
     #[must_use]
     pub fn with_news(tuples_max: usize) -> Chosen {
         Chosen::new(tuples_max, Kind::News)

@@ -1,5 +1,5 @@
-//! What the engine is told beside the dataflow, and what it says of its own work. Every bound of the engine is here or
-//! in the dataflow (`groups_max`); every loss to a bound has its counter.
+//! Configuration and counters of the engine. Every limit of the engine is here or in the dataflow (`groups_max`); every
+//! loss to a limit has a counter.
 
 use tuple::Redactor;
 
@@ -17,8 +17,8 @@ pub struct Config {
     pub sample: f64,
     /// The seed by which these flows were drawn: another sample deals its flows into replicates anew.
     pub sample_seed: u64,
-    /// Seed of the hash tables, so that nobody who sends packets can aim at one bucket; it shows in no result. Workers
-    /// and who collects from them have the same.
+    /// Seed of the hash tables, so that senders of packets cannot target one bucket; results do not depend on it.
+    /// Workers and their collector share it.
     pub seed: u64,
     /// Most tuples that wait for their partners, over all inputs of a join.
     pub join_rows_max: usize,
@@ -76,7 +76,7 @@ impl Default for Config {
     }
 }
 
-/// What became of the tuples. Those after `tuples_joined` are counted once for each pipeline.
+/// Counters of tuples. Those after `tuples_joined` are counted per pipeline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Tuples pushed.

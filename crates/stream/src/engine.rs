@@ -98,7 +98,7 @@ pub struct Output {
     pub watermark_ns: i64,
 }
 
-/// Takes rows as they are made, so that nobody has to hold all of them.
+/// Consumer of rows as they are produced, so that no stage holds all of them.
 pub trait TakeOutput {
     /// Some rows.
     fn take(&mut self, output: Output);
@@ -119,8 +119,8 @@ impl Engine {
         Engine::build(dataflow, config, false)
     }
 
-    /// An engine for one share of the flows: it emits raw tuples, but results only by [`Engine::detach`]. It may be told of
-    /// parts of that share by [`Engine::attach`].
+    /// An engine for one share of the flows: it emits raw tuples; results leave through [`Engine::detach`]. Parts of
+    /// that share can be added with [`Engine::attach`].
     ///
     /// # Panics
     /// As [`Engine::new`].
@@ -270,7 +270,7 @@ impl Engine {
         self.rest.losses().set_whole(share);
     }
 
-    /// The same of a stretch of time. It has to be told before the watermark passes the stretch's windows.
+    /// The same for a period of time. It must be reported before the watermark passes the windows of the period.
     pub fn add_loss(&mut self, stretch: Stretch) {
         let forgotten = self.rest.watermark_ns.saturating_sub(self.rest.reach_ns);
         let mut losses = self.rest.losses();
@@ -278,8 +278,8 @@ impl Engine {
         losses.add(stretch);
     }
 
-    /// A limit took effect where the tuples come from: rows of windows that hold any of this time are marked `approximate`. It
-    /// has to be told before the watermark passes those windows.
+    /// A limit took effect at the source of the tuples: rows of windows that overlap this time are marked
+    /// `approximate`. It must be reported before the watermark passes those windows.
     pub fn add_limited(&mut self, limited: Limited) {
         let forgotten = self.rest.watermark_ns.saturating_sub(self.rest.reach_ns);
         let mut losses = self.rest.losses();
@@ -342,12 +342,12 @@ impl Engine {
         (waiting > bytes).then(|| Partial::of(self.rest.pipelines.iter_mut().map(Work::give).collect()))
     }
 
-    /// What a worker has of windows that are still open leaves as a delta, so that what is lost with the worker is what came
-    /// since; `None`: nothing. Whoever attaches them may get any number of a window. Where groups found no room, what there
-    /// is of the window stays until it is over: its errors would add up.
+    /// Takes a worker's content of open windows as a delta, which limits the loss if the worker dies; `None`: nothing.
+    /// Several deltas of a window may be attached. A window with pooled groups is kept until it ends, because errors
+    /// would add up.
     ///
     /// # Panics
-    /// When the engine was not made by [`Engine::worker`]: a bug of the caller.
+    /// If the engine was not made by [`Engine::worker`]: a bug of the caller.
     pub fn detach_open(&mut self) -> Option<Partial> {
         assert!(self.rest.is_worker, "only a worker detaches");
         let shares = self.rest.pipelines.iter_mut().map(Work::detach_open).collect();
@@ -396,8 +396,8 @@ impl Engine {
         &self.rest.lateness_ns
     }
 
-    /// A copy of what there is of open windows: a worker's is for [`Engine::open_rows`], that of an engine that collects can be
-    /// attached by another that goes on in its place. `None` where it takes more than `bytes_max`.
+    /// A copy of open windows: a worker's for [`Engine::open_rows`], a collecting engine's for an engine that continues
+    /// in its place. `None` if it exceeds `bytes_max`.
     #[must_use]
     pub fn peek(&self, bytes_max: usize) -> Option<Partial> {
         let bytes: usize = self.rest.pipelines.iter().map(Work::open_bytes).sum();
@@ -425,16 +425,16 @@ impl Engine {
         }
     }
 
-    /// What [`Partial::encode`] wrote, wherever that was: of an engine of the same dataflow and configuration, whose seed may be
-    /// another. Bytes that anybody sent do no harm: what they can say is said, in numbers that may be false, or they are refused.
+    /// Decodes the output of [`Partial::encode`] of an engine with the same dataflow and configuration, possibly with
+    /// another seed. Hostile bytes are safe: they decode to values, which may be false, or are rejected.
     ///
     /// # Errors
-    /// Where they are cut off, of another version or dataflow, say what cannot be or would take too much memory.
+    /// Truncated bytes, another version or dataflow, impossible values, or values that exceed the memory limit.
     pub fn decode_partial(&self, bytes: &[u8]) -> Result<Partial, Malformed> {
         Partial::decode(bytes, &self.rest.pipelines)
     }
 
-    /// What became of the tuples so far.
+    /// Counters of tuples so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
         let mut counters = self.rest.counters;

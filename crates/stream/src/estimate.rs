@@ -38,7 +38,7 @@ pub struct Estimate {
     pub error: Option<f64>,
 }
 
-/// What estimates depend on beside the group.
+/// Parameters of estimates that do not depend on the group.
 #[derive(Clone, Copy, Debug)]
 pub struct Circumstances {
     /// Whether the tuples are a sample: estimates have intervals.

@@ -11,7 +11,7 @@ use tuple::{Batch, DataType, FieldId, Redact, Redactor, Schema};
 pub struct Tuples<'a> {
     /// As packets say them.
     pub seen: &'a Batch,
-    /// As results may tell of them; the same where nobody asked for anything else.
+    /// The batch as results may show it, with redacted texts; identical if nothing is redacted.
     pub told: &'a Batch,
 }
 
@@ -30,7 +30,7 @@ pub struct Folding {
 }
 
 impl Folding {
-    /// Of a dataflow whose tuples are of `schema`, its computed columns from `base` on; `place` says where a column is.
+    /// Redaction for a dataflow with tuples of `schema` and computed columns from `base` on; `place` maps columns.
     #[must_use]
     pub fn new(
         redactor: Redactor,

@@ -9,7 +9,7 @@ use crate::limited::{Limitations, Limited};
 /// Of an engine and all its pipelines.
 pub(crate) type SharedLosses = Arc<Mutex<Losses>>;
 
-/// Most stretches of time that are told apart.
+/// Maximum number of separate periods.
 pub const STRETCHES_MAX: usize = 4096;
 
 /// How much was captured, and how much is known to be lost: packets, or bytes.
@@ -36,14 +36,14 @@ impl Loss {
     }
 }
 
-/// A stretch of event time, and what became of the packets in it.
+/// A period of event time with its packet counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
     /// When it began.
     pub from_ns: i64,
     /// When it ended.
     pub to_ns: i64,
-    /// Packets, as whoever captured them counts.
+    /// Packets as counted by the capture.
     pub packets: Loss,
     /// Bytes of TCP streams, as acknowledgments tell.
     pub bytes: Loss,
@@ -108,7 +108,7 @@ impl Losses {
         self.whole = share;
     }
 
-    /// Takes in what became of a stretch of time.
+    /// Adds the counts of a period.
     pub fn add(&mut self, stretch: Stretch) {
         self.all.add(&stretch);
         self.stretches.push_back(stretch);
@@ -170,7 +170,7 @@ fn sum(stretches: &[Stretch]) -> Stretch {
 mod tests {
     use super::*;
 
-    /// Of each second: so many packets of a hundred are lost.
+    /// Losses per second, in packets of a hundred.
     fn seconds(lost: &[u64]) -> Losses {
         let mut losses = Losses::default();
         for (second, lost) in (0..).zip(lost) {

@@ -56,7 +56,7 @@ pub struct Running {
     next: Option<i128>,
     /// The last window that was emitted.
     latest: Option<i128>,
-    /// How far event time has come, where that is told beside the watermark.
+    /// Event time reached, if reported separately from the watermark.
     passed: Option<i64>,
     /// Most empty windows in a row that have rows; how many there are in a row, and how many had none.
     empty_max: u64,
@@ -262,8 +262,8 @@ impl Running {
         self.give()
     }
 
-    /// What there is of panes that are open, but for those that overflowed: each part of such a pane has its own error, and
-    /// those of many would add up.
+    /// Takes the content of open panes, except those that overflowed: each part of such a pane has its own error, and
+    /// errors would add up.
     pub fn detach_open(&mut self) -> Share {
         let (stay, leave): (BTreeMap<i64, Pane>, BTreeMap<i64, Pane>) =
             std::mem::take(&mut self.panes).into_iter().partition(|(_, pane)| pane.is_overflowed());

@@ -10,7 +10,7 @@ use arrow_buffer::NullBuffer;
 pub enum Rows<'a> {
     /// From this one to before that one.
     Run(usize, usize),
-    /// These.
+    /// The listed rows.
     Some(&'a [u32]),
 }
 
@@ -24,7 +24,7 @@ pub enum Cells<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// All of a batch of so many.
+    /// All rows of a batch of `n`.
     #[must_use]
     pub fn all(n: usize) -> Rows<'static> {
         Rows::Run(0, n)

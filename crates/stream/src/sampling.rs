@@ -60,8 +60,9 @@ pub fn replicate(id: u64, sample_seed: u64) -> u8 {
     (mix(mix(id) ^ mix(sample_seed) ^ RESULT_SEED) % REPLICATES as u64) as u8
 }
 
-/// Of a total, `parts` in each replicate of which `n` tuples: Horvitz–Thompson's estimate is Σ parts / p. What cannot
-/// be negative is at least what was seen, and its interval is symmetric in the logarithm: totals are skewed.
+/// Interval of a total, with `parts` per replicate from `n` tuples each: the Horvitz–Thompson estimate is Σ parts / p.
+/// A nonnegative total is at least the observed value, and its interval is symmetric in the logarithm because totals
+/// are skewed.
 #[must_use]
 pub fn total(parts: &[f64], n: &[f64], p: f64, is_nonnegative: bool) -> Interval {
     let seen: f64 = parts.iter().sum();

@@ -14,7 +14,7 @@ use tuple::{Batch, TapColumns, common};
 /// What a request costs, about.
 const REQUEST_BYTES: usize = 128;
 
-/// See the module's text. Whoever has a copy sees the same one.
+/// Requests seen by the server's tap. Clones share the state.
 #[derive(Clone, Debug)]
 pub struct ServerTap(Arc<Sightings>);
 
@@ -68,7 +68,7 @@ struct Sighting {
 }
 
 impl Sightings {
-    /// With room for so many bytes.
+    /// An empty set with a memory limit of `bytes_max`.
     #[must_use]
     pub fn new(bytes_max: usize) -> Sightings {
         Sightings { max: bytes_max / REQUEST_BYTES, ..Sightings::default() }
@@ -244,7 +244,7 @@ mod tests {
 
     type Rows<'r> = &'r [(u64, Option<u64>, Option<i64>)];
 
-    /// What is said of the client's requests: where they were seen, and the time between.
+    /// Checks where the client's requests were seen, and the time between the taps.
     fn check(server: Rows<'_>, client: Rows<'_>, expected: &[(&str, Option<i64>)], counts: [u64; 3]) {
         let mut sightings = Sightings::new(1 << 20);
         sightings.add(&batch(server));

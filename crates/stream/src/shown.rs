@@ -1,5 +1,5 @@
-//! Raw tuples as they are shown: chosen columns, chosen order, so many rows. The last step before a sink, behind
-//! whatever puts the workers' tuples in the order of time.
+//! Output of raw tuples: chosen columns, order, and number of rows. The last step before a sink, after the workers'
+//! tuples have been sorted by time.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// For the tuples that an engine for `dataflow` gives. Rows that wait for an order take at most so many bytes.
+    /// Output of the tuples of an engine for `dataflow`. Rows that wait for sorting take at most `bytes_max`.
     #[must_use]
     pub fn new(dataflow: &Dataflow, engine: &Engine, bytes_max: usize) -> Shown {
         let (schema, present) = engine.tuples();

@@ -30,7 +30,7 @@ pub struct Sliding {
 }
 
 impl Sliding {
-    /// No merge yet; together they may take so many bytes.
+    /// No merged slides yet; they may take `bytes_max` together.
     #[must_use]
     pub fn new(bytes_max: usize) -> Sliding {
         Sliding { bytes_max, front: Vec::new(), back: None, end: 0, without_until: None }

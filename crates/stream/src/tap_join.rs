@@ -1,10 +1,10 @@
-//! Requests that two taps have seen and both report, joined as their reports come: each again by the ends of its connection, the
-//! sequence number of its first byte, and its place among those of which both are equal. Durations are subtracted, never clocks; by
-//! clocks goes only how long a request of the client's tap is waited for.
+//! Joins requests that two taps report, as their reports arrive: by the endpoints of the connection, the sequence
+//! number of the first byte, and the position among requests with the same key. Durations are subtracted, never
+//! timestamps; clocks determine only how long a request of the client's tap waits.
 //!
-//! Event time decides, and nothing else: a request is given when all taps have come farther than its end by the patience, joined or
-//! not. So what has been given can be said in one number ([`TapJoin::through_ns`]), from which another joiner goes on that is told
-//! the same rows again. What there is no room for is not waited for, and counted.
+//! Only event time decides: a request is emitted when all taps have advanced past its end by the patience, joined or
+//! not. So the emitted rows are described by one number ([`TapJoin::through_ns`]), from which another joiner continues
+//! if it receives the same rows again. Requests without room do not wait and are counted.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -33,7 +33,7 @@ pub struct TapJoin {
     patience_ns: i64,
     bytes_max: usize,
     through_ns: i64,
-    /// The server's that ended before were counted by an earlier joiner, where nobody asked for them.
+    /// Server requests that ended before this time and had no counterpart were counted by an earlier joiner.
     counted_ns: i64,
     counts: TapCounts,
     requests: HashMap<Request, Sides>,
@@ -67,7 +67,7 @@ enum State {
     Waiting(u64, usize),
     /// It was given without the server's.
     Told,
-    /// An earlier joiner has given it, nobody knows how.
+    /// An earlier joiner has emitted it, joined or not.
     Before,
 }
 
@@ -83,7 +83,7 @@ struct Held {
 }
 
 impl TapJoin {
-    /// Waits for the server's tap until all taps have come farther by `patience_ns`; with room for so many bytes.
+    /// A joiner that waits until all taps have advanced by `patience_ns`, with a memory limit of `bytes_max`.
     #[must_use]
     pub fn new(patience_ns: i64, bytes_max: usize) -> TapJoin {
         TapJoin {
@@ -113,8 +113,8 @@ impl TapJoin {
         self.through_ns
     }
 
-    /// Rows that ended before nobody needs to tell again: those of the server's tap, too, that belong to what another joiner has to
-    /// know of.
+    /// Rows that ended before this time need not be sent again, including rows of the server's tap that another joiner
+    /// would need.
     #[must_use]
     pub fn over_ns(&self) -> i64 {
         self.forgotten_ns().saturating_sub(self.patience_ns)

@@ -151,7 +151,7 @@ impl Building {
         }
     }
 
-    /// The column of so many rows; it has none now.
+    /// Returns the column of `rows` rows and clears it.
     pub fn finish(&mut self, rows: usize) -> ArrayRef {
         self.pad(rows);
         let column: ArrayRef = each_type!(self, one => Arc::new(one.finish()));

@@ -12,14 +12,13 @@ use crate::config::Config;
 use crate::ops::accumulated::Accumulation;
 use crate::pane::Overflow;
 
-/// 16 hexadecimal digits of what the cells of a pipeline mean: which tuples take part, by what they are grouped, what is accumulated of
-/// them, and when it is told. What only those read who make results of cells has no part in it: names, how many groups are
-/// shown, which rows and in which order, and which of the aggregates that read one accumulator there are; but without windows those that count by the
-/// second need times that others do not tell. `beside` is what decides beside the dataflow which
-/// tuples come.
+/// 16 hexadecimal digits that identify the meaning of a pipeline's cells: which tuples they contain, how they are
+/// grouped and accumulated, and when they are sent. Excluded is what affects only the results made from cells: names,
+/// the number, choice, and order of rows, and the aggregates that read an accumulator; without windows, however, rates
+/// need times that other aggregates do not. `beside` adds what else determines the tuples.
 ///
 /// # Panics
-/// When there is no such pipeline, or the dataflow is not sound.
+/// If there is no such pipeline, or the dataflow is not sound.
 #[must_use]
 pub fn fingerprint(dataflow: &Dataflow, pipeline: usize, config: &Config, beside: &[u8]) -> String {
     let accumulation = accumulation(dataflow, pipeline, config);
@@ -33,7 +32,7 @@ pub fn fingerprint(dataflow: &Dataflow, pipeline: usize, config: &Config, beside
     bytes.push(bits.unwrap_or(0));
     let of = &dataflow.pipelines[pipeline];
     if of.window.is_none() && of.aggregates.iter().any(|one| one.aggregate.is_per_second()) {
-        // Nobody else looks at when the first and the last tuple were: such cells do not say it.
+        // Only rates need the times of the first and last tuple; other cells omit them.
         bytes.push(1);
     }
     bytes.extend_from_slice(beside);

@@ -12,7 +12,7 @@ pub const DECIMAL_MAX: u128 = 10u128.pow(34);
 /// A row of its own, of what an accumulator holds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Entry {
-    /// Which.
+    /// Position of the entry.
     pub at: i64,
     /// How fine the buckets are.
     pub bits: Option<u8>,
@@ -62,7 +62,7 @@ impl PartsOf<'_> {
         count(self.columns[column].long(self.row))
     }
 
-    /// Adds a count to what there is of it.
+    /// Adds a count to `held`.
     pub fn add(&self, held: &mut u64, count: u64) -> Result<(), Malformed> {
         let sum = held.checked_add(count).filter(|sum| *sum <= TUPLES_MAX);
         *held = sum.ok_or(Malformed::Invalid("a count"))?;
@@ -75,7 +75,7 @@ impl PartsOf<'_> {
         self.columns[column].long(self.row)
     }
 
-    /// A real number; one that is none is refused.
+    /// A real number; NaN is rejected.
     pub fn double(&self, column: usize) -> Result<Option<f64>, Malformed> {
         match self.columns[column].double(self.row) {
             Some(value) if value.is_nan() => Err(Malformed::Invalid("a value")),

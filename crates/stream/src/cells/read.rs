@@ -1,4 +1,4 @@
-//! Reads cells that anybody may have made: what cannot be is refused, and what is said to be much brings nothing about.
+//! Reads untrusted cells: impossible values are rejected, and claimed sizes allocate nothing.
 
 use std::cell::Cell;
 
@@ -27,7 +27,7 @@ pub struct CellRows<'a> {
     first_ns: Column<'a>,
     last_ns: Column<'a>,
     n: Column<'a>,
-    /// Of each accumulator the columns, and where it is told apart by them, that of different values.
+    /// The columns of each accumulator, and for distinct values the value column.
     parts: Vec<Vec<Column<'a>>>,
     values: Vec<Option<(Column<'a>, DataType)>>,
     rows: usize,

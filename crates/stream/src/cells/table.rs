@@ -22,7 +22,7 @@ pub struct CellTable {
     pub pane_ns: Option<i64>,
     /// The group's columns: `k0`, `k1`, …
     pub keys: Vec<Measured>,
-    /// By number what is accumulated: `a0…`, `a1…`, and `slot`. Of a profile nothing: its rows are whole.
+    /// Accumulators by number: `a0…`, `a1…`, and `slot`. Empty for a profile, whose rows are whole.
     pub accumulators: Vec<Accumulated>,
     /// Tuples whose value in this column is null take no part.
     pub required: Option<Column>,
@@ -56,7 +56,7 @@ pub enum Role {
     Time,
     /// Rows are merged that are equal in all of them.
     Key,
-    /// The same, only where tuples are told apart by their values: a different value itself.
+    /// The distinct value itself, for tuples identified by their values.
     Value,
     /// What is merged, and how. Null is nothing.
     Merge(Merge),

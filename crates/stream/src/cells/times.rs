@@ -43,8 +43,8 @@ impl Times {
         start_ns.clamp(i64::MIN.into(), i64::MAX.into()).div_euclid(MILLISECOND.into()) as i64
     }
 
-    /// No cell that is told later has this event time or an earlier one, in milliseconds; but for those of tuples that come later than
-    /// the lateness, of windows that slide.
+    /// No later cell has this event time or an earlier one, in milliseconds, except cells of tuples beyond the lateness
+    /// in sliding windows.
     #[must_use]
     pub fn promise(&self) -> i64 {
         let first_ns = match self.windows {

@@ -42,7 +42,7 @@ pub struct Whose {
 }
 
 impl<'a> Writer<'a> {
-    /// Of a table, for what is told at a time.
+    /// A writer of a table for cells with these times.
     #[must_use]
     pub fn new(table: &'a CellTable, times: Times) -> Writer<'a> {
         let columns = || table.columns_of(Origin::Sent);
@@ -76,7 +76,7 @@ impl<'a> Writer<'a> {
         self.close_if_full();
     }
 
-    /// The next row is the first of a pane of so many tuples.
+    /// The next row is the first of a pane with this many tuples.
     pub fn head(&mut self, tuples: u64, span_ns: Option<(i64, i64)>) {
         let row = self.rows;
         let mut set = |place, value| {

@@ -42,7 +42,7 @@ pub struct Collected {
 pub struct Slices {
     /// By group, and then by slice.
     pub groups: HashMap<Vec<u8>, Vec<Slice>>,
-    /// Whether some slice had more groups than can be told apart.
+    /// Whether a slice had more groups than the maximum.
     pub is_overflowed: bool,
 }
 

@@ -41,8 +41,8 @@ pub fn normal_quantile(p: f64) -> f64 {
     polynomial(&A, r) * q / (polynomial(&B, r) * r + 1.0)
 }
 
-/// How many standard errors the two-sided interval of `confidence` reaches to each side, with so many degrees of freedom
-/// (the expansion of Cornish and Fisher; within 1 % from 4 degrees on).
+/// Half-width of the two-sided interval of `confidence` in standard errors, with `freedom` degrees of freedom
+/// (Cornish–Fisher expansion; within 1 % from 4 degrees on).
 pub fn student(confidence: f64, freedom: f64) -> f64 {
     let z = normal_quantile(0.5 + confidence / 2.0);
     let (z3, z5, z7) = (z.powi(3), z.powi(5), z.powi(7));

@@ -17,7 +17,7 @@ pub enum Measure {
     Total { sum: usize },
     /// A mean: sum, share of tuples with a value, standard deviation.
     Mean { sum: usize, known: usize, stddev: usize },
-    /// A share of tuples: how many it is true of, share for which it is known.
+    /// A share of tuples: sum of those that satisfy the condition, number for which it is known.
     Proportion { sum: usize, known: usize },
     /// The value below which a share of all lie: the histogram.
     Quantile { hist: usize, q: f64 },

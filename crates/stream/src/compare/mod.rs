@@ -22,7 +22,7 @@ pub use rows::{COLUMNS_EACH, Compared};
 
 /// Into how many slices a period is cut.
 pub const SLICES: usize = 20;
-/// Most groups of a slice that are told apart; where there are more, nothing is judged.
+/// Maximum groups of a slice; with more groups, no difference is judged.
 pub const GROUPS_JUDGED_MAX: usize = 10_000;
 
 /// Which of the two periods.
@@ -78,7 +78,7 @@ pub fn tuples_of(dataflow: &Dataflow) -> Dataflow {
 }
 
 impl Comparison {
-    /// Of the results of `dataflow`, which is not [`refused`]; both periods have two ends.
+    /// A comparison of the results of `dataflow`, which must not be [`refused`]; both periods are bounded.
     #[must_use]
     pub fn new(
         dataflow: &Dataflow,

@@ -30,7 +30,7 @@ pub struct Compared {
 pub const COLUMNS_EACH: usize = 5;
 
 impl Compared {
-    /// Of a pipeline whose results have `schema`.
+    /// Comparison rows of a pipeline whose results have `schema`.
     pub(super) fn new(pipeline: &Pipeline, schema: &Schema) -> Compared {
         let first = result::first_aggregate(pipeline);
         let aggregates = pipeline.aggregates.len();

@@ -64,7 +64,7 @@ pub fn of_tuples(table: &CellTable, tuples: &Tuples, refused: &mut Vec<Unprintab
         }
     }
     if !too_large.is_empty() {
-        // In rows of their own, whose sums of squares are null beside their number: no digit gets lost unseen.
+        // In separate rows, whose sums of squares are null next to their count, so that lost digits are detected.
         base.push(("bits".into(), format!("CASE WHEN {} THEN {} END", too_large.join(" OR "), whole(0))));
     }
     let from = format!("{}{}", name(&tuples.view), required(table, tuples, None));

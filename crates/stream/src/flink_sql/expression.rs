@@ -113,7 +113,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Values of one type, if they have any: whole numbers become real ones beside these.
+    /// Converts values to a common type, if they have any: integers become real numbers next to real numbers.
     fn unified(&mut self, list: &[&Expr]) -> (Vec<String>, Option<DataType>) {
         let values: Vec<Value> = list.iter().map(|expr| self.expression(expr)).collect();
         let types = values.iter().filter_map(|value| value.data_type);

@@ -1,10 +1,10 @@
-//! What a printed job is told beside its dataflow, and the settings and connector options that come of it.
+//! Parameters of a printed job besides its dataflow, and the resulting settings and connector options.
 
 use std::collections::BTreeMap;
 
 use super::lexical::text;
 
-/// Largest record: a pane that is told as one may take more than Kafka's clients let through by themselves.
+/// Maximum record size: a whole pane may exceed the default of Kafka clients.
 const RECORD_BYTES_MAX: u32 = 8 << 20;
 /// So often a job looks for new partitions. What is in them is late where others have come further by then.
 const DISCOVERY_MS: u64 = 2000;
@@ -30,16 +30,17 @@ pub struct Job {
     pub end: End,
     /// What the names of its transactions begin with.
     pub transactions: String,
-    /// How long transactions live that nobody ends; no longer than the brokers allow.
+    /// Timeout of transactions; at most the brokers' limit.
     pub transaction_ms: u64,
-    /// Between two checkpoints: so long results wait.
+    /// Checkpoint interval, by which results are delayed.
     pub checkpoint_ms: u64,
     /// Subtasks of each operator; `None`: as many as the cluster takes by default.
     pub parallelism: Option<u32>,
-    /// After how long a partition without records holds up nobody, of a job that goes on for ever. One that ends waits for all: what it
-    /// has read to the end holds up nobody, and what it has not, as brokers or Flink are busy, would be late.
+    /// For jobs without an end: time after which a partition without records no longer holds back the watermark. A job
+    /// with an end waits for all partitions: one read to its end does not hold back, and one not yet read, because
+    /// brokers or Flink are busy, would be late.
     pub idle_ms: u64,
-    /// How far apart in event time tuples may be that are joined. Results of a join wait for so long.
+    /// Maximum distance in event time of joined tuples. Results of a join are delayed by it.
     pub join_span_ms: i64,
 }
 
@@ -96,11 +97,11 @@ pub enum End {
 const OPERATORS: u64 = 6;
 /// The same of the marks of tuples.
 const OPERATORS_OF_TUPLES: u64 = 2;
-/// Managed memory of an operator: Flink's hash table takes one MiB for buckets, and with less than some pages of 32 KiB beside them for records it
-/// fails as well.
+/// Managed memory of an operator: Flink's hash table needs 1 MiB for buckets and fails without a few pages of 32 KiB
+/// for records.
 const OPERATOR_BYTES: u64 = (1 << 20) + (256 << 10);
 
-/// Managed memory that the job of a dataflow with so many processors needs in each slot, where state is kept on the heap.
+/// Managed memory per slot for a dataflow with this many processors, with state on the heap.
 #[must_use]
 pub fn slot_memory_bytes(pipelines: usize) -> u64 {
     let operators = if pipelines == 0 { OPERATORS_OF_TUPLES } else { OPERATORS * pipelines as u64 };

@@ -15,7 +15,7 @@ use crate::ops;
 const V4: (u128, u128) = (0xffff_0000_0000, 0xffff_ffff_ffff);
 
 impl Printer<'_> {
-    /// A condition. Needs no brackets around it but beside AND, OR and NOT.
+    /// A condition, with brackets only where AND, OR, and NOT need them.
     pub fn predicate(&mut self, predicate: &Predicate) -> String {
         match predicate {
             Predicate::And(parts) => self.all(parts, "AND", "TRUE"),

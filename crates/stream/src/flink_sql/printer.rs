@@ -3,10 +3,10 @@
 use plan::Column;
 use tuple::DataType;
 
-/// A part of a query that cannot be said in Flink SQL so that it means the same.
+/// A part of a query that has no Flink SQL with the same meaning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unprintable {
-    /// Which.
+    /// The part.
     pub what: String,
     /// What stands against it.
     pub why: String,

@@ -24,7 +24,7 @@ use crate::rows::{Cells, Rows};
 
 /// State by cell.
 pub trait Accumulator {
-    /// What a cell takes beside what it has on the heap.
+    /// Size of a cell without its heap memory.
     const CELL_BYTES: usize;
     /// Makes room for this many cells; new ones are empty.
     fn resize(&mut self, cells: usize);
@@ -157,7 +157,7 @@ impl Shape {
         shape
     }
 
-    /// What a cell of all accumulators takes beside what is on the heap.
+    /// Size of a cell of all accumulators without heap memory.
     #[must_use]
     pub fn cell_bytes(&self) -> usize {
         self.empty.iter().map(State::cell_bytes).sum()
@@ -322,7 +322,7 @@ impl Accumulators {
         }
     }
 
-    /// What was written of so many cells; these have none yet.
+    /// Reads the written form of `cells` cells into empty accumulators.
     pub fn read(&mut self, cells: usize, tuples: u64, from: &mut Reader<'_>) -> Result<(), Malformed> {
         if from.number()? != cells as u64 {
             return Err(Malformed::OtherDataflow("the number of replicates"));
@@ -364,7 +364,7 @@ impl State {
         all
     }
 
-    /// What a cell takes beside what it has on the heap.
+    /// Size of a cell without its heap memory.
     fn cell_bytes(&self) -> usize {
         fn of<A: Accumulator>(_: &A) -> usize {
             A::CELL_BYTES

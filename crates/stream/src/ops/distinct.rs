@@ -1,7 +1,7 @@
-//! Different values of a column, by cell: exact while they are few, then a HyperLogLog.
+//! Distinct values of a column per cell: exact for few values, then a HyperLogLog.
 //!
-//! Values are told apart by their 64-bit hashes: never wrong for integers, for text and addresses wrong with
-//! probability below n² / 2^65 for n values.
+//! Values are compared by 64-bit hashes: always correct for integers; for texts and addresses, the probability of a
+//! collision is below n² / 2^65 for n values.
 
 use arrow_buffer::NullBuffer;
 use hashbrown::HashTable;

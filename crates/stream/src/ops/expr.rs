@@ -228,7 +228,7 @@ impl Node {
     }
 }
 
-/// Nodes of one type, if they have any: whole numbers become real ones beside these.
+/// Converts nodes to a common type, if they have any: integers become real numbers next to real numbers.
 fn unified(nodes: Vec<(Node, Option<DataType>)>) -> (Vec<Node>, Option<DataType>) {
     let types = nodes.iter().filter_map(|(_, data_type)| *data_type);
     let common = types.reduce(|a, b| if b == DataType::F64 { b } else { a });

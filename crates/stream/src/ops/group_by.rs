@@ -188,7 +188,7 @@ impl KeyTable {
         self.find(hash, |key| keys.is(row, key)).unwrap_or(NO_GROUP)
     }
 
-    /// Room for so many groups more, whose keys take so many bytes.
+    /// Reserves room for `groups` more groups with keys of `key_bytes`.
     pub fn reserve(&mut self, groups: usize, key_bytes: usize) {
         self.hashes.reserve(groups);
         self.spans.reserve(groups);

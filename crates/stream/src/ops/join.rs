@@ -21,7 +21,7 @@ use crate::limited::Limited;
 use crate::rows::Rows;
 use crate::scalar::Scalar;
 
-/// What a held row costs beside its bytes, about: its end, its time, and the room that vectors have to grow.
+/// Approximate overhead of a held row: its end, its time, and spare vector capacity.
 const ROW_BYTES: usize = 24;
 /// What a held flow costs, about: its places in the table and the heap.
 const FLOW_BYTES: usize = 128;

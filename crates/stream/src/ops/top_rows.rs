@@ -26,7 +26,7 @@ pub struct TopRows {
     is_cut: bool,
 }
 
-/// What a row costs beside its bytes, about.
+/// Approximate overhead of a row.
 const ROW_BYTES: usize = 96;
 
 struct Row {
@@ -37,7 +37,7 @@ struct Row {
 }
 
 impl TopRows {
-    /// Of rows in the order of `keys` the first `max`, or as many as fit into so many bytes.
+    /// Keeps the first `max` rows in the order of `keys`, or as many as fit into `bytes_max`.
     #[must_use]
     pub fn new(keys: &[(FieldId, Direction)], max: usize, bytes_max: usize) -> TopRows {
         TopRows {

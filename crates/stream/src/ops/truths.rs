@@ -1,4 +1,4 @@
-//! Of which rows of a result conditions are true that were written outside of its query: assertions, and what alerts watch for.
+//! Evaluates conditions defined outside the query on result rows: assertions and alert rules.
 
 use plan::{Column, Computed, Predicate};
 use tuple::{Batch, Schema};

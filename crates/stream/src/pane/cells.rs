@@ -10,7 +10,7 @@ use crate::partial::bytes::{Budget, Malformed};
 
 /// Cells whose rows are written at once.
 const CHUNK: usize = 1024;
-/// What a group takes beside its key and its cells, about.
+/// Approximate overhead of a group besides its key and cells.
 const GROUP_BYTES: usize = 64;
 /// Most bytes of a pane's keys: their places have 32 bits.
 const KEYS_MAX: usize = 1 << 29;
@@ -90,7 +90,7 @@ impl Pane {
 }
 
 impl Taking {
-    /// No pane yet; they may take about as much as windows that may take `bytes_max`, or as rows of so many bytes may bring about.
+    /// No pane yet; the budget is about that of windows with `bytes_max`, or of what rows of `read` bytes can produce.
     #[must_use]
     pub fn new(bytes_max: usize, read: usize) -> Taking {
         Taking { panes: BTreeMap::new(), budget: Budget::new(bytes_max, read), key: Vec::new() }

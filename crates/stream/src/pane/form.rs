@@ -13,7 +13,7 @@ use crate::sketch::SpaceSaving;
 
 /// Most bytes of a pane's keys: their places have 32 bits.
 const KEYS_MAX: usize = 1 << 29;
-/// What a group takes beside its key and its cells, about.
+/// Approximate overhead of a group besides its key and cells.
 const GROUP_BYTES: usize = 64;
 
 /// What the engine that reads knows of a pipeline's panes.
@@ -107,7 +107,7 @@ impl Pane {
             pane.span_ns = Some((first, last));
         }
         let groups = from.number()?;
-        // A pane has a group in any case, and the pool, and until it is cut half as many as there is room for too many.
+        // A pane has at least one group and the pool, and before it is cut up to half more than the limit.
         if groups > expected.groups_max.max(1) as u64 / 2 * 3 + 2 {
             return Err(Malformed::Invalid("the number of groups"));
         }
@@ -311,7 +311,7 @@ impl<'a> Column<'a> {
         Ok(Column { nulls, values, next: 0 })
     }
 
-    /// What its values take in the keys of so many rows, at most.
+    /// Maximum size of its values in the keys of `rows` rows.
     fn key_bytes(&self, rows: usize) -> usize {
         match &self.values {
             Values::Bool(_) => rows * 2,

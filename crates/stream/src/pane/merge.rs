@@ -29,8 +29,8 @@ impl Pane {
         }
     }
 
-    /// What there is room for: panes that were joined may hold more. A ranking keeps its heaviest groups, others go
-    /// into the pool. That sorts all groups, so it waits until there are half as many as there is room for too many.
+    /// Cuts a merged pane to the limit. A ranking keeps its heaviest groups, others are pooled. Because this sorts all
+    /// groups, it is delayed until the limit is exceeded by half.
     #[must_use]
     pub fn cut(self, layout: &Layout, room: &mut Room) -> Pane {
         let is_within = |held: usize, max: usize| held <= max.saturating_add(max / 2);

@@ -71,7 +71,7 @@ pub fn put_bits(out: &mut Vec<u8>, bits: impl ExactSizeIterator<Item = bool>) {
     bits.enumerate().filter(|(_, bit)| *bit).for_each(|(i, _)| out[start + i / 8] |= 1 << (i % 8));
 }
 
-/// Most tuples of a pane: so many panes with as many can be merged before a count leaves 64 bits.
+/// Maximum tuples of a pane, so that as many panes can be merged before a count exceeds 64 bits.
 pub const TUPLES_MAX: u64 = 1 << 48;
 /// How far a worker goes beyond its bound before it notices, about.
 const BEYOND: usize = 32 << 20;
@@ -89,7 +89,7 @@ pub struct Reader<'a> {
 pub struct Budget(usize);
 
 impl Budget {
-    /// About as much as the windows of an engine that may take `bytes_max`, or as so many bytes that are read may bring about.
+    /// A budget of about the memory of windows with `bytes_max`, or of what `read` bytes can produce.
     #[must_use]
     pub fn new(bytes_max: usize, read: usize) -> Budget {
         Budget(bytes_max.saturating_add(BEYOND).max(read.saturating_mul(BYTES_OF_BYTE)))

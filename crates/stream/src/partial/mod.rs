@@ -36,7 +36,7 @@ pub(crate) const VERSION: u8 = 1;
 pub struct Partial {
     /// By pipeline.
     pub(crate) shares: Vec<Share>,
-    /// Of a worker that has ended; of others nothing.
+    /// Counters of a worker that has ended; otherwise empty.
     pub(crate) counters: Counters,
 }
 

@@ -27,8 +27,8 @@ impl Running {
         }
     }
 
-    /// Emits the windows without a tuple between the last one that was emitted and `end`. Of many in a row the first have rows,
-    /// whether time passes at once or step by step.
+    /// Emits the windows without a tuple between the last emitted window and `end`. In a long sequence the first ones
+    /// have rows, whether time passes at once or in steps.
     pub(super) fn emit_empty(&mut self, windows: &Windows, end: i128, out: &mut dyn FnMut(Batch)) {
         let Some(latest) = self.latest.filter(|latest| end - 1 > *latest) else { return };
         self.latest = Some(end - 1);

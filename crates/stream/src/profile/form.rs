@@ -1,5 +1,5 @@
-//! Parts of a profile on their way to another machine: see `partial` for the form. Keys travel as the texts that are shown;
-//! by what they are told apart is made of these anew.
+//! Serialized parts of a profile; see `partial` for the format. Keys are sent as shown texts; their hashes are computed
+//! again by the receiver.
 
 use tuple::DataType;
 
@@ -77,7 +77,7 @@ impl Profiling {
         Ok(part)
     }
 
-    /// What a key of a column is told apart by, of what is shown of it.
+    /// Hash that identifies a key of a column, from its shown text.
     fn hash(&self, data_type: DataType, name: &str) -> Option<u64> {
         let seed = self.key_seed();
         if name == UNKNOWN {

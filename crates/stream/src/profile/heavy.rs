@@ -1,8 +1,8 @@
-//! Keys with what was counted of each: all of them up to a number, then the heaviest (Space-Saving). A key that finds no
-//! place takes that of the lightest and inherits its weight; what else is counted of it begins anew.
+//! Keys with their counts: all keys up to a limit, then the heaviest (Space-Saving). A new key replaces the lightest
+//! and inherits its weight; its other counts start at zero.
 //!
-//! Keys are told apart by 64-bit hashes of what they are, or of what is shown of long texts ([`name_of`]). Merging follows Agarwal et
-//! al. 2012, "Mergeable summaries": weights are never too low, and too high by at most the error.
+//! Keys are compared by 64-bit hashes, of the shown part for long texts ([`name_of`]). Merging follows Agarwal et al.
+//! 2012, "Mergeable summaries": weights are never too low, and too high by at most the error.
 
 use std::cmp::Reverse;
 
@@ -15,7 +15,7 @@ use crate::sketch::SpaceSaving;
 /// Most bytes of a key's text that are kept.
 pub const NAME_BYTES: usize = 256;
 
-/// What is counted of a key beside its weight.
+/// Counts of a key besides its weight.
 pub trait Counted: Default {
     /// Adds what another window's part or another worker counted.
     fn merge(&mut self, other: &Self);
@@ -27,7 +27,7 @@ impl Counted for u128 {
     }
 }
 
-/// Keys, weights and what is counted beside.
+/// Keys with weights and other counts.
 #[derive(Clone, Debug)]
 pub struct Heavy<T> {
     max: usize,

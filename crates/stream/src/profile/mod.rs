@@ -115,10 +115,10 @@ struct Frame<'a> {
 }
 
 impl Profiling {
-    /// Of a pipeline that has a profile, over tuples of `schema`; `place` says where a column of the dataflow is in it.
+    /// The profile of a pipeline over tuples of `schema`; `place` maps columns of the dataflow.
     ///
     /// # Panics
-    /// When the pipeline is not sound: the planner's bug.
+    /// If the pipeline is not sound: a bug of the planner.
     #[must_use]
     pub fn new(
         pipeline: &Pipeline,
@@ -287,7 +287,7 @@ impl Profiling {
         self.give()
     }
 
-    /// What there is of parts that are open, but for those whose lists overflowed: the errors of many would add up.
+    /// Takes the content of open parts, except those whose lists overflowed, because errors would add up.
     pub fn detach_open(&mut self) -> Share {
         let (stay, leave): (BTreeMap<i64, Part>, BTreeMap<i64, Part>) =
             std::mem::take(&mut self.parts).into_iter().partition(|(_, part)| part.is_overflowed());
@@ -302,8 +302,8 @@ impl Profiling {
         self.give()
     }
 
-    /// A copy of the parts that are open. Of a worker nothing: nobody shows open windows of a profile, and what one process
-    /// collects is copied only to be kept.
+    /// A copy of open parts; empty for a worker, because open windows of a profile are not shown. A collecting process
+    /// copies only to persist.
     #[must_use]
     pub fn peek(&self) -> Share {
         match self.is_worker {
@@ -344,7 +344,7 @@ impl Profiling {
         }
     }
 
-    /// Keys are told apart by their hashes alone: a seed of zero would make those of addresses equal.
+    /// Keys are compared only by their hashes: a seed of zero would make hashes of addresses equal.
     fn key_seed(&self) -> u64 {
         mix(self.config.seed)
     }
@@ -551,7 +551,7 @@ impl Frame<'_> {
     }
 }
 
-/// What a text is told apart by, of what is shown of it.
+/// Hash that identifies a text, from its shown part.
 fn name_hash(name: &str, seed: u64) -> u64 {
     xxh3_64_with_seed(name.as_bytes(), seed)
 }

@@ -12,7 +12,7 @@ use crate::sketch::LogHistogram;
 pub const OPERATIONS_MAX: usize = 256;
 /// Bytes of a block of the working set.
 pub const BLOCK_BYTES: u64 = 4096;
-/// Blocks of one operation that go into the working set: 16 MiB; a length is what somebody claims.
+/// Maximum blocks of one operation in the working set: 16 MiB, because its length is not verified.
 pub const BLOCKS_MAX: u64 = 4096;
 /// HyperLogLog's p.
 pub const PRECISION: u8 = 14;
@@ -78,7 +78,7 @@ pub struct One<'a> {
     pub time_ns: Option<i64>,
     /// It did not do what it should.
     pub failed: bool,
-    /// Of reads and writes, where it can be told.
+    /// Access pattern of reads and writes, if known.
     pub pattern: Option<Pattern>,
     /// The one before may have been forgotten.
     pub is_doubtful: bool,
@@ -135,9 +135,9 @@ impl Counted for Failed {
 /// Keys ranked twice.
 #[derive(Clone, Debug)]
 pub struct Hottest {
-    /// By operations; beside, their bytes.
+    /// Ranked by operations, with their bytes.
     pub by_operations: Heavy<u128>,
-    /// By bytes; beside, their operations.
+    /// Ranked by bytes, with their operations.
     pub by_bytes: Heavy<u128>,
 }
 

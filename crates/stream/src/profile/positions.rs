@@ -1,5 +1,5 @@
-//! Where the last read and the last write of each file ended, over each connection: what tells a sequential operation from
-//! a random one. Holds at most so many; those that were not used for longest go first, in halves.
+//! Ends of the last read and write of each file, per connection, to distinguish sequential from random operations. The
+//! number is limited; half of the entries, the least recently used, are evicted at once.
 
 use hashbrown::HashTable;
 
@@ -26,7 +26,7 @@ impl Positions {
         }
     }
 
-    /// Sets an end and returns the one before, if it is known.
+    /// Sets an end and returns the previous one, if known.
     pub fn replace(&mut self, key: u64, end: u64) -> Option<u64> {
         if let Some((_, held)) = self.young.find_mut(key, |(k, _)| *k == key) {
             return Some(std::mem::replace(held, end));

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 
 /// b of a new histogram.
 pub const BITS: u8 = 6;
-/// b of a histogram whose buckets shall be small beside an interval.
+/// Bits of a histogram whose buckets are small compared with an interval.
 pub const FINE_BITS: u8 = 9;
 /// The lowest b that [`LogHistogram::coarsen`] takes.
 pub const BITS_MIN: u8 = 3;

@@ -56,7 +56,7 @@ fn batch(rows: &[Row]) -> Batch {
     writer.finish()
 }
 
-/// What is told of a row: its port, its end, where it was seen, and the time between.
+/// A result row: its port, its end, where it was seen, and the time between.
 type Told = (u64, i64, String, Option<i64>);
 
 fn told(batch: &Batch) -> Vec<Told> {
@@ -69,7 +69,7 @@ fn told(batch: &Batch) -> Vec<Told> {
         .collect()
 }
 
-/// Of all rows, in the order in which each tap has told them.
+/// Joins all rows, in the order in which each tap reported them.
 fn slow(rows: &[Row]) -> Vec<Told> {
     let same = |a: &Row, b: &Row| a.first_byte.is_some() && (a.port, a.first_byte) == (b.port, b.first_byte);
     let clients: Vec<&Row> = rows.iter().filter(|row| row.end == TapEnd::Client).collect();
@@ -282,7 +282,7 @@ fn rows_in_any_order_are_joined_as_if_all_were_there() {
     }
 }
 
-/// Another joiner that is told the same again gives what the first had not given, and no row twice.
+/// A second joiner with the same input emits the rows that the first had not emitted, and no row twice.
 #[test]
 fn who_goes_on_gives_what_was_not_given() {
     for seed in 0..60 {

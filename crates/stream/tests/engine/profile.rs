@@ -409,7 +409,7 @@ proptest! {
         prop_assert_eq!(sampled.len(), whole.len());
         for ((key, sampled), (other, whole)) in sampled.iter().zip(&whole) {
             prop_assert_eq!(key, other);
-            // What is told apart by its content is that of the sample.
+            // Distinct contents are those of the sample.
             let factor = if matches!(key.0.as_str(), "working set" | "duplicate blocks") { 1 } else { 4 };
             prop_assert_eq!(sampled.count, factor * whole.count);
             prop_assert_eq!(sampled.bytes, whole.bytes.map(|b| factor * b));

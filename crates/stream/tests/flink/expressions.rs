@@ -37,7 +37,7 @@ fn schema() -> Arc<Schema> {
     })
 }
 
-/// Random rows, and how Flink is told of them.
+/// Random rows, and their definition in Flink.
 fn rows(random: &mut Random) -> (Batch, String) {
     let mut texts: Vec<Vec<Option<String>>> = (0..ROWS).map(|row| vec![Some(row.to_string())]).collect();
     let mut columns = Vec::new();

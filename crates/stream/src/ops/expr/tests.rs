@@ -142,7 +142,7 @@ fn value(expr: &Expr, row: &Row) -> Plain {
             _ => Plain::Null,
         },
         Expr::Subnet(of, v4, _) => match slow(of, row) {
-            // Of these tests all addresses are 10.x.y.z.
+            // In these tests all addresses are 10.x.y.z.
             Plain::Ip(ip) => {
                 let bits = u32::from_be_bytes([ip[12], ip[13], ip[14], ip[15]]);
                 let kept = (0..32)

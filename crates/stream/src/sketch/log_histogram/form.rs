@@ -19,7 +19,7 @@ impl LogHistogram {
         put_real(out, self.max);
     }
 
-    /// What was written, of this kind and not finer, of at most so many values.
+    /// Reads a histogram of this kind that is not finer, with at most `n_max` values.
     pub(crate) fn read(&self, n_max: u64, from: &mut Reader<'_>) -> Result<LogHistogram, Malformed> {
         let bits = from.byte()?;
         if !(BITS_MIN..=self.bits).contains(&bits) {

@@ -64,7 +64,7 @@ proptest! {
     }
 }
 
-/// Changes one column of a row and says what becomes of it.
+/// Changing one column of a row gives the expected error.
 #[test]
 fn what_is_refused_says_why() {
     let all = vec![Aggregate::Sum, Aggregate::Quantile(0.5), Aggregate::Distinct(column(N)), Aggregate::Max];

@@ -9,7 +9,7 @@ use stream::{Config, Engine};
 use crate::tuples::cells::{Value, place, rows};
 use crate::tuples::{PATH, Row, batch_of, dataflow, pipeline};
 
-/// What a worker is told to do.
+/// An operation of a worker.
 #[derive(Clone, Debug)]
 enum Step {
     /// Tuples come, of these times.
@@ -63,7 +63,7 @@ proptest! {
                 before = before.max(*wm_ms);
                 if let Value::Long(n) = row[place(&table, "tuples")] { counted += n as u64 }
             }
-            // A row promises no more than what is told with it.
+            // A row promises no more than the batch that contains it.
             let now = worker.promise_ms(0, watermark);
             assert!(before <= now.max(promised), "{before} is beyond {now}");
             promised = now.max(promised);

@@ -1,4 +1,4 @@
-//! Partial results on their way: with bounds that are reached, with samples of several rates, and bytes that nobody encoded.
+//! Serialized partial results: at limits, with samples of several rates, and hostile bytes.
 
 mod secrets;
 mod tree;
@@ -125,7 +125,7 @@ proptest! {
         prop_assert_eq!(collected(&p, &config, sampling == 2, &rows, Way::Sent), attached);
     }
 
-    /// Bytes of which some are others: they are refused, or what they say can be said and written again.
+    /// Modified bytes are rejected, or decode to values that can be used and encoded again.
     #[test]
     fn any_bytes_do_no_harm(
         p in pipelines(), n in 0u64..60, seed in any::<u32>(), groups in 1u64..50, sampling in 0u8..3,

@@ -62,7 +62,7 @@ fn batch(schema: &Arc<Schema>, first: u64) -> Batch {
     w.finish()
 }
 
-/// The checker says of a computed text that it is to be folded; here nobody does.
+/// The checker marks a computed text for redaction; these are not marked.
 fn computed() -> Vec<Computed> {
     let field = |name: &'static str, data_type| Field::new(name, data_type, Unit::None, "");
     let text = |name, expr| Computed { field: field(name, DataType::Text), text: String::new(), expr };
@@ -211,7 +211,7 @@ fn raw_tuples_are_folded() {
     assert_eq!(rows.iter().filter(|row| row.contains(&class)).count(), 30, "conditions see what packets say");
 }
 
-/// The hashes of different values are of folded texts: nobody can try texts until one fits.
+/// Hashes of distinct values are of redacted texts, so texts cannot be found by trying.
 #[test]
 fn different_values_are_hashed_folded() {
     let flow = dataflow(vec![pipeline(&[], vec![Aggregate::Distinct(of(USER))])]);

@@ -120,7 +120,7 @@ proptest! {
     }
 }
 
-/// What overflowed stays with its worker until its window is over, and leaves then.
+/// An overflowed pane stays with its worker until its window ends.
 #[test]
 fn overflowed_panes_send_no_deltas() {
     let p = Pipeline {
