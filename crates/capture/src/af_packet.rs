@@ -1,10 +1,10 @@
-//! Live packets from the kernel's AF_PACKET ring (format 3), one ring for each worker; the kernel shares the flows out
-//! among them, both directions to the same one. Packets stay where the kernel put them; a block of the ring goes back
-//! when nobody holds it any more.
+//! Live packets from the kernel's AF_PACKET ring (format 3), one ring per worker; the kernel distributes the flows,
+//! both directions to the same ring. Packets are not copied; a block of the ring is returned when it is no longer
+//! referenced.
 //!
-//! Gives what is on the wire: VLAN tags that the kernel took off are put back, a packet on the loopback interface
-//! comes once. Of interfaces with other headers than Ethernet's, and of `any`, packets begin with a Linux cooked
-//! header. While an interface is down the source waits; when it has been removed, it ends with an error.
+//! Packets are as on the wire: VLAN tags removed by the kernel are restored, and a packet on the loopback interface is
+//! delivered once. For interfaces without Ethernet headers, and for `any`, packets begin with a Linux cooked header.
+//! While an interface is down, the source waits; when it is removed, the source ends with an error.
 
 use std::cell::Cell;
 use std::io;
@@ -26,9 +26,9 @@ use crate::sys::ring::{Ring, RingBlock};
 
 /// Length of a ring's block: some hundred packets, and room for the longest.
 const BLOCK_LEN: usize = 256 << 10;
-/// After so long the kernel gives us a block that is not full.
+/// Time after which the kernel returns a partly filled block.
 const BLOCK_TIMEOUT: Duration = Duration::from_millis(20);
-/// When nothing comes, the time is told so often.
+/// Interval at which the time is reported without packets.
 const IDLE: Duration = Duration::from_millis(100);
 /// How far behind the wall clock that time is: a packet may wait in the kernel's block, and timers are late.
 const CLOCK_LAG: Duration = Duration::from_millis(100);
@@ -262,7 +262,7 @@ impl AfPacket {
         }
         match waited {
             Ready::Nothing => (),
-            // The kernel counts blocks that somebody still holds.
+            // The kernel counts blocks that are still referenced.
             Ready::Block => std::thread::sleep(HELD),
             Ready::Trouble => self.socket.take_error().iter().for_each(|error| self.watched.on_error(error)),
         }

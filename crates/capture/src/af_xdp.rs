@@ -59,7 +59,7 @@ const QUEUES_MAX: u32 = 1024;
 /// Frames of a queue: enough that a burst finds some while we are away, at most what a block's records can address.
 const FRAMES_MIN: usize = 4096;
 const FRAMES_MAX: usize = 1 << 19;
-/// A queue or a hook that somebody has just left is free again soon: the kernel tidies up later.
+/// Attempts to get a queue or hook that was just released: the kernel cleans up asynchronously.
 const RETRIES: u32 = 100;
 const RETRY_AFTER: Duration = Duration::from_millis(20);
 
@@ -86,7 +86,7 @@ fn used_by(interface: &Interface) -> Option<String> {
     if let Some(address) = interface.addresses.iter().find(|ip| own(ip)) {
         return Some(format!("it has the address {address}"));
     }
-    // A bridge, bond or switch that it is part of, and VLANs and the like on top of it.
+    // A bridge, bond, or switch that it belongs to, and VLANs and similar interfaces on top of it.
     let above = fs::read_dir(sysfs(&interface.name)).ok()?.flatten().find_map(|entry| {
         let name = entry.file_name();
         Some(name.to_str()?.strip_prefix("upper_")?.to_owned())

@@ -17,7 +17,7 @@ use crate::live::Stop;
 use crate::open::open;
 use crate::source::{Counters, Source, SourceError};
 
-/// Nobody waits longer without saying how late it is.
+/// Maximum wait before the time is reported.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// Packets that are due within this time come together.
 const TOGETHER_NS: i64 = 5_000_000;
@@ -52,7 +52,7 @@ struct Round {
 }
 
 impl Again {
-    /// Plays the capture at `path` until `stop` is asked for, with so long a pause between two rounds.
+    /// Plays the capture at `path` until `stop` is set, with `pause` between two rounds.
     #[must_use]
     pub fn new(path: &Path, pause: Duration, stop: &Stop) -> Again {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -204,7 +204,8 @@ fn shift(packet: &mut [u8], added: u32) {
         _ => None,
     };
     let Some(header) = tcp.and_then(|at| packet.get_mut(at..at + 18)) else { return };
-    // The checksum goes along with what changes (RFC 1624, equation 3): whoever checks it takes the packet for damaged else.
+    // The checksum is adjusted to the change (RFC 1624, equation 3), since receivers would treat the packet as damaged
+    // otherwise.
     let mut sum = u32::from(!u16::from_be_bytes([header[16], header[17]]));
     for number in header[4..12].as_chunks_mut::<4>().0 {
         let before = u32::from_be_bytes(*number);

@@ -103,7 +103,7 @@ impl Block {
         self.room[..self.len][place] = record;
     }
 
-    /// Says how late it is, whether or not there are packets: live sources do when nothing comes.
+    /// Sets the current time of a live source, with or without packets.
     pub fn set_clock(&mut self, clock: Timestamp) {
         self.clock = Some(clock);
     }

@@ -60,7 +60,7 @@ fn find(name: &str) -> Result<(u16, String), DpdkError> {
     }
 }
 
-/// Buffers of each source, beside those that the adapter holds.
+/// Buffers per source, besides those held by the adapter.
 fn n_mbufs(options: &LiveOptions) -> u32 {
     /// A packet's room with what DPDK notes of it.
     const MBUF_BYTES: usize = 2176 + 128 + 64;
@@ -97,11 +97,11 @@ struct Dpdk {
     counters: Counters,
 }
 
-/// Most packets that wait in a queue: at most so many places are asked for.
+/// Maximum packets in a queue, and thus of places requested.
 const QUEUE_PACKETS: usize = 4096;
-/// When nothing comes, the time is told so often.
+/// Interval at which the time is reported without packets.
 const IDLE: Duration = Duration::from_millis(100);
-/// So often queues are looked at in vain before there is a rest.
+/// Number of empty polls before a pause.
 const SPINS: u32 = 2000;
 /// Short against the time in which an adapter's queue fills.
 const REST: Duration = Duration::from_micros(20);
@@ -175,7 +175,7 @@ impl Dpdk {
 
     /// The device's stamp, if it is a time of day; many adapters only count since they were switched on.
     fn stamp(&self, received: &Received) -> Option<Timestamp> {
-        /// 2001: no adapter is switched on for so long.
+        /// September 2001: no adapter has been running since then.
         const EARLIEST_NS: i64 = 1_000_000_000_000_000_000;
         match (received.stamp, self.port.started().stamps_in_us) {
             (0, _) => None,

@@ -14,7 +14,7 @@ use crate::live::LiveError;
 use crate::source::{Counters, Source, SourceError};
 use crate::sys::bpf::{Program, Target};
 
-/// What libpcap's compiler is told of a packet's length; files have longer ones only of local traffic.
+/// Packet length passed to libpcap's compiler; only files with local traffic have longer packets.
 const SNAPLEN: u32 = 262_144;
 
 /// Datagrams that are remembered for the fragments to come.

@@ -21,8 +21,8 @@ pub(crate) enum Format {
 const HEAD_LEN: usize = 24;
 
 impl Format {
-    /// Reads what is whole in `window`, as long as there is room in `records`: how many bytes are done with, and
-    /// why it stopped there. Called again with the window moved that far it goes on.
+    /// Reads complete records in `window` while `records` has room. Returns the number of bytes consumed and the reason
+    /// for stopping. Call it again with the window advanced by that number.
     pub fn read(&mut self, window: &[u8], records: &mut Records<'_>) -> (usize, Stop) {
         match self {
             Format::Pcap(pcap) => pcap.read(window, records),

@@ -1,6 +1,6 @@
-//! Where packets come from: capture files, and the network. A [`Source`] fills [`Block`]s with packets and keeps its
-//! errors and counters for whoever asks; [`open()`] makes one of any number of files, [`from_reader`] one of any
-//! stream, [`live::open`] one for each worker of an interface. This crate knows nothing of headers, flows or queries.
+//! Packet sources: capture files and the network. A [`Source`] fills [`Block`]s with packets and keeps errors and
+//! counters; [`open()`] makes one from any number of files, [`from_reader`] from a stream, [`live::open`] one per
+//! worker of an interface. Headers, flows, and queries are not known here.
 
 mod af_packet;
 pub mod af_xdp;

@@ -17,7 +17,7 @@ use crate::live::{Clock, LiveError, Stop};
 use crate::source::{Counters, Source, SourceError};
 use crate::sys::datagram_socket::{Datagram, DatagramSocket, Room, wait};
 
-/// How often the time is told when nothing comes, and how far behind the wall clock that is.
+/// Interval at which the time is reported without packets, and its lag behind the wall clock.
 const IDLE: Duration = Duration::from_millis(100);
 /// IP protocol numbers.
 const UDP: u8 = 17;

@@ -31,8 +31,7 @@ pub fn open(paths: &[PathBuf]) -> Box<dyn Source> {
     open_until(paths, &Stop::default())
 }
 
-/// The same; once `stop` is asked for, nobody waits any more for what a pipe has not given yet, nor for packets behind all that a decompressor
-/// still has to give.
+/// The same, until `stop` is set: then it waits neither for a pipe nor for the rest of a decompressor's output.
 #[must_use]
 pub fn open_until(paths: &[PathBuf], stop: &Stop) -> Box<dyn Source> {
     let mut errors = Vec::new();
@@ -75,7 +74,7 @@ fn why(e: &io::Error) -> String {
     }
 }
 
-/// A window onto one of so many files.
+/// A window onto one of `files` files.
 fn open_window(path: &Path, files: usize, stop: &Stop) -> io::Result<Window> {
     if path == Path::new("-") {
         let stdin = File::from(io::stdin().as_fd().try_clone_to_owned()?);

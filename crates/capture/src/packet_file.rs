@@ -25,9 +25,9 @@ const BUFFER_BYTES: usize = 256 << 10;
 /// When a file ends and the next begins; by default never.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PacketRotation {
-    /// At every multiple of so many nanoseconds since the epoch, by the packets' clock.
+    /// At multiples of this many nanoseconds since the epoch, by the packets' clock.
     pub every_ns: Option<i64>,
-    /// At so many bytes.
+    /// At this size.
     pub bytes: Option<u64>,
 }
 
@@ -50,7 +50,7 @@ pub struct PacketsKept {
 #[derive(Debug)]
 pub struct PacketFile {
     path: PathBuf,
-    /// Each packet is handed over at once: somebody reads along.
+    /// Flushes each packet, for a reader of the stream.
     is_prompt: bool,
     rotation: PacketRotation,
     out: File,
@@ -108,7 +108,7 @@ impl PacketFile {
         Ok(file)
     }
 
-    /// Makes the file somebody else's; where we are not root it is theirs already.
+    /// Changes the owner of the file; without root it already belongs to the user.
     pub fn give_to(&self, user: u32, group: u32) {
         let _ = std::os::unix::fs::fchown(&self.out, Some(user), Some(group));
     }
@@ -269,7 +269,7 @@ mod tests {
         (0..50).zip(links).map(packet).collect()
     }
 
-    /// Writes packets and reads them back: as they were, and from so many files.
+    /// Writes packets and reads them back unchanged, from `files` files.
     fn check(rotation: PacketRotation, files: u64) {
         let folder = tempfile::tempdir().expect("a folder for test files");
         let path = folder.path().join("out.pcapng");

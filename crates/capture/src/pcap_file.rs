@@ -165,7 +165,7 @@ struct Fractions {
     stated: u64,
     /// What is assumed at present.
     nanos_per_unit: u64,
-    /// Fractions that need no second look: so many from the least on.
+    /// Valid fractions without further checks: a range from the least on.
     least: u32,
     usual: u32,
     /// Records read in earlier calls.

@@ -368,7 +368,7 @@ impl<'a> Body<'a> {
         Some(if self.big_endian { u16::from_be_bytes(*bytes) } else { u16::from_le_bytes(*bytes) })
     }
 
-    /// An option's value as a number of eight bytes; 0 when it has not so many.
+    /// An option's value as an eight-byte number; 0 if it is shorter.
     fn long(&self, value: &[u8]) -> u64 {
         let bytes = value.first_chunk().copied().unwrap_or_default();
         if self.big_endian { u64::from_be_bytes(bytes) } else { u64::from_le_bytes(bytes) }

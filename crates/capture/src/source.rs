@@ -24,8 +24,7 @@ pub trait Source: Send {
         &[]
     }
 
-    /// Share of the capture buffer that waits to be read, 0 to 1; 0 where the input waits for its reader, or nobody
-    /// knows.
+    /// Share of the capture buffer in use, 0 to 1; 0 if the input waits for its reader, or if unknown.
     fn backlog(&self) -> f32 {
         0.0
     }
@@ -112,7 +111,7 @@ impl Counters {
 pub struct SourceError {
     /// The file; `-` for standard input.
     pub path: PathBuf,
-    /// Byte offset in the (uncompressed) input, where it is known.
+    /// Byte offset in the (uncompressed) input, if known.
     pub offset: Option<u64>,
     /// What is wrong, and what a person can do.
     pub message: String,

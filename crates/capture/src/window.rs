@@ -42,7 +42,7 @@ impl Window {
         }
     }
 
-    /// The memory that [`Window::bytes`] lie in, and where in it they begin. It stays as it is for whoever has it.
+    /// The memory of [`Window::bytes`], and their offset in it. It stays unchanged while it is referenced.
     pub fn share(&self) -> (Buffer, usize) {
         match self {
             Window::Mapped(mapped) => (mapped.map.clone(), mapped.start),
@@ -102,10 +102,10 @@ pub(crate) struct MappedWindow {
 }
 
 impl MappedWindow {
-    /// Onto the start of a file that is not empty, one of so many that are read at the same time.
+    /// A window onto the start of a nonempty file, one of `files` that are read at the same time.
     ///
     /// # Errors
-    /// Gives the file back when it can not be mapped.
+    /// Returns the file if it cannot be mapped.
     pub fn new(file: File, files: usize) -> Result<Self, File> {
         Self::of_len(file, (MAP_LEN_ALL / files.max(1)).clamp(MAP_ALIGN as usize, MAP_LEN))
     }
@@ -158,7 +158,7 @@ pub(crate) struct StreamWindow {
 }
 
 impl StreamWindow {
-    /// Onto `stream`, of whose underlying `file_len` bytes so many are `consumed`.
+    /// A window onto `stream`; `consumed` counts the bytes read of the underlying `file_len`.
     pub fn new(stream: Stream, consumed: Arc<AtomicU64>, file_len: Option<u64>) -> Self {
         Self {
             stream,

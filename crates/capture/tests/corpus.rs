@@ -76,7 +76,7 @@ fn read(path: &Path) -> (Totals, Vec<String>) {
     (totals, source.errors().iter().map(ToString::to_string).collect())
 }
 
-/// Captures with a truth beside them, by their place in the data.
+/// Captures with a truth folder, by their path in the data.
 fn captures(folder: &Path, found: &mut BTreeMap<String, (PathBuf, PathBuf)>) {
     for entry in std::fs::read_dir(folder).expect("the folder can be read") {
         let path = entry.expect("its entries too").path();

@@ -81,7 +81,7 @@ fn buffers_come_back_and_a_stop_ends_what_does_not_end_itself() {
         let both = Barrier::new(2);
         let read = |mut source: Box<dyn Source>| {
             let mut block = Block::default();
-            // Many times as many as there are buffers.
+            // Many times the number of buffers.
             while source.counters().packets < 200_000 {
                 assert!(source.next_block(&mut block));
             }

@@ -72,7 +72,7 @@ fn what_has_been_lent_outlives_the_source() {
         ..LiveOptions::new("lo")
     };
     let Some(mut sources) = opened(&options) else { return };
-    // All that comes is kept, until there is no room in the ring; and that is said.
+    // Keeps every block until the ring is full, which is reported.
     let mut held = Vec::new();
     while sources[0].counters().lost_before_us == Some(0) {
         talk(&listener);

@@ -1,5 +1,4 @@
-//! What a flow table is told: how much to find out, its limits and its timeouts. What the timeouts apply to is said in
-//! `timeouts`.
+//! Configuration of a flow table: detail, limits, and timeouts. `timeouts` defines which flows a timeout applies to.
 
 use std::sync::Arc;
 

@@ -110,7 +110,7 @@ impl<S: Default> Dormant<S> {
         self.connections.is_empty()
     }
 
-    /// Remembers the flow at `place`, whose state of so many bytes the caller has not let go of yet.
+    /// Remembers the flow at `place`, whose state of `bytes` bytes the caller still holds.
     pub fn add(&mut self, hash: u64, hot: &Hot, key: FlowKey, (place, bytes): (u32, u32)) {
         self.remove(hash);
         self.left += 1;

@@ -56,7 +56,7 @@ pub enum FlowEvent {
     Gap {
         /// Sender.
         side: Side,
-        /// Of the first byte that is missing.
+        /// Sequence number of the first missing byte.
         seq: TcpSeq,
         /// How many bytes.
         len: u64,

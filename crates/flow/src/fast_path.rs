@@ -12,13 +12,13 @@ use crate::record::{Hot, SMALL, flag};
 /// What a table allows on the fast path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
-    /// A connection may be silent for so long.
+    /// Idle timeout of a connection.
     pub idle_ns: u64,
     /// The table's clock: a packet from before it has to be looked at.
     pub floor: Timestamp,
 }
 
-/// What of a packet such a segment is told by, and all that is taken in of it.
+/// The fields of a packet that identify such a segment, and all fields taken from it.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {
     pub(crate) ts: Timestamp,

@@ -209,10 +209,10 @@ fn is_acknowledgment_credible(flow: FlowCore<'_>, side: Side, packet: &Packet<'_
     let known = heard.into_iter().chain(sent).reduce(later);
     let most = NEAR + unconfirmed::bytes_of_syn(flow, other) as i32;
     let is_late = heard.is_some_and(|heard| tcp.ack.distance(heard) < -LATE_ACK);
-    // Of a direction of which nothing is captured any number of bytes may have been sent.
+    // A direction without captured packets may have sent any number of bytes.
     let is_seen = flow.packets(other) > 0;
     let is_early = is_seen && known.is_some_and(|known| tcp.ack.distance(known) > most);
-    // Nobody guesses the sequence number as well, and no damage leaves the checksum right.
+    // An attacker cannot guess the sequence number as well, and damage does not leave the checksum valid.
     let is_sound = || goes_on(flow, side, tcp.seq) && packet.verify_checksum() == Checksum::Right;
     !is_late && (!is_early || is_sound()) || confirms_doubted(flow, side, tcp, packet.ts)
 }

@@ -85,7 +85,7 @@ pub struct Counters {
     pub resyncs: u64,
     /// RSTs out of window.
     pub resets_ignored: u64,
-    /// SYNs and SYN-ACKs inside of a connection, or that acknowledge the wrong number, that nobody has answered.
+    /// Unanswered SYNs and SYN-ACKs inside a connection or with a wrong acknowledgment number.
     pub syns_ignored: u64,
     /// Segments that acknowledge what was never sent.
     pub acks_ignored: u64,
@@ -113,7 +113,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Adds what another table has done. Of the most bytes held the sum is taken: it bounds what both held at once.
+    /// Adds the counters of another table. Peaks of held bytes are summed, as an upper bound of the joint peak.
     pub fn add(&mut self, other: &Counters) {
         self.packets += other.packets;
         self.opened += other.opened;

@@ -178,8 +178,7 @@ impl Order {
         }
     }
 
-    /// Takes out what is to be delivered next, if anything is. Counts an acknowledgment that is not believed, and takes it
-    /// back in `heard`.
+    /// Takes the next piece to deliver, if any. Counts an acknowledgment that is rejected and takes it back in `heard`.
     pub fn pop(
         &mut self,
         heard: &mut Heard,
@@ -290,14 +289,14 @@ impl Order {
         a.or(b)
     }
 
-    /// Nobody knows what the heads wait for.
+    /// Rejects the acknowledgments that the first waiting pieces depend on.
     pub fn disbelieve_heads(&mut self, totals: &mut Counters) {
         for piece in self.queues.iter_mut().filter_map(VecDeque::front_mut) {
             totals.acks_disbelieved += u64::from(piece.ack.take().is_some());
         }
     }
 
-    /// Nobody wants the bytes any more: keeps their places.
+    /// Drops the bytes, which are not needed anymore, and keeps their positions.
     pub fn forget_bytes(&mut self, budget: &mut Budget) {
         for at in [0, 1] {
             let (queue, before) = (&mut self.queues[at], self.costs[at]);

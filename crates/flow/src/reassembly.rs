@@ -123,7 +123,7 @@ struct Held {
     captured: u32,
     ts: Timestamp,
     ack: Option<TcpSeq>,
-    /// All that was captured, or nothing when nobody wants it.
+    /// The captured bytes; empty if payload is not needed.
     bytes: Vec<u8>,
 }
 
@@ -148,7 +148,7 @@ const STRAYS_BELIEVED: u8 = 3;
 const LATE_BELIEVED: u8 = 32;
 /// So many packets of the connection behind a hole say that its bytes are not only a few packets late.
 const REORDER_PACKETS: u8 = 4;
-/// Before that, so many times as long is waited for them.
+/// Factor of the wait time before that.
 const SLOW_WAITS: i64 = 5;
 /// What a held segment costs besides its bytes.
 pub(crate) const HELD_OVERHEAD_BYTES: usize = 256;
@@ -589,7 +589,7 @@ impl ByteStream {
         self.pos + i64::from(seq.distance(self.next))
     }
 
-    /// A FIN again is no event; bytes again are a retransmission; bytes behind the FIN are nobody's.
+    /// A repeated FIN is ignored; repeated bytes are a retransmission; bytes behind the FIN are discarded.
     fn count_after_end(&mut self, segment: &Segment<'_>, out: &mut Outlet<'_>) {
         if segment.len == 0 {
             return;

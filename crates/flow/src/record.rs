@@ -1,10 +1,9 @@
-//! A flow as it lies in memory: one cache line that every packet needs, [`Hot`]; what openings, ends and readers
-//! need, [`Cold`]; and [`Spill`], for flows that are long or odd. Packs and unpacks; what it means is said
-//! elsewhere.
+//! Memory layout of a flow: [`Hot`], one cache line that every packet needs; [`Cold`], for openings, ends, and readers;
+//! and [`Spill`], for long or unusual flows. Only packing is done here.
 //!
-//! A stream's position is not kept but follows from its next sequence number and an anchor, a sequence number whose
-//! position is known: 0 at first, whatever [`Spill`] says later. Packets are counted in 16 bits and spill over
-//! before those are full; as each brings at most [`SMALL`] bytes, everything counted in 32 bits holds till then.
+//! A stream's position follows from its next sequence number and an anchor, a sequence number with a known position: 0
+//! at first, later in [`Spill`]. Packet counters have 16 bits and spill over before they are full; since a packet has
+//! at most [`SMALL`] bytes, 32-bit byte counters are sufficient until then.
 
 use std::cell::Cell;
 
@@ -31,8 +30,8 @@ pub(crate) struct Hot {
     pub addrs: u64,
     /// Its ports, or 0.
     pub ports: u32,
-    /// Of each side the sequence number behind its byte stream as far as that is in order, FIN included; without TCP a
-    /// count of payload bytes.
+    /// Per side: the sequence number after the contiguous byte stream, FIN included; for other protocols, a count of
+    /// payload bytes.
     pub next: [TcpSeq; 2],
     /// Highest acknowledgment sent.
     pub ack: [TcpSeq; 2],
@@ -49,7 +48,7 @@ pub(crate) struct Hot {
 #[repr(align(64))]
 pub(crate) struct Cold {
     pub first_ts: Timestamp,
-    /// The flow's identity once somebody has asked for it.
+    /// The flow's identity, computed on first use.
     pub id: Cell<u64>,
     /// When the milestones of a connection were passed; [`UNSET`] where they were not seen.
     pub syn: Timestamp,
@@ -121,7 +120,7 @@ pub(crate) mod flag {
     pub const MIDSTREAM: u64 = 64 << FIRST;
     /// The client is side B.
     pub const CLIENT_B: u64 = 128 << FIRST;
-    /// Nobody has said who the client is.
+    /// The client is a guess.
     pub const CLIENT_GUESSED: u64 = 256 << FIRST;
     /// A SYN has said it.
     pub const CLIENT_BY_SYN: u64 = 512 << FIRST;
@@ -273,7 +272,7 @@ impl FlowMut<'_> {
         }
     }
 
-    /// Says that the stream is at `pos` now, with so many distinct bytes seen.
+    /// Sets the stream's position to `pos`, with `unique` distinct bytes seen.
     pub fn drop_anchor(&mut self, side: Side, (pos, unique): (i64, u64)) {
         let at = side.index();
         self.cold.anchor[at] = self.core().next_byte(side);

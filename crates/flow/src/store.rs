@@ -94,7 +94,7 @@ impl WideKeys {
 pub(crate) struct Store {
     hot: Chunks<Hot>,
     cold: Chunks<Cold>,
-    /// Empty when nobody asks for it.
+    /// Empty unless requested.
     latest: Chunks<[Latest; 2]>,
     /// Bytes that flows take beyond their records.
     extra: Chunks<u32>,

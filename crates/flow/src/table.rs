@@ -1,8 +1,9 @@
-//! The flow table: finds a packet's flow or opens one, counts, hands TCP on to `fast_path` and, where that does not do,
-//! to `tcp_state`, lets flows go when they are idle, closed or too many. Every call clears the events and returns
-//! those of this call. Promises bounded memory: flows within their [`crate::Room`], `held_bytes_max` bytes; nothing is allocated for
-//! a packet in order. What becomes of a flow depends on its own packets and on the caller's clock only, not on what
-//! other flows do (but for eviction).
+//! The flow table: finds or opens a packet's flow, counts, passes TCP to `fast_path` or else to `tcp_state`, and
+//! removes flows that are idle, closed, or too many. Every call clears the events and returns its own.
+//!
+//! Memory is bounded: flows within their [`crate::Room`], `held_bytes_max` bytes; packets in order allocate nothing.
+//! The result for a flow depends only on its own packets and the caller's clock, not on other flows (except for
+//! eviction).
 
 mod leaving;
 mod lookup;
@@ -40,7 +41,7 @@ pub struct Table<S: Default> {
     free: Vec<u32>,
     /// Closed in the last call and still readable.
     closed: Vec<u32>,
-    /// Connections that were idle. Of those in `resting`, places in `closed`, the state is still in `states`.
+    /// Idle connections. The state of those in `resting`, as positions in `closed`, is still in `states`.
     dormant: Dormant<S>,
     resting: Vec<u32>,
     clock: Clock,
@@ -205,7 +206,7 @@ impl<S: Default> Table<S> {
         }
     }
 
-    /// Nobody wants this flow's payload: no more `Bytes`, `Gap` and `Datagram`, and nothing is held.
+    /// Stops payload of this flow: no more `Bytes`, `Gap`, and `Datagram` events, and nothing is held.
     pub fn ignore_payload(&mut self, flow: FlowIdx) {
         let flow = self.store.flow_mut(flow.0);
         flow.hot.put(flag::IGNORED, true);
@@ -217,7 +218,7 @@ impl<S: Default> Table<S> {
         }
     }
 
-    /// Somebody wants this flow's payload again, from here on.
+    /// Resumes payload of this flow from here on.
     pub fn heed_payload(&mut self, flow: FlowIdx) {
         self.store.flow_mut(flow.0).hot.put(flag::IGNORED, false);
     }

@@ -65,7 +65,8 @@ impl Context<'_> {
         result
     }
 
-    /// What decides in which order the two sides' bytes are delivered. A side of which nothing is captured holds nobody up.
+    /// State that determines the order in which the two sides' bytes are delivered. A side without captured packets
+    /// delays nothing.
     fn heard(&self, flow: FlowCore<'_>) -> Heard {
         let (hot, wait_ns) = (flow.hot, self.patience.reorder_wait_ns);
         let young = self.now.since(flow.first_ts()).saturating_abs() < wait_ns;

@@ -60,7 +60,7 @@ impl Opening {
             (true, false) => is_answer && tcp.seq.plus(1) == self.tcp.ack,
             (true, true) => !is_answer && (0..=self.len as i32).contains(&tcp.ack.distance(begins)),
             (false, true) => {
-                // One number at least has to be exactly the expected one: nobody guesses that.
+                // At least one number has to be exactly the expected one, which an attacker cannot guess.
                 let ahead = tcp.ack.distance(begins);
                 let fits = ahead == 0 || is_answer && tcp.seq == self.tcp.ack && (0..=NEAR).contains(&ahead);
                 fits && is_elsewhere(flow, self.side, begins)
@@ -167,7 +167,7 @@ pub(crate) fn settle_syn_data(flow: &mut FlowMut<'_>, side: Side, tcp: &TcpInfo,
     deliver(flow, *data, (taken, Some(heard)), cx);
 }
 
-/// Nobody has answered: so what was said was not heard, but said it was.
+/// There was no answer, so the data was not accepted; it is delivered because it was sent.
 pub(crate) fn flush_syn_data(flow: &mut FlowMut<'_>, cx: &mut Context<'_>) {
     let Some(data) = flow.cold.spill.as_mut().and_then(|spill| spill.syn_data.take()) else { return };
     let all = data.len;

@@ -27,10 +27,10 @@ pub struct Lifetime {
 }
 
 impl Lifetime {
-    /// Certificates are good from so many seconds before they are made: clocks differ.
+    /// Seconds by which a certificate's validity starts before its creation, to allow for clock differences.
     pub const EARLY: i64 = 300;
 
-    /// From `now` on, for so many seconds.
+    /// A validity of `seconds` from `now` on.
     #[must_use]
     pub fn lasting(now: i64, seconds: i64) -> Lifetime {
         Lifetime { from: now - Lifetime::EARLY, to: now + seconds }
@@ -93,11 +93,11 @@ impl Authority {
         &self.certificate_pem
     }
 
-    /// A certificate for an agent of this name with the key that it asked for, PEM. What the request says beside the key does not
-    /// count.
+    /// A certificate for an agent with this name and the key of its request, PEM. Other fields of the request are
+    /// ignored.
     ///
     /// # Errors
-    /// When the request is none, or is not signed by its own key; when the name cannot be one.
+    /// If the request is invalid or not signed by its own key, or the name is not allowed.
     pub fn sign_agent(
         &self,
         request_pem: &str,

@@ -1,9 +1,9 @@
-//! Who a server and its agents are. [`Authority`] is the small certificate authority that a server keeps: it signs what agents
-//! ask for ([`Request`]) and names them itself, so that a name never comes from whoever bears it. [`server_config`] and
-//! [`client_config`] are the TLS 1.3 that both ends speak; [`Peer`] is what a certificate says of its bearer; [`in_words`] says
-//! what is wrong when the two ends do not come together.
+//! Identities of a server and its agents. [`Authority`] is the server's certificate authority: it signs agents'
+//! requests ([`Request`]) and assigns their names, so an agent cannot choose its own. [`server_config`] and
+//! [`client_config`] are the TLS 1.3 configurations of both ends; [`Peer`] describes the owner of a certificate;
+//! [`in_words`] explains a failed handshake.
 //!
-//! No file, socket or clock: keys and certificates are PEM texts, times are seconds since the epoch.
+//! No files, sockets, or clocks: keys and certificates are PEM texts, times are seconds since the epoch.
 
 #![forbid(unsafe_code)]
 
@@ -22,10 +22,10 @@ pub use words::{End, in_words, time_in_words};
 /// Why a key, a certificate or a request cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
-    /// Not what it is said to be.
+    /// Not a valid key, certificate, or request.
     #[error("{what} cannot be read: {why}")]
     Unreadable {
-        /// What it is said to be.
+        /// The expected kind of object.
         what: &'static str,
         /// What is wrong.
         why: String,
@@ -36,7 +36,7 @@ pub enum IdentityError {
     /// The library refused.
     #[error("a certificate could not be made: {0}")]
     Signing(#[from] rcgen::Error),
-    /// Keys and certificates that do not go together, and the like.
+    /// A TLS error, such as a key that does not match its certificate.
     #[error("TLS: {0}")]
     Tls(#[from] rustls::Error),
 }

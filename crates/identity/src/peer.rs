@@ -6,7 +6,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::{IdentityError, Lifetime, unreadable};
 
-/// Whoever showed a certificate that TLS has found to be good.
+/// The owner of a certificate that TLS has verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// As the authority named it.

@@ -6,7 +6,7 @@ use std::io;
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
 use time::OffsetDateTime;
 
-/// Which end somebody stands at.
+/// The end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// Who dials.

@@ -11,7 +11,7 @@ use arrow_array::{
 
 use crate::{DataType, FieldId, Schema};
 
-/// Rows of one schema; a column that nobody asked for is absent.
+/// Rows of one schema; unneeded columns are absent.
 #[derive(Clone, Debug)]
 pub struct Batch {
     schema: Arc<Schema>,
@@ -72,10 +72,10 @@ impl Batch {
         self.schema.ids().filter(|id| self.column(*id).is_some())
     }
 
-    /// `rows` rows from `start` on; nothing is copied.
+    /// `rows` rows from `start` on, without copying.
     ///
     /// # Panics
-    /// When there are not so many: a bug of the caller.
+    /// If there are fewer rows: a bug of the caller.
     #[must_use]
     pub fn slice(&self, start: usize, rows: usize) -> Batch {
         let columns = self.columns.iter().map(|c| c.as_ref().map(|c| c.slice(start, rows))).collect();

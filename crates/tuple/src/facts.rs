@@ -1,12 +1,12 @@
-//! What a parser knows of its tuples beside their columns. It stands in the parser's own file; the query language asks
-//! here, so that it knows no parser by name. Conditions are texts in that language.
+//! Properties of a parser's tuples besides their columns, declared in the parser's own file. The query language reads
+//! them here, so it knows no parser by name. Conditions are texts in that language.
 
 use crate::fold::Fold;
 
 /// What a parser says of its tuples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// Which tuples are a success. Null where that cannot be said: such tuples do not count.
+    /// Condition for a successful tuple. Tuples for which it is null do not count.
     pub success: Option<&'static str>,
     /// Which tuples stand for the whole of what the parser reports, where others are mere parts.
     pub whole: Option<&'static str>,

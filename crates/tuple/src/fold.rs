@@ -1,7 +1,7 @@
-//! Ways to fold texts so that nobody can read them any more; a [`Fold`] is what a field says, a [`Secret`] the key of hashes.
+//! Redaction of texts: a [`Fold`] belongs to a field, a [`Secret`] is the key of hashes.
 //!
-//! Folding cannot be undone, and equal texts stay equal where that is needed: they become a SipHash-2-4 of 64 bits, keyed
-//! with a secret, without which nobody can try texts until one fits. Two texts of 4 billion may share a hash.
+//! Redaction cannot be undone. Equal texts stay equal where needed: they become a 64-bit SipHash-2-4 with a secret key,
+//! without which texts cannot be found by trying. Among 4 billion texts, two may share a hash.
 
 use std::fmt;
 

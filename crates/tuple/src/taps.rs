@@ -24,7 +24,7 @@ const COLUMNS: [(&str, DataType, Unit, &str); 5] = [
 /// At which end of a connection a tap is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TapEnd {
-    /// Nearest to its client; also where nobody is nearer to its server.
+    /// Nearest to its client, or no other tap is nearer to its server.
     Client,
     /// Nearest to its server.
     Server,

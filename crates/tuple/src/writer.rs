@@ -1,7 +1,7 @@
-//! Fills batches row by row, or many rows of a column at once. A setter for a column that nobody asked for costs one
-//! test; a column that a row does not set is null there.
+//! Fills batches row by row, or many rows of a column at once. A setter for an unneeded column costs one test; a column
+//! that a row does not set is null.
 //!
-//! Text is checked once a batch: bytes that are not UTF-8 become `\xNN` when the batch is finished.
+//! Text is checked once per batch: invalid UTF-8 becomes `\xNN` when the batch is finished.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub struct TupleWriter {
 /// A column under construction.
 enum Column {
     Unwanted,
-    /// The same in all rows: nobody sets it.
+    /// The same value in all rows; it has no setter.
     Constant(Option<Box<str>>),
     Bool(Values<bool>),
     U64(Values<u64>),
@@ -96,7 +96,7 @@ impl TupleWriter {
         TupleWriter { schema, columns, rows: 0, text_bytes: 0 }
     }
 
-    /// The same, with the columns filled that tell of the tuples' origin: nobody sets them.
+    /// The same writer with the columns of the tuples' origin filled in.
     #[must_use]
     pub fn of(mut self, origin: &Origin) -> TupleWriter {
         let schema = self.schema.clone();

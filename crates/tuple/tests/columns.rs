@@ -183,7 +183,7 @@ fn a_writer_is_full_by_rows_or_by_text() {
     writer.end_row();
     assert!(writer.is_full());
     let _ = writer.finish();
-    // What nobody wants takes no room.
+    // Unneeded columns take no room.
     let mut writer = TupleWriter::new(schema(), &[own(1)]);
     writer.text(own(5), &vec![b'x'; BATCH_TEXT_BYTES]);
     writer.end_row();

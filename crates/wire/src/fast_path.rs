@@ -88,7 +88,7 @@ fn frame<'a>(captured: &Captured<'a>) -> Option<(EtherType, &'a [u8], Option<u16
     Some((ether_type, frame, vlan))
 }
 
-/// Of a frame that is long enough for what may follow.
+/// EtherType of a frame that is long enough for the following headers.
 #[inline(always)]
 fn ether_type(frame: &[u8]) -> Option<EtherType> {
     Some(EtherType(be16(frame.first_chunk::<V4_END>()?, 12..14)))

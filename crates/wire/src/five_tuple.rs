@@ -166,10 +166,10 @@ impl FlowKey {
         }
     }
 
-    /// A well mixed 64-bit hash: products of 128 bits folded to 64, two in a row for IPv4, four for IPv6 (the kind of
-    /// hash that wyhash and foldhash are). `seed` keeps strangers from choosing colliding flows: no multiplication
-    /// has an operand without a secret in it, so none can be made zero from outside. No proof against somebody who
-    /// can watch the hashes.
+    /// A well-mixed 64-bit hash: products of 128 bits folded to 64, two for IPv4, four for IPv6 (like wyhash and
+    /// foldhash). The secret `seed` prevents senders from choosing colliding flows: every operand of a multiplication
+    /// contains a secret, so none can be made zero from outside. It is not secure against an attacker who can observe
+    /// the hashes.
     #[inline]
     #[must_use]
     pub fn hash(&self, seed: u64) -> u64 {
@@ -201,7 +201,7 @@ pub struct V4Key {
 }
 
 impl V4Key {
-    /// Of two ends in any order, and which side the first of them is; `None` when one is not IPv4.
+    /// Key of two endpoints in any order, and the side of the first; `None` if one is not IPv4.
     #[inline]
     #[must_use]
     pub fn of_ends(src: Endpoint, dst: Endpoint) -> Option<(V4Key, Side)> {

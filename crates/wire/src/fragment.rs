@@ -153,7 +153,7 @@ pub(crate) struct Lengths {
 }
 
 impl Lengths {
-    /// The field `at` so many bytes into a header that lies in `packet`.
+    /// Adds the field at offset `at` of a header that lies in `packet`.
     pub fn add(&mut self, packet: &[u8], header: &[u8], at: usize) {
         if let Some(place) = self.places.get_mut(self.len) {
             *place = (place_in(packet, header) + at) as u32;

@@ -29,11 +29,11 @@ pub struct Ipv4Header<'a> {
 }
 
 impl<'a> Ipv4Header<'a> {
-    /// Looks at version and lengths once. A total length of 0 is what the stack leaves in a segment that the card
-    /// will cut up (TSO) when that is over 64 KiB: the payload is then all there is.
+    /// Checks version and lengths. A total length of 0 is set by the stack in a segment over 64 KiB that the adapter
+    /// will divide (TSO): the payload then extends to the end.
     ///
     /// # Errors
-    /// When the header is cut, is not version 4, or its lengths contradict each other.
+    /// If the header is cut, is not version 4, or its lengths contradict each other.
     #[inline]
     pub fn new_checked(packet: Extent<'a>) -> Result<Self, Undecodable> {
         let (header, rest) = packet.split_header::<{ field::END }>()?;

@@ -60,10 +60,10 @@ impl<'a> VlanTag<'a> {
     }
 }
 
-/// Takes all stacked tags off: the first type that is none, what it announces, and the number of the last VLAN.
+/// Removes all stacked tags: returns the first other EtherType, its payload, and the number of the last VLAN.
 ///
 /// # Errors
-/// When a tag is cut, or there are more than [`TAGS_MAX`].
+/// If a tag is cut, or there are more than [`TAGS_MAX`].
 pub fn peel(
     mut ether_type: EtherType,
     mut rest: Extent<'_>,
@@ -79,7 +79,7 @@ pub fn peel(
     if ether_type.is_vlan() { Err(Undecodable::Malformed) } else { Ok((ether_type, rest, vlan)) }
 }
 
-/// Of the id in a tag: 0 is no VLAN.
+/// VLAN number of the id in a tag: 0 is no VLAN.
 #[inline]
 pub(crate) fn number(id: u16) -> Option<u16> {
     (id != 0).then_some(id)

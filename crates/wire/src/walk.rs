@@ -1,6 +1,6 @@
-//! The way through any packet, header by header, from its link to the innermost transport: for all that [`crate::fast_path`]
-//! does not decode. Tunnels are opened on the way; what is inside them is the packet. It also ends at a part of an IP
-//! datagram: what is in that can be told when the parts have come together.
+//! Decodes any packet header by header, from its link layer to the innermost transport, where [`crate::fast_path`] does
+//! not apply. Tunnels are opened; the packet is the innermost one. Decoding ends at an IP fragment, whose content is
+//! decoded after reassembly.
 
 use crate::ah;
 use crate::checksum;
@@ -436,7 +436,7 @@ fn udp_tunnel<'a>(udp: &UdpHeader<'a>) -> Result<Option<Opened<'a>>, Undecodable
     };
     match opened {
         Ok((layer, id, inside)) => Ok(Some((layer, Some(id), inside))),
-        // Somebody else's datagram to that port.
+        // A datagram of another protocol to that port.
         Err(Undecodable::Malformed) => Ok(None),
         Err(why) => Err(why),
     }

@@ -1,10 +1,10 @@
-//! What AF_XDP is told, and why it can not begin.
+//! Options of AF_XDP, and errors at its start.
 
 use std::io;
 
 use crate::xdp_filter::XdpFilter;
 
-/// What AF_XDP is told beyond [`crate::live::LiveOptions`].
+/// Options of AF_XDP besides [`crate::live::LiveOptions`].
 #[derive(Clone, Debug, Default)]
 pub struct XdpOptions {
     /// Which packets are taken: FROM and TO of the query.
@@ -57,7 +57,7 @@ pub enum XdpError {
     /// The user may not.
     #[error("no permission to use AF_XDP: it needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF; run as root")]
     NoPermission,
-    /// Somebody else is there.
+    /// Another program uses the queue.
     #[error("{interface} {what}; `ip link show {interface}` and `ss --xdp` name it")]
     Busy {
         /// The interface.

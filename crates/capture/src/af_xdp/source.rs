@@ -74,7 +74,7 @@ struct Partial {
 
 /// More than any packet: what is behind it is cut off.
 const PARTIAL_MAX: usize = 256 << 10;
-/// When nothing comes, the time is told so often.
+/// Interval at which the time is reported without packets.
 const IDLE: Duration = Duration::from_millis(100);
 /// What was on its way when a stop was asked for has come by then.
 const DRAIN: Duration = Duration::from_millis(10);

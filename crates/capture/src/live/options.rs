@@ -1,4 +1,4 @@
-//! What live sources are told, how they are stopped, and why they can not begin.
+//! Options of live sources, how to stop them, and errors at their start.
 
 use std::io;
 use std::sync::Arc;

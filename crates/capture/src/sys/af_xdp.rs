@@ -134,7 +134,7 @@ impl Receiver {
         Some(Frames { shared: self.shared.clone(), frames: frames.into() })
     }
 
-    /// Frames that hold packets which nobody has taken.
+    /// Frames with packets that have not been taken.
     pub(crate) fn n_waiting(&self) -> usize {
         self.received.filled(self.n_frames())
     }
@@ -178,9 +178,9 @@ pub(crate) fn wait<'a>(
 impl AsRef<[u8]> for Frames {
     fn as_ref(&self) -> &[u8] {
         let Mapping { start, len } = self.shared.memory;
-        // SAFETY: the mapping is `len` bytes and lives as long as `self`. It also holds frames that the kernel writes
-        // meanwhile: nobody reads those, since packets are only said to lie in frames that were taken from the receive
-        // ring and are lent again by our drop.
+        // SAFETY: the mapping has `len` bytes and lives as long as `self`. It also holds frames that the kernel writes
+        // concurrently; these are never read, since packets only reference frames that were taken from the receive ring
+        // and are returned by our drop.
         unsafe { std::slice::from_raw_parts(start.as_ptr(), len) }
     }
 }
@@ -328,7 +328,7 @@ impl<T: Copy> Ring<T> {
         entry
     }
 
-    /// Writes the next entry. There is always a place: as many as there are frames.
+    /// Writes the next entry. There is always room, because the ring has as many entries as there are frames.
     fn put(&mut self, entry: T) {
         // SAFETY: the mask keeps the place within the entries, and the kernel does not read it before it is published.
         unsafe { self.entries.add((self.at & self.mask) as usize).write(entry) };

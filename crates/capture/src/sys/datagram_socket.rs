@@ -63,7 +63,7 @@ impl DatagramSocket {
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         // SAFETY: the call takes three numbers.
         let fd = check(unsafe { libc::socket(family, kind, protocol) })?;
-        // SAFETY: the descriptor is new, valid and nobody else's.
+        // SAFETY: the descriptor is new, valid, and not owned elsewhere.
         let socket = DatagramSocket { fd: unsafe { OwnedFd::from_raw_fd(fd) } };
         // SAFETY: all zeros is a valid address of any family.
         let mut address: libc::sockaddr_storage = unsafe { zeroed() };
@@ -147,7 +147,7 @@ impl DatagramSocket {
         let received = match received {
             Ok(n) => n as usize,
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-            // Somebody answered one of ours, which there are none of; or a signal came.
+            // An answer to a datagram of ours, of which there are none; or a signal.
             Err(e) if matches!(e.raw_os_error(), Some(libc::ECONNREFUSED | libc::EINTR)) => return Ok(false),
             Err(e) => return Err(e),
         };
@@ -169,7 +169,7 @@ impl DatagramSocket {
     }
 }
 
-/// Waits until one of the sockets has something, or `timeout` is over, or a signal came.
+/// Waits until one of the sockets is readable, `timeout` elapses, or a signal arrives.
 pub(crate) fn wait<'a>(sockets: impl Iterator<Item = &'a DatagramSocket>, timeout: Duration) {
     let poll = |socket: &DatagramSocket| libc::pollfd {
         fd: socket.fd.as_raw_fd(),

@@ -66,7 +66,7 @@ pub(crate) struct Mbufs {
     mbufs: Box<[Mbuf]>,
 }
 
-/// An mbuf's address. Whoever has it may use and free it, on any thread.
+/// An mbuf's address. Its owner may use and free it, on any thread.
 type Mbuf = usize;
 
 #[derive(Clone, Copy)]
@@ -136,7 +136,7 @@ pub(crate) fn ports() -> Vec<(u16, String)> {
     (0..u16::from(u8::MAX))
         .filter_map(|id| {
             let mut name = [0; NAME_BYTES];
-            // SAFETY: there is room for the longest name (RTE_ETH_NAME_MAX_LEN), and a port that is not there is said so.
+            // SAFETY: there is room for the longest name (RTE_ETH_NAME_MAX_LEN), and a missing port returns an error.
             check(unsafe { netalytics_port_name(id, name.as_mut_ptr()) }).ok()?;
             Some((id, text(&name)))
         })
@@ -175,7 +175,7 @@ impl Started {
 
 impl Drop for Port {
     fn drop(&mut self) {
-        // SAFETY: nobody receives from it any more; mbufs that are still about belong to their pool, which stays.
+        // SAFETY: the port has no receiver anymore; remaining mbufs belong to their pool, which stays.
         unsafe { netalytics_port_stop(self.started.id) }
     }
 }
@@ -232,8 +232,8 @@ impl AsRef<[u8]> for Mbufs {
     fn as_ref(&self) -> &[u8] {
         let Started { memory, memory_bytes, .. } = self.port.started;
         // SAFETY: the pool's memory, which stays as long as the process. It also holds mbufs that the adapter writes
-        // meanwhile: nobody reads those, since packets are only said to lie in mbufs that were received and are freed
-        // by our drop.
+        // concurrently; these are never read, since packets only reference mbufs that were received and are freed by
+        // our drop.
         unsafe { std::slice::from_raw_parts(memory, memory_bytes as usize) }
     }
 }

@@ -75,7 +75,7 @@ fn map(size: usize) -> *mut u8 {
     let Some(len) = size.checked_next_multiple_of(HUGE) else { return std::ptr::null_mut() };
     let Some(reserved) = len.checked_add(HUGE) else { return std::ptr::null_mut() };
     let (rights, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a new private mapping at an address of the kernel's choice touches nobody's memory.
+    // SAFETY: a new private mapping at an address chosen by the kernel affects no existing memory.
     let start = unsafe { libc::mmap(std::ptr::null_mut(), reserved, rights, flags, -1, 0) };
     if start == libc::MAP_FAILED {
         return std::ptr::null_mut();
@@ -83,7 +83,7 @@ fn map(size: usize) -> *mut u8 {
     let start = start.cast::<u8>();
     let before = start.align_offset(HUGE).min(HUGE);
     let memory = start.wrapping_add(before);
-    // SAFETY: what lies before and behind the part that will be used is ours and nobody has seen it.
+    // SAFETY: the ranges before and behind the used part belong to the new mapping and have not been shared.
     unsafe {
         unmap(start, before);
         unmap(memory.wrapping_add(len), HUGE - before);
@@ -96,11 +96,11 @@ fn map(size: usize) -> *mut u8 {
     memory
 }
 
-/// Gives pages back. They must be whole pages of [`map`]'s that nobody uses any more.
+/// Unmaps pages. They must be whole unused pages of [`map`].
 #[cold]
 unsafe fn unmap(start: *mut u8, len: usize) {
     if len > 0 {
-        // SAFETY: the caller's promise. Should it fail, the memory stays reserved, which harms nobody.
+        // SAFETY: guaranteed by the caller. On failure the memory stays reserved, which is harmless.
         unsafe { libc::munmap(start.cast(), len) };
     }
 }

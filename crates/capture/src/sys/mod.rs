@@ -70,7 +70,7 @@ pub fn prefetch(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch changes nothing but the caches, and of an address that is nobody's it does nothing.
+        // SAFETY: a prefetch affects only the caches, and has no effect for an unmapped address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]

@@ -40,7 +40,7 @@ impl PacketSocket {
         let kind = if cooked { libc::SOCK_DGRAM } else { libc::SOCK_RAW };
         // SAFETY: the call takes three numbers.
         let fd = check(unsafe { libc::socket(libc::AF_PACKET, kind | libc::SOCK_CLOEXEC, 0) })?;
-        // SAFETY: the descriptor is new, valid and nobody else's.
+        // SAFETY: the descriptor is new, valid, and not owned elsewhere.
         Ok(PacketSocket { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
     }
 
@@ -176,7 +176,7 @@ impl PacketSocket {
         flags.filter(|_| found == i32::try_from(index).ok()).map(c_int::from)
     }
 
-    /// Waits until a block of the ring is ours, something is wrong, a signal came or `timeout` is over.
+    /// Waits until a block of the ring is ready, an error occurs, a signal arrives, or `timeout` elapses.
     pub fn wait(&self, timeout: Duration) -> Ready {
         let mut poll =
             libc::pollfd { fd: self.fd.as_raw_fd(), events: libc::POLLIN | libc::POLLERR, revents: 0 };
@@ -214,7 +214,7 @@ impl PacketSocket {
 pub(super) fn kind(name: &str) -> io::Result<u16> {
     // SAFETY: the call takes three numbers.
     let fd = check(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) })?;
-    // SAFETY: the descriptor is new, valid and nobody else's.
+    // SAFETY: the descriptor is new, valid, and not owned elsewhere.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     let mut request = interface_request(name)?;
     // SAFETY: the kernel reads and writes the request, which outlives the call.

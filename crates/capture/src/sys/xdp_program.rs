@@ -99,7 +99,7 @@ pub(crate) fn set_socket(map: &OwnedFd, queue: u32, socket: c_int) -> io::Result
     unsafe { bpf(MAP_UPDATE_ELEM, &attr) }.map(|_| ())
 }
 
-/// From now on `map` gives the packets of `queue` to nobody.
+/// Removes the socket of `queue` from `map`.
 pub(crate) fn remove_socket(map: &OwnedFd, queue: u32) -> io::Result<()> {
     let attr = MapUpdate { map: map.as_raw_fd() as u32, key: address(&queue), ..Default::default() };
     // SAFETY: the key is the 4 bytes that the map was made for, and lives until the call returns.

@@ -32,7 +32,7 @@ pub fn sender() {
         for number in 0..count {
             let mut payload: Vec<u8> = (0..len).map(|at| at as u8).collect();
             payload[..4].copy_from_slice(&number.to_be_bytes());
-            // Nobody may listen: what the stack says about that is not an error here.
+            // There may be no receiver: errors of the stack are ignored here.
             let _ = socket.send_to(&payload, to);
             if number % 64 == 63 {
                 thread::sleep(Duration::from_millis(1));

@@ -16,7 +16,7 @@ use crate::timeouts::{idle_timeout, report_active, until_report};
 
 /// Flows looked at to find one to evict.
 const EVICTION_SAMPLE: usize = 16;
-/// One in so many places is left to flows that are not worth keeping, before one that is has to go.
+/// Share of places (1 in N) for flows not worth keeping, before a flow worth keeping is evicted.
 const CHEAP_SHARE: usize = 16;
 /// Flows that one call to `expire` looks at.
 const EXPIRE_FLOWS: usize = 4096;
@@ -74,8 +74,7 @@ impl<S: Default> Table<S> {
         more
     }
 
-    /// Reads a little of what looking after these flows will read, first of all of them: so that memory is waited for once
-    /// and not for each.
+    /// Prefetches: reads a few fields of each flow first, so that memory latency is paid once and not per flow.
     fn touch(&self, places: &[u32]) {
         for place in places {
             black_box((self.store.hot(*place).word, self.store.cold(*place).first_ts));
@@ -112,7 +111,7 @@ impl<S: Default> Table<S> {
         self.wheel.schedule(place, idle.min(clock.saturating_add(report)), clock);
     }
 
-    /// Has the flow looked at as soon as bytes it waits for become hopeless, or a timeout grown shorter is over.
+    /// Schedules a check for the time when awaited bytes become hopeless or a shortened timeout expires.
     pub(super) fn hasten(&mut self, place: u32, now: Timestamp, clock: i64) {
         let flow = self.store.core(place);
         // Where the clock was set back, what is waited for may lie in the future.

@@ -84,7 +84,7 @@ fn distort(sent: &Sent, rng: &mut Rng) -> Sent {
     Sent { carrier: Carrier::Tcp(tcp), ..sent.clone() }
 }
 
-/// What becomes of traffic, in words; `fast`: by the fast path where that does.
+/// Events of the traffic as text; `fast`: with the fast path where it applies.
 fn outcome(traffic: &[Sent], config: &Config, fast: bool) -> Vec<String> {
     let mut table = Table::<()>::new(config.clone());
     let (mut events, mut said) = (Events::default(), Vec::new());

@@ -1,5 +1,5 @@
-//! Both sides of a connection are heard in the order in which they spoke, whatever a capture does to its packets: true
-//! conversations are made, then damaged, and what comes out is compared with what was said.
+//! Both sides of a connection are delivered in the order in which they sent, whatever the damage: generated
+//! conversations are damaged and compared with the original.
 
 use flow::{Config, Events, FlowEvent, Table};
 use proptest::prelude::*;

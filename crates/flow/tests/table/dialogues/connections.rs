@@ -1,4 +1,4 @@
-//! What is said on a connection: handshakes, streams and their gaps, ends.
+//! Conversations: handshakes, streams and their gaps, ends.
 
 use flow::Config;
 use testkit::Dialogue;

@@ -262,11 +262,11 @@ fn what_no_copy_has_is_cut() {
     let mut seen = run(&with_snaplens(&sent, [100, 300], ONE_HOP_ON, 50));
     assert_eq!(seen.take_log(), "open <100 <200 <gap700 <10h");
     assert_eq!(seen.only().counters(Side::A).cut_bytes, 700);
-    // Nothing comes behind it, and it is told all the same.
+    // It is reported even if no packet follows.
     let mut seen = run(&with_snaplens(&sent[..5], [100, 300], ONE_HOP_ON, 50));
     seen.expire(sent[4].ts.plus(3 * SECOND));
     assert_eq!(seen.take_log(), "open <100 <200 <gap700");
-    // Where packets are not captured twice it is told at once.
+    // Without duplicates it is reported immediately.
     let alone: Vec<Sent> = sent
         .iter()
         .map(|one| Sent { cut: one.payload.len().saturating_sub(100) as u32, ..one.clone() })

@@ -7,7 +7,7 @@ use wire::{Side, Timestamp};
 use super::{MS, SECOND, talk};
 use crate::observe::Observer;
 
-/// Client's and server's round trip of what was said but for some packets.
+/// Client and server round-trip times of the conversation without the packets in `missing`.
 fn check(talk: &Dialogue, missing: &[usize], expected: [Option<i64>; 2]) {
     let packets = talk.sent().iter().enumerate().filter(|(i, _)| !missing.contains(i));
     let packets: Vec<_> = packets.map(|(_, packet)| packet.clone()).collect();
@@ -20,7 +20,7 @@ fn check(talk: &Dialogue, missing: &[usize], expected: [Option<i64>; 2]) {
     }
 }
 
-/// A handshake whose steps come so long after each other.
+/// A handshake with these delays between its steps.
 fn slow(server_ns: i64, client_ns: i64) -> Dialogue {
     let mut talk = talk();
     talk.acks = false;
@@ -36,7 +36,7 @@ fn slow(server_ns: i64, client_ns: i64) -> Dialogue {
 #[test]
 fn each_side_has_its_own() {
     check(&slow(3 * MS, 40 * MS), &[], [Some(40 * MS), Some(3 * MS)]);
-    // Longer than fits beside each other.
+    // Too long for the compact form.
     check(&slow(5 * SECOND, MS), &[], [Some(MS), Some(5 * SECOND)]);
     check(&slow(MS, 7 * SECOND), &[], [Some(7 * SECOND), Some(MS)]);
 }

@@ -99,7 +99,7 @@ fn a_connection_on_the_same_ports_is_one_when_it_is_answered() {
         assert_eq!(seen.only().client(), (Side::A, false), "without packet {n}");
     };
     lacks(5, "open <3 closed:PortReused open >3");
-    // Of the server nothing is known yet: it may be a moment late.
+    // The server is still unknown: it may be slightly late.
     lacks(6, "open <3 closed:PortReused open");
     lacks(7, "open <3 closed:PortReused open <3");
 }
@@ -219,7 +219,7 @@ fn where_something_is_odd_the_checksum_decides() {
     damage(5, 13, 1, "open <3 >1 <gap3 >2h"); // FIN
     damage(5, 13, 2, "open <3 >1 <gap3 >2h"); // SYN
     damage(5, 13, 4, "open <3 >1 <gap3 >2h"); // RST
-    // Nothing is odd about this one, so nobody looks.
+    // This segment is not unusual, so its checksum is not verified.
     let seen = damaged(&talk, 5, |bytes| bytes[TCP + 20] ^= 1);
     assert_eq!((seen.bytes(0, Side::A), seen.table.counters().damaged), (b"oneuwo".to_vec(), 0));
 }

@@ -20,14 +20,14 @@ fn idle_flows_expire_with_the_time_they_ended() {
     seen.expire(last.plus(303 * SECOND));
     assert_eq!(seen.take_log(), "closed:Idle");
     assert_eq!(seen.seen[0].closed, Some((CloseReason::Idle, last.plus(300 * SECOND))));
-    // Nobody has called expire; the next packet shows that the flow was over.
+    // Without a call of expire, the next packet shows that the flow has ended.
     talk.advance(400 * SECOND);
     talk.client().send(b"y");
     let seen = check(&talk, "open <1 closed:Idle open resume <1");
     assert_eq!(seen.seen[0].closed, Some((CloseReason::Idle, last.plus(300 * SECOND))));
 }
 
-/// Whoever noticed that it was idle, and whatever it says first.
+/// Whether expire or a packet noticed the idle timeout, and whatever the first packet is.
 #[test]
 fn an_idle_connection_goes_on_where_it_was() {
     for (expires, gap) in [(false, 310), (true, 310), (true, 36_000)] {
@@ -91,7 +91,7 @@ fn what_does_not_go_on_is_another_connection() {
     assert!(seen.take_log().starts_with("open <1 closed:Idle open"));
 }
 
-/// Idle connections are remembered as long as there is room for flows; the one that left first goes first.
+/// Idle connections are remembered while there is room for flows, and forgotten in the order in which they became idle.
 #[test]
 fn idle_connections_make_way_for_flows() {
     let connection = |n: u16| {
@@ -363,7 +363,7 @@ fn an_evicted_flow_that_goes_on_is_no_other() {
     seen.run(&sent.iter().skip(1).step_by(2).cloned().collect::<Vec<_>>());
     let counters = *seen.table.counters();
     assert!(counters.closed_for(CloseReason::Evicted) > 30_000, "{counters:?}");
-    // Of two that share a place in memory one is forgotten.
+    // Of two in the same slot, one is forgotten.
     assert!((20_000..20_400).contains(&counters.flows()), "{counters:?}");
     assert_eq!((counters.capture_loss().share(), counters.gaps), (0.0, 0));
 }

@@ -19,7 +19,7 @@ pub(crate) fn talk() -> Dialogue {
     Dialogue::new("10.0.0.1:40000", "10.0.0.2:80")
 }
 
-/// Runs what was said and compares the log, before anything expires.
+/// Plays the conversation and compares the log, without expiry.
 pub(crate) fn check(talk: &Dialogue, expected: &str) -> Observer {
     check_with(Config::default(), talk, expected)
 }

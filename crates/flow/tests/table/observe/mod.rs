@@ -16,7 +16,7 @@ pub enum Piece {
     Gap(u64),
 }
 
-/// What became of one flow.
+/// Observed events of one flow.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     pub streams: [Vec<Piece>; 2],
