@@ -1,5 +1,5 @@
-//! Datums to columns. A datum may hold anything: what is malformed is told with its place and leaves no trace, and no memory
-//! is asked for by a length that a datum claims.
+//! Decodes datums to columns. A datum is untrusted: malformed input is reported with its position and leaves nothing,
+//! and no memory is allocated for a claimed length.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub struct Malformed {
 
 /// Takes datums and gives a batch of their rows.
 pub struct Decoder {
-    /// Of the columns that are wanted.
+    /// Schema of the columns needed.
     schema: SchemaRef,
     columns: Vec<Column>,
     names: Vec<String>,
@@ -111,7 +111,7 @@ impl Decoder {
     }
 }
 
-/// A column that grows. Of a row that turns out to be malformed what was taken is cut off again.
+/// A growing column. If a row is malformed, its values are removed.
 struct Column {
     kind: Kind,
     valid: BooleanBufferBuilder,
@@ -119,7 +119,7 @@ struct Column {
 }
 
 enum Values {
-    /// Nobody wants them.
+    /// Not needed.
     Passed,
     Bool(BooleanBufferBuilder),
     I64(Vec<i64>),

@@ -130,7 +130,7 @@ impl<'a> Column<'a> {
         Column { nulls: array.nulls().filter(|nulls| nulls.null_count() > 0), values }
     }
 
-    /// What so many rows take at most.
+    /// Maximum size of `rows` rows.
     fn bytes_max(&self, rows: usize) -> usize {
         match self.values {
             Values::Nulls(count) => rows * count,
@@ -176,8 +176,8 @@ const LONG_MAX: usize = 10;
 /// What a writer may touch behind what it has written.
 const SLACK: usize = 32;
 
-/// Writes short things as pieces of fixed lengths, which take an instruction or two: what is behind them is written over by the next
-/// one. Whoever makes it sees to it that there is room.
+/// Writes short values as pieces of fixed length, in one or two instructions; bytes behind the value are overwritten by
+/// the next one. The creator ensures that there is room.
 struct Writer<'a> {
     bytes: &'a mut [u8],
     at: usize,

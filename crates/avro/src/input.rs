@@ -53,7 +53,7 @@ impl<'a> Input<'a> {
         for shift in (0..64).step_by(7) {
             let byte = *self.all.get(self.at).ok_or(Fault::Ends)?;
             self.at += 1;
-            // Of the tenth byte one bit is left.
+            // Only one bit of the tenth byte is used.
             if shift == 63 && byte > 1 {
                 return Err(Fault::Varint);
             }

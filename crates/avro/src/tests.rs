@@ -1,4 +1,4 @@
-//! What is written is read again, by known bytes and by any; what is malformed is told and leaves nothing.
+//! Round trips of known and random bytes; malformed input is reported and leaves nothing.
 
 use std::sync::Arc;
 
@@ -177,7 +177,7 @@ fn what_an_earlier_version_lacks_is_null_and_told() {
     let mut yes = NOTHING;
     yes.0 = Some(true);
     assert_eq!(decoder.finish(), batch(&[yes, NOTHING]));
-    // Of those that nobody wants nothing is told.
+    // Unneeded columns are not reported.
     let mut some = Decoder::new(&schema(), |place| place < 4).expect("types");
     some.push(&[0, 0, 0, 0]).expect("fewer fields");
     assert_eq!(some.lacking().count(), 0);

@@ -28,7 +28,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// At so many packets a second.
+    /// The load at this packet rate.
     #[must_use]
     pub fn at(&self, packets_per_second: u64) -> Burden {
         let cpu_ns = packets_per_second.saturating_mul(self.cpu_ns_per_packet);
@@ -36,7 +36,7 @@ impl Cost {
         self.base.and(Burden { cpu_millis: cpu_ns / 1_000_000, memory_bytes: memory })
     }
 
-    /// Bytes a second that leave the host, at so many packets a second.
+    /// Bytes per second sent by the host at this packet rate.
     #[must_use]
     pub fn sent_bytes_at(&self, packets_per_second: u64) -> u64 {
         packets_per_second.saturating_mul(self.sent_bytes_per_1000_packets) / 1000
@@ -53,7 +53,7 @@ impl Burden {
         }
     }
 
-    /// What is left of it beside `borne`.
+    /// The remainder after subtracting `borne`.
     #[must_use]
     pub fn less(self, borne: Burden) -> Burden {
         Burden {
@@ -68,7 +68,7 @@ impl Burden {
         self.cpu_millis <= left.cpu_millis && self.memory_bytes <= left.memory_bytes
     }
 
-    /// Why it does not fit beside `borne` into `max`, with numbers; `None`: it does.
+    /// Explains with figures why it exceeds `max` in addition to `borne`; `None`: it does not.
     #[must_use]
     pub fn excess(self, borne: Burden, max: Burden) -> Option<String> {
         let left = max.less(borne);

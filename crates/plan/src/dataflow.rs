@@ -33,7 +33,7 @@ pub struct RawRows {
     pub select: Option<Vec<Column>>,
     /// ORDER BY; empty: in the order of time. Null is less than everything.
     pub order: Vec<(Column, Direction)>,
-    /// LIMIT n ROWS: the first so many.
+    /// LIMIT n ROWS.
     pub rows_max: Option<u64>,
 }
 
@@ -113,7 +113,7 @@ pub struct Profile {
     pub aligned: Option<Column>,
     /// Check-sums of the blocks read or written: hexadecimal digits, blanks between.
     pub checksums: Option<Column>,
-    /// What is ranked beside clients: files, keys, addresses.
+    /// The objects that are ranked besides clients: files, keys, addresses.
     pub object: Option<Column>,
     /// Who asks.
     pub client: Column,
@@ -171,7 +171,7 @@ pub struct GroupBy {
 pub struct Aggregated {
     /// What.
     pub aggregate: Aggregate,
-    /// Of which of the pipeline's values; means nothing where none is looked at.
+    /// Index of the pipeline's value; ignored by aggregates without a value.
     pub value: usize,
     /// The column's name, where the query gives it one.
     pub name: Option<String>,
@@ -219,7 +219,7 @@ pub enum Aggregate {
     Share(Total),
 }
 
-/// Of what groups have shares.
+/// The total of which groups have shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Total {
     /// The number of tuples.
@@ -264,7 +264,7 @@ pub struct Selection {
     pub having: Option<Predicate>,
     /// The first decides, the next where it is equal, and where all are the order without them.
     pub order_by: Vec<SortKey>,
-    /// At most so many.
+    /// Maximum number of rows.
     pub rows_max: Option<usize>,
 }
 

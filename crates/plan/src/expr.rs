@@ -121,7 +121,7 @@ pub enum Expr {
     Literal(Literal),
     /// No value.
     Null,
-    /// Of two numbers: whole ones, or where one is real, both as real ones.
+    /// Arithmetic on two numbers: integers, or real numbers if one of them is real.
     Arithmetic(Box<Expr>, Arithmetic, Box<Expr>),
     /// Of two values of one type, or two numbers.
     Compare(Box<Expr>, Compare, Box<Expr>),
@@ -133,7 +133,7 @@ pub enum Expr {
     Coalesce(Vec<Expr>),
     /// The largest multiple of a whole number above 0 that is not larger.
     Trunc(Box<Expr>, i64),
-    /// An address as the network that it is in, written `10.1.2.0/24`: so many bits of an IPv4 address, so many of another.
+    /// The network of an address, written `10.1.2.0/24`, with prefix lengths for IPv4 and IPv6.
     Subnet(Box<Expr>, u8, u8),
     /// A function of a text that gives a text.
     Text(Box<Expr>, TextFunction),

@@ -1,4 +1,4 @@
-//! What a monitor is told: which packets, which parsers, which columns, until when.
+//! Specification of a monitor: packets, parsers, columns, and limits.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ impl ParserUse {
         ParserUse { columns: schema.ids().collect(), schema }
     }
 
-    /// Whether somebody reads what two taps have measured of a request.
+    /// Whether the query uses the comparison of two taps.
     #[must_use]
     pub fn reads_two_taps(&self) -> bool {
         TapColumns::of(&self.schema).is_some_and(|taps| taps.any(&self.columns))

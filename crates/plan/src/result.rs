@@ -20,7 +20,8 @@ pub enum Intervals {
     Shown,
 }
 
-/// What a column of a result without intervals is. By this it is known to others: names depend on what else there is.
+/// Meaning of a result column without intervals. Other programs identify columns by it, because names depend on the
+/// other columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
     /// `window_start`.

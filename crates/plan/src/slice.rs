@@ -1,8 +1,10 @@
-//! A slice: of all flows a share of 2⁻ⁿ that is told by bits of the packets themselves, so that a switch can copy just these. Slices of one
-//! draw are nested: the smaller lies within the larger. Both directions of a flow are in the same ones.
+//! A slice: a share of 2⁻ⁿ of all flows, selected by bits of the packets themselves, so that a switch can copy just
+//! these. Slices of one draw are nested: the smaller is part of the larger. Both directions of a flow are in the same
+//! slices.
 //!
-//! Each bit is that of one end exclusive-or that of the other. So nobody has to know which end is the client; and where a rule names the
-//! server's port, it is a bit of the client's. Bit 0 of ports is left out: a system takes even ones for connections.
+//! Each bit is the exclusive or of the bits of both ends, so the client need not be known; where a rule names the
+//! server's port, it is a bit of the client's port. Bit 0 of ports is not used, because systems use even ports for
+//! connections.
 
 use std::fmt;
 use std::str::FromStr;
@@ -74,7 +76,7 @@ pub fn share(level: u8) -> f64 {
     0.5f64.powi(level.into())
 }
 
-/// As monitors are told: `ports 3 437`.
+/// As sent to monitors: `ports 3 437`.
 impl fmt::Display for Slice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let coin = match self.coin {

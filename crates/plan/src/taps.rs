@@ -17,7 +17,7 @@ pub enum Taps {
     Ends,
 }
 
-/// Whose addresses are whose, among the taps of a query. What stands in neither list is nobody's.
+/// Owners of addresses among the taps of a query. An address in neither list belongs to no tap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TapTable {
     /// Those of this tap's own host.

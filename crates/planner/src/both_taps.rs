@@ -11,8 +11,8 @@ use crate::lower::all_of;
 /// See the module's text.
 #[derive(Clone, Debug)]
 pub struct BothTaps {
-    /// Tuples with the columns that somebody reads: of the server's end all, of the client's those that pass what conditions say of
-    /// them without the other end.
+    /// Tuples with the columns needed: all of the server's end; of the client's end those that pass the conditions that
+    /// do not depend on the other end.
     pub agents: Arc<Plan>,
     /// What is left to be done with joined tuples.
     pub joined: Arc<Plan>,
@@ -68,7 +68,7 @@ fn divide(filter: Option<&Predicate>, taps: TapColumns) -> (Option<Predicate>, O
     (all_of(one), all_of(both))
 }
 
-/// What somebody reads, what tells requests apart, and which end has seen them.
+/// The columns needed, those that identify requests, and the end that captured them.
 fn columns(input: &Input, taps: TapColumns) -> Vec<FieldId> {
     let made = [taps.client_time, taps.server_time, taps.network_time];
     let mut columns: Vec<FieldId> = input.columns.iter().copied().filter(|id| !made.contains(id)).collect();

@@ -1,5 +1,5 @@
-//! What a plan takes of a host: an estimate, made before the first packet. It knows the plan and a few measured numbers; of the traffic
-//! it supposes what is said at each number below. Compared with what was measured in docs/agent.md. Pure.
+//! Estimates the load of a plan on a host before the first packet, from the plan and a few measured numbers;
+//! assumptions about traffic are stated at each number. docs/agent.md compares estimates with measurements. Pure.
 
 use plan::{Aggregate, Burden, Column, Computed, Cost, Dataflow, Pipeline, Plan, Sample};
 use tuple::{AGENT, DataType, FieldId, LABELS, Schema};
@@ -41,9 +41,9 @@ const IDLE_BYTES: u64 = 48 << 20;
 const FLOWS_OPEN_PER_PPS: f64 = 10.0 / 20.0;
 /// One tuple in ten is of a group that its window has not met.
 const NEW_GROUPS: f64 = 0.1;
-/// Of a query without windows, groups come for so long.
+/// Time for which a query without windows collects groups.
 const WHOLE_RUN_SECONDS: f64 = 600.0;
-/// Tuples of a join, and those that leave, wait for so long.
+/// Time for which tuples of a join, and outgoing tuples, wait.
 const WAIT_SECONDS: f64 = 5.0;
 /// A monitor's parts hold no more: half of a gibibyte.
 const HELD_BYTES_MAX: u64 = 512 << 20;
@@ -90,7 +90,7 @@ fn class(schema: &Schema) -> &'static Class {
     }
 }
 
-/// What becomes of a tuple.
+/// Cost of processing a tuple.
 fn tuple_ns(dataflow: &Dataflow) -> f64 {
     if dataflow.pipelines.is_empty() {
         return columns(dataflow).len() as f64 * COLUMN_NS;

@@ -138,7 +138,7 @@ fn columns(query: &Query, dataflow: &Dataflow, input: usize, own: Option<&Predic
     fields
 }
 
-/// Adds columns to a plan's first input, where nobody reads them yet.
+/// Adds columns to a plan's first input unless they are already read.
 pub fn add_columns(plan: &mut Plan, columns: &[FieldId]) {
     let Some((input, parser)) = plan.dataflow.inputs.first_mut().zip(plan.monitor.parsers.first_mut()) else {
         return;
@@ -162,8 +162,8 @@ pub fn give_tuples(plan: &mut Plan) {
     add_columns(plan, &columns);
 }
 
-/// What gives the tuples of a plan's inputs, each by itself and for queries to come: with all their columns, unless SELECT names some. Of
-/// several inputs conditions that read more than one are left out: whoever joins the tuples has them.
+/// Dataflows that output the tuples of each input separately, for later queries: with all columns, unless SELECT names
+/// some. Conditions over several inputs are left to the join.
 pub fn give_tuples_of_each(plan: &mut Plan) -> Vec<Dataflow> {
     if plan.dataflow.inputs.len() < 2 {
         give_tuples(plan);

@@ -51,7 +51,7 @@ fn bracketed(dataflow: &Dataflow, predicate: &Predicate, binds: u8) -> String {
             Predicate::IsNull(column) => format!("{} is not null", name(column)),
             other => format!("not {}", bracketed(dataflow, other, 2)),
         },
-        // A condition of its own: two columns compared, and the like.
+        // A complete condition, such as a comparison of two columns.
         Predicate::Compare { column, op: Compare::Eq, literal: Literal::Bool(true) }
             if column.computed_place().is_some() =>
         {

@@ -55,7 +55,7 @@ const CALLED: &[(&[&str], &[&str])] = &[
     (&["retransmits", "retrans"], &["retransmissions"]),
 ];
 
-/// The fields to suggest to somebody who asks for `name`.
+/// Fields to suggest for `name`.
 pub(crate) fn called(name: &str) -> &'static [&'static str] {
     let plain = name.to_lowercase().replace(['_', '-'], "");
     CALLED.iter().find(|(called, _)| called.contains(&plain.as_str())).map_or(&[], |(_, fields)| fields)

@@ -148,7 +148,7 @@ impl Selected {
     }
 }
 
-/// One processor of PROCESS, and what is said of its rows.
+/// One processor of PROCESS with its selection of rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Processor {
     /// The chain of blocks: `diff-group`.

@@ -249,7 +249,7 @@ fn one(text: &str, span: Span) -> Result<Placed, Diagnostic> {
         return Ok(Placed { block: known.block, span, k: None });
     }
     if let Some(k) = lower.strip_prefix("top").map(|k| k.trim_start_matches(['-', '_'])) {
-        // A number that does not even fit is too large for whoever checks its size.
+        // A number that does not fit is reported as too large by the later check.
         let number = is_number(k).then(|| k.parse().unwrap_or(usize::MAX));
         if number.is_some() || k == "k" {
             return Ok(Placed { block: Block::TopK, span, k: number });

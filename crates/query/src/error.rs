@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// Most errors reported for one query; beyond them nobody reads.
+/// Maximum errors reported for one query.
 const DIAGNOSTICS_MAX: usize = 50;
 /// Most characters of the query's own text repeated in a sentence.
 const QUOTED_CHARS_MAX: usize = 48;

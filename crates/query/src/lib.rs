@@ -56,7 +56,7 @@ pub fn check(text: &str, schemas: &[Arc<Schema>], hosts: &dyn Hosts) -> Result<Q
     check_as(text, schemas, hosts, false)
 }
 
-/// The same, by somebody who plans for a network: BUDGET is heeded. For all others it is an error, so that nobody believes in it in vain.
+/// The same for a plan in a network, with BUDGET. Elsewhere BUDGET is an error, because it would have no effect.
 ///
 /// # Errors
 /// As [`check`].

@@ -1,5 +1,5 @@
-//! The periods of a query: SINCE and UNTIL, and BASELINE's beside them, as they are written and as points in time. What
-//! counts back from the end is settled once the end is known: that of what was captured or recorded.
+//! The periods of a query: SINCE and UNTIL, and those of BASELINE, as written and as points in time. Times relative to
+//! the end are resolved when the end of the capture or recording is known.
 
 use plan::Bounds;
 
@@ -24,7 +24,7 @@ pub struct Period {
 /// What BASELINE compares with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Baseline {
-    /// The same period, so many nanoseconds earlier.
+    /// The same period, this many nanoseconds earlier.
     Earlier(i64),
     /// A period of its own; it ends, unless UNTIL says otherwise, where the query's own begins.
     Period(Period),
@@ -61,7 +61,7 @@ impl Period {
 }
 
 impl Baseline {
-    /// When it is, beside a period that is `own`, where what is read ends at `end_ns`.
+    /// Resolves the period, given the query's `own` period and the end of the input.
     #[must_use]
     pub fn settle(&self, own: Bounds, end_ns: i64) -> Bounds {
         match self {

@@ -1,7 +1,7 @@
-//! Errors as plain text for people: the line of the query, carets under the place, the hint beside them.
+//! Renders errors as text: the line of the query, carets below the position, and the hint next to them.
 //!
-//! Tabs become blanks, wide characters count as two columns, control characters are shown but not passed on, and of a
-//! long line only the surroundings of the place are shown.
+//! Tabs become spaces, wide characters count as two columns, control characters are escaped, and a long line is cut to
+//! the surroundings of the position.
 
 use std::fmt::Write;
 

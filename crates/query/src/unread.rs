@@ -83,7 +83,7 @@ const fn of(said: &'static [&'static str], name: &'static str, application: &'st
     Protocol { said, name, application, why: None }
 }
 
-/// What to say to somebody who asks for the parser `word`, which there is not.
+/// Hint for the unknown parser `word`.
 pub(crate) fn hint(word: &str, schemas: &[Arc<Schema>]) -> Option<String> {
     let word = word.to_lowercase();
     let parser = |name: &str| schemas.iter().find(|schema| schema.name == name);

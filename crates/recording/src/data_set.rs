@@ -41,16 +41,16 @@ pub struct DataSet {
     pub unfinished: Vec<Unfinished>,
 }
 
-/// A file that lacks its end, and what that means for whoever reads it now.
+/// A file without its end, and the consequence for readers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unfinished {
     /// The file.
     pub path: PathBuf,
-    /// What there is of it.
+    /// The readable part.
     pub left: Left,
 }
 
-/// What there is of an unfinished file.
+/// The readable part of an unfinished file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
     /// Its writer was killed, or failed, before a row group was complete: nothing.
@@ -208,7 +208,7 @@ impl Table {
     }
 }
 
-/// Whether nobody writes a growing file any more.
+/// Whether a growing file has no writer anymore.
 fn is_orphan(path: &Path) -> io::Result<bool> {
     Ok(disk::open(path)?.try_lock_shared().is_ok())
 }

@@ -1,6 +1,6 @@
-//! Files and folders of a data set on disk. Only regular files in real folders belong to one: whoever may write to a
-//! folder that we read, or write to, must not make us wait at a named pipe or lead us elsewhere by a symbolic link. What
-//! we make is for its owner's eyes only.
+//! Files and folders of a data set on disk. Only regular files in real folders belong to one: a user with write access
+//! to the folder must not be able to block us with a named pipe or redirect us with a symbolic link. Created files are
+//! accessible only to their owner.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Read};

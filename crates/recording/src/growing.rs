@@ -1,9 +1,9 @@
-//! A file of a data set while it grows, and how it ends: under its name and safe on disk, or, when its writer was killed or
-//! the disk was full, with all row groups that had ended ([`recover`]).
+//! A growing file of a data set, and its end: under its name and safe on disk, or, if its writer was killed or the disk
+//! was full, with all finished row groups ([`recover`]).
 //!
-//! In this order, so that a kill at any point leaves what can be told apart: a row group is written, then its entry in
-//! the journal; at the end the footer, the file to disk, its name, the folder to disk, and the journal goes last. The
-//! writer holds a lock on the file for as long as it lives, so that nobody else takes it for left behind.
+//! The order of writes makes a kill at any point detectable: a row group, then its journal entry; at the end the
+//! footer, the file to disk, its name, the folder to disk, and last the removal of the journal. The writer holds a lock
+//! on the file for its lifetime, so that other processes do not treat it as abandoned.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -27,7 +27,7 @@ pub struct Growing {
     rows: u64,
 }
 
-/// What lies on disk of a file that nobody writes any more.
+/// State on disk of a file without a writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnDisk {
     /// Nothing that can be read.
@@ -61,7 +61,7 @@ impl Growing {
         let (names, file) = loop {
             let names = names(folder, &head.table, number);
             match disk::create(&names.growing) {
-                // Whoever recovers files may have taken it for left behind before it was locked.
+                // Recovery may have treated it as abandoned before it was locked.
                 Ok(file) if file.try_lock().is_ok() && names.growing.exists() => break (names, file),
                 Ok(_) => number += 1,
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists => number += 1,

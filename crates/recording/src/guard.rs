@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs what reads bytes that may be anything; a panic is told in words.
+/// Runs a reader of untrusted bytes; a panic is returned as an error.
 ///
 /// # Errors
 /// Those of `read`, and its panic.

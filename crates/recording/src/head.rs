@@ -8,7 +8,7 @@ use tuple::{DataType, FieldId, Redact, Schema, Unit};
 /// The column that tuples have and queries do not see: event time had come here when the tuple was released.
 pub const WATERMARK: &str = "watermark";
 
-/// Version of all that is said here, and of how tables lie in a folder: docs/compatibility.md says when it rises.
+/// Version of the metadata and of the folder layout: docs/compatibility.md defines when it changes.
 pub const FORMAT: u64 = 1;
 const PREFIX: &str = "netalytics.";
 
@@ -105,7 +105,7 @@ impl Head {
         self.kind == Kind::Tuples && self.parser_names() == parser
     }
 
-    /// As metadata; `columns` of `schema` are described too, for whoever reads the file without us.
+    /// As metadata, with descriptions of the `columns` of `schema` for other programs.
     #[must_use]
     pub(crate) fn to_metadata(&self, schema: &Schema, columns: &[FieldId]) -> Vec<KeyValue> {
         let pair = |key: &str, value: String| KeyValue::new(format!("{PREFIX}{key}"), value);

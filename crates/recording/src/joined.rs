@@ -63,7 +63,7 @@ impl Joined {
             link.skip_below(first, counters);
             link.read(counters)?;
             if link.is_over() {
-                // What the others still have is nobody's.
+                // The remaining rows of the other tables belong to no tuple.
                 self.links[0].skip_below(u64::MAX, counters);
             }
             return Ok(());

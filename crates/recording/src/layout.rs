@@ -1,5 +1,5 @@
-//! Where the files of a data set lie: `DIR/TABLE/TABLE-000001.parquet` when complete, hidden names beside it while it
-//! grows. Hidden names end otherwise too, so that `*.parquet` means complete files to every tool.
+//! Paths of a data set: `DIR/TABLE/TABLE-000001.parquet` for complete files, hidden names next to it for growing ones.
+//! Hidden names have another extension, so that `*.parquet` matches only complete files in every tool.
 
 use std::io;
 use std::path::{Path, PathBuf};

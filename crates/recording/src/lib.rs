@@ -1,11 +1,11 @@
-//! Tuples kept: data sets of Parquet files, written ([`Recorder`]) and read back ([`DataSet`]).
+//! Recordings of tuples: data sets of Parquet files, written ([`Recorder`]) and read ([`DataSet`]).
 //!
-//! A data set is a folder with a folder for each table; a table's files are numbered, zstd-compressed, and tell in
-//! their metadata what they hold and where it came from ([`Head`]). A file appears under its name when it is complete
-//! and never before. While it grows it has a hidden name, and beside it lies a journal that says where its finished row
-//! groups are (`growing`): whoever finds both after a kill has all but the row group that was open.
+//! A data set is a folder with a folder per table; a table's files are numbered, compressed with zstd, and describe
+//! their content and origin in their metadata ([`Head`]). A file gets its name when it is complete. A growing file has
+//! a hidden name and a journal with the positions of its finished row groups (`growing`), so after a kill only the open
+//! row group is lost.
 //!
-//! This crate knows neither packets nor queries.
+//! Packets and queries are not known here.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
-//! Tuples taken apart into linked tables, as their schema wants it: each tuple gets a number, `tuple_id`, which its rows
-//! have in all tables. A list of check-sums becomes one row for each block; how many there are stands with the tuple, so
-//! that a list without blocks and no list at all are told apart.
+//! Divides tuples into linked tables according to their schema: each tuple gets a number, `tuple_id`, which its rows
+//! share in all tables. A list of checksums becomes one row per block; the number of blocks is stored with the tuple,
+//! to distinguish an empty list from a missing one.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub struct Layout {
     pub schema: Arc<Schema>,
     /// Which of these columns there are.
     pub columns: Vec<FieldId>,
-    /// Of the tables for tuples it is the first.
+    /// Whether it is the first table of its tuples.
     pub is_first: bool,
     pub source: Source,
 }

@@ -1,6 +1,6 @@
-//! One file read back: its metadata, and its rows as batches of a tuple schema. Only wanted columns are read, and no
-//! row group whose statistics say that nothing in it is wanted. The bytes may be anything: what is wrong with them is told
-//! in words, and a panic of the Parquet library, which promises less than we do, counts as such.
+//! Reads a file: its metadata, and its rows as batches of a tuple schema. Only needed columns are read, and row groups
+//! are skipped if their statistics exclude them. The bytes are untrusted: errors are described, and a panic of the
+//! Parquet library counts as an error.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -242,7 +242,7 @@ fn was_added(schema: &Schema, id: FieldId) -> bool {
     common::PROXIED.contains(&id) || schema.field(id).name == "syn_retransmissions"
 }
 
-/// Whether a column tells who has found the tuples: recordings have it where that was said.
+/// Whether a column contains the origin of tuples, which recordings have only if it was given.
 fn is_of_origin(schema: &Schema, id: FieldId) -> bool {
     schema.origin_columns().any(|(known, _)| known == id)
 }

@@ -1,6 +1,6 @@
-//! Writes a data set: for each table one file after the other. A file ends when it is large enough or its time is over,
-//! by event time, so that a capture that is read makes the files that the same traffic made live. A file also ends when it has
-//! many row groups: each takes memory until the file's end.
+//! Writes a data set: for each table one file after the other. A file ends at a size or at a time, by event time, so
+//! that a capture file results in the same files as the live traffic. A file also ends at a number of row groups,
+//! because each takes memory until the file's end.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,9 +21,9 @@ const GROUPS_MAX: usize = 4096;
 /// When a file ends and the next begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rotation {
-    /// At every multiple of so many nanoseconds since the epoch.
+    /// At multiples of this many nanoseconds since the epoch.
     pub every_ns: Option<i64>,
-    /// At so many bytes, about: memory for a file's footer grows with the file.
+    /// At approximately this size; memory for a file's footer grows with the file.
     pub bytes: u64,
 }
 
@@ -172,7 +172,7 @@ impl Recorder {
         ended
     }
 
-    /// Event time has come to `watermark_ns`: files whose time is over end.
+    /// Advances event time to `watermark_ns` and ends files whose time has passed.
     ///
     /// # Errors
     /// As [`Recorder::write`].
@@ -269,7 +269,7 @@ impl Open {
         self.tables.iter().filter_map(|table| table.file.as_ref()).map(Growing::bytes).sum()
     }
 
-    /// Ends all files. Of several errors the first is told.
+    /// Ends all files. Returns the first error.
     fn end(&mut self, kept: &mut Kept) -> io::Result<()> {
         let mut result = Ok(());
         self.close(kept, |file, head| {

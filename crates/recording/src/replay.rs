@@ -17,9 +17,9 @@ pub struct Wanted {
     pub table: String,
     /// Its schema.
     pub schema: Arc<Schema>,
-    /// The columns that somebody reads.
+    /// The columns needed.
     pub columns: Vec<FieldId>,
-    /// What is known of the rows that somebody wants: row groups without such rows are not read.
+    /// Bounds of the rows needed: row groups outside them are not read.
     pub bounds: Vec<Bound>,
 }
 

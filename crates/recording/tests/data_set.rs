@@ -1,5 +1,5 @@
-//! Data sets as their users meet them: what is written is what is read, whatever the tuples; files appear when they are
-//! complete; what a killed writer left is found; what is damaged is told.
+//! Data sets from a user's view: written and read tuples are equal; files appear when they are complete; the remains of
+//! a killed writer are found; damage is reported.
 
 use std::fs;
 use std::path::{Path, PathBuf};

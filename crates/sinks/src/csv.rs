@@ -21,7 +21,7 @@ pub struct Csv<W: Write> {
     values: Values,
 }
 
-/// What becomes of values that a terminal would act on.
+/// Treatment of values with terminal control characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Values {
     /// They stay as they are.

@@ -1,4 +1,4 @@
-//! What every sink can do, and what it is told before the first row.
+//! The interface of sinks, and the description of their rows.
 
 use std::io;
 use std::net::IpAddr;
@@ -45,7 +45,7 @@ pub struct Vitals {
     pub rows: u64,
 }
 
-/// What became of the rows that a sink was to deliver to another program. `sent` and all of `lost` together are `rows`.
+/// Outcome of the rows that a sink delivers to another program. `sent` plus all of `lost` is `rows`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delivered {
     /// Where to, without secrets.
@@ -134,7 +134,7 @@ pub trait Sink {
     /// How the run goes, for sinks that tell it to others.
     fn learn_vitals(&mut self, _vitals: &Vitals) {}
 
-    /// What became of the rows, by sinks that deliver them to other programs.
+    /// Outcome of the rows, for sinks that deliver to other programs.
     fn delivered(&self) -> Vec<Delivered> {
         Vec::new()
     }
@@ -144,7 +144,7 @@ pub trait Sink {
         None
     }
 
-    /// What a person should know of how the rows were shown: columns left out and the like.
+    /// Notes about the output, such as columns left out.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }

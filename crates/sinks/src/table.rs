@@ -1,9 +1,8 @@
-//! A readable table: columns sized to their content, values with units, text made harmless.
+//! A table for people: columns sized to their content, values with units, escaped text.
 //!
-//! Windows of a result follow each other under one header, their start in a column of its own; at the end a row for each group
-//! shows how its numbers went. Sections of a report are blocks with a title each, histograms are charts. Tuples stream: the
-//! first rows decide columns and widths, the rest follow under the same header. What is left out is said in [`Sink::notes`].
-//! Never to be parsed.
+//! Windows of a result share one header, with their start in a column of its own; at the end, a row per group shows the
+//! trend. Sections of a report are blocks with titles, histograms are charts. Tuples are streamed: the first rows
+//! determine columns and widths. [`Sink::notes`] lists omissions. The format may change and is not for parsing.
 
 mod block;
 mod charts;

@@ -7,7 +7,7 @@ use jiff::{Timestamp, Zoned};
 #[derive(Clone, Debug)]
 pub struct Zone(TimeZone);
 
-/// How finely a time of day is told: in digits behind the seconds.
+/// Precision of a time of day: digits of a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Digits(u8);
 

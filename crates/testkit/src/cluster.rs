@@ -13,7 +13,7 @@ use crate::programs::are_there;
 /// What is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parts {
-    /// Brokers alone, so many.
+    /// Only brokers, this many.
     Kafka(u8),
     /// A broker, a job manager, a task manager and a gateway.
     KafkaAndFlink,
@@ -41,10 +41,11 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts one below `tmp`, or takes the one that runs in `NETALYTICS_CLUSTER_DIR`; `None` where the programs cannot be had, which is said. `name` is the test's own.
+    /// Starts a cluster below `tmp`, or uses the one that runs in `NETALYTICS_CLUSTER_DIR`; `None` with a message if
+    /// the programs are unavailable. `name` identifies the test.
     ///
     /// # Panics
-    /// When what is installed does not start.
+    /// If the installed programs do not start.
     #[must_use]
     pub fn start(tmp: &Path, name: &str, parts: Parts) -> Option<Cluster> {
         if let Some(dir) = std::env::var_os("NETALYTICS_CLUSTER_DIR") {
@@ -56,7 +57,7 @@ impl Cluster {
         let nth = STARTED.fetch_add(1, Ordering::Relaxed);
         let dir = tmp.join(format!("{name}-{}-{nth}", std::process::id()));
         let _ = fs::remove_dir_all(&dir);
-        // What they write goes beside what was installed.
+        // Output of the programs goes next to the installation.
         fs::create_dir_all(dir.join("flink")).expect("a directory");
         for part in ["kafka", "flink/lib", "flink/gateway", "flink/complete"] {
             symlink(programs.join(part), dir.join(part)).expect("a link");
@@ -148,11 +149,11 @@ impl Cluster {
         found.expect("the property").to_owned()
     }
 
-    /// Changes a broker's properties, by lines of which each takes the place of what had its name. It heeds them when it is started
-    /// again.
+    /// Changes a broker's properties; each line replaces the property of the same name. The broker reads them at its
+    /// next start.
     ///
     /// # Panics
-    /// When there is no such broker.
+    /// If there is no such broker.
     pub fn configure_broker(&self, broker: &str, lines: &[String]) {
         let file = self.dir.join("run").join(format!("{broker}.properties"));
         let before = fs::read_to_string(&file).expect("its properties");
@@ -224,7 +225,8 @@ fn programs() -> Option<PathBuf> {
 /// Kafka's protocol and Avro, written by others, in Python.
 const WITNESSES: &str = "kafka-python==3.0.12 lz4==4.4.5 zstandard==0.25.0 fastavro==1.13.1";
 
-/// A Python with these witnesses (kafka-python, fastavro), made once below `tmp`; `None` where that is impossible, which is said.
+/// A Python with the packages kafka-python and fastavro, created once below `tmp`; `None` with a message if that is
+/// impossible.
 #[must_use]
 pub fn python(tmp: &Path) -> Option<PathBuf> {
     crate::programs::python(tmp, "kafka-witnesses", WITNESSES)

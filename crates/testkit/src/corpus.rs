@@ -1,6 +1,5 @@
-//! Where the real captures lie: in `shared/data` beside the workspace, never inside it. Tests that want them ask
-//! here and are told loudly where they are absent; in CI (the environment says `CI=true`) they fail there, so that a run
-//! that has checked nothing does not look green.
+//! Location of the real captures: `shared/data` beside the workspace, never inside it. Without it, tests print a
+//! message; with `CI=true` they fail, so that a run without checks is not green.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -37,7 +36,7 @@ fn is_ci(value: Option<&OsStr>) -> bool {
 
 /// Past the test runner, which shows what `eprintln!` says of failed tests only.
 pub fn loudly(text: &str) {
-    // A closed standard error has nobody to tell.
+    // A closed standard error cannot be reported.
     let _ = writeln!(std::io::stderr(), "\n*** {text} ***");
 }
 

@@ -69,10 +69,10 @@ impl Namespaces {
         ip(&format!("-n {ns} link set lo up"))
     }
 
-    /// One in which nobody speaks on its own, since there is no IPv6.
+    /// A namespace without IPv6, so that it sends nothing on its own.
     ///
     /// # Errors
-    /// What `ip` says.
+    /// The message of `ip`.
     pub fn add_quiet(&self, host: &str) -> Result<(), String> {
         self.add(host)?;
         for which in ["all", "default"] {

@@ -22,8 +22,8 @@ pub fn are_there(programs: &[&str]) -> bool {
     missing.is_none()
 }
 
-/// A Python with these packages (`NAME==VERSION`, blanks between), made once in the folder `name` below `tmp`; `None` where that is impossible,
-/// which is said.
+/// A Python with these packages (`NAME==VERSION`, separated by spaces), created once in the folder `name` below `tmp`;
+/// `None` with a message if that is impossible.
 #[must_use]
 pub fn python(tmp: &Path, name: &str, packages: &str) -> Option<PathBuf> {
     static MAKING: Mutex<()> = Mutex::new(());
@@ -55,7 +55,7 @@ pub fn python(tmp: &Path, name: &str, packages: &str) -> Option<PathBuf> {
 pub struct Program(pub Child);
 
 impl Program {
-    /// Starts it; nobody hears what it says.
+    /// Starts the program and discards its output.
     pub fn start(command: &mut Command) -> Program {
         let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         Program(command.spawn().expect("it starts"))

@@ -14,7 +14,7 @@ const VALUES_MAX: u8 = 4;
 
 /// A row of the table of crates.
 struct Row {
-    /// `None`: a crate of tools and tests, which stands beside the house.
+    /// `None`: a crate of tools or tests, outside the layers.
     floor: Option<u8>,
     /// The crates it uses; `None`: any of a lower floor.
     uses: Option<BTreeSet<String>>,

@@ -44,7 +44,7 @@ pub enum End {
     Input,
     /// LIMIT, or the end of the job's time.
     Limit,
-    /// Somebody asked for it.
+    /// On request.
     Stopped,
     /// It could not go on.
     Failed(String),
@@ -53,7 +53,7 @@ pub enum End {
 /// Something wrong with an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Which.
+    /// Path of the file.
     pub path: String,
     /// Where, in bytes, if that is known.
     pub offset: Option<u64>,

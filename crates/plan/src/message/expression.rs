@@ -12,7 +12,7 @@ use crate::expr::{Arithmetic, Case, Compare, Expr, Literal, Predicate, Regex, Te
 /// Expressions within expressions that are followed. A query has at most 64 brackets within each other, each of which opens a
 /// few of them at most, and 256 operators.
 pub const DEPTH_MAX: usize = 768;
-/// Most regular expressions in a plan; each may take [`Regex::BYTES_MAX`] while it is looked at.
+/// Maximum regular expressions in a plan; each may take [`Regex::BYTES_MAX`] while it is compiled.
 pub const PATTERNS_MAX: usize = 1024;
 
 /// A condition as it is sent.

@@ -65,7 +65,7 @@ pub fn encode(plan: &Plan) -> Vec<u8> {
     message.encode_to_vec()
 }
 
-/// A dataflow as bytes that are the same wherever it is: nobody reads them, but who has equal ones has the same dataflow.
+/// A canonical encoding of a dataflow: equal bytes mean equal dataflows. It is not decoded.
 #[must_use]
 pub fn bytes_of(dataflow: &Dataflow) -> Vec<u8> {
     dataflow::dataflow(dataflow).encode_to_vec()

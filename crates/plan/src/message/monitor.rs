@@ -1,4 +1,4 @@
-//! What a monitor is told, as it is sent.
+//! Serialized specification of a monitor.
 
 use tuple::Schema;
 

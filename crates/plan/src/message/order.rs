@@ -1,5 +1,5 @@
-//! The orders of one monitor of a job: its plan, its input, and what it may take. They hold no command and no code; the names of
-//! interfaces in them are wishes, which whoever runs the monitor holds against what its host allows.
+//! The order of one monitor of a job: its plan, its input, and its limits. It contains no commands and no code;
+//! interface names are requests that the host's policy may reject.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,8 +26,8 @@ const NAMES_MAX: usize = 1024;
 /// Where packets come from.
 const INTERFACES: &str = "interfaces";
 
-/// What a monitor is told at its start. When it begins and ends ([`crate::Span`]) and which of the samples it takes
-/// (`sample_seed`) stands in the plan, and is the same for all monitors of a job.
+/// The order sent to a monitor at its start. Its period ([`crate::Span`]) and sample (`sample_seed`) are part of the
+/// plan and the same for all monitors of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobOrder {
     /// The job.
@@ -42,20 +42,20 @@ pub struct JobOrder {
     pub redaction: Option<Key>,
     /// What is captured.
     pub capture: Capture,
-    /// How many of the packets of LIMIT it may take until it is told that there are more; `None`: as the plan says.
+    /// Packets of LIMIT that it may take until it receives more; `None`: as in the plan.
     pub packets_max: Option<u64>,
     /// Memory, in bytes.
     pub memory_max: u64,
     /// Thousandths of a core that it may take, all its threads together; 0: no bound.
     pub cpu_millis: u32,
-    /// Workers; 0: as many as there are cores.
+    /// Number of workers; 0: one per core.
     pub workers: u32,
     /// Whose addresses are whose, at its start.
     pub taps: TapTable,
-    /// What its tuples say of where they come from; whoever runs the monitor knows that.
+    /// Origin of its tuples, set by the host of the monitor.
     pub origin: Origin,
-    /// Topics of Kafka that get what is found: the cells of each pipeline, or the tuples of each input where there are none. None: whoever
-    /// started the monitor gets it. Which Kafka that is, its host says.
+    /// Kafka topics for the results: the cells of each pipeline, or the tuples of each input without pipelines. Empty:
+    /// results go to the process that started the monitor. The host determines the Kafka cluster.
     pub topics: Vec<String>,
 }
 
@@ -68,7 +68,7 @@ pub struct Capture {
     pub filter: Option<String>,
 }
 
-/// The key by which texts become hashes; it is told to nobody.
+/// The secret key of hashed texts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Key(pub [u8; 16]);
 

@@ -35,7 +35,7 @@ pub enum Names<'a> {
 /// The same for who reads.
 #[derive(Clone, Copy)]
 pub enum Places<'a> {
-    /// Of inputs; `None`: a schema that is lacking, which has been told.
+    /// Columns of inputs; `None`: a missing schema, which has been reported.
     Inputs(&'a [Option<Arc<Schema>>]),
     /// Of a result.
     Result(&'a [Shown]),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Most reasons that are told.
+/// Maximum reasons reported.
 pub const LACKS_MAX: usize = 50;
 
 /// A message that this program cannot carry out as it was meant.
@@ -76,8 +76,8 @@ impl Lacks {
         }
     }
 
-    /// The least version of a message's form and what else it needs, for a reader that knows so much. `None`: its fields may mean
-    /// something else, and nothing more can be said of it.
+    /// The minimum version of a message's format and its other requirements, as far as this reader knows them. `None`:
+    /// the meaning of its fields is unknown.
     pub fn head(
         &mut self,
         (version, needs): (u32, &[String]),
@@ -116,7 +116,7 @@ impl Lacks {
         what.as_ref()
     }
 
-    /// Whether there are at most so many.
+    /// Checks that there are at most `max`.
     pub fn at_most(&mut self, what: &'static str, n: usize, max: usize) -> Option<()> {
         if n > max {
             self.add(Lack::TooMany { what, max });
@@ -143,7 +143,7 @@ impl Refused {
     }
 }
 
-/// A name from outside, cut where it is too long to be told.
+/// An untrusted name, cut to a printable length.
 pub fn shortened(name: &str) -> String {
     const CHARS_MAX: usize = 80;
     match name.char_indices().nth(CHARS_MAX) {

@@ -1,5 +1,5 @@
-//! Schemas by name and version. What a schema holds beside its columns are functions and statics of a program, so a reader takes its
-//! own and adds the members of families that the sender's query has named.
+//! Schemas by name and version. Besides columns, a schema has functions and statics of a program, so a reader uses its
+//! own schema and adds the family members named by the sender's query.
 
 use std::sync::Arc;
 

@@ -53,7 +53,7 @@ fn read_by_us(bytes: &[u8]) -> Result<Plan, Refused> {
     decode(bytes, &|name| (name == "test").then(schema))
 }
 
-/// What is said of the plan's message once it is changed.
+/// Changes the plan's message and checks the errors.
 fn check(change: impl FnOnce(&mut form::Plan), expected: &[&str]) {
     let mut message = form::Plan::decode(&*encode(&plan())).expect("our own message");
     change(&mut message);

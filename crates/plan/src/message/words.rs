@@ -105,7 +105,7 @@ mod tests {
         }
     }
 
-    /// The numbers are those of the enums: whoever adds a value adds its word.
+    /// The numbers are those of the enums: a new value needs a new word.
     #[test]
     fn every_value_has_a_word() {
         check::<DataType>(DataType::Json as usize + 1);

@@ -1,5 +1,5 @@
-//! The types of conditions and values, as the engine reads them: whole numbers have a sign once something is computed of them,
-//! and become real ones beside these.
+//! Types of conditions and values as the engine evaluates them: integers are signed in expressions, and become real
+//! numbers next to real numbers.
 
 use tuple::{DataType, Field};
 

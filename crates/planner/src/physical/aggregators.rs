@@ -53,7 +53,7 @@ impl Asked<'_> {
             candidates.iter().map(|candidate| (candidate.host, candidate.need, candidate.mbps)).collect();
         // A monitor has one aggregator: what it sends is not divided.
         let process = Process { mbps: f64::MAX, cores: CORES, memory_gb: self.ask.costs.monitor.memory_gb };
-        // Within BUDGET there is room for one beside the monitors of its host, or it is not there.
+        // An aggregator must fit into BUDGET together with the monitors of its host, otherwise there is none.
         let most = self.ask.budget.cpu.unwrap_or(1.0);
         let network = self.free_on(|host| host.spare && is_elsewhere(&host.starts), most);
         let layer = aggregators(&network, &monitors, &process, Nearby::default());

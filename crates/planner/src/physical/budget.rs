@@ -1,6 +1,6 @@
-//! What a plan may take at most. It bounds the choice: of the ways that are within it the cheapest is taken, and where none is the
-//! answer is a refusal with the figure. For an aggregator nothing is refused: it is placed only where its host has room for it within BUDGET,
-//! beside what the host's monitor takes, and what it saves counts.
+//! Limits of a plan. They restrict the choice: the cheapest way within them is taken, and if there is none, the query
+//! is rejected with the figure. An aggregator never causes a rejection: it is placed only where its host has room
+//! within BUDGET in addition to the host's monitor, and only if it saves something.
 
 use std::fmt;
 

@@ -15,7 +15,7 @@ pub struct Costs {
     pub origin: String,
     /// So many Mb/s on a link, each class by its weight (1, 2, 4), count as much as a core.
     pub link_mbps_per_core: f64,
-    /// A way in which the answer lacks something is taken only where it saves so many cores, or as much.
+    /// Minimum number of cores that a way with an incomplete answer must save.
     pub exact_worth_cores: f64,
     /// What monitors take.
     pub monitor: MonitorCosts,

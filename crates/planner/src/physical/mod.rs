@@ -1,9 +1,9 @@
-//! What a query does to a network: which flows are covered at which switch, in which mode packets are copied, by which rules, to which
-//! monitors on which hosts, and what all of that costs. [`physical`] chooses; a [`PhysicalPlan`] is a value, after which nothing is chosen.
+//! The plan of a query in a network: the flows covered at each switch, the copy mode, the rules, the monitors and their
+//! hosts, and the cost. [`physical`] chooses; a [`PhysicalPlan`] is an immutable value.
 //!
-//! A flow is covered once: at the switch of its server, or of its client where the network has no such server. Rules come from `mirror`
-//! and are proved on a model of the network, in which packets go as the network's file says that they do; what switches really have is
-//! asked, and proved again, by whoever installs them.
+//! A flow is covered once: at the switch of its server, or of its client if the network does not contain the server.
+//! Rules come from `mirror` and are proved on a model of the network that forwards as the network file describes. The
+//! rules of the actual switches are read and proved again at installation.
 
 mod aggregators;
 mod ask;

@@ -18,7 +18,7 @@ use crate::topology::{HostId, Load, Network, Reached, Site, SiteHost};
 
 /// The job's number in the cookies of rules that are printed.
 const JOB: u32 = 1;
-/// Of a packet, what is left in results that leave a monitor, where they are windows; rows take what the plan says.
+/// Bytes of results per packet that leave a monitor with windows; without windows, the plan determines them.
 const RESULT_BYTES: f64 = 200.0;
 
 impl Asked<'_> {
@@ -109,7 +109,7 @@ impl Asked<'_> {
         site.network().unwrap_or_else(|_| self.network.clone())
     }
 
-    /// Cores of a monitor that gets so many packets, and looks at so many of them.
+    /// Cores of a monitor that receives `packets` and processes `asked` of them.
     fn reading(&self, packets: f64, mbps: f64, asked: f64) -> f64 {
         let costs = &self.ask.costs.monitor;
         let parse_ns = self.ask.costs.parse_ns(self.ask.plan);

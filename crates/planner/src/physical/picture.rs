@@ -1,5 +1,5 @@
-//! A physical plan as a picture (SVG): the network with its monitors and what is copied to them, below it what becomes of the tuples. Of a
-//! large network the racks are drawn in which something is done, and as many others as there is room for.
+//! A physical plan as a picture (SVG): the network with its monitors and copies, and the processing of tuples below. Of
+//! a large network, the racks in use are drawn, and as many others as fit.
 
 use std::fmt::Write;
 
@@ -367,7 +367,7 @@ fn short(text: &str, letters: usize) -> String {
     }
 }
 
-/// Lines of so many letters at most; a word that is longer is cut.
+/// Wraps text into lines of at most `letters` characters; longer words are cut.
 fn wrapped(text: &str, letters: usize) -> Vec<String> {
     let mut lines: Vec<String> = vec![String::new()];
     for word in text.split_whitespace() {

@@ -10,7 +10,7 @@ use super::parts::rules_on;
 use super::value::{PhysicalPlan, Proof, Way};
 use crate::topology::HostId;
 
-/// With more hosts the proof takes too long for whoever waits for a plan.
+/// Maximum hosts: with more, the proof would delay the plan too much.
 const PROVED_MAX: usize = 24;
 
 impl Asked<'_> {
@@ -41,7 +41,8 @@ impl Asked<'_> {
             })
             .collect();
         let site = model::small(self.ask.site, &covered);
-        // Forwarding names the hosts of the site, so rules beside it are made anew for those that stand for all.
+        // Forwarding rules name the hosts of the site, so rules next to them are generated again for the
+        // representatives.
         let mut parts = plan.switches.clone();
         for part in parts.iter_mut().filter(|part| !part.rules.is_empty()) {
             if let Some(target) = model::target(part.way) {

@@ -107,7 +107,7 @@ fn with_pods(text: &str) -> String {
     format!("{switches}{hosts}{links}[[traffic]]{traffic}")
 }
 
-/// Two monitors of a pod have an aggregator on a spare host of it, where links above the pod carry less by that, or where it is asked for.
+/// Two monitors of a pod have an aggregator on a spare host of the pod if links above carry less, or on request.
 #[test]
 fn monitors_of_a_pod_have_an_aggregator() {
     let pods = with_pods(SITE);
@@ -173,7 +173,7 @@ fn a_switch_with_a_free_table_copies_in_it() {
     assert!(matches!(plan.proof, Proof::Holds(1..)));
 }
 
-/// However many hosts are on a leaf: rules beside a controller's name each of them.
+/// Any number of hosts per leaf: rules next to a controller's name each host.
 #[test]
 fn networks_of_a_controller_are_proved_with_any_number_of_hosts() {
     let controlled = without_sniffers().replace("forwarding = \"normal\"", "forwarding = \"controller\"");
@@ -192,7 +192,7 @@ fn networks_of_a_controller_are_proved_with_any_number_of_hosts() {
     }
 }
 
-/// A monitor takes something though few packets come: 1,500 a second took 0.007 cores where 0.0013 were told.
+/// A monitor needs CPU time at low packet rates: 1,500 packets/s took 0.007 cores where 0.0013 were predicted.
 #[test]
 fn a_monitor_takes_something_while_nothing_comes() {
     let case =
@@ -299,7 +299,7 @@ fn where_no_tunnel_can_be_is_told() {
     check(&text.replace("ovsdb = \"unix:/run/leaf3/db.sock\"", controlled), "tunnels cannot begin there");
 }
 
-/// Whether a proof was needed, and made, is told apart in text and JSON.
+/// Text and JSON distinguish whether a proof was needed and made.
 #[test]
 fn what_is_proved_is_told() {
     let query = "PARSE tcp_conn_time TO 10.61.0.0/24 PROCESS (diff-group: group=srcIP)";

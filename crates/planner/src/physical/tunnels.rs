@@ -18,8 +18,8 @@ pub(super) fn wrapped(mbps: f64, packets: f64) -> f64 {
 }
 
 impl Asked<'_> {
-    /// The nearest host behind another switch that has room for a monitor which takes so many cores, and is no other switch's; the one that is
-    /// used least of those. `load`: what is free of hosts that may have monitors, and of links; what this takes is taken of it.
+    /// The nearest host behind another switch with room for a monitor of `cores` that is not used by another switch;
+    /// the least used of these. `load` is the free capacity of hosts and links, which is reduced by the result.
     pub(super) fn behind_another(
         &self,
         switch: usize,

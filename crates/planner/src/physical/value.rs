@@ -6,7 +6,7 @@ use plan::{AddressMatch, Dataflow, MonitorSpec};
 
 use crate::topology::{HostId, Site, SitePort, Starts, Traffic};
 
-/// Rules that nobody renews are gone after so many seconds.
+/// Seconds after which rules expire unless renewed.
 pub const LEASE: u16 = 10;
 
 /// See the module's text.
@@ -26,9 +26,9 @@ pub struct PhysicalPlan {
     pub monitors: Vec<MonitorPart>,
     /// Who merges what several of them find.
     pub aggregators: Vec<AggregatorPart>,
-    /// Why nobody does, where it was asked for.
+    /// Reason for having no aggregator although one was requested.
     pub unaggregated: Option<String>,
-    /// What becomes of the tuples.
+    /// Processing of the tuples.
     pub dataflow: Dataflow,
     /// What the answer lacks, in words.
     pub lacks: Vec<String>,
@@ -43,9 +43,9 @@ pub struct PhysicalPlan {
 pub enum Proof {
     /// No switch copies anything.
     NotNeeded,
-    /// So many hosts are covered that whoever asks would wait too long: the switches' own rules are proved when these are installed.
+    /// Too many covered hosts for a proof in acceptable time: the switches' own rules are proved at installation.
     TooManyHosts,
-    /// Every packet is copied once or not at all, as is asked; in so many classes of packets.
+    /// Every packet is copied once or not at all, as required; the number of packet classes proved.
     Holds(usize),
 }
 
@@ -77,7 +77,7 @@ pub struct Rates {
     pub connections: f64,
     /// Mb/s of all that passes the ports of the flows' hosts.
     pub passing_mbps: f64,
-    /// Whether nobody said so: a share of the hosts' links is supposed.
+    /// Whether it is an assumption: a share of the hosts' links.
     pub supposed: bool,
 }
 
@@ -111,7 +111,7 @@ pub enum Way {
         /// The port.
         port: u32,
     },
-    /// Rules copy to an interface of the switch's own host, which is this machine: whoever carries the plan out makes it.
+    /// Rules copy to an interface of the switch's own host, this machine; it is created when the plan is carried out.
     Interface,
     /// Rules copy into a tunnel, at whose end they go to the port of a host behind another switch.
     Tunnel {
@@ -173,7 +173,7 @@ pub struct MonitorPart {
     pub host: String,
     /// The switch whose packets it gets.
     pub switch: usize,
-    /// Its orders: the flows of this switch, so that each flow is told by one monitor.
+    /// Its specification: the flows of this switch, so that each flow is reported by one monitor.
     pub spec: MonitorSpec,
     /// Mb/s that come to it.
     pub mbps: f64,
@@ -211,7 +211,7 @@ pub struct AggregatorPart {
 pub struct Taken {
     /// Copied packets, on each class of links.
     pub copied: Traffic,
-    /// Mb/s of results, from all monitors together, or what is merged of them, to whoever asks.
+    /// Mb/s of results from all monitors or aggregators to the query.
     pub results_mbps: f64,
     /// Cores of all monitors and aggregators.
     pub monitor_cores: f64,

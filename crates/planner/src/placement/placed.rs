@@ -2,7 +2,7 @@
 
 use crate::topology::HostId;
 
-/// Who covers a flow, or processes a stream; nobody where there was no room.
+/// The monitor of a flow, or the engine of a stream; `None` without capacity.
 pub type Who = Option<u32>;
 
 /// Where everything is.
@@ -10,7 +10,7 @@ pub type Who = Option<u32>;
 pub struct Placement {
     /// The monitors, and by index which of them covers each flow.
     pub monitors: Vec<Monitor>,
-    /// Of each flow the monitor, [`NOBODY`] where it is covered by none: millions of them, so four bytes each.
+    /// The monitor of each flow, or [`NOBODY`]: four bytes each, because there are millions of flows.
     pub monitor_of: Vec<u32>,
     /// What was left uncovered.
     pub uncovered: Uncovered,
@@ -63,7 +63,7 @@ pub struct Stream {
     pub mbps: f64,
 }
 
-/// Flows that nobody covers, and why.
+/// Flows without a monitor, and the reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Uncovered {
     /// They need more than a whole monitor. With them Algorithm 1 as printed would never end.

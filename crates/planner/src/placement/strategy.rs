@@ -9,7 +9,7 @@ pub enum Strategy {
     NetalyticsNode,
     /// NetAlytics': the switch with most flows; engines in the pod with most monitors.
     NetalyticsNetwork(Nearby),
-    /// Ours: monitors packed, engines merged as long as there is one fewer of them.
+    /// Not from the paper: monitors packed, engines merged as long as that saves an engine.
     PackedNode,
     /// Ours: monitors packed, engines merged within a pod only.
     PackedNetwork,

@@ -107,10 +107,11 @@ impl Study {
         })
     }
 
-    /// Runs one seed: each number of flows with each strategy, on the same network and workload. `on_run` is told each.
+    /// Runs one seed: each number of flows with each strategy, on the same network and workload. `on_run` receives each
+    /// run.
     ///
     /// # Errors
-    /// When k is none of a fat tree.
+    /// If no fat tree has this k.
     pub fn run(&self, seed: u64, mut on_run: impl FnMut(&Run)) -> Result<(), Unfit> {
         let mut random = Random::new(seed);
         let network = self.network(&mut random.fork())?;

@@ -13,7 +13,7 @@ pub struct Figure {
     pub deviation: f64,
 }
 
-/// What a strategy costs with so many flows monitored.
+/// Cost of a strategy at a number of monitored flows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
     /// The strategy.

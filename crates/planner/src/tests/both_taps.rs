@@ -28,7 +28,7 @@ fn check(text: &str, at_agents: &str, joined: &str) {
     for name in ["tap.request", "tap.seen", "ts_end", "client_ip", "server_port", "response_time_ns"] {
         assert!(has(name), "{text}: {name}");
     }
-    // Nobody has them before both are joined.
+    // These columns exist only after the join.
     assert!(!has("tap.network_time_ns") && !has("tap.server_time_ns"), "{text}");
 }
 

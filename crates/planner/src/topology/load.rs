@@ -105,7 +105,7 @@ impl<'n> Load<'n> {
         (1.0 - free.cores / has.cores).max(1.0 - free.memory_gb / has.memory_gb)
     }
 
-    /// Of the hosts with room for a process the one that is used least; the first of several.
+    /// The least used of the hosts with room for a process; the first of several.
     #[must_use]
     pub fn least_used(&self, hosts: Range<HostId>, fits: impl Fn(HostId) -> bool) -> Option<HostId> {
         hosts.filter(|host| fits(*host)).min_by(|a, b| self.used(*a).total_cmp(&self.used(*b)))

@@ -14,7 +14,7 @@ use crate::{Diagnostic, HostTable, Span, grammar};
 /// A checked assertion.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Assertion {
-    /// Of what it has to be true.
+    /// The rows for which it must hold.
     pub of: Rows,
     /// Conditions that all have to be true, each with its place in the text.
     pub conditions: Vec<(Predicate, Span)>,

@@ -40,7 +40,7 @@ pub(super) fn budget(clause: Option<&ast::Budget>, errors: &mut Vec<Diagnostic>)
     budget
 }
 
-/// That nobody heeds it here.
+/// The error for BUDGET outside of a network.
 pub(crate) fn unheeded(clause: &ast::Budget) -> Diagnostic {
     let what = "BUDGET bounds what is done to a network, and nothing plans for one here";
     Diagnostic::new(clause.span, what)

@@ -56,7 +56,8 @@ impl Conditions<'_, '_> {
         }
     }
 
-    /// A name that no field has, beside a field: a host's, or none. Names of hosts may look like differences: `web-1`.
+    /// A name that is not a field, next to a field: a host name, or an error. Host names may look like differences:
+    /// `web-1`.
     fn named_value(&self, field: &Expr, value: &Expr) -> Option<Atom> {
         let Form::Atom(field) = &field.form else { return None };
         let field = self.scope.field(self.scope.find(field).ok()?.column);

@@ -11,7 +11,7 @@ use crate::error::quoted;
 use crate::nearest::{did_you_mean, one_of};
 use crate::{Diagnostic, Span};
 
-/// Bits of an IPv6 address that `subnet` keeps unless it is told.
+/// Default prefix length of `subnet` for IPv6 addresses.
 const SUBNET_V6: i64 = 64;
 
 /// A function as people see it.

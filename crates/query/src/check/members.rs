@@ -66,7 +66,7 @@ pub(super) fn hint(field: &str, schema: &Schema) -> Option<String> {
 mod tests {
     use crate::test_schemas::schemas;
 
-    /// The columns that a query adds to its parsers', or what is said of it.
+    /// Checks the columns that a query adds to its parsers, or its error.
     fn check(query: &str, expected: Result<&[&str], &str>) {
         match crate::check(query, &schemas(), &()) {
             Ok(checked) => {

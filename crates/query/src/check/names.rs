@@ -47,7 +47,7 @@ enum Of {
 /// A field that was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Named {
-    /// Which.
+    /// The column.
     pub column: Column,
     /// Whether `_ns` was written, so that a bare number can only mean nanoseconds.
     pub unit_written: bool,

@@ -92,7 +92,8 @@ fn whole(scope: &Scope<'_>, input: usize) -> Option<Predicate> {
     builtin(text, *scope, input)
 }
 
-/// A success is a property of wholes; beside a processor that counts parts, too, one of them would be wrong.
+/// Success is a property of whole connections; combined with a processor that also counts parts, one of the two would
+/// be wrong.
 fn parts_and_wholes(
     processors: &[Checked],
     scope: &Scope<'_>,
@@ -687,7 +688,7 @@ fn of_values(aggregates: Vec<Aggregate>, values: &[Column], to: &mut Vec<Aggrega
     }
 }
 
-/// What is computed when nothing else is said.
+/// Aggregates computed by default.
 pub(super) fn default_statistics() -> Vec<Aggregate> {
     let quantiles = QUANTILES.map(Aggregate::Quantile);
     [Aggregate::Count, Aggregate::Min, Aggregate::Avg, Aggregate::Max].into_iter().chain(quantiles).collect()

@@ -101,7 +101,7 @@ fn shown_name(column: Column, scope: &Scope<'_>) -> String {
     if is_taken { scope.full_name(column) } else { name.to_string() }
 }
 
-/// Every column that is shown when nothing is said.
+/// All columns that are shown by default.
 fn every(scope: &Scope<'_>) -> Vec<Column> {
     let of = |(input, schema): (usize, &std::sync::Arc<tuple::Schema>)| {
         let ids: Vec<_> = schema.ids().filter(|id| *id != common::SAMPLE_RATE).collect();

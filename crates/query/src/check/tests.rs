@@ -1,4 +1,4 @@
-//! Queries and what they mean; wrong queries and what is said of them.
+//! Queries with their plans, and wrong queries with their errors.
 
 use plan::{AddressMatch, Aggregate, Case, Column, Pipeline, TopK, Window};
 

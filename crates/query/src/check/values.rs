@@ -36,7 +36,7 @@ pub(super) struct Typed {
     pub expr: Planned,
     /// `None`: null, which is of every type.
     pub of: Option<Type>,
-    /// Whether a bare number beside it can only mean nanoseconds.
+    /// Whether a number without a unit next to it can only mean nanoseconds.
     pub unit_written: bool,
     /// Whether it says what a recording does not keep.
     pub is_secret: bool,

@@ -78,7 +78,7 @@ impl ProcessorReader<'_> {
         Some(Checked { processor, success: None })
     }
 
-    /// Complains of other blocks beside this one, and of arguments that it does not take.
+    /// Reports other blocks of the chain, and arguments that this block does not take.
     pub(super) fn stands_alone(&mut self, block: Block, useless: &[&str]) {
         if self.chain.len() > 1 {
             let place = self.place(block).unwrap_or_default();

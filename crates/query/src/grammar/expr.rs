@@ -42,7 +42,7 @@ const OPERATORS: [&[(char, Arithmetic)]; 4] = [
     &[('*', Arithmetic::Multiply), ('/', Arithmetic::Divide), ('%', Arithmetic::Remainder)],
 ];
 
-/// What an expression stands in: what may follow it, and what is said to be missing.
+/// Context of an expression: what may follow it, and the wording of errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Within {
     /// WHERE.
@@ -394,7 +394,7 @@ impl Reader<'_> {
 /// How far reading an expression has come.
 struct Reading {
     within: Within,
-    /// What is said to be missing where an operand is.
+    /// Name of the missing operand in errors.
     wanted: &'static str,
     depth: u32,
     operators: usize,

@@ -14,7 +14,7 @@ use crate::lexer::{self, Kind, Shape, Token};
 use crate::{Diagnostic, Span};
 
 impl Reader<'_> {
-    /// What is said of the processor just read.
+    /// Parses HAVING, ORDER BY, and LIMIT n ROWS of the processor just read.
     pub(super) fn selection(&mut self, processor: &mut Processor) {
         loop {
             let token = self.peek(Shape::Value);

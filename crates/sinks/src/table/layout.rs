@@ -45,7 +45,7 @@ pub enum Role {
 /// One column as shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// Which.
+    /// The field.
     pub field: FieldId,
     /// Its heading.
     pub heading: String,

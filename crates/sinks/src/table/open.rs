@@ -12,8 +12,8 @@ use super::{Table, cut};
 const HEIGHT: usize = 24;
 
 impl<W: Write> Table<W> {
-    /// Draws these rows in place of those drawn before. No line is longer than the terminal is wide, and all fit on it: else
-    /// nobody knew how far up the drawing begins.
+    /// Draws these rows in place of the previous drawing. No line is wider than the terminal and all lines fit on it,
+    /// otherwise the start of the drawing would be unknown.
     pub(super) fn draw_open(&mut self, rows: &[(usize, Batch)]) -> io::Result<()> {
         let mut text = self.open.erase();
         let mut lines = Vec::new();

@@ -8,7 +8,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::text::cut;
 
-/// Cut texts that are remembered; later ones are told apart by their hash.
+/// Maximum remembered cut texts; later ones are distinguished by a hash.
 const REMEMBERED_MAX: usize = 4096;
 
 /// What stands in one column.

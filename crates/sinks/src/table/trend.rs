@@ -1,5 +1,5 @@
-//! What becomes of a result's groups from window to window, told at its end: a row for each group, with a sparkline of its
-//! numbers over the windows. It takes the rows as they are written and holds a bounded number of groups and of cells.
+//! The course of a result's groups over its windows, printed at the end: a row per group, with a sparkline. It reads
+//! the rows as they are written and holds a bounded number of groups and cells.
 
 use std::collections::HashMap;
 
@@ -19,14 +19,14 @@ const CELLS_MAX: usize = 128;
 const GROUPS_MAX: usize = 10_000;
 /// Groups that are shown.
 const SHOWN_MAX: usize = 20;
-/// From so many windows on there is something to see.
+/// Minimum windows for a trend.
 const WINDOWS_MIN: u64 = 3;
 /// Characters of a sparkline where the width of the terminal is not known, and least ones.
 const SPARK_WIDTH: usize = 60;
 const SPARK_WIDTH_MIN: usize = 8;
 /// Text is cut to this.
 const KEY_WIDTH: usize = 40;
-/// Statistics whose course says little beside the others'.
+/// Statistics whose course adds little to the others.
 const SELDOM: [&str; 6] = ["min", "max", "stddev", "p50", "rank", "error_bound"];
 
 /// The groups of one result.

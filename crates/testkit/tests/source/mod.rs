@@ -124,8 +124,7 @@ fn expand(tree: &str, front: &[String], found: &mut Vec<(Vec<String>, String)>) 
     }
 }
 
-/// The files of a crate that reach each other by imports, each circle once; of two files that only a re-export ties,
-/// nothing is said.
+/// The files of a crate that import each other, each circle once; re-exports do not count.
 pub fn circles(sources: &[Source]) -> Vec<Vec<PathBuf>> {
     let files: BTreeMap<&[String], usize> =
         sources.iter().enumerate().map(|(i, s)| (&s.module[..], i)).collect();

@@ -74,7 +74,7 @@ impl Starts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FirstTable {
-    /// Others have their rules there; ours stand beside them.
+    /// Other programs have rules there; ours are added.
     #[default]
     Shared,
     /// It holds nothing but a rule that sends all packets to another one.
@@ -148,7 +148,7 @@ pub struct SiteHost {
     pub interface: Option<String>,
     /// It has nothing else to do: while a monitor runs there its port is for copies alone.
     pub spare: bool,
-    /// Its switch floods nothing to it: where a controller stands between, nobody here can see to that.
+    /// Its switch floods nothing to it; behind a controller, netalytics cannot configure that.
     pub quiet: bool,
 }
 

@@ -205,7 +205,7 @@ impl Reading<'_> {
         Some(address)
     }
 
-    /// A switch's own host, if programs may run there; one core and a gibibyte unless it is said.
+    /// A switch's own host, if programs may run there; default: one core and 1 GiB.
     fn sniffer(
         &mut self,
         name: &Spanned<String>,
@@ -330,7 +330,7 @@ impl Reading<'_> {
         Some(SiteLink { ends: [ends[0], ends[1]], mbps })
     }
 
-    /// A port, as `leaf1:3`, that nobody else is on.
+    /// A port, such as `leaf1:3`, that no other host uses.
     fn port(&mut self, text: &Spanned<String>, whose: &str) -> Option<SitePort> {
         let said = text.get_ref();
         let parts = said.rsplit_once(':').and_then(|(name, port)| Some((name, port.parse().ok()?)));

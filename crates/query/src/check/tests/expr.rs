@@ -1,4 +1,4 @@
-//! Expressions, SELECT, ORDER BY and LIMIT n ROWS: their types, and what is said of wrong ones.
+//! Expressions, SELECT, ORDER BY, and LIMIT n ROWS: their types, and errors.
 
 use plan::{Computed, Direction, Expr, Literal};
 

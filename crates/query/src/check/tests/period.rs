@@ -1,4 +1,4 @@
-//! SINCE, UNTIL and BASELINE: what they mean, and what is said of wrong ones.
+//! SINCE, UNTIL, and BASELINE: their meaning, and errors.
 
 use super::{check_errors, checked};
 use crate::period::{Baseline, Moment, Period};
