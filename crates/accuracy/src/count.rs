@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::Observed;
 
-/// What became of the transactions of a capture.
+/// Outcomes of the transactions of a capture.
 #[derive(Clone, Debug, Default)]
 pub struct Count {
     /// Transactions that the whole capture has.
@@ -19,9 +19,9 @@ pub struct Count {
     pub exact: usize,
     /// Found whole with another mark.
     pub marked: usize,
-    /// Only one half was told, or both apart.
+    /// One half was reported, or both separately.
     pub half: usize,
-    /// Nothing was told.
+    /// Not reported.
     pub missed: usize,
     /// Tuples with both halves, by their own account.
     pub pairs: usize,
@@ -45,7 +45,7 @@ pub struct Fault {
 /// What can be wrong with a tuple.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
-    /// Its request and its response are of different transactions, no transaction begins there, or it was told twice.
+    /// Request and response belong to different transactions, no transaction starts there, or it was reported twice.
     Pair,
     /// A value is not so, or `exact` lacks one, or was complete before the end.
     Value,

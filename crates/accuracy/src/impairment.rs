@@ -30,19 +30,19 @@ pub enum Impairment {
     Joined(f64),
     /// Only one direction was captured.
     OneSide(Side),
-    /// Packets are late by so many nanoseconds, in their times and in the file.
+    /// This share of packets is late by this many nanoseconds, in timestamps and file order.
     Delay(f64, i64),
-    /// One direction is late by so many nanoseconds (early, where negative), in its times and in the file: two taps.
+    /// One direction is late by this many nanoseconds (early if negative), in timestamps and file order: two taps.
     Skew(Side, i64),
-    /// Packets lie in the file up to so many nanoseconds behind their place. Times are right.
+    /// Packets are in the file up to this many nanoseconds behind their place, with correct timestamps.
     Shuffle(i64),
     /// From somewhere on the clock shows so much more, or less.
     ClockStep(i64),
     /// The same, and 2 % of the packets are missing.
     LossyClockStep(i64),
-    /// Before this share of packets everybody is silent for so many nanoseconds.
+    /// A silence of this many nanoseconds before this share of packets.
     Pauses(f64, i64),
-    /// Packets are cut to so many bytes.
+    /// Packets are cut to this many bytes.
     Snaplen(usize),
     /// Segments that belong to nothing are between the others.
     Stray(Stray, f64),
@@ -50,7 +50,7 @@ pub enum Impairment {
     Header(Field, f64),
     /// A length in the payload is damaged.
     MessageLength(f64),
-    /// Each packet is there twice, as two mirrors of the same path see it; the copy is up to so many nanoseconds later.
+    /// Each packet is duplicated, as by two mirrors of the same path; the copy is up to this many nanoseconds later.
     Mirrored(i64),
     /// Clients send their first request with their SYN.
     FastOpen,
@@ -87,7 +87,7 @@ pub enum Run {
     Bursts,
 }
 
-/// Segments that nobody of a connection has sent.
+/// Segments not sent by either end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stray {
     /// A SYN of either end, with the next number or any; before a SYN-ACK one that acknowledges something else.
@@ -115,7 +115,7 @@ const STEP_LOSS: f64 = 0.02;
 pub const BURST: f64 = 16.0;
 /// How many packets later a doubled or late one comes at most.
 pub const AWAY: u64 = 32;
-/// A packet of at most so many bytes is small.
+/// Maximum size of a small packet.
 pub const SMALL: usize = 200;
 
 /// A recording and what is known of it.

@@ -1,9 +1,9 @@
-//! Compares the tuples of a damaged capture with the transactions of the whole one.
+//! Compares the tuples of a damaged capture with the transactions of the undamaged one.
 //!
-//! A tuple is known by its connection and the packet with its first byte: that of a request, or of a response where there is no
-//! request. It is *right* if a transaction that begins there has every value that the tuple claims, and nobody has told
-//! of it before. `exact` must claim all there is, and no byte of it may be missing. Anything else is a [`Fault`]: no mark
-//! excuses a false value.
+//! A tuple is identified by its connection and the packet with its first byte: that of the request, or of the response
+//! without a request. It is *right* if a transaction that starts there has every value of the tuple and has not been
+//! reported before. An `exact` tuple must have all values, and no byte may be missing. Anything else is a [`Fault`]: no
+//! mark excuses a false value.
 
 use std::collections::HashMap;
 
@@ -33,7 +33,7 @@ impl Truth<'_> {
             found: vec![Found::default(); self.transactions.len()],
         };
         let mut order: Vec<&Observed> = told.iter().collect();
-        // Whoever claims most chooses first.
+        // The tuple with the most values is assigned first.
         order.sort_by_key(|t| std::cmp::Reverse(t.values.iter().filter(|(_, v)| v.is_some()).count()));
         let faults = order.into_iter().filter_map(|t| judge.place(t)).collect();
         let pairs = told.iter().filter(|t| t.asked && !t.is_half()).count();
@@ -56,7 +56,7 @@ fn is_findable(transaction: &Transaction, view: &View<'_>) -> bool {
     request && answered
 }
 
-/// What has been told of a transaction.
+/// What was reported of a transaction.
 #[derive(Clone, Copy, Default)]
 struct Found {
     request: bool,

@@ -1,13 +1,17 @@
-//! How true tuples are: captures are damaged in many ways, and every tuple is compared with those of the whole ones.
+//! Measures accuracy: captures are damaged in many ways, and every tuple is compared with those of the undamaged
+//! capture.
 //!
-//!     cargo run --release -p accuracy -- [--captures DIR] [--capture NAME] [--damage NAME] [--packets N] [--gbps N]
-//!                                        [--seeds N] [--show N] [--json FILE] [--write DIR]
+//! ```text
+//! cargo run --release -p accuracy -- [--captures DIR] [--capture NAME] [--damage NAME] [--packets N] [--gbps N]
+//!                                    [--seeds N] [--show N] [--json FILE] [--write DIR]
+//! ```
 //!
-//! `--captures`: large captures with the names in [`LARGE`]; those of the corpus beside the checkout are always taken, but for `--gbps`.
-//! `--capture`: only those whose names contain this; or a file, with its parser: `mysql_query:my.pcap`. `--damage`: only those whose names
-//! contain this, or any other as in `loss-to-server=0.3%`. `--gbps`: those of [`SINGLE`],
-//! at a pace at which the connection has so many gigabits a second. `--seeds`: at least so many for each cell; small captures
-//! have more. `--show`: so many faults of each cell. `--write`: the damaged files, too. Exit code 1 when anything was wrong.
+//! `--captures`: folder of the large captures in [`LARGE`]; those of the corpus beside the checkout are always
+//! included, except with `--gbps`. `--capture`: only captures whose names contain this; or a file with its parser:
+//! `mysql_query:my.pcap`. `--damage`: only damages whose names contain this, or another one such as
+//! `loss-to-server=0.3%`. `--gbps`: the captures of [`SINGLE`], at a pace at which the connection has this many
+//! gigabits per second. `--seeds`: minimum per cell; small captures have more. `--show`: number of faults shown per
+//! cell. `--write`: also writes the damaged files. Exit code 1 if a value was wrong.
 
 mod matrix;
 
@@ -21,7 +25,7 @@ use serde_json::json;
 
 use matrix::{LARGE, MATRIX, SHOP, SINGLE, SMALL};
 
-/// Small captures are damaged from so many seeds, or until so many packets have been read, so that their figures mean something, too.
+/// Seeds for small captures, or until [`SMALL_PACKETS`] have been read, so that their figures are meaningful.
 const SMALL_SEEDS: u64 = 20;
 const SMALL_PACKETS: u64 = 40_000;
 

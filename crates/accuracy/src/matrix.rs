@@ -3,7 +3,7 @@
 use accuracy::Impairment::{self, *};
 use accuracy::impairment::{Field, Run, Side, Stray, Which};
 
-/// Recordings of real servers under load, made by the generator that lies beside the checkout: name, file, parser.
+/// Recordings of real servers under load, made by the generator beside the checkout: name, file, parser.
 pub const LARGE: &[(&str, &str, &str)] = &[
     ("http_web", "http_web.pcap", "http"),
     ("http_api", "http_api.pcap", "http"),

@@ -85,7 +85,7 @@ impl Recording {
         }
     }
 
-    /// The same packets at another pace: so that the busiest connection runs at so many bits a second on average.
+    /// The same packets at another pace, so that the busiest connection has this average bit rate.
     #[must_use]
     pub fn at_rate(&self, bits_per_second: f64) -> Recording {
         let mut connections: HashMap<(Endpoint, Endpoint), (i64, i64, u64)> = HashMap::new();

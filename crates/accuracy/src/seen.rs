@@ -41,7 +41,7 @@ pub enum Kind {
     DamagedHeader,
     /// Its payload, or how much that is, is not what was sent.
     DamagedPayload,
-    /// Nobody of the two has sent it.
+    /// Sent by neither end.
     Forged,
 }
 

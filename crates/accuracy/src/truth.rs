@@ -72,7 +72,7 @@ impl Truth<'_> {
         Truth::of_observed(recording, recording.play(&recording.whole(), parser))
     }
 
-    /// The transactions of a recording, as somebody else told of them.
+    /// The transactions of a recording as reported by another program.
     #[must_use]
     pub fn of_observed(recording: &Recording, told: Vec<Observed>) -> Truth<'_> {
         let mut transactions: Vec<Transaction> = told.into_iter().map(|t| placed(t, recording)).collect();
@@ -164,7 +164,7 @@ fn pipelines(connection: &[usize], transactions: &[Transaction]) -> bool {
     connection.windows(2).any(several)
 }
 
-/// Finds the packets of what was told of the whole recording.
+/// Finds the packets of a transaction of the whole recording.
 fn placed(told: Observed, recording: &Recording) -> Transaction {
     let (client, server) = (told.client, told.server);
     let mut transaction = Transaction { request: None, response: None, client: Client::Waits, told };

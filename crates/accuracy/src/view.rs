@@ -107,7 +107,7 @@ impl View<'_> {
             .any(|p| self.is_damaged(p))
     }
 
-    /// Whether every byte of a message is there, as far as can be told. What the recording itself lacks does not count.
+    /// Whether every byte of a message is present. Bytes missing in the recording itself do not count.
     #[must_use]
     pub fn has_all(&self, span: Span) -> bool {
         let (Some(first), Some(last)) =

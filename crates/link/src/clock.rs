@@ -1,10 +1,9 @@
-//! Time as it is told to a session, and how far the agent's clock is off the server's, by NTP's four times (RFC 5905,
-//! section 8). Of the last samples the one with the shortest round trip counts: queues only ever make a trip longer, and
-//! mostly in one direction.
+//! Time as passed to a session, and the offset of the agent's clock, by NTP's four timestamps (RFC 5905, section 8).
+//! The recent sample with the shortest round trip counts: queues only lengthen a trip, mostly in one direction.
 
 use std::collections::VecDeque;
 
-/// What time it is, from whoever has a clock.
+/// The current time, as passed by the caller.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Now {
     /// Of a clock that never goes back; timers and leases go by it.

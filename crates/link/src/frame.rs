@@ -18,7 +18,7 @@ const PIECE_BYTES: usize = 1 << 16;
 const CRITICAL: u8 = 128;
 const LENGTH_BYTES: usize = 4;
 
-/// The other end broke the protocol; the session is over.
+/// The other end violated the protocol; the session has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PeerMisbehaved {
     /// A frame of no length, or longer than [`FRAME_BYTES_MAX`].
@@ -32,7 +32,7 @@ pub enum PeerMisbehaved {
         /// What it may be.
         max: usize,
     },
-    /// A body that is none of its kind.
+    /// A body that does not match its kind.
     #[error("malformed message of kind {0}")]
     Malformed(u8),
     /// A kind that must be understood, and is not.

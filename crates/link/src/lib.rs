@@ -1,9 +1,10 @@
-//! One session between an agent and the server, as a state machine of four doors: bytes in, bytes out, timers, events.
+//! A session between an agent and the server, as a state machine with four interfaces: bytes in, bytes out, timers, and
+//! events.
 //!
-//! It promises that every record an agent has put into its [`Spool`] is delivered once and in the order of its lane, or is
-//! counted as lost; that an acknowledgment means *committed*; and that neither end can make the other hold more than it
-//! was told it may. It knows no socket, clock, file or job: time is an argument, files stand behind [`Store`], and what
-//! records and orders contain is bytes.
+//! It guarantees that every record in an agent's [`Spool`] is delivered once and in the order of its lane, or counted
+//! as lost; that an acknowledgment means *committed*; and that neither end can make the other hold more than its limit.
+//! It uses no socket, clock, file, or job: time is an argument, files are behind [`Store`], and the contents of records
+//! and orders are bytes.
 //!
 //! ```text
 //! agent:   Spool ─ AgentSession ══ bytes ══ ServerSession ─ records ─► store ─ committed(lane, seq) ─► ack

@@ -57,7 +57,8 @@ pub struct Hello {
     /// The program's version, for people.
     #[prost(string, tag = "10")]
     pub program: String,
-    /// Of which server is what it runs and what its spool holds, by [`Welcome::server`]; 0: it does not know.
+    /// Identity of the server whose orders it runs and whose records its spool holds, by [`Welcome::server`]; 0:
+    /// unknown.
     #[prost(fixed64, tag = "40")]
     pub server: u64,
     /// The life before this one, if it ended in order: all that its monitors found is in the spool or was sent. 0: it did not.
@@ -302,7 +303,7 @@ pub enum ObservedState {
     Starting = 2,
     /// Its monitor has reported.
     Running = 3,
-    /// Its monitor was told to end.
+    /// Its monitor has been asked to stop.
     Stopping = 4,
     /// Its monitor has ended; the spool still holds of it.
     Flushing = 5,
@@ -469,7 +470,7 @@ pub struct Lost {
     /// The newest.
     #[prost(sfixed64, tag = "5")]
     pub to_ns: i64,
-    /// Tuples that are lost; `None`: whoever knew is dead.
+    /// Number of lost tuples; `None`: unknown, because the process that counted them died.
     #[prost(uint64, optional, tag = "6")]
     pub tuples: Option<u64>,
     /// Nothing follows in the lane.

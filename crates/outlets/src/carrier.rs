@@ -31,7 +31,7 @@ impl Parcel {
     }
 }
 
-/// What became of an attempt.
+/// Result of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Attempt {
     /// It was taken.
@@ -48,7 +48,7 @@ impl Carrier {
     /// # Errors
     /// Why it cannot be used.
     pub fn prepare(address: &Address, rows: &Rows, limits: &Limits) -> Result<Carrier, Refused> {
-        // Fails where somebody has chosen before, and that is fine.
+        // Fails if a provider is already installed, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
         if address.scheme == Scheme::Prometheus {
             return Err(Refused(format!("{address}: it listens here, and nothing is delivered to it")));

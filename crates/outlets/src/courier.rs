@@ -19,12 +19,12 @@ pub enum Courier {
 }
 
 impl Courier {
-    /// To this address.
+    /// A courier for this address.
     ///
     /// # Errors
-    /// A sentence, where nobody takes alerts there.
+    /// A message if the address does not accept alerts.
     pub fn new(address: &Address) -> Result<Courier, String> {
-        // Fails where somebody has chosen before, and that is fine.
+        // Fails if a provider is already installed, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
         match address.scheme {
             Scheme::Webhook | Scheme::WebhookTls => Ok(Courier::Webhook(Receiver::new(address)?)),

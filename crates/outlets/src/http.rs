@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const HEAD_MAX: usize = 8 << 10;
 /// Connections at once; more are closed.
 const CONNECTIONS_MAX: usize = 8;
-/// Whoever has not asked by then is closed.
+/// Time for a client to send its request.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What is asked.

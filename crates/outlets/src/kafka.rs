@@ -98,7 +98,7 @@ impl Brokers {
         }
         let mut client = match self.client.take() {
             Some(client) => client,
-            // Whoever is not there is told of in time.
+            // Half of the time, so that an unreachable broker is reported in time.
             None => self.open(patience / 2)?,
         };
         let before = match client.sent {
@@ -111,7 +111,7 @@ impl Brokers {
             }
         };
         let flushed = client.producer.flush(patience);
-        // What brokers have not answered yet they may answer when it is asked again; of any other failure nothing can be said.
+        // Records without an acknowledgment may be acknowledged later; other failures are final.
         if matches!(flushed, Err(Error::NotFlushed { .. })) {
             self.client = Some(client);
             return flushed.map(|()| 0);

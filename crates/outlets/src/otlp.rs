@@ -1,5 +1,5 @@
-//! Results as OpenTelemetry's metrics, over HTTP with protobuf bodies. Each window is told as what it is, a stretch of time: sums and
-//! exponential histograms are deltas, everything else is a gauge at the window's end.
+//! Results as OpenTelemetry metrics, over HTTP with protobuf bodies. A window is a time range: sums and exponential
+//! histograms are deltas, everything else is a gauge at the window's end.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// With so many series each; `now_ns` says the time of what has no window.
+    /// Requests with at most `series_max` series; `now_ns` is the time of results without windows.
     pub fn new(series_max: usize, now_ns: fn() -> u64) -> Requests {
         Requests { windows: Windows::default(), series_max, now_ns, left_out: 0, number: 0 }
     }

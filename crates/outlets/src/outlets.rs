@@ -29,7 +29,7 @@ pub struct Limits {
     pub queue_bytes: usize,
     /// Series that it shows.
     pub series_max: usize,
-    /// A message is tried for so long.
+    /// Maximum time to retry a message.
     pub retry_max: Duration,
     /// Time for what is left at the end.
     pub end_max: Duration,
@@ -78,7 +78,7 @@ enum Work {
     Prepared(Box<Worker>),
     /// The thread.
     Running(JoinHandle<()>),
-    /// It is over, or there is no thread.
+    /// The outlet has ended or has no thread.
     Over,
 }
 
@@ -88,7 +88,7 @@ impl Outlets {
     /// # Errors
     /// The first address that cannot be used.
     pub fn prepare(addresses: &[Address], limits: Limits, of: &str) -> Result<Outlets, Refused> {
-        // Fails where somebody has chosen before, and that is fine.
+        // Fails if a provider is already installed, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let refused = |address: &Address, why| Refused(format!("{address}: {why}"));
         let rows = Rows { of: of.to_owned(), run: RandomState::new().hash_one("run") };
@@ -157,7 +157,7 @@ impl Outlets {
 /// What makes an outlet's messages, and what takes them there.
 pub(crate) type Parts = (Box<dyn Mapping>, Box<dyn Transport>);
 
-/// The parts of an outlet. `tallies`: of all outlets beside it, for a page that tells of them.
+/// The parts of an outlet. `tallies`: counters of all outlets of the run, for the Prometheus page.
 pub(crate) fn parts(
     address: &Address,
     limits: &Limits,

@@ -12,7 +12,7 @@ use crate::names::attribute;
 /// A number with its name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
-    /// Of what kind it is; points of one family have the same.
+    /// Its metric family; all points of a family have the same type.
     pub family: Family,
     /// Which series of the family: names and values, by name.
     pub attributes: Vec<(String, String)>,
@@ -96,7 +96,7 @@ pub enum Value {
     Distribution(Exponential),
 }
 
-/// Points, and how many were left out: what cannot be told in a point.
+/// Points, and the number of values that have no representation as a point.
 #[derive(Debug, Default)]
 pub struct Points {
     /// The points.
@@ -110,10 +110,10 @@ enum Role {
     Attribute(String),
     Number(Family, f64),
     Distribution(Family, f64),
-    /// It is told with those that are true.
+    /// A point only if true.
     Flag(Family),
     Nothing,
-    /// It cannot be told.
+    /// No representation.
     LeftOut,
 }
 
@@ -175,7 +175,7 @@ fn adds_up(head: &ResultHead, batch: &Batch) -> bool {
 
 fn role(head: &ResultHead, field: &Field, place: usize, first_value: usize, adds_up: bool) -> Role {
     let name = &*field.name;
-    // Of which agents a row lacks no series is made: each set of them would be another.
+    // Missing agents do not become a label: each set of them would be another series.
     if matches!(name, "window_start" | "window_end" | sinks::AGENTS_MISSING) {
         return Role::Nothing;
     }

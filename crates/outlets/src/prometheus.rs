@@ -1,5 +1,5 @@
-//! A page of metrics that Prometheus scrapes: results' last windows and sums, and how the run goes. Rows count as sent when they are on the
-//! page; at the end it stays until it was scraped once more, as long as there is time.
+//! A metrics page for Prometheus: last windows and sums of results, and the state of the run. Rows count as sent when
+//! they are on the page; at the end it stays until one more scrape, within a time limit.
 
 use std::net::{TcpListener, ToSocketAddrs};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ use crate::worker::{Body, Fault, Mapping, Message, Transport};
 pub struct Board {
     state: Mutex<State>,
     scraped: Condvar,
-    /// What becomes of the rows of every outlet.
+    /// Row counters of every outlet.
     tallies: Vec<(String, Arc<Tally>)>,
 }
 
@@ -84,7 +84,7 @@ fn own(state: &State, page: &mut Page) {
     page.gauge("netalytics_series", "series of results on this page", &[], series as f64);
 }
 
-/// What became of an outlet's rows.
+/// Writes an outlet's row counters.
 fn health(to: &str, tally: &Tally, page: &mut Page) {
     let delivered = tally.so_far(to.to_owned());
     let made = delivered.rows as f64;

@@ -1,5 +1,5 @@
-//! What waits for an outlet's thread, bounded in bytes. Whoever puts something in never waits: where there is no room the oldest rows
-//! go, and are counted.
+//! Queue of an outlet's thread, bounded in bytes. Adding never blocks: without room, the oldest rows are dropped and
+//! counted.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use sinks::{ResultHead, Vitals};
 use tuple::Batch;
 
-/// What an outlet is told, in order.
+/// Input of an outlet, in order.
 #[derive(Clone, Debug)]
 pub enum Item {
     /// What results there will be: comes once, and first.
@@ -106,7 +106,7 @@ impl Queue {
         self.lock().deadline
     }
 
-    /// Waits so long, but not past the moment at which the queue is ended: then time is short.
+    /// Waits for `wait`, but not past the end of the queue, after which time is limited.
     pub fn pause(&self, wait: Duration) {
         let until = Instant::now() + wait;
         let mut inner = self.lock();

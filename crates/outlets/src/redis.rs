@@ -68,7 +68,7 @@ impl Mapping for Commands {
     }
 }
 
-/// The set of a window, in one transaction: nobody sees half of it, and a second attempt changes nothing.
+/// Writes the set of a window in one transaction: readers see all or nothing, and a retry changes nothing.
 fn set(keys: &Keys, processor: &str, head: &ResultHead, window: &Window) -> (Pipeline, u64) {
     let mut members: Vec<(f64, String)> = Vec::new();
     for batch in &window.batches {

@@ -47,12 +47,12 @@ enum Way {
 pub struct Steward(Way);
 
 impl Steward {
-    /// At this address.
+    /// A steward for this address.
     ///
     /// # Errors
-    /// A sentence, where nobody does such things there.
+    /// A message if the address has no support for desired states.
     pub fn new(address: &Address) -> Result<Steward, String> {
-        // Fails where somebody has chosen before, and that is fine.
+        // Fails if a provider is already installed, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
         Ok(Steward(match address.scheme {
             Scheme::Webhook | Scheme::WebhookTls if address.secret.is_none() => {

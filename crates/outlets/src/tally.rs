@@ -1,4 +1,4 @@
-//! What becomes of an outlet's rows, counted by its thread and read by anyone.
+//! Counters of an outlet's rows, written by its thread and read by any thread.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
@@ -62,7 +62,7 @@ impl Tally {
         *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = Some(why.to_owned());
     }
 
-    /// All of it, now that the run is over: what was not taken by now is lost.
+    /// Final counts of the run: rows not delivered by now are lost.
     pub fn delivered(&self, to: String) -> Delivered {
         let mut delivered = self.so_far(to);
         let at_end = delivered.rows.saturating_sub(delivered.sent + delivered.lost_rows());

@@ -1,4 +1,4 @@
-//! The queue, the thread and the counts, with a transport that fails as it is told.
+//! The queue, the thread, and the counters, with a transport that fails on command.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -81,7 +81,7 @@ pub fn head() -> ResultHead {
     }
 }
 
-/// Takes messages when it was told to so often.
+/// A transport that accepts a message only after some attempts.
 struct Moody {
     answers: Vec<Result<(), Fault>>,
     taken: Arc<Mutex<Vec<Message>>>,

@@ -1,5 +1,5 @@
-//! A window's rows as JSON, posted to whoever wants to hear of them; signed as the Standard Webhooks have it: an identifier that stays the
-//! same when a message is sent again, the time of the attempt, and HMAC-SHA-256 of both and the body.
+//! Sends a window's rows as JSON to a webhook, signed according to Standard Webhooks: an identifier that is the same in
+//! retries, the time of the attempt, and an HMAC-SHA-256 of both and the body.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -54,7 +54,7 @@ impl Windows {
         self.open.drain(..).collect()
     }
 
-    /// What the results are, once that was told.
+    /// Descriptions of the results, once known.
     pub fn heads(&self) -> Option<&[ResultHead]> {
         self.heads.as_deref()
     }

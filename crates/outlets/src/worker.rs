@@ -72,7 +72,7 @@ pub enum Fault {
     Passing(String),
     /// None will.
     Final(String),
-    /// None will for so many of its rows; the others were taken.
+    /// This number of its rows was rejected permanently; the others were accepted.
     Partly(u64, String),
 }
 
@@ -99,13 +99,13 @@ const ATTEMPT_MAX: Duration = Duration::from_secs(5);
 pub struct Worker {
     /// What waits.
     pub queue: Arc<Queue>,
-    /// What became of it.
+    /// Counters of its rows.
     pub tally: Arc<Tally>,
     /// Makes messages.
     pub mapping: Box<dyn Mapping>,
     /// Delivers them.
     pub transport: Box<dyn Transport>,
-    /// A message is tried for so long.
+    /// Maximum time to retry a message.
     pub retry_max: Duration,
 }
 

@@ -6,7 +6,7 @@ use super::Field;
 use crate::segment::{Segment, flags};
 use crate::{Kind, Recording, Seen};
 
-/// Cuts every packet to so many bytes.
+/// Cuts every packet to `len` bytes.
 pub fn cut(recording: &Recording, seen: &mut [Seen], len: usize) {
     for one in seen {
         let bytes = recording.bytes_of(one.packet);

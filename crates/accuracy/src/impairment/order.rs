@@ -35,7 +35,7 @@ pub fn displaced(recording: &Recording, seen: &[Seen], p: f64, take: Take, rng: 
     placed.into_iter().map(|(_, one)| one).collect()
 }
 
-/// Packets later, or earlier, by what is said of each. Half a microsecond more keeps their times apart from others'.
+/// Moves packets in time by the result of `by`. An additional half microsecond keeps their times distinct.
 pub fn delay(seen: &mut [Seen], mut by: impl FnMut(&Seen) -> i64) {
     for one in seen.iter_mut() {
         let by = by(one);
@@ -54,7 +54,7 @@ pub fn shuffle(seen: &mut [Seen], by: i64, rng: &mut Rng) {
     seen.iter_mut().zip(places).for_each(|(one, (_, placed))| *one = placed);
 }
 
-/// Before some packets everybody is silent for so long.
+/// Inserts a silence of `by` before some packets.
 pub fn pause(seen: &mut [Seen], p: f64, by: i64, rng: &mut Rng) {
     let mut later = 0;
     for one in seen {

@@ -1,6 +1,6 @@
-//! Captures that once showed wrong results (`shared/data/found` beside the checkout; its README says what was done to each).
-//! What is right is said by the undamaged file, by the file with its damage undone here, or by rules that the bytes on the wire
-//! must meet. All go through the program's own path.
+//! Captures that once showed wrong results (`shared/data/found` beside the checkout; its README describes them). The
+//! right result comes from the undamaged file, from the file with its damage undone here, or from rules that the bytes
+//! on the wire must satisfy. All use the program's own path.
 
 use std::path::{Path, PathBuf};
 
@@ -32,7 +32,7 @@ struct Case {
     tolerance: i64,
     /// So many transactions of the undamaged file are exact at least.
     transactions: usize,
-    /// Of what is findable so much is found at least, in per cent.
+    /// Minimum percentage found of what is findable.
     found: usize,
 }
 
@@ -73,7 +73,7 @@ fn check(case: &Case) {
     assert!(transactions >= case.transactions && unplaced == 0, "{}: {transactions}, {unplaced}", case.file);
     let mut seen = recording.seen_in(&path).expect("a capture");
     if let Undamaged::Bytes(edits) = case.undamaged {
-        // What was damaged in its header is there; what was damaged in its payload is nobody's.
+        // A packet with a damaged header is restored; one with a damaged payload is not judged.
         for (packet, ..) in edits {
             seen[*packet - 1].packet = *packet - 1;
             seen[*packet - 1].kind = accuracy::Kind::DamagedPayload;
@@ -275,7 +275,7 @@ fn times_jump() {
     }
 }
 
-/// What is told of a file: how, and some fields.
+/// Rows of a file: quality and some fields.
 fn rows_of(file: &str, parser: &str, fields: &[&str]) -> Option<Vec<String>> {
     let (told, _) = observe(&found(file)?, parser, 1);
     let row = |one: &Observed| {

@@ -1,5 +1,5 @@
-//! Many connections at once, each of which lacks one packet: what is missing of one waits for nobody else, and nearly all that can
-//! be found is found.
+//! Many concurrent connections, each without one packet: a gap in one does not delay others, and nearly everything that
+//! can be found is found.
 
 use std::collections::HashSet;
 

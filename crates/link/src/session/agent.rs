@@ -34,10 +34,10 @@ pub enum AgentEvent {
     ObserveAll,
     /// Everything of a lane is committed, its last record too.
     Drained(Lane),
-    /// The server does not speak with this agent. The session is over. Where it names itself it is another than the one whose
-    /// work the agent has: that has to go before the next Hello.
+    /// The server rejects this agent, and the session has ended. If it gives its identity, it is another server than
+    /// the one whose work the agent has: that work must be discarded before the next Hello.
     Refused(Refuse),
-    /// The session is over.
+    /// The session has ended.
     Closed(Closed),
 }
 
@@ -83,7 +83,7 @@ impl AgentSession {
         self.state == State::Open
     }
 
-    /// Takes in what was read. After an error the session is over.
+    /// Processes received bytes. After an error the session has ended.
     pub fn handle_bytes(&mut self, now: Now, bytes: &[u8], spool: &mut Spool) -> Result<(), PeerMisbehaved> {
         if self.state == State::Closed {
             return Ok(());

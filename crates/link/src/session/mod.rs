@@ -13,7 +13,7 @@ use std::fmt;
 pub use agent::{AgentEvent, AgentSession};
 pub use server::{Record, ServerCounters, ServerEvent, ServerLimits, ServerSession};
 
-/// Why a session is over.
+/// Reason for the end of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Closed {
     /// The other end said so, with its reason.

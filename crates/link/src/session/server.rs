@@ -23,7 +23,7 @@ pub struct ServerLimits {
     pub lanes_max: usize,
     /// How often the agent is pinged.
     pub ping_every_ns: u64,
-    /// An agent of which nothing is heard for so long is gone.
+    /// Silence after which an agent counts as disconnected.
     pub silence_max_ns: u64,
 }
 
@@ -52,7 +52,7 @@ impl Record {
         }
     }
 
-    /// Its last sequence number: what [`ServerSession::committed`] is to be told.
+    /// Its last sequence number, to be passed to [`ServerSession::committed`].
     pub fn seq(&self) -> u64 {
         self.seqs().1
     }
@@ -88,7 +88,7 @@ pub enum ServerEvent {
     Record(Record),
     /// How far the agent's clock is ahead of the server's.
     Offset(Ahead),
-    /// The session is over.
+    /// The session has ended.
     Closed(Closed),
 }
 
@@ -175,7 +175,7 @@ impl ServerSession {
         self.state == State::Open
     }
 
-    /// Takes in what was read. After an error the session is over.
+    /// Processes received bytes. After an error the session has ended.
     pub fn handle_bytes(&mut self, now: Now, bytes: &[u8]) -> Result<(), PeerMisbehaved> {
         if matches!(self.state, State::Closed | State::Refused) {
             return Ok(());
@@ -342,7 +342,7 @@ impl ServerSession {
         while let Some((_, bytes)) = state.pending.pop_front_if(|(last, _)| *last <= seq) {
             self.done_bytes += bytes;
         }
-        // Never more than was received here: what an earlier session left was told in the welcome.
+        // Never more than was received here: records of an earlier session were part of the welcome.
         state.committed = state.committed.max(seq.min(state.received));
         self.to_ack.insert(lane, state.committed);
         if state.is_closed && state.pending.is_empty() {

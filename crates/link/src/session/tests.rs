@@ -29,7 +29,7 @@ fn greeted(window_bytes: u64) -> (AgentSession, ServerSession, Spool) {
     (agent, server, spool())
 }
 
-/// Carries bytes to and fro until nobody has more to say.
+/// Transfers bytes in both directions until both ends are idle.
 fn carry(
     agent: &mut AgentSession,
     server: &mut ServerSession,
@@ -188,7 +188,7 @@ fn pings_tell_the_offset_and_silence_ends() {
     agent.handle_bytes(now(0, 5500), &ping, &mut spool).expect("a ping");
     let pong = agent.poll_transmit(&mut spool).expect("a pong");
     server.handle_bytes(now(2_000_000_001, 2000), &pong).expect("a pong");
-    // One that nobody asked for changes nothing.
+    // An unsolicited one has no effect.
     let forged = Frame::from(Pong { sent_ns: 7, received_ns: 7, answered_ns: 7 }).encode();
     server.handle_bytes(now(2_000_000_001, 2000), &forged[0]).expect("a pong");
     let events: Vec<_> = std::iter::from_fn(|| server.poll_event()).skip(1).collect();

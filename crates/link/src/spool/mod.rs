@@ -39,7 +39,7 @@ impl Default for SpoolLimits {
     }
 }
 
-/// What became of records.
+/// Counters of records.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct SpoolCounters {
     /// Records put in.
@@ -133,7 +133,7 @@ impl Spool {
         queue.entries.insert(first, entry);
     }
 
-    /// What became of records.
+    /// Counters of records.
     pub fn counters(&self) -> SpoolCounters {
         self.counters
     }
@@ -208,8 +208,8 @@ impl Spool {
         (records, tuples)
     }
 
-    /// A session begins: what the server has is let go, and all else is sent again. `wall_ns` is when lanes of earlier
-    /// lives are said to have ended.
+    /// Starts a session: records that the server has are released, all others are sent again. `wall_ns` is the reported
+    /// end of lanes of earlier incarnations.
     pub(crate) fn resume(&mut self, lanes: &[Resume], wall_ns: i64) -> Vec<Lane> {
         for resume in lanes {
             let is_dead = resume.lane.boot != self.boot;

@@ -98,7 +98,7 @@ impl Queue {
         first
     }
 
-    /// A record gives way: its entry is lost, and becomes one with those that are lost beside it.
+    /// Drops a record: its entry becomes a loss, merged with adjacent losses.
     pub(super) fn give_up(&mut self, first: u64) {
         let Some(entry) = self.entries.get_mut(&first) else { return };
         entry.place = Place::Lost;
@@ -134,7 +134,7 @@ impl Queue {
             }
             gone.push(first.remove());
         }
-        // A loss of which a part was committed after all, before whoever knew died.
+        // A loss that was partly committed before the counting process died.
         let cut = self.entries.first_key_value().map(|(&first, _)| first).filter(|&first| first <= seq);
         if let Some(entry) = cut.and_then(|first| self.entries.remove(&first)) {
             self.entries.insert(seq + 1, entry);
@@ -142,7 +142,7 @@ impl Queue {
         gone
     }
 
-    /// Fills holes between what there is with losses of which nobody knows how much they were.
+    /// Fills gaps between entries with losses of unknown size.
     pub(super) fn fill_holes(&mut self, arrival: u64) {
         let mut expected = self.acked + 1;
         let mut from_ns = self.watermark_ns;

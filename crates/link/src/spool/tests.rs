@@ -177,7 +177,7 @@ fn leftovers_are_sent_under_their_old_lane_which_is_then_closed() {
     expected.push((range.newest + 1, range.newest + 1, None));
     assert_eq!(sent(&mut spool), expected);
     assert_eq!(spool.ack(LANE, range.newest + 1), Some(vec![LANE]));
-    // It had all and more: only the end is to be told.
+    // The server has everything and more: only the end is sent.
     let mut spool = Spool::open(Box::new(MemoryStore::default()), LIMITS, 3);
     spool.resume(&resume(12), 99);
     assert_eq!(sent(&mut spool), [(13, 13, None)]);

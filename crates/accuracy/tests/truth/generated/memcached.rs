@@ -64,8 +64,8 @@ fn binary_exchange(rng: &mut Rng, next: &mut impl FnMut(&mut Rng) -> u32) -> Exc
         0 | 1 => get(rng, (0, false), opaque),
         2 => get(rng, (0x0c, true), opaque),
         3 => {
-            // GETQ or GETKQ, and a NOOP: its answer says that the others have been answered. A GETQ without a number of its
-            // own could not be told from others.
+            // GETQ or GETKQ, and a NOOP, whose answer shows that the others have been answered. GETQs without distinct
+            // numbers would be ambiguous.
             let quiet = if opaque != 0 && rng.chance(0.5) { (9, false) } else { (0x0d, true) };
             let gets: Vec<Exchange> = (0..1 + rng.below(4))
                 .map(|_| {

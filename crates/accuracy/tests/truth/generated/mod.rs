@@ -1,6 +1,6 @@
-//! Any segments of any conversation may be missing or late, also of one direction alone: what is still told is what is told of the
-//! whole one. Conversations are made up from seeds, with clients that wait, that ask in batches, and that always have some requests
-//! under way.
+//! Any segments of any conversation may be missing or late, also of one direction alone: what is still reported equals
+//! the report of the whole conversation. Conversations are generated from seeds, with clients that wait, that send
+//! batches, and that always have requests outstanding.
 
 mod http;
 mod memcached;

@@ -6,7 +6,7 @@ use testkit::{Dialogue, Rng, Sent};
 #[derive(Default)]
 pub struct Conversation {
     pub port: u16,
-    /// What is said before anything is asked: first by the server.
+    /// Messages before the first request: first by the server.
     pub greetings: Vec<Vec<u8>>,
     pub exchanges: Vec<Exchange>,
     /// How far the client may go.
@@ -35,9 +35,9 @@ pub struct Exchange {
 }
 
 impl Conversation {
-    /// Says it all. Gives the packets, and how many of the first have to be seen. Whether a client always has some requests
-    /// under way cannot be told when it is not seen once. Where one asks several things at once and its connection is joined
-    /// midway, nobody knows how many things it asked before.
+    /// Generates the packets, and the number of first packets that must be seen. A client that always has requests
+    /// outstanding cannot be recognized if that is never seen. If a client with batches is joined midway, the number of
+    /// its earlier requests is unknown.
     pub fn spoken(self, rng: &mut Rng) -> (Vec<Sent>, usize) {
         let mut talk = Dialogue::new("10.0.0.1:40000", &format!("10.0.0.2:{}", self.port))
             .with_isn(rng.next_u64() as u32, rng.next_u64() as u32);
@@ -50,7 +50,7 @@ impl Conversation {
             let mut end = if i % 2 == 0 { talk.server() } else { talk.client() };
             end.send(said);
         }
-        // Always so many under way, or so many at once.
+        // Requests outstanding, or requests per batch.
         let depth = if self.habit == Habit::Waits { 1 } else { 1 + rng.below(8) as usize };
         let slides = self.habit == Habit::Slides && depth > 1 && rng.chance(0.3);
         // Packets up to where a request follows while others are under way, and the answer to one of those.

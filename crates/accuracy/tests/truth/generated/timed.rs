@@ -22,7 +22,7 @@ pub enum Pace {
     Batches(usize),
     /// As soon as fewer than this are outstanding.
     Window(usize),
-    /// At random times, so many nanoseconds apart on average, whatever is outstanding.
+    /// At random times with this average distance in nanoseconds, whatever is outstanding.
     Random(u64),
 }
 
@@ -48,7 +48,7 @@ enum Event {
     AtServer(u32),
     /// The server has the answer to the request that it works on.
     Answers,
-    /// Bytes of the server reach the client, up to this one; so many answers are complete with them.
+    /// Bytes of the server up to this one reach the client and complete this many responses.
     AtClient(u32, usize),
     /// The client looks whether to send.
     Wakes,

@@ -1,5 +1,5 @@
-//! What is told of damaged captures, held against what the servers wrote of the same requests into their own logs: nothing here comes
-//! from another run of ours. A pair must stand in the log, with these values, and each line serves one pair.
+//! Compares damaged captures with the servers' own logs of the same requests, independent of another run. A pair must
+//! be in the log with these values, and each line serves one pair.
 
 mod mariadb;
 mod memcached;
@@ -44,7 +44,8 @@ trait Log {
     fn left(&self) -> usize;
 }
 
-/// Checks one capture with its log, which `read` reads anew for every run. Of the whole capture no more than `left` lines are not told.
+/// Checks one capture with its log, which `read` reads again for every run. At most `left` lines of the whole capture
+/// remain unreported.
 fn check<L: Log>(capture: &Path, parser: &str, left: usize, read: impl Fn() -> L) {
     let recording = Recording::load(capture, usize::MAX).expect("a capture");
     let servers = Truth::of(&recording, parser).servers();
@@ -65,7 +66,7 @@ fn check<L: Log>(capture: &Path, parser: &str, left: usize, read: impl Fn() -> L
     }
 }
 
-/// A capture of real servers that lies beside the checkout, and a log of it.
+/// A capture of real servers beside the checkout, and its log.
 fn live(capture: &str, log: &str) -> Option<(PathBuf, String)> {
     let folder = testkit::corpus()?.join("live-captures");
     let log = std::fs::read_to_string(folder.join(log)).expect("a log");
