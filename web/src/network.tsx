@@ -17,6 +17,7 @@ const LOSSES: [string, string][] = [
   ["connections_waited", "times that connections had to wait"],
   ["handshakes_failed", "TLS handshakes that failed"],
   ["heads_refused", "connections that brought no request"],
+  ["connections_evicted", "connections without a token closed to make room"],
   ["links_broken", "agents' connections that were cut"],
   ["queries_given_up", "queries of the past given up"],
   ["query_rows_left_out", "rows left out of queries of the past"],

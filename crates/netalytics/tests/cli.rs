@@ -4,6 +4,8 @@
 mod alerts;
 #[path = "cli/bus.rs"]
 mod bus;
+#[path = "cli/connections.rs"]
+mod connections;
 #[path = "cli/discover.rs"]
 mod discover;
 #[path = "cli/explain.rs"]

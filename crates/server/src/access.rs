@@ -55,17 +55,7 @@ impl Scope {
     /// # Errors
     /// Which of them is no network.
     pub fn of<'t>(texts: impl IntoIterator<Item = &'t str>) -> Result<Scope, String> {
-        let network = |text: &str| {
-            let (address, length) = text.split_once('/').unwrap_or((text, ""));
-            let address: IpAddr = address.parse().ok()?;
-            let most = if address.is_ipv4() { 32 } else { 128 };
-            let length = if length.is_empty() { most } else { length.parse().ok().filter(|n| *n <= most)? };
-            Some((address, length))
-        };
-        let parse = |text: &str| {
-            network(text).ok_or_else(|| format!("`{text}` is no network: 10.1.0.0/16 and 2001:db8::/32 are"))
-        };
-        texts.into_iter().map(parse).collect::<Result<_, _>>().map(Scope)
+        texts.into_iter().map(network).collect::<Result<_, _>>().map(Scope)
     }
 
     /// Whether a query keeps to these networks: all clients that it asks for lie in them, or all servers do.
@@ -83,6 +73,18 @@ impl Scope {
         let texts: Vec<_> = self.0.iter().map(|(net, length)| format!("{net}/{length}")).collect();
         texts.join(" ")
     }
+}
+
+/// A network in CIDR form, or an address.
+pub(crate) fn network(text: &str) -> Result<(IpAddr, u8), String> {
+    let read = || {
+        let (address, length) = text.split_once('/').unwrap_or((text, ""));
+        let address: IpAddr = address.parse().ok()?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let length = if length.is_empty() { most } else { length.parse().ok().filter(|n| *n <= most)? };
+        Some((address, length))
+    };
+    read().ok_or_else(|| format!("`{text}` is no network: 10.1.0.0/16 and 2001:db8::/32 are"))
 }
 
 /// Whether all addresses of a network are in another.

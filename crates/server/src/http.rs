@@ -4,6 +4,7 @@
 //! request has a time in which it is answered.
 
 mod actions;
+mod admission;
 mod agent;
 mod alerts;
 mod app;
@@ -48,6 +49,7 @@ use crate::catalog::CatalogText;
 use crate::meters::Bound;
 use crate::service::Service;
 use crate::tls::Tls;
+use admission::Admission;
 use app::App;
 use assets::Assets;
 use failure::Failure;
@@ -91,6 +93,7 @@ impl Serving {
             catalog: CatalogText::of(service.schemas.iter().map(AsRef::as_ref)),
             started: Instant::now(),
             ending,
+            admission: Admission::new(service.limits().connections_max),
             connections_waited: AtomicU64::new(0),
             tls: None,
             revoked: watch::Sender::default(),
@@ -137,16 +140,8 @@ impl Serving {
         let looking = tokio::spawn(look_after(app.service.clone(), app.ending.clone()));
         tokio::pin!(end);
         loop {
-            if room.available_permits() == 0 {
-                app.connections_waited.fetch_add(1, Ordering::Relaxed);
-            }
-            let accepted = async {
-                // Whoever comes when there is no room waits in the listener's queue.
-                let permit = room.clone().acquire_owned().await;
-                (listener.accept().await, permit)
-            };
-            let (accepted, permit) = tokio::select! {
-                both = accepted => both,
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
                 () = &mut end => break,
             };
             let (stream, peer) = match accepted {
@@ -158,9 +153,23 @@ impl Serving {
                     continue;
                 }
             };
-            let connection = connections::serve(app.clone(), router.clone(), stream, peer);
+            if room.available_permits() == 0 {
+                app.connections_waited.fetch_add(1, Ordering::Relaxed);
+                app.admission.make_room();
+            }
+            // Where all connections have shown a token it waits for one to end, and those behind it in the listener's queue.
+            let permit = tokio::select! {
+                permit = room.clone().acquire_owned() => permit,
+                () = &mut end => break,
+            };
+            let (admitted, closing) = app.admission.admit(peer.ip());
+            let connection =
+                connections::serve(app.clone(), router.clone(), stream, (peer, Arc::new(admitted)));
             tokio::spawn(async move {
-                connection.await;
+                tokio::select! {
+                    () = connection => {}
+                    () = closing.wait() => {}
+                }
                 drop(permit);
             });
         }

@@ -36,6 +36,7 @@ mod meters;
 mod metrics;
 mod network;
 mod past;
+mod proxies;
 mod recordings;
 mod rows;
 mod rules;
@@ -68,6 +69,7 @@ pub use network::{
     AgentPart, Copies, CopiesState, Network, NetworkHost, NetworkJob, NetworkLink, NetworkMirror,
     NetworkMonitor, NetworkRule, NetworkSwitch, NetworkView, Planned,
 };
+pub use proxies::TrustedProxies;
 pub use rows::read_arrow;
 pub use run::{Beside, Bound, Listen, serve};
 pub use service::{ADMIN_TOKEN, Denied, Opened, Service};

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::actions::ActionLimits;
 use crate::alerts::AlertLimits;
+use crate::proxies::TrustedProxies;
 
 /// How long rows are kept.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +63,8 @@ pub struct Limits {
     pub request_time: Duration,
     /// Connections at once.
     pub connections_max: usize,
+    /// Proxies that tell the addresses of their clients.
+    pub trusted_proxies: TrustedProxies,
     /// Live streams at once.
     pub streams_max: usize,
     /// Of these, streams of one token.
@@ -105,6 +108,7 @@ impl Default for Limits {
             requests_per_second: 1000,
             request_time: Duration::from_secs(30),
             connections_max: 512,
+            trusted_proxies: TrustedProxies::default(),
             streams_max: 100,
             streams_per_token_max: 50,
             stream_queue_bytes: 1 << 20,

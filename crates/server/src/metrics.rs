@@ -27,6 +27,8 @@ pub struct OfRequests {
     pub refused: u64,
     /// Times that connections had to wait for others to end.
     pub waited: u64,
+    /// Connections without a token that made room for others.
+    pub evicted: u64,
     /// Handshakes of TLS that came to nothing.
     pub handshakes_failed: u64,
 }
@@ -105,9 +107,10 @@ fn of_requests(page: &mut Page, service: &Service, requests: &OfRequests) {
         ("handshake", requests.handshakes_failed),
         ("request", meters.heads_refused.get()),
         ("silent", meters.connections_silent.get()),
+        ("evicted", requests.evicted),
         ("agent", meters.links_broken.get()),
     ] {
-        let help = "connections that were cut: no TLS, no HTTP, nothing whole in its time, an agent that breaks the link's rules";
+        let help = "connections that were cut: no TLS, no HTTP, nothing whole in its time, no token while others needed the place, an agent that breaks the link's rules";
         page.counter("netalytics_connections_cut_total", help, &[("cause", cause)], times as f64);
     }
 }

@@ -9,7 +9,7 @@ use anyhow::{Context, anyhow};
 use capture::live::Stop;
 use server::{
     ActionLimits, AlertLimits, Beside, Bound, Bus, Doors, Gateway, GatewaySettings, Limits, Listen, Named,
-    Network, Opened, PastLimits, Receiver, Retention, Scrapers, ShelfLimits, Shown, Tls,
+    Network, Opened, PastLimits, Receiver, Retention, Scrapers, ShelfLimits, Shown, Tls, TrustedProxies,
 };
 
 use crate::demo::Demo;
@@ -60,7 +60,7 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
         None => None,
     };
     let named = Named::new(&flags.outlets).map_err(|why| wrong_flags(format!("--outlet {why}")))?;
-    let mut opened = Opened::open(&folder, limits(flags)).map_err(|error| anyhow!(error))?;
+    let mut opened = Opened::open(&folder, limits(flags)?).map_err(|error| anyhow!(error))?;
     opened.outlets = named;
     if let Some(file) = &opened.admin_token {
         output::complain(&format!("the first token, an admin's, is in {}", file.display()));
@@ -142,14 +142,17 @@ fn receivers(said: &[String]) -> anyhow::Result<Vec<Receiver>> {
     }
 }
 
-fn limits(flags: &ServeFlags) -> Limits {
+fn limits(flags: &ServeFlags) -> anyhow::Result<Limits> {
     let time = |ns: i64| Duration::from_nanos(ns.unsigned_abs());
     const DAY_NS: i64 = 86_400_000_000_000;
-    Limits {
+    let trusted_proxies = TrustedProxies::of(flags.trusted_proxies.iter().map(String::as_str))
+        .map_err(|why| wrong_flags(format!("--trusted-proxy: {why}")))?;
+    Ok(Limits {
         jobs_max: flags.jobs_max,
         jobs_per_owner_max: flags.jobs_per_owner,
         requests_per_second: flags.requests_per_second,
         connections_max: flags.connections_max,
+        trusted_proxies,
         streams_max: flags.streams_max,
         streams_per_token_max: flags.streams_per_token,
         outlets_max: flags.outlets_max,
@@ -183,7 +186,7 @@ fn limits(flags: &ServeFlags) -> Limits {
             bytes: (flags.past_mib as usize) << 20,
         },
         ..Limits::default()
-    }
+    })
 }
 
 /// Where the data are, unless said.

@@ -43,6 +43,11 @@ pub struct ServeFlags {
     #[arg(long = "host", value_name = "NAME")]
     pub hosts: Vec<String>,
 
+    /// A proxy, or a network of proxies, whose header X-Forwarded-For names the client: the address that the limit of wrong tokens and the
+    /// audit log use; may be given several times
+    #[arg(long = "trusted-proxy", value_name = "CIDR")]
+    pub trusted_proxies: Vec<String>,
+
     /// Who is told of alerts, by a name that rules use: webhook+https://HOST/PATH#secret-file=FILE (or #secret-env=NAME),
     /// alertmanager+http://HOST:PORT (9093 when left out); @FILE reads the URL from a file. May be given several times
     #[arg(long = "receiver", value_name = "NAME=URL")]

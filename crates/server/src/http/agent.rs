@@ -89,6 +89,7 @@ impl Who {
         who.may_stay(app)
             .await
             .inspect_err(|why| tracing::warn!("an agent does not come in: {}", why.message))?;
+        caller::record_token(&parts.extensions);
         Ok(who)
     }
 

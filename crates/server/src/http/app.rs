@@ -1,12 +1,13 @@
 //! What all requests share.
 
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use tokio::sync::{Semaphore, watch};
 
+use super::admission::Admission;
 use super::assets::Assets;
 use super::failure::Failure;
 use super::rate::Rates;
@@ -14,9 +15,9 @@ use crate::catalog::CatalogText;
 use crate::service::{Denied, Service};
 use crate::tls::Tls;
 
-/// Who the other end of a connection is.
+/// The client's address: that of the connection, or the one that a trusted proxy tells.
 #[derive(Clone, Copy, Debug)]
-pub struct Peer(pub SocketAddr);
+pub struct Peer(pub IpAddr);
 
 /// The certificate that the other end has shown, and that TLS has found to be good.
 #[derive(Clone, Debug)]
@@ -42,6 +43,8 @@ pub struct App {
     pub past_room: Arc<Semaphore>,
     /// Files that may be sent now.
     pub sending_room: Arc<Semaphore>,
+    /// Connections that have not shown a valid token.
+    pub admission: Arc<Admission>,
     /// Connections that had to wait for others to end.
     pub connections_waited: AtomicU64,
     /// With TLS, or without.

@@ -1,12 +1,14 @@
 //! Who asks: a token in the header `Authorization`, or a session that a token was exchanged for and that a browser names in
 //! a cookie. A session ends with its token.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Uri};
+use axum::http::{Extensions, HeaderMap, Uri};
 
+use super::admission::{Connection, network_of};
 use super::app::{App, Peer};
 use super::failure::Failure;
 use super::params::header_text;
@@ -92,18 +94,33 @@ pub async fn find(app: &Arc<App>, parts: &Parts) -> Result<Option<Access>, Failu
 
 /// Whose token has that hash; who shows wrong ones has to wait. Right ones are taken meanwhile: others may share the address.
 pub async fn by_hash(app: &Arc<App>, parts: &Parts, hash: Hash) -> Result<Access, Failure> {
-    let address = parts.extensions.get::<Peer>().map(|peer| peer.0.ip());
+    let address = parts.extensions.get::<Peer>().map(|peer| peer.0);
     let found = app.run(move |service| Ok(access::find_hash(service.store(), &hash)?)).await?;
     let Some(access) = found else {
-        if address.is_some_and(|address| !app.rates.may_try(address)) {
-            return Err(Failure::too_fast("too many wrong tokens from this address"));
-        }
-        address.into_iter().for_each(|address| app.rates.was_wrong(address));
+        address.map_or(Ok(()), |address| count_wrong(app, address))?;
         return Err(Failure::unauthorized("there is no such token, or it was revoked"));
     };
+    record_token(&parts.extensions);
     match app.rates.may_ask(access.id) {
         true => Ok(access),
         false => Err(Failure::too_fast("too many requests with this token (--requests-per-second)")),
+    }
+}
+
+/// Counts a wrong token of an address; refuses the request where there were too many.
+pub fn count_wrong(app: &App, address: IpAddr) -> Result<(), Failure> {
+    let network = network_of(address);
+    if !app.rates.may_try(network) {
+        return Err(Failure::too_fast("too many wrong tokens from this address"));
+    }
+    app.rates.was_wrong(network);
+    Ok(())
+}
+
+/// Records on the connection of a request that it has shown a valid token or certificate.
+pub fn record_token(of: &Extensions) {
+    if let Some(connection) = of.get::<Arc<Connection>>() {
+        connection.record_token();
     }
 }
 

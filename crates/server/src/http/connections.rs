@@ -1,6 +1,6 @@
 //! One connection: TLS where the server has it, then HTTP until it ends.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
+use super::admission::Connection;
 use super::app::{App, Certificate, Peer};
 use crate::tls::{Tls, Told};
 
@@ -29,9 +30,16 @@ const NOT_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\
     This server speaks TLS: its address begins with https://\n";
 
 /// Serves a connection until it ends.
-pub async fn serve(app: Arc<App>, router: Router, stream: TcpStream, peer: SocketAddr) {
+pub async fn serve(
+    app: Arc<App>,
+    router: Router,
+    stream: TcpStream,
+    (peer, admitted): (SocketAddr, Arc<Connection>),
+) {
     let _ = stream.set_nodelay(true);
-    let Some(tls) = app.tls.clone() else { return answer(&app, router, stream, (Peer(peer), None)).await };
+    let Some(tls) = app.tls.clone() else {
+        return answer(&app, router, stream, (peer.ip(), admitted, None)).await;
+    };
     let shaken = tokio::time::timeout(HEAD_TIME, shake(&tls, stream)).await;
     let silent = || Err(format!("no whole handshake in {} s", HEAD_TIME.as_secs()));
     let stream = match shaken.unwrap_or_else(|_| silent()) {
@@ -48,7 +56,7 @@ pub async fn serve(app: Arc<App>, router: Router, stream: TcpStream, peer: Socke
         Ok(certificate) => certificate.map(Certificate),
         Err(why) => return tracing::warn!("{peer}: {why}"),
     };
-    answer(&app, router, stream, (Peer(peer), certificate)).await;
+    answer(&app, router, stream, (peer.ip(), admitted, certificate)).await;
 }
 
 /// TLS's handshake; who fails is told why, as far as TLS has words for it.
@@ -79,10 +87,15 @@ async fn answer(
     app: &App,
     router: Router,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    (peer, certificate): (Peer, Option<Certificate>),
+    (peer, admitted, certificate): (IpAddr, Arc<Connection>, Option<Certificate>),
 ) {
+    let proxies = app.service.limits().trusted_proxies.clone();
     let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
-        request.extensions_mut().insert(peer);
+        admitted.record_request();
+        request.extensions_mut().insert(admitted.clone());
+        let lines = request.headers().get_all("x-forwarded-for").iter().rev();
+        let client = proxies.client(peer, lines.map(|line| line.to_str().unwrap_or_default()));
+        request.extensions_mut().insert(Peer(client));
         certificate.clone().map(|certificate| request.extensions_mut().insert(certificate));
         TowerToHyperService::new(router.clone()).call(request)
     });

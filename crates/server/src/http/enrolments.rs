@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::app::{App, Certificate, Peer};
-use super::caller::Caller;
+use super::caller::{self, Caller};
 use super::failure::Failure;
 use super::json::Json;
 use super::params::Body;
@@ -138,13 +138,9 @@ pub async fn enrol(
 ) -> Result<(StatusCode, Json<Certified>), Failure> {
     let tls = tls(&app)?;
     let Body(asked, _) = Body::<EnrolmentRequest>::from_request(request, &app).await?;
-    let address = address.ip();
-    if !app.rates.may_try(address) {
-        return Err(Failure::too_fast("too many wrong tokens from this address"));
-    }
     let token = asked.token.clone();
     if app.run(move |service| service.invited(&token)).await?.is_none() {
-        app.rates.was_wrong(address);
+        caller::count_wrong(&app, address)?;
         return Err(Failure::unauthorized("there is no such one-time token: it was used, or has ended"));
     }
     let enrol = move |service: &Service| {

@@ -70,6 +70,8 @@ pub struct Counters {
     pub heads_refused: u64,
     /// Connections that were closed, since no whole head of a request came in its time: slow ones, and those that nobody uses any more.
     pub connections_silent: u64,
+    /// Connections without a valid token that were closed, since others needed their places.
+    pub connections_evicted: u64,
     /// Connections of agents that were cut, since what came breaks the link's rules.
     pub links_broken: u64,
     /// Alert rules.
@@ -111,6 +113,7 @@ pub(super) async fn counted(app: &Arc<App>) -> Result<Counters, Failure> {
     let (uptime, rates) = (app.started.elapsed().as_secs(), app.rates.refused.load(Ordering::Relaxed));
     let handshakes_failed = app.tls.as_ref().map_or(0, |tls| tls.refusals());
     let waited = app.connections_waited.load(Ordering::Relaxed);
+    let evicted = app.admission.evicted();
     app.run(move |service| {
         let (hub, kept) = (service.hub(), service.history().kept()?);
         let reached = |bounds: [Bound; 2]| bounds.map(|bound| hub.meters.times_reached(bound)).iter().sum();
@@ -136,6 +139,7 @@ pub(super) async fn counted(app: &Arc<App>) -> Result<Counters, Failure> {
             handshakes_failed,
             heads_refused: hub.meters.heads_refused.get(),
             connections_silent: hub.meters.connections_silent.get(),
+            connections_evicted: evicted,
             links_broken: hub.meters.links_broken.get(),
             alert_rules: rules.len(),
             alerts_firing: rules.iter().map(|rule| rule.firing).sum(),

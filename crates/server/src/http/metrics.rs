@@ -41,6 +41,7 @@ pub async fn own(State(app): State<Arc<App>>, request: Request) -> Result<Respon
         uptime: app.started.elapsed(),
         refused: app.rates.refused.load(Ordering::Relaxed),
         waited: app.connections_waited.load(Ordering::Relaxed),
+        evicted: app.admission.evicted(),
         handshakes_failed: app.tls.as_ref().map_or(0, |tls| tls.refusals()),
     };
     let page = app.run(move |service| metrics::page(service, &of_requests, form)).await?;

@@ -1,6 +1,5 @@
 //! Tokens and sessions, and the log of who did what.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::{FromRequest, FromRequestParts, Path, Request, State};
@@ -213,7 +212,7 @@ pub(super) async fn begin(
 ) -> Result<(Access, HeaderValue), Failure> {
     let hash = access::hash(token.trim());
     let found = caller::by_hash(app, parts, hash).await;
-    let address = peer.map_or_else(String::new, |peer| IpAddr::to_string(&peer.0.ip()));
+    let address = peer.map_or_else(String::new, |peer| peer.0.to_string());
     let (who, outcome) = match &found {
         Ok(access) => (access.name.clone(), "done".to_owned()),
         Err(failure) => (address.clone(), failure.message.clone()),

@@ -6,6 +6,7 @@ mod actions;
 mod alerts;
 mod api;
 mod client;
+mod connections;
 mod documents;
 mod fleet;
 mod gateway;

@@ -1,0 +1,197 @@
+//! Connections without a valid token never take the places of those with one, from one address or from many, whether they are idle or
+//! send slowly. The sockets are real, the bounds are those of `serve`.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use server::{Limits, TrustedProxies};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::runtime::Runtime;
+
+use crate::client::Server;
+use crate::fleet::{TestFleet, Way};
+
+/// Longest wait for an answer.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A connection from an address of loopback.
+async fn connect(from: Ipv4Addr, to: SocketAddr) -> TcpStream {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.bind((from, 0).into()).expect("an address of loopback");
+    socket.connect(to).await.expect("it listens")
+}
+
+/// The status of the answer to a request, on a connection that stays; `None` when it was closed.
+async fn ask(stream: &mut TcpStream, path: &str, host: SocketAddr, header: &str) -> Option<String> {
+    let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{header}\r\n");
+    stream.write_all(head.as_bytes()).await.ok()?;
+    let mut answer = [0; 64 << 10];
+    let read =
+        tokio::time::timeout(PATIENCE, stream.read(&mut answer)).await.expect("an answer in time").ok()?;
+    let answer = std::str::from_utf8(&answer[..read]).expect("text");
+    answer.split(' ').nth(1).map(str::to_owned)
+}
+
+/// Whether the server has closed a connection.
+async fn is_closed(stream: &mut TcpStream) -> bool {
+    let read = tokio::time::timeout(Duration::from_millis(1), stream.read(&mut [0; 1])).await;
+    matches!(read, Ok(Ok(0) | Err(_)))
+}
+
+/// Opens 600 idle connections without a token; how many of them remain while those with a token go on as before.
+fn remaining(address_of: impl Fn(u16) -> Ipv4Addr) -> usize {
+    let server = Server::start(TestFleet::new(Way::Note));
+    let (to, token) = (server.address, format!("Authorization: Bearer {}\r\n", server.token));
+    let evicted = Runtime::new().expect("a runtime").block_on(async {
+        let mut early = connect(Ipv4Addr::LOCALHOST, to).await;
+        assert_eq!(ask(&mut early, "/api/v1/agents", to, &token).await.as_deref(), Some("200"));
+        let mut idle = Vec::new();
+        for n in 0..600 {
+            let mut stream = connect(address_of(n), to).await;
+            assert_eq!(
+                ask(&mut stream, "/api/v1/health", to, "").await.as_deref(),
+                Some("200"),
+                "number {n}"
+            );
+            idle.push(stream);
+        }
+        assert_eq!(ask(&mut early, "/api/v1/agents", to, &token).await.as_deref(), Some("200"));
+        // As many new ones as the reserve has room for.
+        let mut late = Vec::new();
+        for _ in 0..127 {
+            let mut stream = connect(Ipv4Addr::LOCALHOST, to).await;
+            assert_eq!(ask(&mut stream, "/api/v1/agents", to, &token).await.as_deref(), Some("200"));
+            late.push(stream);
+        }
+        for stream in late.iter_mut().chain([&mut early]) {
+            assert_eq!(ask(stream, "/api/v1/agents", to, &token).await.as_deref(), Some("200"));
+        }
+        let mut remaining = 0;
+        for stream in &mut idle {
+            remaining += usize::from(!is_closed(stream).await);
+        }
+        remaining
+    });
+    let counters = server.get("/api/v1/counters").of(200).json();
+    let counted = counters["connections_evicted"].as_u64().expect("a counter");
+    assert!(counted >= 600 - evicted as u64, "{counted} {evicted}");
+    let page = server.get("/metrics").of(200).text();
+    assert!(page.contains("netalytics_connections_cut_total{cause=\"evicted\"}"), "{page}");
+    evicted
+}
+
+#[test]
+fn idle_connections_from_one_address_have_a_quarter() {
+    // Each new one with a token begins without, and takes the place of one.
+    let remaining = remaining(|_| Ipv4Addr::LOCALHOST);
+    assert!((1..=128).contains(&remaining), "{remaining}");
+}
+
+#[test]
+fn idle_connections_from_many_addresses_have_three_quarters() {
+    let remaining = remaining(|n| Ipv4Addr::new(127, 1, (n / 200) as u8, (n % 200) as u8 + 1));
+    assert!((250..=384).contains(&remaining), "{remaining}");
+}
+
+#[test]
+fn who_has_a_token_takes_the_places_of_those_without() {
+    let server = Server::start(TestFleet::new(Way::Note));
+    let (to, token) = (server.address, format!("Authorization: Bearer {}\r\n", server.token));
+    Runtime::new().expect("a runtime").block_on(async {
+        let mut idle = Vec::new();
+        for n in 0..384 {
+            idle.push(connect(Ipv4Addr::new(127, 1, (n / 200) as u8, (n % 200) as u8 + 1), to).await);
+        }
+        let mut with_token = Vec::new();
+        for _ in 0..512 {
+            let mut stream = connect(Ipv4Addr::LOCALHOST, to).await;
+            assert_eq!(ask(&mut stream, "/api/v1/agents", to, &token).await.as_deref(), Some("200"));
+            with_token.push(stream);
+        }
+        for stream in &mut idle {
+            assert!(is_closed(stream).await);
+        }
+    });
+}
+
+#[test]
+fn heads_that_come_slowly_are_cut() {
+    let server = Server::start(TestFleet::new(Way::Note));
+    let (to, token) = (server.address, format!("Authorization: Bearer {}\r\n", server.token));
+    Runtime::new().expect("a runtime").block_on(async {
+        let mut slow = Vec::new();
+        for _ in 0..100 {
+            slow.push(connect(Ipv4Addr::LOCALHOST, to).await);
+        }
+        let begun = Instant::now();
+        while !slow.is_empty() {
+            assert!(begun.elapsed() < Duration::from_secs(40), "{} are open", slow.len());
+            let mut open = Vec::new();
+            for mut stream in slow {
+                if !is_closed(&mut stream).await && stream.write_all(b"G").await.is_ok() {
+                    open.push(stream);
+                }
+            }
+            slow = open;
+            let mut other = connect(Ipv4Addr::LOCALHOST, to).await;
+            assert_eq!(ask(&mut other, "/api/v1/agents", to, &token).await.as_deref(), Some("200"));
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    });
+    let counters = server.get("/api/v1/counters").of(200).json();
+    assert!(counters["connections_silent"].as_u64() >= Some(100), "{counters}");
+}
+
+/// The status of a request with this token from a client that a proxy at loopback names.
+fn ask_through(server: &Server, token: &str, lines: &[&str]) -> u16 {
+    let bearer = format!("Bearer {token}");
+    let mut headers = vec![("authorization", bearer.as_str())];
+    headers.extend(lines.iter().map(|line| ("x-forwarded-for", *line)));
+    server.ask_with("GET", "/api/v1/agents", &headers, None).status
+}
+
+/// The address that the audit log has for a refused login.
+fn logged(server: &Server, lines: &[&str]) -> Value {
+    let headers: Vec<_> = lines.iter().map(|line| ("x-forwarded-for", *line)).collect();
+    let asked = json!({ "token": "nl_wrong" });
+    let status = server.ask_with("POST", "/api/v1/login", &headers, Some(&asked)).status;
+    assert!([401, 429].contains(&status), "{status}");
+    server.get("/api/v1/audit?limit=1").of(200).json()["entries"][0]["object"].clone()
+}
+
+#[test]
+fn a_trusted_proxy_names_its_clients() {
+    let proxies = TrustedProxies::of(["127.0.0.0/8", "10.0.0.0/8"]).expect("networks");
+    let limits = Limits { trusted_proxies: proxies, ..Limits::default() };
+    let server = Server::with(TestFleet::new(Way::Note), limits);
+    let guesses: Vec<_> = (0..40).map(|_| ask_through(&server, "nl_no", &["198.51.100.7"])).collect();
+    assert!(guesses[0] == 401 && guesses.contains(&429), "{guesses:?}");
+    // The limit is that client's: with invented addresses to the left, and over several hops, too.
+    for lines in [&["203.0.113.9, 198.51.100.7"][..], &["203.0.113.9", "198.51.100.7, 10.0.0.2"]] {
+        assert_eq!(ask_through(&server, "nl_no", lines), 429, "{lines:?}");
+    }
+    for lines in [&["198.51.100.8"][..], &["198.51.100.7, 198.51.100.9"], &["unknown"], &[]] {
+        assert_eq!(ask_through(&server, "nl_no", lines), 401, "{lines:?}");
+    }
+    assert_eq!(ask_through(&server, &server.token, &["198.51.100.7"]), 200);
+    for (lines, address) in [
+        (&["203.0.113.9, 198.51.100.10, 10.0.0.2"][..], "198.51.100.10"),
+        (&["198.51.100.10, unknown"], "127.0.0.1"),
+        (&["[2001:db8::7]:1234"], "2001:db8::7"),
+    ] {
+        assert_eq!(logged(&server, lines), address, "{lines:?}");
+    }
+}
+
+#[test]
+fn nobody_else_names_clients() {
+    let proxies = TrustedProxies::of(["10.0.0.0/8"]).expect("networks");
+    let server =
+        Server::with(TestFleet::new(Way::Note), Limits { trusted_proxies: proxies, ..Limits::default() });
+    let guesses: Vec<_> =
+        (0..40).map(|n| ask_through(&server, "nl_no", &[&format!("198.51.100.{n}")])).collect();
+    assert!(guesses.contains(&429), "{guesses:?}");
+    assert_eq!(logged(&server, &["198.51.100.99"]), "127.0.0.1");
+}
