@@ -56,6 +56,11 @@ deb() {
   cp "$(newest 'netalytics_*.deb')" "$root/tmp/netalytics.deb"
   chroot "$root" dpkg --install /tmp/netalytics.deb >"$work/dpkg.log"
   [ -s "$root/usr/lib/systemd/system/netalytics-server.service" ] && [ -s "$root/usr/lib/systemd/system/netalytics-agent.service" ]
+  # What units start is in a root that has nothing but what the package depends on.
+  local program
+  for program in $(sed -n 's/^Exec[A-Za-z]*=[-+!@:]*\([^ ]*\).*/\1/p' "$root"/usr/lib/systemd/system/netalytics-*.service | sort -u); do
+    [ -x "$root$program" ] || { echo "packaging: a unit starts $program, and the package does not depend on it" >&2; exit 1; }
+  done
   capture=/usr/share/doc/netalytics/examples/shop.pcap answers chroot "$root" netalytics
   chroot "$root" bash -n /usr/share/bash-completion/completions/netalytics
   [ -s "$root/usr/share/man/man1/netalytics.1.gz" ]

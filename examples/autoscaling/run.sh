@@ -81,7 +81,7 @@ ask() { on proxy "$netalytics" "$@" --token-file "$dir/data/admin.token"; }
 # Whether what is asked says so.
 says() { local what=$1; shift; ask "$@" | grep -q "$what"; }
 serve
-ask tokens create proxy --role agent >"$dir/run/agent.token"
+ask tokens create proxy --role agent --out "$dir/run/agent.token"
 echo 'interfaces = ["eth0"]' >"$dir/run/agent.toml"
 start agent proxy "$netalytics" agent --server "$NETALYTICS_SERVER" --name proxy --policy "$dir/run/agent.toml" \
   --token-file "$dir/run/agent.token" --folder "$dir/run/agent"

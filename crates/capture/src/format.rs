@@ -17,17 +17,22 @@ pub(crate) enum Format {
     PcapNg(PcapNg),
 }
 
-/// Bytes that tell all formats apart, and which none is shorter than.
-const HEAD_LEN: usize = 24;
-
 impl Format {
+    /// Bytes that tell all formats apart, and which none is shorter than.
+    pub const HEAD_LEN: usize = 24;
+
+    /// Whether bytes begin a capture; else what they are.
+    pub fn check_head(window: &[u8]) -> Result<(), String> {
+        Self::detect(window).map(drop).ok_or_else(|| foreign::describe(window))
+    }
+
     /// Reads complete records in `window` while `records` has room. Returns the number of bytes consumed and the reason
     /// for stopping. Call it again with the window advanced by that number.
     pub fn read(&mut self, window: &[u8], records: &mut Records<'_>) -> (usize, Stop) {
         match self {
             Format::Pcap(pcap) => pcap.read(window, records),
             Format::PcapNg(pcapng) => pcapng.read(window, records),
-            Format::Undetected if window.len() < HEAD_LEN => (0, Stop::Need(HEAD_LEN)),
+            Format::Undetected if window.len() < Self::HEAD_LEN => (0, Stop::Need(Self::HEAD_LEN)),
             Format::Undetected => match Self::detect(window) {
                 Some((format, header_len)) => {
                     *self = format;

@@ -23,6 +23,23 @@ impl Input {
         Input { path: path.to_owned(), window, format: Format::Undetected, packets: 0, ended: false }
     }
 
+    /// Looks at the head of the input.
+    ///
+    /// # Errors
+    /// What it is instead, where it is no capture.
+    pub fn check_head(&mut self) -> Result<(), SourceError> {
+        while self.window.bytes().len() < Format::HEAD_LEN {
+            match self.window.refill(Format::HEAD_LEN) {
+                Ok(true) => {}
+                Ok(false) => {
+                    return Err(self.error(self.format.cut(self.window.bytes(), Format::HEAD_LEN, 1)));
+                }
+                Err(message) => return Err(self.error(message)),
+            }
+        }
+        Format::check_head(self.window.bytes()).map_err(|message| self.error(message))
+    }
+
     /// Fills an empty block; false at the end, with the block still empty.
     pub fn fill(&mut self, block: &mut Block, errors: &mut Vec<SourceError>) -> bool {
         while !self.ended {

@@ -24,8 +24,8 @@ const LAYERS_MAX: usize = 3;
 const COMPRESSED_BUFFER_LEN: usize = 64 << 10;
 
 /// All packets of all captures in `paths`, in the order of their timestamps; where these are equal, in the order of
-/// `paths`, and always in the order of each file. What can not be opened is found in [`Source::errors`] from the
-/// start.
+/// `paths`, and always in the order of each file. What can not be opened, or is no capture, is found in
+/// [`Source::errors`] from the start.
 #[must_use]
 pub fn open(paths: &[PathBuf]) -> Box<dyn Source> {
     open_until(paths, &Stop::default())
@@ -38,7 +38,13 @@ pub fn open_until(paths: &[PathBuf], stop: &Stop) -> Box<dyn Source> {
     let mut inputs = Vec::new();
     for path in paths {
         match open_window(path, paths.len(), stop) {
-            Ok(window) => inputs.push(Input::new(path, window)),
+            Ok(window) => {
+                let mut input = Input::new(path, window);
+                match input.check_head() {
+                    Ok(()) => inputs.push(input),
+                    Err(error) => errors.push(error),
+                }
+            }
             Err(e) => errors.push(SourceError {
                 path: path.clone(),
                 offset: None,

@@ -212,8 +212,7 @@ fn caller() -> Option<(u32, u32)> {
 
 fn explain(error: LiveError) -> anyhow::Error {
     match error {
-        LiveError::NoSuchInterface { .. }
-        | LiveError::BadFilter { .. }
+        LiveError::BadFilter { .. }
         | LiveError::Unsupported(_)
         | LiveError::Xdp(XdpError::InUse { .. } | XdpError::NotEthernet(_) | XdpError::TooManyEnds) => {
             wrong_flags(error.to_string())

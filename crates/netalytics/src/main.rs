@@ -7,6 +7,7 @@
 mod asserting;
 mod away_notice;
 mod calibrating;
+mod client_profile;
 mod color;
 mod commands;
 mod comparing;
@@ -46,6 +47,7 @@ mod query_text;
 mod redaction;
 mod replaying;
 mod reporting;
+mod secret_file;
 mod served;
 mod shelf_reader;
 mod signals;

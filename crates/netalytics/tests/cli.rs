@@ -18,6 +18,8 @@ mod feedback;
 mod labels;
 #[path = "cli/mistakes.rs"]
 mod mistakes;
+#[path = "cli/over_tls.rs"]
+mod over_tls;
 #[path = "cli/past.rs"]
 mod past;
 #[path = "cli/recordings.rs"]

@@ -163,6 +163,18 @@ pub struct Access {
 }
 
 impl Access {
+    /// Whether it is held to networks.
+    #[must_use]
+    pub fn is_scoped(&self) -> bool {
+        self.scope != Scope::default()
+    }
+
+    /// Whether it may see and change everything: an admin that is held to networks may not.
+    #[must_use]
+    pub fn is_admin_of_all(&self) -> bool {
+        self.role >= Role::Admin && !self.is_scoped()
+    }
+
     fn of(token: StoredToken) -> Option<Access> {
         // Networks that cannot be read are not taken for none.
         let scope = Scope::of(token.networks.split_whitespace()).ok()?;

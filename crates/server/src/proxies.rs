@@ -1,7 +1,7 @@
 //! The client's address behind proxies: that of the connection, or the one in `X-Forwarded-For` where trusted proxies have sent it.
 //!
-//! The header is read from the right, as far as the address to the right of an entry is a trusted proxy's: what is to the left of the
-//! first address that is none may be the client's own invention.
+//! Entries are read from the right while the address to the right is a trusted proxy's. A client can send any header, so entries to the
+//! left of the first address that is not trusted are ignored.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -56,7 +56,7 @@ mod tests {
     fn the_right_most_address_that_is_no_trusted_proxy_is_the_clients() {
         let trusted = TrustedProxies::of(["10.0.0.0/8", "2001:db8::/64"]).expect("networks");
         for (peer, lines, client) in [
-            // Nobody trusts it.
+            // An untrusted address.
             ("192.0.2.1", &["198.51.100.7"][..], "192.0.2.1"),
             ("192.0.2.1", &["198.51.100.7, 10.0.0.1"], "192.0.2.1"),
             ("10.0.0.1", &[], "10.0.0.1"),

@@ -181,6 +181,13 @@ impl Service {
         alerts
     }
 
+    /// The silences that `who` may know of: matchers and comments name what a token of some networks may not see.
+    pub fn silences_shown(&self, who: &Access) -> Vec<Silence> {
+        let mut silences = self.alerts().silences();
+        silences.retain(|silence| !who.is_scoped() || silence.author == who.name);
+        silences
+    }
+
     /// Takes a silence, or another in the place of one.
     pub fn keep_silence(
         &self,
@@ -196,7 +203,7 @@ impl Service {
             ))
             .into());
         }
-        let reach = if who.role >= Role::Admin { Reach::All } else { Reach::Own };
+        let reach = if who.is_admin_of_all() { Reach::All } else { Reach::Own };
         let SilenceAsked { matchers, starts_ns, ends_ns, comment } = asked;
         let (id, author) = known.map_or((0, who.name.clone()), |known| (known.id, known.author));
         let silence = Silence { id, matchers, starts_ns, ends_ns, comment, author, reach };
@@ -213,7 +220,7 @@ impl Service {
     }
 
     fn own_silence(&self, who: &Access, id: i64) -> Result<Silence, Denied> {
-        let known = self.alerts().silences().into_iter().find(|silence| silence.id == id);
+        let known = self.silences_shown(who).into_iter().find(|silence| silence.id == id);
         let known = known.ok_or_else(|| Denied::Unknown(format!("there is no silence {id}")))?;
         must_own(who, &known.author, &format!("the silence {id}"), "changes")?;
         Ok(known)

@@ -3,6 +3,7 @@
 mod opened;
 mod submit;
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -10,11 +11,11 @@ use std::sync::{Arc, Mutex};
 use plan::{Budget, Plan, Sample};
 use tuple::Schema;
 
-use crate::access::{Access, Role, Scope};
+use crate::access::{Access, Role};
 use crate::actions::{Actions, Carrying};
 use crate::alerts::{Alerts, Sending};
 use crate::delivery::{Deliveries, Shown};
-use crate::fleet::{Fleet, Order, Stop};
+use crate::fleet::{Agent, Fleet, Order, Stop};
 use crate::history::History;
 use crate::hub::Hub;
 use crate::job::{Capture, End, Job, JobId, Outcome, Redaction, State, TuplesMade};
@@ -197,13 +198,35 @@ impl Service {
         self.deliveries.tell(jobs)
     }
 
-    /// Whether `who` may know of a job: its query keeps to the token's networks.
-    pub fn may_see(&self, who: &Access, job: &Job) -> bool {
-        who.scope == Scope::default() || self.plan_of(job).is_ok_and(|plan| who.scope.allows(&plan.monitor))
+    /// The agents, each with the jobs that `who` may know of.
+    pub(crate) fn agents_shown(&self, who: &Access) -> Vec<Agent> {
+        let mut agents = self.fleet.agents();
+        if who.is_scoped() {
+            let mut may = BTreeMap::new();
+            for agent in &mut agents {
+                agent.jobs.retain(|job| *may.entry(*job).or_insert_with(|| self.job(who, *job).is_ok()));
+            }
+        }
+        agents
     }
 
-    /// Whether `who` may see a job's rows: tuples and texts that are not folded are for *raw*.
+    /// Whether `who` may know of a job: its query keeps to the token's networks.
+    pub fn may_see(&self, who: &Access, job: &Job) -> bool {
+        !who.is_scoped() || self.plan_of(job).is_ok_and(|plan| who.scope.allows(&plan.monitor))
+    }
+
+    /// Whether `who` may see a job's rows: tuples, folded or not, and texts that are not folded are for *raw*.
     pub fn may_see_rows(&self, who: &Access, job: &Job) -> Result<(), Denied> {
+        self.may_see_texts(who, job)?;
+        match who.role >= Role::Raw || self.plan_of(job).is_ok_and(|plan| !plan.dataflow.pipelines.is_empty())
+        {
+            true => Ok(()),
+            false => Err(Denied::Forbidden("this job's rows are tuples, which need the role raw".into())),
+        }
+    }
+
+    /// Whether `who` may see what is computed from a job's texts: those that are not folded are for *raw*.
+    pub(crate) fn may_see_texts(&self, who: &Access, job: &Job) -> Result<(), Denied> {
         match job.redacted || who.role >= Role::Raw {
             true => Ok(()),
             false => {

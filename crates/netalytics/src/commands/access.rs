@@ -9,6 +9,7 @@ use super::remote::Remote;
 use crate::failure::Ended;
 use crate::flags::access::{AuditFlags, TokensFlags, TokensVerb};
 use crate::output;
+use crate::secret_file::SecretFile;
 
 /// Most entries of an answer.
 const PAGE: u16 = 1000;
@@ -29,13 +30,14 @@ pub fn tokens(flags: &TokensFlags) -> anyhow::Result<Ended> {
                 flags.server.format,
             )
         }
-        Some(TokensVerb::Create { name, role, networks, expires }) => {
+        Some(TokensVerb::Create { name, role, networks, expires, out }) => {
+            let file = out.as_deref().map(SecretFile::create).transpose()?;
             let role = role.to_possible_value().map(|value| value.get_name().to_owned());
             let expires = expires.map(|ns| ns.unsigned_abs().div_ceil(1_000_000_000));
             let asked =
                 json!({ "name": name, "role": role, "networks": networks, "expires_in_seconds": expires });
             let made = remote.json("POST", "/api/v1/tokens", Some(&asked))?;
-            output::print(format!("{}\n", made["secret"].as_str().unwrap_or_default()).as_bytes())
+            print_or_keep(made["secret"].as_str().unwrap_or_default(), file)
         }
         Some(TokensVerb::Revoke { name }) => {
             let tokens = all()?;
@@ -44,6 +46,14 @@ pub fn tokens(flags: &TokensFlags) -> anyhow::Result<Ended> {
             remote.ask("DELETE", &format!("/api/v1/tokens/{id}"))?;
             Ok(Ended::Done)
         }
+    }
+}
+
+/// Prints a secret, or puts it into a file.
+pub fn print_or_keep(secret: &str, file: Option<SecretFile>) -> anyhow::Result<Ended> {
+    match file {
+        None => output::print(format!("{secret}\n").as_bytes()),
+        Some(file) => file.keep(secret).map(|()| Ended::Done),
     }
 }
 

@@ -7,12 +7,13 @@ use serde_json::{Value, json};
 
 use super::listing::{print_things, with_times};
 use super::remote::{Remote, encoded, labels};
-use super::{job_rows, job_sheet};
+use super::{access, job_rows, job_sheet};
 use crate::failure::Ended;
 use crate::flags::Format;
 use crate::flags::bus::{Bus, Merging};
 use crate::flags::service::{AgentsFlags, AgentsVerb, JobsFlags, JobsVerb, StartFlags};
 use crate::output;
+use crate::secret_file::SecretFile;
 
 /// How long agents may take to answer whether they run a job.
 const ANSWERS_WAIT: Duration = Duration::from_secs(2);
@@ -103,10 +104,11 @@ pub fn agents(flags: &AgentsFlags) -> anyhow::Result<Ended> {
     let remote = Remote::of(&flags.server)?;
     match &flags.what {
         None => {}
-        Some(AgentsVerb::Enrol { name, expires }) => {
+        Some(AgentsVerb::Enrol { name, expires, out }) => {
+            let file = out.as_deref().map(SecretFile::create).transpose()?;
             let asked = json!({ "agent": name, "expires_in_seconds": expires.unsigned_abs().div_ceil(1_000_000_000) });
             let made = remote.json("POST", "/api/v1/enrolments", Some(&asked))?;
-            return output::print(format!("{}\n", made["token"].as_str().unwrap_or_default()).as_bytes());
+            return access::print_or_keep(made["token"].as_str().unwrap_or_default(), file);
         }
         Some(AgentsVerb::Enrolled) => {
             let found = remote.json("GET", "/api/v1/enrolments", None)?;

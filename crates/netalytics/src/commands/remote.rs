@@ -1,7 +1,7 @@
 //! How a server is asked: its address, the token, and what its errors say. The token is sent to nobody but that server.
 
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use agent::dial::{IN_CLEAR, travels_in_clear};
@@ -12,6 +12,7 @@ use serde_json::Value;
 use ureq::http::Uri;
 use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 
+use crate::client_profile::ClientProfile;
 use crate::failure::{WrongUse, wrong_flags};
 use crate::flags::service::ServerFlags;
 
@@ -87,12 +88,24 @@ impl<'a> Asked<'a> {
 impl Remote {
     /// The server that the flags name.
     pub fn of(flags: &ServerFlags) -> anyhow::Result<Remote> {
-        let said = flags.server.clone().or_else(|| std::env::var("NETALYTICS_SERVER").ok());
-        Remote::at(said.as_deref().unwrap_or(USUAL), flags.token_file.as_deref(), flags.ca.as_deref())
+        let profile = ClientProfile::read()?;
+        let said = flags.server.clone().or_else(|| environment("NETALYTICS_SERVER"));
+        let url = said.or_else(|| profile.server.clone()).unwrap_or_else(|| USUAL.into());
+        Remote::with(&url, flags.token_file.as_deref(), flags.ca.as_deref(), profile)
     }
 
     /// The server at an address. `ca`: whose certificate it has.
     pub fn at(url: &str, token_file: Option<&Path>, ca: Option<&Path>) -> anyhow::Result<Remote> {
+        Remote::with(url, token_file, ca, ClientProfile::read()?)
+    }
+
+    fn with(
+        url: &str,
+        token_file: Option<&Path>,
+        ca: Option<&Path>,
+        profile: ClientProfile,
+    ) -> anyhow::Result<Remote> {
+        let profile = profile.of_server(url);
         let base = url.trim_end_matches('/').to_owned();
         if !base.starts_with("http://") && !base.starts_with("https://") {
             return Err(wrong_flags("--server wants an address as http://127.0.0.1:7979"));
@@ -108,9 +121,10 @@ impl Remote {
                 "--server {base}: {IN_CLEAR}, since a token travels with each request"
             )));
         }
-        let trusted = ca.map(authorities).transpose()?;
+        let ca = ca.map(Path::to_owned).or_else(|| environment("NETALYTICS_CA").map(PathBuf::from));
+        let trusted = ca.or(profile.ca).as_deref().map(authorities).transpose()?;
         let agent = agent(Some(PATIENCE), trusted.clone());
-        Ok(Remote { agent, base, token: token(token_file)?, trusted })
+        Ok(Remote { agent, base, token: token(token_file, profile.token_file)?, trusted })
     }
 
     /// The same, which waits no longer than that for an answer; `None`: for its end as long as it takes.
@@ -274,19 +288,28 @@ fn problem(of: &Value) -> Option<Diagnostic> {
     })
 }
 
-fn token(file: Option<&Path>) -> anyhow::Result<String> {
-    let (from, text) = match (file, std::env::var("NETALYTICS_TOKEN")) {
-        (Some(path), _) => {
+/// A variable of the environment that is not empty.
+fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// The token: by the flag, else by the environment, else by the profile.
+fn token(flag: Option<&Path>, profile: Option<PathBuf>) -> anyhow::Result<String> {
+    let flag = flag.map(Path::to_owned);
+    let token = std::env::var("NETALYTICS_TOKEN").ok().filter(|_| flag.is_none());
+    let file = flag.or_else(|| environment("NETALYTICS_TOKEN_FILE").map(PathBuf::from)).or(profile);
+    let (from, text) = match (token, file) {
+        (Some(token), _) => ("NETALYTICS_TOKEN".to_owned(), token),
+        (None, Some(path)) => {
             let mut text = String::new();
-            std::fs::File::open(path)
+            std::fs::File::open(&path)
                 .and_then(|file| file.take(TOKEN_BYTES_MAX).read_to_string(&mut text))
                 .with_context(|| format!("cannot read the token in {}", path.display()))?;
             (path.display().to_string(), text)
         }
-        (None, Ok(token)) => ("NETALYTICS_TOKEN".to_owned(), token),
-        (None, Err(_)) => {
+        (None, None) => {
             return Err(wrong_flags(
-                "a token is wanted: --token-file FILE, or NETALYTICS_TOKEN in the environment",
+                "a token is wanted: --token-file FILE, NETALYTICS_TOKEN or NETALYTICS_TOKEN_FILE in the environment, or token_file in the client profile",
             ));
         }
     };

@@ -1,5 +1,8 @@
 //! Flags of the verbs about who may ask a server what.
 
+use std::path::PathBuf;
+
+use clap::builder::ValueHint;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::limits::duration;
@@ -35,6 +38,10 @@ pub enum TokensVerb {
         /// For how long it is good; until it is revoked, unless said
         #[arg(long, value_name = "TIME", value_parser = duration)]
         expires: Option<i64>,
+
+        /// Write the secret to this file, which only its owner may read, instead of printing it; one that is there is replaced
+        #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+        out: Option<PathBuf>,
     },
     /// End one, with its sessions, streams and connections
     Revoke {

@@ -62,7 +62,7 @@ pub struct DiscoverFlags {
     #[arg(long, value_name = "URL", help_heading = "By a server")]
     pub server: Option<String>,
 
-    /// A file with the token; else the environment's NETALYTICS_TOKEN
+    /// A file with the token [default: NETALYTICS_TOKEN, else the file NETALYTICS_TOKEN_FILE, else `token_file` in the client profile]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "server", help_heading = "By a server")]
     pub token_file: Option<PathBuf>,
 

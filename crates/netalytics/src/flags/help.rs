@@ -197,14 +197,14 @@ Examples:
 pub const AGENTS_EXAMPLES: &str = "\
 Examples:
   NETALYTICS_TOKEN=… netalytics agents --server http://127.0.0.1:7979 --format jsonl
-  netalytics agents enrol web-1 --server https://netalytics.example:7979 --ca ca.pem > web-1.token
+  netalytics agents enrol web-1 --server https://netalytics.example:7979 --ca ca.pem --out web-1.token
   netalytics agents revoke web-1 --server https://netalytics.example:7979 --ca ca.pem";
 
 /// Below the help of `tokens`.
 pub const TOKENS_EXAMPLES: &str = "\
 Examples:
   netalytics tokens --token-file /srv/netalytics/admin.token
-  netalytics tokens create shop-team --role run --network 10.1.0.0/16 --expires 720h > shop-team.token
+  netalytics tokens create shop-team --role run --network 10.1.0.0/16 --expires 720h --out shop-team.token
   netalytics tokens revoke shop-team";
 
 /// Below the help of `audit`.

@@ -31,7 +31,7 @@ pub struct KeptFlags {
     #[arg(long, value_name = "LABEL=VALUE", requires = "server")]
     pub on: Vec<String>,
 
-    /// A file with the token; else the environment's NETALYTICS_TOKEN
+    /// A file with the token [default: NETALYTICS_TOKEN, else the file NETALYTICS_TOKEN_FILE, else `token_file` in the client profile]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "server")]
     pub token_file: Option<PathBuf>,
 

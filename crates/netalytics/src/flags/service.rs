@@ -275,15 +275,16 @@ pub enum ServeVerb {
 /// Whom to ask, and as whom.
 #[derive(Args, Clone, Debug)]
 pub struct ServerFlags {
-    /// The server [default: the environment's NETALYTICS_SERVER, else http://127.0.0.1:7979]
+    /// The server [default: NETALYTICS_SERVER in the environment, else `server` in the client profile, else http://127.0.0.1:7979]
     #[arg(long, global = true, value_name = "URL")]
     pub server: Option<String>,
 
-    /// A file with the token; else the environment's NETALYTICS_TOKEN
+    /// A file with the token [default: NETALYTICS_TOKEN, else the file NETALYTICS_TOKEN_FILE, else `token_file` in the client profile]
     #[arg(long, global = true, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
 
-    /// The certificate of the authority that has signed the server's, PEM; for https://. Without it, those that are known everywhere
+    /// The certificate of the authority that has signed the server's, PEM; for https:// [default: the file NETALYTICS_CA, else `ca` in the
+    /// client profile, else those that are known everywhere]
     #[arg(long, global = true, value_name = "FILE")]
     pub ca: Option<PathBuf>,
 
@@ -314,6 +315,10 @@ pub enum AgentsVerb {
         /// For how long the token is good
         #[arg(long, value_name = "TIME", value_parser = limits::duration, default_value = "1h")]
         expires: i64,
+
+        /// Write the token to this file, which only its owner may read, instead of printing it; one that is there is replaced
+        #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+        out: Option<PathBuf>,
     },
     /// List agents that have certificates, and until when those are good
     Enrolled,

@@ -30,7 +30,8 @@ fn idle_connections_keep_nobody_out() {
     idle.iter_mut().for_each(|stream| drop(ask(stream, "/api/v1/health", &host, "")));
     // An agent connects.
     let (token, own) = (server.token(&folder, "late"), folder.path("late"));
-    let agent = ["agent", "--server", &server.url, "--token-file", &token, "--name", "late", "--folder", &own];
+    let agent =
+        ["agent", "--server", &server.url, "--token-file", &token, "--name", "late", "--folder", &own];
     let capture = format!("{ROOT}/captures/shop/in.pcap");
     let _agent = Process::start(&[&agent[..], &["--demo", &capture]].concat());
     server.await_agents(1);

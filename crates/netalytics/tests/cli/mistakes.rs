@@ -198,3 +198,36 @@ fn who_speaks_no_tls_is_told_and_counted() {
     let counters: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
     assert_eq!(counters["handshakes_failed"], 3, "{counters}");
 }
+
+#[test]
+fn what_is_no_capture_and_a_missing_interface_have_no_row() {
+    let folder = Folder::new();
+    let (text, empty) =
+        (folder.file("notes.txt", b"no packets here, but enough text\n"), folder.file("empty", b""));
+    let shop = "captures/shop/in.pcap";
+    let count = "PARSE packet PROCESS (count)";
+    for (args, words) in [
+        (&["query", count, "-r", &text][..], "looks like text"),
+        (&["query", count, "-r", &empty], "the file is empty"),
+        (&["query", count, "-r", &text, &empty], "looks like text"),
+        (&["query", count, "-r", &text, "--format", "csv"], "looks like text"),
+        (&["query", "PARSE packet", "-r", &text], "looks like text"),
+        (&["overview", "-r", &text], "looks like text"),
+        (&["map", "-r", &text], "looks like text"),
+        (&["check", count, "-r", &text, "--assert", "count = 0"], "looks like text"),
+        (&["compare", count, "-r", shop, "--baseline", &text], "looks like text"),
+        (&["query", count, "-i", "nosuch0"], "there is no interface \"nosuch0\""),
+        (&["overview", "-i", "nosuch0"], "there is no interface \"nosuch0\""),
+    ] {
+        let ran = run(args);
+        assert_eq!(ran.code, 1, "{args:?}: {}{}", ran.out, ran.err);
+        assert!(ran.err.contains(words), "{args:?}: {}", ran.err);
+        assert!(!ran.out.contains("count") && !ran.out.contains(",0"), "{args:?}: {}", ran.out);
+    }
+    // The same through a pipe.
+    let piped = super::run_with_stdin(&["query", count, "-r", "-"], b"no packets here, but enough text\n");
+    assert_eq!((piped.code, piped.out.as_str()), (1, ""), "{}", piped.err);
+    // Beside a capture it is an error, and the capture's rows are there.
+    let both = run(&["query", count, "-r", shop, &text]);
+    assert!(both.code == 1 && both.out.contains("\"count\":1629"), "{}{}", both.out, both.err);
+}

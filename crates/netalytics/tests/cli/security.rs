@@ -67,16 +67,16 @@ impl Drop for Heard {
 }
 
 /// A server with TLS, asked by its admin.
-struct Server {
+pub(super) struct Server {
     process: Heard,
-    url: String,
+    pub(super) url: String,
     /// Its data directory.
-    data: String,
-    ca: String,
+    pub(super) data: String,
+    pub(super) ca: String,
 }
 
 impl Server {
-    fn start(folder: &Folder, name: &str, more: &[&str]) -> Server {
+    pub(super) fn start(folder: &Folder, name: &str, more: &[&str]) -> Server {
         Server::under(&[], folder, name, &[&["--tls"], more].concat())
     }
 
@@ -95,12 +95,12 @@ impl Server {
         Server { process, url, data, ca }
     }
 
-    fn ask(&self, args: &[&str]) -> Ran {
+    pub(super) fn ask(&self, args: &[&str]) -> Ran {
         let token = format!("{}/admin.token", self.data);
         run(&[args, &["--server", &self.url, "--token-file", &token, "--ca", &self.ca]].concat())
     }
 
-    fn rows(&self, args: &[&str]) -> Vec<Value> {
+    pub(super) fn rows(&self, args: &[&str]) -> Vec<Value> {
         let ran = self.ask(&[args, &["--format", "jsonl"]].concat());
         assert_eq!(ran.code, 0, "{args:?}: {}", ran.err);
         ran.out.lines().map(|line| serde_json::from_str(line).expect("a row")).collect()
@@ -113,7 +113,7 @@ impl Server {
     }
 
     /// An agent's folder with a certificate.
-    fn enrolled(&self, folder: &Folder, agent: &str) -> String {
+    pub(super) fn enrolled(&self, folder: &Folder, agent: &str) -> String {
         let (token, own) = (self.one_time_token(folder, agent), folder.path(agent));
         let enrol = ["agent", "enrol", "--server", &self.url, "--token-file", &token, "--folder", &own];
         check(&enrol, 0, &[&format!("this host is agent {agent}; its certificate is good until")]);
@@ -129,7 +129,7 @@ impl Server {
         Heard::start(&[program, &[BINARY]].concat(), &args)
     }
 
-    fn is_connected(&self, agent: &str) -> Result<bool, String> {
+    pub(super) fn is_connected(&self, agent: &str) -> Result<bool, String> {
         let agents = self.rows(&["agents"]);
         let found = agents.iter().find(|known| known["name"] == agent);
         found.map(|known| known["connected"] == true).ok_or_else(|| format!("{agents:?}"))

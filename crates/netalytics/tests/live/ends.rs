@@ -294,7 +294,7 @@ fn what_is_wrong_is_said_to_who_can_change_it() {
     let Some(net) = Net::new() else { return };
     ip(&format!("-n {} link set eth0 down", net.client)).expect("down");
     for (args, code, words) in [
-        (&["-i", "eht0"][..], 2, &["there is no interface \"eht0\", but \"eth0\"; there are lo, eth0"][..]),
+        (&["-i", "eht0"][..], 1, &["there is no interface \"eht0\", but \"eth0\"; there are lo, eth0"][..]),
         (&["-i", "eth0", "--no-wait"], 1, &["eth0 is down", "ip link set eth0 up"]),
         (&["-i", "lo", "tcp prot 80"], 2, &["\"tcp prot 80\"", "syntax error"]),
         (&["-i", "any", "ether host 1:2:3:4:5:6"], 2, &["ether host"]),

@@ -138,7 +138,7 @@ impl Closing {
     }
 }
 
-/// The network by which clients are told apart: an IPv4 address, or the first 64 bits of an IPv6 address, all of which one host may have.
+/// The network of a client: its IPv4 address, or the first 64 bits of its IPv6 address, since a host may use all addresses behind them.
 pub fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64)),

@@ -12,7 +12,7 @@ use super::caller::{self, Caller};
 use super::failure::Failure;
 use super::json::Json;
 use super::params::Body;
-use crate::access::{Access, Role, Scope};
+use crate::access::{Access, Role};
 use crate::enrolment::{Certified, INVITATION_SECONDS_MAX, Invitation};
 use crate::service::Service;
 use crate::store::Enrolled;
@@ -66,7 +66,7 @@ fn tls(app: &App) -> Result<Arc<Tls>, Failure> {
 /// An admin who is not held to networks: agents see them all.
 fn admin(caller: Caller) -> Result<Access, Failure> {
     let who = caller.at_least(Role::Admin)?;
-    match who.scope == Scope::default() {
+    match who.is_admin_of_all() {
         true => Ok(who),
         false => Err(Failure::forbidden("a token that is for some networks has no say over agents")),
     }

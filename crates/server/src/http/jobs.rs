@@ -328,7 +328,7 @@ pub async fn accounts(
     responses((status = 200, description = "All that are known", body = Agents), (status = "4XX", description = "Why not", body = Failure))
 )]
 pub async fn agents(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<Agents>, Failure> {
-    caller.at_least(Role::View)?;
-    let agents = app.run(|service| Ok(service.fleet.agents())).await?;
+    let who = caller.at_least(Role::View)?;
+    let agents = app.run(move |service| Ok(service.agents_shown(&who))).await?;
     Ok(Json(Agents { agents }))
 }

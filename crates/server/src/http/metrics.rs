@@ -17,7 +17,7 @@ use super::caller::{self, Caller};
 use super::failure::Failure;
 use super::jobs::id;
 use super::params::{Params, header_text};
-use crate::access::{Role, Scope};
+use crate::access::Role;
 use crate::job::JobId;
 use crate::limits::Scrapers;
 use crate::metrics::{self, OfRequests};
@@ -33,7 +33,7 @@ pub async fn own(State(app): State<Arc<App>>, request: Request) -> Result<Respon
     if app.service.limits().scrapers == Scrapers::WithToken {
         let who = caller::find(&app, &parts).await?.map(Caller);
         let who = who.ok_or_else(|| Failure::unauthorized("a token of the role view is wanted"))?;
-        if who.at_least(Role::View)?.scope != Scope::default() {
+        if who.at_least(Role::View)?.is_scoped() {
             return Err(Failure::forbidden("a token for some networks does not see all jobs and agents"));
         }
     }

@@ -9,7 +9,7 @@ use super::app::App;
 use super::caller::Caller;
 use super::failure::Failure;
 use super::json::Json;
-use crate::access::{Role, Scope};
+use crate::access::Role;
 use crate::job::JobId;
 use crate::network::NetworkView;
 
@@ -25,7 +25,7 @@ pub async fn show(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<Ne
     let who = caller.at_least(Role::View)?;
     let look = move |service: &crate::service::Service| {
         let mut view = service.fleet.network();
-        if who.scope != Scope::default() {
+        if who.is_scoped() {
             let seen: BTreeSet<JobId> =
                 view.jobs.iter().map(|of| of.job).filter(|job| service.job(&who, *job).is_ok()).collect();
             view.jobs.retain(|of| seen.contains(&of.job));

@@ -15,7 +15,7 @@ use super::caller;
 use super::failure::Failure;
 use super::help::{Counters, counted};
 use super::tokens;
-use crate::access::Access;
+use crate::access::{Access, Role};
 use crate::alerts::{AlertShown, time};
 use crate::fleet::Agent;
 use crate::job::Job;
@@ -41,6 +41,9 @@ pub async fn style() -> Response {
 pub async fn status(State(app): State<Arc<App>>, request: Request) -> Response {
     let (parts, _) = request.into_parts();
     match caller::find(&app, &parts).await {
+        Ok(Some(who)) if who.role < Role::View => {
+            (StatusCode::FORBIDDEN, Html(document(&form(Some("this needs the role view"))))).into_response()
+        }
         Ok(Some(who)) => match show(&app, who).await {
             Ok(page) => Html(page).into_response(),
             Err(failure) => {
@@ -99,7 +102,7 @@ async fn show(app: &Arc<App>, who: Access) -> Result<String, Failure> {
         service.tell(&mut jobs)?;
         let mut alerts = service.alerts_shown(&who);
         alerts.retain(|alert| alert.state == "firing");
-        Ok((jobs, service.fleet.agents(), alerts))
+        Ok((jobs, service.agents_shown(&who), alerts))
     };
     let (jobs, agents, alerts) = app.run(read).await?;
     Ok(document(&format!(

@@ -110,9 +110,9 @@ pub async fn create(
     }
     let scope = Scope::of(asked.networks.iter().map(String::as_str)).map_err(Failure::bad)?;
     // Who is held to networks holds others to them.
-    if who.scope != Scope::default() && scope != who.scope {
+    if who.is_scoped() && (scope != who.scope || asked.role == Role::Agent) {
         return Err(Failure::forbidden(
-            "a token that is for some networks makes tokens for the same ones only",
+            "a token that is for some networks makes tokens for the same ones only, and none for agents",
         ));
     }
     let expires = asked.expires_in_seconds.map(|seconds| now_ns() + i64::from(seconds) * 1_000_000_000);
@@ -132,12 +132,20 @@ pub async fn create(
 /// List tokens.
 #[utoipa::path(
     get, path = "/api/v1/tokens", tag = "access",
-    responses((status = 200, description = "All, without their secrets", body = Tokens), (status = "4XX", description = "Why not", body = Failure))
+    responses((status = 200, description = "All, without their secrets; for a token of some networks those of the same ones", body = Tokens), (status = "4XX", description = "Why not", body = Failure))
 )]
 pub async fn list(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<Tokens>, Failure> {
-    caller.at_least(Role::Admin)?;
+    let who = caller.at_least(Role::Admin)?;
     let tokens = app.run(|service| Ok(service.store().tokens()?)).await?;
-    Ok(Json(Tokens { tokens: tokens.into_iter().map(Token::from).collect() }))
+    let mut tokens: Vec<_> = tokens.into_iter().map(Token::from).collect();
+    tokens.retain(|token| may_see(&who, token));
+    Ok(Json(Tokens { tokens }))
+}
+
+/// Whether `who` may know of a token: one that is for some networks knows of those for the same ones.
+fn may_see(who: &Access, token: &Token) -> bool {
+    let of = |token: &Token| Scope::of(token.networks.iter().map(String::as_str));
+    !who.is_scoped() || (token.role != Role::Agent && of(token).is_ok_and(|scope| scope == who.scope))
 }
 
 /// Revoke a token; its sessions and streams end with it.
@@ -160,7 +168,13 @@ pub async fn revoke(
         ));
     }
     let revoke = move |service: &Service| {
-        let removed = service.store().remove_token(id)?;
+        let seen = service
+            .store()
+            .tokens()?
+            .into_iter()
+            .map(Token::from)
+            .any(|token| token.id == id && may_see(&who, &token));
+        let removed = if seen { service.store().remove_token(id)? } else { None };
         let object = removed.clone().unwrap_or_else(|| id.to_string());
         let outcome = if removed.is_some() { "done" } else { "there is none" };
         service.note(&who.name, "token.revoke", &object, outcome);
@@ -265,7 +279,9 @@ pub async fn audit(
     caller: Caller,
     Params(params): Params<AuditParams>,
 ) -> Result<Json<Audit>, Failure> {
-    caller.at_least(Role::Admin)?;
+    if caller.at_least(Role::Admin)?.is_scoped() {
+        return Err(Failure::forbidden("a token that is for some networks does not read the log of all"));
+    }
     let limit = params.limit.unwrap_or(100).min(1000);
     let entries = app.run(move |service| Ok(service.store().audited(params.before, limit)?)).await?;
     Ok(Json(Audit { entries }))

@@ -99,7 +99,7 @@ impl Service {
         (job, result): (Job, KeptResult),
         wanted: &Wanted<'_>,
     ) -> Result<Result<KeptTuples, String>, Denied> {
-        if let Err(why) = self.may_see_rows(who, &job) {
+        if let Err(why) = self.may_see_texts(who, &job) {
             return Ok(Err(why.to_string()));
         }
         if !wanted.on.iter().all(|(label, value)| job.on.get(label) == Some(value)) {

@@ -14,6 +14,7 @@ mod history;
 mod outlets;
 mod past;
 mod schema;
+mod scopes;
 mod scrapes;
 mod store;
 mod streams;

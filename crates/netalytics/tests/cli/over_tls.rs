@@ -1,0 +1,234 @@
+//! The documented commands, the scrape job and the sample policy, as the documents have them, with a server that speaks TLS; and where
+//! commands find server, authority and token.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use testkit::programs::{Program, are_there, free_port};
+
+use super::security::{Heard, Server};
+use super::service::wait;
+use super::{BINARY, Folder, ROOT, Ran};
+
+const SERVER_PAGE: &str = include_str!("../../../../docs/server.md");
+const AGENT_PAGE: &str = include_str!("../../../../docs/agent.md");
+
+/// The first block of a page in this language.
+fn block<'p>(page: &'p str, language: &str) -> &'p str {
+    let start = format!("```{language}\n");
+    page.split_once(&start).and_then(|(_, rest)| rest.split_once("```")).expect(language).0
+}
+
+/// The commands of the server's page that speak to a server, but for those that need a Kafka or a network.
+fn commands() -> Vec<&'static str> {
+    let is_asked = |line: &&str| {
+        line.starts_with("netalytics ")
+            && !line.starts_with("netalytics serve ")
+            && !["--bus kafka", "--by-network"].iter().any(|other| line.contains(other))
+    };
+    SERVER_PAGE.lines().filter_map(|line| line.strip_prefix("    ")).filter(is_asked).collect()
+}
+
+/// A shell in which the program is found, with these variables and no others of ours.
+fn shell(folder: &Folder, line: &str, variables: &[(&str, &str)]) -> Ran {
+    let program = Path::new(BINARY).parent().expect("a folder");
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").expect("a path"));
+    let mut command = Command::new("bash");
+    command
+        .args(["-c", line])
+        .current_dir(folder.path("."))
+        .env("PATH", path)
+        .env("HOME", folder.path("home"));
+    for name in ["TOKEN", "TOKEN_FILE", "SERVER", "CA"] {
+        command.env_remove(format!("NETALYTICS_{name}"));
+    }
+    command.env_remove("XDG_CONFIG_HOME").envs(variables.iter().copied());
+    command.output().expect("a shell").into()
+}
+
+/// An agent under the policy of the agents' page, which plays the shop in place of `eth0`.
+fn agent(folder: &Folder, server: &Server) -> Heard {
+    let policy = block(AGENT_PAGE, "toml").replace("\"eth0\"", "\"demo\"");
+    let policy = folder.file("agent.toml", policy.as_bytes());
+    let own = server.enrolled(folder, "web-1");
+    let capture = format!("{ROOT}/captures/shop/in.pcap");
+    let args = ["agent", "--server", &server.url, "--folder", &own, "--policy", &policy, "--demo", &capture];
+    let agent = Heard::start(&[BINARY], &args);
+    wait("it connects", || server.is_connected("web-1")?.then_some(()).ok_or_else(|| "it is gone".into()));
+    agent
+}
+
+#[test]
+fn the_documented_commands_run_under_the_documented_policy() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, "server", &[]);
+    let _agent = agent(&folder, &server);
+    let token = format!("{}/admin.token", server.data);
+    let variables = [
+        ("NETALYTICS_SERVER", server.url.as_str()),
+        ("NETALYTICS_CA", &server.ca),
+        ("NETALYTICS_TOKEN_FILE", &token),
+    ];
+    let commands = commands();
+    assert!(commands.len() >= 10, "{commands:?}");
+    for line in commands {
+        // A query without a period ends with Ctrl-C; what is asked of the past has to be kept first.
+        let is_live = line.starts_with("netalytics query") && !line.contains("SINCE");
+        let line =
+            if is_live { format!("timeout --preserve-status -s INT 8 {line}") } else { line.to_owned() };
+        wait(&line, || {
+            let ran = shell(&folder, &line, &variables);
+            match (ran.code, is_live && ran.out.is_empty()) {
+                (0, false) => Ok(()),
+                _ => Err(format!("{}: {}{}", ran.code, ran.out, ran.err)),
+            }
+        });
+    }
+    let jobs = server.rows(&["jobs"]);
+    for job in &jobs {
+        assert!(!job["reason"].to_string().contains("refuses"), "{job}");
+    }
+    assert!(jobs.iter().any(|job| job["state"] == "running"), "{jobs:?}");
+}
+
+#[test]
+fn the_documented_scrape_job_reads_a_server_with_tls() {
+    if !are_there(&["prometheus"]) {
+        return;
+    }
+    let folder = Folder::new();
+    let server = Server::start(&folder, "server", &[]);
+    let token = folder.path("netalytics.token");
+    assert_eq!(server.ask(&["tokens", "create", "prometheus", "--role", "view", "--out", &token]).code, 0);
+    let config = block(SERVER_PAGE, "yaml")
+        .replace("netalytics.example:7979", server.url.trim_start_matches("https://"))
+        .replace("/etc/prometheus/netalytics-ca.pem", &server.ca)
+        .replace("/etc/prometheus/netalytics.token", &token);
+    let config =
+        folder.file("prometheus.yml", format!("global: {{scrape_interval: 1s}}\n{config}").as_bytes());
+    let port = free_port();
+    let _prometheus = Program::start(Command::new("prometheus").args([
+        format!("--config.file={config}"),
+        format!("--storage.tsdb.path={}", folder.path("data")),
+        format!("--web.listen-address=127.0.0.1:{port}"),
+    ]));
+    wait("it has been scraped", || {
+        let asked = format!("http://127.0.0.1:{port}/api/v1/query?query=netalytics_connections_cut_total");
+        let told = Command::new("curl").args(["-sS", &asked]).output().expect("curl runs");
+        let told = String::from_utf8_lossy(&told.stdout).into_owned();
+        if told.contains("\"cause\":\"evicted\"") { Ok(()) } else { Err(told) }
+    });
+}
+
+#[test]
+fn flags_go_before_the_environment_and_that_before_the_profile() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, "server", &[]);
+    let token = format!("{}/admin.token", server.data);
+    let secret = fs::read_to_string(&token).expect("the first token");
+    let config = folder.path("home/.config/netalytics");
+    fs::create_dir_all(&config).expect("a folder");
+    fs::copy(&token, format!("{config}/client.token")).expect("copied");
+    fs::copy(&server.ca, format!("{config}/ca.pem")).expect("copied");
+    let profile = |text: &str| fs::write(format!("{config}/client.toml"), text).expect("written");
+    let documented = block(SERVER_PAGE, "toml").replace("https://netalytics.example:7979", &server.url);
+    let (wrong, none) = (folder.file("wrong.token", b"nl_wrong\n"), folder.path("none.pem"));
+    let nobody = "https://127.0.0.1:1";
+    let flags = format!("netalytics jobs --server {} --ca {} --token-file {token}", server.url, server.ca);
+    let environment: &[(&str, &str)] = &[
+        ("NETALYTICS_SERVER", &server.url),
+        ("NETALYTICS_CA", &server.ca),
+        ("NETALYTICS_TOKEN_FILE", &token),
+    ];
+    let misleading: &[(&str, &str)] =
+        &[("NETALYTICS_SERVER", nobody), ("NETALYTICS_CA", &none), ("NETALYTICS_TOKEN_FILE", &wrong)];
+    let bad = format!("server = '{nobody}'\nca = '{none}'\ntoken_file = '{wrong}'");
+    let elsewhere = documented.replace(&server.url, nobody);
+    let by_token = [("NETALYTICS_TOKEN", secret.trim()), ("NETALYTICS_TOKEN_FILE", &wrong)];
+    for (text, line, variables, code, words) in [
+        (documented.as_str(), "netalytics jobs", &[][..], 0, ""),
+        (&bad, "netalytics jobs", environment, 0, ""),
+        (&bad, &flags, misleading, 0, ""),
+        // The token itself goes before a file with one.
+        (&documented, "netalytics jobs", &by_token, 0, ""),
+        (&documented, "netalytics jobs", &[("NETALYTICS_TOKEN_FILE", &wrong)], 2, "no such token"),
+        (&documented, "netalytics jobs", &[("NETALYTICS_CA", &none)], 1, "none.pem"),
+        // Another server gets no token of the profile's.
+        (&elsewhere, &format!("netalytics jobs --server {}", server.url), &[], 2, "a token is wanted"),
+        ("tokn = 'x'", "netalytics jobs", &[], 2, "`tokn` is not known"),
+        ("server =", "netalytics jobs", &[], 2, "client.toml"),
+    ] {
+        profile(text);
+        let ran = shell(&folder, line, variables);
+        assert!(
+            ran.code == code && ran.err.contains(words),
+            "{line} {variables:?}: {} {}",
+            ran.code,
+            ran.err
+        );
+    }
+    // A query needs the flag, and finds the rest.
+    profile(&documented);
+    let line = format!("netalytics explain 'PARSE http PROCESS (rate)' --server {}", server.url);
+    let ran = shell(&folder, &line, &[]);
+    assert_eq!(ran.code, 0, "{}", ran.err);
+}
+
+#[test]
+fn tokens_come_to_files_that_only_their_owner_reads() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, "server", &[]);
+    let file = folder.file("shop.token", b"an older one");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).expect("set");
+    let made = server.ask(&["tokens", "create", "shop", "--role", "view", "--out", &file]);
+    assert_eq!((made.code, made.out.as_str()), (0, ""), "{}", made.err);
+    let invited = folder.path("web-1.token");
+    let made = server.ask(&["agents", "enrol", "web-1", "--out", &invited]);
+    assert_eq!((made.code, made.out.as_str()), (0, ""), "{}", made.err);
+    for path in [&file, &invited] {
+        assert_eq!(fs::metadata(path).expect("it is there").permissions().mode() & 0o777, 0o600, "{path}");
+    }
+    let asked = ["jobs", "--server", &server.url, "--ca", &server.ca, "--token-file", &file];
+    super::check(&asked, 0, &[]);
+    // Nothing is made where it cannot be written, and what is there stays where nothing is made.
+    let nowhere = folder.path("none/a.token");
+    assert_eq!(server.ask(&["tokens", "create", "lost", "--role", "view", "--out", &nowhere]).code, 1);
+    assert!(server.rows(&["tokens"]).iter().all(|token| token["name"] != "lost"));
+    let before = fs::read(&file).expect("a token");
+    assert_eq!(server.ask(&["tokens", "create", "shop", "--role", "view", "--out", &file]).code, 1);
+    assert_eq!(fs::read(&file).expect("a token"), before);
+}
+
+#[test]
+fn an_agents_key_stays_on_its_host() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, "server", &[]);
+    let own = server.enrolled(&folder, "web-1");
+    let pem = fs::read_to_string(format!("{own}/identity.pem")).expect("the identity");
+    let key = pem.split_once("PRIVATE KEY-----\n").expect("a key").1;
+    let line = key.lines().nth(1).expect("a second line").as_bytes();
+    let der = Command::new("openssl")
+        .args(["pkey", "-in", &format!("{own}/identity.pem"), "-outform", "DER"])
+        .output()
+        .expect("openssl runs");
+    // The number itself: 32 bytes, behind the two of its head (RFC 5915, section 3).
+    let at = der.stdout.windows(2).position(|head| head == [0x04, 0x20]).expect("a key") + 2;
+    let secret = &der.stdout[at..at + 32];
+    assert!(holds(Path::new(&own), line), "the agent has its key");
+    let of_server = Path::new(&server.data);
+    assert!(holds(of_server, b"web-1"), "the server knows the agent");
+    assert!(!holds(of_server, secret) && !holds(of_server, line), "the server has the agent's key");
+}
+
+/// Whether a file below a folder has these bytes.
+fn holds(folder: &Path, bytes: &[u8]) -> bool {
+    fs::read_dir(folder).expect("a folder").any(|entry| {
+        let path = entry.expect("an entry").path();
+        match path.is_dir() {
+            true => holds(&path, bytes),
+            false => fs::read(&path).expect("bytes").windows(bytes.len()).any(|window| window == bytes),
+        }
+    })
+}
