@@ -62,7 +62,7 @@ fn a_scoped_token_sees_nothing_of_others_at_any_address() {
     let server = foreign();
     let mut seen_by_others = 0;
     for role in ["view", "run", "raw", "admin"] {
-        let scoped = token(&server, role, role, &["10.1.0.0/16"]);
+        let scoped = token(&server, &format!("some-{role}"), role, &["10.1.0.0/16"]);
         let unscoped = token(&server, &format!("all-{role}"), role, &[]);
         for (method, path) in
             addresses().iter().filter(|(method, path)| method == "GET" && !path.ends_with("/stream"))
@@ -127,7 +127,7 @@ fn tuples_are_for_raw_also_where_they_are_folded() {
     let ended = server.ended(&job);
     assert_eq!(ended["redacted"], true);
     for (role, expected) in [("view", 403), ("run", 403), ("raw", 200), ("admin", 200)] {
-        let secret = token(&server, role, role, &[]);
+        let secret = token(&server, &format!("a-{role}"), role, &[]);
         for path in ["rows", "rows?format=csv", "rows?format=parquet"] {
             let path = format!("/api/v1/jobs/{job}/{path}");
             let answer = server.ask_as(&secret, "GET", &path, None);
