@@ -2,6 +2,8 @@
 
 #[path = "cli/alerts.rs"]
 mod alerts;
+#[path = "cli/backup.rs"]
+mod backup;
 #[path = "cli/bus.rs"]
 mod bus;
 #[path = "cli/connections.rs"]

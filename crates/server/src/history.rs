@@ -3,6 +3,7 @@
 //! which the store takes note of in the same transaction that removes them. So a row is in exactly one place whenever the
 //! process is killed; a folder that the store knows nothing of is left of a kill and removed.
 
+mod checksum;
 mod pages;
 mod pieces;
 mod segments;
@@ -20,6 +21,8 @@ use crate::unkept::Unkept;
 pub use pages::{Ask, Page};
 pub use pieces::Read;
 
+/// The folder in the data directory.
+pub(crate) const FOLDER: &str = "history";
 /// Rows that wait in the store before they become a segment.
 const TAIL_ROWS_MAX: i64 = 16 << 10;
 /// Their bytes.
@@ -81,7 +84,7 @@ impl History {
     }
 
     fn path(&self, job: JobId, place: usize, first_row: i64) -> PathBuf {
-        self.folder.join(job.to_string()).join(format!("{place}-{first_row:012}"))
+        segment_path(&self.folder, job, place, first_row)
     }
 
     /// Makes a segment of what waits of a result, if that is enough; of a job that has ended in any case. One thread at a time for a
@@ -149,6 +152,11 @@ impl History {
             segments_damaged: self.segments_damaged.load(Ordering::Relaxed),
         })
     }
+}
+
+/// Where a segment lies in the folder of the history.
+pub(crate) fn segment_path(folder: &Path, job: JobId, place: usize, first_row: i64) -> PathBuf {
+    folder.join(job.to_string()).join(format!("{place}-{first_row:012}"))
 }
 
 fn number(path: &Path) -> Option<i64> {

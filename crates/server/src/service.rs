@@ -26,6 +26,7 @@ use crate::store::{Store, StoreError};
 
 pub use crate::denied::Denied;
 pub use opened::{ADMIN_TOKEN, Opened};
+pub(crate) use opened::{LOCK, RESERVE, RESTORING};
 
 impl From<StoreError> for Denied {
     fn from(error: StoreError) -> Denied {

@@ -11,13 +11,14 @@ mod jobs;
 mod results;
 mod segments;
 mod sessions;
+mod snapshot;
 mod tokens;
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
 
 pub use actions::{ActionChange, StoredAction, StoredDecision};
 pub use alerts::{NewNotification, NewRule, RuleChange, StoredRule};
@@ -28,10 +29,11 @@ pub use frames::{Joined, LaneMark, NewFrame, Progress, Which};
 pub use jobs::{JobQuery, NewJob, Remembered};
 pub use results::{KeptResult, NewTail, Tail};
 pub use segments::{Extent, Oldest, Piece, Segment};
+pub use snapshot::Source;
 pub use tokens::StoredToken;
 
 /// Each entry brings a store one form further; what is here never changes, it is only added to.
-const FORMS: [&str; 12] = [
+const FORMS: [&str; 13] = [
     include_str!("store/form-1.sql"),
     include_str!("store/form-2.sql"),
     include_str!("store/form-3.sql"),
@@ -44,6 +46,7 @@ const FORMS: [&str; 12] = [
     include_str!("store/form-10.sql"),
     include_str!("store/form-11.sql"),
     include_str!("store/form-12.sql"),
+    include_str!("store/form-13.sql"),
 ];
 
 /// The store; one writer at a time.
@@ -124,6 +127,14 @@ impl Store {
         Ok(id.cast_unsigned())
     }
 
+    /// Makes this another server than the one whose copy the store is: agents discard the work that they have for that one.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn renew_identity(&self) -> Result<(), StoreError> {
+        self.write(|t| t.execute("UPDATE identity SET id = random() | 1", []).map(drop))
+    }
+
     /// Bounds the file to so many pages, as a full disk does; for tests of what happens then.
     ///
     /// # Errors
@@ -165,23 +176,6 @@ fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
     }
     transaction.pragma_update(None, "user_version", FORMS.len() as i64)?;
     transaction.commit()?;
-    Ok(())
-}
-
-/// Copies the store at `from` into the new file `to`, also while a server uses it.
-///
-/// # Errors
-/// The store's; also when `to` exists.
-pub fn backup(from: &Path, to: &Path) -> Result<(), StoreError> {
-    let source = Connection::open_with_flags(from, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    source.busy_timeout(Duration::from_secs(10))?;
-    let found: i64 = source.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    if usize::try_from(found).is_ok_and(|form| form > FORMS.len()) {
-        return Err(StoreError::Newer { found, known: FORMS.len() });
-    }
-    let mut target = Connection::open(to)?;
-    let steps = rusqlite::backup::Backup::new(&source, &mut target)?;
-    steps.run_to_completion(256, Duration::from_millis(1), None)?;
     Ok(())
 }
 

@@ -187,7 +187,8 @@ impl Remote {
         let body = limited.read_to_vec().unwrap_or_default();
         let error = said(&body, asked.query)
             .unwrap_or_else(|| anyhow!("{} answers {status}{}", self.base, in_passing(&body)));
-        Err(match status.is_server_error() || status.as_u16() == 429 {
+        // 500: a bug, or a history that is damaged; another try has the same answer.
+        Err(match status.is_server_error() && status.as_u16() != 500 || status.as_u16() == 429 {
             true => Failed::Later(error),
             false => Failed::Refused(error),
         })

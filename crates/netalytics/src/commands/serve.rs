@@ -25,7 +25,8 @@ use crate::{networked, output, page, passing};
 pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
     match &flags.what {
         None => {}
-        Some(ServeVerb::Backup { file, data }) => return backup(&data_folder(data.as_deref())?, file),
+        Some(ServeVerb::Backup { folder, data }) => return backup(&data_folder(data.as_deref())?, folder),
+        Some(ServeVerb::Restore { folder, data }) => return restore(folder, &data_folder(data.as_deref())?),
         Some(ServeVerb::Ca { data }) => {
             let pem = server::authority_pem(&data_folder(data.as_deref())?).map_err(|why| anyhow!(why))?;
             return output::print(pem.as_bytes());
@@ -204,16 +205,25 @@ fn data_folder(said: Option<&Path>) -> anyhow::Result<PathBuf> {
     }
 }
 
-fn backup(folder: &Path, file: &Path) -> anyhow::Result<Ended> {
-    let store = Opened::store_file(folder);
-    if !store.is_file() {
-        return Err(anyhow!("{} is no data directory of netalytics serve", folder.display()));
+fn backup(data: &Path, to: &Path) -> anyhow::Result<Ended> {
+    let taken = server::backup(data, to).map_err(|why| anyhow!(why))?;
+    output::complain(&format!("{} files ({} bytes) are in {}", taken.files, taken.bytes, to.display()));
+    match taken.missing.is_empty() {
+        true => Ok(Ended::Done),
+        false => Err(anyhow!(
+            "the data directory lacks files that its store names, and so does the backup: {}",
+            taken.missing.join(", ")
+        )),
     }
-    // Its owner's only, as what it is a copy of.
-    if file.exists() {
-        return Err(anyhow!("{} exists; a copy goes into a new file", file.display()));
+}
+
+fn restore(from: &Path, data: &Path) -> anyhow::Result<Ended> {
+    let restored = server::restore(from, data).map_err(|why| anyhow!(why))?;
+    let at = sinks::Zone::default().time(restored.taken_ns);
+    let (files, bytes) = (restored.files, restored.bytes);
+    output::complain(&format!("{files} files ({bytes} bytes) of {at} are in {}", data.display()));
+    if !restored.missing.is_empty() {
+        output::complain(&format!("note: the backup lacks {}", restored.missing.join(", ")));
     }
-    output::create(file, crate::live::Owner::Us)?;
-    server::backup(&store, file).with_context(|| format!("cannot copy the store to {}", file.display()))?;
     Ok(Ended::Done)
 }

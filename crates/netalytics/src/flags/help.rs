@@ -182,7 +182,8 @@ Examples:
   netalytics serve --data /srv/netalytics
   netalytics serve --tls --listen 0.0.0.0:7979 --host netalytics.example
   netalytics serve --receiver pager=webhook+https://example.org/hook#secret-file=/etc/netalytics/hook.key
-  netalytics serve backup /backup/netalytics.sqlite --data /srv/netalytics";
+  netalytics serve backup /backup/2026-11-27 --data /srv/netalytics
+  netalytics serve restore /backup/2026-11-27 --data /srv/netalytics";
 
 /// Below the help of `jobs`.
 pub const JOBS_EXAMPLES: &str = "\

@@ -261,12 +261,23 @@ pub enum ServeVerb {
         #[arg(long, value_name = "DIR")]
         data: Option<PathBuf>,
     },
-    /// Copy what the server was asked (jobs, tokens, the newest rows) into a new file, also while it runs
+    /// Copy everything in the data directory into a new folder, also while the server runs
     Backup {
-        /// The file, which must not exist
-        file: PathBuf,
+        /// The folder, which must not exist
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
 
         /// The data directory
+        #[arg(long, value_name = "DIR")]
+        data: Option<PathBuf>,
+    },
+    /// Restore a backup into a new data directory
+    Restore {
+        /// The backup
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+
+        /// The data directory, which must be empty or missing
         #[arg(long, value_name = "DIR")]
         data: Option<PathBuf>,
     },

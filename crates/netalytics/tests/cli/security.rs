@@ -45,7 +45,7 @@ impl Heard {
         find().unwrap_or_default()
     }
 
-    fn all(&self) -> Vec<String> {
+    pub(super) fn all(&self) -> Vec<String> {
         self.lines.lock().expect("whole").clone()
     }
 
@@ -53,7 +53,7 @@ impl Heard {
         self.all().iter().filter(|line| line.contains(words)).count()
     }
 
-    fn signal(&self, name: &str) {
+    pub(super) fn signal(&self, name: &str) {
         let sent = Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status();
         assert!(sent.expect("kill runs").success());
     }
@@ -68,11 +68,11 @@ impl Drop for Heard {
 
 /// A server with TLS, asked by its admin.
 pub(super) struct Server {
-    process: Heard,
-    pub(super) url: String,
+    pub process: Heard,
+    pub url: String,
     /// Its data directory.
-    pub(super) data: String,
-    pub(super) ca: String,
+    pub data: String,
+    pub ca: String,
 }
 
 impl Server {

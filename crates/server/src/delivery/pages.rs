@@ -43,7 +43,16 @@ pub fn read(
             return Ok(rows);
         }
         let ask = Ask { after: Some(rows.end - 1), limit, since_ns: None, until_ns: None };
-        let page = history.read(job, result, &ask)?;
+        let page = match history.read(job, result, &ask) {
+            Ok(page) => page,
+            Err(Unkept::Unreadable(which)) if until.is_some() || rows.batches.is_empty() => {
+                // Nothing is left of them; those behind them are delivered.
+                rows.end = which.end_row.min(until.unwrap_or(result.next_row));
+                continue;
+            }
+            Err(Unkept::Unreadable(_)) => return Ok(rows),
+            Err(error) => return Err(error),
+        };
         rows.batches.extend(page.batches);
         let Some(last) = page.last else {
             // Nothing is left of them.

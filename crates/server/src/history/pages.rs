@@ -10,7 +10,7 @@ use super::{History, TAIL_BATCHES};
 use crate::columns::{decode, schema, time_column};
 use crate::job::JobId;
 use crate::store::{KeptResult, Tail};
-use crate::unkept::Unkept;
+use crate::unkept::{Unkept, Unreadable};
 
 /// Which rows are asked for.
 #[derive(Clone, Copy, Debug)]
@@ -36,10 +36,15 @@ pub struct Page {
     pub last: Option<i64>,
     /// The same, if there may be more behind it.
     pub next: Option<i64>,
+    /// Rows behind it that cannot be read: whoever goes on from `next` gets that as an error.
+    pub stopped: Option<Box<Unreadable>>,
 }
 
 impl History {
-    /// Reads a page of a result.
+    /// Reads a page of a result, which ends before a file that is missing or damaged.
+    ///
+    /// # Errors
+    /// `Unkept::Unreadable` when the first rows of the page are in such a file.
     pub fn read(&self, job: JobId, result: &KeptResult, ask: &Ask) -> Result<Page, Unkept> {
         let schema = schema(&result.table, &result.columns).ok_or(Unkept::Damaged)?;
         let mut from = ask.after.map_or(0, |after| after.saturating_add(1));
@@ -51,6 +56,7 @@ impl History {
             rows: 0,
             last: None,
             more: false,
+            stopped: None,
         };
         loop {
             let segment = self.store.segment((job, result.place), from)?;
@@ -62,9 +68,19 @@ impl History {
                     let is_wanted = ask.since_ns.is_none_or(|since| segment.last_ns >= since)
                         && ask.until_ns.is_none_or(|until| segment.first_ns < until);
                     let columns: Vec<_> = schema.ids().collect();
+                    if !is_wanted {
+                        continue;
+                    }
+                    let before = (reading.batches.len(), reading.rows, reading.last);
                     let mut take = |first, rows: &Rows| reading.take(first, &rows.batch, rows.watermark_ns);
-                    if is_wanted && !self.read_segment(&segment, (&schema, &columns), &mut take)? {
-                        break;
+                    match self.read_segment(&segment, (&schema, &columns), &mut take) {
+                        Ok(true) => {}
+                        Ok(false) => break,
+                        Err(Unkept::Unreadable(which)) if before.1 > 0 => {
+                            reading.stop_at(before, which);
+                            break;
+                        }
+                        Err(error) => return Err(error),
                     }
                 }
                 (_, Some(first)) if first.first_row <= from || !self.has_moved(job, result, from)? => {
@@ -96,6 +112,7 @@ struct Reading {
     rows: usize,
     last: Option<i64>,
     more: bool,
+    stopped: Option<Box<Unreadable>>,
 }
 
 impl Reading {
@@ -133,6 +150,12 @@ impl Reading {
         Ok(true)
     }
 
+    /// Ends the page as it was `before` a segment that cannot be read.
+    fn stop_at(&mut self, before: (usize, usize, Option<i64>), which: Box<Unreadable>) {
+        self.batches.truncate(before.0);
+        (self.rows, self.last, self.more, self.stopped) = (before.1, before.2, true, Some(which));
+    }
+
     fn is_wanted(&self, batch: &Batch, row: usize, watermark_ns: i64) -> bool {
         let times = self.time.map(|id| batch.i64(id)).filter(|times| times.is_valid(row));
         let own = times.map(|times| times.value(row));
@@ -141,7 +164,13 @@ impl Reading {
     }
 
     fn page(self, schema: Arc<Schema>) -> Page {
-        Page { schema, batches: self.batches, last: self.last, next: self.last.filter(|_| self.more) }
+        Page {
+            schema,
+            batches: self.batches,
+            last: self.last,
+            next: self.last.filter(|_| self.more),
+            stopped: self.stopped,
+        }
     }
 }
 

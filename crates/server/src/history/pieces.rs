@@ -14,12 +14,15 @@ use crate::unkept::Unkept;
 pub enum Read {
     /// All, or as much as was wanted.
     All,
-    /// So many rows could not be read, or have been taken away meanwhile.
+    /// So many rows have been taken away meanwhile.
     Lacks(u64),
 }
 
 impl History {
     /// Reads these columns of a piece's rows, until `take` wants no more.
+    ///
+    /// # Errors
+    /// `Unkept::Unreadable` when they are in a file that is missing or damaged.
     pub fn read_piece(
         &self,
         (job, result): (JobId, &KeptResult),

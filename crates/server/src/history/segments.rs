@@ -9,11 +9,11 @@ use std::sync::atomic::Ordering;
 use recording::{CaptureFacts, DataSet, Head, Kind, Recorder, Replay, Rotation, Rows, Wanted};
 use tuple::{FieldId, Schema};
 
-use super::History;
+use super::{History, checksum};
 use crate::columns::{decode, schema};
 use crate::job::{Job, JobId};
 use crate::store::{KeptResult, Segment, Tail};
-use crate::unkept::Unkept;
+use crate::unkept::{Unkept, Unreadable};
 
 /// Memory for writing a segment.
 const WRITING_BYTES: usize = 16 << 20;
@@ -36,8 +36,8 @@ impl History {
             CaptureFacts { first_ts: Some(first_ns), last_ts: Some(last_ns), ..CaptureFacts::default() };
         let head = Head { run: first.first_row.unsigned_abs(), capture, ..head(&known, result, &schema) };
         let written = write_files(&folder, &schema, head, tail);
-        let bytes = match written {
-            Ok(bytes) => bytes,
+        let (bytes, checksum) = match written {
+            Ok(written) => written,
             Err(error) => {
                 // What was begun takes room that is wanted.
                 let _ = fs::remove_dir_all(&folder);
@@ -53,19 +53,27 @@ impl History {
             last_ns,
             kept_ns: tail.iter().map(|part| part.kept_ns).max().unwrap_or_default(),
             bytes: i64::try_from(bytes).unwrap_or(i64::MAX),
+            checksum: Some(checksum),
         })?;
         Ok(())
     }
 
-    /// Reads these columns of a segment from its row `from` on, until `take` wants no more: it is given the number of a batch's
-    /// first row, and its rows. Whether it did. What cannot be read is left out, and counted unless retention has taken it away.
+    /// Reads these columns of a segment, until `take` wants no more: it is given the number of a batch's first row, and its rows.
+    /// Whether it did. A segment that retention has removed is left out.
+    ///
+    /// # Errors
+    /// `Unkept::Unreadable` when a file of it is missing or damaged; what `take` was given of it then counts for nothing.
     pub(super) fn read_segment(
         &self,
         segment: &Segment,
         (schema, columns): (&Arc<Schema>, &[FieldId]),
         take: &mut dyn FnMut(i64, &Rows) -> bool,
     ) -> Result<bool, Unkept> {
-        let set = DataSet::open(&[self.path(segment.job, segment.place, segment.first_row)]);
+        let folder = self.path(segment.job, segment.place, segment.first_row);
+        if let Err((path, why)) = checksum::verify(&folder, segment.checksum) {
+            return self.unreadable(segment, &path, why);
+        }
+        let set = DataSet::open(std::slice::from_ref(&folder));
         let wanted = Wanted {
             table: schema.name.to_string(),
             schema: schema.clone(),
@@ -74,25 +82,48 @@ impl History {
         };
         let mut replay = Replay::new(&set, &[wanted]);
         let mut first = segment.first_row;
-        while let Some(rows) = replay.next_rows() {
+        loop {
+            let rows = replay.next_rows();
+            // What cannot be read is left out, and rows behind it have other numbers.
+            if let Some(problem) = replay.problems().first() {
+                return self.unreadable(segment, &problem.path, problem.message.clone());
+            }
+            let Some(rows) = rows else { break };
             if !take(first, &rows) {
                 return Ok(false);
             }
             first += rows.batch.rows() as i64;
         }
-        let is_there = first < segment.first_row + segment.rows
-            && self.store.has_segment(segment.job, segment.place, segment.first_row)?;
-        if is_there {
-            self.segments_damaged.fetch_add(1, Ordering::Relaxed);
-            for problem in replay.problems() {
-                tracing::warn!("rows of job {} cannot be read: {problem}", segment.job);
+        let read = first - segment.first_row;
+        match read == segment.rows {
+            true => Ok(true),
+            false => {
+                self.unreadable(segment, &folder, format!("it has {read} rows, and had {}", segment.rows))
             }
         }
-        Ok(true)
+    }
+
+    /// A segment is damaged, unless retention has removed it meanwhile.
+    fn unreadable(&self, segment: &Segment, path: &Path, why: String) -> Result<bool, Unkept> {
+        if !self.store.has_segment(segment.job, segment.place, segment.first_row)? {
+            return Ok(true);
+        }
+        self.segments_damaged.fetch_add(1, Ordering::Relaxed);
+        let own = path.strip_prefix(&self.folder).unwrap_or(path);
+        let unreadable = Unreadable {
+            job: segment.job,
+            first_row: segment.first_row,
+            end_row: segment.first_row + segment.rows,
+            file: Path::new(super::FOLDER).join(own),
+            why,
+        };
+        tracing::warn!("{unreadable}");
+        Err(Unkept::Unreadable(Box::new(unreadable)))
     }
 }
 
-fn write_files(folder: &Path, schema: &Arc<Schema>, head: Head, tail: &[Tail]) -> io::Result<u64> {
+/// Bytes and checksum.
+fn write_files(folder: &Path, schema: &Arc<Schema>, head: Head, tail: &[Tail]) -> io::Result<(u64, i64)> {
     let Some(parent) = folder.parent() else { return Err(io::ErrorKind::NotFound.into()) };
     fs::create_dir_all(parent)?;
     let rotation = Rotation { every_ns: None, bytes: u64::MAX };
@@ -107,7 +138,7 @@ fn write_files(folder: &Path, schema: &Arc<Schema>, head: Head, tail: &[Tail]) -
     for folder in [folder, parent].into_iter().chain(parent.parent()) {
         File::open(folder)?.sync_all()?;
     }
-    Ok(recorder.kept().bytes)
+    Ok((recorder.kept().bytes, checksum::of(folder)?))
 }
 
 /// What a segment says of itself. All have the watermark, by which rows are read back in their order.

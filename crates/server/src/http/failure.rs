@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 use crate::asking::{Place, Problem};
 use crate::fleet::Refused;
 use crate::service::Denied;
+use crate::unkept::Unkept;
 
 /// Something that was not done.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -130,6 +131,7 @@ impl From<Denied> for Failure {
             Denied::Fleet(Refused::Busy(_)) => (StatusCode::SERVICE_UNAVAILABLE, "agents_busy"),
             Denied::Unknown(_) => (StatusCode::NOT_FOUND, "not_found"),
             Denied::Unkept(unkept) if unkept.is_full() => (StatusCode::INSUFFICIENT_STORAGE, "disk_full"),
+            Denied::Unkept(Unkept::Unreadable(_)) => (StatusCode::INTERNAL_SERVER_ERROR, "damaged"),
             Denied::Unkept(unkept) => {
                 // What it says may name files; whoever runs the server reads it in the log.
                 tracing::error!("{unkept}");

@@ -23,7 +23,7 @@ const ABSENCES_MAX: usize = 20;
 pub struct Counts {
     /// Tuples.
     pub tuples: u64,
-    /// Tuples that could not be read, or were taken away meanwhile.
+    /// Tuples that were taken away meanwhile.
     pub lacking: u64,
 }
 
@@ -187,7 +187,7 @@ pub fn notes(kept: &KeptTuples, periods: &[Period], counts: Counts, absences: &[
         notes.push(format!("agent {agent} has brought nothing from {} to {}", time(*from), time(*to)));
     }
     if counts.lacking > 0 {
-        notes.push(format!("{} tuples could not be read, or were taken away meanwhile", counts.lacking));
+        notes.push(format!("{} tuples were taken away by retention meanwhile", counts.lacking));
     }
     if let (true, Some(field)) = (kept.job.redacted, planner::compared_folded(&kept.covered.dataflow)) {
         notes.push(format!("{field} was folded before it was kept; WHERE sees what is left of it"));

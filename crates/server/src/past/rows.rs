@@ -6,6 +6,7 @@ use crate::history::Ask;
 use crate::job::Job;
 use crate::service::{Denied, Service};
 use crate::store::KeptResult;
+use crate::unkept::Unkept;
 
 /// The windows that begin within the period.
 pub fn answer(
@@ -24,6 +25,9 @@ pub fn answer(
     let mut answered = Vec::new();
     for result in results {
         let page = service.history().read(job.id, &result, &ask)?;
+        if let Some(which) = page.stopped {
+            return Err(Unkept::Unreadable(which).into());
+        }
         if page.next.is_some() {
             notes.push(format!(
                 "there are more rows of {} than {}: ask of a shorter time",

@@ -12,7 +12,7 @@ use crate::actions::{Actions, Carrying};
 use crate::alerts::{Alerts, Receiver, Sending};
 use crate::delivery::{Deliveries, Named, Shown};
 use crate::fleet::Fleet;
-use crate::history::History;
+use crate::history::{self, History};
 use crate::hub::Hub;
 use crate::leases::Leases;
 use crate::limits::Limits;
@@ -25,8 +25,13 @@ pub const ADMIN_TOKEN: &str = "admin.token";
 const STORE: &str = "store.sqlite";
 
 /// Room that is given up where the disk is full and the store cannot be opened without.
-const RESERVE: &str = "reserve";
+pub(crate) const RESERVE: &str = "reserve";
 const RESERVE_BYTES: usize = 256 << 10;
+
+/// Held by the process that uses the directory.
+pub(crate) const LOCK: &str = "lock";
+/// There while a backup is being restored.
+pub(crate) const RESTORING: &str = "restoring";
 
 /// A data directory that is this process's.
 pub struct Opened {
@@ -66,7 +71,7 @@ impl Opened {
             .truncate(false)
             .write(true)
             .mode(0o600)
-            .open(folder.join("lock"))
+            .open(folder.join(LOCK))
             .map_err(|error| failed("cannot write to the data directory", &error))?;
         match lock.try_lock() {
             Ok(()) => {}
@@ -76,6 +81,11 @@ impl Opened {
                 ));
             }
             Err(TryLockError::Error(error)) => return Err(failed("cannot lock the data directory", &error)),
+        }
+        if folder.join(RESTORING).exists() {
+            return Err(format!(
+                "a restore into the data directory {name} did not come to its end: remove the directory, and restore again"
+            ));
         }
         // The store's files are their owner's only, from their first byte on.
         let path = folder.join(STORE);
@@ -95,7 +105,7 @@ impl Opened {
         let store = store.map_err(|error| failed("cannot open the data directory", &error))?;
         let store = Arc::new(store);
         keep_reserve(&reserve);
-        let history = History::open(store.clone(), folder.join("history"))
+        let history = History::open(store.clone(), folder.join(history::FOLDER))
             .map_err(|error| failed("cannot open the history in", &error))?;
         let history = Arc::new(history);
         let mut boot = [0; 8];

@@ -25,6 +25,8 @@ pub struct Segment {
     pub kept_ns: i64,
     /// Bytes on disk.
     pub bytes: i64,
+    /// Checksum of its files; `None`: written by a version without checksums.
+    pub checksum: Option<i64>,
 }
 
 /// Rows of a result that lie together: those of a file, or those that came together and are in none yet.
@@ -73,10 +75,11 @@ fn read_segment(row: &Row<'_>) -> rusqlite::Result<Segment> {
         last_ns: row.get(5)?,
         kept_ns: row.get(6)?,
         bytes: row.get(7)?,
+        checksum: row.get(8)?,
     })
 }
 
-const SEGMENT: &str = "job, place, first_row, rows, first_ns, last_ns, kept_ns, bytes";
+const SEGMENT: &str = "job, place, first_row, rows, first_ns, last_ns, kept_ns, bytes, checksum";
 
 impl Store {
     /// The file of `segment` is complete: its rows are in the store no more.
@@ -86,7 +89,7 @@ impl Store {
     pub fn add_segment(&self, s: &Segment) -> Result<(), StoreError> {
         self.write(|t| {
             t.execute(
-                &format!("INSERT INTO segments ({SEGMENT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"),
+                &format!("INSERT INTO segments ({SEGMENT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"),
                 params![
                     s.job.0,
                     s.place as i64,
@@ -95,7 +98,8 @@ impl Store {
                     s.first_ns,
                     s.last_ns,
                     s.kept_ns,
-                    s.bytes
+                    s.bytes,
+                    s.checksum
                 ],
             )?;
             t.execute(
@@ -261,6 +265,7 @@ mod tests {
                 last_ns,
                 kept_ns: *kept_ns,
                 bytes: 7,
+                checksum: None,
             };
             store.add_segment(&segment).expect("a file");
         }

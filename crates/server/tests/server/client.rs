@@ -117,12 +117,6 @@ impl Server {
         }
     }
 
-    /// Over a copy of another server's store, which has that server's tokens.
-    pub fn over_copy(folder: &Path, token: &str) -> Server {
-        std::fs::write(folder.join("admin.token"), token).expect("written");
-        Server::over(folder, TestFleet::new(Way::Note), Limits::default())
-    }
-
     /// Asks as the admin.
     pub fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Answer {
         let bearer = format!("Bearer {}", self.token);

@@ -71,7 +71,7 @@ pub fn publish(server: &Server, job: JobId, batch: &Batch, state: WindowState) {
 }
 
 /// All counts that are kept, page by page.
-fn counts(server: &Server, job: JobId) -> Vec<u64> {
+pub fn counts(server: &Server, job: JobId) -> Vec<u64> {
     let (mut found, mut after) = (Vec::new(), String::new());
     loop {
         let page = server.get(&format!("/api/v1/jobs/{job}/rows?limit=3000{after}")).of(200).json();
@@ -93,7 +93,7 @@ fn segments(server: &Server, job: JobId) -> Vec<std::path::PathBuf> {
 }
 
 /// Publishes windows with counts from 0 up.
-fn fill(server: &Server, job: JobId, windows: u64, rows: u64) -> Vec<u64> {
+pub fn fill(server: &Server, job: JobId, windows: u64, rows: u64) -> Vec<u64> {
     for n in 0..windows {
         let counts: Vec<_> = (0..rows).map(|row| ("/a", n * rows + row)).collect();
         publish(server, job, &window(n as i64 * 10, &counts), WindowState::Closed);
@@ -255,17 +255,81 @@ fn only_what_was_announced_is_taken() {
     assert_eq!(counts(&server, job), Vec::<u64>::new());
 }
 
+/// What may happen to a file.
+const DAMAGES: [(&str, fn(&std::path::Path)); 6] = [
+    ("removed", |path| std::fs::remove_file(path).expect("removed")),
+    ("emptied", |path| std::fs::write(path, "").expect("written")),
+    ("overwritten", |path| std::fs::write(path, "no Parquet file").expect("written")),
+    ("cut", |path| {
+        let bytes = std::fs::read(path).expect("a file");
+        std::fs::write(path, &bytes[..bytes.len() / 2]).expect("written");
+    }),
+    ("flipped", |path| {
+        let mut bytes = std::fs::read(path).expect("a file");
+        bytes[100] ^= 4;
+        std::fs::write(path, bytes).expect("written");
+    }),
+    ("gone with its folder", |path| {
+        let segment = path.ancestors().nth(2).expect("its segment");
+        std::fs::remove_dir_all(segment).expect("removed");
+    }),
+];
+
 #[test]
-fn a_damaged_file_costs_its_rows_and_no_others() {
+fn rows_of_a_damaged_file_are_an_error_that_names_it_and_no_others_are_lost() {
     let server = Server::start(TestFleet::new(Way::Note));
     let job = begin(&server);
     let all = fill(&server, job, 100, 500);
-    let first = segments(&server, job).swap_remove(0).join("group-count/group-count-000001.parquet");
-    std::fs::write(&first, "no Parquet file").expect("written");
-    let left = counts(&server, job);
-    assert!(!left.is_empty() && left == all[all.len() - left.len()..]);
-    assert_eq!(
-        server.get("/api/v1/counters").of(200).json()["segments_damaged"].as_u64().map(|n| n > 0),
-        Some(true)
-    );
+    let of = |segment: usize| segments(&server, job).swap_remove(segment);
+    let number = |path: &std::path::Path| {
+        let name = path.file_name().and_then(|name| name.to_str()).expect("a name");
+        name.split_once('-').and_then(|(_, first)| first.parse::<u64>().ok()).expect("a number")
+    };
+    for segment in [0, 1] {
+        let (folder, first) = (of(segment), number(&of(segment)));
+        let file = folder.join("group-count/group-count-000001.parquet");
+        let kept = std::fs::read(&file).expect("it is there");
+        for (what, damage) in DAMAGES {
+            damage(&file);
+            let rows = |ask: &str| server.get(&format!("/api/v1/jobs/{job}/rows?limit=10000{ask}"));
+            let after = if first == 0 { String::new() } else { format!("&after={}", first - 1) };
+            let said = rows(&after).of(500).json();
+            let words = said["message"].as_str().expect("words");
+            let named =
+                format!("history/{job}/{}", folder.file_name().and_then(|n| n.to_str()).expect("a name"));
+            assert_eq!(said["code"], "damaged", "{what}: {said}");
+            assert!(
+                words.contains(&named) && words.contains(&format!("rows {first} to ")),
+                "{what}: {words}"
+            );
+            let last: u64 = words.split(' ').nth(3).and_then(|n| n.parse().ok()).expect("the last row");
+            // What is before the damage is there, and ends where it begins.
+            let mut read = Vec::new();
+            let mut more = first > 0;
+            while more {
+                let page =
+                    rows(&read.last().map(|n| format!("&after={n}")).unwrap_or_default()).of(200).json();
+                read.extend(
+                    page["rows"]
+                        .as_array()
+                        .expect("rows")
+                        .iter()
+                        .map(|row| row[3].as_u64().expect("a count")),
+                );
+                more = (read.len() as u64) < first;
+            }
+            assert_eq!(read, all[..first as usize], "{what}");
+            // And what is behind it.
+            let page = rows(&format!("&after={last}")).of(200).json();
+            assert_eq!(page["rows"][0][3].as_u64(), Some(last + 1), "{what}");
+            // Other forms say the same.
+            for form in ["csv", "jsonl", "arrow", "parquet"] {
+                rows(&format!("{after}&format={form}")).of(500);
+            }
+            std::fs::create_dir_all(file.parent().expect("its folder")).expect("made");
+            std::fs::write(&file, &kept).expect("written");
+            assert_eq!(counts(&server, job), all, "{what}, and repaired");
+        }
+    }
+    assert!(server.get("/api/v1/counters").of(200).json()["segments_damaged"].as_u64() > Some(0));
 }

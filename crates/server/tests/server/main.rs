@@ -5,6 +5,7 @@ mod access;
 mod actions;
 mod alerts;
 mod api;
+mod backup;
 mod client;
 mod connections;
 mod documents;

@@ -498,3 +498,56 @@ fn tuples_have_a_retention_of_their_own() {
     let answer = server.ask("POST", "/api/v1/query", Some(&body)).of(200).json();
     assert_eq!(answer["job"], raw);
 }
+
+#[test]
+fn a_query_over_a_damaged_history_is_an_error_that_names_the_file() {
+    let recording = record("PARSE http");
+    let [start, a, b, c, _] = quarters(recording.path());
+    let server = Server::start(TestFleet::shop());
+    let job = keep(&server, "PARSE http");
+    server.ended(&job);
+    let rows = "PARSE http PROCESS (count: w=100ms)";
+    let body = json!({ "query": rows, "kind": "standing" });
+    let of_rows = server.ask("POST", "/api/v1/jobs", Some(&body)).of(201).json()["id"]
+        .as_str()
+        .expect("an id")
+        .to_owned();
+    server.ended(&of_rows);
+    let asked = [
+        (&job, format!("PARSE http SINCE '{start}' PROCESS (count)")),
+        (&job, format!("PARSE http SINCE '{a}' UNTIL '{b}' PROCESS (group-count: group=status)")),
+        (
+            &job,
+            format!("PARSE http SINCE '{b}' UNTIL '{c}' BASELINE SINCE '{a}' UNTIL '{b}' PROCESS (count)"),
+        ),
+        (&job, format!("PARSE http SINCE '{start}' WHERE status >= 400")),
+    ];
+    for (job, query) in &asked {
+        let segment = std::fs::read_dir(server.folder.join("history").join(job)).expect("segments");
+        let segment = segment.flatten().next().expect("a segment").path();
+        let table = std::fs::read_dir(&segment).expect("tables").flatten().next().expect("a table").path();
+        let file = std::fs::read_dir(&table).expect("files").flatten().next().expect("a file").path();
+        let kept = std::fs::read(&file).expect("it is there");
+        let before = ask(&server, query);
+        let mut flipped = kept.clone();
+        flipped[kept.len() / 3] ^= 1;
+        for damaged in [None, Some(&kept[..kept.len() / 2]), Some(&flipped[..])] {
+            match damaged {
+                None => std::fs::remove_file(&file).expect("removed"),
+                Some(bytes) => std::fs::write(&file, bytes).expect("written"),
+            }
+            let said = refused(&server, query, 500);
+            let words = said["message"].as_str().expect("words");
+            assert_eq!(said["code"], "damaged", "{query}: {said}");
+            assert!(words.contains(&format!("history/{job}/0-000000000000")), "{query}: {words}");
+        }
+        std::fs::write(&file, &kept).expect("written");
+        assert_eq!(ask(&server, query), before, "{query}");
+    }
+    // Rows of a job with the same query.
+    let delete = server.folder.join("history").join(&job);
+    std::fs::remove_dir_all(server.folder.join("history").join(&of_rows)).expect("removed");
+    std::fs::remove_dir_all(delete).expect("removed");
+    let said = refused(&server, &format!("PARSE http SINCE '{start}' PROCESS (count: w=100ms)"), 500);
+    assert_eq!(said["code"], "damaged", "{said}");
+}

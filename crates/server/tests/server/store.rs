@@ -82,9 +82,11 @@ fn a_copy_is_whole_while_the_server_runs() {
     let server = Server::start(TestFleet::new(Way::Note));
     let jobs: Vec<_> = (0..50).map(|_| server.job("PARSE http PROCESS (rate)")).collect();
     let own = tempfile::tempdir().expect("a folder");
-    let copy = own.path().join("store.sqlite");
-    server::backup(&Opened::store_file(&server.folder), &copy).expect("copied");
-    let restored = Server::over_copy(own.path(), &server.token);
+    let (backup, data) = (own.path().join("backup"), own.path().join("data"));
+    server::backup(&server.folder, &backup).expect("copied");
+    server::restore(&backup, &data).expect("restored");
+    let restored = Server::over(&data, TestFleet::new(Way::Note), Limits::default());
+    assert_eq!(restored.token, server.token);
     let listed = restored.get("/api/v1/jobs").of(200).json();
     assert_eq!(listed["jobs"].as_array().map(Vec::len), Some(jobs.len()));
 }

@@ -1,0 +1,72 @@
+//! The store of a data directory as a backup reads it, also while a server writes it: a copy of one moment, and whether a
+//! segment is still named at this one.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::backup::{Backup, StepResult};
+use rusqlite::{Connection, OpenFlags, params};
+
+use super::results::place;
+use super::{FORMS, StoreError};
+use crate::job::JobId;
+
+/// Between two tries while a writer holds the store.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// See the module's text.
+pub struct Source {
+    connection: Connection,
+}
+
+impl Source {
+    /// The store in the file at `path`.
+    ///
+    /// # Errors
+    /// When it cannot be read, or has a later form.
+    pub fn open(path: &Path) -> Result<Source, StoreError> {
+        let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        connection.busy_timeout(Duration::from_secs(10))?;
+        let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        if usize::try_from(found).is_ok_and(|form| form > FORMS.len()) {
+            return Err(StoreError::Newer { found, known: FORMS.len() });
+        }
+        Ok(Source { connection })
+    }
+
+    /// Copies it to the file `to`, and lists the segments that the copy names: job, place and first row, the oldest first.
+    ///
+    /// # Errors
+    /// The store's; also when the copy is damaged.
+    pub fn copy(&self, to: &Path) -> Result<Vec<(JobId, usize, i64)>, StoreError> {
+        let mut target = Connection::open(to)?;
+        {
+            let backup = Backup::new(&self.connection, &mut target)?;
+            // All pages at once: between two steps a writer would have the copy begin again, and again.
+            while backup.step(-1)? != StepResult::Done {
+                std::thread::sleep(PAUSE);
+            }
+        }
+        // One file: without this its log would lie beside it.
+        target.pragma_update(None, "journal_mode", "delete")?;
+        let found: String = target.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+        if found != "ok" {
+            let damaged = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
+            return Err(StoreError::Other(rusqlite::Error::SqliteFailure(damaged, Some(found))));
+        }
+        let mut statement = target.prepare("SELECT job, place, first_row FROM segments ORDER BY rowid")?;
+        let rows =
+            statement.query_map([], |row| Ok((JobId(row.get(0)?), place(row.get(1)?), row.get(2)?)))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// Whether the store names a segment now.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn has_segment(&self, (job, place, first_row): (JobId, usize, i64)) -> Result<bool, StoreError> {
+        let sql = "SELECT count(*) FROM segments WHERE job = ? AND place = ? AND first_row = ?";
+        let mut statement = self.connection.prepare_cached(sql)?;
+        Ok(statement.query_row(params![job.0, place as i64, first_row], |row| row.get::<_, i64>(0))? > 0)
+    }
+}
