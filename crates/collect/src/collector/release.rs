@@ -56,11 +56,11 @@ impl Collector {
         self.watermark = watermark.max(self.watermark);
         self.give(rows, out);
         match self.then {
-            _ if epoch == u64::MAX => {}
-            Then::Close if !has_risen => {}
+            Then::Close if epoch == u64::MAX || !has_risen => {}
             Then::Close => self.advance(out),
             Then::HandOn => {
-                // What is over, and what workers say of the rest.
+                // What is over, also by the last epoch: whoever is told of the watermark closes these windows. And what workers say of
+                // the rest.
                 let over = self.engines.detach(self.watermark.0);
                 over.into_iter().chain(self.engines.detach_open()).for_each(|windows| out.hand_on(windows));
             }

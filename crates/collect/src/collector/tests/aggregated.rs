@@ -163,3 +163,49 @@ fn an_aggregator_has_one_voice() {
     assert_eq!((pod.brought, pod.collector.lost_packets()), (2, 3));
     assert_eq!(root.lost_packets(), 3);
 }
+
+/// What a process says at each step until its workers have ended is heard elsewhere: nothing of it comes behind the event time that
+/// it has named before.
+#[test]
+fn the_last_windows_of_a_process_are_not_late() {
+    let fixture = Fixture::new(Query::Windows);
+    for workers in 1..=3 {
+        let relay = Collector::relay(fixture.relaying(), workers, 1 << 20);
+        let mut process = Aggregator { collector: relay, merged: Merged::default(), brought: 0 };
+        let (mut center, mut out) = (Collector::of_lanes(fixture.engines(), 1 << 20), Texts::default());
+        let voice = LaneId(9);
+        center.join(voice);
+        let mut say = |process: &mut Aggregator| {
+            let report = process.report(&center);
+            center.take(voice, report, &mut out);
+        };
+        let mut all: Vec<_> = (0..workers).map(|_| fixture.lane()).collect();
+        let tuple = |time| Tuple { name: b'a', time, flow: 1 };
+        // The process is told to end between the tuples of a window and its end.
+        for (epoch, watermark, times) in [(0, 5, &[3, 4][..]), (1, 9, &[8, 7, 12]), (u64::MAX, 25, &[])] {
+            for (worker, lane) in all.iter_mut().enumerate() {
+                let tuples: Vec<Tuple> = times.iter().map(|time| tuple(*time)).collect();
+                let report = match epoch {
+                    u64::MAX => lane.last(watermark),
+                    _ => lane.report(watermark, &tuples),
+                };
+                let Aggregator { collector, merged, .. } = &mut process;
+                collector.take(LaneId(worker as u64), Report { epoch, ..report }, merged);
+                say(&mut process);
+            }
+        }
+        process.collector.end(&mut process.merged);
+        say(&mut process);
+        center.finish(voice, &mut out);
+        center.end(&mut out);
+        assert_eq!(center.counters().tuples_late, 0, "{workers} workers");
+        let counted = |n: usize| n * workers;
+        let expected = [
+            format!("0-10: a {}", counted(4)),
+            format!("10-20: a {}", counted(1)),
+            format!("0-10: all {}", counted(4)),
+            format!("10-20: all {}", counted(1)),
+        ];
+        assert_eq!(out.rows()[..4], expected, "{workers} workers");
+    }
+}
