@@ -1,9 +1,11 @@
 //! What requests about alerts mean: who may make which rules and silences, and who sees what of them.
 
+use std::sync::{MutexGuard, PoisonError};
+
 use crate::access::{Access, Role};
 use crate::alerts::{AlertShown, Matching, Outcome, Reach, Rule, RuleRequest, RuleShown, Silence, Wrong};
 use crate::job::{Job, JobId, JobKind, Redaction, State, Submission};
-use crate::service::{Denied, Service, must_own};
+use crate::service::{Denied, Service, may_ask, must_own};
 use crate::store::{JobQuery, now_ns};
 
 /// Why a rule or a silence is not taken.
@@ -41,6 +43,7 @@ pub struct SilenceAsked {
 impl Service {
     /// Takes a rule.
     pub fn add_rule(&self, who: &Access, asked: &RuleRequest) -> Result<RuleShown, Unwatched> {
+        let _one = self.one_ruling();
         let most = self.limits().alerts.rules_max;
         if self.alerts().rules_count() >= most {
             return Err(Denied::Quota(format!(
@@ -64,6 +67,7 @@ impl Service {
 
     /// Puts another rule in the place of one, whose name it keeps.
     pub fn replace_rule(&self, who: &Access, id: i64, asked: &RuleRequest) -> Result<RuleShown, Unwatched> {
+        let _one = self.one_ruling();
         let known = self.own_rule(who, id)?;
         if known.asked.name != asked.name {
             return Err(Unwatched::Wrong(format!("a rule keeps its name: this one is {}", known.asked.name)));
@@ -83,17 +87,26 @@ impl Service {
         Ok(shown)
     }
 
-    /// Removes a rule, and the job that it ran.
+    /// Removes a rule, and the job that it ran, unless another rule runs that, too.
     pub fn remove_rule(&self, who: &Access, id: i64) -> Result<(), Denied> {
+        let _one = self.one_ruling();
         self.own_rule(who, id)?;
         let own = self.alerts().remove(id)?;
         self.leave(who, own);
         Ok(())
     }
 
-    /// Nobody looks at this job any more.
+    /// Held while rules and the jobs that they run change: a job that a rule joins does not end meanwhile.
+    fn one_ruling(&self) -> MutexGuard<'_, ()> {
+        self.ruling.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A rule does not run this job any more: without another that does, it ends.
     fn leave(&self, who: &Access, job: Option<JobId>) {
         let Some(job) = job else { return };
+        if self.alerts().rules().iter().any(|rule| rule.job_id == job && rule.asked.query.is_some()) {
+            return;
+        }
         let all = Access { role: Role::Admin, scope: Default::default(), ..who.clone() };
         if let Err(why) = self.stop(&all, job) {
             tracing::warn!("job {job}, which an alert rule ran, goes on: {why}");
@@ -106,6 +119,9 @@ impl Service {
             (Some(query), None) => {
                 let plan = self.plan(query).map_err(|errors| Unwatched::Query(query.clone(), errors))?;
                 let rule = self.rule_of(asked, &plan)?;
+                if let Some(job) = self.job_of_rules(who, asked, &plan)? {
+                    return Ok((rule, job));
+                }
                 let job = Submission {
                     on: asked.on.clone(),
                     labels: [("alert_rule".to_owned(), asked.name.clone())].into(),
@@ -123,6 +139,37 @@ impl Service {
             }
             _ => Err(Unwatched::Wrong("a rule has either a query or a job".into())),
         }
+    }
+
+    /// A job at work that another rule of the same owner runs, of the same query and over the same agents: both rules look at its
+    /// rows, and agents have one monitor for both. A query with LIMIT has a job of its own, as its time begins with it.
+    fn job_of_rules(
+        &self,
+        who: &Access,
+        asked: &RuleRequest,
+        plan: &plan::Plan,
+    ) -> Result<Option<JobId>, Denied> {
+        if plan.monitor.limit != plan::Limit::default() {
+            return Ok(None);
+        }
+        let budget = |query: &str| self.checked(query).ok().map(|query| query.budget);
+        for rule in self.alerts().rules() {
+            let RuleRequest { query: Some(query), on, redact, .. } = &rule.asked else { continue };
+            if rule.owner != who.name || (on, redact) != (&asked.on, &asked.redact) {
+                continue;
+            }
+            let may =
+                |job: &Job| !matches!(job.state, State::Ended(_)) && self.may_see_rows(who, job).is_ok();
+            let is_same = self
+                .plan(query)
+                .is_ok_and(|own| own.monitor == plan.monitor && own.dataflow == plan.dataflow)
+                && asked.query.as_deref().is_some_and(|asked| budget(asked) == budget(query));
+            if is_same && let Some(job) = self.store().job(rule.job_id)?.filter(may) {
+                may_ask(who, plan)?;
+                return Ok(Some(job.id));
+            }
+        }
+        Ok(None)
     }
 
     fn checked_rule(&self, asked: &RuleRequest, job: &Job) -> Result<Rule, Unwatched> {

@@ -44,6 +44,8 @@ pub struct Service {
     pub(crate) schemas: Vec<Arc<Schema>>,
     /// One job is submitted at a time: its key is looked up and noted in one go.
     submitting: Mutex<()>,
+    /// One alert rule is changed at a time.
+    pub(crate) ruling: Mutex<()>,
     leases: Leases,
     pub(crate) deliveries: Deliveries,
     /// What scrapers see of results.

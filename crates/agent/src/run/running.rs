@@ -133,24 +133,72 @@ impl Running {
 
     /// How it has ended.
     pub fn ending(&self, status: &io::Result<ExitStatus>, complaint: &str) -> End {
-        let why = match (&self.ended, &self.closing, status) {
-            (Some(why), _, _) => why.clone(),
-            _ if self.monitor.was_killed_for_memory() => "the kernel ended it for want of memory".to_owned(),
-            (None, Some(None), Ok(_)) => return End::Clean,
-            // It has said everything that it had, and why there is no more.
-            (None, Some(Some(why)), Ok(_)) if self.course == Course::Going => return End::Early(why.clone()),
-            (None, Some(Some(why)), Ok(_)) => {
-                tracing::warn!("{why}");
-                return End::Clean;
+        match &self.ended {
+            Some(why) => End::Crashed(why.clone()),
+            None if self.monitor.was_killed_for_memory() => {
+                End::Crashed("the kernel ended it for want of memory".to_owned())
             }
-            // What is asked for cannot be: it would say so again.
-            (None, None, Ok(status)) if status.code() == Some(WRONG_USE) => {
-                return End::Refused(complaint.strip_prefix("error: ").unwrap_or(complaint).to_owned());
-            }
-            (None, None, Ok(status)) if complaint.is_empty() => format!("its process ended: {status}"),
-            (None, None, Ok(status)) => format!("its process ended ({status}): {complaint}"),
-            (None, _, Err(why)) => format!("its process cannot be waited for: {why}"),
-        };
-        End::Crashed(why)
+            None => judge(self.closing.as_ref(), self.course, status, complaint),
+        }
+    }
+}
+
+/// How a monitor has ended that we did not end. `closing`: that it has said everything, and why there is no more.
+fn judge(
+    closing: Option<&Option<String>>,
+    course: Course,
+    status: &io::Result<ExitStatus>,
+    complaint: &str,
+) -> End {
+    let why = match (closing, status) {
+        (Some(None), Ok(status)) if status.success() => return End::Clean,
+        (Some(Some(why)), Ok(_)) if course == Course::Going => return End::Early(why.clone()),
+        (Some(why), Ok(_)) if course != Course::Going => {
+            tracing::warn!("{}", why.as_deref().unwrap_or(complaint));
+            return End::Clean;
+        }
+        // What is asked for cannot be: it would say so again.
+        (None, Ok(status)) if status.code() == Some(WRONG_USE) => {
+            return End::Refused(complaint.strip_prefix("error: ").unwrap_or(complaint).to_owned());
+        }
+        // Also of one whose source failed, or a worker of it: more was to come, although it has said what it had.
+        (_, Ok(status)) if complaint.is_empty() => format!("its process ended: {status}"),
+        (_, Ok(status)) => format!("its process ended ({status}): {complaint}"),
+        (_, Err(why)) => format!("its process cannot be waited for: {why}"),
+    };
+    End::Crashed(why)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use super::*;
+
+    #[test]
+    fn only_a_monitor_that_succeeded_or_was_told_to_end_has_finished() {
+        use Course::{Cut, Going, Whole};
+        let crashed = |why: &str| End::Crashed(why.into());
+        let said = |why: Option<&str>| Some(why.map(str::to_owned));
+        let failed = "error: eth0: the interface is gone";
+        for (closing, course, code, complaint, expected) in [
+            (said(None), Going, 0, "", End::Clean),
+            (said(None), Whole, 0, "", End::Clean),
+            (said(None), Going, 1, failed, crashed(&format!("its process ended (exit status: 1): {failed}"))),
+            (said(None), Going, 1, "", crashed("its process ended: exit status: 1")),
+            (said(None), Whole, 1, failed, End::Clean),
+            (said(None), Cut, 1, failed, End::Clean),
+            (said(Some("its lease")), Going, 1, "", End::Early("its lease".into())),
+            (said(Some("its lease")), Cut, 1, "", End::Clean),
+            (None, Going, 2, "error: no", End::Refused("no".into())),
+            (None, Whole, 0, "", crashed("its process ended: exit status: 0")),
+        ] {
+            let status = Ok(ExitStatus::from_raw(code << 8));
+            assert_eq!(
+                judge(closing.as_ref(), course, &status, complaint),
+                expected,
+                "{closing:?} {course:?} {code}"
+            );
+        }
     }
 }

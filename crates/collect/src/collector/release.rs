@@ -59,8 +59,8 @@ impl Collector {
             Then::Close if epoch == u64::MAX || !has_risen => {}
             Then::Close => self.advance(out),
             Then::HandOn => {
-                // What is over, also by the last epoch: whoever is told of the watermark closes these windows. And what workers say of
-                // the rest.
+                // Complete windows, also after the last epoch: a receiver of this watermark closes them. Then the workers' parts of open
+                // ones.
                 let over = self.engines.detach(self.watermark.0);
                 over.into_iter().chain(self.engines.detach_open()).for_each(|windows| out.hand_on(windows));
             }

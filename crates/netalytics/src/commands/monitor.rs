@@ -108,7 +108,9 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
             let relay = Relay::start(&plan, &config, input, &mut out);
             let mut relay = relay.context("cannot start the workers")?;
             relay.go(heeded);
-            relay.end(&plan, why()).context("nobody listens")?
+            let summary = relay.end(&plan, why()).context("nobody listens")?;
+            summary.complaints().for_each(|text| output::complain(&format!("error: {text}")));
+            summary
         }
         Some(publisher) => {
             let input = (input, heeded);

@@ -204,3 +204,40 @@ fn receivers_are_checked_before_anything_is_served() {
         );
     }
 }
+
+/// The agent is a real one, whose owner does not allow the query: the rule is about the agents that run it.
+#[test]
+fn a_rule_fires_although_an_agent_refuses_it() {
+    let folder = Folder::new();
+    let server = Server::with(&folder, &[]);
+    let policy = folder.file("closed.toml", b"networks = [\"192.0.2.0/24\"]\n");
+    let agents: Vec<Process> = [("open", None), ("closed", Some(&policy))]
+        .iter()
+        .map(|(name, policy)| {
+            let (token, own) = (server.token(&folder, name), folder.path(name));
+            let agent =
+                ["agent", "--server", &server.url, "--token-file", &token, "--name", name, "--folder", &own];
+            let play = ["--demo", "captures/shop/in.pcap", "--demo-pause", "100ms"];
+            let policy = policy.iter().flat_map(|policy| ["--policy", policy.as_str()]);
+            Process::start(&agent.into_iter().chain(play).chain(policy).collect::<Vec<_>>())
+        })
+        .collect();
+    server.await_agents(2);
+    let query = "PARSE http PROCESS (group-count: group=url_template, w=1s)";
+    server.ask(&["alerts", "add", query, "--name", "asked", "--when", "count > 5"]);
+    let job = server.rows(&["alerts", "rules"])[0]["job_id"].as_str().expect("a job").to_owned();
+    wait("it fires", || {
+        let alerts = server.rows(&["alerts"]);
+        let fires = |alert: &Value| alert["state"] == "firing" && alert["reason"] == "condition";
+        if alerts.iter().any(fires) { Ok(()) } else { Err(format!("{alerts:?}")) }
+    });
+    let reason = server.rows(&["jobs", "show", &job])[0]["reason"].to_string();
+    assert!(reason.contains("agent closed refuses it") && !reason.contains("agent open"), "{reason}");
+    let alerts = server.rows(&["alerts"]);
+    assert!(
+        alerts.iter().all(|alert| alert["reason"] != "missing_agents"),
+        "a refusal is not a missing agent: {alerts:?}"
+    );
+    assert!(server.rows(&["jobs", "results", &job]).iter().all(|row| row["agents_missing"].is_null()));
+    drop(agents);
+}

@@ -45,7 +45,7 @@ fn count(server: &Server, query: &str) -> u64 {
     rows[0]["count"].as_u64().or_else(|| rows[0]["count"].as_str()?.parse().ok()).expect("a count")
 }
 
-/// A time, so long ago.
+/// The time this many seconds ago.
 fn ago(seconds: u32) -> String {
     let asked = ["-u", "-d", &format!("{seconds} seconds ago"), "+%Y-%m-%dT%H:%M:%SZ"];
     let said = Command::new("date").args(asked).output().expect("date runs").stdout;
@@ -70,7 +70,7 @@ fn a_server_that_is_lost_comes_back_from_its_backup() {
         server.rows(&[&["jobs", "start"], args].concat())[0]["id"].as_str().expect("a number").to_owned()
     };
     let windows = begin(&[WINDOWS, "--standing"]);
-    let tuples = begin(&["PARSE packet", "--keep-tuples", "--raw"]);
+    let tuples = begin(&["PARSE packet", "--keep-tuples"]);
     let since = ago(60);
     let history = Path::new(&server.data).join("history").join(&tuples);
     wait("tuples move to Parquet files", || match fs::read_dir(&history).map_or(0, Iterator::count) {
@@ -142,5 +142,13 @@ fn a_server_that_is_lost_comes_back_from_its_backup() {
     for agent in AGENTS {
         assert!(lacks(agent), "{agent} is named in the windows that lack it: {reason}");
         assert!(reason.contains(agent), "{reason}");
+    }
+    // A part of the history that is lost is an error that names it, and no 0.
+    fs::remove_dir_all(&history).expect("removed");
+    for asked in [&["query", &total][..], &["jobs", "results", &tuples]] {
+        let ran = server.ask(asked);
+        assert_eq!(ran.code, 1, "{asked:?}: {}{}", ran.out, ran.err);
+        let named = format!("history/{tuples}/0-000000000000");
+        assert!(ran.err.contains("cannot be read") && ran.err.contains(&named), "{asked:?}: {}", ran.err);
     }
 }

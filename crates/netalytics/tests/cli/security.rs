@@ -518,3 +518,22 @@ fn a_demonstration_has_tls_too() {
         });
     }
 }
+
+#[test]
+fn an_authority_that_is_shown_as_a_hosts_certificate_is_told_in_words() {
+    let folder = Folder::new();
+    let (key, cert) = (folder.path("own.key"), folder.path("own.pem"));
+    let subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost"];
+    let kind = ["-addext", "basicConstraints=critical,CA:TRUE"];
+    let made =
+        ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"];
+    let files = ["-keyout", &key, "-out", &cert];
+    printed("openssl", &[&made[..], &subject[..2], &subject[2..], &kind, &files].concat())
+        .expect("a certificate");
+    let server = Server::under(&[], &folder, "server", &["--tls-cert", &cert, "--tls-key", &key]);
+    let token = format!("{}/admin.token", server.data);
+    let ran = run(&["jobs", "--server", &server.url, "--token-file", &token, "--ca", &cert]);
+    assert_eq!(ran.code, 1, "{}", ran.err);
+    assert!(ran.err.contains("is an authority's: a certificate for a host is needed"), "{}", ran.err);
+    assert!(!ran.err.contains("CaUsedAsEndEntity") && !ran.err.contains("Other("), "{}", ran.err);
+}

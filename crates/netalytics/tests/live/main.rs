@@ -10,6 +10,7 @@ mod chaos;
 mod ends;
 mod filters;
 mod folders;
+mod gone;
 mod links;
 mod load;
 mod net;

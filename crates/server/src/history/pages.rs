@@ -36,7 +36,7 @@ pub struct Page {
     pub last: Option<i64>,
     /// The same, if there may be more behind it.
     pub next: Option<i64>,
-    /// Rows behind it that cannot be read: whoever goes on from `next` gets that as an error.
+    /// Damaged rows behind it: a page from `next` on is an error.
     pub stopped: Option<Box<Unreadable>>,
 }
 

@@ -179,6 +179,7 @@ impl Opened {
             shelf: self.shelf.take(),
             schemas: parsers::registry::schemas(),
             submitting: Mutex::new(()),
+            ruling: Mutex::new(()),
             leases: Leases::default(),
             opened: self,
         });

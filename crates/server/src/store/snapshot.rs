@@ -47,7 +47,7 @@ impl Source {
                 std::thread::sleep(PAUSE);
             }
         }
-        // One file: without this its log would lie beside it.
+        // Without this the copy has a log beside it.
         target.pragma_update(None, "journal_mode", "delete")?;
         let found: String = target.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
         if found != "ok" {

@@ -15,6 +15,11 @@ use hook::Hook;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// What rules are about, unless they say otherwise.
+const QUERY: &str = "PARSE http PROCESS (group-count: group=url, w=10s)";
+/// Another query: its rules have another job.
+const FAILING: &str = "PARSE http WHERE status >= 500 PROCESS (group-count: group=url, w=10s)";
+
 /// Until it is so, and what was seen last if it never is.
 pub fn until<T>(mut look: impl FnMut() -> Result<T, String>) -> T {
     let started = Instant::now();
@@ -40,7 +45,7 @@ pub fn limits() -> Limits {
 /// A rule on counts by URL, in windows of ten seconds.
 pub fn rule(more: Value) -> Value {
     let mut rule = json!({
-        "name": "many", "query": "PARSE http PROCESS (group-count: group=url, w=10s)", "when": "count > 10",
+        "name": "many", "query": QUERY, "when": "count > 10",
     });
     let more = more.as_object().expect("an object").clone();
     rule.as_object_mut().expect("an object").extend(more);
@@ -126,8 +131,8 @@ fn a_group_fires_once_and_is_over_once() {
 #[test]
 fn alerts_come_in_pages() {
     let server = Server::with(TestFleet::new(Way::Note), quiet());
-    for name in ["first", "second"] {
-        let (_, job) = make(&server, &rule(json!({ "name": name })));
+    for (name, query) in [("first", QUERY), ("second", FAILING)] {
+        let (_, job) = make(&server, &rule(json!({ "name": name, "query": query })));
         closed(&server, job, 0, &[("/a", 11), ("/b&c", 12), ("/d", 13)]);
         publish_without(&server, job, &window(10, &[("/a", 11)]), &["web1"], 20);
     }
@@ -198,7 +203,8 @@ fn no_data_and_missing_agents_are_states_of_their_own() {
     let over = ["resolved no_data -", "resolved missing_agents -", "resolved condition /a"];
     assert_eq!(states(&server), [&over[..], &["resolved condition /b"]].concat());
     // Errors that are not there are good news, where the rule says so.
-    let (_, other) = make(&server, &rule(json!({ "name": "errors", "on_no_data": "resolve" })));
+    let (_, other) =
+        make(&server, &rule(json!({ "name": "errors", "query": FAILING, "on_no_data": "resolve" })));
     closed(&server, other, 0, &[("/e", 11)]);
     publish_without(&server, other, &window(50, &[]), &[], 30);
     let of_rule = server.get("/api/v1/alerts?rule=errors").of(200).json();
@@ -267,6 +273,58 @@ fn a_rule_that_goes_ends_its_alerts_and_its_job() {
     assert_eq!(said, ["firing /a", "resolved /a", "firing /a", "resolved /a"]);
     assert_eq!(server.fleet.stopped.lock().expect("stopped")[..], [job]);
     server.get(&path).of(404);
+}
+
+#[test]
+fn rules_of_one_query_share_a_job_until_the_last_of_them_goes() {
+    let server = Server::with(TestFleet::new(Way::Note), quiet());
+    let (first, job) = make(&server, &rule(json!({})));
+    closed(&server, job, 0, &[("/a", 11), ("/b", 21)]);
+    let alerts = || server.get("/api/v1/alerts?rule=second").of(200).json()["alerts"].clone();
+    let begun = || server.fleet.orders.lock().expect("orders").len();
+    // Written in another way.
+    let spaced = QUERY.replace(' ', "  ");
+    let (second, same) =
+        make(&server, &rule(json!({ "name": "second", "query": spaced, "when": "count > 20" })));
+    assert_eq!((same, begun()), (job, 1));
+    assert_eq!(alerts(), json!([]), "it looks at windows that end from now on");
+    closed(&server, job, 10, &[("/a", 12), ("/b", 22)]);
+    assert_eq!(alerts().as_array().map(Vec::len), Some(1));
+    // Others have jobs of their own.
+    for (n, more) in [
+        json!({ "query": FAILING }),
+        json!({ "on": { "role": "web" } }),
+        json!({ "redact": false }),
+        json!({ "query": "PARSE http LIMIT 1h PROCESS (group-count: group=url, w=10s)" }),
+        json!({ "query": "PARSE http LIMIT 1h PROCESS (group-count: group=url, w=10s)" }),
+    ]
+    .iter()
+    .enumerate()
+    {
+        let mut other = rule(more.clone());
+        other["name"] = json!(format!("other {n}"));
+        let made = server.ask("POST", "/api/v1/alert-rules", Some(&other)).of(201).json();
+        assert_ne!(made["job_id"], json!(job.to_string()), "{more}");
+        assert_eq!(begun(), n + 2, "{more}");
+    }
+    let remove = |id: &str| drop(server.ask("DELETE", &format!("/api/v1/alert-rules/{id}"), None).of(204));
+    remove(&first);
+    assert!(server.fleet.stopped.lock().expect("stopped").is_empty());
+    closed(&server, job, 20, &[("/a", 30), ("/b", 22)]);
+    assert_eq!(alerts().as_array().map(Vec::len), Some(2));
+    // One that turns to another query leaves it, and takes it up again.
+    let path = format!("/api/v1/alert-rules/{second}");
+    let (third, _) = make(&server, &rule(json!({ "name": "third" })));
+    let turned = |query: &str| {
+        let asked = rule(json!({ "name": "second", "query": query }));
+        server.ask("PUT", &path, Some(&asked)).of(200).json()["job_id"].clone()
+    };
+    assert_ne!(turned(FAILING), json!(job.to_string()));
+    assert_eq!(turned(QUERY), json!(job.to_string()));
+    remove(&second);
+    assert!(server.fleet.stopped.lock().expect("stopped").is_empty());
+    remove(&third);
+    assert_eq!(server.fleet.stopped.lock().expect("stopped")[..], [job]);
 }
 
 #[test]

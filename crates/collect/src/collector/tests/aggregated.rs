@@ -164,8 +164,8 @@ fn an_aggregator_has_one_voice() {
     assert_eq!(root.lost_packets(), 3);
 }
 
-/// What a process says at each step until its workers have ended is heard elsewhere: nothing of it comes behind the event time that
-/// it has named before.
+/// Another collector takes each report of a process until the process ends: no report has windows that an earlier watermark has
+/// closed.
 #[test]
 fn the_last_windows_of_a_process_are_not_late() {
     let fixture = Fixture::new(Query::Windows);
@@ -181,7 +181,7 @@ fn the_last_windows_of_a_process_are_not_late() {
         };
         let mut all: Vec<_> = (0..workers).map(|_| fixture.lane()).collect();
         let tuple = |time| Tuple { name: b'a', time, flow: 1 };
-        // The process is told to end between the tuples of a window and its end.
+        // The last epoch passes the ends of both windows.
         for (epoch, watermark, times) in [(0, 5, &[3, 4][..]), (1, 9, &[8, 7, 12]), (u64::MAX, 25, &[])] {
             for (worker, lane) in all.iter_mut().enumerate() {
                 let tuples: Vec<Tuple> = times.iter().map(|time| tuple(*time)).collect();
