@@ -18,6 +18,7 @@ use sha2::{Digest, Sha256};
 use crate::history;
 use crate::job::JobId;
 use crate::service::{LOCK, Opened, RESERVE, RESTORING};
+use crate::shelf::UPLOADS;
 use crate::store::{Source, now_ns};
 
 pub use restore::{Restored, restore};
@@ -227,10 +228,10 @@ impl Taking<'_> {
     fn either(&mut self, path: &Path) -> Result<(), String> {
         match fs::metadata(self.data.join(path)) {
             Ok(found) if found.is_dir() => self.folder(path),
-            Ok(found) if found.is_file() && path.extension().is_none_or(|ext| ext != "part") => {
-                self.file(path)
-            }
-            // Files that are being written, sockets, and what has gone.
+            // An upload that is arriving.
+            Ok(_) if path.starts_with(UPLOADS) && path.extension().is_some_and(|ext| ext == "part") => Ok(()),
+            Ok(found) if found.is_file() => self.file(path),
+            // Sockets, and what has gone.
             _ => Ok(()),
         }
     }

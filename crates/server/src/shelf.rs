@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 use tuple::{Batch, FieldId, Schema};
 use utoipa::ToSchema;
 
-pub(crate) use sent::Sending;
+pub(crate) use sent::{Sending, UPLOADS};
 
 /// Entries of the folder that are listed.
 const ENTRIES_MAX: usize = 1000;

@@ -92,7 +92,7 @@ impl Loop {
             None if lane.boot != self.boot => End::Clean,
             None => End::Crashed("it was not known".into()),
             Some(running) => {
-                let end = running.ending(status, complaint);
+                let end = running.ending(lane, status, complaint);
                 let is_early = matches!(end, End::Early(_)) || running.course == Course::Cut;
                 if matches!(end, End::Clean | End::Early(_)) {
                     self.spool.push(running.last_words(lane, !is_early));

@@ -132,13 +132,13 @@ impl Running {
     }
 
     /// How it has ended.
-    pub fn ending(&self, status: &io::Result<ExitStatus>, complaint: &str) -> End {
+    pub fn ending(&self, lane: Lane, status: &io::Result<ExitStatus>, complaint: &str) -> End {
         match &self.ended {
             Some(why) => End::Crashed(why.clone()),
             None if self.monitor.was_killed_for_memory() => {
                 End::Crashed("the kernel ended it for want of memory".to_owned())
             }
-            None => judge(self.closing.as_ref(), self.course, status, complaint),
+            None => judge(self.closing.as_ref(), (self.course, lane.attempt), status, complaint),
         }
     }
 }
@@ -146,7 +146,7 @@ impl Running {
 /// How a monitor has ended that we did not end. `closing`: that it has said everything, and why there is no more.
 fn judge(
     closing: Option<&Option<String>>,
-    course: Course,
+    (course, attempt): (Course, u32),
     status: &io::Result<ExitStatus>,
     complaint: &str,
 ) -> End {
@@ -157,8 +157,8 @@ fn judge(
             tracing::warn!("{}", why.as_deref().unwrap_or(complaint));
             return End::Clean;
         }
-        // What is asked for cannot be: it would say so again.
-        (None, Ok(status)) if status.code() == Some(WRONG_USE) => {
+        // What is asked for cannot be: it would say so again. Where one ran before, it could be then: its interface is missing now.
+        (None, Ok(status)) if status.code() == Some(WRONG_USE) && attempt == 1 => {
             return End::Refused(complaint.strip_prefix("error: ").unwrap_or(complaint).to_owned());
         }
         // Also of one whose source failed, or a worker of it: more was to come, although it has said what it had.
@@ -181,21 +181,30 @@ mod tests {
         let crashed = |why: &str| End::Crashed(why.into());
         let said = |why: Option<&str>| Some(why.map(str::to_owned));
         let failed = "error: eth0: the interface is gone";
-        for (closing, course, code, complaint, expected) in [
-            (said(None), Going, 0, "", End::Clean),
-            (said(None), Whole, 0, "", End::Clean),
-            (said(None), Going, 1, failed, crashed(&format!("its process ended (exit status: 1): {failed}"))),
-            (said(None), Going, 1, "", crashed("its process ended: exit status: 1")),
-            (said(None), Whole, 1, failed, End::Clean),
-            (said(None), Cut, 1, failed, End::Clean),
-            (said(Some("its lease")), Going, 1, "", End::Early("its lease".into())),
-            (said(Some("its lease")), Cut, 1, "", End::Clean),
-            (None, Going, 2, "error: no", End::Refused("no".into())),
-            (None, Whole, 0, "", crashed("its process ended: exit status: 0")),
+        let missing = "its process ended (exit status: 2): error: no";
+        for (closing, course, attempt, code, complaint, expected) in [
+            (said(None), Going, 1, 0, "", End::Clean),
+            (said(None), Whole, 1, 0, "", End::Clean),
+            (
+                said(None),
+                Going,
+                1,
+                1,
+                failed,
+                crashed(&format!("its process ended (exit status: 1): {failed}")),
+            ),
+            (said(None), Going, 1, 1, "", crashed("its process ended: exit status: 1")),
+            (said(None), Whole, 1, 1, failed, End::Clean),
+            (said(None), Cut, 1, 1, failed, End::Clean),
+            (said(Some("its lease")), Going, 1, 1, "", End::Early("its lease".into())),
+            (said(Some("its lease")), Cut, 1, 1, "", End::Clean),
+            (None, Going, 1, 2, "error: no", End::Refused("no".into())),
+            (None, Going, 2, 2, "error: no", crashed(missing)),
+            (None, Whole, 1, 0, "", crashed("its process ended: exit status: 0")),
         ] {
             let status = Ok(ExitStatus::from_raw(code << 8));
             assert_eq!(
-                judge(closing.as_ref(), course, &status, complaint),
+                judge(closing.as_ref(), (course, attempt), &status, complaint),
                 expected,
                 "{closing:?} {course:?} {code}"
             );

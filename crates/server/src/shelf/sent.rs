@@ -17,6 +17,8 @@ use crate::denied::Denied;
 use crate::store::now_ns;
 use crate::unkept::Unkept;
 
+/// The folder in the data directory.
+pub(crate) const UPLOADS: &str = "uploads";
 /// Characters of a name that are kept.
 const NAME_MAX: usize = 200;
 /// Digits of a file's own name.
@@ -53,7 +55,7 @@ pub(crate) struct Sending {
 
 impl Sent {
     pub fn open(data: &Path, limits: ShelfLimits) -> Result<Sent, String> {
-        let folder = data.join("uploads");
+        let folder = data.join(UPLOADS);
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
         made.map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
         let sent = Sent { folder, limits, come: Arc::default() };

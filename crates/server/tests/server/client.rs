@@ -10,7 +10,7 @@ use server::{Limits, Named, Opened, Service, Serving};
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 
-use crate::fleet::{TestFleet, Way};
+use crate::fleet::TestFleet;
 
 /// Longest wait for what has to come.
 const PATIENCE: Duration = Duration::from_secs(60);
