@@ -7,6 +7,7 @@ mod checksum;
 mod pages;
 mod pieces;
 mod segments;
+mod selected;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use crate::unkept::Unkept;
 
 pub use pages::{Ask, Page};
 pub use pieces::Read;
+pub use selected::Selection;
 
 /// The folder in the data directory.
 pub(crate) const FOLDER: &str = "history";

@@ -99,6 +99,7 @@ impl Serving {
             revoked: watch::Sender::default(),
             sending_room: Arc::new(Semaphore::new(SENDING_AT_ONCE)),
             past_room: Arc::new(Semaphore::new(service.limits().past.at_once)),
+            selecting_room: Arc::new(Semaphore::new(service.limits().past.at_once)),
             service,
         };
         Ok(Serving { listener, app, anew: watch::channel(0).1, end })

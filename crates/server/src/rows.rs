@@ -67,16 +67,21 @@ impl Format {
     }
 }
 
-/// The page's bytes.
-pub fn write(page: &Page, result: &KeptResult, format: Format) -> io::Result<Vec<u8>> {
+/// The page's bytes; `matches`: rows of the selection that it is a page of.
+pub fn write(
+    page: &Page,
+    matches: Option<u64>,
+    result: &KeptResult,
+    format: Format,
+) -> io::Result<Vec<u8>> {
     match format {
-        Format::Json => Ok(json_page(page, result).to_string().into_bytes()),
+        Format::Json => Ok(json_page(page, matches, result).to_string().into_bytes()),
         Format::Arrow => arrow(page),
         Format::Jsonl | Format::Csv | Format::Parquet => by_sink(page, result, format),
     }
 }
 
-fn json_page(page: &Page, result: &KeptResult) -> Value {
+fn json_page(page: &Page, matches: Option<u64>, result: &KeptResult) -> Value {
     let rows = page.batches.iter().flat_map(|batch| (0..batch.rows()).map(|row| columns::row(batch, row)));
     json!({
         "processor": result.processor,
@@ -84,6 +89,7 @@ fn json_page(page: &Page, result: &KeptResult) -> Value {
         "keys": result.keys,
         "rows": rows.collect::<Vec<_>>(),
         "next": page.next.map(|row| row.to_string()),
+        "matches": matches.map(|rows| rows.to_string()),
         "total": result.next_row.to_string(),
         "dropped": result.rows_dropped.to_string(),
     })

@@ -41,6 +41,8 @@ pub struct App {
     pub ending: watch::Receiver<bool>,
     /// Queries of the past that may begin now.
     pub past_room: Arc<Semaphore>,
+    /// Pages of sorted or searched rows that may be read now.
+    pub selecting_room: Arc<Semaphore>,
     /// Files that may be sent now.
     pub sending_room: Arc<Semaphore>,
     /// Connections that have not shown a valid token.

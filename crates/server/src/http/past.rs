@@ -183,7 +183,7 @@ fn said(answer: Answer, result: Option<&str>, format: Format) -> Result<(Vec<u8>
         )));
     };
     let page = Page { schema: one.schema, batches: one.batches, last: None, next: None, stopped: None };
-    let bytes = write(&page, &one.result, format).map_err(crate::unkept::Unkept::Disk)?;
+    let bytes = write(&page, None, &one.result, format).map_err(crate::unkept::Unkept::Disk)?;
     Ok((bytes, answer.notes))
 }
 

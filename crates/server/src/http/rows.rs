@@ -1,6 +1,7 @@
 //! Rows of a job, page by page, in the form that is wanted.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
@@ -15,9 +16,9 @@ use super::failure::Failure;
 use super::jobs::id;
 use super::json::Json;
 use super::params::{Params, header_text, time};
-use crate::access::Role;
+use crate::access::{Access, Role};
 use crate::columns::ColumnHead;
-use crate::history::Ask;
+use crate::history::{Ask, Selection};
 use crate::job::JobId;
 use crate::rows::{Format, write};
 use crate::service::{Denied, Service};
@@ -29,6 +30,11 @@ const PAGE: usize = 1000;
 const NEXT: HeaderName = HeaderName::from_static("netalytics-next");
 /// Says the number of the last row, for who comes back for what will be behind it.
 const LAST: HeaderName = HeaderName::from_static("netalytics-last");
+
+/// Says how many rows match.
+const MATCHES: HeaderName = HeaderName::from_static("netalytics-matches");
+/// So long a request waits for others whose rows are sorted or searched.
+const WAIT: Duration = Duration::from_secs(5);
 
 /// Which rows.
 #[derive(Clone, Debug, Deserialize, IntoParams)]
@@ -44,6 +50,14 @@ pub struct RowsParams {
     after: Option<String>,
     /// At most so many, 1000 unless said, 10000 at most.
     limit: Option<usize>,
+    /// Order the rows by this column; rows without a value come last, equal ones as they came. Not with `after`.
+    sort: Option<String>,
+    /// asc, unless said, or desc: the greatest first.
+    order: Option<String>,
+    /// Only rows with this text in a text, an address, an id or a column that names a group, in upper or lower case. Not with `after`.
+    find: Option<String>,
+    /// Skip so many rows of those that match; with `limit` 100000 at most. Not with `after`.
+    offset: Option<usize>,
     /// json, jsonl, csv, arrow or parquet; else what `Accept` says.
     format: Option<String>,
 }
@@ -61,6 +75,8 @@ pub struct RowsAnswer {
     pub rows: Vec<Vec<Value>>,
     /// `after` of the next page, if there may be more.
     pub next: Option<String>,
+    /// With `sort`, `find` or `offset`: rows that match, of which these are a page.
+    pub matches: Option<String>,
     /// Rows that there have been.
     pub total: String,
     /// Rows that retention has taken away.
@@ -71,11 +87,11 @@ pub struct RowsAnswer {
 #[utoipa::path(
     get, path = "/api/v1/jobs/{id}/rows", tag = "jobs", params(("id" = String, Path, description = "The job's number"), RowsParams),
     responses(
-        (status = 200, description = "A page of rows; the header Netalytics-Next has `after` of the next, Netalytics-Last the number of the last row", headers(("Netalytics-Next" = String), ("Netalytics-Last" = String)), content(
+        (status = 200, description = "A page of rows; the header Netalytics-Next has `after` of the next, Netalytics-Last the number of the last row; of sorted or searched rows Netalytics-Matches has their number", headers(("Netalytics-Next" = String), ("Netalytics-Last" = String), ("Netalytics-Matches" = String)), content(
             (RowsAnswer = "application/json"), (String = "application/x-ndjson"), (String = "text/csv"),
             (String = "application/vnd.apache.arrow.stream"), (String = "application/vnd.apache.parquet"),
         )),
-        (status = "4XX", description = "Why not", body = Failure),
+        (status = "4XX", description = "Why not", body = Failure), (status = 503, description = "Others are being read, or this took too long", body = Failure),
     )
 )]
 pub async fn rows(
@@ -87,16 +103,11 @@ pub async fn rows(
 ) -> Result<Response, Failure> {
     let (who, id) = (caller.at_least(Role::View)?, id(&name)?);
     let format = format_of(params.format.as_deref(), &headers)?;
+    if let Some(selection) = selection(&params, app.service.limits().page_rows_max)? {
+        return selected(&app, (who, id), (params.result, selection), format).await;
+    }
     let ask = Ask {
-        after: match params.after.as_deref() {
-            None => None,
-            Some(text) => Some(
-                text.parse::<i64>()
-                    .ok()
-                    .filter(|after| *after >= 0)
-                    .ok_or_else(|| Failure::bad("`after` is to be `next` of the page before"))?,
-            ),
-        },
+        after: params.after.as_deref().map(row_number).transpose()?,
         limit: params.limit.unwrap_or(PAGE).min(app.service.limits().page_rows_max),
         since_ns: params.since.as_deref().map(time).transpose()?,
         until_ns: params.until.as_deref().map(time).transpose()?,
@@ -106,7 +117,7 @@ pub async fn rows(
         service.may_see_rows(&who, &job)?;
         let result = chosen(service, id, params.result.as_deref())?;
         let page = service.history().read(id, &result, &ask)?;
-        let bytes = write(&page, &result, format).map_err(crate::unkept::Unkept::Disk)?;
+        let bytes = write(&page, None, &result, format).map_err(crate::unkept::Unkept::Disk)?;
         Ok((bytes, page.next, page.last))
     };
     let (bytes, next, last) = app.run(read).await?;
@@ -116,6 +127,69 @@ pub async fn rows(
             response.headers_mut().insert(name, row);
         }
     }
+    Ok(response)
+}
+
+fn row_number(text: &str) -> Result<i64, Failure> {
+    let number = text.parse::<i64>().ok().filter(|after| *after >= 0);
+    number.ok_or_else(|| Failure::bad("`after` is to be `next` of the page before"))
+}
+
+/// The selection that is asked for, if rows are to be sorted, searched or skipped.
+fn selection(params: &RowsParams, page_rows_max: usize) -> Result<Option<Selection>, Failure> {
+    let is_descending = match params.order.as_deref() {
+        None | Some("asc") => false,
+        Some("desc") => true,
+        Some(other) => return Err(Failure::bad(format!("`order` is asc or desc, not {other}"))),
+    };
+    if params.order.is_some() && params.sort.is_none() {
+        return Err(Failure::bad("`order` needs the column (`sort`)"));
+    }
+    if params.sort.is_none() && params.find.is_none() && params.offset.is_none() {
+        return Ok(None);
+    }
+    if params.after.is_some() {
+        return Err(Failure::bad("`after` goes on in the order in which rows came: use `offset` with `sort` and `find`"));
+    }
+    Ok(Some(Selection {
+        since_ns: params.since.as_deref().map(time).transpose()?,
+        until_ns: params.until.as_deref().map(time).transpose()?,
+        sort: params.sort.clone(),
+        is_descending,
+        find: params.find.clone(),
+        offset: params.offset.unwrap_or(0),
+        limit: params.limit.unwrap_or(PAGE).min(page_rows_max),
+    }))
+}
+
+/// Answers with a page of a selection; few are read at once.
+async fn selected(
+    app: &Arc<App>,
+    (who, id): (Access, JobId),
+    (result, selection): (Option<String>, Selection),
+    format: Format,
+) -> Result<Response, Failure> {
+    let room = tokio::time::timeout(WAIT, app.selecting_room.clone().acquire_owned()).await;
+    let Ok(Ok(room)) = room else {
+        return Err(Failure::busy("rows are being sorted and searched for others"));
+    };
+    let read = move |service: &Service| {
+        let _room = room;
+        let job = service.job(&who, id)?;
+        service.may_see_rows(&who, &job)?;
+        let result = chosen(service, id, result.as_deref())?;
+        let deadline = Instant::now() + service.limits().past.time;
+        let found = service.history().select((id, &result), &selection, deadline);
+        if let Err(Denied::Late(_)) = found {
+            service.hub().meters.queries_given_up.add(1);
+        }
+        let (page, matches) = found?;
+        let bytes = write(&page, Some(matches), &result, format).map_err(crate::unkept::Unkept::Disk)?;
+        Ok((bytes, matches))
+    };
+    let (bytes, matches) = app.run(read).await?;
+    let mut response = in_form(bytes, format);
+    response.headers_mut().insert(MATCHES, HeaderValue::from(matches));
     Ok(response)
 }
 

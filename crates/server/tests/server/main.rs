@@ -17,6 +17,7 @@ mod past;
 mod schema;
 mod scopes;
 mod scrapes;
+mod selected;
 mod store;
 mod streams;
 mod terminals;
