@@ -32,7 +32,7 @@ const ROLES: [string, string][] = [
   ["agent", "connects the agent of this name, and nothing else"],
 ];
 
-export function Access() {
+export default function Access() {
   const isAdmin = may("admin");
   const { answer, error, again } = useAsked(async (signal) => {
     const [tokens, audit] = isAdmin

@@ -2,18 +2,19 @@
 // sampled, who is missing, what is still open.
 import { useComputed, useSignal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { ask, may, me, type Job, type Row } from "./api";
+import { ask, lasting, may, me, type Job, type Row } from "./api";
 import { colourOf } from "./colours";
 import { Believe } from "./believe";
 import { whole, withHist } from "./clauses";
 import { EARLIER, periodsOf } from "./compared";
-import { clock, csv, duration, many, numeric, percentage, time, visible } from "./format";
-import { Model, sorted, type Account, type Result, type Win } from "./model";
+import { clock, csv, duration, many, millis, numeric, percentage, time, visible } from "./format";
+import { Model, WINDOW_ROWS_MAX, sorted, type Account, type Result, type Win } from "./model";
 import { isMap } from "./edges";
 import { useLater } from "./later";
 import { Copy, Empty, Notice, State, Text, said } from "./parts";
 import { drop, go, keep, link, param, route } from "./route";
 import { Stream } from "./stream";
+import { useRemote } from "./remote";
 import { Strip } from "./strip";
 import { Table, heading } from "./table";
 
@@ -37,7 +38,8 @@ export function Answer({ id }: { id: string }) {
   const now = useSignal(Date.now());
 
   useEffect(() => {
-    const held = new Model(id, () => setVersion((n) => n + 1));
+    const gone = new AbortController();
+    const held = new Model(id, () => setVersion((n) => n + 1), gone.signal);
     model.current = held;
     const opened = new Stream([id], (events) => {
       if (isPaused.value) {
@@ -59,6 +61,7 @@ export function Answer({ id }: { id: string }) {
       }
     }, RENEW_MS);
     return () => {
+      gone.abort();
       opened.close();
       clearInterval(tick);
       clearInterval(renew);
@@ -67,17 +70,19 @@ export function Answer({ id }: { id: string }) {
 
   // Asked again when it has ended: then it says when that was.
   useEffect(() => {
-    void ask<Job>("GET", `/api/v1/jobs/${encodeURIComponent(id)}`).then((found) => (job.value = found), (why) => (error.value = said(why)));
+    const abort = new AbortController();
+    const failed = (why: unknown) => abort.signal.aborted || (error.value = typeof why === "string" ? why : said(why));
+    void lasting(() => ask<Job>("GET", `/api/v1/jobs/${encodeURIComponent(id)}`), abort.signal, (why) => failed(`${said(why)} Trying again…`)).then((found) => ([job.value, error.value] = [found, ""]), failed);
+    return () => abort.abort();
   }, [model.current?.state === "ended"]);
 
   const view = param("view", "table");
-  const [draw] = useLater(() => Promise.all([import("./chart"), import("./spread"), import("./map")]).then(([chart, spread, map]) => ({ Chart: chart.default, ...spread, ...map })), view !== "table");
+  const [draw] = useLater(() => import("./drawing"), view !== "table");
 
   // What is opened, and what it is compared with, stand in the address.
   const opened = route.value.params.get("open");
   const isCompared = param("vs") !== "";
-  const [drill] = useLater(() => import("./drill"), opened !== null);
-  const [compared] = useLater(() => import("./compare"), isCompared);
+  const [opening] = useLater(() => import("./behind"), opened !== null || isCompared);
 
   const pause = () => {
     isPaused.value = !isPaused.value;
@@ -115,9 +120,6 @@ export function Answer({ id }: { id: string }) {
   const stateOf = useComputed(() => stream.value?.state.value ?? { is: "connecting" as const });
   const one = job.value;
   const held = model.current;
-  if (error.value !== "" && !one) {
-    return <div class="page"><h1>Answer {visible(id)}</h1><Notice kind="bad">{error.value}</Notice><p><a href={link("jobs")}>All answers</a></p></div>;
-  }
   const measures = result?.measures ?? [];
   const asked = param("measure");
   const measure = result ? (measures.find((at) => result.columns[at]?.name === asked) ?? result.measure) : -1;
@@ -125,13 +127,19 @@ export function Answer({ id }: { id: string }) {
   const hasOrder = !result || measure < 0 || result.at("rank") >= 0 || /\border\s+by\b/i.test(one?.query ?? "");
   const chosen = param("sort") || (hasOrder ? "none" : `-${result?.columns[measure]?.name}`);
   const sort = chosen === "none" ? null : { by: chosen.replace(/^-/, ""), down: chosen.startsWith("-") };
-  let rows: Row[] = window?.rows ?? [];
-  if (result && find.value !== "") {
-    const needle = find.value.toLowerCase();
-    rows = rows.filter((row) => row.some((cell) => typeof cell === "string" && cell.toLowerCase().includes(needle)));
+  const remote = useRemote(id, result, window, sort, find.value);
+  if (error.value !== "" && !one) {
+    return <div class="page"><h1>Answer {visible(id)}</h1><Notice kind="bad">{error.value}</Notice><p><a href={link("jobs")}>All answers</a></p></div>;
   }
-  if (result && sort && result.at(sort.by) >= 0) rows = sorted(rows, result.at(sort.by), sort.down);
-  const largest = result && measure >= 0 ? sorted(window?.rows ?? [], measure, true).map((row) => result.key(row)) : [];
+  let rows: Row[] = remote?.rows ?? window?.rows ?? [];
+  if (!remote && result && find.value !== "") {
+    const needle = find.value.toLowerCase();
+    const at = result.searched;
+    rows = rows.filter((row) => at.some((i) => row[i] !== null && String(row[i]).toLowerCase().includes(needle)));
+  }
+  if (!remote && result && sort && result.at(sort.by) >= 0) rows = sorted(rows, result.at(sort.by), sort.down);
+  const isWorstFirst = remote && result && sort?.down && find.value === "" && result.at(sort.by) === measure;
+  const largest = result && measure >= 0 ? (isWorstFirst ? rows.slice(0, 100).filter(Boolean) : sorted(window?.rows ?? [], measure, true)).map((row) => result.key(row)) : [];
   const picked = param("groups") === "" ? [] : param("groups").split("\u001f");
   const drawn = [...new Set(picked.length > 0 ? picked : largest)].slice(0, DRAWN_MAX);
   const course = new Map<string, (number | null)[]>();
@@ -161,10 +169,11 @@ export function Answer({ id }: { id: string }) {
     const since = BigInt(end) - FIVE_MINUTES_NS > BigInt(first) ? BigInt(end) - FIVE_MINUTES_NS : BigInt(first);
     keep({ vs, from: String(since), to: end });
   };
+  const here = remote?.rows ?? window?.rows ?? [];
   const open = (row: Row, at: number) => {
-    if (result && window) keep({ open: result.processor === null ? String(window.rows.indexOf(row)) : result.key(row), of: result.columns[at]?.name ?? "", at: window.start });
+    if (result && window) keep({ open: result.processor === null ? String(here.indexOf(row)) : result.key(row), of: result.columns[at]?.name ?? "", at: window.start });
   };
-  const openedRow = opened === null || !result ? undefined : window?.rows.find((row) => result.key(row) === opened) ?? (result.processor === null ? window?.rows[Number(opened)] : undefined);
+  const openedRow = opened === null || !result ? undefined : here.find((row) => row && result.key(row) === opened) ?? (result.processor === null ? here[Number(opened)] : undefined);
   const openedAt = result && param("of") !== "" ? result.at(param("of")) : measure;
   const missing = result && window ? (window.rows.map((row) => row[result.at("agents_missing")]).find((cell) => typeof cell === "string") as string | undefined) : undefined;
   const state = stateOf.value;
@@ -173,7 +182,7 @@ export function Answer({ id }: { id: string }) {
   const stop = () => void ask("DELETE", `/api/v1/jobs/${encodeURIComponent(id)}`).catch((why) => (error.value = said(why)));
   const body = () => document.querySelector("section.body") as Element;
   const save = () =>
-    void import("./finding").then(({ finding, hand }) => {
+    void import("./behind").then(({ finding, hand }) => {
       if (!result || !window) return;
       const worth = [...document.querySelectorAll(".trust .chip")].map((chip) => chip.textContent ?? "");
       const foot = document.querySelector(".foot-note")?.textContent ?? "";
@@ -251,7 +260,7 @@ export function Answer({ id }: { id: string }) {
         <button type="button" aria-pressed={isPaused.value} class={isPaused.value ? "loud" : ""} onClick={pause} disabled={jobState === "ended" && !isPaused.value}>{isPaused.value ? `Go on (${behind.value})` : "Pause"}</button>
         {result && window && (
           <>
-            {view !== "table" && <button type="button" onClick={() => void import("./finding").then(({ picture }) => picture(`answer-${id}`, body()))}>Picture</button>}
+            {view !== "table" && <button type="button" onClick={() => void import("./behind").then(({ picture }) => picture(`answer-${id}`, body()))}>Picture</button>}
             <Copy text={() => csv(result.columns, rows)}>Copy CSV</Copy>
             <a class="button" href={`/api/v1/jobs/${encodeURIComponent(id)}/rows?format=csv&limit=10000&result=${result.place}`} download={`answer-${id}.csv`}>CSV</a>
             <a class="button" href={`/api/v1/jobs/${encodeURIComponent(id)}/rows?format=parquet&limit=10000&result=${result.place}`} download={`answer-${id}.parquet`}>Parquet</a>
@@ -262,18 +271,22 @@ export function Answer({ id }: { id: string }) {
       {isWindowed && result && (from !== "" || isCompared) && (
         <Chosen query={one?.query ?? ""} compare={compare} />
       )}
-      {result && times && (compared ? <compared.Compare query={one?.query ?? ""} place={result.place} {...times} /> : <Skeleton />)}
+      {result && times && (opening ? <opening.Compare query={one?.query ?? ""} place={result.place} {...times} /> : <Skeleton />)}
 
       <section aria-label="Answer" class="body">
         {!held?.hasSnapshot ? (
           <Skeleton />
         ) : !result || !window ? (
-          <Nothing account={held.account} state={jobState} reason={held.reason} query={one?.query ?? ""} />
+          <Nothing account={held.account} state={jobState} reason={held.reason} job={one} />
         ) : view === "table" ? (
-          rows.length === 0 ? (
-            <Empty title={find.value !== "" ? "No row has that" : "No row in this window"}><p class="muted">{find.value !== "" ? `${window.rows.length} rows are there.` : "Nothing that the query asks for was seen in that time."}</p></Empty>
+          remote?.error !== undefined && rows.length === 0 ? (
+            <Notice kind="bad">{said(remote.error)}</Notice>
+          ) : remote && remote.matches === undefined ? (
+            <Skeleton />
+          ) : rows.length === 0 ? (
+            <Empty title={find.value !== "" ? "No row has that" : "No row in this window"}><p class="muted">{find.value !== "" ? (remote ? "All rows of the window were searched." : window.left > 0 ? `Of the open window ${window.rows.length} rows are here.` : `${window.rows.length} rows are there.`) : "Nothing that the query asks for was seen in that time."}</p></Empty>
           ) : (
-            <Table result={result} rows={rows} sort={sort} onSort={(to) => keep({ sort: to ? `${to.down ? "-" : ""}${to.by}` : "none" })} picked={picked} onPick={pick} colour={colourOf} course={course} measure={measure} isOpen={window.open} ranks={ranks} onOpen={open} />
+            <Table result={result} rows={rows} need={remote?.need} sort={sort} onSort={(to) => keep({ sort: to ? `${to.down ? "-" : ""}${to.by}` : "none" })} picked={picked} onPick={pick} colour={colourOf} course={course} measure={measure} isOpen={window.open} ranks={ranks} onOpen={open} />
           )
         ) : !draw ? (
           <Skeleton />
@@ -296,13 +309,15 @@ export function Answer({ id }: { id: string }) {
           <draw.Heat result={result} windows={windows} group={drawn[0] ?? result.key(window.rows[0] ?? [])} />
         )}
       </section>
-      {one && result && window && openedRow && openedAt >= 0 && drill && (
-        <drill.default query={one.query} recording="" result={result} row={openedRow} at={openedAt} period={window.start === "" ? { since: one.created_ns, until: one.ended_ns ?? ns(now.value) } : { since: window.start, until: window.end }} isOpen={window.open} account={held?.account ?? null} isRedacted={one.redacted} close={() => drop("open", "of")} />
+      {one && result && window && openedRow && openedAt >= 0 && opening && (
+        <opening.Drill query={one.query} recording="" result={result} row={openedRow} at={openedAt} period={window.start === "" ? { since: one.created_ns, until: one.ended_ns ?? ns(now.value) } : { since: window.start, until: window.end }} isOpen={window.open} account={held?.account ?? null} isRedacted={one.redacted} close={() => drop("open", "of")} />
       )}
       {result && window && (
         <p class="muted small foot-note">
-          {rows.length} of {window.rows.length} rows{isWindowed ? ` in this window, ${windows.length} windows here` : ""}
-          {result.leftOut > 0 ? `; ${result.leftOut} older rows are not held here, the CSV has them` : ""}
+          {remote ? `${remote.matches ?? "…"} rows${find.value === "" ? "" : " that match"}, ${remote.matches !== undefined && remote.matches > rows.length ? `of which the first ${rows.length} are shown, ` : ""}as the server sorts and searches them` : `${rows.length} of ${window.rows.length + window.left} rows`}{isWindowed ? ` in this window, ${windows.length} windows here` : ""}
+          {!remote && window.left > 0 ? `; ${window.left} are not held here${window.open ? " before the window is closed" : ""}` : ""}
+          {result.leftOut > 0 ? `; ${result.leftOut} older rows are not held here, the API has them` : ""}
+          {view !== "table" && windows.some(({ left }) => left > 0) ? `; of windows with more than ${WINDOW_ROWS_MAX} rows those held here are drawn` : ""}
           {view !== "table" && view !== "map" && largest.length > drawn.length ? `; ${drawn.length} of ${largest.length} groups are drawn: choose others in the table` : ""}.
           {one?.redacted ? " Texts that may name a person are folded." : ""}
         </p>
@@ -350,6 +365,9 @@ function lossOf(result: Result | undefined, window: Win | undefined, account: Ac
   if (share > 0) return { share, text: `${percentage(share)} lost in this window` };
   const before = account?.lost_before_us ?? 0;
   const dropped = account?.dropped ?? 0;
+  const records = account?.records_lost ?? 0;
+  const tuples = account?.tuples_lost ?? 0;
+  if (records > 0) return { share: 1, text: `${tuples > 0 ? `${many(tuples)} tuples` : `${many(records)} records`} of agents lost since the start` };
   if (before + dropped > 0) return { share: (before + dropped) / Math.max(1, account?.received ?? 1), text: `${many(before + dropped)} packets lost since the start` };
   return { share: 0, text: "nothing lost" };
 }
@@ -361,14 +379,24 @@ function quality(account: Account | null) {
   return <Chip kind={exact < all * 0.95 ? "warn" : ""}>{percentage(exact / all)} exact</Chip>;
 }
 
+/** Agents have seen no packet yet, and may be about to; a window's end is told after so long. */
+const MOMENT_MS = 15_000;
+const UNITS: Record<string, number> = { ms: 1, s: 1e3, m: 6e4, h: 3.6e6 };
+
 /** Why there is nothing: which stage has emptied it. */
-function Nothing({ account, state, reason, query }: { account: Account | null; state: string; reason: string | null; query: string }) {
-  const width = /\bw=(\d+\s*(?:ms|s|m|h))/.exec(query)?.[1];
+function Nothing({ account, state, reason, job }: { account: Account | null; state: string; reason: string | null; job: Job | null }) {
+  const query = job?.query ?? "";
+  const [, width, length, unit] = /\bw=((\d+)\s*(ms|s|m|h))/.exec(query) ?? [];
+  const age = job === null ? 0 : Date.now() - millis(job.created_ns);
+  const isClosed = age > MOMENT_MS + Number(length) * (UNITS[unit ?? ""] ?? NaN) && !/lateness/.test(query);
+  const came = `${many(account?.received ?? 0)} packets came`;
+  const clauses = ["WHERE", "HAVING"].filter((word) => new RegExp(`\\b${word}\\b`, "i").test(query)).join(" and ");
   let why = "The agents have not told anything yet.";
   if (state === "ended") why = "It ended, and nothing that it asks for was seen.";
-  else if (state === "planned") why = "No agent has taken it yet.";
-  else if (account && account.received === 0) why = "No packet has come to the agents' interfaces.";
-  else if (account && account.parsed === 0 && account.filtered > 0) why = `${many(account.received)} packets came, and FROM and TO let none of them through.`;
-  else if (account) why = `${many(account.received)} packets came. ${width ? `The first window (${width}) is still open` : "Without w= rows come when it ends or is stopped"}, or WHERE has let nothing through.`;
+  else if (state === "planned" || state === "arming") why = "No agent has begun it yet.";
+  else if (account && account.received === 0) why = age < MOMENT_MS ? "It has just begun: no agent has told of a packet yet." : "No packet has come to the agents' interfaces.";
+  else if (account && account.parsed === 0 && account.filtered > 0) why = `${came}, and FROM and TO let none of them through.`;
+  else if (account && account.tuples === 0) why = `${came}, and nothing that PARSE names was in them so far.`;
+  else if (account) why = `${came}, with ${many(account.tuples)} tuples. ${!width ? "Without w= rows come when it ends or is stopped." : !isClosed ? `The first window (${width}) is still open.` : clauses ? `${clauses} let none of them through.` : "No window has been closed yet."}`;
   return <Empty title="No row yet"><p>{why}</p>{reason && <p class="muted"><Text of={reason} /></p>}</Empty>;
 }

@@ -55,6 +55,26 @@ export async function ask<T>(method: string, path: string, body?: unknown, more:
   throw await refusal(response);
 }
 
+const RETRY_MIN_MS = 1_000;
+const RETRY_MAX_MS = 15_000;
+
+/** Whether the same request may succeed a moment later: nobody answered, or the server is busy. */
+const isPassing = (error: unknown) => error instanceof Refused && ([0, 429, 502, 504].includes(error.status) || (error.status === 503 && error.code !== "timeout"));
+
+/** Asks until there is an answer or a refusal that lasts; `failed` is told of each failure in between. */
+export async function lasting<T>(load: () => Promise<T>, signal: AbortSignal, failed?: (why: unknown) => void): Promise<T> {
+  for (let wait = RETRY_MIN_MS; ; wait = Math.min(2 * wait, RETRY_MAX_MS)) {
+    try {
+      return await load();
+    } catch (error) {
+      if (signal.aborted || !isPassing(error)) throw error;
+      failed?.(error);
+    }
+    await new Promise((after) => setTimeout(after, wait));
+    signal.throwIfAborted();
+  }
+}
+
 /** Why a request was refused; who is not known any more is asked to log in. */
 export async function refusal(response: Response): Promise<Refused> {
   let said: { code?: string; message?: string; problems?: Problem[] } = {};

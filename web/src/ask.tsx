@@ -2,7 +2,7 @@
 // somebody says so.
 import { useComputed, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { ask, askKept, catalog, may, type Agent, type Explained, type Job, type PastAnswer, type Problem, type Recording } from "./api";
+import { ask, askKept, catalog, lasting, may, type Agent, type Explained, type Job, type PastAnswer, type Problem, type Recording } from "./api";
 import { isPast } from "./clauses";
 import { bytes, visible } from "./format";
 import { Empty, Notice, State, Text, said, useAsked } from "./parts";
@@ -82,9 +82,11 @@ export function Ask() {
   /** The recording that is asked; empty: what comes live, or was kept. */
   const source = param("in");
   const recording = shelf.value?.recordings.find(({ id }) => id === source);
-  const look = () => void ask<{ recordings: Recording[]; upload_bytes_max: number }>("GET", "/api/v1/recordings").then((found) => (shelf.value = found), () => undefined);
+  const gone = useRef(new AbortController());
+  const look = () => void lasting(() => ask<{ recordings: Recording[]; upload_bytes_max: number }>("GET", "/api/v1/recordings"), gone.current.signal).then((found) => (shelf.value = found), () => undefined);
   useEffect(() => {
     if (may("run")) look();
+    return () => gone.current.abort();
   }, []);
   const isRight = useComputed(() => checkedText.value === text.value && problems.value.length === 0 && text.value.trim() !== "");
 

@@ -1,10 +1,8 @@
 // Everything that speaks for or against an answer's numbers: what became of each packet, how sure tuples are, what each agent has seen.
-import { useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
 import { ask } from "./api";
 import { bytes, duration, many, millis, percentage, time, visible } from "./format";
 import type { Account } from "./model";
-import { State, Text } from "./parts";
+import { State, Text, useAsked } from "./parts";
 
 interface AgentAccount {
   agent: string;
@@ -17,13 +15,8 @@ interface AgentAccount {
 
 /** The account of an answer. */
 export function Believe({ account, job, isEnded }: { account: Account | null; job: string; isEnded: boolean }) {
-  const agents = useSignal<AgentAccount[]>([]);
-  useEffect(() => {
-    const load = () => void ask<{ agents: AgentAccount[] }>("GET", `/api/v1/jobs/${encodeURIComponent(job)}/agents`).then((found) => (agents.value = found.agents), () => undefined);
-    load();
-    const timer = isEnded ? undefined : setInterval(load, 3000);
-    return () => clearInterval(timer);
-  }, [job, isEnded]);
+  const { answer } = useAsked((signal) => ask<{ agents: AgentAccount[] }>("GET", `/api/v1/jobs/${encodeURIComponent(job)}/agents`, undefined, { signal }), [job, isEnded], isEnded ? 0 : 3000);
+  const agents = answer?.agents ?? [];
   if (!account) return <div class="card"><p class="muted">No agent has told yet what it has seen.</p></div>;
   const parts: [string, number, string][] = [
     ["given to parsers", account.parsed, "var(--accent)"],
@@ -40,6 +33,7 @@ export function Believe({ account, job, isEnded }: { account: Account | null; jo
       <h2>Account of packets</h2>
       <p class="muted small">
         {many(account.received)} received{sum === 0 ? "" : sum === account.received ? ", which is the sum of what became of them" : ", and what became of some is not told yet"}; {account.lost_before_us > 0 ? `${many(account.lost_before_us)} were lost before us` : "none were lost before us"}.
+        {account.records_lost > 0 && ` ${many(account.records_lost)} records of agents never came${account.tuples_lost > 0 ? `, with ${many(account.tuples_lost)} tuples` : ""}.`}
         {sum === 0 && account.received > 0 && " What became of each is counted at the agents."}
       </p>
       {sum > 0 && (
@@ -56,13 +50,13 @@ export function Believe({ account, job, isEnded }: { account: Account | null; jo
           <dl class="pairs">{tuples.map(([what, n]) => <div><dt>{visible(what).replaceAll("_", " ")}</dt><dd>{percentage(n / all)}</dd></div>)}</dl>
         </>
       )}
-      {agents.value.length > 0 && (
+      {agents.length > 0 && (
         <div class="scroll" tabIndex={0} role="region" aria-label="Agents">
           <table class="plain">
             <caption>Agents</caption>
             <thead><tr><th scope="col">agent</th><th scope="col">state</th><th scope="col" class="n">packets</th><th scope="col" class="n">bytes</th><th scope="col" class="n">tuples</th><th scope="col" class="n">lost</th><th scope="col">why</th></tr></thead>
             <tbody>
-              {agents.value.map((one) => (
+              {agents.map((one) => (
                 <tr>
                   <th scope="row"><Text of={one.agent} /></th>
                   <td><State of={one.state} /></td>

@@ -4,7 +4,7 @@ import uPlot from "uplot";
 import { useEffect, useRef } from "preact/hooks";
 import type { Column } from "./api";
 import { colourOf, dashOf } from "./colours";
-import { millis, number, numeric, visible } from "./format";
+import { clock, millis, number, numeric, visible } from "./format";
 import type { Result, Win } from "./model";
 import { useWidth } from "./parts";
 
@@ -22,6 +22,9 @@ interface Props {
 
 const css = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
+/** Where a window is drawn: at its middle, in seconds. */
+const middle = ({ start, end }: Win) => (millis(start) + millis(end)) / 2000;
+
 export default function Chart({ result, windows, keys, measure, at, onAt, onRange }: Props) {
   const [host, width] = useWidth<HTMLDivElement>();
   const plot = useRef<uPlot | null>(null);
@@ -36,7 +39,7 @@ export default function Chart({ result, windows, keys, measure, at, onAt, onRang
   const xs: number[] = [];
   const rows: (Map<string, Win["rows"][number]> | null)[] = [];
   for (const window of windows) {
-    const x = millis(window.start) / 1000;
+    const x = middle(window);
     const before = xs.at(-1);
     if (before !== undefined && length > 0 && x - before > (length / 1000) * 1.5) {
       xs.push(before + length / 1000);
@@ -71,7 +74,7 @@ export default function Chart({ result, windows, keys, measure, at, onAt, onRang
           padding: [12, 30, 0, 0],
           legend: { show: false },
           cursor: { y: false, points: { size: 8 }, drag: { x: true, y: false, setScale: false } },
-          scales: { y: { range: (_, min, max) => [Math.min(0, min ?? 0), (max ?? 1) <= 0 ? 1 : (max ?? 1) * 1.08] } },
+          scales: { x: { range: (_, min, max) => [min - length / 2000, max + length / 2000] }, y: { range: (_, min, max) => [Math.min(0, min ?? 0), (max ?? 1) <= 0 ? 1 : (max ?? 1) * 1.08] } },
           series,
           bands,
           axes: [{ ...axis, space: 90, values: (_, splits) => splits.map((x) => (x === Math.trunc(x) ? new Date(x * 1000).toISOString().slice(11, 19) : "")) }, { ...axis, size: 78, values: (_, splits) => splits.map((split) => number(column.unit, split)) }],
@@ -80,7 +83,7 @@ export default function Chart({ result, windows, keys, measure, at, onAt, onRang
             ready: [
               (u) =>
                 u.over.addEventListener("click", () => {
-                  const window = latest.current.windows.find((window) => millis(window.start) / 1000 === u.data[0][u.cursor.idx ?? -1]);
+                  const window = latest.current.windows.find((window) => middle(window) === u.data[0][u.cursor.idx ?? -1]);
                   if (window) latest.current.onAt(window.start);
                 }),
             ],
@@ -89,8 +92,7 @@ export default function Chart({ result, windows, keys, measure, at, onAt, onRang
               (u) => {
                 if (u.select.width < 4) return;
                 const [a, b] = [u.select.left, u.select.left + u.select.width].map((x) => u.posToVal(x, "x"));
-                // A window is drawn around its start.
-                const within = latest.current.windows.filter(({ start }) => millis(start) / 1000 >= (a ?? 0) && millis(start) / 1000 <= (b ?? 0));
+                const within = latest.current.windows.filter((window) => middle(window) >= (a ?? 0) && middle(window) <= (b ?? 0));
                 u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
                 if (within[0]) latest.current.onRange(within[0].start, (within.at(-1) as Win).end);
               },
@@ -106,7 +108,7 @@ export default function Chart({ result, windows, keys, measure, at, onAt, onRang
       for (const window of latest.current.windows) {
         const isAt = window.start === latest.current.at;
         if (!window.open && !isAt) continue;
-        const [a, b] = [millis(window.start) / 1000 - length / 2000, millis(window.start) / 1000 + length / 2000].map((x) => Math.round(u.valToPos(x, "x", true)));
+        const [a, b] = [millis(window.start) / 1000, millis(window.end) / 1000].map((x) => Math.round(u.valToPos(x, "x", true)));
         const { left, top, width: w, height: h } = u.bbox;
         const from = Math.max(a as number, left);
         const to = Math.min(b as number, left + w);
@@ -137,7 +139,8 @@ export default function Chart({ result, windows, keys, measure, at, onAt, onRang
       const out = element.parentElement?.querySelector("figcaption");
       if (!out) return;
       const x = idx === null || idx === undefined ? undefined : u.data[0][idx];
-      const when = x === undefined ? "" : `${new Date(x * 1000).toISOString().slice(11, 19)} UTC`;
+      const window = latest.current.windows.find((window) => middle(window) === x);
+      const when = window ? `${clock(window.start)}–${clock(window.end)} UTC` : "";
       out.querySelector(".when")!.textContent = when;
       keys.forEach((_, i) => {
         const value = idx === null || idx === undefined ? null : (u.data[i + 1]?.[idx] ?? null);

@@ -3,7 +3,7 @@
 // it is kept from now on.
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { Refused, ask, askKept, catalog, may, type Column, type Job, type PastAnswer, type Row } from "./api";
+import { Refused, ask, askKept, catalog, lasting, may, type Column, type Job, type PastAnswer, type Row } from "./api";
 import { butNot, clauses, condition, counted, only, parsersOf, tuples, type Period } from "./clauses";
 import { clock, duration, many, millis, numeric, percentage, raw, shown, time, visible } from "./format";
 import type { Account, Result } from "./model";
@@ -71,7 +71,7 @@ function Beneath({ query, recording, result, row, at, period, isOpen, account, i
   const again = useSignal(0);
   useEffect(() => {
     const abort = new AbortController();
-    void (async () => {
+    void lasting(async () => {
       const catalogue = await catalog();
       const parsers = catalogue.parsers.filter((one) => parsersOf(query).includes(one.name));
       fields.value = [...new Set(parsers.flatMap((one) => one.fields.filter((field) => ["text", "ip", "bool"].includes(field.type) || /port|status|code/.test(field.name)).map((field) => field.name)))];
@@ -89,7 +89,8 @@ function Beneath({ query, recording, result, row, at, period, isOpen, account, i
       const told = firstOf(sure);
       const [q, n] = ["quality", "count"].map((name) => told?.columns.findIndex((one) => one.name === name) ?? -1);
       mix.value = (told?.rows ?? []).map((one): [string, number] => [String(one[q!] ?? "?"), numeric(one[n!]) ?? 0]);
-    })().catch((why) => (why as Error).name === "AbortError" || (failed.value = why));
+      failed.value = null;
+    }, abort.signal, (why) => (failed.value = why)).catch((why) => (why as Error).name === "AbortError" || (failed.value = why));
     return () => abort.abort();
   }, [query, where, period?.since, again.value]);
 
@@ -224,7 +225,8 @@ function Flow({ columns, row, query, recording, back }: { columns: Column[]; row
     if (!id || !ts) return;
     const abort = new AbortController();
     void (async () => {
-      const jobs = recording === "" ? (await ask<{ jobs: Job[] }>("GET", "/api/v1/jobs?limit=1000", undefined, { signal: abort.signal })).jobs : [];
+      const keeping = <T,>(load: () => Promise<T>) => lasting(load, abort.signal);
+      const jobs = recording === "" ? (await keeping(() => ask<{ jobs: Job[] }>("GET", "/api/v1/jobs?limit=1000", undefined, { signal: abort.signal }))).jobs : [];
       const kept = jobs.filter((job) => job.keep === "tuples").map((job) => parsersOf(job.query).join(", "));
       const lists = [...new Set(recording === "" ? kept : [...parsersOf(query), "tcp_conn_time", "flow"])].slice(0, 12);
       const around = recording === "" ? { since: String(BigInt(ts) - AROUND_NS), until: String(BigInt(end || ts) + AROUND_NS) } : null;
@@ -232,7 +234,7 @@ function Flow({ columns, row, query, recording, back }: { columns: Column[]; row
       const found: Moment[] = [];
       for (const list of lists) {
         try {
-          const told = firstOf(await askKept(tuples(`PARSE ${list}`, `id = ${id}${community ? ` and community_id = '${community}'` : ""}`, around, "ts", TUPLES_MAX), recording, TUPLES_MAX, abort.signal));
+          const told = firstOf(await keeping(() => askKept(tuples(`PARSE ${list}`, `id = ${id}${community ? ` and community_id = '${community}'` : ""}`, around, "ts", TUPLES_MAX), recording, TUPLES_MAX, abort.signal)));
           const at = (name: string) => told?.columns.findIndex((column) => column.name === name) ?? -1;
           for (const one of told?.rows ?? []) found.push({ parser: list, ts: String(one[at("ts")] ?? ts), end: String(one[at("ts_end")] ?? one[at("ts")] ?? ts), columns: told!.columns, row: one });
         } catch (why) {
@@ -241,7 +243,7 @@ function Flow({ columns, row, query, recording, back }: { columns: Column[]; row
         }
       }
       all.value = found.sort((a, b) => (BigInt(a.ts) < BigInt(b.ts) ? -1 : 1));
-    })().catch((why) => (problems.value = [said(why)]));
+    })().catch((why) => (why as Error).name === "AbortError" || (problems.value = [said(why)]));
     return () => abort.abort();
   }, [id, ts]);
   const start = all.value?.[0]?.ts ?? ts ?? "";

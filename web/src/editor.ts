@@ -6,7 +6,7 @@ import { HighlightStyle, StreamLanguage, bracketMatching, syntaxHighlighting } f
 import { EditorState, Prec, StateEffect, StateField } from "@codemirror/state";
 import { Decoration, EditorView, drawSelection, type DecorationSet, highlightSpecialChars, keymap, placeholder } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
-import { ask, type Checked, type Problem } from "./api";
+import { ask, lasting, type Checked, type Problem } from "./api";
 import { visible } from "./format";
 import { offer } from "./values";
 
@@ -101,18 +101,21 @@ export function make(host: HTMLElement, wishes: Wishes): Editor {
   const parent = document.createElement("div");
   root.append(parent);
   let revision = 0;
+  let asked: AbortController | undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;
 
   const check = async (view: EditorView) => {
     const text = view.state.doc.toString();
     const mine = ++revision;
+    asked?.abort();
+    const abort = (asked = new AbortController());
     if (text.trim() === "") {
       view.dispatch({ effects: setWrong.of(Decoration.none) });
       wishes.checked([], text);
       return;
     }
     try {
-      const found = await ask<Checked>("POST", "/api/v1/check", { text });
+      const found = await lasting(() => ask<Checked>("POST", "/api/v1/check", { text }), abort.signal);
       if (mine !== revision) return;
       const length = view.state.doc.length;
       const marks = found.diagnostics.map((problem) => {

@@ -15,7 +15,15 @@ export function visible(text: string): string {
   );
 }
 
-const significant = (v: number) => (v >= 99.95 ? v.toFixed(0) : v >= 9.995 ? v.toFixed(1) : v.toFixed(2));
+/** A number of at least 0 with so many decimals. What lies in the middle becomes even, as in the terminal; `toFixed` makes it larger. */
+function fixed(v: number, decimals: number): string {
+  // Exactly in the middle it is an odd number of halves of the last decimal, and so of this power of two.
+  if ((v * 2 ** (decimals + 1)) % 2 !== 1) return v.toFixed(decimals);
+  const below = Math.floor(v * 10 ** decimals);
+  return ((below + (below % 2)) / 10 ** decimals).toFixed(decimals);
+}
+
+const significant = (v: number) => fixed(v, v >= 99.95 ? 0 : v >= 9.995 ? 1 : 2);
 
 function scaled(value: number, units: string[], digits: (v: number) => string): string {
   if (value === Math.trunc(value) && value < 1000) return `${value} ${units[0]}`;
@@ -45,7 +53,7 @@ export function duration(ns: number): string {
 
 /** Bytes, in powers of 1000. */
 export function bytes(value: number): string {
-  return signed(value, (v) => scaled(v, ["B", "kB", "MB", "GB", "TB", "PB", "EB"], (n) => n.toFixed(1)));
+  return signed(value, (v) => scaled(v, ["B", "kB", "MB", "GB", "TB", "PB", "EB"], (n) => fixed(n, 1)));
 }
 
 /** A share of one: never rounded to all or nothing. */
@@ -53,7 +61,7 @@ export function percentage(share: number): string {
   const percent = share * 100;
   if (percent === Math.trunc(percent)) return `${percent} %`;
   for (let decimals = 1; decimals < 9; decimals += 1) {
-    const rounded = percent.toFixed(decimals);
+    const rounded = fixed(percent, decimals);
     if (Number(rounded) !== 0 && Number(rounded) !== 100) return `${rounded} %`;
   }
   return `${percent.toFixed(9)} %`;
@@ -62,7 +70,7 @@ export function percentage(share: number): string {
 /** A number without a unit. */
 export function plain(value: number): string {
   return signed(value, (v) => {
-    if (v === Math.trunc(v) || v >= 99.95) return v.toFixed(0);
+    if (v === Math.trunc(v) || v >= 99.95) return fixed(v, 0);
     return v >= 0.01 ? significant(v) : v.toExponential(2);
   });
 }

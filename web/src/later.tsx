@@ -8,7 +8,15 @@ export function useLater<T>(load: () => Promise<T>, when = true): [T | undefined
   const [found, setFound] = useState<T | undefined>(undefined);
   const [failed, setFailed] = useState(false);
   useEffect(() => {
-    if (when && !found) void load().then((it) => setFound(() => it), () => setFailed(true));
+    if (!when || found) return;
+    let timer: ReturnType<typeof setTimeout>;
+    const attempt = () =>
+      load().then((it) => (setFailed(false), setFound(() => it)), () => {
+        setFailed(true);
+        timer = setTimeout(attempt, 3000);
+      });
+    void attempt();
+    return () => clearTimeout(timer);
   }, [when]);
   return [found, failed];
 }

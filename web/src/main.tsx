@@ -3,7 +3,6 @@ import { render } from "preact";
 import { signal, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { Refused, logIn, logOut, me, version, whoAmI } from "./api";
-import { Access } from "./access";
 import { Answer } from "./answer";
 import { Ask } from "./ask";
 import { Jobs } from "./jobs";
@@ -25,6 +24,8 @@ const PLACES = [
 const theme = signal<"auto" | "light" | "dark">((localStorage.getItem("theme") as "light" | "dark" | null) ?? "auto");
 const singleKeys = signal(localStorage.getItem("keys") !== "off");
 const help = signal(false);
+/** Why a token was not taken. */
+const refused = signal("");
 
 function setTheme(to: "auto" | "light" | "dark"): void {
   theme.value = to;
@@ -36,7 +37,6 @@ function setTheme(to: "auto" | "light" | "dark"): void {
 
 function Login() {
   const busy = useSignal(false);
-  const error = useSignal("");
   return (
     <main class="login">
       <form
@@ -45,9 +45,9 @@ function Login() {
           event.preventDefault();
           const token = String(new FormData(event.currentTarget).get("token") ?? "").trim();
           busy.value = true;
-          error.value = "";
+          refused.value = "";
           logIn(token)
-            .catch((why) => (error.value = said(why)))
+            .catch((why) => (refused.value = said(why)))
             .finally(() => (busy.value = false));
         }}
       >
@@ -60,7 +60,7 @@ function Login() {
         <p class="muted small" id="token-help">
           The first one is in <code>admin.token</code> in the server's data directory. An admin makes others. It is exchanged for a cookie that scripts cannot read.
         </p>
-        {error.value !== "" && <Notice kind="bad">{error.value}</Notice>}
+        {refused.value !== "" && <Notice kind="bad">{refused.value}</Notice>}
         <button class="primary" disabled={busy.value}>{busy.value ? "Asking…" : "Log in"}</button>
       </form>
     </main>
@@ -160,7 +160,7 @@ function place() {
     case "recordings": return <Later key="recordings" load={() => import("./recordings")} />;
     case "network": return <Network />;
     case "alerts": return <Later key="alerts" load={() => import("./alerts")} />;
-    case "access": return <Access />;
+    case "access": return <Later key="access" load={() => import("./access")} />;
     default: return <Ask />;
   }
 }
@@ -195,14 +195,23 @@ addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 
-async function begin(): Promise<void> {
+/** Logs in by a token in the address. It is not to stay there, nor in the browser's history. */
+async function enter(): Promise<void> {
   const token = /^#token=(.+)$/.exec(location.hash)?.[1];
-  if (token !== undefined) {
-    // It is not to stay in the address, nor in the browser's history.
-    history.replaceState(null, "", "#/ask");
-    route.value = { page: "ask", id: "", params: new URLSearchParams() };
-    await logIn(decodeURIComponent(token)).catch(() => undefined);
+  if (token === undefined) return;
+  history.replaceState(null, "", "#/ask");
+  route.value = { page: "ask", id: "", params: new URLSearchParams() };
+  refused.value = "";
+  try {
+    await logIn(decodeURIComponent(token));
+  } catch (why) {
+    refused.value = said(why);
   }
+}
+
+async function begin(): Promise<void> {
+  addEventListener("hashchange", () => void enter());
+  await enter();
   for (;;) {
     try {
       await whoAmI();

@@ -1,13 +1,14 @@
 // An answer as the page holds it: of each result the newest windows, put together from what was kept and what comes live. A closed window
 // takes the place of what was told of it while it was open, and never changes again. What is too much is left out, and counted.
-import { ask, type Cell, type Column, type Row } from "./api";
+import { ask, lasting, type Cell, type Column, type Row } from "./api";
 import { isNumber, numeric } from "./format";
 import type { Event } from "./stream";
 
 const WINDOWS_MAX = 720;
 const ROWS_MAX = 50_000;
-/** Rows that are asked for of what was kept. */
-const BEFORE = 10_000;
+/** Rows that the server gives at once, and that are held of a window: larger ones are sorted and searched there. */
+export const WINDOW_ROWS_MAX = 10_000;
+const PAGE = WINDOW_ROWS_MAX;
 
 export interface Win {
   /** Nanoseconds since the epoch; empty: all of the time. */
@@ -15,6 +16,8 @@ export interface Win {
   end: string;
   open: boolean;
   rows: Row[];
+  /** Rows that it has beyond these, as far as is known. */
+  left: number;
 }
 
 export interface Account {
@@ -29,12 +32,17 @@ export interface Account {
   lost_before_us: number;
   quality: Record<string, number>;
   sample_rate: number | null;
+  tuples: number;
+  records_lost: number;
+  tuples_lost: number;
 }
 
 export class Result {
   readonly windows = new Map<string, Win>();
   /** Rows that the page does not hold: older ones, and those beyond what it takes. */
   leftOut = 0;
+  /** Rows that came live while earlier ones are read, by their windows. */
+  added: Map<string, Row[]> | undefined = new Map();
   private held = 0;
 
   constructor(
@@ -53,6 +61,12 @@ export class Result {
   get keyColumns(): number[] {
     const from = this.at("window_end") + 1;
     return Array.from({ length: this.keys }, (_, i) => from + i);
+  }
+
+  /** Columns in which a text is searched, as the server does. */
+  get searched(): number[] {
+    const keys = this.keyColumns;
+    return this.columns.flatMap(({ type, unit }, at) => (["text", "ip", "hashes"].includes(type) || unit === "id" || keys.includes(at) ? [at] : []));
   }
 
   /** Columns with something to draw. */
@@ -88,6 +102,7 @@ export class Result {
     if (before && !before.open && window.open) return;
     if (add && before && !before.open) {
       before.rows.push(...window.rows);
+      before.left += window.left;
       this.held += window.rows.length;
     } else {
       this.held += window.rows.length - (before?.rows.length ?? 0);
@@ -98,27 +113,32 @@ export class Result {
       const oldest = all.shift() as Win;
       this.windows.delete(oldest.start);
       this.held -= oldest.rows.length;
-      this.leftOut += oldest.rows.length;
+      this.leftOut += oldest.rows.length + oldest.left;
     }
     // Without windows: tuples, of which the last are held.
     const only = all[0];
     if (all.length === 1 && only && only.rows.length > ROWS_MAX) {
-      this.leftOut += only.rows.splice(0, only.rows.length - ROWS_MAX).length;
+      only.left += only.rows.splice(0, only.rows.length - ROWS_MAX).length;
       this.held = ROWS_MAX;
     }
   }
 
-  /** Rows of which each says its window. */
-  putRows(rows: Row[]): void {
+  /** Rows of which each says its window, in their order. */
+  windowsOf(rows: Row[]): Win[] {
     const [start, end] = [this.at("window_start"), this.at("window_end")];
     const found = new Map<string, Win>();
     for (const row of rows) {
       const at = start < 0 ? "" : String(row[start]);
-      const window = found.get(at) ?? { start: at, end: end < 0 ? "" : String(row[end]), open: false, rows: [] };
+      const window = found.get(at) ?? { start: at, end: end < 0 ? "" : String(row[end]), open: false, rows: [], left: 0 };
       window.rows.push(row);
       found.set(at, window);
     }
-    for (const window of found.values()) this.put(window);
+    return [...found.values()];
+  }
+
+  /** Whether the page holds as much as it may. */
+  get isFull(): boolean {
+    return this.held >= ROWS_MAX || this.windows.size >= WINDOWS_MAX;
   }
 }
 
@@ -136,6 +156,8 @@ export class Model {
     private readonly job: string,
     /** Called when something has come that was not told by `apply`. */
     private readonly changed: () => void,
+    /** Aborted when nobody looks any more. */
+    private readonly gone: AbortSignal,
   ) {}
 
   apply(events: Event[]): void {
@@ -150,12 +172,10 @@ export class Model {
           if (!result) break;
           const isOpen = data.state === "open";
           if (!isOpen) result.total += data.rows.length + (data.rows_left_out ?? 0);
-          const window = { start: data.start ?? "", end: data.end ?? "", open: isOpen, rows: data.rows };
-          result.put(window, !isOpen);
-          if (data.rows_left_out > 0 && !isOpen) {
-            if (data.start !== null) void this.fetch(result, `since=${data.start}&until=${data.end}&limit=${BEFORE}`);
-            else result.leftOut += data.rows_left_out;
-          }
+          const left = data.rows_left_out ?? 0;
+          result.put({ start: data.start ?? "", end: data.end ?? "", open: isOpen, rows: data.rows, left }, !isOpen);
+          if (!isOpen) result.added?.set(data.start ?? "", [...(result.added.get(data.start ?? "") ?? []), ...data.rows]);
+          if (left > 0 && !isOpen && result.processor !== null) void this.window(result, data.start);
           break;
         }
         case "account":
@@ -186,25 +206,55 @@ export class Model {
       if (old && old.columns.length === result.columns.length) old.windows.forEach((window) => window.open || result.put(window));
       const windows: [any, boolean][] = [[told.closed, false], [told.open, true]];
       for (const [window, open] of windows) {
-        if (window.rows.length > 0) result.put({ start: window.start ?? "", end: window.end ?? "", open, rows: window.rows });
+        if (window.rows.length > 0) result.put({ start: window.start ?? "", end: window.end ?? "", open, rows: window.rows, left: open ? 0 : Math.min(PAGE, total - window.rows.length) });
       }
       if (total > (told.closed.rows.length as number)) {
-        const after = total - BEFORE - 1;
-        result.leftOut = Math.max(0, total - BEFORE);
-        void this.fetch(result, `limit=${BEFORE}${after >= 0 ? `&after=${after}` : ""}`);
-      }
+        void this.history(result, total);
+      } else result.added = undefined;
       return result;
     });
   }
 
-  private async fetch(result: Result, query: string): Promise<void> {
-    try {
-      const page = await ask<{ rows: Row[] }>("GET", `/api/v1/jobs/${this.job}/rows?result=${result.place}&${query}`);
-      result.putRows(page.rows);
-    } catch (error) {
-      this.gaps = [...this.gaps.slice(-4), `earlier rows could not be had: ${(error as Error).message}`];
-    }
+  /** The rows of a window whose event had no room for them. */
+  private async window(result: Result, start: string | null): Promise<void> {
+    const within = start === null ? "" : `&since=${start}&until=${BigInt(start) + 1n}`;
+    const page = await this.rows(result, `offset=0&limit=${PAGE}${within}`);
+    for (const window of result.windowsOf(page?.rows ?? [])) result.put({ ...window, left: Math.max(0, Number(page?.matches ?? 0) - window.rows.length) });
     this.changed();
+  }
+
+  /** What was kept before: page by page, the newest first, as much as the page may hold. */
+  private async history(result: Result, total: number): Promise<void> {
+    const put = (window: Win) => {
+      const known = result.windows.get(window.start);
+      const isWhole = known && !known.open && known.left === 0 && known.rows.length >= window.rows.length;
+      if (!isWhole) result.put({ ...window, rows: [...window.rows, ...(result.added?.get(window.start) ?? [])] });
+    };
+    let cut: Row[] = [];
+    for (let from = total; from > 0 && !result.isFull && cut.length < ROWS_MAX; ) {
+      const to = from;
+      from = Math.max(0, to - PAGE);
+      const page = await this.rows(result, `limit=${to - from}${from > 0 ? `&after=${from - 1}` : ""}`);
+      if (!page || !this.results.includes(result)) return;
+      const found = result.windowsOf([...page.rows, ...cut]);
+      // Rows of the first window may stand on the page before, too.
+      const first = from > 0 ? found.shift() : undefined;
+      found.forEach(put);
+      if (first) put({ ...first, left: from });
+      cut = first?.rows ?? [];
+      result.leftOut = first?.start === "" ? 0 : from;
+      this.changed();
+    }
+    result.added = undefined;
+  }
+
+  private async rows(result: Result, query: string): Promise<{ rows: Row[]; matches?: string | null } | undefined> {
+    const path = `/api/v1/jobs/${this.job}/rows?result=${result.place}&${query}`;
+    return lasting(() => ask<{ rows: Row[] }>("GET", path), this.gone).catch((error) => {
+      if (!this.gone.aborted) this.gaps = [...this.gaps.slice(-4), `earlier rows could not be had: ${(error as Error).message}`];
+      this.changed();
+      return undefined;
+    });
   }
 }
 

@@ -1,7 +1,7 @@
 // Small parts that all pages share.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { Refused } from "./api";
+import { Refused, lasting } from "./api";
 import { visible } from "./format";
 
 /** Text that somebody else wrote: shown as it is, and doing nothing. */
@@ -26,7 +26,7 @@ export const Empty = ({ title, children }: { title: string; children?: Component
   </div>
 );
 
-/** What came of asking, asked again every `every` milliseconds while somebody looks. What was said of something else than `on` is no answer. */
+/** What came of asking; asked again while the server does not answer, and every `every` milliseconds while somebody looks. What was said of something else than `on` is no answer. */
 export function useAsked<T>(load: (signal: AbortSignal) => Promise<T>, on: (string | boolean)[], every = 0) {
   const of = on.join("\u0000");
   const [told, setTold] = useState<{ of: string; answer?: T; error?: unknown }>({ of });
@@ -34,14 +34,13 @@ export function useAsked<T>(load: (signal: AbortSignal) => Promise<T>, on: (stri
   useEffect(() => {
     const abort = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
+    const failed = (error: unknown) => {
+      if (!abort.signal.aborted) setTold((before) => ({ ...(before.of === of ? before : { of }), error }));
+    };
     const once = async () => {
-      if (!document.hidden) {
-        try {
-          const answer = await load(abort.signal);
-          if (!abort.signal.aborted) setTold({ of, answer });
-        } catch (error) {
-          if (!abort.signal.aborted) setTold((before) => ({ ...(before.of === of ? before : { of }), error }));
-        }
+      if (!document.hidden || every === 0) {
+        const answer = await lasting(() => load(abort.signal), abort.signal, failed).catch(failed);
+        if (answer !== undefined && !abort.signal.aborted) setTold({ of, answer });
       }
       if (every > 0 && !abort.signal.aborted) timer = setTimeout(() => void once(), every);
     };

@@ -35,7 +35,7 @@ function One({ told, place, answer, query }: { told: PastAnswer["results"][numbe
   const opened = useSignal<{ row: Row; at: number } | null>(null);
   const result = new Result(place, told.processor, told.columns, told.keys, told.rows.length);
   const isDrawn = isMap(result) && result.at("window_start") < 0;
-  const [drill] = useLater(() => import("./drill"), opened.value !== null);
+  const [behind] = useLater(() => import("./behind"), opened.value !== null);
   const [map] = useLater(() => import("./map"), isDrawn);
   const at = sort.value ? result.at(sort.value.by) : -1;
   const rows = at >= 0 && sort.value ? sorted(told.rows, at, sort.value.down) : told.rows;
@@ -53,8 +53,8 @@ function One({ told, place, answer, query }: { told: PastAnswer["results"][numbe
         {...(answer.baseline_since_ns ? {} : { onOpen: open })}
       />
       {isDrawn && map && <map.Map_ result={result} rows={told.rows} query={query} {...(answer.baseline_since_ns ? {} : { onOpen: open })} />}
-      {opened.value && drill && (
-        <drill.default query={query} recording={answer.recording ?? ""} result={result} {...opened.value} period={periodOf(opened.value.row)} isOpen={false} account={null} isRedacted={false} close={() => (opened.value = null)} />
+      {opened.value && behind && (
+        <behind.Drill query={query} recording={answer.recording ?? ""} result={result} {...opened.value} period={periodOf(opened.value.row)} isOpen={false} account={null} isRedacted={false} close={() => (opened.value = null)} />
       )}
     </>
   );

@@ -1,7 +1,7 @@
 // The map of services: who asks whom, over all protocols of which tuples are kept, now or at another time, and against an earlier one. Each
 // protocol is asked by itself (`service-map`), as the terminal's `map` does.
 import { useSignal } from "@preact/signals";
-import { ask, askKept, type Agent, type Job, type PastAnswer } from "./api";
+import { ask, askKept, lasting, may, type Agent, type Job, type PastAnswer } from "./api";
 import { against, clauses, moment, parsersOf, written, type Period } from "./clauses";
 import { EARLIER, periodsOf, readCompared } from "./compared";
 import { clock, time, visible } from "./format";
@@ -42,7 +42,7 @@ async function load(signal: AbortSignal, last: string, times: { own: Period; bas
   const now = BigInt(Date.now()) * 1_000_000n;
   const length = BigInt(last.slice(0, -1)) * (NS[last.slice(-1)] ?? 60_000_000_000n);
   const own = times?.own ?? { since: String(now - length), until: String(now) };
-  const parsers = [...new Set(jobs.filter((job) => job.keep === "tuples").map((job) => parsersOf(job.query)).filter((list) => list.length === 1).map(([one]) => one!))].filter((parser) => !BELOW.test(parser));
+  const parsers = !may("run") ? [] : [...new Set(jobs.filter((job) => job.keep === "tuples").map((job) => parsersOf(job.query)).filter((list) => list.length === 1).map(([one]) => one!))].filter((parser) => !BELOW.test(parser));
   const found: Found = { edges: [], names: new Names([], new Map()), own, texts: [], notes: [], failed: [] };
   const called = new Map<string, string>();
   for (const parser of parsers) {
@@ -51,7 +51,7 @@ async function load(signal: AbortSignal, last: string, times: { own: Period; bas
     let told: PastAnswer;
     try {
       const text = times && parser !== "dns" ? against(query, times.own, times.baseline) : within(query);
-      told = await askKept(text, "", ROWS_MAX, signal);
+      told = await lasting(() => askKept(text, "", ROWS_MAX, signal), signal);
       if (parser !== "dns") found.texts.push(text);
     } catch (error) {
       if (signal.aborted) throw error;
@@ -92,7 +92,7 @@ export default function Services() {
   const view = param("view", "graph");
   /** A number that is opened stays of its time, also when the map is asked for anew. */
   const opened = useSignal<{ edge: Edge; at: number; period: Period | null } | null>(null);
-  const [drill] = useLater(() => import("./drill"), opened.value !== null);
+  const [behind] = useLater(() => import("./behind"), opened.value !== null);
   const open = (edge: Edge, at: number) => (opened.value = { edge, at, period: answer?.own ?? null });
   const compare = (vs: string) => {
     if (vs === "") return keep({ vs: "", from: "", to: "", bfrom: "", bto: "" });
@@ -127,13 +127,13 @@ export default function Services() {
       )}
       <section class="body" aria-label="Answer">
         {!answer ? <p class="muted" role="status">Asking what was kept…</p> : edges.length === 0 ? (
-          <Empty title={answer.texts.length === 0 ? "No job keeps tuples" : "Nobody asked anybody in that time"}>
-            <p class="muted">{answer.texts.length === 0 ? <>The map is made of tuples that jobs keep: <code>netalytics jobs start 'PARSE http' --standing --keep-tuples</code>. <a href={link("ask", "", { q: "PARSE http PROCESS (service-map: w=10s)" })}>Or ask for one protocol</a>, whose answer has a map.</> : "A longer time may have more."}</p>
+          <Empty title={!may("run") ? "The map needs the role run" : answer.failed.length > 0 ? "What was kept could not be read" : answer.texts.length === 0 ? "No job keeps tuples" : "Nobody asked anybody in that time"}>
+            <p class="muted">{!may("run") ? "Your token may look at answers, and not ask what jobs have kept." : answer.failed.length > 0 ? "Each protocol says why above." : answer.texts.length === 0 ? <>The map is made of tuples that jobs keep: <code>netalytics jobs start 'PARSE http' --standing --keep-tuples</code>. <a href={link("ask", "", { q: "PARSE http PROCESS (service-map: w=10s)" })}>Or ask for one protocol</a>, whose answer has a map.</> : "A longer time may have more."}</p>
           </Empty>
         ) : view === "table" ? <Twin all={edges} names={answer.names} onOpen={open} /> : <Drawn all={edges} names={answer.names} onOpen={open} />}
       </section>
-      {one && drill && (
-        <drill.default recording="" {...one.edge.of[0]!} at={one.at} period={one.period} isOpen={false} account={null} isRedacted={false} close={() => (opened.value = null)} />
+      {one && behind && (
+        <behind.Drill recording="" {...one.edge.of[0]!} at={one.at} period={one.period} isOpen={false} account={null} isRedacted={false} close={() => (opened.value = null)} />
       )}
     </div>
   );

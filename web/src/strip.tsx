@@ -2,7 +2,7 @@
 // chosen by dragging over them, or with Shift and the arrow keys: a time that is compared with another, or asked for as a whole.
 import { useSignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
-import { clock, many, numeric } from "./format";
+import { clock, duration, many, millis, numeric } from "./format";
 import type { Result, Win } from "./model";
 
 interface Props {
@@ -20,6 +20,8 @@ interface Props {
 }
 
 const SHOWN_MAX = 90;
+/** A longer time without windows takes no more room than so many. */
+const GAP_MAX = 30;
 const before = (a: string, b: string) => a.length < b.length || (a.length === b.length && a < b);
 
 export function Strip({ result, windows, at, onAt, newest, onNewest, from, to, mark, onRange }: Props) {
@@ -34,6 +36,11 @@ export function Strip({ result, windows, at, onAt, newest, onNewest, from, to, m
   const lost = result.at("lost");
   const missing = result.at("agents_missing");
   const first = last[0];
+  // Bars stand where their time is: where windows are missing there is room.
+  const starts = last.map(({ start }) => millis(start));
+  const steps = starts.slice(1).map((start, i) => start - (starts[i] as number));
+  const step = Math.min(...steps.filter((ms) => ms > 0));
+  const gap = (i: number) => (i === 0 ? 0 : Math.round((steps[i - 1] as number) / step) - 1);
   const range = (a: Win, b: Win): [string, string] => (before(b.start, a.start) ? [b.start, a.end] : [a.start, b.end]);
   const [within, until] = dragged.value ?? [from, to];
   const isWithin = (window: Win) => within !== "" && !before(window.start, within) && before(window.start, until);
@@ -48,7 +55,10 @@ export function Strip({ result, windows, at, onAt, newest, onNewest, from, to, m
         {last.map((window, i) => {
           const isBad = !window.open && window.rows.some((row) => (numeric(row[lost]) ?? 0) > 0 || (missing >= 0 && row[missing] !== null));
           const isMarked = mark !== "" && !before(mark, window.start) && before(mark, window.end);
+          const missed = gap(i);
           return (
+            <>
+            {missed > 0 && <i title={`${duration(missed * step * 1e6)} without a window`} class={missed > GAP_MAX ? "cut" : ""} style={{ width: `${1.1 * Math.min(missed, GAP_MAX)}rem` }} />}
             <button
               type="button"
               tabIndex={window.start === at ? 0 : -1}
@@ -72,12 +82,13 @@ export function Strip({ result, windows, at, onAt, newest, onNewest, from, to, m
                   onRange(...range(other ?? window, next));
                 }
                 onAt(next.start);
-                const buttons = (event.currentTarget.parentElement as HTMLElement).children;
-                (buttons[i + by] as HTMLElement).focus();
+                const buttons = (event.currentTarget.parentElement as HTMLElement).querySelectorAll("button");
+                buttons[i + by]?.focus();
               }}
             >
               <span style={{ height: `${Math.max(6, ((sizes[i] ?? 0) / most) * 100).toFixed(0)}%` }} />
             </button>
+            </>
           );
         })}
       </div>

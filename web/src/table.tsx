@@ -28,6 +28,8 @@ interface Props {
   showWindows?: boolean;
   /** Opens what stands behind a number. */
   onOpen?(row: Row, at: number): void;
+  /** Asks for rows that are not here yet: of those there are, some may be holes. */
+  need?: ((from: number, to: number) => void) | undefined;
   /** The ranks of the window before, by key. */
   ranks?: Map<string, number> | null;
 }
@@ -73,9 +75,11 @@ export function Table(props: Props) {
   const items = virtual.current.getVirtualItems();
   const before = items[0]?.start ?? 0;
   const behind = virtual.current.getTotalSize() - (items.at(-1)?.end ?? 0);
+  const [from, to] = [items[0]?.index ?? 0, items.at(-1)?.index ?? 0];
+  useEffect(() => props.need?.(from, to), [props.need, from, to]);
   const approximate = result.at("approximate");
   const hasCourse = props.measure >= 0 && [...props.course.values()].some((values) => values.length > 1);
-  const most = Math.max(...rows.slice(0, 2000).map((row) => numeric(row[props.measure]) ?? 0), 0);
+  const most = rows.slice(0, 2000).reduce((most, row) => Math.max(most, numeric(row[props.measure]) ?? 0), 0);
   const width = columns.length + (hasCourse ? 1 : 0);
   return (
     <div class={`table-scroll${props.isOpen ? " provisional" : ""}`} ref={scroll} tabIndex={0} role="region" aria-label="Rows">
@@ -104,7 +108,7 @@ export function Table(props: Props) {
           {before > 0 && <tr aria-hidden="true"><td colSpan={width} style={{ height: `${before}px`, padding: 0 }} /></tr>}
           {items.map((item) => {
             const row = rows[item.index];
-            if (!row) return null;
+            if (!row) return <tr key={item.index} aria-rowindex={item.index + 2}><td colSpan={width} class="muted">…</td></tr>;
             const key = result.key(row);
             const isPicked = props.picked.includes(key);
             const isRough = approximate >= 0 && row[approximate] === true;

@@ -590,7 +590,11 @@ await step("fifty thousand rows are a table of a few", async () => {
   // It is told once; whoever asks again waits.
   await page.route("**/api/v1/stream?**", () => undefined);
   await page.route("**/api/v1/stream?**", (route) => route.fulfill({ contentType: "text/event-stream", body: `event: snapshot\nid: 1:1\ndata: ${JSON.stringify(snapshot)}\n\n` }), { times: 1 });
-  await page.route("**/api/v1/jobs/1/rows?**", (route) => route.fulfill({ json: { rows } }));
+  await page.route("**/api/v1/jobs/1/rows?**", (route) => {
+    const asked = new URL(route.request().url()).searchParams;
+    const from = asked.has("after") ? Number(asked.get("after")) + 1 : 0;
+    return route.fulfill({ json: { rows: rows.slice(from, from + Number(asked.get("limit"))) } });
+  });
   await page.goto(`${origin}/#/jobs`);
   await page.goto(`${origin}/#/job/1?sort=-count`);
   await page.locator('.rows[aria-rowcount="50001"]').waitFor();

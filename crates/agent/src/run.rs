@@ -33,7 +33,7 @@ use crate::policy::Policy;
 use crate::process::News;
 use crate::serves::Serves;
 use crate::spool_files::SpoolFiles;
-use crate::traffic::Traffic;
+use crate::traffic::{Traffic, packets_now};
 
 /// What an agent is started with.
 pub struct Config {
@@ -143,7 +143,7 @@ impl Loop {
             failures: 0,
             boot_ended,
             ending: None,
-            traffic: Traffic::begin(&config.policy),
+            traffic: Traffic::begin(if config.demo.is_some() { 0 } else { packets_now(&config.policy) }),
             config,
         })
     }
@@ -164,7 +164,8 @@ impl Loop {
                 Some(news) = heard.recv() => self.on_news(news, &mut connection),
                 _ = looked.tick() => {
                     self.look_after_memory();
-                    self.traffic.look(&self.config.policy);
+                    let packets = self.packets();
+                    self.traffic.look(packets);
                 }
                 _ = addresses.tick() => self.look_at_addresses(&mut connection),
                 () = tokio::time::sleep_until(timer.into()) => {
@@ -306,7 +307,7 @@ impl Loop {
                 addresses: ips(&self.addresses()),
                 passing: self.passing(&interfaces),
                 interfaces,
-                packets_per_second: self.packets_per_second(),
+                packets_per_second: self.traffic.packets_per_second,
                 jobs_cpu_millis_max: ceiling.cpu_millis,
                 jobs_memory_bytes_max: ceiling.memory_bytes,
             },
@@ -386,7 +387,7 @@ impl Loop {
                 }
             }
             AgentAction::Renew(mut renew) => {
-                renew.packets_per_second = self.packets_per_second();
+                renew.packets_per_second = self.traffic.packets_per_second;
                 renew.health = health(&self.spool, self.monitors.len());
                 if let Some(session) = connection.session_mut() {
                     session.renew(renew);
@@ -395,9 +396,12 @@ impl Loop {
         }
     }
 
-    /// What jobs read here; a demonstration has few packets.
-    fn packets_per_second(&self) -> u64 {
-        if self.config.demo.is_some() { 0 } else { self.traffic.packets_per_second }
+    /// Packets so far: of the interfaces, or in a demonstration of the monitor that has read most.
+    fn packets(&self) -> u64 {
+        match self.config.demo {
+            Some(_) => self.monitors.values().map(Running::packets).max().unwrap_or(0),
+            None => packets_now(&self.config.policy),
+        }
     }
 
     /// Monitors say what they have, the spool keeps what the server has not taken.

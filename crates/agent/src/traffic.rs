@@ -19,18 +19,17 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// The first look.
+    /// The first look, at so many packets.
     #[must_use]
-    pub fn begin(policy: &Policy) -> Traffic {
-        Traffic { looked: Instant::now(), packets: packets_now(policy), packets_per_second: 0 }
+    pub fn begin(packets: u64) -> Traffic {
+        Traffic { looked: Instant::now(), packets, packets_per_second: 0 }
     }
 
-    /// Looks again, if that is due or there has been no second look.
-    pub fn look(&mut self, policy: &Policy) {
+    /// Looks again, if that is due or there has been no second look. `packets` counts those so far.
+    pub fn look(&mut self, packets: u64) {
         let elapsed = self.looked.elapsed();
         let is_due = elapsed >= EVERY || (self.packets_per_second == 0 && elapsed >= EVERY / 10);
         if is_due {
-            let packets = packets_now(policy);
             let seen = packets.saturating_sub(self.packets) as f64;
             *self = Traffic {
                 looked: Instant::now(),
@@ -42,7 +41,7 @@ impl Traffic {
 }
 
 /// What the interfaces have counted, as far as the host tells.
-fn packets_now(policy: &Policy) -> u64 {
+pub fn packets_now(policy: &Policy) -> u64 {
     let text = fs::read_to_string("/proc/net/dev").unwrap_or_default();
     packets(&text, |name| policy.allows_interface(name))
 }

@@ -39,6 +39,7 @@ fn the_page_does_what_it_is_for() {
     std::fs::write(&capture, hostile::capture()).expect("a file");
     browse("hostile.mjs", &[capture.as_os_str()]);
     browse("strained.mjs", &[]);
+    browse("honest.mjs", &[]);
 }
 
 /// Has a browser go through a script.

@@ -68,12 +68,7 @@ impl Format {
 }
 
 /// The page's bytes; `matches`: rows of the selection that it is a page of.
-pub fn write(
-    page: &Page,
-    matches: Option<u64>,
-    result: &KeptResult,
-    format: Format,
-) -> io::Result<Vec<u8>> {
+pub fn write(page: &Page, matches: Option<u64>, result: &KeptResult, format: Format) -> io::Result<Vec<u8>> {
     match format {
         Format::Json => Ok(json_page(page, matches, result).to_string().into_bytes()),
         Format::Arrow => arrow(page),

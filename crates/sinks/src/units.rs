@@ -1,5 +1,5 @@
 //! Numbers as people read them: three digits that matter, with their unit. For exact values there are the other
-//! formats.
+//! formats. What lies in the middle between two texts becomes the one with the even last digit.
 
 use tuple::Unit;
 
@@ -137,6 +137,25 @@ mod tests {
     fn check(unit: Unit, cases: &[(f64, &str)]) {
         for (value, expected) in cases {
             assert_eq!(number(unit, *value), *expected, "{value} {unit:?}");
+        }
+    }
+
+    /// The page of the server reads the same cases (web/test/numbers.mjs): a unit, a number, and its text.
+    #[test]
+    fn numbers_are_those_of_the_page() {
+        for line in include_str!("numbers.tsv").lines() {
+            let mut parts = line.split('\t');
+            let mut next = || parts.next().expect("three parts");
+            let (unit, value, expected) = (next(), next().parse().expect("a number"), next());
+            let unit = match unit {
+                "ns" => Unit::Nanoseconds,
+                "bytes" => Unit::Bytes,
+                "per_second" => Unit::PerSecond,
+                "bytes_per_second" => Unit::BytesPerSecond,
+                "fraction" => Unit::Fraction,
+                _ => Unit::None,
+            };
+            assert_eq!(number(unit, value), expected, "{value} {unit:?}");
         }
     }
 

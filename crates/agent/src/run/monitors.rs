@@ -45,7 +45,7 @@ impl Loop {
 
     /// What the host bears already.
     fn borne(&self) -> Borne {
-        let packets_per_second = self.packets_per_second();
+        let packets_per_second = self.traffic.packets_per_second;
         let takes = self.monitors.values().map(|running| running.cost.at(packets_per_second));
         let burden = takes.fold(Burden::default(), Burden::and);
         Borne { jobs: self.monitors.len(), burden, packets_per_second }

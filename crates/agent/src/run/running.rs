@@ -58,6 +58,11 @@ impl Running {
         }
     }
 
+    /// Packets that its monitor has read, as it said last.
+    pub fn packets(&self) -> u64 {
+        self.counters.get("packets").copied().unwrap_or(0)
+    }
+
     /// Ends it at once; the first reason counts.
     pub fn kill(&mut self, why: String) {
         self.ended.get_or_insert(why);

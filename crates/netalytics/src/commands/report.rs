@@ -10,7 +10,7 @@ use std::rc::Rc;
 use anyhow::anyhow;
 use capture::seccomp::Files;
 use plan::expr::Column;
-use plan::{Aggregate, GroupBy, Pipeline, Plan, Selection};
+use plan::{Aggregate, GroupBy, Pipeline, Plan, Sample, Selection};
 use runner::{Summary, Writing};
 use sinks::Sink;
 use tuple::{Batch, Redactor, Secret, common};
@@ -108,7 +108,7 @@ impl Target for Finding<'_> {
     fn conclude(&self, summary: &mut Summary) {
         let (asked, kept) = (self.plan.borrow(), self.kept.borrow());
         let Some(plan) = asked.as_ref() else { return };
-        let qualities = by_number(kept.qualities.clone());
+        let qualities = by_number(in_sample(kept.qualities.clone(), plan.monitor.sample));
         // Those rows were not asked for.
         summary.rows = kept.results.iter().map(|of| of.all).sum();
         let flags = self.flags;
@@ -251,6 +251,14 @@ fn qualities() -> Pipeline {
         selection: Selection::default(),
         profile: None,
     }
+}
+
+/// Numbers of tuples, where a query over a share of the flows has counted those of all flows.
+fn in_sample(mut all: BTreeMap<String, u64>, sample: Sample) -> BTreeMap<String, u64> {
+    if let Sample::Fraction(share) = sample {
+        all.values_mut().for_each(|n| *n = (*n as f64 * share).round() as u64);
+    }
+    all
 }
 
 /// What there is most of comes first.

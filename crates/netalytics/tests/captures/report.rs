@@ -98,6 +98,9 @@ fn check_account(found: &Value) {
     assert_eq!(of("packets received"), 1629);
     assert_eq!(of("packets received"), of("= parsed") + of("+ "), "{account:?}");
     assert!(of("tuples of quality exact") > 0, "{account:?}");
+    let tuples = account.iter().find(|row| row[0] == "tuples").and_then(|row| row[1].as_str());
+    let tuples: u64 = tuples.and_then(|n| n.parse().ok()).expect("a number");
+    assert_eq!(of("tuples of quality"), tuples, "{account:?}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A job at work: where its results meet, its lanes, and what of it is published.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use collect::{LaneId, Malformed, Part, Report, State};
@@ -500,11 +500,14 @@ impl Work {
         }
     }
 
-    /// What open windows hold so far.
+    /// What open windows hold so far. They lack the lanes that nobody waits for; those at work have not come to their ends yet.
     pub fn open_rows(&mut self) -> Vec<Row> {
         let Results::Windows(windows) = &mut self.results else { return Vec::new() };
         let mut out = Released::default();
         windows.collector.open_rows(&mut out);
+        let active = windows.collector.lanes().states().filter(|(_, state)| *state == State::Active);
+        let active: BTreeSet<LaneId> = active.map(|(id, _)| id).collect();
+        out.0.iter_mut().for_each(|(_, missing)| missing.retain(|id| !active.contains(id)));
         let row = |(output, missing): (stream::Output, Vec<LaneId>)| {
             let result = output.pipeline?;
             Some(self.row(result, output, &missing))
@@ -527,9 +530,10 @@ impl Work {
     /// What its monitors have counted by now.
     pub fn account(&self) -> Account {
         let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
-        let mut gone = 0;
+        let (mut records_lost, mut tuples_lost) = (0, 0);
         for known in self.lanes.known.values() {
-            gone += known.facts.tuples_lost;
+            records_lost += known.facts.records_lost;
+            tuples_lost += known.facts.tuples_lost;
             for (name, n) in &known.facts.counters {
                 *sums.entry(name.as_str()).or_default() += n;
             }
@@ -543,9 +547,12 @@ impl Work {
             parsed: sum(&["parsed"]),
             filtered: sum(&["filtered"]),
             sampled_out: sum(&["sampled_out"]),
-            dropped: sum(&["dropped"]) + gone,
+            dropped: sum(&["dropped"]),
             undecodable: sum(&["undecodable"]),
             lost_before_us: sum(&["lost_before_us", "lost"]),
+            tuples: sum(&["tuples"]),
+            records_lost,
+            tuples_lost,
             quality: sums.iter().filter_map(of_quality).collect(),
             taps: self.joining.as_ref().map(|joining| joining.counts().into()),
             agents: Vec::new(),

@@ -149,7 +149,9 @@ fn selection(params: &RowsParams, page_rows_max: usize) -> Result<Option<Selecti
         return Ok(None);
     }
     if params.after.is_some() {
-        return Err(Failure::bad("`after` goes on in the order in which rows came: use `offset` with `sort` and `find`"));
+        return Err(Failure::bad(
+            "`after` goes on in the order in which rows came: use `offset` with `sort` and `find`",
+        ));
     }
     Ok(Some(Selection {
         since_ns: params.since.as_deref().map(time).transpose()?,

@@ -76,6 +76,12 @@ pub struct Account {
     pub undecodable: u64,
     /// Lost before they were received.
     pub lost_before_us: u64,
+    /// Tuples that monitors have made, before WHERE.
+    pub tuples: u64,
+    /// Records of agents that never came.
+    pub records_lost: u64,
+    /// Tuples in these, as far as is known.
+    pub tuples_lost: u64,
     /// Tuples by quality.
     pub quality: HashMap<String, u64>,
     /// The share of flows that is looked at: at the agent that looks at the fewest.

@@ -7,12 +7,16 @@ use query::Query;
 
 use super::cover::{Covered, Period, covers, named};
 use crate::access::Access;
-use crate::job::{Job, JobKind};
+use crate::gateway::{End, LaneFacts};
+use crate::job::{Job, JobKind, State};
 use crate::service::{Denied, Service};
 use crate::store::{Extent, KeptResult};
 
 /// Jobs that are told of to whoever asks what nobody has kept.
 const REASONS_MAX: usize = 8;
+
+/// Agents that are there begin a job within this time.
+const BEGINS_WITHIN_NS: i64 = 10_000_000_000;
 
 /// What is looked for.
 pub struct Wanted<'q> {
@@ -46,6 +50,8 @@ pub struct KeptTuples {
     pub covered: Covered,
     /// From when on, and until when, tuples were kept.
     pub kept: Period,
+    /// The same, as far as agents are known to have been at work.
+    worked: Period,
 }
 
 impl KeptTuples {
@@ -82,7 +88,10 @@ impl Service {
                 Err(_) => {}
             }
         }
-        let rank = |kept: &KeptTuples| (wanted.overlap(kept.kept), kept.covered.narrowness, kept.job.id);
+        let rank = |kept: &KeptTuples| {
+            let overlaps = (wanted.overlap(kept.worked), wanted.overlap(kept.kept));
+            (overlaps, kept.covered.narrowness, kept.job.id)
+        };
         if let Some(best) = suitable.into_iter().max_by_key(rank) {
             return Ok(Source::Tuples(Box::new(best)));
         }
@@ -115,11 +124,27 @@ impl Service {
             Ok(covered) => covered,
             Err(why) => return Ok(Err(why)),
         };
-        let kept = kept_when(&job, &self.store().extent((job.id, result.place))?, wanted.now_ns);
+        let extent = self.store().extent((job.id, result.place))?;
+        let Some(Ran { began_ns, worked_to_ns }) = self.ran(&job, &extent, wanted.now_ns)? else {
+            return Ok(Err("it has not run: no agent has brought anything of it".into()));
+        };
+        let kept = kept_when(&job, &extent, began_ns, wanted.now_ns);
         if wanted.overlap(kept) == 0 {
             return Ok(Err("it keeps nothing of that time".into()));
         }
-        Ok(Ok(KeptTuples { job, result, covered, kept }))
+        let last = extent.last_ns.map_or(i64::MIN, |last| last.saturating_add(1));
+        let worked = (kept.0, worked_to_ns.max(last).min(kept.1));
+        Ok(Ok(KeptTuples { job, result, covered, kept, worked }))
+    }
+
+    /// When a job has run; `None`: not yet.
+    fn ran(&self, job: &Job, extent: &Extent, now_ns: i64) -> Result<Option<Ran>, Denied> {
+        let (lanes, _) = self.lanes_of(job, now_ns)?;
+        let agents = self.fleet.agents();
+        let is_at_work = |agent: &str| {
+            job.ended_ns.is_none() && agents.iter().any(|one| one.name == agent && one.connected)
+        };
+        Ok(ran(job, extent, (&lanes, &is_at_work), now_ns))
     }
 
     /// A job that makes exactly these results, window by window.
@@ -155,10 +180,42 @@ fn without_period(query: &Query) -> Query {
     Query { period: query::Period::default(), baseline: None, ..query.clone() }
 }
 
-/// From when to when a job has kept all that came: its life, but for what retention has taken away.
-fn kept_when(job: &Job, extent: &Extent, now_ns: i64) -> Period {
-    let first = extent.first_ns.unwrap_or(job.created_ns);
-    let from = if extent.rows_dropped > 0 { first } else { first.min(job.created_ns) };
+/// When a job has run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Ran {
+    /// Since when.
+    began_ns: i64,
+    /// Until when agents are known to have been at work.
+    worked_to_ns: i64,
+}
+
+/// See [`Service::ran`].
+fn ran(
+    job: &Job,
+    extent: &Extent,
+    (lanes, is_at_work): (&[(String, LaneFacts)], &dyn Fn(&str) -> bool),
+    now_ns: i64,
+) -> Option<Ran> {
+    let heard: Vec<_> = lanes.iter().filter(|(_, facts)| facts.watermark_ns > i64::MIN).collect();
+    let Some(begin) = heard.iter().map(|(_, facts)| facts.begin()).min() else {
+        // Nothing is known of lanes: rows speak for it, or that monitors capture.
+        let has_rows = extent.first_ns.is_some() || extent.rows_dropped > 0;
+        let captures = matches!(job.state, State::Running | State::Draining);
+        let worked_to_ns = if has_rows { job.ended_ns.unwrap_or(now_ns) } else { job.created_ns };
+        return (has_rows || captures).then_some(Ran { began_ns: job.created_ns, worked_to_ns });
+    };
+    // Agents that are there begin a moment after their job.
+    let is_at_once = begin.saturating_sub(job.created_ns) <= BEGINS_WITHIN_NS;
+    let began_ns = if is_at_once { begin.min(job.created_ns) } else { begin };
+    let goes_on = heard.iter().any(|(agent, facts)| facts.end == End::Open && is_at_work(agent));
+    let last = heard.iter().map(|(_, facts)| facts.watermark_ns).max().unwrap_or(begin);
+    Some(Ran { began_ns, worked_to_ns: if goes_on { now_ns } else { last } })
+}
+
+/// From when to when a job has kept all that came: from its first moment on, but for what retention has taken away.
+fn kept_when(job: &Job, extent: &Extent, began_ns: i64, now_ns: i64) -> Period {
+    let first = extent.first_ns.unwrap_or(began_ns);
+    let from = if extent.rows_dropped > 0 { first } else { first.min(began_ns) };
     let last = extent.last_ns.map_or(i64::MIN, |last| last.saturating_add(1));
     (from, job.ended_ns.unwrap_or(now_ns).max(last))
 }

@@ -342,9 +342,13 @@ fn a_job_ends_with_the_rows_that_it_may_have() {
 fn who_looks_on_sees_open_windows() {
     let query = "PARSE http PROCESS (top-k: k=3, w=1h)";
     let center = Center::start(GatewaySettings::default());
-    let crew = Crew::start(&center, query, 2, 10);
+    let mut crew = Crew::start(&center, query, 2, 10);
     let job = center.job(query, "standing");
-    let seen = center.watch(&job, "\"state\":\"open\"");
+    let seen = center.watch(&job, "\"rows_left_out\"");
     assert!(seen.contains("event: window") && seen.contains("top-k"), "{seen}");
+    // Agents at work have not come to the window's end, and lack nothing; who has gone is named.
+    assert!(seen.contains("\"state\":\"open\"") && !seen.contains("agent-"), "{seen}");
+    crew.kill(1);
+    center.watch(&job, "\"agent-1\"]");
     drop(crew);
 }

@@ -376,6 +376,23 @@ fn announce(server: &Server, job: &str) {
 }
 
 #[test]
+fn a_job_that_never_ran_covers_no_time() {
+    let server = Server::start(TestFleet::new(Way::Note));
+    // It is there for longer, and no monitor captures for it.
+    let idle = keep(&server, "PARSE http");
+    announce(&server, &idle);
+    let id: JobId = idle.parse().expect("a number");
+    server.fleet.hub().turn(id, State::Arming, None).expect("noted");
+    let query = "PARSE http SINCE 1h PROCESS (count)";
+    let words = refused(&server, query, 409)["message"].as_str().expect("words").to_owned();
+    assert!(words.contains(&format!("job {idle}: it has not run")), "{words}");
+    let busy = keep(&server, "PARSE http");
+    announce(&server, &busy);
+    let answer = server.ask("POST", "/api/v1/query", Some(&json!({ "query": query }))).of(200).json();
+    assert_eq!(answer["job"], busy, "{answer}");
+}
+
+#[test]
 fn a_job_with_the_same_query_has_its_rows() {
     let server = Server::start(TestFleet::shop());
     let query =

@@ -99,7 +99,8 @@ fn pages_of_sorted_rows_have_each_row_once() {
     expected[2].sort_by_key(|row| std::cmp::Reverse(text(row, 2)));
     // Null is the last, whatever the order.
     expected[3].sort_by_key(|row| row[4].is_null());
-    let orders = ["sort=count", "sort=count&order=desc", "sort=url&order=desc", "sort=agents_missing&order=desc"];
+    let orders =
+        ["sort=count", "sort=count&order=desc", "sort=url&order=desc", "sort=agents_missing&order=desc"];
     for (order, expected) in orders.iter().zip(&expected) {
         let mut found = Vec::new();
         while found.len() < all.len() {
