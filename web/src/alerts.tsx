@@ -92,7 +92,7 @@ export default function Alerts() {
             <p>{Object.entries(alert.labels).filter(([name]) => name !== "alertname").map(([name, value]) => <span class="tag"><Text of={`${name}=${value}`} /></span>)}</p>
             {Object.values(alert.annotations).map((text) => <p><Text of={text} /></p>)}
             <p class="muted small">
-              {alert.state === "resolved" && alert.resolved_ns ? `over ${ago(alert.resolved_ns)}` : alert.fired_ns ? `fires since ${ago(alert.fired_ns)}` : `true since ${ago(alert.since_ns)}`} · <a href={link("job", alert.job)}>the answer</a>
+              {alert.state === "resolved" && alert.resolved_ns ? `over ${ago(alert.resolved_ns)}` : alert.fired_ns ? `began to fire ${ago(alert.fired_ns)}` : `became true ${ago(alert.since_ns)}`} · <a href={link("job", alert.job)}>the answer</a>
               {may("run") && alert.state === "firing" && alert.silenced_by.length === 0 && (
                 <> · <button type="button" class="quiet" onClick={() => act(ask("POST", "/api/v1/silences", { matchers: Object.entries(alert.labels).map(([name, value]) => `${name}=${value}`), for: "2h", comment: "from the page" }))}>Silence for two hours</button></>
               )}
@@ -114,7 +114,7 @@ export default function Alerts() {
                   <tr key={rule.id}>
                     <th scope="row"><Text of={rule.name} /></th>
                     <td><code><Text of={rule.rule.when} /></code>{rule.rule.for && <span class="muted"> for {rule.rule.for}</span>}</td>
-                    <td><State of={rule.state} />{rule.problem && <span class="muted small why"><Text of={rule.problem} /></span>}</td>
+                    <td><State of={rule.state === "ok" && rule.firing > 0 ? "firing" : rule.state} />{rule.problem && <span class="muted small why"><Text of={rule.problem} /></span>}</td>
                     <td class="n">{rule.pending}</td>
                     <td class="n">{rule.firing}</td>
                     <td>{rule.rule.receivers.length === 0 ? <span class="muted">nobody</span> : <Text of={rule.rule.receivers.join(", ")} />}</td>

@@ -105,7 +105,7 @@ function Beneath({ query, recording, result, row, at, period, isOpen, account, i
     ["the number", `${cell("approximate") === true ? "~" : ""}${shown(column, row[at])}`],
     ["interval, 95 %", low !== null || high !== null ? `${low === null ? "?" : shown(column, low)} – ${high === null ? "?" : shown(column, high)}` : rate < 1 ? "not said of this number" : "none needed: every flow was looked at"],
     ["window", isWindow && period ? `${clock(period.since)} – ${clock(period.until)} UTC, ${isOpen ? "still open: it will change" : "closed"}` : period ? `all of ${time(period.since).slice(0, 19)} – ${time(period.until).slice(0, 19)} UTC` : "all of it"],
-    ["lost", numeric(cell("lost")) ? `${percentage(numeric(cell("lost")) ?? 0)} of what was captured in this window` : account && account.lost_before_us + account.dropped > 0 ? `${many(account.lost_before_us + account.dropped)} packets since the start` : "nothing that is known"],
+    ["lost", numeric(cell("lost")) ? `${percentage(numeric(cell("lost")) ?? 0)} of what was captured in this window` : account && account.records_lost > 0 ? `${many(account.records_lost)} records of agents since the start` : account && account.lost_before_us + account.dropped > 0 ? `${many(account.lost_before_us + account.dropped)} packets since the start` : "nothing that is known"],
     ["looked at", rate < 1 ? `one flow in ${(1 / rate).toFixed(1).replace(/\.0$/, "")}` : "every flow"],
     ["agents", typeof cell("agents_missing") === "string" ? `without ${visible(String(cell("agents_missing")))}` : "all that were asked"],
   ];

@@ -47,7 +47,7 @@ export function Jobs() {
                   </td>
                   <td><State of={job.outcome === "failed" ? "failed" : job.state} />{job.reason && <span class="muted small why"><Text of={job.reason} /></span>}</td>
                   <td><Text of={job.owner} /></td>
-                  <td class="muted">{ago(job.created_ns)}</td>
+                  <td class="muted nowrap">{ago(job.created_ns)}</td>
                   <td>{job.outlets.length === 0 ? <span class="muted">–</span> : job.outlets.map((outlet) => <div><Text of={outlet.to} /> <State of={outlet.state} /> <span class="muted small">{many(outlet.delivered)} rows{outlet.behind > 0 ? `, ${many(outlet.behind)} behind` : ""}</span></div>)}</td>
                   <td>{job.state !== "ended" && may("run") && (
                     <button type="button" aria-label={visible(`Stop ${job.name || job.id}`)} onClick={() => void ask("DELETE", `/api/v1/jobs/${job.id}`).then(again, (why) => (failed.value = said(why)))}>Stop</button>

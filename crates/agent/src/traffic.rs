@@ -19,13 +19,13 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// The first look, at so many packets.
+    /// Starts with this number of packets.
     #[must_use]
     pub fn begin(packets: u64) -> Traffic {
         Traffic { looked: Instant::now(), packets, packets_per_second: 0 }
     }
 
-    /// Looks again, if that is due or there has been no second look. `packets` counts those so far.
+    /// Looks again, if that is due or there has been no second look. `packets` is the number so far.
     pub fn look(&mut self, packets: u64) {
         let elapsed = self.looked.elapsed();
         let is_due = elapsed >= EVERY || (self.packets_per_second == 0 && elapsed >= EVERY / 10);

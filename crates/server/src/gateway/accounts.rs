@@ -87,3 +87,24 @@ impl Core {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::lanes::Key;
+    use super::*;
+
+    #[test]
+    fn lost_records_are_no_dropped_packets() {
+        let schemas = parsers::registry::schemas();
+        let query = query::check("PARSE http PROCESS (count: w=1s)", &schemas, &()).expect("a query");
+        let mut work = Work::new(JobId(1), &planner::lower(&query), 0, (1 << 20, 1 << 20));
+        let key = Key { agent: "web-1".into(), boot: 1, attempt: 1 };
+        work.lanes.join(&key);
+        let facts = &mut work.lanes.known.get_mut(&key).expect("it has joined").facts;
+        (facts.records_lost, facts.tuples_lost) = (3, 7);
+        facts.counters = [("packets".to_owned(), 100), ("tuples".to_owned(), 9)].into();
+        let account = work.account();
+        assert_eq!((account.records_lost, account.tuples_lost), (3, 7));
+        assert_eq!((account.received, account.tuples, account.dropped), (100, 9, 0));
+    }
+}

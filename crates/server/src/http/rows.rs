@@ -31,9 +31,9 @@ const NEXT: HeaderName = HeaderName::from_static("netalytics-next");
 /// Says the number of the last row, for who comes back for what will be behind it.
 const LAST: HeaderName = HeaderName::from_static("netalytics-last");
 
-/// Says how many rows match.
+/// Number of matching rows.
 const MATCHES: HeaderName = HeaderName::from_static("netalytics-matches");
-/// So long a request waits for others whose rows are sorted or searched.
+/// Longest wait for other requests whose rows are sorted or searched.
 const WAIT: Duration = Duration::from_secs(5);
 
 /// Which rows.
@@ -54,9 +54,9 @@ pub struct RowsParams {
     sort: Option<String>,
     /// asc, unless said, or desc: the greatest first.
     order: Option<String>,
-    /// Only rows with this text in a text, an address, an id or a column that names a group, in upper or lower case. Not with `after`.
+    /// Text that a text, an address, an id or a group column of the row contains, in upper or lower case. Not with `after`.
     find: Option<String>,
-    /// Skip so many rows of those that match; with `limit` 100000 at most. Not with `after`.
+    /// Number of matching rows to skip; together with `limit` 100000 at most. Not with `after`.
     offset: Option<usize>,
     /// json, jsonl, csv, arrow or parquet; else what `Accept` says.
     format: Option<String>,

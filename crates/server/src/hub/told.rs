@@ -78,9 +78,9 @@ pub struct Account {
     pub lost_before_us: u64,
     /// Tuples that monitors have made, before WHERE.
     pub tuples: u64,
-    /// Records of agents that never came.
+    /// Lost records of agents.
     pub records_lost: u64,
-    /// Tuples in these, as far as is known.
+    /// Known number of tuples in these.
     pub tuples_lost: u64,
     /// Tuples by quality.
     pub quality: HashMap<String, u64>,

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use query::Query;
 
+use super::absent::OfAgents;
 use super::cover::{Covered, Period, covers, named};
 use crate::access::Access;
-use crate::gateway::{End, LaneFacts};
+use crate::gateway::End;
 use crate::job::{Job, JobKind, State};
 use crate::service::{Denied, Service};
 use crate::store::{Extent, KeptResult};
@@ -15,7 +16,7 @@ use crate::store::{Extent, KeptResult};
 /// Jobs that are told of to whoever asks what nobody has kept.
 const REASONS_MAX: usize = 8;
 
-/// Agents that are there begin a job within this time.
+/// Longest time between a job's creation and the first report of an agent that was connected then.
 const BEGINS_WITHIN_NS: i64 = 10_000_000_000;
 
 /// What is looked for.
@@ -144,7 +145,7 @@ impl Service {
         let is_at_work = |agent: &str| {
             job.ended_ns.is_none() && agents.iter().any(|one| one.name == agent && one.connected)
         };
-        Ok(ran(job, extent, (&lanes, &is_at_work), now_ns))
+        Ok(ran(job, extent, &lanes, &is_at_work, now_ns))
     }
 
     /// A job that makes exactly these results, window by window.
@@ -193,7 +194,8 @@ struct Ran {
 fn ran(
     job: &Job,
     extent: &Extent,
-    (lanes, is_at_work): (&[(String, LaneFacts)], &dyn Fn(&str) -> bool),
+    lanes: &OfAgents,
+    is_at_work: &dyn Fn(&str) -> bool,
     now_ns: i64,
 ) -> Option<Ran> {
     let heard: Vec<_> = lanes.iter().filter(|(_, facts)| facts.watermark_ns > i64::MIN).collect();
