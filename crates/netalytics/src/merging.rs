@@ -18,7 +18,7 @@ use anyhow::Context;
 use bus::progress::{GroupTeller, Teller};
 use bus::{Group, Kafka, NewTopic, Topics};
 use flink::{Authorization, Gateway, JobName, Machine, Options};
-use runner::bus::{MergedFeed, Merges, Reach, SILENCE, Until, merged, settings};
+use runner::bus::{Marks, MergedFeed, Merges, Reach, SILENCE, Until, merged, settings};
 use stream::Engine;
 use stream::cells::Origin;
 use stream::flink_sql::{From, Start};
@@ -40,7 +40,7 @@ pub fn start(
     wanted: &Wanted<'_>,
     flags: &FlinkFlags,
     kafka: &Kafka,
-    progress: Option<Teller>,
+    (progress, marks): (Option<Teller>, Marks),
     waiting_max: usize,
 ) -> anyhow::Result<MergedFeed> {
     let machine = Machine::this().context("cannot read /proc")?;
@@ -69,7 +69,7 @@ pub fn start(
     let group = Group::new(kafka, &job.group, kafka::PATIENCE)?;
     let mut engine = Engine::new(&wanted.plan.dataflow, wanted.config.clone());
     engine.set_capture_loss(wanted.lost);
-    wanted.limited.iter().for_each(|limited| engine.add_limited(*limited));
+    wanted.partial.iter().for_each(|partial| engine.add_limited(*partial));
     let new = NewTopic { partitions: 1, replication: None, retention: Some(KEPT), settings: settings() };
     for topic in &job.merged {
         there.create(topic, &new)?;
@@ -99,7 +99,7 @@ pub fn start(
         kafka,
         Merges { origin, topics: &job.merged },
         Box::new(merge),
-        Until { reach: wanted.reach, bounds: wanted.bounds, time },
+        (Until { reach: wanted.reach, bounds: wanted.bounds, time }, marks),
         waiting_max,
     )?)
 }

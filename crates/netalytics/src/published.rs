@@ -11,7 +11,7 @@ use monitor::job::Config;
 use plan::{Bounds, Plan};
 use query::checked;
 use runner::Feed;
-use runner::bus::{self as crossing, BusFeed, Growing, Reach};
+use runner::bus::{self as crossing, BusFeed, Growing, Marks, Reach};
 use stream::flink_sql::From;
 use stream::{Engine, Limited};
 
@@ -41,8 +41,10 @@ pub struct Answering {
     pub reach: Reach,
     /// The share of their traffic that the captures lack of those who have published it and are done.
     lost: f64,
-    /// When limits took effect at those who have published it, or reading began.
-    limited: Vec<Limited>,
+    /// Limits of those who publish it.
+    marks: Marks,
+    /// The time before reading began, where its windows are partial.
+    partial: Option<Limited>,
     /// Of a server's job what it goes by there; else empty.
     name: String,
 }
@@ -84,8 +86,9 @@ pub fn open(
     } else {
         plan
     };
-    let mut limited = topics::limited(log, &topics, bounds);
-    limited.extend(partial(&plan, bounds));
+    let marks = marks(lanes, &topics, bounds);
+    let marks = if bounds.since_ns.is_some() { marks } else { marks.from_now() };
+    let partial = partial(&plan, bounds);
     let is_past = bounds.since_ns.is_some() && !flags.bus.follow;
     let until_ns =
         plan.monitor.limit.nanos.map(|nanos| bounds.since_ns.unwrap_or_else(now_ns).saturating_add(nanos));
@@ -97,7 +100,12 @@ pub fn open(
     }
     let bounds = if is_tuples { Bounds::default() } else { bounds };
     let name = String::new();
-    Ok((plan, Answering { kafka, there, topics, since_ms, bounds, reach, lost, limited, name }))
+    Ok((plan, Answering { kafka, there, topics, since_ms, bounds, reach, lost, marks, partial, name }))
+}
+
+/// Limits of those who publish to the topics.
+fn marks(lanes: Lanes, topics: &[Topic], bounds: Bounds) -> Marks {
+    Marks::new(lanes, topics.iter().map(|topic| topic.name.clone()).collect(), bounds)
 }
 
 /// The moment before reading begins, of a query that reads from now on: its windows of that time are partial.
@@ -140,7 +148,7 @@ pub fn statements(query: &checked::Query, flags: &BusFlags) -> anyhow::Result<Ve
     let reach = if is_past { Reach::Past } else { Reach::Live(None) };
     let since_ms = bounds.since_ns.map(|ns| ns.div_euclid(1_000_000));
     let wanted =
-        Wanted { plan: &plan, config, from, since_ms, bounds, reach, lost: 0.0, limited: &[], name: "" };
+        Wanted { plan: &plan, config, from, since_ms, bounds, reach, lost: 0.0, partial: None, name: "" };
     let job = merging::job(&wanted, &flags.flink, flags.kafka.as_deref().unwrap_or_default(), "JOB");
     merging::statements(&plan, config, &job)
 }
@@ -174,6 +182,7 @@ impl Answering {
         let mut lanes = Lanes::open(kafka, kafka::PATIENCE)?;
         topics::find_live(&mut topics, lanes.read(kafka::PATIENCE)?, now_ms);
         let since_ms = Some(bounds.since_ns.map_or(0, |ns| ns.div_euclid(1_000_000)));
+        let marks = marks(lanes, &topics, bounds);
         Ok(Answering {
             kafka: kafka.clone(),
             there,
@@ -182,7 +191,8 @@ impl Answering {
             bounds,
             reach: Reach::Live(None),
             lost: 0.0,
-            limited: Vec::new(),
+            marks,
+            partial: None,
             name: name.to_owned(),
         })
     }
@@ -204,10 +214,10 @@ impl Answering {
                 let config = &crossing::configured(&config.stream, &plan.monitor);
                 let (from, progress) =
                     (self.from(plan), self.progress(Duration::from_nanos(flink.checkpoints.unsigned_abs())));
-                let Answering { since_ms, bounds, reach, lost, .. } = self;
-                let (name, limited) = (&self.name, &self.limited);
-                let wanted = Wanted { plan, config, from, since_ms, bounds, reach, lost, limited, name };
-                Box::new(merging::start(&wanted, flink, &self.kafka, progress, waiting_max)?)
+                let Answering { since_ms, bounds, reach, lost, partial, marks, .. } = self;
+                let name = &self.name;
+                let wanted = Wanted { plan, config, from, since_ms, bounds, reach, lost, partial, name };
+                Box::new(merging::start(&wanted, flink, &self.kafka, (progress, marks), waiting_max)?)
             }
         })
     }
@@ -222,13 +232,14 @@ impl Answering {
     fn embedded(self, plan: &Plan, config: &Config) -> anyhow::Result<BusFeed> {
         let mut engine = Engine::new(&plan.dataflow, crossing::configured(&config.stream, &plan.monitor));
         engine.set_capture_loss(self.lost);
-        self.limited.iter().for_each(|limited| engine.add_limited(*limited));
+        self.partial.iter().for_each(|partial| engine.add_limited(*partial));
         let reader = Reader::new(&self.kafka, PREFETCH_BYTES)?;
         let mut feed = BusFeed::new(engine, reader, self.reach, self.bounds, config.results_bytes_max);
         if let Some(progress) = self.progress(TOLD_EVERY) {
             feed.tell(progress);
         }
-        let Answering { kafka, there, topics, since_ms, reach, .. } = self;
+        let Answering { kafka, there, topics, since_ms, reach, marks, .. } = self;
+        feed.mark(marks);
         // Processors that count the same share their cells.
         let is_first = |place: usize| topics[..place].iter().all(|before| before.name != topics[place].name);
         let first: Vec<usize> = (0..topics.len()).filter(|place| is_first(*place)).collect();
@@ -285,7 +296,7 @@ pub fn printable(
     let from = From::Cells(topics.iter().map(|topic| merging::source(topic, 0)).collect());
     let (bounds, reach) = (Bounds::default(), Reach::Live(None));
     let wanted =
-        Wanted { plan, config, from, since_ms: None, bounds, reach, lost: 0.0, limited: &[], name: "" };
+        Wanted { plan, config, from, since_ms: None, bounds, reach, lost: 0.0, partial: None, name: "" };
     merging::statements(plan, config, &merging::job(&wanted, flink, "", "job")).map(drop)
 }
 

@@ -101,6 +101,13 @@ impl Claim {
         }
     }
 
+    /// Says with the next step that the partition is held.
+    pub fn hold_now(&mut self) {
+        if let Stage::Holding { next_ms } = &mut self.stage {
+            *next_ms = i64::MIN;
+        }
+    }
+
     /// The entry with which the lane ends.
     #[must_use]
     pub fn end(&self, capture: Option<Capture>) -> Entry {

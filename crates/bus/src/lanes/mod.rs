@@ -87,6 +87,19 @@ impl Lanes {
         }
     }
 
+    /// As [`Lanes::read`], and waits for entries that the brokers have and that have not arrived.
+    ///
+    /// # Errors
+    /// When the log's topic was deleted, or no broker answers.
+    pub fn read_all(&mut self, limit: Duration) -> Result<&Log, Error> {
+        let deadline = Instant::now() + limit;
+        let end = self.topics.offsets(TOPIC)?.first().map_or(0, |range| range.end);
+        while self.reader.position(0) < end && Instant::now() < deadline {
+            self.read(deadline.saturating_duration_since(Instant::now()))?;
+        }
+        Ok(&self.log)
+    }
+
     /// The time by which lanes are alive or not: this machine's, unless the brokers' is later.
     #[must_use]
     pub fn now_ms(&self) -> i64 {
@@ -128,9 +141,8 @@ impl Lanes {
             producer,
             target,
             begun: Instant::now(),
-            limited: Arc::default(),
+            limited: None,
         };
-        let limited = keeper.limited.clone();
         keeper.pass_over(None)?;
         let partition = loop {
             if let Some(partition) = keeper.claim.partition(keeper.now_ms())
@@ -153,7 +165,7 @@ impl Lanes {
             .spawn(move || keeper.keep(&told, &its_lost, &its_failed))
             .map_err(|e| Error::Refused { doing: format!("lane `{lane}`"), reason: e.to_string() })?;
         let (name, keeping) = (lane.to_owned(), Some(keeping));
-        Ok(Lane { name, partition, limited, lost, failed, tell, keeping })
+        Ok(Lane { name, partition, lost, failed, tell, keeping })
     }
 }
 
@@ -161,16 +173,18 @@ impl Lanes {
 pub struct Lane {
     name: String,
     partition: i32,
-    limited: Arc<Mutex<Option<Limits>>>,
     lost: Arc<AtomicBool>,
     failed: Arc<Mutex<Option<Error>>>,
-    tell: Sender<Ending>,
+    tell: Sender<Told>,
     keeping: Option<JoinHandle<()>>,
 }
 
-struct Ending {
-    capture: Option<Capture>,
-    limit: Duration,
+/// What the keeper of a lane is told.
+enum Told {
+    /// The time of all limits that took effect so far.
+    Limited(Limits),
+    /// The lane ends.
+    Ending { capture: Option<Capture>, limit: Duration },
 }
 
 impl Lane {
@@ -196,14 +210,14 @@ impl Lane {
         Ok(())
     }
 
-    /// The time of all limits that took effect so far, for the next entries.
-    pub fn limit(&self, limited: Option<Limits>) {
-        *self.limited.lock().unwrap_or_else(|e| e.into_inner()) = limited;
+    /// Tells others the time of all limits that took effect so far, at once.
+    pub fn limit(&self, limited: Limits) {
+        let _ = self.tell.send(Told::Limited(limited));
     }
 
     /// Says that nothing more will be written, and what was seen and missed; waits for its acknowledgment at most so long.
     pub fn end(mut self, capture: Option<Capture>, limit: Duration) {
-        let _ = self.tell.send(Ending { capture, limit });
+        let _ = self.tell.send(Told::Ending { capture, limit });
         self.keeping.take().map(JoinHandle::join);
     }
 }
@@ -224,7 +238,7 @@ struct Keeper {
     producer: Producer,
     target: Target,
     begun: Instant,
-    limited: Arc<Mutex<Option<Limits>>>,
+    limited: Option<Limits>,
 }
 
 impl Keeper {
@@ -271,20 +285,23 @@ impl Keeper {
     }
 
     fn write(&self, entry: &Entry) -> Result<(), Error> {
-        let limited = *self.limited.lock().unwrap_or_else(|e| e.into_inner());
-        let entry = &Entry { limited, ..entry.clone() };
+        let entry = &Entry { limited: self.limited, ..entry.clone() };
         let text = serde_json::to_vec(entry).expect("an entry is JSON");
         // Where there is no room, brokers are away, and nobody reads it.
         self.producer.send(self.target, Some(entry.lane.as_bytes()), &text).map(|_| ())
     }
 
     /// Until the lane ends, or its owner is gone.
-    fn keep(mut self, told: &Receiver<Ending>, lost: &AtomicBool, failed: &Mutex<Option<Error>>) {
+    fn keep(mut self, told: &Receiver<Told>, lost: &AtomicBool, failed: &Mutex<Option<Error>>) {
         loop {
             match told.recv_timeout(READ) {
-                Ok(ending) => {
-                    let ended = self.claim.end(ending.capture);
-                    let _ = self.write(&ended).and_then(|()| self.producer.flush(ending.limit));
+                Ok(Told::Limited(limited)) => {
+                    self.limited = Some(limited);
+                    self.claim.hold_now();
+                }
+                Ok(Told::Ending { capture, limit }) => {
+                    let ended = self.claim.end(capture);
+                    let _ = self.write(&ended).and_then(|()| self.producer.flush(limit));
                     return;
                 }
                 Err(RecvTimeoutError::Disconnected) => return,

@@ -66,6 +66,23 @@ fn the_first_claim_in_the_log_wins() {
 }
 
 #[test]
+fn news_are_written_with_the_next_step() {
+    let (mut log, mut claim) = (Log::default(), Claim::new("a".into(), topics(&["t"]), BTreeMap::new()));
+    let mut write = |claim: &mut Claim, at_ms: i64| match claim.step(&log, at_ms, at_ms) {
+        Action::Claim(entry, _) | Action::Hold(entry) => {
+            log.apply(at_ms, entry);
+            true
+        }
+        Action::Wait(_) | Action::Lost => false,
+    };
+    // It claims, holds, and holds again after five seconds.
+    assert_eq!([0, 1, 2, 3].map(|at| write(&mut claim, at)), [true, true, false, false]);
+    claim.hold_now();
+    assert_eq!([4, 5].map(|at| write(&mut claim, at)), [true, false]);
+    assert_eq!(claim.partition(5), Some(0));
+}
+
+#[test]
 fn free_places_are_free_in_all_topics() {
     let log = log(&[
         (0, entry("a", 1, Says::Holds, 0, &["t"])),

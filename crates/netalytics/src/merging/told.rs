@@ -33,8 +33,8 @@ pub struct Wanted<'a> {
     pub name: &'a str,
     /// The share of their traffic that the captures lack.
     pub lost: f64,
-    /// When limits took effect at those who have published it, or reading began.
-    pub limited: &'a [Limited],
+    /// The time before reading began, where its windows are partial.
+    pub partial: Option<Limited>,
 }
 
 /// Prints the job's statements.

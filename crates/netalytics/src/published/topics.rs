@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use bus::lanes::log::{Capture, Log, Standing};
 use bus::{Topics, tuples};
-use plan::{Bounds, Plan, Sample};
+use plan::{Plan, Sample};
 use runner::bus::{self as crossing, Records};
+use stream::Engine;
 use stream::cells::Origin;
-use stream::{Engine, Limited};
 
 use crate::failure::wrong_flags;
 use crate::flags::bus::Published;
@@ -119,19 +119,6 @@ pub fn find_live(topics: &mut [Topic], log: &Log, now_ms: i64) {
         let lanes = log.of_topic(&topic.name, now_ms).filter(|(_, standing)| *standing == Standing::Live);
         topic.live = lanes.map(|(known, _)| known.entry.partition).collect();
     }
-}
-
-/// When limits took effect at those who have published, within the bounds.
-pub fn limited(log: &Log, topics: &[Topic], bounds: Bounds) -> Vec<Limited> {
-    let lanes = topics.iter().flat_map(|topic| log.of_topic(&topic.name, log.last_ms()));
-    let all = lanes.filter_map(|(known, _)| known.entry.limited);
-    let is_within = |from_ns: i64, to_ns: i64| {
-        bounds.since_ns.is_none_or(|since| to_ns >= since)
-            && bounds.until_ns.is_none_or(|until| from_ns < until)
-    };
-    all.filter(|of| is_within(of.from_ns, of.to_ns))
-        .map(|of| Limited { from_ns: of.from_ns, to_ns: of.to_ns, times: of.times })
-        .collect()
 }
 
 /// What the captures lack of the lanes that have ended since: who still publishes has not said it yet.

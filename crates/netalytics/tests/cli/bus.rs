@@ -1,5 +1,7 @@
 //! Queries with Kafka between those who capture and those who ask: the rows are those over the packets, whoever merges.
 
+#[path = "bus/ends.rs"]
+mod ends;
 #[path = "bus/engines.rs"]
 mod engines;
 #[path = "bus/equality.rs"]
@@ -10,6 +12,8 @@ mod hosts;
 mod jobs;
 #[path = "bus/kept.rs"]
 mod kept;
+#[path = "bus/limits.rs"]
+mod limits;
 #[path = "bus/opinion.rs"]
 mod opinion;
 #[path = "bus/periods.rs"]
@@ -44,6 +48,13 @@ const QUERIES: &[&str] = &[
     "PARSE http WHERE status >= 400 PROCESS (group-count-success: group=url_template)",
     "PARSE mysql_query PROCESS (group-quantile: group=command, q=0.5,0.95, w=1s)",
 ];
+
+/// Flags of a query that Flink merges.
+fn flink(cluster: &Cluster) -> [&str; 6] {
+    let gateway = cluster.gateway.as_deref().expect("a gateway");
+    let flink = cluster.flink.as_deref().expect("Flink");
+    ["--engine", "flink", "--flink-gateway", gateway, "--flink", flink]
+}
 
 fn publish(kafka: &str, query: &str, capture: &str, what: &str) {
     let flags =
@@ -86,6 +97,15 @@ fn what_is_published_gives_the_rows_of_the_packets() {
     // Last, since what it publishes is a sample.
     if is_short {
         feedback::follows_a_slow_flink(&cluster, tempfile::tempdir().expect("a directory").path());
+    }
+}
+
+#[test]
+fn limits_and_ends_of_publishers_show_in_rows() {
+    let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    if let Some(cluster) = Cluster::start(tmp, "publishers", Parts::KafkaAndFlink) {
+        ends::are_those_of_publishers(&cluster);
+        limits::are_marked(&cluster);
     }
 }
 

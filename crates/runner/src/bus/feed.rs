@@ -20,6 +20,7 @@ use super::growing::Growing;
 use super::in_order::InOrder;
 use super::lane::{Lane, Records, State, told, within};
 use super::late::LateMarks;
+use super::marks::Marks;
 use super::problems::Problems;
 use crate::feed::Feed;
 use crate::summary::{Fed, InputError, Published};
@@ -54,6 +55,8 @@ pub struct BusFeed {
     in_order: Option<InOrder>,
     contact: Contact,
     late: LateMarks,
+    /// Limits of publishers.
+    marks: Option<Marks>,
     /// Columns that publishers of earlier versions do not know, as that was told last.
     lacking: String,
     notes: Vec<String>,
@@ -81,6 +84,7 @@ impl BusFeed {
             in_order,
             contact,
             late: LateMarks::new(),
+            marks: None,
             lacking: String::new(),
             notes: Vec::new(),
             bounds,
@@ -105,6 +109,11 @@ impl BusFeed {
     /// Tells publishers from now on how far it has come.
     pub fn tell(&mut self, progress: Teller) {
         self.progress = Some(progress);
+    }
+
+    /// Marks the rows that limits of publishers may have changed.
+    pub fn mark(&mut self, marks: Marks) {
+        self.marks = Some(marks);
     }
 
     /// Also reads partitions that its topics get from now on.
@@ -226,6 +235,7 @@ impl BusFeed {
         }
         let late = self.engine.counters().tuples_late;
         self.late.mark(&mut self.engine, late);
+        self.mark_limits(false);
         for (pipeline, promise) in &least {
             self.late.come_to(if pipeline.is_some() { promise.saturating_mul(1_000_000) } else { *promise });
             match pipeline {
@@ -251,6 +261,10 @@ impl BusFeed {
             }
             _ => false,
         }
+    }
+
+    fn mark_limits(&mut self, last: bool) {
+        self.marks.iter_mut().for_each(|marks| marks.mark(&mut self.engine, &self.late, last));
     }
 
     fn step(&mut self, out: &mut dyn TakeOutput) -> Result<Step, Error> {
@@ -316,6 +330,7 @@ impl Feed for BusFeed {
         if let (Some(error), true) = (self.contact.away(), self.problems.is_empty()) {
             self.problems.end("Kafka", error);
         }
+        self.mark_limits(self.contact.away().is_none());
         match &mut self.in_order {
             Some(held) => {
                 self.engine.finish(held);

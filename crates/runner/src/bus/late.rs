@@ -21,6 +21,14 @@ impl LateMarks {
         self.come_ns = self.come_ns.max(ns);
     }
 
+    /// Marks the windows of a publisher's limit, and those that are open where its own may have been emitted.
+    pub fn limit(&self, engine: &mut Engine, limited: Limited) {
+        let lateness_ns = engine.lateness_ns().iter().copied().max().unwrap_or(0);
+        let is_late = limited.to_ns < self.come_ns.saturating_sub(lateness_ns);
+        let to_ns = if is_late { self.come_ns } else { limited.to_ns };
+        engine.add_limited(Limited { to_ns, ..limited });
+    }
+
     /// Marks the open windows if more was `late` than at the last call. `late` counts from the beginning.
     pub fn mark(&mut self, engine: &mut Engine, late: u64) {
         let times = late.saturating_sub(self.marked);

@@ -16,6 +16,7 @@ use super::Reach;
 use super::attach::attach;
 use super::contact::Contact;
 use super::late::LateMarks;
+use super::marks::Marks;
 use super::problems::Problems;
 use crate::feed::Feed;
 use crate::summary::{Fed, InputError, Published};
@@ -90,6 +91,7 @@ pub struct MergedFeed {
     problems: Problems,
     contact: Contact,
     late: LateMarks,
+    marks: Marks,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,7 +117,7 @@ impl MergedFeed {
         kafka: &Kafka,
         merges: Merges<'_>,
         job: Box<dyn Merging>,
-        until: Until,
+        (until, marks): (Until, Marks),
         waiting_max: usize,
     ) -> Result<MergedFeed, Error> {
         let (mut read, mut reader) = (Vec::new(), Reader::new(kafka, PREFETCH_BYTES)?);
@@ -140,6 +142,7 @@ impl MergedFeed {
             problems,
             contact: Contact::new(),
             late: LateMarks::new(),
+            marks,
         })
     }
 
@@ -222,6 +225,7 @@ impl MergedFeed {
         }
         let mut is_heard = false;
         self.late.mark(&mut self.engine, self.job.late());
+        self.marks.mark(&mut self.engine, &self.late, false);
         for number in 0..self.topics.len() {
             is_heard |= self.take(number)?;
             self.finish_panes(number, out);
@@ -323,6 +327,7 @@ impl MergedFeed {
             self.problems
                 .end("Flink", format!("{missing} panes did not come as a whole; the result lacks them"));
         }
+        self.marks.mark(&mut self.engine, &self.late, self.contact.away().is_none());
         self.engine.finish(out);
     }
 }

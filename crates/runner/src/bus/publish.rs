@@ -29,6 +29,8 @@ use crate::summary::Summary;
 const PATIENCE: Duration = Duration::from_millis(50);
 /// Who has nothing to say says so this often.
 const BEAT_EVERY: Duration = Duration::from_secs(1);
+/// Shortest time between two reports of limits.
+const LIMITS_EVERY: Duration = Duration::from_millis(500);
 
 /// What is published.
 pub enum What {
@@ -43,6 +45,10 @@ pub struct Publishing {
     job: Box<Job>,
     out: Outgoing,
     feedback: Option<Feedback>,
+    /// Number of times that limits took effect, as others were told.
+    limited: u64,
+    /// When that was.
+    told: Instant,
     started: Instant,
 }
 
@@ -103,7 +109,7 @@ impl Publishing {
             rows: 0,
             failed: None,
         };
-        Ok(Publishing { job, out, feedback, started })
+        Ok(Publishing { job, out, feedback, limited: 0, told: started, started })
     }
 
     /// Publishes to a partition that is ours until the input has ended, or `stop` is asked for where the source does not heed it itself.
@@ -135,15 +141,13 @@ impl Publishing {
             if step == Step::Done || self.out.watermark_ns > i64::MIN {
                 self.out.tell_early();
             }
+            self.tell_limits(lane, step == Step::Done);
             // What was handed on can be merged once it is known that it is all.
             if step == Step::Done
                 || mem::take(&mut self.out.is_handed_on)
                 || self.out.said.elapsed() >= BEAT_EVERY
             {
                 self.out.beat();
-                let limits =
-                    |of: stream::Limited| Limits { from_ns: of.from_ns, to_ns: of.to_ns, times: of.times };
-                lane.limit(self.job.limited().map(limits));
                 if let Some(frames) = &mut told {
                     frames.come_to(Timestamp(self.out.watermark_ns), self.job.capture_loss());
                     frames.report(Part::default(), self.job.take_lost(), self.job.take_limited());
@@ -160,6 +164,15 @@ impl Publishing {
                 None if step == Step::Done => return Ok(()),
                 None => {}
             }
+        }
+    }
+
+    /// Tells readers of new limits before the promise by which they close windows, and not more often than they can read.
+    fn tell_limits(&mut self, lane: &Lane, is_last: bool) {
+        let Some(limited) = self.job.limited().filter(|limited| limited.times > self.limited) else { return };
+        if is_last || self.limited == 0 || self.told.elapsed() >= LIMITS_EVERY {
+            (self.limited, self.told) = (limited.times, Instant::now());
+            lane.limit(Limits { from_ns: limited.from_ns, to_ns: limited.to_ns, times: limited.times });
         }
     }
 

@@ -5,7 +5,7 @@
 mod brokers;
 mod disk;
 mod flink;
-mod records;
+pub mod records;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -67,7 +67,7 @@ pub struct Started {
 }
 
 impl Started {
-    fn new(folder: &Folder, name: &str, args: &[&str]) -> Started {
+    pub fn new(folder: &Folder, name: &str, args: &[&str]) -> Started {
         let (out, err) = (folder.path(&format!("{name}.out")), folder.path(&format!("{name}.err")));
         let file = |path: &str| fs::File::create(path).expect("a file");
         let mut command = Command::new(BINARY);
@@ -85,7 +85,7 @@ impl Started {
     }
 
     /// Gives it packets within so long.
-    fn feed(&mut self, packets: &[Vec<u8>], within: Duration) {
+    pub fn feed(&mut self, packets: &[Vec<u8>], within: Duration) {
         let begun = Instant::now();
         for (place, packet) in packets.iter().enumerate() {
             let due = within.mul_f64(place as f64 / packets.len() as f64);
@@ -100,14 +100,14 @@ impl Started {
     }
 
     #[track_caller]
-    fn says(&self, words: &str) {
+    pub fn says(&self, words: &str) {
         wait_for(words, || match self.said() {
             said if said.contains(words) => Ok(()),
             said => Err(said),
         });
     }
 
-    fn rows(&self) -> usize {
+    pub fn rows(&self) -> usize {
         fs::read_to_string(&self.out).expect("its rows").lines().count()
     }
 
@@ -118,7 +118,7 @@ impl Started {
 
     /// Its end, which comes by itself within so long; its input has ended.
     #[track_caller]
-    fn ends(mut self, within: Duration) -> Ran {
+    pub fn ends(mut self, within: Duration) -> Ran {
         drop(self.stdin.take());
         let begun = Instant::now();
         let code = loop {
@@ -133,7 +133,7 @@ impl Started {
         ran
     }
 
-    fn interrupted(self, within: Duration) -> Ran {
+    pub fn interrupted(self, within: Duration) -> Ran {
         self.signal("-INT");
         self.ends(within)
     }

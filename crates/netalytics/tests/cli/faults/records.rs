@@ -196,6 +196,7 @@ pub fn late(cluster: &Cluster) {
     assert!(late > 0 && told > 0, "{}", ran.err);
     // Each of two has published 221.
     assert_eq!(told + late, 2 * 221, "{}", ran.err);
+    assert!(ran.out.contains("\"approximate\":true"), "the windows that were open are marked: {}", ran.out);
 }
 
 /// What one who follows says of it, with these flags.

@@ -1,0 +1,69 @@
+//! Limits of publishers: the log of lanes, which is read while a query runs, tells when they took effect, and rows of that time are marked
+//! `approximate`.
+//!
+//! The log is another topic than tuples and cells, so an entry may arrive once its windows have been emitted: then the windows that are open
+//! when it arrives are marked, as with late tuples.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ::bus::lanes::Lanes;
+use ::bus::lanes::log::{Limits, Log};
+use plan::Bounds;
+use stream::{Engine, Limited};
+
+use super::late::LateMarks;
+
+/// Longest wait for the last entries.
+const LAST: Duration = Duration::from_millis(500);
+
+/// See the module's text.
+pub struct Marks {
+    lanes: Lanes,
+    topics: Vec<String>,
+    bounds: Bounds,
+    /// Limits of each lane that are marked.
+    marked: BTreeMap<String, Limits>,
+}
+
+impl Marks {
+    /// Limits of those who publish to `topics`, as far as they took effect within `bounds`, from an opened log.
+    #[must_use]
+    pub fn new(lanes: Lanes, topics: Vec<String>, bounds: Bounds) -> Marks {
+        Marks { lanes, topics, bounds, marked: BTreeMap::new() }
+    }
+
+    /// Leaves out the limits reported until now: they concern tuples and cells that were published before.
+    #[must_use]
+    pub fn from_now(mut self) -> Marks {
+        if let Ok(log) = self.lanes.read(Duration::ZERO) {
+            self.marked = new(log, &self.topics, &self.marked).into_iter().collect();
+        }
+        self
+    }
+
+    /// Marks the limits reported since the last call; before the `last` windows are emitted, waits for entries that the brokers have.
+    pub fn mark(&mut self, engine: &mut Engine, late: &LateMarks, last: bool) {
+        let read = if last { self.lanes.read_all(LAST) } else { self.lanes.read(Duration::ZERO) };
+        // A log that cannot be read ends the publishers, which report it.
+        let Ok(log) = read else { return };
+        for (lane, limits) in new(log, &self.topics, &self.marked) {
+            let times = limits.times - self.marked.get(&lane).map_or(0, |marked| marked.times);
+            let is_within = self.bounds.since_ns.is_none_or(|since| limits.to_ns >= since)
+                && self.bounds.until_ns.is_none_or(|until| limits.from_ns < until);
+            if is_within {
+                late.limit(engine, Limited { from_ns: limits.from_ns, to_ns: limits.to_ns, times });
+            }
+            self.marked.insert(lane, limits);
+        }
+    }
+}
+
+/// Lanes of the topics whose limits took effect more often than was marked.
+fn new(log: &Log, topics: &[String], marked: &BTreeMap<String, Limits>) -> Vec<(String, Limits)> {
+    let lanes = topics.iter().flat_map(|topic| log.of_topic(topic, log.last_ms()));
+    let limits = lanes.filter_map(|(known, _)| Some((&known.entry.lane, known.entry.limited?)));
+    let is_new =
+        |(lane, limits): &(&String, Limits)| marked.get(*lane).is_none_or(|of| of.times < limits.times);
+    limits.filter(is_new).map(|(lane, limits)| (lane.clone(), limits)).collect()
+}
