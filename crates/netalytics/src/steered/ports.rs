@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use mirror::ovsdb::Tunnel;
 use planner::physical::{SwitchPart, Way};
 use planner::topology::{HostId, Site as Network, SiteHost, SitePort};
 use steer::{How, Map, Place, Tap, To};
@@ -56,7 +55,8 @@ impl Ports {
                 Way::Rules { port } => (How::Rules(Vec::new()), to(port)?),
                 Way::Mirror { port } => (How::Mirror(self.of(site, part)?), to(port)?),
                 Way::Tunnel { end } => {
-                    (How::Rules(Vec::new()), To::Switch(Tunnel::Vxlan, self.place(site, end)?))
+                    let kind = site.switches[end.switch].tunnel_kind;
+                    (How::Rules(Vec::new()), To::Switch(kind, self.place(site, end)?))
                 }
             };
             taps.push(Tap {

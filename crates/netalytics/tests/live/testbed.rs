@@ -372,12 +372,16 @@ fn queries_of_the_network_answer_as_captures_at_the_servers() {
     assert_eq!(numbers(&pages.0, "count"), numbers(&pages.1, "count"));
     fs::write(file, &without).expect("a file");
     // The third leaf has no host to spare: through a tunnel to one at the first.
-    fs::write(file, not_spare(&without, "spare3")).expect("a file");
-    let through =
-        Asked { flags: &flags, of: "ports", said: "monitors on spare2, spare1; 2 switches copy", from: None };
-    let tiers = bed.beside(TIERS, &["app1", "app2", "db", "cache"], &through);
-    assert!(tiers.0.len() >= 4, "{:?}", tiers.0);
-    assert_eq!(numbers(&tiers.0, "count"), numbers(&tiers.1, "count"));
+    let tunnelled = not_spare(&without, "spare3");
+    let said = "monitors on spare2, spare1; 2 switches copy";
+    for (ends, of) in [("tunnel = \"gre://", "type: gre"), ("tunnel = \"", "type: vxlan")] {
+        fs::write(file, tunnelled.replace("tunnel = \"", ends)).expect("a file");
+        let through = Asked { flags: &flags, of, said, from: None };
+        let tiers = bed.beside(TIERS, &["app1", "app2", "db", "cache"], &through);
+        assert!(tiers.0.len() >= 4, "{:?}", tiers.0);
+        assert_eq!(numbers(&tiers.0, "count"), numbers(&tiers.1, "count"), "{of}");
+    }
+    let through = Asked { flags: &flags, of: "type: vxlan", said, from: None };
     let through = Asked { said: "monitors on spare", ..through };
     let bytes = bed.beside(BYTES, &["db", "cache"], &through);
     assert_eq!(numbers(&bytes.0, "sum_bytes"), numbers(&bytes.1, "sum_bytes"));
@@ -594,7 +598,9 @@ impl TestBed {
         }
         // Those of tunnels, and interfaces.
         if ports.lines().any(|port| port.starts_with("na")) {
-            copies += &format!("ports:\n{ports}");
+            let types = said("ovs-vsctl", &[&database, "--columns=type", "list", "interface"]);
+            let types = types.replace(' ', "").replace(':', ": ");
+            copies += &format!("ports:\n{ports}{types}");
         }
         copies
     }

@@ -219,7 +219,16 @@ fn what_is_wrong_in_a_file_is_told_with_its_line() {
         "name = \"far\"\nbridge = \"b\"\ndatapath = \"1\"",
         "switch \"far\" needs both controller and datapath",
     );
-    check("name = \"far\"", "tunnel = \"far\"\nname = \"far\"", "\"far\" is no address");
+    check(
+        "name = \"far\"",
+        "tunnel = \"far\"\nname = \"far\"",
+        "\"far\" is no address, vxlan://ADDRESS or gre://ADDRESS",
+    );
+    check(
+        "name = \"far\"",
+        "tunnel = \"stt://10.0.0.1\"\nname = \"far\"",
+        "\"stt://10.0.0.1\" is no address",
+    );
     check(
         "name = \"far\"",
         "name = \"far\"\novsdb = \"o\"\ncontroller = \"c\"",

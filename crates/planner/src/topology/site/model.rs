@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use mirror::ovsdb::Tunnel;
+
 use super::super::network::{Host, HostId, Network, Pod, Rack, RackId, Unfit};
 use super::expected::Expected;
 
@@ -40,6 +42,8 @@ pub struct SiteSwitch {
     pub first_table: FirstTable,
     /// Where tunnels to it end; none: none can.
     pub tunnel: Option<IpAddr>,
+    /// How packets are wrapped in tunnels that end there.
+    pub tunnel_kind: Tunnel,
     /// Its own host, where programs may run: they read packets at its ports.
     pub sniffer: Option<Sniffer>,
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 
+use mirror::ovsdb::Tunnel;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -187,22 +188,30 @@ impl Reading<'_> {
         let sniffer =
             self.sniffer(&entry.name, entry.agent, entry.via, (entry.cores, entry.memory, entry.used));
         let tunnel = entry.tunnel.and_then(|text| self.tunnel(&text));
+        let (tunnel, tunnel_kind) = tunnel.map_or((None, Tunnel::Vxlan), |(at, kind)| (Some(at), kind));
         let SwitchEntry { tier, bridge, forwarding, first_table, .. } = entry;
-        let of = SiteSwitch { name, tier, bridge, reached, forwarding, first_table, tunnel, sniffer };
+        let of =
+            SiteSwitch { name, tier, bridge, reached, forwarding, first_table, tunnel, tunnel_kind, sniffer };
         self.switches.push(of);
     }
 
-    /// Where tunnels to a switch end; two switches have no such address together.
-    fn tunnel(&mut self, text: &Spanned<String>) -> Option<IpAddr> {
-        let Ok(address) = text.get_ref().parse() else {
-            self.complain(text, format!("{:?} is no address", text.get_ref()));
+    /// Where tunnels to a switch end, and how packets are wrapped in them; two switches have no such address together.
+    fn tunnel(&mut self, text: &Spanned<String>) -> Option<(IpAddr, Tunnel)> {
+        let written = text.get_ref().as_str();
+        let (address, kind) = match written.split_once("://") {
+            Some(("gre", address)) => (address, Tunnel::Gre),
+            Some(("vxlan", address)) => (address, Tunnel::Vxlan),
+            _ => (written, Tunnel::Vxlan),
+        };
+        let Ok(address) = address.parse() else {
+            self.complain(text, format!("{written:?} is no address, vxlan://ADDRESS or gre://ADDRESS"));
             return None;
         };
         if let Some(other) = self.switches.iter().find(|switch| switch.tunnel == Some(address)) {
             let what = format!("tunnels to {address} end at switch {:?} already", other.name);
             self.complain(text, what);
         }
-        Some(address)
+        Some((address, kind))
     }
 
     /// A switch's own host, if programs may run there; default: one core and 1 GiB.
