@@ -19,6 +19,6 @@ pub fn make(name: &str) -> Result<Tap, Failed> {
     // Where there is no IPv6 there is nothing to be switched off.
     let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
     let words = ["link", "set", name, "up"].map(str::to_owned);
-    tool::run("ip", &words, ("LC_ALL", Path::new("C")), "", PATIENCE)?;
+    tool::run("ip", &words, ("LC_ALL", Path::new("C")), tool::Input::Text(""), PATIENCE)?;
     Ok(tap)
 }

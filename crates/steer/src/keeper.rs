@@ -1,5 +1,6 @@
-//! Something that is done when this process ends, however it ends: a program that waits for a lock which the kernel takes from the dead.
-//! `flock` waits, then becomes the program; no shell is asked. Whoever kills it too, with all of a group of processes, gets what is left
+//! Something that is done when its owner is dropped or this process ends, however it ends: a program that waits for a lock which the kernel takes from the dead.
+//! `flock` waits, then becomes the program; no shell is asked. The tool that makes what the program removes shares the lock, so that one which
+//! outlives this process has ended before the program runs. Whoever kills it too, with all of a group of processes, gets what is left
 //! over taken away only by the next one who looks.
 
 use std::fs::{self, File};
@@ -13,6 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::backend::Failed;
+use crate::tool::Input;
 
 /// So long may it take until `flock` waits.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -25,7 +27,7 @@ const LOOK: Duration = Duration::from_millis(2);
 #[derive(Debug)]
 pub struct Keeper {
     waiting: Child,
-    _lock: File,
+    lock: Option<File>,
 }
 
 impl Keeper {
@@ -55,9 +57,17 @@ impl Keeper {
         // It lies in the pipe until somebody reads it.
         let written =
             waiting.stdin.take().map(|mut pipe| pipe.write_all(&input.as_bytes()[..input.len().min(PIPE)]));
-        let mut keeper = Keeper { waiting, _lock: lock };
+        let mut keeper = Keeper { waiting, lock: Some(lock) };
         written.transpose().and_then(|_| keeper.waits()).map_err(no_program)?;
         Ok(keeper)
+    }
+
+    /// The lock, for a tool that makes what the program removes.
+    pub fn lock(&self) -> Result<Input<'static>, Failed> {
+        let no_lock =
+            |why: std::io::Error| Failed::NoProgram { program: "flock".to_owned(), why: why.to_string() };
+        let lock = self.lock.as_ref().expect("it is held until this is dropped");
+        lock.try_clone().map(Input::Lock).map_err(no_lock)
     }
 
     /// Until the kernel knows that it waits.
@@ -78,11 +88,18 @@ impl Keeper {
     }
 }
 
-/// What was to be done has been done, or is not needed any more.
+impl Keeper {
+    /// Ends the program before it begins: it has nothing to do any more.
+    pub fn cancel(mut self) {
+        // The lock is still held.
+        let _ = self.waiting.kill();
+    }
+}
+
+/// Has the program run, and waits for its end.
 impl Drop for Keeper {
     fn drop(&mut self) {
-        // The lock is still held: it has not begun.
-        let _ = self.waiting.kill();
+        drop(self.lock.take());
         let _ = self.waiting.wait();
     }
 }
@@ -102,13 +119,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_let_go_does_nothing() {
+    fn one_that_is_cancelled_does_nothing() {
         let folder = tempfile::tempdir().expect("a folder");
         let made = folder.path().join("made");
         let words = [made.display().to_string()];
         let keeper = Keeper::new("touch", &words, ("UNUSED", folder.path()), "").expect("it waits");
-        drop(keeper);
+        keeper.cancel();
         assert!(!made.exists());
+    }
+
+    #[test]
+    fn it_is_done_when_its_owner_is_gone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let made = folder.path().join("made");
+        let words = [made.display().to_string()];
+        drop(Keeper::new("touch", &words, ("UNUSED", folder.path()), "").expect("it waits"));
+        assert!(made.exists());
+    }
+
+    #[test]
+    fn a_tool_that_outlives_its_process_is_waited_for() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [made, removed] =
+            ["made", "removed"].map(|name| folder.path().join(name).to_str().expect("text").to_owned());
+        let words = [made.clone(), removed.clone()];
+        let mut keeper = Keeper::new("mv", &words, ("UNUSED", folder.path()), "").expect("it waits");
+        let Input::Lock(lock) = keeper.lock().expect("a lock") else { panic!("text") };
+        let tool = format!("sleep 0.3; touch {made}");
+        let mut tool = Command::new("sh").args(["-c", &tool]).stdin(lock).spawn().expect("a shell");
+        // The kernel closes the files of a process that ends.
+        keeper.lock = None;
+        assert!(keeper.waiting.wait().expect("it ends").success(), "it ran before the tool had ended");
+        assert!(tool.wait().expect("it ends").success());
+        assert!(fs::exists(removed).expect("a folder"));
     }
 
     #[test]
@@ -118,7 +161,7 @@ mod tests {
         let words = [made.display().to_string()];
         let mut keeper = Keeper::new("touch", &words, ("UNUSED", folder.path()), "").expect("it waits");
         // As the kernel does when a process ends.
-        keeper._lock.unlock().expect("it is held");
+        keeper.lock = None;
         assert!(keeper.waiting.wait().expect("it ends").success());
         assert!(made.exists());
     }

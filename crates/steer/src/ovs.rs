@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use crate::backend::{Backend, Capabilities, Failed, Mirrored, Observed, Out, Record};
 use crate::keeper::Keeper;
+use crate::tool::Input;
 use crate::{interface, rpc, tool, trace};
 
 /// Nothing takes longer.
@@ -62,7 +63,7 @@ impl OpenVSwitch {
         input: &str,
     ) -> Result<String, Failed> {
         let arguments = self.ofctl_arguments(version, words, more);
-        tool::run("ovs-ofctl", &arguments, ("OVS_RUNDIR", &self.run), input, PATIENCE)
+        tool::run("ovs-ofctl", &arguments, ("OVS_RUNDIR", &self.run), Input::Text(input), PATIENCE)
     }
 
     fn ofctl_arguments(&self, version: &str, words: &[&str], more: &[&str]) -> Vec<String> {
@@ -73,7 +74,16 @@ impl OpenVSwitch {
     }
 
     pub(crate) fn vsctl(&self, words: Vec<String>) -> Result<String, Failed> {
-        tool::run("ovs-vsctl", &self.vsctl_arguments(words), ("OVS_RUNDIR", &self.run), "", PATIENCE)
+        self.vsctl_with(words, Input::Text(""))
+    }
+
+    fn vsctl_with(&self, words: Vec<String>, input: Input<'_>) -> Result<String, Failed> {
+        tool::run("ovs-vsctl", &self.vsctl_arguments(words), ("OVS_RUNDIR", &self.run), input, PATIENCE)
+    }
+
+    /// Makes what is removed when this process ends, by that name.
+    fn make(&self, name: &str, words: Vec<String>) -> Result<String, Failed> {
+        self.vsctl_with(words, self.kept[name].0.lock()?)
     }
 
     fn vsctl_arguments(&self, words: Vec<String>) -> Vec<String> {
@@ -86,6 +96,13 @@ impl OpenVSwitch {
         let keeper = Keeper::new("ovs-vsctl", &self.vsctl_arguments(words), ("OVS_RUNDIR", &self.run), "")?;
         self.kept.insert(name.to_owned(), (keeper, tap));
         Ok(())
+    }
+
+    /// Has nothing done at the end of this process that has been done.
+    fn forgo(&mut self, name: &str) {
+        if let Some((keeper, _tap)) = self.kept.remove(name) {
+            keeper.cancel();
+        }
     }
 
     pub(crate) fn appctl(&self, words: &[&str]) -> Result<String, Failed> {
@@ -185,26 +202,31 @@ impl Backend for OpenVSwitch {
         let flood = |word| self.ofctl_arguments("OpenFlow10", &["mod-port"], &[name, word]);
         let (flood, no_flood) = (flood("flood"), flood("no-flood"));
         let keeper = Keeper::new("ovs-ofctl", &flood, ("OVS_RUNDIR", &self.run), "")?;
+        let lock = keeper.lock()?;
         let [floods, record] = held(name);
         self.kept.insert(floods, (keeper, None));
         self.keep(&record, None, ovsdb::clear_record(name))?;
         // The record before the flag: a port that is recorded and flooded to is repaired without harm.
-        self.vsctl(ovsdb::set_record(name, &ovsdb::record(server, now())))?;
-        tool::run("ovs-ofctl", &no_flood, ("OVS_RUNDIR", &self.run), "", PATIENCE).map(drop)
+        let recorded = self.make(&record, ovsdb::set_record(name, &ovsdb::record(server, now())));
+        let held = recorded.and_then(|_| {
+            tool::run("ovs-ofctl", &no_flood, ("OVS_RUNDIR", &self.run), lock, PATIENCE).map(drop)
+        });
+        // A tool that fails may have done its work.
+        held.inspect_err(|_| drop(self.release_port(name)))
     }
 
     fn release_port(&mut self, name: &str) -> Result<(), Failed> {
         self.ofctl("OpenFlow10", &["mod-port"], &[name, "flood"], "")?;
         self.vsctl(ovsdb::clear_record(name))?;
-        held(name).iter().for_each(|kept| drop(self.kept.remove(kept)));
+        held(name).iter().for_each(|kept| self.forgo(kept));
         Ok(())
     }
 
     fn add_mirror(&mut self, mirror: &PortMirror) -> Result<(), Failed> {
         let name = mirror.name();
         self.keep(&name, None, ovsdb::remove(&self.bridge, &name))?;
-        self.vsctl(mirror.create(&self.bridge))?;
-        self.forget()
+        let made = self.make(&name, mirror.create(&self.bridge)).and_then(|_| self.forget());
+        made.inspect_err(|_| drop(self.remove_mirror(&name)))
     }
 
     fn remove_mirror(&mut self, name: &str) -> Result<(), Failed> {
@@ -213,7 +235,7 @@ impl Backend for OpenVSwitch {
         {
             self.vsctl(ovsdb::remove(&self.bridge, name))?;
         }
-        self.kept.remove(name);
+        self.forgo(name);
         self.forget()
     }
 
@@ -228,7 +250,7 @@ impl Backend for OpenVSwitch {
         let server = ovsdb::port_server(name).unwrap_or_default();
         let mut words = port.create(&self.bridge);
         words.extend(ovsdb::set_record(name, &ovsdb::record(server, now())));
-        let added = self.vsctl(words).and_then(|_| self.number(name)).and_then(|number| {
+        let added = self.make(name, words).and_then(|_| self.number(name)).and_then(|number| {
             self.keep_floods_from(number)?;
             if let PortKind::Tunnel { remote, .. } = port.kind {
                 self.reach(number, remote)?;
@@ -244,7 +266,7 @@ impl Backend for OpenVSwitch {
 
     fn remove_port(&mut self, name: &str) -> Result<(), Failed> {
         self.vsctl(ovsdb::remove_port(&self.bridge, name))?;
-        self.kept.remove(name);
+        self.forgo(name);
         Ok(())
     }
 }

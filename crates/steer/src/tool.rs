@@ -1,5 +1,6 @@
 //! A program of others, with arguments as they are and never through a shell, for a bounded time.
 
+use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -13,27 +14,37 @@ const OUTPUT_MAX: u64 = 64 << 20;
 /// How often it is looked whether it has ended.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// What a program prints when it is told this.
+/// The standard input of a program.
+pub enum Input<'a> {
+    Text(&'a str),
+    /// A file whose lock the program shares while it runs, also when it outlives this process.
+    Lock(File),
+}
+
+/// Runs a program and returns its standard output.
 pub fn run(
     program: &str,
     arguments: &[String],
     variable: (&str, &Path),
-    input: &str,
+    input: Input<'_>,
     patience: Duration,
 ) -> Result<String, Failed> {
     let no_program =
         |why: std::io::Error| Failed::NoProgram { program: program.to_owned(), why: why.to_string() };
+    let (stdin, input) = match input {
+        Input::Text(text) => (Stdio::piped(), text.to_owned()),
+        Input::Lock(file) => (Stdio::from(file), String::new()),
+    };
     let mut child = Command::new(program)
         .args(arguments)
         .env(variable.0, variable.1)
-        .stdin(Stdio::piped())
+        .stdin(stdin)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .map_err(no_program)?;
     // Each pipe has a thread, so that none waits for another.
     let stdin = child.stdin.take();
-    let input = input.to_owned();
     let writer = thread::spawn(move || {
         // A program that has ended hears nothing; what it did is in its status.
         let _ = stdin.map(|mut stdin| stdin.write_all(input.as_bytes()));

@@ -1,6 +1,7 @@
 //! Floods to the port of a monitor: withheld while a job copies there, and sent again however the job ends. The witnesses are the tools of
 //! Open vSwitch and `ping`, whose ARP request is flooded.
 
+use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
 use mirror::Mode;
@@ -94,6 +95,72 @@ fn floods_come_back_however_a_job_ends() {
         assert_ne!(states(&bed), before);
         holder.kill();
         as_before(&format!("{mode} {way} killed"));
+    }
+}
+
+/// Words of a tool that changes a switch, and a job for which it does.
+const CHANGES: [(&str, &str); 4] = [
+    ("external_ids:netalytics=", "flow port"),
+    ("no-flood", "flow port"),
+    ("create mirror", "mirror port"),
+    ("add-port", "flow vxlan"),
+];
+
+/// A holder whose tools with these words do something before their work and behind it.
+fn with_tools(bed: &Bed, words: &str, (before, behind): (&str, &str)) -> Holder {
+    let (folder, path) = (bed.folder.join("tools"), std::env::var("PATH").expect("a path"));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    for tool in ["ovs-vsctl", "ovs-ofctl"] {
+        let case = |what: &str| format!("case \"$*\" in *'{words}'*) {what};; esac");
+        let script = format!(
+            "#!/bin/sh\nPATH={path}\n{}\n{tool} \"$@\"; status=$?\n{}\nexit $status\n",
+            case(before),
+            case(behind)
+        );
+        let file = folder.join(tool);
+        std::fs::write(&file, script).expect("a file");
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).expect("a file");
+    }
+    let path = format!("{}:{path}", folder.display());
+    let within = |program: &str| {
+        let mut command = bed.within_switch(Which::Near, program);
+        command.env("PATH", &path);
+        command
+    };
+    Holder::start(bed, within, SERVER, LEASE)
+}
+
+/// Its work is done, and it reports that it failed: as one that is killed behind its transaction.
+#[test]
+fn nothing_is_left_of_a_tool_that_fails_behind_its_work() {
+    let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else { return };
+    let before = states(&bed);
+    for (words, job) in CHANGES {
+        let mut holder = with_tools(&bed, words, (":", "exit 1"));
+        assert!(holder.say(&format!("start 1 {job} 80")).is_err(), "{words}");
+        assert_eq!(states(&bed), before, "{words}");
+        holder.end();
+    }
+}
+
+#[test]
+fn nothing_is_left_of_a_tool_that_outlives_its_process() {
+    let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else { return };
+    let before = states(&bed);
+    for (words, job) in CHANGES {
+        let [began, ended] = ["began", "ended"].map(|name| bed.folder.join(name));
+        let [touch, done] = [&began, &ended].map(|file| format!("touch {}", file.display()));
+        let mut holder = with_tools(&bed, words, (&format!("{touch}; sleep 0.5"), &done));
+        holder.tell(&format!("start 1 {job} 80"));
+        let is_there = |file: &std::path::Path| file.exists().then_some(()).ok_or_else(String::new);
+        wait_for("a tool at work", || is_there(&began));
+        holder.kill();
+        wait_for("its end", || is_there(&ended));
+        wait_for("the state of before", || {
+            let now = states(&bed);
+            if now == before { Ok(()) } else { Err(format!("{words}: {now:#?}, was {before:#?}")) }
+        });
+        [began, ended].iter().for_each(|file| std::fs::remove_file(file).expect("it is there"));
     }
 }
 

@@ -46,9 +46,14 @@ impl Holder {
         holder
     }
 
+    /// Tells it a line.
+    pub fn tell(&mut self, line: &str) {
+        writeln!(self.to, "{line}").expect("it listens");
+    }
+
     /// Tells it a line; what it answers, or what went wrong.
     pub fn say(&mut self, line: &str) -> Result<String, String> {
-        writeln!(self.to, "{line}").expect("it listens");
+        self.tell(line);
         loop {
             let mut said = String::new();
             assert_ne!(self.from.read_line(&mut said).expect("it speaks"), 0, "it has ended");

@@ -51,21 +51,11 @@ pub fn of_switches(bed: &TestBed) -> String {
             let mut vsctl = Command::new("ovs-vsctl");
             vsctl.arg(format!("--db=unix:{}/db.sock", run.display()));
             vsctl.args(["--format=csv", "--no-headings", &format!("--columns={columns}"), "list", table]);
-            state.extend(
-                output(&mut vsctl).lines().map(|row| format!("{switch}: {table} {}", without_record(row))),
-            );
+            state.extend(output(&mut vsctl).lines().map(|row| format!("{switch}: {table} {row}")));
         }
     }
     state.sort();
     state.join("\n")
-}
-
-/// A row without the record of a port that is held. Its process may be killed just before the record is written: it is harmless, and
-/// the next start on that switch removes it, as the tests of `steer` show.
-fn without_record(row: &str) -> String {
-    let record =
-        row.split_once("\"{netalytics=").and_then(|(before, rest)| Some((before, rest.split_once("}\"")?.1)));
-    record.map_or_else(|| row.to_owned(), |(before, behind)| format!("{before}{{}}{behind}"))
 }
 
 /// Lines that only one of two states has.
