@@ -8,7 +8,7 @@ use bus::lanes::Lanes;
 use bus::progress::{TOLD_EVERY, Teller};
 use bus::{Kafka, Part, Reader, Topics, Until};
 use monitor::job::Config;
-use plan::{Bounds, Plan};
+use plan::{Bounds, Plan, Sample};
 use query::checked;
 use runner::Feed;
 use runner::bus::{self as crossing, BusFeed, Growing, Marks, Reach};
@@ -57,11 +57,7 @@ pub fn open(
     bounds: Bounds,
     telling: Telling,
 ) -> anyhow::Result<(Plan, Answering)> {
-    if query.limit.packets.is_some() || flags.count.is_some() {
-        return Err(wrong_flags(
-            "what is published has no packets to count: limit the time, as in LIMIT 90s",
-        ));
-    }
+    check(&query, flags.count.is_some(), flags.bus.published)?;
     let kafka = kafka::of(brokers, &flags.bus.client)?;
     let there = Topics::connect(&kafka, kafka::PATIENCE)?;
     let mut lanes = Lanes::open(&kafka, kafka::PATIENCE)?;
@@ -103,6 +99,19 @@ pub fn open(
     Ok((plan, Answering { kafka, there, topics, since_ms, bounds, reach, lost, marks, partial, name }))
 }
 
+/// Refuses what no publisher can answer.
+fn check(query: &checked::Query, is_counted: bool, asked: Option<Published>) -> anyhow::Result<()> {
+    if query.limit.packets.is_some() || is_counted {
+        return Err(wrong_flags(
+            "what is published has no packets to count: limit the time, as in LIMIT 90s",
+        ));
+    }
+    if asked == Some(Published::Cells) && planner::lower(query).dataflow.pipelines.is_empty() {
+        return Err(wrong_flags("a query without PROCESS has no cells: leave out --published cells"));
+    }
+    Ok(())
+}
+
 /// Limits of those who publish to the topics.
 fn marks(lanes: Lanes, topics: &[Topic], bounds: Bounds) -> Marks {
     Marks::new(lanes, topics.iter().map(|topic| topic.name.clone()).collect(), bounds)
@@ -128,6 +137,7 @@ fn over_tuples(query: &checked::Query, bounds: Bounds) -> Plan {
 /// What Flink would be told of a query, were there topics of the names that publishers give them. Nobody is asked.
 pub fn statements(query: &checked::Query, flags: &BusFlags) -> anyhow::Result<Vec<String>> {
     let bounds = period::published(query)?.only()?;
+    check(query, false, flags.published)?;
     let plan = planner::lower(query);
     let pipelines = plan.dataflow.pipelines.len();
     let is_cells = pipelines > 0 && flags.published != Some(Published::Tuples);
@@ -136,6 +146,7 @@ pub fn statements(query: &checked::Query, flags: &BusFlags) -> anyhow::Result<Ve
         let topics = (0..pipelines).map(name).collect();
         (plan, topics)
     } else {
+        topics::sampled(&query.sample, query.sample != Sample::All)?;
         let plan = over_tuples(query, bounds);
         let inputs = plan.dataflow.inputs.iter().enumerate();
         let topics = inputs.map(|(place, of)| (crossing::tuples(&of.schema), Holds::Tuples(place))).collect();

@@ -83,6 +83,11 @@ pub fn sample(asked: &Sample, log: &Log, topics: &[Topic]) -> anyhow::Result<Sam
     let lanes = topics.iter().flat_map(|topic| log.of_topic(&topic.name, now_ms));
     let is_sampled =
         lanes.filter_map(|(known, _)| known.entry.about.get("sample")).any(|sample| sample != "all");
+    sampled(asked, is_sampled)
+}
+
+/// The sampling of tuples that were published as a sample or not.
+pub fn sampled(asked: &Sample, is_sampled: bool) -> anyhow::Result<Sample> {
     match (asked, is_sampled) {
         (Sample::All, false) => Ok(Sample::All),
         (Sample::All | Sample::Auto, true) => Ok(Sample::Auto),

@@ -17,11 +17,13 @@ mod limits;
 #[path = "bus/opinion.rs"]
 mod opinion;
 #[path = "bus/periods.rs"]
-mod periods;
+pub mod periods;
 #[path = "bus/publishing.rs"]
 mod publishing;
 #[path = "bus/questions.rs"]
 mod questions;
+#[path = "bus/refused.rs"]
+mod refused;
 #[path = "bus/results.rs"]
 mod results;
 #[path = "bus/rows.rs"]
@@ -106,6 +108,14 @@ fn limits_and_ends_of_publishers_show_in_rows() {
     if let Some(cluster) = Cluster::start(tmp, "publishers", Parts::KafkaAndFlink) {
         ends::are_those_of_publishers(&cluster);
         limits::are_marked(&cluster);
+    }
+}
+
+#[test]
+fn what_does_not_run_over_kafka_is_refused() {
+    let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    if let Some(cluster) = Cluster::start(tmp, "refused", Parts::Kafka(1)) {
+        refused::as_documented(&cluster);
     }
 }
 

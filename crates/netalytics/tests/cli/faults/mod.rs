@@ -2,6 +2,7 @@
 //! end. Rows are held against those of an undisturbed run over the same packets. `docs/distributed.md` has the table; what takes three
 //! brokers and a Flink runs where `NETALYTICS_FAULTS` is set.
 
+mod at_random;
 mod brokers;
 mod disk;
 mod flink;
@@ -231,6 +232,14 @@ fn what_fails_on_the_bus_is_told_and_bounded() {
             ("an end while brokers are away", brokers::an_end_while_they_are_away),
         ],
     );
+}
+
+#[test]
+fn publishers_at_random_lose_and_repeat_nothing() {
+    let _alone = alone();
+    if let Some(cluster) = cluster("faults-random", Parts::Kafka(1)) {
+        at_random::publishers_come_and_go(&cluster);
+    }
 }
 
 /// `NETALYTICS_FAULTS=1`: takes some minutes and 2 GB of memory.

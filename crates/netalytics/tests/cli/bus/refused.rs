@@ -1,0 +1,157 @@
+//! What docs/distributed.md says does not run over Kafka or in Flink: each is refused with its reason, and what is said to work gives the rows
+//! of the packets.
+
+use testkit::cluster::Cluster;
+
+use super::rows::in_one_order;
+use super::{asked, over_packets, publish, published};
+use crate::{ROOT, run};
+
+/// What becomes of a query.
+#[derive(Clone, Copy)]
+enum Way {
+    Works,
+    /// With this reason.
+    Refused(&'static str),
+}
+
+use Way::{Refused, Works};
+
+const SAMPLES: Way = Refused("SAMPLE chooses flows by their packets");
+const REGEX: Way = Refused("those of Flink are of another kind");
+
+/// Queries of the table; over tuples by the embedded engine and by Flink; over cells by Flink. The embedded engine answers all of cells.
+const ROWS: &[(&str, Way, Way, Way)] = &[
+    ("PARSE http SAMPLE 0.1 PROCESS (group-count: group=status)", SAMPLES, SAMPLES, Works),
+    (
+        "PARSE http PROCESS (group-count: group=request_header.host)",
+        Refused("have no request_header.host: publish the cells of this query"),
+        Refused("request_header.host: the topic has no such column"),
+        Works,
+    ),
+    (
+        "PARSE http PROCESS (group-count: group=label.role)",
+        Refused("have no label.role: publish the cells of this query"),
+        Refused("label.role: the topic has no such column"),
+        Works,
+    ),
+    ("PARSE http WHERE url ~ 'a+' PROCESS (count)", Works, REGEX, Works),
+    ("PARSE http PROCESS (group-count: group=extract(url, 'a(.)'))", Works, REGEX, Works),
+    ("PARSE http PROCESS (group-count: group=replace(url, 'a', 'b'))", Works, REGEX, Works),
+    (
+        "PARSE http PROCESS (group-count: group=subnet(client_ip, 24))",
+        Works,
+        Refused("Flink SQL has no functions that write addresses as text"),
+        Works,
+    ),
+    (
+        "PARSE http PROCESS (group-count: group=url_query(url, 'q'))",
+        Works,
+        Refused("Flink SQL decodes bytes that are no UTF-8 otherwise"),
+        Works,
+    ),
+    (
+        "PARSE http WHERE (status & client_port) = 128 PROCESS (count)",
+        Works,
+        Refused("the bits of two columns"),
+        Works,
+    ),
+    (
+        "PARSE http WHERE response_time / 1ms % 2.5 < 1.0 PROCESS (count)",
+        Works,
+        Refused("the remainder of real numbers"),
+        Works,
+    ),
+    (
+        "PARSE http PROCESS (group-stddev: group=status, value=response_time / 1ms AS ms)",
+        Works,
+        Refused("of real numbers it is made of sums that cancel"),
+        Works,
+    ),
+    (
+        "PARSE http PROCESS (group-count: group=status, w=1500us)",
+        Works,
+        Refused("panes of 1500000 ns: Flink knows milliseconds"),
+        Refused("panes of 1500000 ns: Flink knows milliseconds"),
+    ),
+    ("PARSE http", Works, Works, Refused("a query without PROCESS has no cells")),
+    (
+        "PARSE http LIMIT 5000p PROCESS (count)",
+        Refused("no packets to count: limit the time"),
+        Refused("no packets to count: limit the time"),
+        Refused("no packets to count: limit the time"),
+    ),
+];
+
+fn flink_is(query: &str, what: &str, way: Way) {
+    let ran = run(&["explain", query, "--engine", "flink", "--published", what]);
+    match way {
+        Works => assert!(ran.code == 0 && ran.out.contains("INSERT INTO"), "{query}, {what}: {}", ran.err),
+        Refused(why) => {
+            assert!(ran.code == 2 && ran.err.contains(why), "{query}, {what}: {}{}", ran.out, ran.err)
+        }
+    }
+}
+
+#[test]
+fn flink_refuses_what_the_documentation_lists() {
+    for (query, _, tuples, cells) in ROWS {
+        flink_is(query, "tuples", *tuples);
+        flink_is(query, "cells", *cells);
+    }
+    // Of other parsers.
+    let hashes = "PARSE nfs WHERE block_checksums LIKE 'a%' PROCESS (count)";
+    flink_is(hashes, "tuples", Refused("check-sums are no text in Flink"));
+    flink_is(hashes, "cells", Works);
+    flink_is("PARSE nfs PROCESS (workload-profile)", "tuples", Refused("its sketches are made by monitors"));
+    flink_is("PARSE nfs PROCESS (workload-profile)", "cells", Works);
+}
+
+pub fn as_documented(cluster: &Cluster) {
+    let (kafka, capture) = (cluster.kafka.as_str(), format!("{ROOT}/captures/shop/in.pcap"));
+    publish(kafka, "PARSE http", &capture, "tuples");
+    for (query, tuples, _, cells) in ROWS {
+        let refuses = |what: &str, why: &str| {
+            let query = format!("{query} SINCE 2001-01-01");
+            let ran = run(&["query", &query, "--kafka", kafka, "--published", what]);
+            assert!(ran.code == 2 && ran.err.contains(why), "{query}, {what}: {}{}", ran.out, ran.err);
+        };
+        match tuples {
+            Works => {
+                let found = published(kafka, query, "tuples", &[]);
+                assert_eq!(different(query, &capture, &found), None, "{query}");
+            }
+            Refused(why) => refuses("tuples", why),
+        }
+        match cells {
+            // Only Flink refuses windows.
+            Refused(why) if !why.contains("Flink") => refuses("cells", why),
+            _ => {
+                publish(kafka, query, &capture, "cells");
+                let found = published(kafka, query, "cells", &[]);
+                // Which flows are in a sample depends on who samples.
+                let is_sample = query.contains("SAMPLE");
+                assert!(!found.is_empty(), "{query}");
+                if !is_sample {
+                    assert_eq!(different(query, &capture, &found), None, "{query}");
+                }
+            }
+        }
+    }
+    let counted = run(&["query", "PARSE http PROCESS (count)", "--kafka", kafka, "--count", "5"]);
+    assert!(counted.code == 2 && counted.err.contains("no packets to count"), "{}", counted.err);
+    // All that is asked of tuples that were published as a sample is scaled.
+    let auto = "PARSE http SAMPLE auto PROCESS (count) SINCE 2001-01-01";
+    assert!(
+        run(&["query", auto, "--kafka", kafka, "--published", "tuples"]).err.contains("SAMPLE chooses flows")
+    );
+    assert!(!asked(kafka, "PARSE http PROCESS (count) SINCE 2001-01-01", "tuples", &[]).is_empty());
+}
+
+/// What differs from the rows over the packets, in no order.
+fn different(query: &str, capture: &str, found: &str) -> Option<String> {
+    let parsed = |lines: &str| {
+        in_one_order(lines.lines().map(|line| serde_json::from_str(line).expect("a row")).collect())
+    };
+    super::rows::different(&parsed(&over_packets(query, capture)), &parsed(found))
+}
