@@ -97,7 +97,8 @@ mod tests {
     fn lost_records_are_no_dropped_packets() {
         let schemas = parsers::registry::schemas();
         let query = query::check("PARSE http PROCESS (count: w=1s)", &schemas, &()).expect("a query");
-        let mut work = Work::new(JobId(1), &planner::lower(&query), 0, (1 << 20, 1 << 20));
+        let mut work =
+            Work::new(JobId(1), &std::sync::Arc::new(planner::lower(&query)), 0, (1 << 20, 1 << 20));
         let key = Key { agent: "web-1".into(), boot: 1, attempt: 1 };
         work.lanes.join(&key);
         let facts = &mut work.lanes.known.get_mut(&key).expect("it has joined").facts;

@@ -223,7 +223,7 @@ impl History {
             }
             batch => batch.into_iter().collect(),
         };
-        Ok((Page { schema, batches, last: None, next: None }, matches))
+        Ok((Page { schema, batches, last: None, next: None, stopped: None }, matches))
     }
 
     /// These rows, each by its piece and its place there, in this order; `None` when some are not there any more.
