@@ -248,7 +248,7 @@ fn no_summary_is_another_runs() {
         (&["query", "PARSE http", "-r", &folder.path("")], 1, "no recording"),
         (&["query", "PARSE http", "-r", SHOP, "-o", "/proc/nothing"], 1, "cannot write"),
         (&["query", "PARSE http", "-r", SHOP, "--no-such-flag"], 2, "the flags are wrong"),
-        (&["query", "PARSE http", "-i", "no-such-interface"], 2, "no interface"),
+        (&["query", "PARSE http", "-i", "no-such-interface"], 1, "no interface"),
     ] {
         check(&["query", "PARSE http", "-r", SHOP, "--summary-json", &summary], 0, &[]);
         assert_eq!(json(&summary)["complete"], true);

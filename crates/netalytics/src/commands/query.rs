@@ -20,6 +20,8 @@ use crate::query_text;
 use crate::redaction::secret;
 use runner::Writing;
 
+const DNS_READS_TWICE: &str = "--names dns reads the input twice, which takes files: -r FILE";
+
 /// Answers the query, or has a server's agents answer it.
 pub fn query(flags: &mut AskFlags, quiet: bool, verbose: bool) -> anyhow::Result<Ended> {
     let telling = Telling::of(quiet, verbose);
@@ -74,6 +76,12 @@ impl Target for QueryFlags {
     }
 
     fn fit(&self, plan: &mut Plan) -> anyhow::Result<()> {
+        let read = &self.work.read;
+        let is_once = read.is_empty() || read.iter().any(|path| path.as_path() == std::path::Path::new("-"));
+        if self.names == ShownNames::Dns && self.format == Some(Format::Table) && !self.no_resolve && is_once
+        {
+            return Err(wrong_flags(DNS_READS_TWICE));
+        }
         delivering::fit(&self.outlets, plan)
     }
 
@@ -162,7 +170,7 @@ impl QueryFlags {
     fn add_dns_names(&self, names: &mut HashMap<IpAddr, String>) -> anyhow::Result<()> {
         let captures = &self.work.read;
         if !dns_names::can_be_read_twice(captures) {
-            return Err(wrong_flags("--names dns reads the input twice, which takes files: -r FILE"));
+            return Err(wrong_flags(DNS_READS_TWICE));
         }
         match dns_names::add(captures, names)? {
             0 => {}
