@@ -255,8 +255,11 @@ fn only_what_was_announced_is_taken() {
     assert_eq!(counts(&server, job), Vec::<u64>::new());
 }
 
+/// Damage to a file, by its name.
+type Damage = (&'static str, fn(&std::path::Path));
+
 /// What may happen to a file.
-const DAMAGES: [(&str, fn(&std::path::Path)); 6] = [
+const DAMAGES: [Damage; 6] = [
     ("removed", |path| std::fs::remove_file(path).expect("removed")),
     ("emptied", |path| std::fs::write(path, "").expect("written")),
     ("overwritten", |path| std::fs::write(path, "no Parquet file").expect("written")),
