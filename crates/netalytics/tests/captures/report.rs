@@ -48,7 +48,7 @@ fn its_numbers_are_those_of_the_query() {
     for (query, drawn) in [
         ("PARSE http PROCESS (diff-group: group=url_template, w=200ms)", "by window"),
         ("PARSE http SAMPLE 0.9 PROCESS (diff-group: group=host, w=500ms)", "95 % intervals"),
-        ("PARSE http SAMPLE 0.5 PROCESS (diff-group: group=host, w=500ms)", "95 % intervals"),
+        ("PARSE http SAMPLE 0.5 PROCESS (diff-group: group=host, w=500ms)", "by window"),
         ("PARSE mysql_query PROCESS (group-avg-top-k: k=3)", "avg"),
         ("PARSE http PROCESS (group-hist: group=url_template)", "Histogram of each group"),
         ("PARSE http PROCESS (group-hist: group=url_template, w=100ms)", "dark is few"),
