@@ -251,6 +251,9 @@ fn is_passing(error: &KafkaError) -> bool {
                 | Code::LeaderNotAvailable
                 | Code::NotLeaderForPartition
                 | Code::ReplicaNotAvailable
+                | Code::FencedLeaderEpoch
+                | Code::UnknownLeaderEpoch
+                | Code::OffsetNotAvailable
         )
     )
 }
@@ -295,5 +298,26 @@ pub(crate) fn explain(
             Code::BrokerTransportFailure | Code::OperationTimedOut | Code::AllBrokersDown | Code::Resolve,
         ) => kafka.unreachable(listen(consumer)),
         Some(code) => Error::Refused { doing: doing(), reason: code.to_string() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_broker_that_starts_again_is_waited_for() {
+        use RDKafkaErrorCode as Code;
+        // Retriable errors of ListOffsets in Kafka's protocol guide: 5, 6, 9, 74, 75, 78.
+        let retriable = [
+            Code::LeaderNotAvailable,
+            Code::NotLeaderForPartition,
+            Code::ReplicaNotAvailable,
+            Code::FencedLeaderEpoch,
+            Code::UnknownLeaderEpoch,
+            Code::OffsetNotAvailable,
+        ];
+        assert!(retriable.iter().all(|code| is_passing(&KafkaError::OffsetFetch(*code))));
+        assert!(!is_passing(&KafkaError::OffsetFetch(Code::TopicAuthorizationFailed)));
     }
 }

@@ -94,7 +94,12 @@ pub fn a_job_is_drained(real: &Real) {
     let begun = Instant::now();
     let progress = loop {
         let progress = job.progress().expect("figures");
-        if progress.records_read >= Some(1000) || begun.elapsed() > PATIENCE {
+        // Flink has each figure at a time of its own.
+        let is_complete = progress.records_read >= Some(1000)
+            && progress.records_pending == Some(0)
+            && progress.source_watermark_ms.is_some()
+            && progress.busy.is_some();
+        if is_complete || begun.elapsed() > PATIENCE {
             break progress;
         }
         std::thread::sleep(Duration::from_millis(200));
