@@ -45,9 +45,9 @@ pub struct Publishing {
     job: Box<Job>,
     out: Outgoing,
     feedback: Option<Feedback>,
-    /// Number of times that limits took effect, as others were told.
+    /// Number of times that limits took effect, as last reported.
     limited: u64,
-    /// When that was.
+    /// Time of that report.
     told: Instant,
     started: Instant,
 }
