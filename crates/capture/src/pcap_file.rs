@@ -84,6 +84,8 @@ impl PcapFile {
     ) -> (usize, Stop) {
         let (origin, places) = records.places();
         let (mut rest, mut n, mut stop) = (window, 0, Stop::Full);
+        // A copy, which the loop holds in registers.
+        let mut fractions = self.fractions;
         for place in places {
             let (seconds, fraction, lengths) = match self.fields::<SWAPPED>(word, rest) {
                 Ok(fields) => fields,
@@ -98,14 +100,16 @@ impl PcapFile {
                 stop = Stop::Need(end);
                 break;
             };
-            let nanos = u64::from(seconds) * SECOND + self.fractions.nanos(fraction, n);
+            let nanos_of_fraction;
+            (fractions, nanos_of_fraction) = fractions.nanos(fraction, n);
+            let nanos = u64::from(seconds) * SECOND + nanos_of_fraction;
             *place = origin.record(Timestamp(nanos as i64), self.link_type, lengths, start);
             n += 1;
             sys::prefetch_ahead(rest, end);
             rest = next;
         }
         records.filled(n);
-        self.fractions.read += n as u64;
+        self.fractions = Fractions { read: fractions.read + n as u64, ..fractions };
         (window.len() - rest.len(), stop)
     }
 
@@ -159,7 +163,7 @@ impl PcapFile {
 /// all are in a file whose magic is wrong, but only single ones in a damaged file. So each is read as nanoseconds, and smaller
 /// ones are as long as the larger ones outnumber them among the last. Depends on the records alone, not on the pieces in
 /// which the file is read.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Fractions {
     /// Microseconds or nanoseconds, by the magic.
     stated: u64,
@@ -198,21 +202,21 @@ impl Fractions {
         }
     }
 
-    /// The nanoseconds of the `n`th record of this call.
+    /// The state after the `n`th record of this call, and the record's nanoseconds.
     #[inline(always)]
-    fn nanos(&mut self, fraction: u32, n: usize) -> u64 {
+    fn nanos(self, fraction: u32, n: usize) -> (Fractions, u64) {
         if fraction.wrapping_sub(self.least) < self.usual {
-            u64::from(fraction) * self.nanos_per_unit
+            (self, u64::from(fraction) * self.nanos_per_unit)
         } else {
             self.unusual(fraction, self.read + n as u64)
         }
     }
 
     #[cold]
-    fn unusual(&mut self, fraction: u32, record: u64) -> u64 {
+    fn unusual(mut self, fraction: u32, record: u64) -> (Fractions, u64) {
         // A fraction of a second that is more than one is damage: it must not move the clock far.
         if self.stated == 1 || u64::from(fraction) >= SECOND {
-            return SECOND;
+            return (self, SECOND);
         }
         let is_large = fraction >= MICROS;
         self.too_large = self.too_large_before(record) + u64::from(is_large);
@@ -225,7 +229,8 @@ impl Fractions {
             true => (1, MICROS, SECOND as u32 - MICROS),
             false => (1000, 0, MICROS),
         };
-        u64::from(fraction) * if is_large { 1 } else { self.nanos_per_unit }
+        let nanos_per_unit = if is_large { 1 } else { self.nanos_per_unit };
+        (self, u64::from(fraction) * nanos_per_unit)
     }
 
     /// Fractions read so far that microseconds cannot be.

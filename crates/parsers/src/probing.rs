@@ -289,8 +289,12 @@ impl Probing {
 
     /// The first bytes that are held of `side`, as many as protocols are shown.
     fn held_of(&self, side: Side) -> Vec<u8> {
-        let of_side = self.held.iter().filter(|h| h.side == side);
-        of_side.flat_map(|h| h.bytes.iter().copied()).take(HELD_BYTES_MAX).collect()
+        let mut bytes = Vec::new();
+        for held in self.held.iter().filter(|held| held.side == side) {
+            let room = HELD_BYTES_MAX - bytes.len();
+            bytes.extend_from_slice(&held.bytes[..held.bytes.len().min(room)]);
+        }
+        bytes
     }
 
     fn len_of(&self, side: Side) -> usize {

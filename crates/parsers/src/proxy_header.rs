@@ -49,6 +49,12 @@ pub enum Begin {
     Header(Header),
 }
 
+/// Whether a header of either version begins with this byte.
+#[must_use]
+pub fn begins(first: u8) -> bool {
+    first == V1[0] || first == V2[0]
+}
+
 /// Reads the first bytes of a client.
 #[must_use]
 pub fn read(bytes: &[u8]) -> Begin {

@@ -61,7 +61,12 @@ impl Probing {
         if !may_begin {
             return Some(segment);
         }
-        let seen = [&self.held_of(side), segment.bytes].concat();
+        let held = self.held_of(side);
+        if held.first().or(segment.bytes.first()).is_some_and(|first| !proxy_header::begins(*first)) {
+            self.preamble.judged[side.index()] = true;
+            return Some(segment);
+        }
+        let seen = [&held, segment.bytes].concat();
         match proxy_header::read(&seen) {
             Begin::Open => self.hold_start(side, segment),
             Begin::Header(header) if seen.len() < header.len && header.len <= CHECKED_BYTES_MAX => {
