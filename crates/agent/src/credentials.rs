@@ -20,7 +20,7 @@ pub enum CredentialsError {
     /// They cannot be read or written.
     #[error("{path}: {why}")]
     File {
-        /// Which.
+        /// Path of the file.
         path: String,
         /// The system's reason.
         why: io::Error,
@@ -28,7 +28,7 @@ pub enum CredentialsError {
     /// What is in them is not what it should be.
     #[error("{path}: {why}")]
     Content {
-        /// Which.
+        /// Path of the file.
         path: String,
         /// What is wrong.
         why: IdentityError,

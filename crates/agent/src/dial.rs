@@ -23,7 +23,7 @@ pub const PROTOCOL: &str = "netalytics/1";
 
 /// Most bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
-/// Nothing of the way takes longer, unless nobody is there.
+/// Timeout of each step of a connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A server, and who we are there.
@@ -42,7 +42,7 @@ pub enum DialError {
     /// What was given is no server.
     #[error("{0}")]
     BadUrl(String),
-    /// Nobody answers.
+    /// No answer.
     #[error("{url} cannot be reached: {why}")]
     Unreachable {
         /// Who.
@@ -58,7 +58,7 @@ pub enum DialError {
         /// What is wrong, in words.
         why: String,
     },
-    /// Somebody answers who is no server of ours, or does not let us in.
+    /// The other end is not a netalytics server, or rejects the connection.
     #[error("{url} answers {status}: {why}")]
     Refused {
         /// Who.
@@ -261,7 +261,7 @@ mod tests {
 
     use super::*;
 
-    /// What comes of knocking where somebody answers `answer`, and what was asked there.
+    /// Connects to a listener that sends `answer`; returns the result and the request that it received.
     async fn knock(answer: &'static [u8]) -> (Result<String, DialError>, String) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));

@@ -36,7 +36,7 @@ pub enum EnrolError {
     /// They cannot be kept.
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
-    /// The authority that was told is not the one that the token says.
+    /// The given authority is not the one in the token.
     #[error("the server tells of another authority than the one whose fingerprint the token has")]
     OtherAuthority,
 }

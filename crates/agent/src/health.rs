@@ -5,7 +5,7 @@ use std::fs;
 
 use link::{HEALTH, Spool};
 
-/// What there is to tell; `monitors`: how many run.
+/// Health counters of the agent; `monitors`: number of running monitors.
 pub fn health(spool: &Spool, monitors: usize) -> BTreeMap<String, u64> {
     let (bytes, bytes_max) = spool.fill();
     let lost = spool.counters();

@@ -33,7 +33,7 @@ pub enum Capability {
     AfPacket,
     /// Capture with AF_XDP.
     AfXdp,
-    /// There is an Open vSwitch beside it.
+    /// The host has an Open vSwitch.
     OpenVswitch,
 }
 

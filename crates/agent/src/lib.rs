@@ -1,5 +1,5 @@
-//! The agent: it runs on each host, starts monitors when a server asks for them, bounds them, and ships what they find. It dials
-//! out and opens no port; what its host's owner has not allowed ([`policy`]) it does not do, whoever asks.
+//! The agent: it runs on each host, starts monitors on request of a server, limits them, and sends their results. It
+//! connects to the server and opens no port; the policy of the host's owner ([`policy`]) applies to every request.
 
 #![forbid(unsafe_code)]
 

@@ -161,7 +161,7 @@ impl Policy {
         refusals
     }
 
-    /// What there is no room for beside what runs, each in a sentence.
+    /// Limits that the job would exceed together with running ones, one sentence each.
     #[must_use]
     pub fn crowding(&self, ask: &Ask<'_>) -> Vec<String> {
         let (asked, allowed) = (u64::from(ask.jobs) + 1, u64::from(self.jobs_max));

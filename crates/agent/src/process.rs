@@ -18,7 +18,7 @@ use crate::bounds::{Bounds, Group, Groups, memory_of};
 
 /// Longest text kept of what a monitor complains of.
 const COMPLAINT_BYTES_MAX: usize = 500;
-/// How often it is looked whether a process that says nothing any more is gone.
+/// Interval at which a silent process is checked for its exit.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// What is heard of a monitor.
@@ -96,13 +96,13 @@ impl Monitor {
             }
             let status = wait(&heard);
             let complaint = complaining.join().unwrap_or_default();
-            // Nobody listens any more when the agent ends.
+            // The channel is closed when the agent ends.
             let _ = news.blocking_send(News::Gone(lane, status, complaint));
         })?;
         Ok(Monitor { lane, child, pid, input: Some(input), bounds: start.bounds, group })
     }
 
-    /// Lets it go on for so long from now.
+    /// Renews its lease for `lasts` from now.
     pub fn renew(&mut self, lasts: Duration) {
         self.tell(&format!("renew {}", lasts.as_millis()));
     }
@@ -113,7 +113,7 @@ impl Monitor {
         self.tell(&format!("taps {};{}", list(&taps.own), list(&taps.others)));
     }
 
-    /// Lets it take so many packets since its start.
+    /// Raises its packet limit, counted from its start.
     pub fn allow(&mut self, packets: u64) {
         self.tell(&format!("allow {packets}"));
     }

@@ -1,5 +1,5 @@
-//! The agent at work: one loop that hears the server, its monitors and the clock, asks [`control::Agent`] what is to be done, and does
-//! it. Without a server it goes on looking for one; its monitors go on until their leases end.
+//! The running agent: one loop over the server, its monitors, and the clock, which asks [`control::Agent`] for actions
+//! and carries them out. Without a server it tries to reconnect; its monitors continue until their leases end.
 
 mod connection;
 mod monitors;
@@ -62,7 +62,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// While monitors run: several tries are made before their leases end, which is six seconds after the last renewal at the earliest.
 const PAUSE_MAX_LEASED: Duration = Duration::from_secs(1);
-/// A server of which nothing is heard for so long is gone.
+/// Silence after which the server counts as disconnected.
 const SILENCE_NS: u64 = 15_000_000_000;
 /// News of monitors that wait.
 const NEWS_MAX: usize = 64;
@@ -204,7 +204,7 @@ impl Loop {
                     let url = self.config.server.url();
                     match std::mem::take(&mut self.failures) {
                         0 => tracing::info!("{url} has taken this agent"),
-                        // Who was told of the failures is told of their end.
+                        // Failures were logged, so their end is logged, too.
                         _ => tracing::warn!("{url} has taken this agent: all is well again"),
                     }
                     self.happened(AgentEvent::Connected, connection);
@@ -229,8 +229,8 @@ impl Loop {
         }
     }
 
-    /// The server is another than the one whose work is here, at the same place: of that nobody wants anything any more, and its
-    /// jobs' numbers mean others now. It begins a new life for this one.
+    /// Another server answers at the same address: the results for the previous one are discarded, because job numbers
+    /// now mean other jobs. The agent starts a new incarnation for this server.
     fn begin_again(&mut self, server: u64) {
         let Ok(boot) = random() else { return };
         let monitors = std::mem::take(&mut self.monitors);
@@ -332,7 +332,7 @@ impl Loop {
         interfaces.iter().map(of).filter(|passing| !passing.addresses.is_empty()).collect()
     }
 
-    /// Where the host's addresses are others than were said, it says hello again.
+    /// Sends a new Hello if the host's addresses have changed.
     fn look_at_addresses(&mut self, connection: &mut Connection) {
         let before = self.addresses();
         let Host { addresses, below, .. } = Host::look();

@@ -1,20 +1,19 @@
-//! Where the workers' results meet. Takes their reports in any order of workers and returns rows in an order that
-//! does not depend on how many workers there were: raw tuples by the time at which they were complete, windows when
-//! every worker has passed their end.
+//! Merges the results of workers. Reports may arrive in any order of workers; the order of rows does not depend on the
+//! number of workers: raw tuples by their time of completion, windows when every worker has passed their end.
 //!
-//! Workers of one process end the same epochs, and rows come out epoch by epoch ([`Collector::new`]). Those of different
-//! processes have only event time in common: rows come out as far as all that are at work have come, and lanes may come and
-//! go ([`Collector::of_lanes`]). What comes behind the watermark opens no window again; it is counted, as late tuples of the
-//! engines or as late rows, which are given all the same.
+//! Workers of one process end the same epochs, and rows are released epoch by epoch ([`Collector::new`]). Workers of
+//! different processes share only event time: rows are released up to the slowest active lane, and lanes may join and
+//! leave ([`Collector::of_lanes`]). Results behind the watermark do not reopen windows; they are counted as late tuples
+//! of the engines, or as late rows, which are still output.
 //!
-//! Where results are not wanted here, but by another collector, windows are put together and handed on as they are
-//! ([`Collector::relay`], [`Collector::relay_of_lanes`]): so that a process, or all that it hears, has one voice.
+//! If another collector uses the results, windows are merged and passed on ([`Collector::relay`],
+//! [`Collector::relay_of_lanes`]), so that a process, or all processes that it collects from, sends one report.
 //!
-//! Which lanes a row lacks is said ([`Lanes::cover`]), and that is all: what a lane would have seen nobody knows, so that
-//! intervals, which reach up to what the capture is known to have lost, do not reach up to that.
+//! Rows name missing lanes ([`Lanes::cover`]). The data of a missing lane are unknown, so intervals, which include
+//! known capture losses, do not include it.
 //!
-//! What waits is bounded in bytes. Where there are more rows than that, those that are there are released before their time: no
-//! row is lost, but the order then depends on the workers.
+//! Waiting data are limited in bytes. Beyond the limit, waiting rows are released early: no row is lost, but the order
+//! then depends on the workers.
 
 use stream::{Engine, Engines, Limited, Loss, Output, Partials, Stretch, TakeOutput};
 use wire::Timestamp;
@@ -29,7 +28,7 @@ pub trait TakeRows {
     /// Some rows; `lanes` knows which of them lack what.
     fn take(&mut self, output: Output, lanes: &Lanes);
 
-    /// What there is of some windows, from a collector that hands them on ([`Collector::relay`], [`Collector::relay_of_lanes`]).
+    /// Receives the content of windows from a relaying collector ([`Collector::relay`], [`Collector::relay_of_lanes`]).
     fn hand_on(&mut self, _windows: Partials) {}
 }
 
@@ -67,7 +66,7 @@ pub struct Collector {
     waiting_bytes: usize,
     waiting_bytes_max: usize,
     epochs_cut: u64,
-    /// How often what there is of open windows is handed on, in event time; of lanes that have no epochs.
+    /// Interval in event time at which open windows are passed on, for lanes without epochs.
     open_every_ns: i64,
     /// When that was last.
     opened: Timestamp,
@@ -82,7 +81,7 @@ enum Release {
     ByTime,
 }
 
-/// What becomes of windows.
+/// Output of windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Then {
     /// They are closed here, and rows made of them.
@@ -92,13 +91,13 @@ enum Then {
 }
 
 impl Collector {
-    /// Collects the reports of `workers` workers, who end the same epochs, into `engines`; about so many bytes may wait.
+    /// Collects the reports of `workers` workers with common epochs into `engines`; about `waiting_bytes_max` may wait.
     #[must_use]
     pub fn new(engines: Engines, workers: usize, waiting_bytes_max: usize) -> Collector {
         Collector::build(engines, Lanes::of_workers(workers), Release::ByEpoch, waiting_bytes_max)
     }
 
-    /// The same, but what there is of windows is handed on whenever an epoch has ended; `engines` are a worker's.
+    /// The same, but windows are passed on at the end of every epoch; `engines` are a worker's.
     #[must_use]
     pub fn relay(engines: Engines, workers: usize, waiting_bytes_max: usize) -> Collector {
         Collector { then: Then::HandOn, ..Collector::new(engines, workers, waiting_bytes_max) }
@@ -153,7 +152,7 @@ impl Collector {
         self.engines.begin_at(watermark.0, latest_ns);
     }
 
-    /// What is known of a lane from before: what is to be expected of it, how far it had come, and what it lacked by then.
+    /// Restores a lane from saved state: its state, its watermark, and its losses.
     pub fn adopt(&mut self, lane: LaneId, state: State, watermark: Timestamp, loss: Loss) {
         let lane = self.lanes.get(lane);
         (lane.state, lane.watermark, lane.loss) = (state, watermark, loss);
@@ -169,8 +168,7 @@ impl Collector {
         windows.chain(lost).chain(limited).max()
     }
 
-    /// A copy of what there is of open windows, so that a later collector can go on with it; `None` where it takes more than
-    /// `bytes_max`.
+    /// A copy of open windows with which a later collector can continue; `None` if it exceeds `bytes_max`.
     #[must_use]
     pub fn peek(&self, bytes_max: usize) -> Option<Partials> {
         self.engines.peek(bytes_max)
@@ -264,7 +262,7 @@ impl Collector {
         Report::decode(bytes, &self.engines)
     }
 
-    /// Nobody will report any more.
+    /// No more reports will arrive.
     pub fn end(&mut self, out: &mut dyn TakeRows) {
         self.lanes.since = self.watermark;
         let (lanes, watermark_ns) = (&self.lanes, Timestamp::MAX.0);
@@ -358,7 +356,7 @@ impl Collector {
         self.engines.first()
     }
 
-    /// What became of the tuples, in all engines.
+    /// Counters of tuples in all engines.
     #[must_use]
     pub fn counters(&self) -> stream::Counters {
         self.engines.counters()

@@ -1,5 +1,5 @@
-//! What a monitor's process says to whoever started it, on its standard output: frames of a length of four bytes, the lowest
-//! first, a byte for the kind, and so many bytes.
+//! Output of a monitor process on its standard output: frames with a length of four bytes (little endian), a byte for
+//! the kind, and the body.
 
 use std::io::{self, ErrorKind, Read, Write};
 

@@ -1,6 +1,6 @@
-//! Who reports: lanes that join, fall silent, come back, and end. Each has come so far in event time, and what is released
-//! waits for those that are at work. One that is silent is not one that has ended: it may still have to say something of
-//! what is released without it, and so that is said of the rows ([`Coverage`]).
+//! Lanes that report: they join, fall silent, return, and end. Each has reached a point in event time, and results are
+//! released up to the slowest active lane. A silent lane has not ended: it may still have data for released rows, which
+//! is noted in these rows ([`Coverage`]).
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,7 +9,7 @@ use wire::Timestamp;
 
 use crate::report::{Part, Report};
 
-/// Names a lane, to whoever reports.
+/// Identifies a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LaneId(pub u64);
 
@@ -43,7 +43,7 @@ pub struct Lanes {
     all: BTreeMap<LaneId, Lane>,
     /// How far event time had come before what is being released now.
     pub(crate) since: Timestamp,
-    /// How long windows of each result wait for late tuples: so long a reporter keeps what it has of them, too.
+    /// Lateness of each result's windows, for which a reporter keeps their content, too.
     lateness_ns: Vec<i64>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Lane {
     pub loss: Loss,
     /// What it had of open windows by then.
     pub open: Option<Partials>,
-    /// Of the epoch that it is in.
+    /// Results of its current epoch.
     pub part: Part,
     /// Of epochs that others have not ended.
     pub waiting: VecDeque<Report>,
@@ -89,12 +89,12 @@ impl Lanes {
         Lanes { all: lanes.collect(), since: Timestamp::MIN, lateness_ns: Vec::new() }
     }
 
-    /// The same, of results whose windows wait so long for late tuples.
+    /// The same, for results with these latenesses.
     pub(crate) fn with_lateness(self, lateness_ns: Vec<i64>) -> Lanes {
         Lanes { lateness_ns, ..self }
     }
 
-    /// A lane; one that nobody knew joins by that.
+    /// The lane with this identifier; an unknown lane joins.
     pub(crate) fn get(&mut self, id: LaneId) -> &mut Lane {
         self.all.entry(id).or_insert_with(|| Lane::new(State::Active))
     }
@@ -134,7 +134,7 @@ impl Lanes {
         self.all.iter().map(|(id, lane)| (*id, lane.state))
     }
 
-    /// How far event time has come: in the slowest of those that are at work, or, where nobody is, in the fastest.
+    /// Event time reached by the slowest active lane, or without active lanes by the fastest.
     #[must_use]
     pub fn watermark(&self) -> Timestamp {
         let least = self.active().map(|lane| lane.watermark).min();
@@ -165,8 +165,8 @@ impl Lanes {
         }
     }
 
-    /// Of a time, from the first moment to the first behind it. What a lane has of it is told when event time has come so much
-    /// farther there; one that ended before may have had more to say.
+    /// Coverage of a period with an exclusive end. A lane's data for it are complete when its event time has advanced
+    /// past the end by the lateness; an ended lane may have had more data.
     #[must_use]
     pub fn coverage(&self, (start, end): (Timestamp, Timestamp), lateness_ns: i64) -> Coverage {
         let told_at = Timestamp(end.0.saturating_add(lateness_ns));

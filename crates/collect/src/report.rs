@@ -9,7 +9,7 @@ use wire::Timestamp;
 pub struct Part {
     /// Raw tuples that passed, of a query without processors, in the order in which they were made.
     pub rows: Vec<Batch>,
-    /// What there is of windows that are over.
+    /// Content of finished windows.
     pub windows: Vec<Partials>,
     /// Memory that all of it takes, about.
     pub bytes: usize,
@@ -21,15 +21,15 @@ pub struct Report {
     pub epoch: u64,
     /// Event time: nothing from before it will follow.
     pub watermark: Timestamp,
-    /// What has not been told yet.
+    /// Results since the previous report.
     pub part: Part,
     /// Bytes of TCP streams that its packets have and seem to lack so far.
     pub loss: Loss,
-    /// What its source has lost since it last said so; whoever reads the source says it.
+    /// Losses of its source since the previous report, from the worker that reads the source.
     pub lost: Option<Stretch>,
     /// The time in which limits of its data path and engines took effect since its last report.
     pub limited: Option<Limited>,
-    /// What it has of windows that are still open, where somebody looks on.
+    /// Content of open windows, if they are displayed.
     pub open: Option<Partials>,
 }
 
@@ -47,7 +47,7 @@ impl Part {
         self.bytes += later.bytes;
     }
 
-    /// Adds what there is of some windows.
+    /// Adds the content of some windows.
     pub fn add_windows(&mut self, windows: Partials) {
         self.bytes += windows.bytes();
         self.windows.push(windows);

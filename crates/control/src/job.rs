@@ -10,7 +10,7 @@ use crate::taps::Taps;
 /// Whether a job ends by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Runs on the agents that are there, and is over when all are through.
+    /// Runs on the agents connected now and ends when all of them have finished.
     OneOff,
     /// Runs until it is stopped, also on agents that join later.
     Standing,
@@ -19,13 +19,13 @@ pub enum Kind {
 /// When a job ends everywhere.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Limit {
-    /// After so many packets of all agents together; no more are taken, and hardly less.
+    /// Total packets over all agents. Never exceeded, and missed by at most a small remainder.
     pub packets: Option<u64>,
     /// At this time of the server's clock on the wall.
     pub ends_at_ns: Option<i64>,
 }
 
-/// What somebody asks for.
+/// A job request as submitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     /// The same key from the same owner makes one job; empty: none.
@@ -50,13 +50,13 @@ pub struct Request {
     pub interfaces: Vec<String>,
     /// The order: bytes to everyone but the monitor.
     pub body: Bytes,
-    /// Orders of single agents. Where there are some, these agents take part and no others, and all of them have to be there when the job is
-    /// taken: each does a part that nobody else does.
+    /// Orders of individual agents. If there are any, only these agents take part, and all of them must be connected
+    /// when the job is accepted, because each has a part that no other agent can do.
     pub parts: BTreeMap<String, Bytes>,
 }
 
 impl Request {
-    /// What an agent is told; `None`: it has no part in the job.
+    /// The order for an agent; `None`: it does not take part.
     #[must_use]
     pub fn order_of(&self, agent: &str) -> Option<&Bytes> {
         if self.parts.is_empty() { Some(&self.body) } else { self.parts.get(agent) }
@@ -78,11 +78,11 @@ impl Request {
 pub enum JobState {
     /// Taken; no agent fits yet.
     Planned,
-    /// Agents are told.
+    /// Orders are being sent to agents.
     Arming,
     /// A first report is committed.
     Running,
-    /// Agents are told to stop, and send what they have.
+    /// Agents have been asked to stop and deliver their results.
     Draining(Why),
     /// Over.
     Ended(Why),
@@ -102,11 +102,11 @@ pub enum Why {
     PacketLimit,
     /// Its rows are there.
     RowLimit,
-    /// Its time is over.
+    /// Its time limit was reached.
     TimeLimit,
     /// Who asked for it is gone.
     Abandoned,
-    /// Somebody stopped it.
+    /// A user stopped it.
     Stopped {
         /// Who.
         by: String,
@@ -122,10 +122,10 @@ pub enum Why {
 pub enum Degraded {
     /// An agent is not there now.
     Absent {
-        /// Which.
+        /// The agent.
         agent: String,
     },
-    /// A host cannot bear it beside its other jobs.
+    /// A host has no capacity for it in addition to its other jobs.
     NoRoom {
         /// Its agent.
         agent: String,
@@ -134,24 +134,24 @@ pub enum Degraded {
     },
     /// It crashed on an agent again and again, and is not started there any more.
     Poisoned {
-        /// Which.
+        /// The agent.
         agent: String,
     },
     /// An agent does not run it: its host does not allow that, or cannot.
     Refused {
-        /// Which.
+        /// The agent.
         agent: String,
     },
     /// The job ended while an agent was away: what it had not sent comes late or never.
     EndedWithout {
-        /// Which.
+        /// The agent.
         agent: String,
-        /// The life of it that was told.
+        /// Incarnation of the agent that received the order.
         boot: u64,
     },
-    /// An agent died, and with it what it had not sent; nobody knows how much.
+    /// An agent died and lost an unknown amount of unsent data.
     Restarted {
-        /// Which.
+        /// The agent.
         agent: String,
         /// Which of its lives ended.
         boot: u64,
@@ -169,7 +169,7 @@ pub struct Job {
     pub request: Request,
     /// How far it is.
     pub state: JobState,
-    /// Agents that are to run it, each with the life of it that was told last.
+    /// Agents of the job, each with the incarnation that last received the order.
     pub agents: BTreeMap<String, u64>,
     /// Packets that agents may take or have taken, all together. Saved before agents hear of it, so that the limit holds.
     pub granted: u64,
@@ -186,7 +186,7 @@ impl Job {
         self.degraded.len() < DEGRADED_MAX && self.degraded.insert(degraded)
     }
 
-    /// Packets that nobody may take yet.
+    /// Packets not granted to any agent yet.
     pub(crate) fn packets_left(&self) -> u64 {
         self.request.limit.packets.unwrap_or_default().saturating_sub(self.granted)
     }

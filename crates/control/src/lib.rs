@@ -1,9 +1,9 @@
-//! What runs where, decided from events: `(state, event, now) → actions`, for both ends of a link. [`Server`] holds jobs
-//! against what agents tell of themselves; [`Agent`] holds its monitors against what it is told, under leases: whatever it
-//! runs ends when nobody renews. Both can be killed at any step and begin again from what was saved.
+//! Decides which job runs where, from events: `(state, event, now) → actions`, for both ends of a link. [`Server`]
+//! compares jobs with the reports of agents; [`Agent`] compares its monitors with its orders, under leases: a monitor
+//! ends unless its lease is renewed. Both may be killed at any step and continue from the saved state.
 //!
-//! It reads no clock, disk or socket, and does not know what is in a job's plan. A shell around each half carries out the
-//! actions *in their order*, and stops at one that fails.
+//! No clock, disk, or socket is used here, and a job's plan is opaque. A shell around each half carries out the actions
+//! *in order* and stops at one that fails.
 
 mod agent;
 mod job;

@@ -80,7 +80,7 @@ pub fn write(ip: IpAddr) -> Bytes {
     }
 }
 
-/// An address that was said; `None`: it is none.
+/// Decodes an address; `None`: invalid.
 #[must_use]
 pub fn read(bytes: &[u8]) -> Option<IpAddr> {
     let v4 = <[u8; 4]>::try_from(bytes).map(|octets| IpAddr::V4(Ipv4Addr::from(octets)));

@@ -24,7 +24,7 @@ struct Monitor {
     /// Work that comes in a second where all is copied, and that it bears.
     load: f64,
     bears: f64,
-    /// The level at which copies come, and that it heeds.
+    /// Level of the copies that arrive and that the monitor applies.
     copied: u8,
     heeds: u8,
     obeys: bool,
@@ -33,7 +33,7 @@ struct Monitor {
     fell: Duration,
     calm: Duration,
     said: Said,
-    /// On its way: what it says, and what it is told.
+    /// Messages under way: its reports, and its orders.
     says: Vec<(Duration, Said)>,
     told: Vec<(Duration, u8)>,
     level_changes: Vec<Duration>,
@@ -147,7 +147,7 @@ impl World {
             let (_, to, went) = self.copying.take().expect("it is there");
             if went.is_ok() {
                 for (monitor, level) in self.monitors.iter_mut().zip(&to) {
-                    // A monitor heeds less before less is copied.
+                    // A monitor applies a smaller slice before less is copied.
                     assert!(monitor.heeds >= *level, "{} of {level}", monitor.heeds);
                     if monitor.obeys && monitor.copied != *level {
                         monitor.copied = *level;

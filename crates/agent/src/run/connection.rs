@@ -14,7 +14,7 @@ type Dialing = JoinHandle<Result<Box<dyn Stream>, DialError>>;
 
 /// How it stands with the server.
 pub enum Connection {
-    /// Nobody is called before then.
+    /// No connection attempt before this time.
     Waiting { until: Instant },
     /// It is being called.
     Dialing(Dialing),
@@ -109,7 +109,7 @@ impl Connection {
         let Connection::Open { mut session, mut writing, .. } = self else { return };
         session.bye("this agent ends");
         if let Some(bytes) = session.poll_transmit(spool) {
-            // A server that is gone need not be told.
+            // An error means that the server is gone.
             let _ = writing.write_all(&bytes).await;
         }
     }

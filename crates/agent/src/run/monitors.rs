@@ -97,7 +97,7 @@ impl Loop {
                 if matches!(end, End::Clean | End::Early(_)) {
                     self.spool.push(running.last_words(lane, !is_early));
                     if is_early {
-                        // Of what it found nothing is lost; packets until the next one begins are seen by nobody.
+                        // None of its results are lost; packets until the next monitor starts are not captured.
                         self.spool.push_lost(lane, self.now().wall_ns, Some(0), true);
                     }
                 } else {

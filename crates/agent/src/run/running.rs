@@ -13,7 +13,7 @@ use wire::Timestamp;
 
 use crate::process::Monitor;
 
-/// A monitor ends so when what it is asked for cannot be.
+/// Exit code of a monitor whose request cannot be carried out.
 const WRONG_USE: i32 = 2;
 
 /// A monitor, and what is known of it.
@@ -32,7 +32,7 @@ pub struct Running {
     pub course: Course,
 }
 
-/// Whether a monitor was told to end.
+/// Whether a monitor has been asked to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Course {
     /// It was not.
@@ -77,7 +77,7 @@ impl Running {
                     .inspect_err(|why| tracing::warn!("job {}: {why}", lane.job))
                     .ok()?;
                 let watermark_ns = head.watermark.0;
-                // Of windows it is known by the monitor's last account only.
+                // With windows, the number is known only from the monitor's last account.
                 let counted = self.counters.get("tuples").copied().unwrap_or(0);
                 let (form, tuples) = match head.brings {
                     Brings::Rows(n) => (Form::Tuples, n),

@@ -83,7 +83,7 @@ impl Collector {
         }
     }
 
-    /// A limit took effect in a lane: rows are marked, or those who are handed what they are made of are told.
+    /// A limit took effect in a lane: rows are marked, or the mark is passed on with the windows.
     pub(super) fn limit(&mut self, limited: Limited) {
         self.limited_ever = Limited::union(self.limited_ever, Some(limited));
         match self.then {
@@ -142,7 +142,7 @@ impl Collector {
         }
     }
 
-    /// Hands on what is over, and of the rest what there is, if it is time.
+    /// Passes on finished windows, and open ones if it is time.
     fn hand_on(&mut self, out: &mut dyn TakeRows) {
         let over = self.engines.detach(self.watermark.0);
         if self.opened == Timestamp::MIN {

@@ -83,7 +83,8 @@ fn check(query: Query, script: &[(&str, &str)], late: u64) {
     assert_eq!(collector.rows_late() + collector.counters().tuples_late, late, "{script:?}");
 }
 
-/// Monitors that are given packets with some flags acknowledge bytes that nobody copied: these are no loss of the windows.
+/// Monitors that receive only packets with certain flags see acknowledgments of uncopied bytes, which are not a loss of
+/// the windows.
 #[test]
 fn bytes_that_were_not_copied_are_no_loss() {
     for (is_partial, expected) in [(false, Some(0.75)), (true, None)] {
@@ -231,7 +232,7 @@ impl Worker {
         Worker(fixture.lane(), i64::MIN)
     }
 
-    /// What it says at this time of the tuples since the last one that are its own: it is one of so many.
+    /// Report of a lane, one of `lanes`, with its share of the tuples since the previous report.
     fn report(&mut self, (lane, lanes): (usize, usize), tuples: &[Tuple], watermark: i64) -> Report {
         let is_due =
             |tuple: &Tuple| tuple.flow as usize % lanes == lane && (self.1..watermark).contains(&tuple.time);
@@ -367,7 +368,7 @@ mod aggregated;
 mod of_one_process {
     use super::*;
 
-    /// Rows of which each is said to take ten bytes.
+    /// Rows with an assumed size of ten bytes each.
     fn rows(fixture: &Fixture, times: &[i64]) -> Part {
         let mut writer = TupleWriter::new(fixture.schema.clone(), &fixture.columns[..3]);
         for ts in times {

@@ -185,7 +185,7 @@ impl Report {
 }
 
 fn unpack(packed: &[u8]) -> Result<Vec<u8>, Malformed> {
-    // Whoever packs says the length in front.
+    // The compressor writes the length at the front.
     let bytes = zstd::zstd_safe::get_frame_content_size(packed).ok().flatten();
     let bytes = bytes.ok_or(Malformed::Invalid("packing"))?;
     if bytes > REPORT_BYTES_MAX as u64 {

@@ -1,6 +1,6 @@
-//! Raw rows as a stream of Arrow's IPC format. Its reader takes what it is told for true in places (where buffers lie, how
-//! many values there are), so that messages are looked at here before it sees them: no dictionaries, no compression, no
-//! nested types, columns of the engine's tuples only.
+//! Raw rows as a stream in Arrow's IPC format. Arrow's reader trusts some fields (buffer positions, value counts), so
+//! messages are checked here first: no dictionaries, no compression, no nested types, only columns of the engine's
+//! tuples.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -188,7 +188,7 @@ fn checked<'a>(
             from.zip(usize::try_from(buffer.length()).ok()).and_then(|(from, len)| from.checked_add(len));
         end.is_some_and(|end| end <= body.len())
     };
-    // Of each column: which values are there, and these, or where each text ends and all of them.
+    // Per column: the validity bitmap, and the values, or the offsets and bytes of texts.
     let widths = schema.fields().iter().flat_map(|field| match field.data_type() {
         DataType::Utf8 | DataType::Binary => &[1, 4, 1][..],
         DataType::UInt64 | DataType::Int64 | DataType::Float64 => &[1, 8],

@@ -16,7 +16,7 @@ use task::{State, Task};
 /// How a monitor ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
-    /// By itself or because it was told to; its last record is in the spool.
+    /// By itself or on request; its last record is in the spool.
     Clean,
     /// By itself, before the job ended, with its last record in the spool; why, for people.
     Early(String),
@@ -24,16 +24,16 @@ pub enum End {
     Crashed(String),
     /// It was not begun, and would not be at another try; why, for people.
     Refused(String),
-    /// It was not begun: beside what runs there is no room for it; why, for people.
+    /// It was not started for lack of capacity; the reason.
     Crowded(String),
 }
 
 /// What happens to an agent.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AgentEvent {
-    /// A session is open. What was told in its Hello came from [`Agent::hello`].
+    /// A session is open. Its Hello contained [`Agent::hello`].
     Connected,
-    /// The session is over.
+    /// The session has ended.
     Disconnected,
     /// All that is to run.
     Desired(Desired),
@@ -43,7 +43,7 @@ pub enum AgentEvent {
     ObserveAll,
     /// A monitor captures, or has told its first result.
     Reported(Lane),
-    /// A monitor has taken so many packets so far.
+    /// Packets that a monitor has taken so far.
     Used {
         /// Its lane.
         lane: Lane,
@@ -117,7 +117,7 @@ pub enum AgentAction {
     TakeBack {
         /// Its lane.
         lane: Lane,
-        /// To be said in the answer.
+        /// Number to repeat in the answer.
         grant: u64,
     },
     /// Tell a monitor to say what it has, and to end.
@@ -164,7 +164,7 @@ pub struct Agent {
     tasks: BTreeMap<u64, Task>,
     generation: u64,
     link: Link,
-    /// What the server was told.
+    /// Last report to the server.
     told: BTreeMap<u64, ObservedJob>,
     told_generation: u64,
     number: u64,
@@ -199,7 +199,7 @@ impl Agent {
         self.tasks.get(&job).is_some_and(|task| task.order.is_some())
     }
 
-    /// All that it runs, for a session's Hello. From there on changes are told.
+    /// All jobs that it runs, for the Hello of a session. Later changes are reported separately.
     pub fn hello(&mut self) -> Observed {
         self.link = Link::Down;
         self.told = self.snapshot();
@@ -367,7 +367,7 @@ impl Agent {
 
     fn took_back(&mut self, lane: Lane, allowed: u64, grant: u64, now_ns: u64) {
         let Some(task) = self.task(lane) else { return };
-        // A grant that came since was told to the monitor since: it holds.
+        // A later grant has already been passed to the monitor and is valid.
         if task.share.grant == grant && task.has_monitor() {
             task.share.used = task.share.before.saturating_add(allowed).min(task.share.allowed);
             task.share.allowed = task.share.used;
@@ -492,7 +492,7 @@ impl Agent {
         self.actions.push(AgentAction::Observe(everything));
     }
 
-    /// What differs from what was told.
+    /// Reports the differences from the last report.
     fn tell_changes(&mut self) {
         let snapshot = self.snapshot();
         let gone = self.told.keys().filter(|job| !snapshot.contains_key(job)).map(|&job| {

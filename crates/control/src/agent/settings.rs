@@ -5,7 +5,7 @@
 pub struct AgentSettings {
     /// How often it asks for its leases.
     pub renew_every_ns: u64,
-    /// How long before its lease ends a monitor is told to end, so that it can say what it has.
+    /// Time before the end of its lease at which a monitor is asked to stop, so that it can deliver its results.
     pub grace_ns: u64,
     /// How long a monitor has to live for its start to count as a success.
     pub healthy_after_ns: u64,
@@ -35,7 +35,7 @@ impl Default for AgentSettings {
 }
 
 impl AgentSettings {
-    /// The pause after so many crashes in a row.
+    /// Delay after this number of consecutive crashes.
     pub(super) fn pause(&self, crashes: u32) -> u64 {
         (self.pause_ns << crashes.saturating_sub(1).min(32)).min(self.pause_max_ns)
     }

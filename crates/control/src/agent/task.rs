@@ -13,13 +13,13 @@ pub(super) enum State {
     Starting { since_ns: u64 },
     /// The monitor has reported.
     Running { since_ns: u64 },
-    /// The monitor was told to end, and has until then.
+    /// The monitor has been asked to stop by this time.
     Stopping { until_ns: u64 },
     /// The monitor was killed.
     Killed,
     /// The monitor ended by itself.
     Through,
-    /// Not to be started again, after so many crashes.
+    /// Not restarted anymore, after too many crashes.
     Poisoned,
     /// Not to be started: it may not be, or cannot.
     Refused,
@@ -48,7 +48,7 @@ pub(super) struct Share {
 pub(super) struct Task {
     /// `None`: not wanted any more.
     pub order: Option<Order>,
-    /// Whose addresses are whose; what its monitor was told of that.
+    /// Tap table as sent to its monitor.
     pub taps: TapTable,
     pub taps_told: TapTable,
     pub state: State,

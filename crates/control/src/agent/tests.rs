@@ -83,7 +83,7 @@ fn nothing_starts_without_a_lease_and_nothing_outlives_it() {
             (9000, AgentEvent::Tick, &["stop"]),
             (9900, AgentEvent::Tick, &[]),
             (10_000, AgentEvent::Tick, &["kill"]),
-            // It was told to: that is no crash.
+            // It was asked to stop: this is not a crash.
             (10_010, crashed(1), &["close 1", "forget"]),
             (60_000, AgentEvent::Connected, &["renew 60", "4. Waiting"]),
             (60_000, granted(60_000, vec![]), &["note 0", "start 2", "5. Starting"]),
@@ -276,7 +276,7 @@ fn packets_are_asked_for_before_they_run_out_and_given_back() {
     agent.handle(granted(600, budget(120, 3, false)), at(600));
     agent.handle(took_back(80, 2), at(600));
     assert_eq!(agent.tasks[&7].ask(7).map(|ask| (ask.allowed, ask.grant)), Some((120, 3)));
-    // Of a monitor that crashed nobody knows what it took.
+    // The packets taken by a crashed monitor are unknown.
     agent.handle(crashed(1), at(700));
     assert_eq!(agent.tasks[&7].ask(7).map(|ask| (ask.allowed, ask.used)), Some((120, 120)));
 }

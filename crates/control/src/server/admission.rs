@@ -42,17 +42,17 @@ pub enum Refusal {
     },
     /// An agent is not here that has a part of its own.
     Missing {
-        /// Which.
+        /// The agent.
         agent: String,
     },
-    /// No host that is here can bear it beside its other jobs.
+    /// No connected host has the capacity for it in addition to its other jobs.
     TooCostly {
         /// The first one's agent.
         agent: String,
         /// What it would take, and what is left.
         why: String,
     },
-    /// Its time is over before it begins.
+    /// It would end before it starts.
     EndsInThePast,
 }
 
@@ -135,7 +135,7 @@ impl Server {
         Ok((agents, BTreeSet::new()))
     }
 
-    /// Why a host cannot bear a job beside those it has, by the packets it sees; hosts that say no ceiling bear everything.
+    /// Explains why a host has no capacity for a job at its packet rate; hosts without a limit accept everything.
     fn excess(&self, agent: &str, cost: &Cost) -> Option<String> {
         let capacity = &self.peers.get(agent)?.capacity;
         let max =

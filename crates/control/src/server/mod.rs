@@ -38,7 +38,7 @@ pub struct ServerSettings {
     pub jobs_max: usize,
     /// Keys of requests that are remembered.
     pub keys_max: usize,
-    /// How often it is looked whether hosts that had no room for standing jobs have some.
+    /// Interval at which hosts without capacity for standing jobs are checked again.
     pub room_every_ns: u64,
 }
 
@@ -63,11 +63,11 @@ impl Default for ServerSettings {
 /// What happens to a server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ServerEvent {
-    /// Somebody asks for a job.
+    /// A user submits a job.
     Submit(Box<Request>),
-    /// Somebody wants a job to end.
+    /// A user stops a job.
     Stop {
-        /// Which.
+        /// The job.
         job: u64,
         /// Why.
         why: Why,
@@ -79,9 +79,9 @@ pub enum ServerEvent {
         /// The agent.
         hello: Box<Hello>,
     },
-    /// A session is over.
+    /// A session has ended.
     Disconnected {
-        /// Which.
+        /// The session.
         session: u64,
     },
     /// How jobs do on an agent.
@@ -125,14 +125,14 @@ pub enum ServerAction {
     Submitted(Result<Submitted, Refusal>),
     /// Answer who wanted a job to end: whether there is one.
     Stopped {
-        /// Which.
+        /// The job.
         job: u64,
         /// Whether there is one that is not over.
         is_known: bool,
     },
     /// End a session. What came by it and is not committed is thrown away before anything that follows.
     Cut {
-        /// Which.
+        /// The session.
         session: u64,
     },
     /// Take an agent in; the shell adds how far its lanes are committed. What an earlier session of the agent left that is
@@ -172,9 +172,9 @@ pub enum ServerAction {
         /// Which agent.
         agent: String,
     },
-    /// A job is over.
+    /// A job has ended.
     Ended {
-        /// Which.
+        /// The job.
         job: u64,
         /// Why.
         why: Why,
@@ -212,7 +212,7 @@ pub struct Server {
     drains: BTreeMap<(u64, String), u64>,
     /// The last event, by the monotonic clock.
     handled_ns: u64,
-    /// When it is looked next whether there is room, by the monotonic clock.
+    /// Time of the next capacity check, by the monotonic clock.
     room_at_ns: u64,
     /// Whose addresses are whose, by job.
     owners: BTreeMap<u64, Owners>,
@@ -246,7 +246,7 @@ impl Server {
         }
     }
 
-    /// Whoever asks counts jobs: the next one has the number behind this, if none has had it.
+    /// Sets the last job number in use: the next job gets a higher one.
     pub fn count_from(&mut self, last_job: u64) {
         self.last_job = self.last_job.max(last_job);
     }
@@ -305,7 +305,7 @@ impl Server {
         self.finish(answer)
     }
 
-    /// Saves come first: nothing is said that is not saved. Then the answer, then what others are told.
+    /// Orders the actions: saves first, because only saved state may be sent, then the reply, then messages to others.
     fn finish(&mut self, answer: Option<ServerAction>) -> Vec<ServerAction> {
         let unsaved = std::mem::take(&mut self.unsaved);
         let saves = unsaved.iter().filter_map(|job| self.jobs.get(job)).cloned().map(Box::new);
@@ -378,7 +378,7 @@ impl Server {
         later.chain(limits).chain(room).chain(drains).min()
     }
 
-    /// Nothing of an agent runs any more that has been away for so long.
+    /// Absence after which no monitor of an agent runs anymore.
     fn written_off_after_ns(&self) -> u64 {
         self.settings.lease_ttl_ns.max(self.settings.absent_after_ns)
     }
@@ -407,7 +407,7 @@ impl Server {
         Some(ServerAction::Welcome { session, desired })
     }
 
-    /// Jobs that an earlier life of an agent was told of have lost what died with it, unless that life ended in order.
+    /// Notes the loss of jobs that an earlier incarnation of an agent ran, unless it ended in order.
     fn note_restart(&mut self, agent: &str, (boot, ended): (u64, u64), at_ns: i64) {
         for (&id, job) in &mut self.jobs {
             let Some(told) = job.agents.get_mut(agent).filter(|told| **told != boot) else { continue };

@@ -41,7 +41,7 @@ pub(super) struct Peer {
     pub boot: u64,
     pub labels: BTreeMap<String, String>,
     pub capacity: Capacity,
-    /// The last set that it was told.
+    /// Generation of the last set sent to it.
     pub generation: u64,
     /// The last set that it has taken in.
     pub seen_generation: u64,
@@ -50,7 +50,7 @@ pub(super) struct Peer {
     is_asked: bool,
     pub shares: BTreeMap<u64, Share>,
     pub ahead: Option<Ahead>,
-    /// What it runs is to be told again.
+    /// Its set has to be sent again.
     pub is_outdated: bool,
 }
 
@@ -135,7 +135,7 @@ impl Peer {
         }
     }
 
-    /// How a job does on it, if that is newer than what it was told last.
+    /// State of a job on the agent, unless it is older than the last set sent.
     pub(super) fn state_of(&self, job: u64) -> Option<ObservedState> {
         let is_new = self.session().is_some() && self.seen_generation >= self.generation && !self.is_outdated;
         is_new.then(|| self.observed.get(&job).map_or(ObservedState::Gone, ObservedJob::state))

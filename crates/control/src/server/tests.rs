@@ -263,7 +263,7 @@ fn an_agent_that_is_gone_is_waited_for_and_then_not() {
             // A second session: the first is cut before the second is welcomed.
             (18, connected(3, "a", 1), &["cut 2", "welcome 3 [1]"]),
             (19, observed(2, 9, 9, &[]), &[]),
-            // Another life: what it had not sent is gone, and that is saved before anything is said.
+            // Another incarnation: unsent data of the previous one is lost, which is saved before the reply.
             (20, connected(4, "a", 2), &["save 1 Arming", "cut 3", "welcome 4 [1]"]),
             // After a gap it has to tell everything, once.
             (21, observed(4, 3, 9, &[]), &["tell all 4"]),
@@ -271,7 +271,7 @@ fn an_agent_that_is_gone_is_waited_for_and_then_not() {
             (22, ServerEvent::Disconnected { session: 4 }, &[]),
             (23, stop(1), &["save 1 Draining(Stopped { by: \"ann\" })", "stopped true"]),
             (31, ServerEvent::Tick, &["idle a"]),
-            // Its lease has ended: nothing of it runs, and nobody waits.
+            // Its lease has ended: none of its monitors run, and the job does not wait for it.
             (
                 32,
                 ServerEvent::Tick,
@@ -291,7 +291,7 @@ fn a_server_that_begins_again_adopts_what_runs() {
     let mut hello = hello("a", 1, &[(1, ObservedState::Running), (9, ObservedState::Running)]);
     hello.observed.generation = 41;
     let actions = server.handle(ServerEvent::Connected { session: 1, hello }, at(101));
-    // Job 9 is over and stops, for it is not in the set, which is newer than what the agent knows.
+    // Job 9 has ended and stops, because it is not in the set, which is newer than the agent's.
     let expected = Desired { generation: 42, jobs: server.desired("a").jobs, taps: vec![] };
     assert_eq!(actions, [ServerAction::Welcome { session: 1, desired: expected }]);
     assert_eq!(server.degraded(server.jobs().next().expect("a job")), BTreeSet::new());
@@ -347,8 +347,8 @@ fn a_job_on_some_interfaces_claims_their_addresses_alone() {
     }
 }
 
-/// A job of so many packets over agents of which each wants so many, and takes at most `pace` between two questions: how many each
-/// gets before the job ends.
+/// Distributes a job of `packets` over agents of which each wants `wants` packets and takes at most `pace` between two
+/// requests; returns the packets per agent.
 fn deal(packets: u64, wants: &[u64], pace: u64) -> Vec<u64> {
     let mut server = server();
     for (i, _) in wants.iter().enumerate() {
@@ -393,7 +393,7 @@ fn a_limit_of_packets_is_dealt_whole_and_never_more() {
         let got = deal(1000, wants, u64::MAX / 2);
         assert_eq!(got.iter().sum::<u64>(), 1000, "{wants:?}: {got:?}");
     }
-    // Fewer than there are agents: whoever has packets gets them.
+    // Fewer packets than agents: agents with traffic get them.
     for (packets, wants) in
         [(1, &[0, 0, 7][..]), (2, &[0, 1, 0, 0, 7]), (3, &[0, 0, 1, 1, 1]), (7, &[9, 9, 9])]
     {
@@ -447,7 +447,7 @@ fn agents_with_parts_of_their_own_are_told_these_and_no_others_any() {
     for (agent, expected) in [("a", Some("A")), ("b", Some("B")), ("c", None), ("e", None)] {
         assert_eq!(told(&server, agent), Vec::from_iter(expected.map(bytes::Bytes::from)), "{agent}");
     }
-    // Nobody else does what one refuses.
+    // A part refused by one agent is not moved to another.
     let generation = server.peers["b"].generation;
     let actions = short(server.handle(observed(2, 2, generation, &[(1, ObservedState::Refused)]), at(2)));
     assert!(actions.contains(&"save 1 Draining(Poisoned)".into()), "{actions:?}");

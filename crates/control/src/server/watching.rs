@@ -1,5 +1,5 @@
-//! Which agents watch for a job, and what each is told of the addresses of the others. One that has been away until its leases ended, or
-//! on which the job has ended or will never run, does not: from then on others tell of the flows that were its.
+//! Tap tables: the agents that capture for a job, and the addresses sent to each. An agent is excluded after an absence
+//! longer than its leases, and when the job has ended or cannot run on it; then other agents report its flows.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::job::Job;
 use crate::taps::{self, Owners, Taps};
 
 impl Server {
-    /// Makes the tables anew; where one has changed the job's agents are told.
+    /// Recomputes the tables and schedules changed ones to be sent.
     pub(super) fn look_who_watches(&mut self, now_ns: u64) {
         let active = self.jobs.values().filter(|job| job.state.is_active() && job.request.taps == Taps::One);
         let owners: BTreeMap<u64, Owners> = active
@@ -39,7 +39,7 @@ impl Server {
             && !peer.observed.get(&job).is_some_and(|job| has_ended(job.state()))
     }
 
-    /// What an agent is told; `None`: it has not to ask whose a flow is.
+    /// The table for an agent; `None`: it reports every flow.
     pub(super) fn table(&self, job: u64, agent: &str) -> Option<link::TapTable> {
         let table = taps::table(self.owners.get(&job)?, agent);
         (!table.others.is_empty()).then_some(table)

@@ -1,9 +1,11 @@
-//! How much of what is asked switches copy, where a query says SAMPLE auto. A monitor that looks at few of the flows that come to it gets fewer:
-//! a slice of two to the minus its level ([`plan::Slice`]). When it looks at all of them again it gets more, and in the end all.
+//! The share of flows that switches copy under SAMPLE auto. A monitor that processes only few of its flows gets a
+//! smaller slice, of two to the minus its level ([`plan::Slice`]). When it processes all of them again, the slice
+//! grows, up to all flows.
 //!
-//! One change at a time, over all switches. Less: monitors are told first, and have said that they heed it before copies stop, so that flows
-//! end with them as sampled out. More: copies come first. After a change nothing is decided for [`HOLD`]. Who has sunk again soon after getting more
-//! waits twice as long each time. A switch that does not obey is left as it is from then on, and so is one whose monitor is silent.
+//! One change at a time, over all switches. Decrease: monitors are notified first and have acknowledged before copies
+//! stop, so that flows end as sampled out. Increase: copies first. No decision is made for [`HOLD`] after a change. A
+//! monitor that has to decrease soon after an increase waits twice as long each time. A switch that does not obey, or
+//! whose monitor does not acknowledge, is left unchanged from then on.
 
 mod one;
 
@@ -12,7 +14,7 @@ use std::time::Duration;
 use one::One;
 pub use one::{Change, HOLD, STEP_MAX, Said};
 
-/// Until then a monitor has said that it heeds what it was told.
+/// Time for a monitor to acknowledge a level.
 const HEED_MAX: Duration = Duration::from_secs(20);
 
 /// What is to be done, in this order.
@@ -41,12 +43,12 @@ pub struct Shares {
 #[derive(Debug, PartialEq)]
 enum Phase {
     Steady,
-    /// Monitors that get less were told, and have not all heeded it.
+    /// Monitors with a smaller slice have been notified, and some have not acknowledged.
     Telling {
         since: Duration,
         to: Vec<u8>,
     },
-    /// Switches were told.
+    /// Switches have been notified.
     Copying {
         to: Vec<u8>,
     },
@@ -74,7 +76,7 @@ impl Shares {
         }
     }
 
-    /// Time has passed, or something was said.
+    /// Decides after time has passed or a report has arrived.
     pub fn look(&mut self, now: Duration) -> Vec<Action> {
         match std::mem::replace(&mut self.phase, Phase::Steady) {
             Phase::Steady => self.decide(now),
@@ -122,7 +124,7 @@ impl Shares {
                 }
                 Err(why) => self.changes.extend(one.freeze(monitor, why)),
             }
-            // Of less they were told before.
+            // Monitors with a smaller slice were notified before.
             if is_more == went.is_ok() {
                 actions.push(Action::Tell { monitor, level: one.level });
             }
@@ -165,7 +167,7 @@ impl Shares {
         actions
     }
 
-    /// Switches are told, where anything is another.
+    /// Notifies switches of changed levels.
     fn copy(&self, to: Vec<u8>, actions: &mut Vec<Action>) -> Phase {
         if to == self.levels() {
             return Phase::Steady;

@@ -22,11 +22,11 @@ const RELAPSE: Duration = Duration::from_secs(120);
 const CALM_MAX: Duration = Duration::from_secs(640);
 /// What was on its way when a change was made has come by then.
 const ON_ITS_WAY: Duration = Duration::from_secs(8);
-/// A switch obeys that copies no more than this share of what it was told not to.
+/// Maximum share of excluded packets that an obeying switch copies.
 const STRAYS: f64 = 0.1;
 /// Fewer packets say nothing.
 const STRAYS_MIN: u64 = 100;
-/// Of what was said so much is kept: one each second, as long as the longest wait.
+/// Maximum reports kept: one per second for the longest wait.
 const KEPT_MAX: usize = 1024;
 
 /// What a monitor says of itself, about once a second.
@@ -36,11 +36,11 @@ pub struct Said {
     pub rate: f64,
     /// Packets that came to it, since its start.
     pub packets: u64,
-    /// Of these, those outside of the slice that it was told of.
+    /// Of these, packets outside its slice.
     pub strays: u64,
     /// Packets that were lost before it.
     pub lost: u64,
-    /// The level that it heeds.
+    /// Level that it applies.
     pub level: u8,
 }
 
@@ -97,7 +97,7 @@ impl One {
         self.heard.push_back((now, said));
     }
 
-    /// Whether it has said that it heeds a level, or more.
+    /// Whether it has acknowledged this level or a higher one.
     pub fn heeds(&self, level: u8) -> bool {
         level <= self.level || self.heard.back().is_some_and(|(_, said)| said.level == level)
     }
@@ -150,7 +150,7 @@ impl One {
         if self.level > 0 && self.is_calm(now) { self.level - 1 } else { self.level }
     }
 
-    /// Whether it has looked at everything for so long, and lost nothing.
+    /// Whether it has processed everything without loss for the required time.
     fn is_calm(&self, now: Duration) -> bool {
         let Some(lately) = self.lately(now, self.calm) else { return false };
         let all: Vec<&Said> = lately.collect();
@@ -158,7 +158,7 @@ impl One {
         !lost && all.iter().all(|said| said.rate >= 1.0)
     }
 
-    /// Whether its switch goes on copying what it was told not to, though nothing can be on its way any more.
+    /// Whether its switch continues to copy excluded flows although none can still be under way.
     pub fn is_disobeyed(&mut self) -> bool {
         let Some(changed) = self.changed.filter(|_| self.level > 0 && !self.is_frozen) else { return false };
         let Some((at, latest)) = self.heard.back() else { return false };

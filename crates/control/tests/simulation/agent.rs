@@ -60,7 +60,7 @@ pub struct Process {
 /// A child process.
 pub struct Monitor {
     pub order: Order,
-    /// Whose addresses are whose, as it was told last.
+    /// Last tap table received.
     pub taps: TapTable,
     deadline_ns: u64,
     /// Some are stuck, and leave it to the agent to end them.
@@ -71,7 +71,7 @@ pub struct Monitor {
     open: Vec<u64>,
     reports_at_ns: u64,
     reports: u64,
-    /// When it ends after it was told to; `u64::MAX`: it hangs.
+    /// Time at which it ends after a stop request; `u64::MAX`: it hangs.
     ends_at_ns: Option<u64>,
     /// Its process is stopped until then.
     frozen_until_ns: u64,
@@ -362,7 +362,7 @@ impl World {
             let crashes =
                 is_poison && self.random.chance(400_000) || self.random.chance(self.options.crash_monitor);
             if crashes || monitor.minds_deadline && monitor.deadline_ns <= now.monotonic_ns {
-                // Its lease is over, or it fell: what it had not reported is gone.
+                // Its lease has ended, or it crashed: unreported results are lost.
                 events.push(AgentEvent::Exited { lane, end: End::Crashed("it died".into()) });
                 continue;
             }

@@ -54,7 +54,7 @@ impl World {
         self.check_nobody_is_left_behind();
     }
 
-    /// A job is over when nothing of it runs or is on its way, agents aside of which it is said that it ended without.
+    /// A job has ended when none of its parts runs or is under way, except on agents that it reports as missing.
     pub fn check_ended(&self, job: u64) {
         let Some(saved) = self.server.jobs.get(&job) else { return };
         for (agent, host) in self.hosts.iter().enumerate().filter(|(agent, _)| self.is_honest(*agent)) {

@@ -1,8 +1,8 @@
-//! Server and up to a hundred agents with their monitors, as shipped, in one thread: virtual time, a faulty network, disks
-//! that lose what was not synced, crashes at any step; everything from one seed, which a failure prints.
+//! The server and up to a hundred agents with their monitors, as shipped, in one thread: virtual time, a faulty
+//! network, disks that lose unsynced data, crashes at any step; everything from one seed, which a failure prints.
 //!
-//! `SIMULATION_SECONDS=600` runs for so long instead of the usual number of runs, and `SIMULATION_SEED=7` runs that one
-//! only.
+//! `SIMULATION_SECONDS=600` runs for that time instead of the default number of runs, and `SIMULATION_SEED=7` runs only
+//! that seed.
 
 mod agent;
 mod checks;

@@ -105,7 +105,7 @@ pub struct World {
     pub answers: Vec<(usize, AgentEvent)>,
     /// What people ask of the server.
     pub requests: Vec<ServerEvent>,
-    /// Jobs that somebody was told are taken.
+    /// Jobs whose acceptance was reported to a user.
     pub promised: BTreeSet<u64>,
     /// When jobs were saved as to be stopped.
     pub stopped_ns: BTreeMap<u64, u64>,
@@ -319,7 +319,7 @@ impl World {
         self.requests.extend(jobs.into_iter().map(stop));
     }
 
-    /// Whether agents that are told of a job are to run it, now that all is well.
+    /// Whether an agent with the order for a job should run it once all faults have ended.
     pub fn wants(&self, agent: usize, job: &control::Job) -> bool {
         let role = self.hosts[agent].role;
         let fits = job.request.on.get("role").is_none_or(|wanted| wanted == role);
@@ -331,12 +331,12 @@ impl World {
         job.state.is_active() && job.request.kind == Kind::Standing && fits && !is_poison
     }
 
-    /// Whether a job was stopped so long ago that nothing of it is to be left.
+    /// Whether a job was stopped so long ago that no part of it may remain.
     pub fn is_long_stopped(&self, job: u64) -> bool {
         self.stopped_ns.get(&job).is_some_and(|at| at + 2 * SETTINGS.lease_ttl_ns < self.now_ns)
     }
 
-    /// Starts that failed by chance may have come to so many in a row.
+    /// Whether random start failures may have exceeded the limit of consecutive crashes.
     pub fn may_be_poisoned(&self) -> bool {
         let Options { crash_monitor, crash_agent, crash_between, .. } = self.began_with;
         crash_monitor + crash_agent + crash_between > 0

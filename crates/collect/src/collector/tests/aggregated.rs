@@ -4,7 +4,7 @@ use stream::Stretch;
 
 use super::*;
 
-/// What a collector hands on, until it is said.
+/// Output of a relaying collector, until it is reported.
 #[derive(Default)]
 struct Merged(Part);
 
@@ -43,7 +43,7 @@ impl Aggregator {
     }
 }
 
-/// As [`run`], but lanes report to so many aggregators, each to one of them.
+/// As [`run`], with lanes that report to aggregators, each lane to one of them.
 fn run_aggregated(
     query: Query,
     tuples: &[Tuple],
@@ -130,8 +130,8 @@ proptest! {
     }
 }
 
-/// Two lanes tell of one window after the other: one report brings each of them, whatever is lost is told once, and a lane that is gone holds
-/// up nobody.
+/// Two lanes report one window after the other: one report contains both, every loss is reported once, and an ended
+/// lane delays nothing.
 #[test]
 fn an_aggregator_has_one_voice() {
     let fixture = Fixture::new(Query::Windows);
