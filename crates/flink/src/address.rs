@@ -14,7 +14,7 @@ const PEM_BYTES_MAX: u64 = 16 << 20;
 
 /// An address without what is secret in it, and that.
 pub(crate) fn address(whom: &str, url: &str) -> Result<(String, Option<Authorization>), Error> {
-    // What is wrong with an address is said without it: it may hold a password.
+    // The address is not part of the message, because it may contain a password.
     let wrong = |why: &str| Error::WrongUse(format!("the address of {whom} {why}, as http://127.0.0.1:8083"));
     let (scheme, rest) =
         url.trim().split_once("://").ok_or_else(|| wrong("begins with http:// or https://"))?;

@@ -35,7 +35,7 @@ pub struct Checkpoints {
 /// Managed memory of the TaskManagers' slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotMemory {
-    /// Of one slot, where it is smallest.
+    /// Bytes of the smallest slot.
     pub bytes: u64,
     /// Slots of that TaskManager.
     pub number: u64,
@@ -53,10 +53,10 @@ pub(crate) enum Stop {
 }
 
 impl Cluster {
-    /// At an address.
+    /// The cluster at an address.
     ///
     /// # Errors
-    /// Where something else than Flink answers, or nobody.
+    /// If another program answers, or none.
     pub fn at(url: &str, options: &Options) -> Result<Cluster, Error> {
         let http = Http::new("Flink's REST API", url, options)?;
         let answer = http.ask("GET", "/config", None, Repeat::Harmless, Duration::ZERO)?;
@@ -78,7 +78,7 @@ impl Cluster {
         let scheme = if text("security.ssl.rest.enabled") == Some("true") { "https" } else { "http" };
         let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
         let url = format!("{scheme}://{host}:{}", text("rest.port").unwrap_or("8081"));
-        // Whoever is there, it is not whom the secret was meant for.
+        // The secret is not sent, because it belongs to the gateway.
         let options = Options { authorization: None, answer: options.answer.min(LEARNED), ..options.clone() };
         Cluster::at(&url, &options).ok()
     }
@@ -118,7 +118,7 @@ impl Cluster {
         let since_ms = found["timestamps"]["RESTARTING"].as_u64().filter(|ms| *ms > 0);
         let restarting = || State::Restarting { why: self.why(job), since_ms };
         Ok(Some(match State::of(word) {
-            // A job "runs" also while its tasks wait for somebody to run them.
+            // Flink reports a job as running while its tasks wait for a slot.
             State::Running if at_work < tasks && since_ms.is_some() => restarting(),
             State::Running if at_work < tasks => State::Starting { at_work, tasks },
             State::Restarting { .. } => restarting(),
@@ -134,10 +134,10 @@ impl Cluster {
         Some(Said::of(last.as_str().or(found["root-exception"].as_str())?))
     }
 
-    /// The managed memory of the smallest slot; `None`: there is no TaskManager yet, or none that reports it.
+    /// Managed memory of the smallest slot; `None`: no TaskManager yet, or none that reports it.
     ///
     /// # Errors
-    /// Where nobody answers.
+    /// If there is no answer.
     pub fn slot_memory(&self) -> Result<Option<SlotMemory>, Error> {
         let answer = self.get("/taskmanagers")?;
         let of = |found: &Value| {
@@ -148,10 +148,10 @@ impl Cluster {
         Ok(all.into_iter().flatten().filter_map(of).min_by_key(|slots| slots.bytes))
     }
 
-    /// A job's checkpoints; `None`: the cluster knows no such job.
+    /// A job's checkpoints; `None`: unknown job.
     ///
     /// # Errors
-    /// Where nobody answers.
+    /// If there is no answer.
     pub fn checkpoints(&self, job: &str) -> Result<Option<Checkpoints>, Error> {
         let Some(found) = self.of_job(job, "/checkpoints")? else { return Ok(None) };
         let latest = &found["latest"];
@@ -196,7 +196,7 @@ impl Cluster {
         })
     }
 
-    /// Asks for a savepoint to be deleted; whether it is, nobody waits for.
+    /// Requests the deletion of a savepoint without waiting for it.
     pub(crate) fn dispose(&self, savepoint: &str) {
         let body = json!({"savepoint-path": savepoint});
         let _ = self.http.ask("POST", "/savepoint-disposal", Some(&body), Repeat::Harmless, Duration::ZERO);

@@ -1,5 +1,6 @@
-//! The end of a job: cancelled, or drained, which flushes open windows and commits what sinks hold. Flink may say that a job was stopped
-//! that goes on; so nothing is believed but the job's state, and it is asked again, by turns of the gateway and of the cluster.
+//! Ends a job: cancels it, or drains it, which flushes open windows and commits the sinks. Flink may report a running
+//! job as stopped, so only the job's state counts, and the request is repeated, alternating between gateway and
+//! cluster.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use crate::job::Job;
 use crate::said::{Cause, Said};
 use crate::state::State;
 
-/// So long it takes effect to be asked to end, before it is asked again.
+/// Time for a request to take effect before it is repeated.
 const EFFECT: Duration = Duration::from_secs(5);
 /// Between two looks at how a stop goes.
 const LOOK: Duration = Duration::from_millis(100);
@@ -19,7 +20,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// How a job was drained.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drained {
-    /// Its state, which is over.
+    /// Its final state.
     pub state: State,
     /// The savepoint that Flink wrote for it; where Flink's REST API can be asked, it is being deleted.
     pub savepoint: Option<String>,
@@ -33,15 +34,15 @@ enum Way {
 }
 
 impl Job {
-    /// Ends it now. What it has not given yet is lost.
+    /// Cancels it. Results not emitted yet are lost.
     ///
     /// # Errors
-    /// [`Error::StillRuns`] where it does, when [`crate::Options::ending`] is over.
+    /// [`Error::StillRuns`] if it still runs after [`crate::Options::ending`].
     pub fn cancel(&self) -> Result<State, Error> {
         let end = Instant::now() + self.gateway.options().ending;
         let mut why = None;
         for way in [Way::Gateway, Way::Cluster].into_iter().cycle() {
-            // One of both is enough; what has become of it is seen by the job's state.
+            // One of both is enough; the job's state shows the result.
             why = match (way, self.gateway.cluster()) {
                 (Way::Cluster, Some(cluster)) => cluster.cancel(self.id()).err(),
                 _ => self.gateway.run(&format!("STOP JOB '{}'", self.id()), &[], Again::Harmless).err(),
@@ -56,17 +57,18 @@ impl Job {
             if Instant::now() >= end {
                 break;
             }
-            // Whoever refuses at once would be asked without a pause.
+            // Avoids a busy loop if requests are rejected immediately.
             thread::sleep(LOOK);
         }
         Err(self.still_runs("cancelled", why))
     }
 
-    /// Has it take in what there is, flush all it holds, commit, and end. A job that restarts is waited for, since only one at work can
-    /// be drained.
+    /// Processes all input, flushes, commits, and ends the job. Waits for a restarting job, because only a running one
+    /// can be drained.
     ///
     /// # Errors
-    /// [`Error::StillRuns`] where it does, when [`crate::Options::ending`] is over; where Flink has no directory for savepoints.
+    /// [`Error::StillRuns`] if it still runs after [`crate::Options::ending`]; also if Flink has no directory for
+    /// savepoints.
     pub fn stop_with_drain(&self) -> Result<Drained, Error> {
         let end = Instant::now() + self.gateway.options().ending;
         let mut why = None;
@@ -95,7 +97,7 @@ impl Job {
                 }
                 Err(error) => why = Some(error),
             }
-            // The savepoint is complete a moment before the job is over.
+            // The savepoint is complete shortly before the job ends.
             let _ =
                 self.wait(EFFECT.min(left(end)), |state| !matches!(state, State::Running | State::Ending));
             thread::sleep(LOOK);
@@ -125,7 +127,7 @@ impl Job {
         Error::Statement(Box::new(StatementError::new(&format!("stop of job {}", self.id()), said)))
     }
 
-    /// Nobody will start from it.
+    /// The savepoint is not used.
     fn forget_savepoint(&self, savepoint: Option<&str>) {
         if let Some((cluster, savepoint)) = self.gateway.cluster().zip(savepoint) {
             cluster.dispose(savepoint);

@@ -10,10 +10,10 @@ pub enum Error {
     /// An address or an option that cannot be meant.
     #[error("{0}")]
     WrongUse(String),
-    /// Nobody answers; later somebody may. Nothing was done.
+    /// No answer, possibly temporarily. Nothing was done.
     #[error("{0}")]
     Unreachable(String),
-    /// Somebody answers, but not as Flink does.
+    /// The server is not Flink.
     #[error("{0}")]
     Foreign(String),
     /// Flink, or a proxy in front of it, does not let us.
@@ -38,18 +38,18 @@ pub enum Error {
 pub struct StatementError {
     /// The statement; values of options (`'name'='value'`) are left out, as passwords are among them.
     pub statement: String,
-    /// What is said of it.
+    /// The error message.
     pub said: Said,
 }
 
 impl StatementError {
-    /// Of a statement, and what is said of it.
+    /// The error of a statement.
     #[must_use]
     pub fn new(statement: &str, said: Said) -> StatementError {
         StatementError { statement: without_values(statement), said }
     }
 
-    /// The statement's line that is meant, if that is told.
+    /// The line of the statement that is wrong, if known.
     #[must_use]
     pub fn line(&self) -> Option<&str> {
         let place = self.said.place?;

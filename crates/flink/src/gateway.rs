@@ -1,5 +1,5 @@
-//! A SQL Gateway. To whoever uses it, its session never ends: one that died is made anew, with the same properties, and with the
-//! statements that were prepared, in their order.
+//! A SQL Gateway. For its users, the session never ends: a lost session is created again with the same properties and
+//! the prepared statements, in order.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -54,7 +54,7 @@ impl Gateway {
     /// Opens a session.
     ///
     /// # Errors
-    /// Where nobody answers, or somebody else than a gateway that is new enough.
+    /// If there is no answer, or the server is not a gateway of a supported version.
     pub fn open(url: &str, options: Options) -> Result<Gateway, Error> {
         let http = Http::new("the SQL Gateway", url, &options)?;
         let version = version(&http)?;
@@ -77,7 +77,7 @@ impl Gateway {
         self.version
     }
 
-    /// Flink's own REST API, if it is known and was within reach when the session was opened.
+    /// Flink's own REST API, if it was known and reachable when the session was opened.
     #[must_use]
     pub fn cluster(&self) -> Option<&Cluster> {
         self.cluster.as_ref()
@@ -176,7 +176,7 @@ impl Inner {
 
     fn beat(&self) {
         let Some(handle) = self.state().handle.clone() else { return };
-        // Of one who does not answer nothing is known.
+        // Without an answer the state is unknown.
         if matches!(self.session(&handle).beat(), Ok(false)) {
             self.forget(&handle);
         }

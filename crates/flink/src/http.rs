@@ -1,5 +1,5 @@
-//! Requests to one address, each bounded in time and bytes. A request that nobody can have heard is made again until patience ends; one
-//! that somebody may have heard only where that does no harm.
+//! Requests to one address, each bounded in time and bytes. A request that did not reach the server is retried within a
+//! time limit; one that may have reached it only if it is idempotent.
 
 use std::io::ErrorKind;
 use std::thread;
@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::options::{Authorization, Options};
 use crate::said::Said;
 
-/// Longest pause before somebody who did not answer is asked again.
+/// Maximum pause before a retry.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Time for what is only polite.
 const FAREWELL: Duration = Duration::from_secs(3);
@@ -56,9 +56,9 @@ impl Answer {
 /// Why there is no answer.
 #[derive(Debug)]
 enum Failure {
-    /// Nobody can have heard the request.
+    /// The request did not reach the server.
     Unheard(String),
-    /// Somebody may have.
+    /// The request may have reached the server.
     Unanswered(String),
     /// What was answered cannot be read.
     Unreadable(String),
@@ -190,7 +190,7 @@ impl Http {
         }
     }
 
-    /// Asks once for something to be deleted that nobody needs any more; whether it is, nobody waits for long.
+    /// Requests a deletion once, without waiting long for the answer.
     pub(crate) fn farewell(&self, path: &str) {
         let _ = self.ask_once("DELETE", path, None, FAREWELL);
     }

@@ -96,10 +96,10 @@ impl Job {
         Ok(shown.map_or(State::Gone, |job| job.state))
     }
 
-    /// Waits until its state is as wanted, or it is over; the state at the end of `patience`, if that comes first.
+    /// Waits for a wanted state or the end of the job; returns the state after `patience` at the latest.
     ///
     /// # Errors
-    /// Where nobody can be asked.
+    /// If neither the gateway nor the cluster can be reached.
     pub fn wait(&self, patience: Duration, mut wanted: impl FnMut(&State) -> bool) -> Result<State, Error> {
         let begun = Instant::now();
         loop {
@@ -111,11 +111,11 @@ impl Job {
         }
     }
 
-    /// How far it has come; empty where Flink's REST API cannot be asked, or has no figures (it gathers them every ten seconds, unless
-    /// `metrics.fetcher.update-interval` says otherwise).
+    /// Its progress; empty without Flink's REST API or without figures (Flink collects them every ten seconds by
+    /// default, `metrics.fetcher.update-interval`).
     ///
     /// # Errors
-    /// Where nobody answers.
+    /// If there is no answer.
     pub fn progress(&self) -> Result<Progress, Error> {
         match self.gateway.cluster() {
             Some(cluster) => progress::of(cluster, &self.id),

@@ -1,5 +1,5 @@
-//! Jobs that were left over by processes that ended without a word. They are found by their names; those of this machine are ended, and
-//! those of which nothing is known from here are told.
+//! Jobs left over by processes that ended without cleanup. They are found by name; those of this machine are ended, and
+//! those whose owner is not visible from here are reported.
 
 use std::sync::Arc;
 
@@ -33,10 +33,10 @@ pub struct LeftOver {
 }
 
 impl Gateway {
-    /// Ends the jobs whose process has ended; one that cannot be ended is told and hinders no other.
+    /// Ends the jobs whose process has ended; a failure is reported and does not affect other jobs.
     ///
     /// # Errors
-    /// Where jobs cannot be listed.
+    /// If jobs cannot be listed.
     pub fn end_left_over(self: &Arc<Gateway>, machine: &Machine) -> Result<LeftOver, Error> {
         let mut found = LeftOver::default();
         for shown in self.jobs()? {

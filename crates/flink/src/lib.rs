@@ -1,13 +1,13 @@
-//! A client of Apache Flink: of its SQL Gateway, where jobs are made of SQL statements, and of its own REST API, which tells more of
-//! how they do and ends them where the gateway's way does nothing. Blocking; every request is bounded in time and bytes, since who
-//! answers may be anybody; what is safe to ask twice is asked again until somebody's patience ends.
+//! A client of Apache Flink: of its SQL Gateway, which runs SQL statements as jobs, and of its REST API, which reports
+//! more about jobs and ends them where the gateway's way has no effect. Blocking. Every request is bounded in time and
+//! bytes, because servers are not trusted; idempotent requests are retried within a time limit.
 //!
-//! [`Gateway`] is a session that is made anew when it died, with all that was [prepared](Gateway::prepare) in it. [`Job`] is a job on
-//! the cluster, which lives without its session and without us; so its [name](JobName) says whose it is, and
-//! [`Gateway::end_left_over`] ends those whose process is gone. What Flink says in hundreds of lines becomes a sentence
-//! ([`Said`]).
+//! [`Gateway`] is a session that is created again when it is lost, with everything [prepared](Gateway::prepare) in it.
+//! [`Job`] is a job on the cluster, which outlives its session and its process. Its [name](JobName) identifies its
+//! owner, and [`Gateway::end_left_over`] ends jobs whose process is gone. Flink's error texts of hundreds of lines
+//! become a sentence ([`Said`]).
 //!
-//! It knows nothing of queries, packets or Kafka: statements are texts.
+//! Queries, packets, and Kafka are not known here: statements are texts.
 
 #![forbid(unsafe_code)]
 

@@ -44,7 +44,7 @@ impl JobName {
         JobName { owner: Owner { host, ..owner.clone() }, job: job.into() }
     }
 
-    /// Of a name as Flink shows it; `None`: it is none of ours.
+    /// Parses a name as shown by Flink; `None`: another program's job.
     #[must_use]
     pub fn parse(text: &str) -> Option<JobName> {
         let mut parts = text.splitn(5, '/');

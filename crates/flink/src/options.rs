@@ -53,13 +53,13 @@ pub struct Options {
     pub authorities: Option<PathBuf>,
     /// What the session is made with, as of Flink's configuration.
     pub properties: Vec<(String, String)>,
-    /// So often the session is told that we are still here. `None`: three times while it would live.
+    /// Heartbeat interval of the session. `None`: three times per session timeout.
     pub beat: Option<Duration>,
     /// Time for one answer.
     pub answer: Duration,
     /// Time for a statement; a job may have to be compiled.
     pub statement: Duration,
-    /// So long it is asked again where nobody answers any more.
+    /// Time for which unanswered requests are retried.
     pub patience: Duration,
     /// Time for a job to end that is asked to.
     pub ending: Duration,

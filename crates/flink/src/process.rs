@@ -1,5 +1,5 @@
-//! Which machine this is, which process, and what has become of others. In containers, processes of the same host have numbers in
-//! different spaces: what cannot be seen from here is never taken for dead.
+//! Identity of this machine and process, and the state of others. In containers, processes of the same host have PIDs
+//! in different namespaces: a process that is not visible is never considered dead.
 
 use std::fs;
 use std::io;
@@ -17,7 +17,7 @@ pub struct Machine {
     own: Owner,
 }
 
-/// What has become of a job's owner.
+/// State of a job's owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It is this process, or another one that lives on this machine.
@@ -65,7 +65,7 @@ impl Machine {
         Some(Owner { pid, start: start_of(pid)?, ..self.own.clone() })
     }
 
-    /// What has become of an owner.
+    /// Returns the state of an owner.
     #[must_use]
     pub fn fate(&self, owner: &Owner) -> Fate {
         let own = &self.own;

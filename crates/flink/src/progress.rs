@@ -1,6 +1,6 @@
-//! How far a job has come, by Flink's metrics. Flink gathers them every ten seconds, unless its configuration says otherwise
-//! (`metrics.fetcher.update-interval`), and only while somebody asks; the first answer is empty. After a TaskManager was lost they may
-//! stay away for long. So every figure may be missing.
+//! Progress of a job by Flink's metrics. Flink collects them every ten seconds by default
+//! (`metrics.fetcher.update-interval`), and only while they are requested; the first answer is empty. After the loss of
+//! a TaskManager they may be missing for a long time, so every figure is optional.
 
 use serde_json::Value;
 

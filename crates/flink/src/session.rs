@@ -1,5 +1,5 @@
-//! One session of a gateway: how statements are run in it. A session is gone when nobody has spoken in it for a while, or when the
-//! gateway was started anew; that is told apart from whatever else may be wrong.
+//! One session of a gateway, and the execution of its statements. A session ends after a time without requests, or when
+//! the gateway is restarted; this error is distinguished from all others.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::said::Said;
 
 /// Between two looks at a statement that runs.
 const LOOK_MAX: Duration = Duration::from_millis(500);
-/// A session that nobody speaks in lives so long, unless the gateway says otherwise.
+/// Default idle timeout of a session.
 const IDLE: Duration = Duration::from_secs(600);
 /// It is spoken in at least this often.
 const BEAT_MAX: Duration = Duration::from_secs(60);
@@ -105,7 +105,7 @@ impl Session<'_> {
         loop {
             let answer = self.look(&format!("{path}/status"), end)?;
             match answer.body["status"].as_str() {
-                // What is wrong is told where the result would be.
+                // An error is part of the result.
                 Some("FINISHED" | "ERROR") => return Ok(()),
                 Some("INITIALIZED" | "PENDING" | "RUNNING") => {}
                 Some(other @ ("CANCELED" | "CLOSED" | "TIMEOUT")) => {
@@ -124,7 +124,7 @@ impl Session<'_> {
         }
     }
 
-    /// Page after page, as long as there are rows.
+    /// Reads all pages of rows.
     fn rows(&self, path: &str, statement: &str, end: Instant) -> Result<Rows, Trouble> {
         let mut rows = Rows::default();
         let mut token = 0_u64;

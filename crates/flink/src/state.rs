@@ -5,7 +5,7 @@ use crate::said::Said;
 /// How a job does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Its tasks are being started, or wait for somebody to run them.
+    /// Its tasks are being started, or wait for a slot.
     Starting {
         /// Tasks that are at work.
         at_work: u64,

@@ -1,4 +1,4 @@
-//! A run's account for whoever gave the orders: the summary's counts by name.
+//! Final account of a run for the sender of its order: the summary's counters by name.
 
 use plan::message::{Closing, End, Fault, JobOrder};
 use serde_json::Value;
@@ -9,7 +9,7 @@ use crate::summary::{InputError, Summary};
 const NO_COUNTS: [&str; 3] = ["format", "first_ts", "last_ts"];
 
 impl Summary {
-    /// The account of a monitor that ended of itself, or because somebody asked for it.
+    /// The account of a monitor that ended by itself or on request.
     #[must_use]
     pub fn closing(&self, order: &JobOrder, was_stopped: bool) -> Closing {
         let mut counts = Vec::new();

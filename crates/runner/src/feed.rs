@@ -18,10 +18,10 @@ pub trait Feed {
     /// began then last ([`Engine::begin_at`]).
     fn begin_at(&mut self, _watermark_ns: i64, _latest_ns: &[Option<i64>]) {}
 
-    /// Nothing more will be published: it is done once all that is there was taken.
+    /// Nothing more will be published: the feed ends after all existing records.
     ///
     /// # Errors
-    /// Why it does not know yet what there is; it may be told again.
+    /// The reason why the end is not known yet; the call may be repeated.
     fn come_to_the_end(&mut self) -> Result<(), String> {
         Ok(())
     }
@@ -31,7 +31,7 @@ pub trait Feed {
         None
     }
 
-    /// Whether it has no end of its own, so that nothing is missing where somebody ends it.
+    /// Whether it has no end, so that stopping it loses nothing.
     fn is_endless(&self) -> bool {
         false
     }
@@ -42,12 +42,12 @@ pub trait Feed {
     /// What it was fed so far.
     fn fed(&self) -> Fed;
 
-    /// What is to be told now, a sentence each.
+    /// Notes for the user, one sentence each.
     fn notes(&mut self) -> Vec<String> {
         Vec::new()
     }
 
-    /// What its answer lacks by the way it is asked, a sentence each.
+    /// Limitations of the answer due to its source, one sentence each.
     fn lacks(&self) -> Vec<String> {
         Vec::new()
     }

@@ -12,7 +12,7 @@ use wire::Timestamp;
 
 use crate::summary::Summary;
 
-/// How often counters are told, where nothing else is.
+/// Interval at which counters are sent without other messages.
 const ACCOUNT_EVERY: Duration = Duration::from_secs(1);
 /// Who deals the packets of a LIMIT hears so soon what was taken of them.
 const TAKEN_EVERY: Duration = Duration::from_millis(50);
@@ -26,9 +26,9 @@ pub struct Frames<'w> {
     counted: Instant,
     /// Of a limit of packets of several processes.
     allowance: Option<Allowance>,
-    /// What was said of it last: packets that were taken, and whether there are others that may not be.
+    /// Last report: packets taken, and whether further ones wait for permission.
     taken: (u64, bool),
-    /// The level of the slice of flows that switches copy, as it was said last.
+    /// Last reported level of the slice of flows that switches copy.
     slice_level: u8,
     /// What went wrong with `out`; it gets nothing more then.
     failed: Option<io::Error>,
@@ -52,7 +52,7 @@ impl<'w> Frames<'w> {
         frames
     }
 
-    /// Whether event time is further than was said.
+    /// Whether event time has advanced past the last report.
     #[must_use]
     pub fn is_behind(&self, watermark: Timestamp) -> bool {
         watermark > self.watermark
@@ -104,13 +104,13 @@ impl<'w> Frames<'w> {
         self.failed.map_or(Ok(()), Err)
     }
 
-    /// Whether nobody hears it any more.
+    /// Whether the reader has closed the stream.
     #[must_use]
     pub fn is_unheard(&self) -> bool {
         self.failed.is_some()
     }
 
-    /// Hands on what was said.
+    /// Flushes the stream.
     pub fn flush(&mut self) {
         if self.failed.is_none() {
             self.failed = self.out.flush().err();

@@ -1,5 +1,5 @@
-//! A query at work: packets or a recording in, rows to a sink, and a summary at the end. Whoever wants to see how it goes
-//! gives an [`Observer`]; this crate itself knows no terminal, no flags and no files but those that it is told to read.
+//! A running query: packets or a recording in, rows to a sink, and a summary at the end. An [`Observer`] follows its
+//! progress. Terminals and flags are not known here, nor files except those to be read.
 
 #![forbid(unsafe_code)]
 

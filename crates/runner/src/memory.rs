@@ -8,7 +8,7 @@ use plan::{ParserUse, Plan};
 use serde_json::{Value, json};
 use sinks::units;
 
-/// Where nobody says how much.
+/// Default memory limit.
 pub const DEFAULT: usize = 1 << 30;
 /// Less would leave some part without any.
 pub const LEAST: usize = 64 << 20;
@@ -24,7 +24,7 @@ pub enum Writing {
     InRowGroups,
 }
 
-/// What somebody asks for; the rest is shares of `max`.
+/// Configured limits; all others are shares of `max`.
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
     /// All of it; [`DEFAULT`], unless it is given.

@@ -14,11 +14,11 @@ use stream::{Limited, Output, Partials, Stretch};
 use crate::frames::Frames;
 use crate::summary::Summary;
 
-/// So much of rows is said at once.
+/// Bytes of rows per message.
 const PART_BYTES: usize = 256 << 10;
 /// Between two looks at whether to stop.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// How often, in event time, it is said what there is of windows that are still open: so much is lost with the process.
+/// Interval in event time at which open windows are sent, which limits the loss if the process dies.
 pub const OPEN_EVERY_NS: i64 = 5_000_000_000;
 
 /// See the module's text.
@@ -53,8 +53,8 @@ impl<'w> Relay<'w> {
         Ok(Relay { job, out: Outgoing { frames, part: Part::default(), rows: 0 }, started })
     }
 
-    /// Says all until the input has ended, nobody listens any more, or `stop` is asked for where the source does not heed it itself. A
-    /// reader that is slow makes the workers wait.
+    /// Sends results until the input ends, the reader closes, or `stop` is set if the source does not observe it. A
+    /// slow reader makes the workers wait.
     pub fn go(&mut self, stop: Option<&Stop>) {
         loop {
             if stop.is_some_and(Stop::is_asked) {

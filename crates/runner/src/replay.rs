@@ -1,6 +1,5 @@
-//! A recording asked the query: what it has is checked against what the query needs, and the tuples go straight to the
-//! engine. The engine is told of event time as it was when they were recorded: so what was late then is late now,
-//! and the answer is that over the packets.
+//! Runs a query over a recording: checks that it has what the query needs, and passes the tuples to the engine with the
+//! event time at which they were recorded. So late tuples are late again, and the result equals that over the packets.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -69,7 +68,7 @@ pub fn asked(paths: &[PathBuf]) -> Result<bool, CannotAnswer> {
     }
 }
 
-/// Opens the recording and plans the query over it, within `bounds`; what may surprise is told to `note`.
+/// Opens the recording and plans the query over it, within `bounds`; passes warnings to `note`.
 ///
 /// # Errors
 /// See [`CannotAnswer`].

@@ -37,12 +37,12 @@ pub struct Run {
     flushed: Instant,
     vitals_told: Instant,
     names_told: usize,
-    /// What is known of the packets; what was told the sink of them last.
+    /// Facts about the packets, and those last passed to the sink.
     pub facts: CaptureFacts,
     told: CaptureFacts,
     /// Most bytes kept of a packet, live; else 0.
     pub snaplen: u32,
-    /// What ends reading before the input's end, where the source does not heed it itself.
+    /// Ends reading before the end of the input, for sources that do not observe it themselves.
     pub stop: Option<Stop>,
     reach: Reach,
 }
@@ -50,9 +50,9 @@ pub struct Run {
 /// How far the input has been read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reach {
-    /// To its end, or as far as was asked for. What has no end of its own, as a pipe, ends where somebody ends it.
+    /// To its end, or as far as requested. An input without an end, such as a pipe, ends when it is stopped.
     Whole,
-    /// Not to its end: somebody ended it.
+    /// Not to its end: it was stopped.
     Cut,
 }
 
@@ -83,7 +83,7 @@ pub struct ResultTable {
     pub columns: Vec<FieldId>,
 }
 
-/// Somebody who looks on while it runs.
+/// Observer of a running query.
 pub trait Observer {
     /// Called again and again, between rows.
     ///
@@ -111,7 +111,7 @@ pub trait Observer {
     }
 }
 
-/// Nobody looks on.
+/// No observer.
 impl Observer for () {
     fn look(&mut self, _: &mut Run, _: &mut dyn Sink) -> io::Result<()> {
         Ok(())
@@ -161,7 +161,7 @@ impl Run {
         Run::fed(plan, bytes_max, Box::new(feed))
     }
 
-    /// Takes what a feed brings; raw tuples that wait for their order may take so many bytes.
+    /// Runs on a feed; raw tuples that wait for their order may take `bytes_max`.
     pub fn fed(plan: &Plan, bytes_max: usize, feed: Box<dyn Feed>) -> Run {
         Run::new(Some((plan, bytes_max)), Work::Fed(feed), Instant::now())
     }
@@ -361,7 +361,7 @@ impl Run {
     #[must_use]
     pub fn position(&self) -> Position {
         match &self.work {
-            // Live sources heed a stop themselves, and have no end that they could be near.
+            // Live sources observe a stop themselves and have no end.
             Work::Packets(job) if self.stop.is_none() => {
                 let readings = job.readings();
                 let sum = |of: fn(&Reading) -> u64| readings.iter().map(of).sum();
@@ -437,7 +437,7 @@ fn results<'r>(plan: &Plan, engine: &'r Engine, shown: Option<&'r Shown>) -> Vec
     names.into_iter().enumerate().map(result).collect()
 }
 
-/// Hands rows to the sink as they are made: nobody holds all rows of a window or an epoch.
+/// Passes rows to the sink as they are produced, so that no stage holds all rows of a window or epoch.
 struct Delivery<'r> {
     sink: &'r mut dyn Sink,
     shown: Option<&'r mut Shown>,

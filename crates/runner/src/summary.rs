@@ -33,7 +33,7 @@ pub struct Summary {
     pub source: capture::Counters,
     /// What was read instead of packets.
     pub fed: Option<Fed>,
-    /// What became of the tuples.
+    /// Counters of the stream operators.
     pub stream: stream::Counters,
     /// The windows without a tuple of results with groups, which have no rows for them.
     pub silences: Vec<stream::Silence>,
@@ -75,7 +75,7 @@ pub struct Summary {
 
 /// Something wrong with an input.
 pub struct InputError {
-    /// Which.
+    /// Path of the file.
     pub path: String,
     /// Where, in bytes, if that is known.
     pub offset: Option<u64>,

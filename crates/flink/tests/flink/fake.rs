@@ -53,7 +53,7 @@ impl Fake {
 impl Drop for Fake {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
-        // It waits for somebody to come.
+        // It waits for a connection.
         let _ = TcpStream::connect(self.url.trim_start_matches("http://"));
     }
 }

@@ -132,7 +132,7 @@ pub fn a_job_is_cancelled(real: &Real) {
     assert_eq!(one.cancel().expect("it ends"), State::Cancelled);
     assert_eq!(one.cancel().expect("it has ended"), State::Cancelled);
     assert_eq!(other.state().expect("watched"), State::Running, "of each other they know nothing");
-    // Whoever comes back later needs the id alone.
+    // A later process needs only the id.
     let known = Job::known(&real.open(Options::default()), other.id(), other.name()).expect("an id");
     assert_eq!(known.stop_with_drain().expect("it ends").state, State::Finished);
     assert_eq!(Job::known(&gateway, &"0".repeat(32), "none").expect("an id").state(), Ok(State::Gone));

@@ -9,7 +9,7 @@ use crate::fake::{Fake, Reply, fine};
 
 const ID: &str = "1b127addaa935c75f9fb9966426351c8";
 
-/// Who heeds what it is asked.
+/// Which of the two carries out requests.
 #[derive(Clone, Copy, PartialEq)]
 enum Heeds {
     Cluster,

@@ -1,4 +1,4 @@
-//! What is killed, and what becomes of jobs and sessions.
+//! Killed processes, and the effect on jobs and sessions.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -49,7 +49,7 @@ pub fn a_killed_gateway(real: &Real) {
             thread::sleep(Duration::from_secs(1));
             real.cluster.start_again("gateway");
         });
-        // It is asked until somebody answers again, in a session that is made anew.
+        // Requests are repeated until there is an answer, in a new session.
         let begun = Instant::now();
         let tables = gateway.execute("SHOW TABLES").expect("a new session");
         let names: Vec<_> = tables.rows.iter().flatten().flatten().collect();
@@ -61,14 +61,14 @@ pub fn a_killed_gateway(real: &Real) {
     }
 }
 
-/// The gateway lets go of sessions in which nobody has spoken for three seconds.
+/// The gateway closes sessions after three seconds without requests.
 pub fn sessions_are_held(real: &Real) {
     let (held, let_go) = (real.open(Options::default()), real.open(silent()));
     for gateway in [&held, &let_go] {
         endless(gateway);
         gateway.execute("CREATE TABLE once (x BIGINT) WITH ('connector'='blackhole')").expect("a table");
     }
-    // Until the gateway itself says that a session that nobody speaks in is gone; it cannot be asked without speaking in it.
+    // Until the gateway itself has closed an idle session; a request would keep it alive.
     thread::sleep(Duration::from_secs(8));
     for (gateway, tables) in
         [(&held, vec!["nowhere", "numbers", "once"]), (&let_go, vec!["nowhere", "numbers"])]
@@ -90,7 +90,7 @@ pub fn a_jobmanager_started_anew(real: &Real) {
     let state = loop {
         match job.wait(PATIENCE, |state| *state == State::Gone) {
             Ok(state) => break state,
-            // While it starts, the gateway has nobody to ask.
+            // During its start, the gateway has no cluster.
             Err(error) => assert!(begun.elapsed() < PATIENCE, "{error}"),
         }
         thread::sleep(Duration::from_millis(200));

@@ -3,7 +3,7 @@
 use arrow_array::RecordBatch;
 use stream::{Engine, Malformed};
 
-/// Attaches the cells of a pipeline but for those that say what cannot be: of each of these it is said why.
+/// Attaches the cells of a pipeline, and returns an error for each cell with impossible values.
 pub fn attach(engine: &mut Engine, pipeline: usize, cells: &RecordBatch) -> Vec<Malformed> {
     let rows = cells.num_rows();
     match engine.partial_of_cells(pipeline, cells) {

@@ -8,7 +8,7 @@ use ::bus::{Error, Reader};
 const QUIET: Duration = Duration::from_secs(3);
 /// Time for their answer.
 const ANSWER: Duration = Duration::from_secs(1);
-/// Who reads to an end gives up when no broker has answered for so long.
+/// Time without brokers after which a reader of existing records stops.
 const AWAY_MAX: Duration = Duration::from_secs(60);
 
 /// See the module's text.
@@ -22,7 +22,7 @@ pub struct Contact {
 
 enum State {
     Near,
-    /// Why nobody answers.
+    /// The reason for the missing connection.
     Away(Error),
 }
 
@@ -41,10 +41,10 @@ impl Contact {
         }
     }
 
-    /// Nothing has come: asks, where it is time to.
+    /// Notes that nothing has arrived, and checks the brokers if it is time.
     ///
     /// # Errors
-    /// When nobody has answered for so long that who reads to an end gives up.
+    /// If brokers have been unreachable for so long that a reader of existing records stops.
     pub fn miss(&mut self, reader: &Reader) -> Result<(), Error> {
         if self.heard.elapsed() < QUIET || self.asked.elapsed() < QUIET {
             return Ok(());
@@ -66,7 +66,7 @@ impl Contact {
         }
     }
 
-    /// Why nobody answers, if nobody does.
+    /// The reason if brokers are unreachable.
     pub fn away(&self) -> Option<&Error> {
         match &self.state {
             State::Near => None,
@@ -74,7 +74,7 @@ impl Contact {
         }
     }
 
-    /// What is to be told.
+    /// Notes for the user.
     pub fn notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)
     }

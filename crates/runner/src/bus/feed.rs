@@ -1,9 +1,9 @@
-//! What others have published, to the engine: tuples, or cells of groups, of all lanes of some topics.
+//! Reads published tuples, or cells of groups, of all lanes of some topics into the engine.
 //!
-//! A *lane* is a partition, and says with every record what no later one of its own is from before. What is there already is read
-//! in the order of these promises, the lane that is most behind first: so nothing is late that was not late where it was made. What comes
-//! live, once all have caught up, is taken as it comes; a lane from which nothing was heard for a while holds nobody back. Where tuples are
-//! the result, those of all lanes come in the order of time.
+//! A *lane* promises with every record that its later records are not older. Existing records are read in the order of
+//! these promises, the lane furthest behind first, so nothing is late that was not late at its publisher. Live records,
+//! once all lanes have caught up, are read as they arrive; a lane that is silent for a while delays nothing. If the
+//! result consists of tuples, those of all lanes are in the order of time.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -25,13 +25,13 @@ use super::problems::Problems;
 use crate::feed::Feed;
 use crate::summary::{Fed, InputError, Published};
 
-/// How long something is waited for before somebody looks at other things.
+/// Maximum wait before other work is checked.
 const PATIENCE: Duration = Duration::from_millis(50);
 /// Records of a lane that are taken at once.
 const RECORDS: usize = 4096;
-/// A lane that is to be caught up with, and gives nothing for so long, is left to itself: its broker may be away.
+/// Time after which a lane without records is no longer waited for during catch-up: its broker may be down.
 const CATCHING_UP: Duration = Duration::from_secs(30);
-/// A lane that says nothing for so long holds nobody back: one that is alive says something every second.
+/// Silence after which a lane delays nothing: an active lane sends something every second.
 pub const SILENCE: Duration = Duration::from_secs(5);
 
 /// How far it is read.
@@ -39,7 +39,7 @@ pub const SILENCE: Duration = Duration::from_secs(5);
 pub enum Reach {
     /// What is there.
     Past,
-    /// What comes, until event time has come here, if that is said.
+    /// Live records, until event time reaches this point, if given.
     Live(Option<i64>),
 }
 
@@ -57,7 +57,7 @@ pub struct BusFeed {
     late: LateMarks,
     /// Limits of publishers.
     marks: Option<Marks>,
-    /// Columns that publishers of earlier versions do not know, as that was told last.
+    /// Columns unknown to publishers of earlier versions, as last reported.
     lacking: String,
     notes: Vec<String>,
     /// Of cells those of panes that begin within them are taken.
@@ -93,10 +93,10 @@ impl BusFeed {
         }
     }
 
-    /// Reads a partition, too; `is_live`: somebody publishes there.
+    /// Adds a partition; `is_live`: it has an active publisher.
     ///
     /// # Errors
-    /// The reader's.
+    /// Those of the reader.
     pub fn add(&mut self, part: Part, records: Records, is_live: bool) -> Result<(), Error> {
         let place = format!("topic {}, partition {}", part.topic, part.partition);
         let part = self.reader.add(part)?;

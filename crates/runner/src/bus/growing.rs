@@ -23,7 +23,7 @@ pub struct Growing {
 }
 
 impl Growing {
-    /// Of topics of which so many partitions are read already. `there` is asked every few seconds, and waited for.
+    /// Watches topics whose partitions in `read` are already read. `there` is queried every few seconds, synchronously.
     #[must_use]
     pub fn new(there: Topics, read: Vec<(String, i32)>, records: Recognise) -> Growing {
         Growing { there, read, records, looked: Instant::now() }

@@ -54,7 +54,7 @@ impl InOrder {
         in_time_order(ready, &mut |batch| out.take(Output { pipeline: None, batch, watermark_ns }));
     }
 
-    /// Lets go all of them, as there is nobody to be waited for.
+    /// Releases all of them, because nothing is waited for.
     pub fn release_all(&mut self, out: &mut dyn TakeOutput) {
         let (all, watermark_ns) = (std::mem::take(&mut self.held), self.watermark_ns);
         self.bytes = 0;

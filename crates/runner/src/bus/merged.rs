@@ -22,9 +22,9 @@ use crate::feed::Feed;
 use crate::summary::{Fed, InputError, Published};
 use topic::{Holds, Topic};
 
-/// How long something is waited for before somebody looks at other things.
+/// Maximum wait before other work is checked.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// What is fetched of a topic before it is asked for.
+/// Bytes of a topic that are prefetched.
 const PREFETCH_BYTES: usize = 16 << 20;
 /// Records that are taken at once.
 const RECORDS: usize = 4096;
@@ -42,7 +42,7 @@ pub trait Merging {
     /// Rows that it has dropped by now as they came too late, as far as that is known.
     fn late(&self) -> u64;
 
-    /// What is to be told now, a sentence each.
+    /// Notes for the user, one sentence each.
     fn notes(&mut self) -> Vec<String>;
 }
 
@@ -146,7 +146,7 @@ impl MergedFeed {
         })
     }
 
-    /// Takes what there is of a topic; whether there was something.
+    /// Reads the available records of a topic; returns whether there were any.
     fn take(&mut self, number: usize) -> Result<bool, Error> {
         let topic = &mut self.topics[number];
         let mut taken = 0;

@@ -2,7 +2,7 @@
 
 use crate::summary::InputError;
 
-/// So many are told; how often it went wrong is counted elsewhere.
+/// Maximum problems reported; counters have their total number.
 const TOLD_MAX: usize = 10;
 
 /// See the module's text.

@@ -52,7 +52,7 @@ pub struct Publishing {
     started: Instant,
 }
 
-/// What is said, and how far it has come.
+/// Published data and its progress.
 struct Outgoing {
     producer: Arc<Producer>,
     what: What,
@@ -63,11 +63,11 @@ struct Outgoing {
     watermark_ns: i64,
     /// Nothing ends before this time, and the partition has promised no later one.
     begins_ns: i64,
-    /// When something was said last.
+    /// Time of the last record.
     said: Instant,
-    /// Cells were said since the last promise.
+    /// Cells were published since the last promise.
     is_handed_on: bool,
-    /// What was handed on before event time was known, which cells are told at.
+    /// Windows passed on before event time was known, by which cells are published.
     early: Vec<Partials>,
     records: Records,
     rows: u64,
@@ -75,11 +75,11 @@ struct Outgoing {
 }
 
 impl Publishing {
-    /// Starts the threads. `dataflows`: the plan's, or of tuples one for each of its inputs. Where the rate of SAMPLE auto is to follow
-    /// those who take what is published, there is feedback. `begins_ns`: nothing in the run ends before that time, if it is known.
+    /// Starts the threads. `dataflows`: the plan's, or one per input for tuples. Feedback is used if the rate of SAMPLE
+    /// auto follows the consumers. `begins_ns`: no result of the run ends before that time, if known.
     ///
     /// # Errors
-    /// When the system gives no more threads.
+    /// If the system cannot create more threads.
     pub fn start(
         (plan, dataflows): (&Plan, &[Dataflow]),
         config: &Config,
@@ -112,11 +112,11 @@ impl Publishing {
         Ok(Publishing { job, out, feedback, limited: 0, told: started, started })
     }
 
-    /// Publishes to a partition that is ours until the input has ended, or `stop` is asked for where the source does not heed it itself.
-    /// Calls `changed` when feedback changes the sampling and `look` in every turn; reports progress to `told`.
+    /// Publishes to its own partition until the input ends, or `stop` is set if the source does not observe it. Calls
+    /// `changed` when feedback changes the sampling and `look` in every turn; reports progress to `told`.
     ///
     /// # Errors
-    /// Kafka's. While no broker answers it waits, or drops, as the producer does.
+    /// Those of Kafka. Without brokers it waits, or drops, depending on the producer.
     pub fn go(
         &mut self,
         lane: &Lane,
@@ -142,7 +142,7 @@ impl Publishing {
                 self.out.tell_early();
             }
             self.tell_limits(lane, step == Step::Done);
-            // What was handed on can be merged once it is known that it is all.
+            // Windows passed on can be merged once they are known to be complete.
             if step == Step::Done
                 || mem::take(&mut self.out.is_handed_on)
                 || self.out.said.elapsed() >= BEAT_EVERY
@@ -182,7 +182,7 @@ impl Publishing {
         self.job.capture_loss()
     }
 
-    /// Waits until all is acknowledged, at most so long, and says how it went.
+    /// Waits until everything is acknowledged, up to a limit, and returns the outcome.
     pub fn end(
         self,
         plan: &Plan,

@@ -5,7 +5,7 @@ use stream::Config;
 
 use tuple::Schema;
 
-/// Of the dealing of sampled flows into replicates, which who reads tuples has to do as who published them.
+/// Seed that assigns sampled flows to replicates, which readers and publishers of tuples must share.
 pub const SAMPLE_SEED: u64 = 0;
 
 /// An engine's configuration for what is published, so that publishers and readers deal flows alike.
@@ -18,7 +18,7 @@ pub fn configured(config: &Config, monitor: &MonitorSpec) -> Config {
     Config { sample, sample_seed: SAMPLE_SEED, ..config.clone() }
 }
 
-/// Settings of the topics that are made: panes that are told as one record may take more than brokers let through by themselves.
+/// Settings of created topics: a pane in one record may exceed the brokers' default limit.
 #[must_use]
 pub fn settings() -> Vec<(&'static str, String)> {
     vec![("max.message.bytes", ::bus::RECORD_BYTES_MAX.to_string())]

@@ -1,7 +1,7 @@
-//! Keeps the topics that a job reads awake while it is drained. Flink says at the end that all time is over, by which windows that are
-//! still open are told. But a source whose partitions were all silent for a while counts as idle, and of an idle one that word is passed
-//! over: the last windows would be lost. What wakes it is a watermark that is later than all before; so one millisecond more is
-//! promised for the partition that has come furthest, in records without a row.
+//! Keeps the topics of a job active while it is drained. At the end, Flink sends a final watermark that emits open
+//! windows. But a source whose partitions were all silent for a while counts as idle, and that watermark is ignored for
+//! idle sources: the last windows would be lost. A watermark later than all before reactivates it, so one more
+//! millisecond is promised for the most advanced partition, in records without a row.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

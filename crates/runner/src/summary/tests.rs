@@ -1,4 +1,4 @@
-//! What is said of a run, for people and for programs.
+//! Summaries of runs, as text and as JSON.
 
 use std::time::Duration;
 

@@ -22,7 +22,7 @@ const PROTOCOLS_SHOWN: usize = 8;
 const STRETCHES_SHOWN: usize = 4;
 
 impl Summary {
-    /// A few aligned lines; of what did not happen nothing is said.
+    /// A few aligned lines; zero counters are omitted.
     pub fn text(&self) -> String {
         let a = &self.accounting;
         if let Some(fed) = &self.fed {

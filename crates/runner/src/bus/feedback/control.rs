@@ -10,12 +10,12 @@ use super::taker::{Pace, Seen, Taker, Verdict};
 
 /// Smaller changes are none: each makes a stratum of its own in results.
 const CHANGE_MIN: f64 = 0.05;
-/// Where less was asked for and as much as ever comes, as of flows that last long, so long is waited before still less is.
+/// Time to wait before a further decrease if a decrease has no effect yet, for example with long flows.
 const OBEYED_WITHIN: Duration = Duration::from_secs(10);
 /// More than what was asked for, by so much, is as much as ever.
 const OBEYED: f64 = 1.5;
 
-/// See the module's text; takers are told apart by `K`.
+/// Controls the rate by the lag of consumers, which are identified by `K`.
 #[derive(Debug)]
 pub struct Control<K> {
     ceiling: f64,
@@ -27,7 +27,7 @@ pub struct Control<K> {
 }
 
 impl<K: Ord + Clone> Control<K> {
-    /// Nobody is late.
+    /// No consumer lags.
     pub fn new(now: Duration) -> Control<K> {
         Control { ceiling: 1.0, since: now, takers: BTreeMap::new(), asked: None }
     }

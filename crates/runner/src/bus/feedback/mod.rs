@@ -19,13 +19,13 @@ use control::Control;
 use taker::{Pace, Seen};
 use trail::Trail;
 
-/// So often it is looked.
+/// Interval of the check.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// A reader that has told nothing for so long is gone.
+/// Silence after which a reader counts as gone.
 const GONE: Duration = Duration::from_secs(10);
-/// More readers are not heeded.
+/// Maximum readers considered.
 const READERS_MAX: usize = 256;
-/// After this the topic of progress is looked for again, where it was lost; and so long it may take.
+/// Interval at which a lost progress topic is looked up again, and the timeout of the lookup.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(2));
 
 /// Who takes what is published.

@@ -8,17 +8,17 @@
 
 use std::time::Duration;
 
-/// How late a taker may be, beside twice the time between its jumps.
+/// Lag that a consumer may have in addition to twice the time between its steps.
 const SLACK: Duration = Duration::from_secs(2);
 /// Jumps of readers that get slower and slower are not longer than this, but by their own word.
 const GAP_MAX: Duration = Duration::from_secs(4);
 /// A rate is that of such a time.
 const SPAN: Duration = Duration::from_secs(1);
-/// Flows that are in stay in: it takes so long until it shows what a rate does.
+/// Time until a changed rate takes effect, because selected flows continue.
 const SETTLES: Duration = Duration::from_secs(1);
 /// More of the room taken than this is too much, however young what is there is.
 const FILL_HIGH: f64 = 0.5;
-/// Who has not moved for so long is waited for no more, but by its own word.
+/// Time without progress after which a consumer is ignored unless it reports itself.
 const STUCK: Duration = Duration::from_secs(30);
 /// By how much the rate may rise at once while it is not known how much the taker could take.
 const RISE_MAX: f64 = 1.5;
@@ -28,7 +28,7 @@ const CHANGE: (f64, f64) = (1.0 / 16.0, 4.0);
 /// Whose pace it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// The brokers': one that fails is replaced within seconds, and there is nobody else.
+    /// The brokers: a failed one is replaced within seconds, and there is no alternative.
     Brokers,
     /// A reader's, that moves so often.
     Reader(Duration),
@@ -52,7 +52,7 @@ pub struct Seen {
 /// What it bears.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Verdict {
-    /// The rate should be so many times what it is.
+    /// Factor by which the rate should change.
     pub factor: f64,
     /// Records a second that it was given meanwhile.
     pub given: f64,

@@ -17,7 +17,7 @@ const LOAD: f64 = 10_000.0;
 struct Reader {
     /// Records that it takes a second, at a time in seconds.
     takes: fn(f64) -> f64,
-    /// Between two checkpoints, in seconds, and how long after each it is known.
+    /// Seconds between two checkpoints, and the delay until each is known.
     every: f64,
     known_after: f64,
 }
@@ -27,7 +27,7 @@ struct Scene {
     readers: Vec<Reader>,
     /// How much comes, as a share of the load.
     comes: fn(f64) -> f64,
-    /// Flows that are in stay in for so many seconds.
+    /// Seconds for which selected flows last.
     flows_last: f64,
 }
 

@@ -18,7 +18,7 @@ use tuple::{Batch, FieldId, Schema};
 /// Where there are no windows cells are merged by panes of this length.
 const WHOLE_RUN_MS: i64 = 10_000;
 
-/// What there is of a topic.
+/// State of a topic.
 pub struct Topic {
     pub holds: Holds,
     pub part: usize,
