@@ -39,7 +39,7 @@ pub struct Landing {
     pub target: u32,
 }
 
-/// How the copies stand beside what the switch does anyway.
+/// Placement of the copies relative to the switch's own rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// Table 0 is ours: copy, and go on in this table.
@@ -47,7 +47,7 @@ pub enum Layout {
         /// The table.
         next: u8,
     },
-    /// Table 0 is somebody else's: a rule of ours does what the rule does that it covers, and copies.
+    /// Table 0 has other rules: each of ours does what the rule below it does, and copies.
     Beside {
         /// Table 0, without ours.
         rules: Vec<Rule>,
@@ -55,7 +55,7 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// How copies stand beside these rules of others: where table 0 sends all to another table it is ours.
+    /// Layout for these rules of others: if table 0 sends everything to another table, it is ours.
     #[must_use]
     pub fn of(others: &[Rule]) -> Layout {
         let table: Vec<&Rule> = others.iter().filter(|rule| rule.table == 0).collect();
@@ -90,11 +90,11 @@ impl Copy {
 pub struct Terms {
     /// Whose rules they are.
     pub server: u16,
-    /// A rule that nobody renews is gone after so many seconds; 0: it stays.
+    /// Seconds after which a rule expires unless renewed; 0: never.
     pub lease: u16,
-    /// How they stand beside others.
+    /// Placement relative to other rules.
     pub layout: Layout,
-    /// At most so many rules.
+    /// Maximum number of rules.
     pub rules_max: usize,
 }
 
@@ -241,7 +241,7 @@ type Owned = (Rule, Option<(u32, u8)>);
 /// A monitor's port only receives: nothing that comes from it is forwarded, and no address is learned there. What comes out of a
 /// tunnel goes to its monitor alone: the switch neither learns from it nor floods it.
 fn guards(copies: &[Copy], landings: &[Landing]) -> Vec<Owned> {
-    // Of each port, who is the first that wants the rule, and where it leads.
+    // Per port: the first job that needs the rule, and its actions.
     let mut ports: BTreeMap<u32, ((u32, u8), Vec<Action>)> = BTreeMap::new();
     let receiving = copies.iter().map(|copy| (copy.target, (copy.job, copy.generation), Vec::new()));
     let landed = landings.iter().flat_map(|end| {
@@ -266,7 +266,7 @@ fn beside(
     ranks: &BTreeMap<Cube, u16>,
     others: &[Rule],
 ) -> Result<Vec<Owned>, Refused> {
-    // Rules that none of the classes meets stand beside ours at any priority.
+    // Rules that match none of the classes are compatible at any priority.
     let meets = |rule: &&Rule| classes.keys().any(|cube| cube.and(&rule.matched.cube).is_some());
     let others: Vec<&Rule> = others.iter().filter(meets).collect();
     let priorities: BTreeSet<u16> = others.iter().map(|rule| rule.priority).collect();

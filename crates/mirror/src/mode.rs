@@ -1,5 +1,5 @@
-//! Modes: which packets of a query's flows are copied and how much of each, by what the columns of its plan need. The cheapest comes
-//! first; what the answer lacks in it is said in words.
+//! Modes: which packets of a query's flows are copied, and how many bytes of each, according to the columns of its
+//! plan. The cheapest mode is first; the missing data of each mode are described in text.
 
 use std::fmt;
 

@@ -14,7 +14,7 @@ pub struct PortMirror {
     pub ports: Vec<String>,
     /// The port to which copies go. It carries nothing else while the mirror is there.
     pub output: String,
-    /// At most so many bytes of each; 0: all.
+    /// Maximum bytes of each; 0: all.
     pub snaplen: u16,
 }
 
@@ -115,7 +115,7 @@ pub fn port_server(name: &str) -> Option<u16> {
     u16::from_str_radix(server, 16).ok()
 }
 
-/// In this VLAN, which the standard keeps for nobody, a new port is flooded to by none.
+/// A reserved VLAN, in which no port floods to a new port.
 const NOBODYS_VLAN: u16 = 4095;
 
 /// A port that is made for copies.

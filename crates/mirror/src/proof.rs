@@ -1,9 +1,9 @@
-//! The proof that rules do what is asked and nothing else: over the whole way through the network, a packet that is asked for reaches
-//! its monitor exactly once, any other never, and whatever a switch does besides is what it did before. What is found instead is told
-//! with one packet and its way.
+//! Proves that rules do what is requested and nothing else: over the whole path through the network, a requested packet
+//! reaches its monitor exactly once, any other never, and all other behavior of a switch is unchanged. A counterexample
+//! is one packet with its path.
 //!
-//! A packet that a switch drops before it leaves by any port of hosts is asked for by nobody.
-//! Ports for copies are no part of the network: nothing is expected of what comes from there, and what goes there is a copy.
+//! A packet that a switch drops before it leaves through a host's port is not requested. Ports for copies are outside
+//! the network: packets from them are ignored, and packets to them are copies.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -54,7 +54,7 @@ pub enum Fault {
     Repeated,
     /// It arrives cut shorter than is asked.
     Short,
-    /// One that nobody asked for arrives.
+    /// An unrequested packet arrives.
     Stranger,
     /// It leaves by other ports than before, or as another packet.
     Changed,
@@ -99,7 +99,7 @@ pub struct Proved {
     pub witnesses: Vec<Witness>,
 }
 
-/// Counterexamples of one kind are told up to this many.
+/// Maximum counterexamples reported per kind.
 const TOLD_MAX: usize = 8;
 
 /// Proves it: `before` is the network without the rules, `after` with them; `is_ours` tells our rules from others.
@@ -266,7 +266,7 @@ impl Proof<'_> {
             self.doubts(at, &behaviour);
             let mut arrived = behaviour.copies.iter().filter(|(monitor, _)| monitor == name);
             let (fault, what) = match (arrived.next(), arrived.count()) {
-                // A switch on its way drops it, and nobody else gets it either.
+                // A switch on its path drops it, and no other host receives it.
                 (None, _) if !behaviour.is_delivered => continue,
                 (None, _) => (Fault::Missing, format!("monitor {name} asks for it and does not get it")),
                 (Some(_), more @ 1..) => {

@@ -1,4 +1,4 @@
-//! Of what is asked for, what is in a slice of flows ([`plan::Slice`]): so that a switch copies no more than these.
+//! Restricts requested packets to a slice of flows ([`plan::Slice`]), so that a switch copies only these.
 
 use plan::{Coin, Slice};
 

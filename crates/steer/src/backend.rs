@@ -90,7 +90,7 @@ pub trait Backend {
 /// What can be done with a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Rules go by themselves when nobody renews them.
+    /// Rules expire unless renewed.
     pub leases: bool,
     /// Copies may be cut.
     pub truncates: bool,
@@ -101,7 +101,7 @@ pub struct Capabilities {
 /// What a switch has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observed {
-    /// All rules, whoever made them.
+    /// All rules of all owners.
     pub rules: Vec<Rule>,
     /// The ports: number, name, whether they are flooded to, VLANs.
     pub ports: Vec<(u32, String, Flooded, Vlans)>,
@@ -137,7 +137,7 @@ pub struct Mirrored {
     pub selects_all: bool,
     /// Where copies go.
     pub output: Option<String>,
-    /// At most so many bytes; 0: all.
+    /// Maximum bytes per copy; 0: all.
     pub snaplen: u32,
 }
 

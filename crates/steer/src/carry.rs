@@ -35,7 +35,7 @@ pub struct Carrier {
     seen: Vec<Observed>,
     /// What each had when a change began.
     begun: Vec<Observed>,
-    /// Whether a switch was told something since all was proved last.
+    /// Whether a switch was changed since the last complete proof.
     is_touched: bool,
     /// Whether a job was stopped and switches still have rules for it, as one of them did not answer.
     is_behind: bool,
@@ -118,8 +118,8 @@ impl Carrier {
         }
     }
 
-    /// A change has failed, and these jobs are to stay. Where no switch was told anything they are as they were: if one only does not answer,
-    /// the next round asks again.
+    /// A change has failed, and these jobs should continue. If no switch was changed, they continue unchanged: if one
+    /// only did not answer, the next round tries again.
     fn keep_or_lose(&mut self, jobs: &Jobs, why: &NotStarted) {
         if !self.is_touched && matches!(why.why, NotInstalled::Failed(_)) {
             self.is_behind = true;
@@ -510,7 +510,7 @@ fn foreign(seen: &Observed, server: u16) -> Observed {
     foreign.rules = others(&seen.rules, server);
     foreign.mirrors.retain(|mirror| !mirror.name.starts_with(&ovsdb::prefix(server)));
     foreign.ports.retain(|port| !port.1.starts_with(&ovsdb::port_prefix(server)));
-    // Floods are kept from ports by whoever needs it.
+    // Flooding is stopped by each job that needs it.
     foreign.ports.iter_mut().for_each(|port| port.2 = Flooded::Yes);
     foreign
 }

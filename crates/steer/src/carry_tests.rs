@@ -1,4 +1,5 @@
-//! What becomes of jobs when a switch does not answer, or has rules of an exploration: two switches in memory, and copies to a port of each.
+//! Jobs on switches that do not answer or have rules of an exploration: two switches in memory, with copies to a port
+//! of each.
 
 use std::sync::{Arc, Mutex};
 
@@ -155,7 +156,7 @@ fn others_stay_when_a_switch_does_not_answer_to_one_that_stops() {
     assert_eq!((near.jobs(), carrier.lost().len()), ([2].into(), 0));
 }
 
-/// What a switch was told already is taken back; where that is not possible either, nobody goes on.
+/// Changes of a switch are undone; if that is impossible, too, no job continues.
 #[test]
 fn nobody_goes_on_with_what_was_not_proved() {
     let ([near, far], mut carrier) = at_work();

@@ -1,6 +1,6 @@
-//! One switch behind a controller that is told over HTTP (docs/sdn.md has the interface). It is given whole
-//! sets of rules: one for each server number. A controller cannot keep floods from a port, make ports or mirrors: ports of monitors
-//! are to be made so that nothing is flooded to them, by whoever owns the switch, who says which they are.
+//! One switch behind a controller with an HTTP interface (docs/sdn.md), which accepts whole sets of rules, one per
+//! server number. A controller cannot stop flooding to a port, or create ports or mirrors: the owner of the switch must
+//! configure the monitors' ports without flooding and declare them.
 
 use std::time::{Duration, SystemTime};
 

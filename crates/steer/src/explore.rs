@@ -1,8 +1,9 @@
-//! What Open vSwitches are joined to, found out by asking: a frame that goes out of each port and is heard at another switch tells of a cable,
-//! an answer to an ARP probe tells who is behind a port. Frames are of nobody's address; those of cables no bridge passes on, and probes carry
-//! no address of a sender, so nobody who hears them remembers anything. While this runs each switch has two rules for these frames alone, which
-//! note what came where as rules of a table that packets never reach; all of them go at the end, and with their lease. Jobs do not look at these
-//! rules: they know them by their cookie.
+//! Discovers the neighbors of Open vSwitches: a frame sent from a port and received at another switch shows a link; a
+//! reply to an ARP probe shows a host behind a port. Frames have no sender address in use; those for links are never
+//! forwarded by bridges, and probes have no sender address, so receivers cache nothing. During the exploration, each
+//! switch has two rules that match only these frames and record receptions as rules of a table that packets never
+//! reach; all of them are removed at the end or with their lease. Jobs recognize these rules by their cookie and ignore
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,7 +19,7 @@ use crate::backend::Failed;
 use crate::install::NotStarted;
 use crate::ovs::OpenVSwitch;
 
-/// Our rules end by themselves after so many seconds.
+/// Seconds after which our rules expire.
 const LEASE: u16 = 30;
 /// What was heard is noted here, as rules that match our own frames alone.
 const NOTES: u8 = 253;
@@ -26,7 +27,7 @@ const NOTES: u8 = 253;
 const CABLE_FRAME: (&str, &str) = ("0180c200000e", "88b5");
 /// So many addresses are asked for at once.
 const AT_ONCE: usize = 256;
-/// Whoever does not answer is asked again.
+/// Attempts per address.
 const ROUNDS: usize = 2;
 /// Answers take no longer.
 const ANSWERS: Duration = Duration::from_millis(250);
@@ -134,11 +135,11 @@ impl OpenVSwitch {
     }
 }
 
-/// Finds out what these switches are joined to, and which of these addresses are behind their ports. `server` is a number that nobody else
-/// has rules by.
+/// Discovers the links between these switches, and which of these addresses are behind their ports. `server` is a
+/// number that no other process uses for rules.
 ///
 /// # Errors
-/// When a switch does not do it. Nothing is left on the others.
+/// If a switch fails. Nothing is left on the others.
 pub fn explore(
     switches: &[(&str, &OpenVSwitch, &Described)],
     server: u16,
@@ -253,7 +254,7 @@ impl Exploration<'_> {
         let mut missing: Vec<Ipv4Addr> = addresses.to_vec();
         for _ in 0..ROUNDS {
             for asked in missing.chunks(AT_ONCE) {
-                // What comes round by switches that nobody has named goes no further.
+                // Frames that return through unnamed switches are dropped.
                 self.note(&format!("arp,dl_src={}", self.mac(0xffff)), "")?;
                 let kept = "NXM_OF_IN_PORT[],eth_type=0x806,NXM_OF_ETH_SRC[],NXM_OF_ARP_SPA[]";
                 self.note(&format!("arp,dl_dst={}", self.mac(0xffff)), kept)?;
@@ -288,7 +289,8 @@ impl Exploration<'_> {
     }
 }
 
-/// Ports that hear each other and nobody else, each pair once; and all others that hear or are heard.
+/// Pairs of ports that receive only each other's frame, each pair once; and all other ports that receive or are
+/// received.
 fn joined(hears: &BTreeMap<At, BTreeSet<At>>) -> (Vec<[At; 2]>, BTreeSet<At>) {
     let only = |at: &At| hears.get(at).filter(|from| from.len() == 1).and_then(|from| from.first().copied());
     let all = hears.iter().flat_map(|(at, from)| from.iter().copied().chain([*at]));
@@ -348,7 +350,7 @@ mod tests {
         let hears = [
             ((0, 1), vec![(1, 1)]),
             ((1, 1), vec![(0, 1)]),
-            // Somebody between passes on what is not for bridges.
+            // A device in between forwards link-local frames.
             ((0, 2), vec![(1, 2), (2, 2)]),
             ((1, 2), vec![(0, 2), (2, 2)]),
             ((2, 2), vec![(0, 2), (1, 2)]),

@@ -1,8 +1,10 @@
-//! Rules over the switches of a network, for jobs that come and go. A job's rules, mirrors, tunnels and interfaces are there as long as its
-//! [`Running`] lives; who renews their leases is a thread of the [`Fabric`], so that they go, too, when the process is killed.
+//! Rules on the switches of a network, for jobs that start and stop. A job's rules, mirrors, tunnels, and interfaces
+//! exist as long as its [`Running`] handle; a thread of the [`Fabric`] renews their leases, so they are also removed
+//! when the process is killed.
 //!
-//! A job is on all of its switches or on none: what is already there is taken back when a later switch refuses. Before a switch is told
-//! anything, all is proved over the whole way; afterwards it is proved again on what the switches say, and some packets are followed by them.
+//! A job is on all of its switches or on none: if a later switch rejects it, changes of earlier ones are undone. Before
+//! any switch is changed, everything is proved over the whole path; afterward it is proved again with the switches'
+//! actual rules, and some packets are traced through them.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -29,9 +31,9 @@ pub struct Fabric {
 
 /// What the fabric and its jobs have in common.
 struct Shared {
-    /// Held for as long as switches are told something.
+    /// Locked while switches are changed.
     carrier: Mutex<Carrier>,
-    /// What it said last: nobody who only asks waits for a switch.
+    /// Its last report, so that readers do not wait for a switch.
     told: Mutex<Told>,
 }
 
@@ -72,10 +74,10 @@ impl Fabric {
         Fabric { shared, end }
     }
 
-    /// Has the switches copy what a job wants, beside what other jobs want. A job with the number of one that runs takes its place.
+    /// Adds a job's copies to those of other jobs. A job with the number of a running one replaces it.
     ///
     /// # Errors
-    /// See [`NotStarted`]; then all is as it was.
+    /// See [`NotStarted`]; the state is unchanged then.
     pub fn start(&self, job: Job) -> Result<Running, NotStarted> {
         let (id, generation) = (job.id, job.generation);
         let start = |carrier: &mut Carrier| {
@@ -87,7 +89,7 @@ impl Fabric {
         Ok(Running { shared, _end: end, job: (id, generation), proved, interfaces, repaired })
     }
 
-    /// What the switches have of ours, as they said behind the last change; when leases are renewed, it is looked whether that still holds.
+    /// Our objects on the switches, as read after the last change; verified whenever leases are renewed.
     #[must_use]
     pub fn ours(&self) -> Vec<Ours> {
         lock(&self.shared.told).ours.clone()
@@ -130,10 +132,11 @@ impl Running {
         lock(&self.shared.told).lost.get(&self.job).cloned()
     }
 
-    /// Takes away all that is the job's. What has been dropped instead is taken away too, but nobody hears whether that went well.
+    /// Removes everything of the job. Dropping the handle does the same without reporting errors.
     ///
     /// # Errors
-    /// What a switch says that did not do it. Its rules go when their leases end, or, where other jobs go on, when all switches answer.
+    /// The error of a switch that failed. Its rules expire with their leases, or, if other jobs continue, are removed
+    /// when all switches answer.
     pub fn stop(self) -> Result<(), NotStarted> {
         self.shared.change(|carrier| carrier.stop(self.job))
     }
@@ -141,7 +144,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Nobody is there to hear of it; leases end.
+        // Errors cannot be reported here; leases expire.
         let _ = self.shared.change(|carrier| carrier.stop(self.job));
     }
 }

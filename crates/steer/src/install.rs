@@ -14,7 +14,7 @@ use crate::backend::{Backend, Failed, Observed, Out, Record};
 
 /// A renewal comes this often while a lease lasts, so that two of them may fail.
 const RENEWALS_IN_A_LEASE: u32 = 3;
-/// At most so many packets are followed.
+/// Maximum number of packets traced.
 const WITNESSES_MAX: usize = 64;
 
 /// What a switch is to copy.
@@ -28,7 +28,7 @@ pub struct Wish {
     pub copies: Vec<Copy>,
     /// Ports of monitors, and their monitors; of tunnels, the monitor behind.
     pub monitors: Vec<(u32, String)>,
-    /// Rules that nobody renews are gone after so many seconds; 0: they stay.
+    /// Seconds after which rules expire unless renewed; 0: never.
     pub lease: u16,
 }
 
@@ -248,7 +248,7 @@ impl Wish {
     }
 }
 
-/// A switch as it was seen, on paper; where its ports lead is told.
+/// The model of an observed switch; `leads` tells where its ports lead.
 pub(crate) fn on_paper(name: &str, seen: &Observed, leads: impl Fn(u32) -> Leads) -> Switch {
     let ports = seen.ports.iter().map(|(number, name, flooded, vlans)| Port {
         number: *number,

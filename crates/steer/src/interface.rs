@@ -1,4 +1,4 @@
-//! An interface of this process, on which nobody speaks on its own.
+//! An interface of this process, on which the kernel sends nothing on its own.
 
 use std::fs;
 use std::path::Path;

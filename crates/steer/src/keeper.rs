@@ -1,7 +1,8 @@
-//! Something that is done when its owner is dropped or this process ends, however it ends: a program that waits for a lock which the kernel takes from the dead.
-//! `flock` waits, then becomes the program; no shell is asked. The tool that makes what the program removes shares the lock, so that one which
-//! outlives this process has ended before the program runs. Whoever kills it too, with all of a group of processes, gets what is left
-//! over taken away only by the next one who looks.
+//! Runs a program when its owner is dropped or this process ends in any way: the program waits for a lock that the
+//! kernel releases at the end of the process. `flock` waits and then executes the program, without a shell. The tool
+//! that creates the object to be removed shares the lock, so a tool that outlives this process has ended before the
+//! program runs. If the keeper is killed as well, with the whole process group, the next process that checks removes
+//! the remains.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -18,9 +19,9 @@ use crate::tool::Input;
 
 /// So long may it take until `flock` waits.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// A pipe holds so much that nobody reads.
+/// Capacity of a pipe without a reader.
 const PIPE: usize = 1 << 16;
-/// How often it is looked.
+/// Polling interval.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// See the module's text.
@@ -54,7 +55,7 @@ impl Keeper {
             .stderr(Stdio::null())
             .spawn()
             .map_err(no_program)?;
-        // It lies in the pipe until somebody reads it.
+        // It stays in the pipe until it is read.
         let written =
             waiting.stdin.take().map(|mut pipe| pipe.write_all(&input.as_bytes()[..input.len().min(PIPE)]));
         let mut keeper = Keeper { waiting, lock: Some(lock) };

@@ -1,4 +1,4 @@
-//! What is to be copied in a network, as whoever plans it says: by names of switches and ports.
+//! The copies of a job in a network, by names of switches and ports.
 
 use std::net::IpAddr;
 
@@ -86,11 +86,11 @@ pub enum How {
 /// The way to a monitor.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum To {
-    /// A port of the switch, by its name, that leads to nobody else.
+    /// A port of the switch, by name, that leads only to the monitor.
     Port(String),
     /// An interface that this process makes on the switch's host; see [`crate::Running::interfaces`].
     Interface,
-    /// A tunnel to a port of another switch, which leads to nobody else.
+    /// A tunnel to a port of another switch that leads only to the monitor.
     Switch(Tunnel, Place),
     /// A tunnel that the monitor's host unwraps.
     Host(Tunnel, IpAddr),

@@ -24,11 +24,11 @@ use crate::{interface, rpc, tool, trace};
 /// Nothing takes longer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A tunnel's other end is asked for so long.
+/// Timeout of probing a tunnel's other end.
 const REACH: Duration = Duration::from_secs(3);
 /// How often.
 const ASK: Duration = Duration::from_millis(20);
-/// A frame that no host takes: of an experimental EtherType, between addresses that are nobody's.
+/// A frame that no host accepts: of an experimental EtherType, between unused addresses.
 const NOBODYS_FRAME: &str = "020000000001020000000002\
     88b500000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000";
 
@@ -44,7 +44,7 @@ pub struct OpenVSwitch {
 }
 
 impl OpenVSwitch {
-    /// A bridge of the Open vSwitch whose sockets are in this directory, `/run/openvswitch` where nobody moved it.
+    /// A bridge of the Open vSwitch whose sockets are in this directory, by default `/run/openvswitch`.
     #[must_use]
     pub fn new(run: &Path, bridge: &str) -> OpenVSwitch {
         OpenVSwitch {
@@ -133,7 +133,7 @@ impl Backend for OpenVSwitch {
     fn list(&mut self) -> Result<Observed, Failed> {
         let dump = self.ofctl("OpenFlow13", &["--no-names", "dump-flows"], &[], "")?;
         let rules = read_dump(&dump).map_err(|e| Failed::NotUnderstood(e.to_string()))?;
-        // Only OpenFlow 1.0 tells and heeds `no-flood`.
+        // Only OpenFlow 1.0 reports and changes `no-flood`.
         self.datapath.clear();
         let numbers = ports(&self.ofctl("OpenFlow10", &["show"], &[], "")?);
         let selects: [rpc::Select<'_>; 4] = [
@@ -258,7 +258,7 @@ impl Backend for OpenVSwitch {
             Ok(number)
         });
         if added.is_err() {
-            // Why it is not there is told; that a port is left over would be told by the next list.
+            // The original error is reported; a port left over would appear in the next list.
             let _ = self.remove_port(name);
         }
         added

@@ -10,7 +10,7 @@ use crate::order::{Job, Site, To};
 /// So many there can be at a time.
 const PORTS_MAX: u32 = 1 << 12;
 
-/// A way for copies: from a switch, by its place, to a monitor. Of a way to another port nothing is made.
+/// A path for copies: from a switch, by its index, to a monitor. A path to an existing port needs no device.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Way {
     pub site: usize,
@@ -60,7 +60,7 @@ impl Ports {
                 }
                 Err(why) => {
                     for way in new {
-                        // The first error is the one that is told.
+                        // The first error is the one reported.
                         let _ = self.remove(sites, &way);
                     }
                     return Err(why);

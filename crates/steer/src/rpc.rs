@@ -105,7 +105,7 @@ fn ask(
     Err(strange(program))
 }
 
-/// A connection that is waited for no longer than so long in all, from before it is there.
+/// A connection with a total timeout, including its setup.
 struct Patient {
     connection: UnixStream,
     until: Instant,
@@ -115,7 +115,7 @@ impl Patient {
     fn connect(socket: &Path, patience: Duration) -> io::Result<Patient> {
         let until = Instant::now() + patience;
         let connection = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-        // Whoever connects to a daemon that stands still waits for room in its queue as for room to send.
+        // Connecting to a daemon that hangs blocks like sending, while its queue is full.
         set_socket_timeout(&connection, Timeout::Send, Some(patience))?;
         connect(&connection, &SocketAddrUnix::new(socket)?)?;
         Ok(Patient { connection: connection.into(), until })
@@ -164,7 +164,7 @@ mod tests {
 
     use super::*;
 
-    /// A daemon that says this, whatever it is asked.
+    /// A daemon that sends this, whatever the request.
     fn daemon(said: &'static str) -> tempfile::TempDir {
         let run = tempfile::tempdir().expect("a folder");
         fs::write(run.path().join("ovs-vswitchd.pid"), "7\n").expect("a file");
@@ -175,7 +175,7 @@ mod tests {
                 let mut first = [0; 1000];
                 let _ = asked.read(&mut first).expect("a question");
                 asked.write_all(said.as_bytes()).expect("it is heard");
-                // Whoever says nothing more may stay.
+                // A silent daemon keeps the connection open.
                 std::thread::sleep(Duration::from_secs(2));
             });
         }

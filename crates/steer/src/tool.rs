@@ -11,7 +11,7 @@ use crate::backend::Failed;
 
 /// A program that says more is not believed.
 const OUTPUT_MAX: u64 = 64 << 20;
-/// How often it is looked whether it has ended.
+/// Polling interval for its exit.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// The standard input of a program.

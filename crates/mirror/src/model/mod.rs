@@ -1,8 +1,8 @@
-//! A network of switches, on paper: what they do with a packet.
+//! A model of a network of switches and their treatment of packets.
 //!
-//! [`Switch::run`] takes a box of packets through the tables of one switch and returns it in classes, each with its effects;
-//! [`Network::behaviours`] follows what leaves through links, up to the monitors. Nothing is sampled: every packet of a box is in a
-//! class. Where a switch may do one thing or another, as one that learns addresses may, all of it is looked at.
+//! [`Switch::run`] takes a box of packets through the tables of one switch and returns it in classes, each with its
+//! effects; [`Network::behaviours`] follows the output through links to the monitors. Nothing is sampled: every packet
+//! of a box is in a class. If a switch has several possible behaviors, as a learning switch does, all are examined.
 
 pub mod network;
 mod normal;

@@ -1,5 +1,5 @@
-//! What NORMAL may do: send a packet where it has learned its destination to be, or everywhere. Which of them depends on what was said
-//! before, so all are looked at; where a host is known to be, only the way there.
+//! Possible behaviors of NORMAL: sending a packet to the learned port of its destination, or flooding. The choice
+//! depends on earlier traffic, so all are examined; if the host's location is known, only the path there.
 
 use super::network::Network;
 use super::run::{Class, Effect, State, Terms};

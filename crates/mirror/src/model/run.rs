@@ -46,7 +46,7 @@ pub enum Effect {
     Output {
         /// The port.
         port: u32,
-        /// At most so many bytes.
+        /// Maximum bytes.
         max_len: Option<u32>,
         /// As which packet.
         state: State,
@@ -59,7 +59,7 @@ pub enum Effect {
     Unknown(String),
 }
 
-/// What has become of a packet on its way.
+/// State of a packet on its path.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct State {
     /// Fields that have been given another value.
@@ -228,7 +228,7 @@ impl Switch {
         let is_entrance =
             |port: u32| entered.mask == Field::InPort.full() && entered.value == u128::from(port);
         match action {
-            // A packet does not go out where it came in, unless that is said.
+            // A packet is not sent to its input port unless explicitly.
             Action::Output { port, .. } if is_entrance(*port) => {}
             Action::Output { port, max_len } => class.to(*port, *max_len),
             Action::InPort => class.to(entered.value as u32, None),

@@ -122,7 +122,7 @@ pub struct Mirror {
     pub leaving: Vec<u32>,
     /// Where copies go. NORMAL uses the port for nothing else.
     pub output: u32,
-    /// At most so many bytes of each.
+    /// Maximum bytes of each.
     pub max_len: Option<u32>,
 }
 

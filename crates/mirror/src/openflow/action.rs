@@ -15,7 +15,7 @@ pub enum Action {
     Output {
         /// The port.
         port: u32,
-        /// At most so many bytes.
+        /// Maximum bytes.
         max_len: Option<u32>,
     },
     /// As a switch that learns addresses would do.

@@ -29,20 +29,20 @@ impl Cookie {
     /// The bits that say that a rule is a server's.
     pub const SERVER_MASK: u64 = 0xffff_fff0_0000_0000;
 
-    /// Of the rules by which a process finds out what switches are joined to. They meet frames of its own making alone, and no job has them:
-    /// jobs have generations, and rules of no job the first.
+    /// Cookie of the rules of an exploration. They match only its own frames and belong to no job: jobs have
+    /// generations, and rules without a job have the first.
     #[must_use]
     pub fn of_exploration(server: u16) -> Cookie {
         Cookie::of(Owner { server, job: 0, generation: u8::MAX, actions: u8::MAX })
     }
 
-    /// Whether it is of such rules, whoever explores.
+    /// Whether it belongs to such rules, of any process.
     #[must_use]
     pub fn is_of_exploration(self) -> bool {
         self.owner().is_some_and(|owner| self == Cookie::of_exploration(owner.server))
     }
 
-    /// Of an owner; bits that have no room are left out.
+    /// Cookie of an owner; bits that do not fit are dropped.
     #[must_use]
     pub fn of(owner: Owner) -> Cookie {
         let server = u64::from(owner.server) & ((1 << SERVER_BITS) - 1);

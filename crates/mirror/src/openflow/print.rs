@@ -11,10 +11,10 @@ use crate::packets::packet::FLAGS;
 use crate::packets::{Bits, Cube, FIELDS, Field, Packet};
 
 impl Match {
-    /// Why OpenFlow has no match for the box, if so. What it printed would match more or be refused.
+    /// Checks that OpenFlow can express the match of the box exactly.
     ///
     /// # Errors
-    /// What it is that cannot be said.
+    /// The field that cannot be expressed.
     pub fn check(&self) -> Result<(), String> {
         let given = |field: Field| self.cube.get(field).mask != 0;
         let whole = |field: Field| !given(field) || exact(&self.cube, field).is_some();

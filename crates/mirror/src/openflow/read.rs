@@ -18,10 +18,10 @@ use crate::packets::{Bits, Cube, Field};
 #[error("no flow rule: {0:.200}")]
 pub struct ReadError(pub String);
 
-/// What `ovs-ofctl dump-flows` prints, with numbers for ports.
+/// Parses the output of `ovs-ofctl dump-flows` with numeric ports.
 ///
 /// # Errors
-/// Of the first line that is no rule.
+/// The first line that is not a rule.
 pub fn read_dump(text: &str) -> Result<Vec<Rule>, ReadError> {
     let lines = text.lines().map(str::trim);
     lines.filter(|line| !line.is_empty() && !line.contains("_FLOW reply")).map(read_rule).collect()

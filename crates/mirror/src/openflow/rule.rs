@@ -34,9 +34,9 @@ pub struct Rule {
     pub matched: Match,
     /// What is done with them; nothing: they are dropped.
     pub actions: Vec<Action>,
-    /// It goes after so many seconds without a packet; 0: it does not.
+    /// Seconds without a packet after which it expires; 0: never.
     pub idle_timeout: u16,
-    /// It goes after so many seconds; 0: it does not.
+    /// Seconds after which it expires; 0: never.
     pub hard_timeout: u16,
 }
 

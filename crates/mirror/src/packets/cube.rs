@@ -49,7 +49,7 @@ impl Cube {
         self.0[field as usize]
     }
 
-    /// Those of them with this value of a field, and of a field of which something else was said before, with that instead.
+    /// The subset with this value of a field; an earlier value of the field is replaced.
     #[must_use]
     pub fn with(self, field: Field, value: u128) -> Cube {
         self.with_bits(field, Bits::new(value, field.full()))
@@ -139,7 +139,7 @@ pub fn without_all<'a>(from: Vec<Cube>, others: impl IntoIterator<Item = &'a Cub
     others.into_iter().fold(from, take_away)
 }
 
-/// A range of numbers of so many bits, as prefixes that have nothing in common: the fewest there are.
+/// The smallest set of disjoint prefixes that covers a range of numbers.
 #[must_use]
 pub fn prefixes(range: RangeInclusive<u16>) -> Vec<Bits> {
     let (mut at, end) = (u32::from(*range.start()), u32::from(*range.end()));

@@ -54,7 +54,7 @@ fn usual(field: Field, cube: &Cube) -> u128 {
     let has_ports = [TCP, UDP, SCTP].iter().any(|p| is(Field::Protocol, *p));
     let is_ip = is(Field::EthType, IPV4) || is(Field::EthType, IPV6);
     match field {
-        // Hardware that no network has: nobody has learned where it is.
+        // An unused hardware address, which no switch has learned.
         Field::MacSource => 0x02_6e_61_00_00_01,
         Field::MacDestination => 0x02_6e_61_00_00_02,
         Field::Source if is_ip => 0x0a00_0001,

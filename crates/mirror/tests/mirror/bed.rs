@@ -61,7 +61,7 @@ pub fn prove(before: &Switch, after: Vec<Rule>, wanted: &[Wanted]) -> Result<Pro
     mirror::prove(&old, &new, wanted, &|rule| rule.cookie.is_of(SERVER))
 }
 
-/// The switch with our rules beside its own.
+/// The switch's own rules and ours.
 pub fn with(switch: &Switch, ours: Vec<Rule>) -> Vec<Rule> {
     switch.rules.iter().cloned().chain(ours).collect()
 }

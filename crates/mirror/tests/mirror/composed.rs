@@ -100,7 +100,7 @@ fn operations_lead_from_what_is_there_to_what_is_wanted() {
     let one = copy(1, &["tcp,tp_dst=80"], Part::Whole, 9);
     let two = copy(2, &["tcp,tp_dst=81"], Part::Whole, 9);
     let (both, only) = (first_table(&[one.clone(), two]), first_table(&[one]));
-    // As the switch would tell it, with a rule of somebody else and one of another server.
+    // As the switch would print it, with a foreign rule and a rule of another server.
     let dump = |rules: &[Rule]| {
         let line = |rule: &Rule| {
             rule.to_string().replacen(",actions", " actions", 1).replacen(",table", ", table", 1)

@@ -1,4 +1,4 @@
-//! From a query to rules that are proved: what is asked, what is composed, what the model finds, and what is told when it is wrong.
+//! From a query to proved rules: the requested packets, the composed rules, the model's result, and the errors.
 
 mod asked;
 mod bed;

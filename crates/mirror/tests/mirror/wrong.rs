@@ -7,7 +7,7 @@ use crate::bed::{copy, faults, monitor, ports, prove, rules, wanted, with};
 
 const GUARD: &str = "cookie=0x6e61007000010100,priority=65535,in_port=9,actions=drop";
 
-/// Rules of somebody who has not asked `compose`, beside NORMAL in table 0.
+/// Rules not made by `compose`, next to NORMAL in table 0.
 fn check(ours: &[&str], expected: &[Fault]) {
     let switch = Switch::new("s", ports(), rules(&["cookie=0,priority=0,actions=NORMAL"]));
     let want = wanted(&[&copy(1, &["tcp,tp_dst=80"], Part::First(96), 9)], "m");

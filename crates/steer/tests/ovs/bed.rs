@@ -1,5 +1,5 @@
-//! Two Open vSwitches, each a process in a network namespace of its own, joined by a cable, with hosts at their ports; beside the cable a
-//! network for tunnels. Built once for all tests, which take turns.
+//! Two Open vSwitches, each a process in its own network namespace, connected by a cable, with hosts at their ports and
+//! a separate network for tunnels. Built once for all tests, which run one after the other.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -383,7 +383,7 @@ impl Capture {
         frames(&self.file)
     }
 
-    /// Waits for so many frames.
+    /// Waits for `count` frames.
     pub fn wait(&self, count: usize) -> Vec<Vec<u8>> {
         wait_for(&format!("{count} frames"), || {
             let frames = self.frames();

@@ -1,4 +1,4 @@
-//! Both switches behind the controller of `sdn/`, which is told over HTTP.
+//! Both switches behind the controller of `sdn/`, over HTTP.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -50,7 +50,8 @@ fn rules_go_by_http() {
         std::os::unix::fs::symlink(&openflow, &socket).expect("a link");
         bed.vsctl(which, &format!("set-controller {BRIDGE} unix:{}", socket.display()));
     }
-    // A bridge forgets its rules when it gets its first controller; a monitor's port is kept from floods by whoever owns the switch.
+    // A bridge loses its rules with its first controller; flooding to a monitor's port is stopped by the owner of the
+    // switch.
     let reached = || {
         let path = format!("{url}/v1/health");
         let mut answer = ureq::get(&path).call().map_err(|e| e.to_string())?;
@@ -124,7 +125,7 @@ fn rules_go_by_http() {
     run(bed.within(FAR_HOST, "python3").args(["-c", get])).expect("it is answered");
     assert!(monitor.wait(3).iter().all(|frame| frame[6..12] == [2, 0, 0, 0, 0, 4]), "it alone");
     monitor.end();
-    // Longer than a lease: somebody renews.
+    // Longer than a lease, which is renewed.
     std::thread::sleep(std::time::Duration::from_secs(u64::from(LEASE) + 1));
     check("mark renewed", true);
     running.stop().expect("it does");

@@ -114,7 +114,7 @@ fn jobs_share_switches() {
     check("mark none", [None, None]);
 }
 
-/// A job that had a tunnel stops, and those beside it go on: nothing comes out of what is left of it any more.
+/// A job with a tunnel stops while others continue: nothing arrives through the remains of its tunnel.
 #[test]
 fn a_tunnel_goes_alone() {
     let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else { return };
@@ -132,7 +132,7 @@ fn a_tunnel_goes_alone() {
     assert_eq!((one.lost(), both(&bed)), (None, before));
 }
 
-/// Of what enters at one switch another is not expected to see anything, unless a cable is known to join them.
+/// Packets of one switch are not expected at another unless a link between them is known.
 #[test]
 fn switches_that_are_not_known_to_be_joined_are_proved_apart() {
     let Some(bed) = Bed::new(&["priority=0,actions=NORMAL"]) else { return };

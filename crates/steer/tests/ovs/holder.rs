@@ -1,5 +1,5 @@
-//! A process that holds jobs until it is killed: this program, started once more, in a switch's or a host's network namespace. It is told
-//! what to start and stop line by line.
+//! A process that holds jobs until it is killed: this program, started again in the network namespace of a switch or
+//! host. It receives commands to start and stop jobs, line by line.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};

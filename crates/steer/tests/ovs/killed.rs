@@ -1,4 +1,5 @@
-//! Whoever holds jobs is killed: what was on switches and interfaces is gone, and those that it was none of notice nothing.
+//! The process that holds jobs is killed: its objects on switches and interfaces are removed, and other traffic is not
+//! affected.
 
 use mirror::Mode;
 use steer::Backend;
@@ -47,7 +48,7 @@ fn a_mirror_goes_with_its_process() {
     stream.end();
 }
 
-/// What a switch's database and its host have is gone at once, rules when nobody has renewed them.
+/// Objects in a switch's database and on its host are removed immediately, rules when their lease expires.
 pub fn nothing_is_left(bed: &Bed, before: &[steer::Observed; 2]) {
     wait_for("the end of all that was made", || {
         let now = both(bed);

@@ -1,4 +1,4 @@
-//! Rules that nobody renews go by themselves; those that are renewed stay, with what they have counted.
+//! Rules expire unless renewed; renewed rules stay, with their counters.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ fn a_lease_ends_unless_it_is_renewed() {
         assert_eq!(there, installed.rules);
         std::thread::sleep(every);
     }
-    // Whoever renews is killed.
+    // The renewing process is killed.
     wait_for("the end of the lease", || {
         let left = mirror::diff::ours(&switch.list().expect("it lists").rules, SERVER);
         if left.is_empty() { Ok(()) } else { Err(format!("{} rules", left.len())) }

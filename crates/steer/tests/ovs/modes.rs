@@ -18,7 +18,7 @@ const MODES: [(Mode, Option<u16>, &str); 6] = [
     (Mode::FLOW, None, "ip host 10.9.0.2"),
 ];
 
-/// Where table 0 is ours, and beside a switch that learns addresses.
+/// With an unused table 0, and next to a learning switch.
 #[test]
 fn what_is_asked_is_copied_once() {
     for rules in [

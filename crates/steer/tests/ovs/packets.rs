@@ -16,7 +16,7 @@ pub const SERVER: u16 = 7;
 /// The host that serves.
 pub const SERVES: u32 = 2;
 
-/// TCP at ports 80 and 81, which says as many bytes as it is asked for; UDP at 53, which says what it hears.
+/// TCP on ports 80 and 81, which sends as many bytes as requested; UDP on port 53, which echoes.
 const SERVE: &str = r"
 import socket, threading
 def tcp(s):
@@ -36,7 +36,7 @@ print('ready', flush=True)
 udp(s)
 ";
 
-/// What nobody asks for, then what is asked for, then a datagram with a mark, by which its end is known.
+/// Unrequested traffic, then requested traffic, then a datagram that marks the end.
 const ASK: &str = r"
 import socket, sys
 def get(port, n):
@@ -80,7 +80,7 @@ pub fn serve(bed: &Bed) -> Program {
     Program(child)
 }
 
-/// All that is asked, and the server's capture of it when it is over.
+/// Sends all traffic, and returns the server's capture of it.
 pub fn ask(bed: &Bed, mark: &str, server: &Capture) {
     run(bed.within(1, "python3").args(["-c", ASK, mark])).expect("it is answered");
     wait_for(mark, || {

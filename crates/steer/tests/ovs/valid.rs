@@ -1,5 +1,6 @@
-//! Networks whose owners use more of Open vSwitch than forwarding: mirrors, meters, bonds and rules that drop. Copies stand beside them: what
-//! arrives at the monitor is what the server's capture has, and the owner's mirror gets what it got.
+//! Networks that use more of Open vSwitch than forwarding: mirrors, meters, bonds, and drop rules. With copies in
+//! addition, the monitor receives the packets of the server's capture, and the owner's mirror receives what it did
+//! before.
 
 use mirror::Mode;
 use steer::{Job, To};
