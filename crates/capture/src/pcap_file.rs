@@ -84,8 +84,8 @@ impl PcapFile {
     ) -> (usize, Stop) {
         let (origin, places) = records.places();
         let (mut rest, mut n, mut stop) = (window, 0, Stop::Full);
-        // A copy, which the loop holds in registers.
-        let mut fractions = self.fractions;
+        // A copy, which the loop keeps in registers.
+        let mut scale = self.fractions.scale;
         for place in places {
             let (seconds, fraction, lengths) = match self.fields::<SWAPPED>(word, rest) {
                 Ok(fields) => fields,
@@ -100,16 +100,19 @@ impl PcapFile {
                 stop = Stop::Need(end);
                 break;
             };
-            let nanos_of_fraction;
-            (fractions, nanos_of_fraction) = fractions.nanos(fraction, n);
-            let nanos = u64::from(seconds) * SECOND + nanos_of_fraction;
+            let nanos = scale.nanos(fraction).unwrap_or_else(|| {
+                let nanos = self.fractions.unusual(fraction, n);
+                scale = self.fractions.scale;
+                nanos
+            });
+            let nanos = u64::from(seconds) * SECOND + nanos;
             *place = origin.record(Timestamp(nanos as i64), self.link_type, lengths, start);
             n += 1;
             sys::prefetch_ahead(rest, end);
             rest = next;
         }
         records.filled(n);
-        self.fractions = Fractions { read: fractions.read + n as u64, ..fractions };
+        self.fractions.read += n as u64;
         (window.len() - rest.len(), stop)
     }
 
@@ -163,15 +166,12 @@ impl PcapFile {
 /// all are in a file whose magic is wrong, but only single ones in a damaged file. So each is read as nanoseconds, and smaller
 /// ones are as long as the larger ones outnumber them among the last. Depends on the records alone, not on the pieces in
 /// which the file is read.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Fractions {
     /// Microseconds or nanoseconds, by the magic.
     stated: u64,
-    /// What is assumed at present.
-    nanos_per_unit: u64,
-    /// Valid fractions without further checks: a range from the least on.
-    least: u32,
-    usual: u32,
+    /// Assumed at present.
+    scale: Scale,
     /// Records read in earlier calls.
     read: u64,
     /// Records that were counted in the next two.
@@ -181,6 +181,25 @@ struct Fractions {
     too_large: u64,
 }
 
+/// A unit of fractions, and the range in which they need no further check.
+#[derive(Clone, Copy, Debug)]
+struct Scale {
+    nanos_per_unit: u64,
+    /// The smallest fraction of the range.
+    least: u32,
+    /// Size of the range.
+    usual: u32,
+}
+
+impl Scale {
+    /// Nanoseconds of a fraction in the range.
+    #[inline(always)]
+    fn nanos(self, fraction: u32) -> Option<u64> {
+        let is_usual = fraction.wrapping_sub(self.least) < self.usual;
+        is_usual.then(|| u64::from(fraction) * self.nanos_per_unit)
+    }
+}
+
 impl Fractions {
     /// Votes never get further from 0. The first record has this lead: a healthy file does not begin with a fraction that is
     /// too large.
@@ -188,49 +207,30 @@ impl Fractions {
     const LEAD: i64 = 3;
 
     fn of_unit(stated: u64) -> Fractions {
-        let usual = (SECOND / stated) as u32;
-        let (read, judged, too_large) = (0, 0, 0);
-        Fractions {
-            stated,
-            nanos_per_unit: stated,
-            least: 0,
-            usual,
-            read,
-            judged,
-            votes: Self::LEAD,
-            too_large,
-        }
+        let scale = Scale { nanos_per_unit: stated, least: 0, usual: (SECOND / stated) as u32 };
+        Fractions { stated, scale, read: 0, judged: 0, votes: Self::LEAD, too_large: 0 }
     }
 
-    /// The state after the `n`th record of this call, and the record's nanoseconds.
-    #[inline(always)]
-    fn nanos(self, fraction: u32, n: usize) -> (Fractions, u64) {
-        if fraction.wrapping_sub(self.least) < self.usual {
-            (self, u64::from(fraction) * self.nanos_per_unit)
-        } else {
-            self.unusual(fraction, self.read + n as u64)
-        }
-    }
-
+    /// The nanoseconds of the `n`th record of this call, whose fraction does not fit the scale.
     #[cold]
-    fn unusual(mut self, fraction: u32, record: u64) -> (Fractions, u64) {
+    fn unusual(&mut self, fraction: u32, n: usize) -> u64 {
+        let record = self.read + n as u64;
         // A fraction of a second that is more than one is damage: it must not move the clock far.
         if self.stated == 1 || u64::from(fraction) >= SECOND {
-            return (self, SECOND);
+            return SECOND;
         }
         let is_large = fraction >= MICROS;
         self.too_large = self.too_large_before(record) + u64::from(is_large);
         let before = (record - self.judged).min(Self::VOTES_MAX as u64) as i64;
         let sign = |large| if large { 1 } else { -1 };
-        let votes = self.votes + sign(self.nanos_per_unit == 1) * before;
+        let votes = self.votes + sign(self.scale.nanos_per_unit == 1) * before;
         self.votes = votes.clamp(-Self::VOTES_MAX, Self::VOTES_MAX) + sign(is_large);
         self.judged = record + 1;
-        (self.nanos_per_unit, self.least, self.usual) = match self.votes > 0 {
-            true => (1, MICROS, SECOND as u32 - MICROS),
-            false => (1000, 0, MICROS),
+        self.scale = match self.votes > 0 {
+            true => Scale { nanos_per_unit: 1, least: MICROS, usual: SECOND as u32 - MICROS },
+            false => Scale { nanos_per_unit: 1000, least: 0, usual: MICROS },
         };
-        let nanos_per_unit = if is_large { 1 } else { self.nanos_per_unit };
-        (self, u64::from(fraction) * nanos_per_unit)
+        u64::from(fraction) * if is_large { 1 } else { self.scale.nanos_per_unit }
     }
 
     /// Fractions read so far that microseconds cannot be.
@@ -239,7 +239,7 @@ impl Fractions {
     }
 
     fn too_large_before(&self, record: u64) -> u64 {
-        self.too_large + if self.nanos_per_unit < self.stated { record - self.judged } else { 0 }
+        self.too_large + if self.scale.nanos_per_unit < self.stated { record - self.judged } else { 0 }
     }
 }
 

@@ -105,7 +105,7 @@ fn same_bits((a, b): (Vec<u8>, Vec<u8>), bits: usize) -> bool {
     (0..bits).all(|i| bit(&a, i) == bit(&b, i))
 }
 
-/// A token as it is told; the secret itself is not.
+/// A token without its secret.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Token {
     /// Its number.
@@ -149,7 +149,7 @@ pub struct NewToken {
     pub secret: String,
 }
 
-/// Whoever asks.
+/// Identity and permissions of a client.
 #[derive(Clone, Debug)]
 pub struct Access {
     /// The token's number.

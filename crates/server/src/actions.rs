@@ -41,7 +41,7 @@ impl Default for ActionLimits {
     }
 }
 
-/// What became of decisions, since the server was started.
+/// Counters of decisions since the start of the server.
 #[derive(Debug, Default)]
 pub struct Tally {
     /// They were carried out.
@@ -56,7 +56,7 @@ pub struct Actions {
     limits: ActionLimits,
     inner: Mutex<BTreeMap<i64, Running>>,
     named: OnceLock<Named>,
-    /// What became of decisions.
+    /// Counters of decisions.
     pub tally: Tally,
 }
 

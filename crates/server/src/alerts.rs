@@ -42,11 +42,11 @@ pub struct AlertLimits {
     pub silences_max: usize,
     /// Notifications that wait.
     pub outbox_max: usize,
-    /// A notification that is not taken is tried for so long.
+    /// Maximum time to retry a notification.
     pub retry_max: Duration,
-    /// What fires is told to Alertmanagers again so often.
+    /// Interval at which firing alerts are sent to Alertmanagers again.
     pub resend: Duration,
-    /// At least so long no window has to come until that is no data.
+    /// Minimum time without windows that counts as no data.
     pub stall_min: Duration,
 }
 
@@ -71,11 +71,11 @@ pub struct Tally {
     pub sent: Count,
     /// Attempts that failed and were made again.
     pub retried: Count,
-    /// Documents that nobody took in time, or for which there was no room.
+    /// Documents not accepted in time, or dropped for lack of room.
     pub lost: Count,
 }
 
-/// Whom to tell what has become of alerts: people who watch the job.
+/// Callback for changed alerts, to notify watchers of the job.
 pub type Tell = dyn Fn(JobId, &Value) + Send + Sync;
 
 /// All rules, at work.
@@ -84,7 +84,7 @@ pub struct Alerts {
     limits: AlertLimits,
     inner: Mutex<Inner>,
     receivers: OnceLock<Vec<Arc<Receiver>>>,
-    /// What became of notifications.
+    /// Counters of notifications.
     pub tally: Tally,
 }
 
@@ -92,7 +92,7 @@ pub struct Alerts {
 struct Inner {
     rules: BTreeMap<i64, Watched>,
     silences: Vec<Matching>,
-    /// Alerts of rules that are no more, for Alertmanagers: they are told for some time that these are over.
+    /// Alerts of removed rules, which are sent to Alertmanagers as resolved for some time.
     parted: Vec<(std::time::Instant, Vec<String>, messages::Said)>,
 }
 
@@ -120,12 +120,12 @@ impl Alerts {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Who is told; said once, before the first rule.
+    /// Sets the receivers; called once, before the first rule.
     pub fn set_receivers(&self, receivers: Vec<Receiver>) {
         let _ = self.receivers.set(receivers.into_iter().map(Arc::new).collect());
     }
 
-    /// Who is told.
+    /// The receivers.
     pub fn receivers(&self) -> &[Arc<Receiver>] {
         self.receivers.get().map_or(&[], Vec::as_slice)
     }
@@ -162,11 +162,10 @@ impl Alerts {
         Ok(Some(shown))
     }
 
-    /// Puts `rule` in the place of the one with this number. What fires is over by that, unless only what is said and to whom has
-    /// changed.
+    /// Replaces the rule with this number. Firing alerts resolve, unless only texts and receivers have changed.
     ///
     /// # Errors
-    /// The store's.
+    /// Those of the store.
     pub fn replace(&self, id: i64, job: JobId, rule: &Rule) -> Result<Option<RuleShown>, StoreError> {
         let body = serde_json::to_string(rule).unwrap_or_default();
         let mut inner = self.lock();
@@ -189,10 +188,10 @@ impl Alerts {
         Ok(Some(shown))
     }
 
-    /// Removes a rule: what fires is over. Returns its job, if it ran that itself.
+    /// Removes a rule and resolves its alerts. Returns its job if the rule owns it.
     ///
     /// # Errors
-    /// The store's.
+    /// Those of the store.
     pub fn remove(&self, id: i64) -> Result<Option<JobId>, StoreError> {
         let mut inner = self.lock();
         let Some(watched) = inner.rules.get(&id) else { return Ok(None) };

@@ -1,5 +1,5 @@
-//! Help for whoever writes a query: what is wrong with it and where, what may follow, what it would do. Places are told in
-//! bytes of UTF-8, in which we count, and in UTF-16, in which pages do.
+//! Assistance while writing a query: errors with positions, completions, and the plan. Positions are given in bytes of
+//! UTF-8, as used here, and in UTF-16, as used by the page.
 
 use query::{Diagnostic, Span};
 use serde::{Deserialize, Serialize};
@@ -7,9 +7,9 @@ use utoipa::ToSchema;
 
 use crate::service::Service;
 
-/// Packets a second that an estimate is for, where nobody's are known.
+/// Packet rate of estimates without a known rate.
 const PACKETS: u64 = 100_000;
-/// Candidates that are told.
+/// Maximum number of completions.
 const CANDIDATES_MAX: usize = 200;
 
 /// A stretch of a text.
@@ -50,7 +50,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// As it is told.
+    /// The API view of a diagnostic.
     pub fn of(text: &str, diagnostic: &Diagnostic) -> Problem {
         Problem {
             place: Place::of(text, diagnostic.span),
@@ -74,7 +74,7 @@ pub struct CheckRequest {
     pub revision: Option<i64>,
 }
 
-/// What is to be said of it.
+/// Result of a check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct CheckAnswer {
     /// What is wrong; nothing: it can be run.
@@ -165,7 +165,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Of what a plan costs, where there are so many packets a second.
+    /// Estimate of a plan's cost at this packet rate.
     fn at(cost: &plan::Cost, packets_per_second: u64) -> Estimate {
         let burden = cost.at(packets_per_second);
         Estimate {

@@ -1,4 +1,4 @@
-//! What wakes a thread that delivers: there are new rows, or it is over.
+//! Wakes a delivery thread when rows arrive or the outlet closes.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 pub struct Bell {
     state: Mutex<State>,
     changed: Condvar,
-    /// Held while something is written: whoever ends it knows that nothing is written after that.
+    /// Held during a write; closing takes it to wait for the write.
     writing: Mutex<()>,
 }
 
@@ -18,12 +18,12 @@ struct State {
     is_over: bool,
 }
 
-/// Why somebody was woken.
+/// Reason for a wakeup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
     /// There is news, or the time is up.
     GoOn,
-    /// It is over.
+    /// Closed.
     Over,
 }
 
@@ -38,19 +38,19 @@ impl Bell {
         self.changed.notify_all();
     }
 
-    /// It is over. When this returns nothing is being written any more, and nothing will be.
+    /// Closes and blocks until no write is in progress; no write follows.
     pub fn end(&self) {
         self.lock().is_over = true;
         self.changed.notify_all();
         drop(self.writing.lock());
     }
 
-    /// Waits for news, so long at most.
+    /// Blocks until rows arrive, the outlet closes, or `most` elapses.
     pub fn wait(&self, most: Duration) -> Woken {
         self.sleep(most, |state| std::mem::take(&mut state.has_news))
     }
 
-    /// Waits so long, whatever news there is.
+    /// Blocks for `time` unless the outlet closes; used between retries.
     pub fn pause(&self, time: Duration) -> Woken {
         self.sleep(time, |_| false)
     }
@@ -70,7 +70,7 @@ impl Bell {
         }
     }
 
-    /// Writes something, unless it is over.
+    /// Runs a write unless the outlet is closed.
     pub fn write<T>(&self, act: impl FnOnce() -> T) -> Option<T> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         (!self.lock().is_over).then(act)

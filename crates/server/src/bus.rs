@@ -1,8 +1,9 @@
-//! The door to a bus: of a job with one, agents say here only how far they are and what they have counted. What they find they publish, and
-//! whoever is behind this door reads and merges that.
+//! Interface to a bus. Agents of a job with a bus report only their progress and counters; they publish their results,
+//! which the implementation of this interface reads and merges.
 //!
-//! What the server promises: [`Bus::merge`] is called by a thread of the job's own, and again where it has failed, with how far the job's
-//! rows were published. What comes is kept together with that, so that no window is told twice.
+//! Guarantees of the server: [`Bus::merge`] is called on a thread of the job, and again after a failure, with the
+//! position up to which the job's rows were published. Rows are stored together with the position, so no window is
+//! reported twice.
 
 use std::sync::Arc;
 
@@ -29,10 +30,10 @@ pub trait Bus: Send + Sync {
     /// Why that cannot be now.
     fn merge(&self, wanted: &Wanted) -> Result<Box<dyn Merge>, String>;
 
-    /// Deletes topics of a job that is over.
+    /// Deletes the topics of an ended job.
     ///
     /// # Errors
-    /// Why some of it stays.
+    /// The reason why some of them remain.
     fn forget(&self, topics: &[String]) -> Result<(), String>;
 }
 
@@ -58,13 +59,13 @@ pub trait Merge {
     /// Waits a little for what comes. Windows that are over by it go to `out`, whole.
     fn next(&mut self, out: &mut Vec<Output>) -> Merged;
 
-    /// Nothing more will be published: it is over once all has been read.
+    /// Nothing more will be published: merging ends when everything has been read.
     ///
     /// # Errors
-    /// Why it does not know yet what there is; it may be told again.
+    /// The reason why the end is not known yet; the call may be repeated.
     fn come_to_the_end(&mut self) -> Result<(), String>;
 
-    /// What is to be told of it now, in a sentence.
+    /// Current note for the user, one sentence.
     fn note(&mut self) -> Option<String>;
 
     /// What of it is in no row, if there is such by now, in words.

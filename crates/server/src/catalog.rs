@@ -100,12 +100,12 @@ impl Catalog {
 pub struct CatalogText {
     /// As JSON.
     pub json: Vec<u8>,
-    /// What it is known by.
+    /// Entity tag of the text.
     pub etag: String,
 }
 
 impl CatalogText {
-    /// Of the parsers there are.
+    /// The catalog of these parsers.
     pub fn of<'s>(schemas: impl IntoIterator<Item = &'s Schema>) -> CatalogText {
         let catalog = Catalog::of(schemas);
         let json = serde_json::to_vec(&catalog).unwrap_or_default();

@@ -20,7 +20,7 @@ use utoipa::ToSchema;
 /// The column that says which agents a row lacks.
 pub use sinks::AGENTS_MISSING;
 
-/// A column as it is told.
+/// The API view of a column.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ColumnHead {
     /// Its name.
@@ -57,7 +57,7 @@ const UNITS: [(Unit, &str); 8] = [
 ];
 
 impl ColumnHead {
-    /// How a field is told.
+    /// The API view of a field.
     pub fn of(field: &Field) -> ColumnHead {
         let data_type = TYPES.iter().find(|(t, _)| *t == field.data_type).map_or("text", |(_, name)| name);
         let unit = UNITS.iter().find(|(u, _)| *u == field.unit).map_or("", |(_, name)| name);

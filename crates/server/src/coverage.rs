@@ -1,5 +1,5 @@
-//! What rows cannot say when agents are missing. What was seen is a part of what there was, and nobody knows how large a part: so
-//! the intervals of totals have no upper end, as if the capture had lost nearly everything.
+//! Effect of missing agents on rows. The share of the traffic that was captured is unknown, so intervals of totals have
+//! no upper bound, as if the capture had lost nearly everything.
 
 use arrow_array::new_null_array;
 use plan::result::{Intervals, Shown, places, shown};
@@ -70,7 +70,7 @@ mod tests {
             ("PARSE http SAMPLE 0.5 PROCESS (top-k: k=3)", &["count_high"]),
             ("PARSE http SAMPLE 0.5 PROCESS (quantile: q=0.9)", &[]),
             ("PARSE http SAMPLE 0.5 PROCESS (success-rate)", &["rate_high"]),
-            // Of all flows there are no intervals.
+            // Without sampling there are no intervals.
             ("PARSE http PROCESS (count)", &[]),
         ] {
             assert_eq!(lost(query), expected, "{query}");

@@ -7,7 +7,7 @@ use crate::job::{Keep, Submission};
 use crate::service::{Denied, Service};
 use crate::store::{StoreError, now_ns};
 
-/// A page's token is good for so long.
+/// Validity of a page's token.
 const DAY_NS: i64 = 86_400_000_000_000;
 /// Between two looks whether the agent has come.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -37,11 +37,11 @@ impl Service {
         Ok(made.map(|made| made.secret).unwrap_or_default())
     }
 
-    /// Starts standing jobs, each with its name and with what is kept of it, once an agent has come, or gives up after so long. Those
-    /// that run already do not run twice.
+    /// Starts standing jobs, each with its name and retention, once an agent is connected; gives up after `patience`.
+    /// Running jobs are not started again.
     ///
     /// # Errors
-    /// Why one is not taken.
+    /// The reason why a job is rejected.
     pub fn demonstrate(&self, jobs: &[(&str, &str, Keep)], patience: Duration) -> Result<(), Denied> {
         let until = Instant::now() + patience;
         while !self.fleet.agents().iter().any(|agent| agent.connected) && Instant::now() < until {

@@ -36,7 +36,7 @@ pub enum Denied {
     /// The key was sent with another request.
     #[error("this Idempotency-Key was sent before with another request")]
     KeyReused,
-    /// Nobody carries it out.
+    /// The fleet rejects it.
     #[error(transparent)]
     Fleet(#[from] Refused),
     /// There is no such thing, or the token may not know of it.

@@ -20,13 +20,13 @@ const GOODBYE_TIME: Duration = Duration::from_secs(1);
 
 /// What comes of a connection.
 pub enum Arrival {
-    /// Somebody dials who has shown that he is this agent.
+    /// An authenticated agent has connected.
     Connected {
         /// The connection, by a number that is never used again.
         session: u64,
         /// Its agent.
         agent: String,
-        /// What it is told.
+        /// Channel for messages to it.
         out: mpsc::Sender<Bytes>,
     },
     /// What it says.
@@ -38,19 +38,19 @@ pub enum Arrival {
         /// To be let go of when it is no longer in memory.
         room: OwnedSemaphorePermit,
     },
-    /// There is room again for what it is told.
+    /// The channel to the agent has room again.
     Written {
         /// Which connection.
         session: u64,
     },
-    /// It is over.
+    /// The connection has ended.
     Closed {
         /// Which connection.
         session: u64,
     },
 }
 
-/// Nobody hears of it any more.
+/// The receiver of events is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended;
 
@@ -76,7 +76,7 @@ pub struct Entry {
 }
 
 impl Door {
-    /// For so many agents at once.
+    /// A listener for at most `agents_max` agents.
     pub fn new(agents_max: usize, tell: Arc<Tell>) -> Door {
         Door { tell, sessions: Arc::default(), room: Arc::new(Semaphore::new(agents_max)) }
     }
@@ -111,7 +111,7 @@ impl Entry {
             () = over => {}
         }
         let _ = (self.door.tell)(Arrival::Closed { session });
-        // With TLS the other end is told that this is the end.
+        // Sends the end of the stream, which TLS requires.
         let _ = tokio::time::timeout(GOODBYE_TIME, to.shutdown()).await;
     }
 }

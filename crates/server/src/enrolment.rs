@@ -80,8 +80,8 @@ impl Service {
         Ok(certified)
     }
 
-    /// Whether whoever has shown a certificate that TLS found good may come in with it, and may stay: it stays good while the agent
-    /// has a newer one.
+    /// Checks whether the owner of a certificate that TLS has verified may connect and stay connected: the certificate
+    /// remains valid while the agent has a newer one.
     pub fn is_enrolled(&self, peer: &Peer) -> Result<(), Denied> {
         let known = self.store().enrolled(&peer.name)?;
         let refused = |why: String| Err(Denied::Forbidden(why));

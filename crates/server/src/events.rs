@@ -1,5 +1,5 @@
-//! Live events: of each job a ring of what was told last, and a queue for each client. Nothing waits for a client: one
-//! that does not keep up loses what is provisional first, and then its connection, and comes back for the rest.
+//! Live events: per job a ring of recent events, and a queue per client. Nothing waits for a client: a slow client
+//! loses provisional events first, then its connection, and can reconnect for the rest.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,7 +23,7 @@ pub enum Kind {
     Account,
     /// The share of flows that is looked at.
     Sampling,
-    /// What has become of an alert.
+    /// Change of an alert.
     Alert,
     /// Events that the client has missed.
     Gap,
@@ -118,7 +118,7 @@ pub struct Queue {
 
 #[derive(Default)]
 struct Waiting {
-    /// What a client that comes is told first: rings share it, and no client gets it twice.
+    /// Initial events of a client: rings share it, and no client gets them twice.
     first: VecDeque<Arc<Event>>,
     events: VecDeque<Arc<Event>>,
     bytes: usize,
@@ -138,7 +138,7 @@ pub enum Next {
 }
 
 impl Queue {
-    /// A queue of so many bytes for the events of `jobs`.
+    /// A queue of at most `bytes_max` for the events of `jobs`.
     pub fn new(jobs: BTreeSet<i64>, bytes_max: usize) -> Queue {
         Queue { state: Mutex::default(), news: Notify::new(), bytes_max, jobs }
     }

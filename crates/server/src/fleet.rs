@@ -1,13 +1,13 @@
-//! The door to whoever carries jobs out: agents behind a gateway, or a thread in a test.
+//! Interface to the executors of jobs: agents behind a gateway, or a thread in a test.
 //!
-//! What the server promises: [`Fleet::start`] is called once for a job that is new, and once more for each that had not
-//! ended when the server was started again, before any request is answered. [`Fleet::stop`] is called for jobs that were
-//! started, any number of times. Both are called on threads that may wait, but a request waits with them: they note
-//! what is wanted and return.
+//! Guarantees of the server: [`Fleet::start`] is called once for a new job, and once more at the start of the server
+//! for each job that had not ended, before any request is answered. [`Fleet::stop`] is called for started jobs, any
+//! number of times. Both are called on threads that may block, but a request waits for them: they should note the
+//! request and return.
 //!
-//! What a fleet promises: a job that it has taken is told to the [`Hub`](crate::Hub): its state whenever that changes,
-//! its results' columns before their first row, its rows, and at last [`State::Ended`](crate::State::Ended), exactly once,
-//! also when it was stopped. It may do so from within `start`.
+//! Guarantees of a fleet: it reports an accepted job to the [`Hub`](crate::Hub): every change of its state, its
+//! results' columns before their first row, its rows, and finally [`State::Ended`](crate::State::Ended) exactly once,
+//! also after a stop. It may do so from within `start`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,10 +25,11 @@ pub trait Fleet: Send + Sync {
     /// The agents that are known, connected or not.
     fn agents(&self) -> Vec<Agent>;
 
-    /// Takes a job.
+    /// Accepts a job.
     ///
     /// # Errors
-    /// Why nobody can carry it out; it is not taken then, and nothing may be told of it.
+    /// The reason why it cannot be carried out; the job is not accepted then, and the fleet must not report anything
+    /// about it.
     fn start(&self, order: &Order) -> Result<(), Refused>;
 
     /// Ends a job: what it has by now is its result.
@@ -61,7 +62,7 @@ pub trait Fleet: Send + Sync {
     }
 }
 
-/// A job as a fleet is told it.
+/// A job as passed to a fleet.
 #[derive(Clone, Debug)]
 pub struct Order {
     /// Which job.

@@ -1,4 +1,4 @@
-//! An action as it is asked for, what is wrong with it, and what of it is fixed once it is taken.
+//! An action as requested, its validation, and the values fixed when it is accepted.
 
 use std::collections::BTreeSet;
 
@@ -41,26 +41,27 @@ pub struct ActionRequest {
     /// Replicas of a group without load; 1 unless said.
     #[serde(default)]
     pub min: Option<u32>,
-    /// Replicas of any group, at most; as many as there are servers unless said.
+    /// Maximum replicas of a group; default: the number of servers.
     #[serde(default)]
     pub max: Option<u32>,
     /// Replicas that are added at once, at most; 1 unless said.
     #[serde(default)]
     pub step: Option<u32>,
-    /// The load has to be above for so long; one window unless said.
+    /// Time for which the load must stay above `upper`; default: one window.
     #[serde(default)]
     pub up_for: Option<String>,
-    /// And below for so long; as long as `backoff` unless said.
+    /// Time for which the load must stay below `lower`; default: `backoff`.
     #[serde(default)]
     pub down_for: Option<String>,
-    /// After a decision was carried out nothing is decided for so long; `10s` unless said.
+    /// Minimum time between a completed decision and the next; default: `10s`.
     #[serde(default)]
     pub backoff: Option<String>,
-    /// When replicas are taken away: so long after the last of `to` has been told the others are; `2s` unless said.
+    /// When replicas are removed: delay between the last of `to` and the others; default: `2s`.
     #[serde(default)]
     pub drain: Option<String>,
-    /// Who carries decisions out, by names that whoever runs the server has given (`serve --outlet`), or as addresses: told in this order
-    /// when replicas are added, in the opposite one when they are taken away, each when the one before has done its part.
+    /// Receivers of decisions, by names defined by the operator (`serve --outlet`) or as addresses: notified in this
+    /// order when replicas are added and in reverse order when they are removed, each after the previous one has
+    /// acknowledged.
     pub to: Vec<String>,
 }
 
@@ -76,7 +77,7 @@ pub struct Action {
     /// The result that it is about.
     #[serde(flatten)]
     pub looked_at: LookedAt,
-    /// A window with so many rows may lack groups,
+    /// A window with this many rows may lack groups.
     pub full_at: Option<usize>,
     /// which have no more load than any of those rows: they are ranked by it.
     pub is_ranked: bool,
@@ -88,10 +89,10 @@ fn is_word(text: &str, others: &str) -> bool {
 }
 
 impl ActionRequest {
-    /// What can be said without knowing the query.
+    /// Validates everything that does not depend on the query.
     ///
     /// # Errors
-    /// A sentence.
+    /// A message for the user.
     pub fn check(&self) -> Result<(), String> {
         if !is_word(&self.name, "-_.") {
             return Err("an action has a name of letters, digits, -, _ and .".into());
@@ -150,7 +151,7 @@ impl ActionRequest {
         Ok([length_ns(self.up_for.as_deref())?, down_for_ns, backoff_ns, drain_ns])
     }
 
-    /// Between the first who is told that replicas are taken away, and the next.
+    /// Delay between the first receiver that removes replicas and the next.
     pub fn drain(&self) -> std::time::Duration {
         let [.., drain_ns] = self.times().unwrap_or_default();
         std::time::Duration::from_nanos(drain_ns.unsigned_abs())

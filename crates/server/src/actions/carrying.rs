@@ -1,7 +1,7 @@
-//! Decisions are carried out: each action has a thread that tells those who do so, one after the other. When replicas are added, in the order
-//! in which they stand; when they are taken away in the opposite one, with a pause in which what was begun comes to its end. Each is told
-//! until it has taken it, whatever it says; what it has taken is noted, so that it is told again only after a kill in between, under the same
-//! number. Only when all have it there may be another decision.
+//! Carries decisions out: each action has a thread that notifies the receivers one after the other, in their order when
+//! replicas are added and in reverse order, with a pause for work in progress, when they are removed. A receiver is
+//! retried until it acknowledges; the acknowledgment is stored, so that it is notified again only after a kill in
+//! between, with the same number. The next decision waits for all acknowledgments.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -117,8 +117,8 @@ impl Hand {
         Ok(())
     }
 
-    /// Whoever keeps what is wanted may have lost it since: a Redis that was started again without its data. So it is given the last decision
-    /// again, which changes nothing where that stands.
+    /// A receiver may have lost the desired state, such as a Redis restarted without its data, so it receives the last
+    /// decision again, which changes nothing if it still has it.
     fn remind(&mut self) -> Result<(), Stop> {
         let last = self.actions.store.decisions(self.id, None, 1)?;
         let Some((_, wanted)) = last.first().and_then(|decision| self.read(decision)) else { return Ok(()) };
@@ -175,7 +175,8 @@ impl Hand {
                     self.fail(None);
                     return Ok(());
                 }
-                // Also who does not want it is told again: what was decided stands nowhere else, and a person may mend it.
+                // A receiver that rejects the decision is retried, too: the decision has no other copy, and a person
+                // may correct the receiver.
                 Err(why) => self.fail(Some(self.of(place, &why))),
             }
             self.actions.tally.retried.add(1);

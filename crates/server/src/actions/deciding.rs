@@ -17,7 +17,7 @@ pub type Rows<'r> = (usize, &'r Batch, &'r [String]);
 
 /// What is to be written with rows, and becomes so once it is written.
 pub struct Acted<'a> {
-    /// Held from the decision to its end, so that nobody decides in between; `None`: nothing changes.
+    /// Locked from the decision to its completion, so that decisions do not overlap; `None`: no change.
     inner: Option<MutexGuard<'a, BTreeMap<i64, Running>>>,
     next: Vec<(Standing, Hands)>,
     /// What is to be written.

@@ -1,7 +1,7 @@
-//! What becomes of the replicas of groups: windows of load go in, decisions come out. Pure: time is event time, and an argument.
+//! Computes replicas of groups from windows of load. Pure: time is event time and an argument.
 //!
-//! A group has `min` replicas, and more while its load asks for them. Its load is shared by its replicas; so one is added where the load of
-//! each is above `upper`, and one is taken away where it is below `lower`:
+//! A group has `min` replicas, and more if its load requires them. Replicas share the load: one is added if the load
+//! per replica is above `upper`, and one is removed if it is below `lower`:
 //!
 //! ```text
 //!             value > upper × replicas, for `up_for`            and no decision is on its way,
@@ -10,9 +10,10 @@
 //!             value < lower × replicas, for `down_for`: − 1
 //! ```
 //!
-//! What keeps it from swinging: a change halves no load further than `upper / lower` allows (`lower` is at most half of `upper`), so a load
-//! whose largest value is no more than `upper / (2 × lower)` times its smallest never moves replicas both ways; and whatever the load does,
-//! there is one decision at most in `backoff`, about all groups at once, which either adds or takes away.
+//! Oscillation is prevented: no change reduces the load per replica further than `upper / lower` allows (`lower` is at
+//! most half of `upper`), so a load whose maximum is at most `upper / (2 × lower)` times its minimum changes replicas
+//! in one direction only. There is at most one decision per `backoff`, for all groups together, which either adds or
+//! removes.
 
 use std::collections::BTreeMap;
 
@@ -32,17 +33,17 @@ pub struct Policy {
     pub max: u32,
     /// Replicas that are added at once, at most.
     pub step: u32,
-    /// It has to be above for so long, from the start of the first window in which it was.
+    /// Time for which the load must be above, from the start of the first such window.
     pub up_for_ns: i64,
-    /// And below for so long.
+    /// Time for which it must be below.
     pub down_for_ns: i64,
-    /// Nothing is decided for so long after a decision was carried out.
+    /// Minimum time between a completed decision and the next.
     pub backoff_ns: i64,
     /// Groups that are followed, at most.
     pub groups_max: usize,
 }
 
-/// A window that is over.
+/// A complete window.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Window {
     /// Its start.
@@ -111,9 +112,9 @@ pub enum Direction {
 pub struct Change {
     /// Which group.
     pub group: String,
-    /// It had so many replicas.
+    /// Number of replicas before.
     pub from: u32,
-    /// And is to have so many.
+    /// Number of replicas after.
     pub to: u32,
     /// Its load in the window; as far as is known, where it has no row.
     pub value: f64,
@@ -137,7 +138,7 @@ impl Standing {
         Decision { version: self.version, direction: Direction::Begin, changes: Vec::new() }
     }
 
-    /// Takes a window that is over; windows that were taken before change nothing.
+    /// Evaluates a complete window; windows evaluated before are ignored.
     pub fn take(&mut self, policy: &Policy, window: &Window, hands: Hands) -> Option<Decision> {
         let end_ns = window.end_ns;
         if self.seen_ns.is_some_and(|seen| end_ns <= seen) {

@@ -1,4 +1,4 @@
-//! An action at work: what of the rows that it looks at is a window, and what is to be written and said of what it decides.
+//! A running action: its windows, and the records and messages of its decisions.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -50,7 +50,7 @@ pub struct Gathered {
     others: f64,
 }
 
-/// What a decision says, to whom it is told.
+/// A decision as sent to receivers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Said {
     pub action: String,

@@ -1,4 +1,4 @@
-//! Actions and decisions as they are told.
+//! API views of actions and decisions.
 
 use std::sync::Arc;
 
@@ -23,8 +23,8 @@ pub struct ActionShown {
     pub owner: String,
     /// The job whose rows it looks at.
     pub job_id: JobId,
-    /// `ok`; `carrying_out`: not all who are told of the last decision have done their part; `failing`: one of them does not take it;
-    /// `broken`: the rows cannot be looked at.
+    /// `ok`; `carrying_out`: a receiver has not acknowledged the last decision; `failing`: a receiver rejects it;
+    /// `broken`: the rows cannot be evaluated.
     pub state: String,
     /// Why it fails or is broken.
     pub problem: Option<String>,
@@ -57,7 +57,7 @@ pub struct GroupShown {
 }
 
 impl ActionShown {
-    /// An action as it is told.
+    /// The API view of an action.
     pub fn of(running: &Running) -> ActionShown {
         let (standing, fault) = (&running.standing, running.fault());
         let state = match (&running.problem, &fault, running.hands) {

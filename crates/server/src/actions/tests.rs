@@ -20,16 +20,16 @@ struct World<'f> {
     actions: Arc<Actions>,
     job: JobId,
     schema: Arc<Schema>,
-    /// What the world was told.
+    /// Messages received.
     told: Vec<(u64, String)>,
-    /// One in so many steps it dies; 0: it never does.
+    /// A kill in one of this many steps; 0: never.
     deadly: u64,
     dice: Dice,
 }
 
 fn opened(path: &Path) -> (Arc<Store>, Arc<Actions>) {
     let store = Arc::new(Store::open(path).expect("the store opens"));
-    // No thread carries anything out: nobody has said which addresses there are.
+    // No thread carries decisions out, because no addresses are defined.
     let actions = Actions::open(store.clone(), ActionLimits::default()).expect("they are read");
     (store, Arc::new(actions))
 }
@@ -68,7 +68,7 @@ impl World<'_> {
         !dies
     }
 
-    /// A window that is over: decided, written, adopted. Whether nobody died; the same may come again.
+    /// Evaluates, stores, and adopts a complete window, possibly repeated. Returns false after a kill.
     fn feed(&mut self, number: u64, rows: &[(u8, u64)]) -> bool {
         let (batch, end_ns) = (window(&self.schema, number, rows), (number as i64 + 1) * STEP_NS);
         let (actions, store) = (self.actions.clone(), self.store.clone());
@@ -85,7 +85,7 @@ impl World<'_> {
         true
     }
 
-    /// What waits is carried out. Whether nobody died.
+    /// Carries out waiting decisions. Returns false after a kill.
     fn carry_out(&mut self) -> bool {
         while let Some(next) = self.store.decision_waiting(1).expect("read") {
             if !self.survives() {

@@ -21,7 +21,7 @@ pub type Rows<'r> = (usize, &'r Batch, &'r [String]);
 /// What is to be written with rows, and becomes so once it is written.
 pub struct Decided<'a> {
     alerts: &'a Alerts,
-    /// Held from the decision to its end, so that nobody decides in between; `None`: nothing is decided.
+    /// Locked from the decision to its completion, so that decisions do not overlap; `None`: no decision.
     inner: Option<MutexGuard<'a, Inner>>,
     next: Vec<(Standing, Vec<Value>)>,
     /// What is to be written.
@@ -29,7 +29,7 @@ pub struct Decided<'a> {
 }
 
 impl Decided<'_> {
-    /// It is written; what watchers are to be told.
+    /// Adopts the stored decision; returns the messages for watchers.
     pub fn adopt(mut self) -> Vec<Value> {
         let Some(mut inner) = self.inner.take() else { return Vec::new() };
         let mut events = Vec::new();
@@ -93,7 +93,8 @@ impl Alerts {
         decided
     }
 
-    /// What time makes of alerts: silences end, and windows do not come. Returns what watchers of jobs are to be told.
+    /// Applies the passage of time to alerts: silences end, and windows are missing. Returns the messages for watchers
+    /// of jobs.
     pub(super) fn review(&self) -> Vec<(JobId, Value)> {
         let mut decided = Decided { alerts: self, inner: None, next: Vec::new(), changes: Vec::new() };
         let (mut guard, now_ns) = (self.lock(), now_ns());

@@ -1,7 +1,7 @@
-//! What becomes of a rule's alerts: windows and silence go in, states come out. Pure: time is event time, and an argument.
+//! States of a rule's alerts, computed from windows and missing windows. Pure: time is event time and an argument.
 //!
-//! An alert has a *subject*: a group of the rule's rows, or the rule itself, of which there are no rows, or only rows that lack agents.
-//! Each subject goes its own way:
+//! An alert has a *subject*: a group of the rule's rows, or the rule itself if there are no rows or only rows that lack
+//! agents. Each subject has its own state:
 //!
 //! ```text
 //!            true            true for `for`            false for `keep firing`
@@ -9,8 +9,8 @@
 //!                     └──── false ──► (nothing)                                     └─ true ─► pending
 //! ```
 //!
-//! A window is judged when all agents are in it and it has rows, or as [`Policy`] says else. A window that is not judged changes no
-//! group: what was pending or firing stays so, is *held*, and only a window that is judged lets it fire or end.
+//! A window is evaluated if it has rows and all agents, or as [`Policy`] defines. A window that is not evaluated
+//! changes no group: pending and firing alerts are *held*, and only an evaluated window lets them fire or resolve.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-/// An alert that is over is shown, and told again to those who want that, for so long.
+/// Time for which a resolved alert is listed and sent again to receivers that want repetitions.
 pub const SHOWN_NS: i64 = 15 * 60_000_000_000;
 
 /// What a window without rows says.
@@ -50,9 +50,9 @@ pub enum OnMissingAgents {
 /// How a rule judges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
-    /// The condition has to be true for so long, from the start of the first window of which it was.
+    /// Time for which the condition must hold, from the start of the first window that meets it.
     pub for_ns: i64,
-    /// And false for so long until it is over.
+    /// Time for which it must not hold before the alert resolves.
     pub keep_firing_ns: i64,
     /// Of windows without rows.
     pub on_no_data: OnNoData,
@@ -86,7 +86,7 @@ pub enum State {
         /// The end of the last window of which it was true.
         true_ns: i64,
     },
-    /// It is over.
+    /// Resolved.
     Resolved {
         /// It was firing since then.
         fired_ns: i64,
@@ -103,7 +103,7 @@ pub enum Told {
     Nothing,
     /// That it fires.
     Firing,
-    /// That it fired and is over.
+    /// It fired and has resolved.
     Resolved,
 }
 
@@ -143,7 +143,7 @@ pub struct Reading {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// A window that is over.
+/// A complete window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Window {
     /// Its start.
@@ -167,18 +167,18 @@ pub struct Standing {
     pub left_out: u64,
 }
 
-/// What receivers are to be told.
+/// Changes to send to receivers.
 pub type News = Vec<(Subject, Alert)>;
 
 impl Standing {
-    /// Takes a window that is over; windows that were taken before change nothing.
+    /// Evaluates a complete window; windows evaluated before are ignored.
     pub fn take(&mut self, policy: &Policy, window: &Window, is_silenced: &dyn Fn(&Subject) -> bool) -> News {
         if self.seen_ns.is_some_and(|seen| window.end_ns <= seen) {
             return News::new();
         }
         let is_first = self.seen_ns.replace(window.end_ns).is_none();
         if is_first && window.groups.is_empty() {
-            // Of a time in which nobody looked.
+            // A window from before the rule.
             return News::new();
         }
         let is_whole = window.missing.is_empty() || policy.on_missing_agents == OnMissingAgents::Judge;
@@ -230,7 +230,7 @@ impl Standing {
         self.announce(is_silenced)
     }
 
-    /// Whether time alone may change something: something fires of which nobody was told, or there is silence that is not noted.
+    /// Whether time alone may change something: an unannounced firing alert, or missing windows that are not noted.
     #[must_use]
     pub fn waits(&self, policy: &Policy, is_stalled: bool) -> bool {
         let is_untold =
@@ -244,15 +244,15 @@ impl Standing {
         self.alerts.values().any(is_untold) || is_stalled && (!is_noted || self.alerts.iter().any(is_unheld))
     }
 
-    /// Nothing is watched any more: all that fires is over.
+    /// Ends the evaluation: all firing alerts resolve.
     pub fn end(&mut self, at_ns: i64) -> News {
         self.alerts.retain(|_, alert| alert.state != State::Pending);
         self.alerts.values_mut().for_each(|alert| alert.resolve(at_ns));
         self.announce(&|_| false)
     }
 
-    /// What receivers are to be told now, which is noted as told: what fires and is not silenced, and that something is over of
-    /// which they know, silenced or not.
+    /// Changes to send to receivers now, which are noted as sent: firing alerts without a silence, and the resolution
+    /// of alerts that were announced, silenced or not.
     pub fn announce(&mut self, is_silenced: &dyn Fn(&Subject) -> bool) -> News {
         let mut news = News::new();
         for (subject, alert) in &mut self.alerts {
@@ -347,7 +347,7 @@ impl Standing {
         }
     }
 
-    /// What is over, and was told, is not shown for ever.
+    /// Drops announced resolutions after a time.
     fn forget(&mut self, now_ns: i64) {
         self.alerts.retain(|_, alert| match alert.state {
             State::Resolved { resolved_ns, .. } => {

@@ -22,7 +22,7 @@ pub struct Said {
     pub annotations: BTreeMap<String, String>,
     /// Names the rule and the group, over restarts and over all times that it fires.
     pub fingerprint: String,
-    /// It.
+    /// The alert.
     pub alert: Alert,
 }
 
@@ -113,7 +113,7 @@ pub fn document(rule: i64, receiver: &str, news: &[Said]) -> Value {
     })
 }
 
-/// Alerts for an Alertmanager: what fires is said to do so for some time yet, as it is sent again before that is over.
+/// Alerts for an Alertmanager: the end of firing alerts is in the future, because they are sent again before that.
 pub fn for_alertmanager(all: &[Said], now_ns: i64, resend: Duration) -> Value {
     let yet = i64::try_from(resend.as_nanos().saturating_mul(4)).unwrap_or(i64::MAX);
     let alert = |said: &Said| {

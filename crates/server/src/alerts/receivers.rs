@@ -1,8 +1,8 @@
-//! Who is told, and how it gets there: each receiver has a thread of its own, so that none waits for another.
+//! Receivers of alerts and their delivery: each receiver has its own thread, so that none delays another.
 //!
-//! To a webhook goes what waits in the store, one document after another, each until it is acknowledged, refused, or was tried for too
-//! long; only then it leaves the store. To an Alertmanager goes what stands, again and again, as its clients are expected to do: all that
-//! fires, and what was over a short while ago.
+//! A webhook receives the documents that wait in the store, one after the other, each until it is acknowledged,
+//! rejected, or its time limit is reached; only then it is removed from the store. An Alertmanager receives the current
+//! state repeatedly, as it expects of its clients: all firing alerts, and recently resolved ones.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,7 +28,7 @@ const CHUNK: usize = 500;
 /// Time is looked at so often.
 const REVIEW_EVERY: Duration = Duration::from_secs(1);
 
-/// Who is told.
+/// A receiver of alerts.
 pub struct Receiver {
     /// Its name, by which rules name it.
     pub name: String,
@@ -56,7 +56,7 @@ pub struct ReceiverState {
     pub problem: Option<String>,
 }
 
-/// What came of a test.
+/// Result of a test.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Outcome {
     /// Whether it was taken.
@@ -93,7 +93,7 @@ impl Receiver {
         })
     }
 
-    /// Whether it takes documents, each once; else it is told what stands.
+    /// Whether it receives documents, each once; otherwise it receives the current state.
     pub fn takes_documents(&self) -> bool {
         matches!(self.courier, Courier::Webhook(_))
     }
@@ -116,7 +116,7 @@ impl Receiver {
         result
     }
 
-    /// Sends an alert that is none: `alertname` says so.
+    /// Sends a test alert, marked by `alertname`.
     pub fn test(&self, who: &str) -> Outcome {
         let (now_ns, labels) = (now_ns(), json!({ "alertname": "netalytics_test", "asked_by": who }));
         let at = super::messages::time(now_ns);
@@ -180,7 +180,7 @@ impl Bell {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) == Rung::End
     }
 
-    /// Waits until it is rung, or for so long; whether to go on.
+    /// Waits for a notification or `most`; returns whether to continue.
     fn wait(&self, most: Duration, woken: Woken) -> bool {
         let until = Instant::now() + most;
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -216,10 +216,10 @@ pub struct Sending {
 }
 
 impl Sending {
-    /// Starts them. `tell` is told what time alone makes of alerts.
+    /// Starts the threads. `tell` receives changes caused by time alone.
     ///
     /// # Errors
-    /// When the system gives no more threads.
+    /// If the system cannot create more threads.
     pub fn start(alerts: &Arc<Alerts>, tell: Box<Tell>) -> Result<Sending, StoreError> {
         for (name, waiting) in alerts.store.waiting_counts()? {
             if !alerts.receivers().iter().any(|receiver| receiver.name == name) {
@@ -359,7 +359,7 @@ impl Alerts {
         }
     }
 
-    /// What fires, and what is over since a short while, of what receivers know.
+    /// Firing and recently resolved alerts of which receivers know.
     fn standing_for(&self, receiver: &str) -> Vec<Said> {
         let inner = self.lock();
         let mut all = Vec::new();

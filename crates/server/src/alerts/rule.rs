@@ -1,4 +1,4 @@
-//! A rule as it is asked for, what is wrong with it, and what of it is fixed once it is taken.
+//! A rule as requested, its validation, and the values fixed when it is accepted.
 
 use std::collections::BTreeMap;
 
@@ -31,11 +31,10 @@ pub struct RuleRequest {
     /// The number or the name of a standing job; or `query`.
     #[serde(default)]
     pub job: Option<String>,
-    /// Of the query: labels that an agent must have to take part.
+    /// Labels that an agent needs to run the query.
     #[serde(default)]
     pub on: BTreeMap<String, String>,
-    /// Of the query: texts that may say something of a person are folded, also in notifications, unless this says no, which needs
-    /// the role raw.
+    /// Whether texts of the query's rows are redacted, also in notifications; false requires the role raw.
     #[serde(default = "yes")]
     pub redact: bool,
     /// Which of the query's results, by its processor's name or by its place; needed where there are several.
@@ -43,10 +42,10 @@ pub struct RuleRequest {
     pub result: Option<String>,
     /// The condition on a row, over its columns: `p99 > 50ms`.
     pub when: String,
-    /// It has to be true for so long: `1m`.
+    /// Time for which the condition must hold: `1m`.
     #[serde(default, rename = "for")]
     pub for_time: Option<String>,
-    /// And then false for so long until the alert is over.
+    /// Time for which it must not hold before the alert resolves.
     #[serde(default)]
     pub keep_firing_for: Option<String>,
     /// Labels of its alerts.
@@ -55,7 +54,7 @@ pub struct RuleRequest {
     /// What its alerts say to people; `{p99}` stands for that column's value.
     #[serde(default)]
     pub annotations: BTreeMap<String, String>,
-    /// Who is told.
+    /// Names of receivers.
     #[serde(default)]
     pub receivers: Vec<String>,
     /// What a window without rows means.
@@ -96,7 +95,7 @@ impl From<&str> for Wrong {
 }
 
 impl RuleRequest {
-    /// What can be said without knowing the query.
+    /// Validates everything that does not depend on the query.
     pub fn check(&self, receivers: &dyn Fn(&str) -> bool) -> Result<(), Wrong> {
         let short = |text: &str, most: usize| (1..=most).contains(&text.len());
         if !short(&self.name, NAME_BYTES_MAX) {

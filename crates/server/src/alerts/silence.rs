@@ -1,4 +1,4 @@
-//! Silences: alerts of which nobody wants to hear for a time. Matchers are on labels, as Alertmanager has them.
+//! Silences suppress notifications for a time. Matchers apply to labels, as in Alertmanager.
 
 use std::collections::BTreeMap;
 
@@ -53,7 +53,7 @@ fn number<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<i64, D::E
 
 /// A silence, ready to match.
 pub struct Matching {
-    /// It.
+    /// The silence.
     pub silence: Silence,
     matchers: Vec<Matcher>,
 }

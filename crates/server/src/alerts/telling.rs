@@ -1,4 +1,4 @@
-//! Rules and alerts as they are told.
+//! API views of rules and alerts.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ pub struct RuleShown {
 }
 
 impl RuleShown {
-    /// A rule as it is told.
+    /// The API view of a rule.
     pub fn of(watched: &Watched) -> RuleShown {
         let alerts = &watched.standing.alerts;
         let count = |is: fn(&State) -> bool| alerts.values().filter(|alert| is(&alert.state)).count();
@@ -120,7 +120,7 @@ pub struct AlertShown {
 }
 
 impl AlertShown {
-    /// An alert as it is told, and what keeps it from being told.
+    /// The API view of an alert, with the silences that suppress it.
     pub fn of(watched: &Watched, subject: &Subject, alert: &Alert, silences: &[Matching]) -> AlertShown {
         let Said { labels, annotations, fingerprint, .. } =
             Said::of(&watched.rule, watched.id, subject, alert);

@@ -1,4 +1,4 @@
-//! Killed between any two steps, again and again: nothing fires twice, nothing that is over is lost, and each row is kept once.
+//! Kills between any two steps, repeatedly: no alert fires twice, no resolution is lost, and each row is stored once.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -40,12 +40,12 @@ struct World<'f> {
     heard: Vec<(String, String)>,
     /// Names of documents before whose removal we died.
     unsure: Vec<String>,
-    /// One in so many steps it dies; 0: it never does.
+    /// A kill in one of this many steps; 0: never.
     deadly: u64,
     dice: Dice,
 }
 
-/// What became of a step.
+/// Result of a step.
 #[derive(PartialEq, Eq)]
 enum Step {
     Done,
@@ -81,7 +81,7 @@ fn opened(path: &Path) -> (Arc<Store>, Arc<Alerts>) {
     let store = Arc::new(Store::open(path).expect("the store opens"));
     let limits = AlertLimits { stall_min: Duration::from_secs(3600), ..AlertLimits::default() };
     let alerts = Alerts::open(store.clone(), limits).expect("the rules are read");
-    // Nobody sends to it: the test takes what waits.
+    // The test takes waiting documents itself.
     alerts.set_receivers(vec![
         Receiver::read("hook=webhook+http://127.0.0.1:1/#secret-env=PATH").expect("one"),
     ]);
@@ -131,7 +131,7 @@ impl World<'_> {
         !dies
     }
 
-    /// A window that is over: decided, written, adopted.
+    /// Evaluates, stores, and adopts a complete window.
     fn feed(&mut self, number: u64, rows: &[(u8, u64)]) -> Step {
         let (batch, end_ns) = (window(&self.schema, number, rows), (number as i64 + 1) * STEP_NS);
         let (alerts, store) = (self.alerts.clone(), self.store.clone());

@@ -1,4 +1,4 @@
-//! A rule at work: what of the rows that it looks at is a window, what is to be written of its alerts, and what is to be said.
+//! A running rule: its windows, and the records and messages of its alerts.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use super::silence::Matching;
 use crate::job::JobId;
 use crate::store::{NewNotification, RuleChange, StoredRule, now_ns};
 
-/// Windows that do not come before no data is told.
+/// Missing windows that count as no data.
 const WINDOWS_MISSED: i64 = 3;
 
 /// A rule at work.
@@ -92,7 +92,8 @@ impl Watched {
         of(self) == of(other)
     }
 
-    /// All that fires is over, as a rule ends: what is to be written, and what is to be said. `webhooks`: who takes documents.
+    /// Resolves all firing alerts at the end of a rule: the records to write, and the messages to send. `webhooks`:
+    /// receivers of documents.
     pub fn last_change(&self, webhooks: &[&str]) -> (RuleChange, Vec<Said>) {
         let mut standing = self.standing.clone();
         let at = standing.seen_ns.unwrap_or_else(now_ns);

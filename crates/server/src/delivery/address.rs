@@ -1,5 +1,5 @@
-//! Addresses of outlets as jobs name them: a name that whoever runs the server has given to an address, which any job may use; or an
-//! address itself, which only an admin may give, since the server connects to it, and reads the files that it names.
+//! Addresses of outlets in jobs: a name that the operator has defined for an address, which any job may use; or an
+//! address, which only an admin may give, because the server connects to it and reads the files that it names.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub enum Unusable {
     Forbidden(String),
 }
 
-/// What is needed of whoever asks.
+/// Required permission of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum May {
     /// To name outlets that have a name.
@@ -111,10 +111,10 @@ impl Named {
         }
     }
 
-    /// Whether whoever `may` that may say `asked` at all.
+    /// Checks whether a client with `may` is allowed to use `asked`.
     ///
     /// # Errors
-    /// When it takes another role.
+    /// If another role is required.
     pub fn allow(asked: &str, may: May) -> Result<(), Unusable> {
         match is_name(asked) || may == May::GiveAddresses {
             true => Ok(()),

@@ -1,4 +1,4 @@
-//! What other programs are told of a job's results before their first row.
+//! Descriptions of a job's results, sent to other programs before the first row.
 
 use plan::Plan;
 use sinks::{Empty, ResultHead};

@@ -33,7 +33,7 @@ pub enum Condition {
     Broken,
 }
 
-/// What people are told of it beside what is in the store.
+/// State shown to users in addition to the store's.
 #[derive(Clone, Debug)]
 pub struct Said {
     /// How it goes.
@@ -160,7 +160,7 @@ struct Hands<'l> {
     line: &'l Line,
     work: &'l Work,
     carrier: Carrier,
-    /// Results that the other side was told of.
+    /// Number of results announced to the other program.
     announced: usize,
 }
 

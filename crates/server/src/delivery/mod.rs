@@ -66,7 +66,7 @@ impl Deliveries {
         &self.named
     }
 
-    /// Whether there may be so many more.
+    /// Whether `more` can be added.
     pub fn has_room(&self, more: usize) -> bool {
         self.running().len() + more <= self.limits.outlets_max
     }
@@ -117,10 +117,10 @@ impl Deliveries {
         }
     }
 
-    /// What has become of the rows of each of these jobs.
+    /// Adds the delivery state of each job's rows.
     ///
     /// # Errors
-    /// The store's.
+    /// Those of the store.
     pub fn tell(&self, jobs: &mut [Job]) -> Result<(), StoreError> {
         let ids = jobs.iter().map(|job| job.id);
         let Some((first, last)) = ids.clone().min().zip(ids.max()) else { return Ok(()) };

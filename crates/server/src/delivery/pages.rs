@@ -28,7 +28,7 @@ impl Rows {
     }
 }
 
-/// The next rows from number `from` on, up to `until` where that is said; of windows whole ones.
+/// Reads the next rows from number `from` to `until`, if given; only whole windows.
 pub fn read(
     history: &History,
     (job, result): (JobId, &KeptResult),

@@ -1,5 +1,5 @@
-//! Results of standing jobs as scrapers see them: of each job the last closed window, and sums over those that closed since somebody
-//! first looked. Rows are read when a page is asked for, and only then; who never asks costs nothing.
+//! Results of standing jobs for Prometheus: the last closed window of each job, and sums since the first scrape. Rows
+//! are read only when a page is requested, so jobs without a scraper cost nothing.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -22,7 +22,7 @@ struct OfJob {
     results: Results,
     /// Of each result the first row that was not read.
     next: Vec<i64>,
-    /// Rows that nobody asked for in time.
+    /// Rows dropped before a scrape.
     missed: u64,
 }
 

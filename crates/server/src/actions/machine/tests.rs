@@ -34,7 +34,7 @@ fn said(decision: Option<Decision>) -> String {
     format!("{version} {direction:?}{}", changes.collect::<String>())
 }
 
-/// What is said of a load of `a`, second by second.
+/// Decisions for a load of `a`, second by second.
 fn check(policy: &Policy, loads: &[f64], expected: &[&str]) {
     let mut standing = Standing::default();
     let take = |(second, load): (usize, &f64)| {

@@ -203,7 +203,7 @@ fn silence_of_the_source_ends_nothing_and_is_told() {
     assert_eq!(told.iter().map(|(subject, _)| subject.clone()).collect::<Vec<_>>(), [Subject::NoData]);
     let group = &standing.alerts[&Subject::Group("0".into())];
     assert_eq!((group.held, matches!(group.state, State::Firing { .. })), (Some(Held::NoData), true));
-    // An empty window says that there is nobody any more: what the source's silence did not.
+    // An empty window proves absence, unlike missing windows.
     let told = standing.take(&policy, &window(4, &said(&[], false)), &nobody);
     assert!(told.iter().all(|(_, alert)| matches!(alert.state, State::Resolved { .. })));
     assert_eq!(told.len(), 2);
@@ -216,7 +216,7 @@ fn groups_have_a_bound() {
     let told =
         standing.take(&policy, &window(0, &said(&[(0, true), (1, true), (2, true)], false)), &|_| false);
     assert_eq!((told.len(), standing.left_out), (2, 1));
-    // One that is over makes room.
+    // A resolved alert makes room.
     standing.take(&policy, &window(1, &said(&[(1, true), (2, true)], false)), &|_| false);
     assert_eq!(found(&standing, &Subject::Group("2".into())), Phase::Firing);
 }
