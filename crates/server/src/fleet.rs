@@ -86,14 +86,14 @@ pub struct Order {
 /// Why a job is ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// Somebody asked for it.
+    /// A user stopped it.
     Asked,
-    /// Nobody renewed its lease.
+    /// Its lease was not renewed.
     Abandoned,
 }
 
 impl Stop {
-    /// What becomes of the job.
+    /// The resulting outcome of the job.
     #[must_use]
     pub fn outcome(self) -> Outcome {
         match self {
@@ -185,7 +185,7 @@ pub struct AgentHealth {
 /// How a job does.
 #[derive(Clone, Debug)]
 pub struct JobHealth {
-    /// Which.
+    /// The job.
     pub id: JobId,
     /// Agents that should take part and are not there.
     pub agents_missing: usize,

@@ -1,4 +1,4 @@
-//! What the fuzz targets reach that nobody else does: what is read of the server's own disk and of requests.
+//! Entry points of the fuzz targets: decoding of the server's own files and of requests.
 
 use bytes::Bytes;
 

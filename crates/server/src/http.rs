@@ -63,9 +63,9 @@ pub(crate) use {params::time as read_time, stream::position as read_position};
 const END_TIME: Duration = Duration::from_secs(5);
 /// Files that are sent at once.
 const SENDING_AT_ONCE: usize = 4;
-/// How often is looked after what waits.
+/// Housekeeping interval.
 const LOOK_AFTER_EVERY: Duration = Duration::from_secs(10);
-/// How often is looked whether a job's lease is over.
+/// Interval at which leases of jobs are checked.
 const LEASES_EVERY: Duration = Duration::from_millis(500);
 
 /// A service that listens.
@@ -78,10 +78,11 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// Listens on `address`; `names` are hosts' names beside those of this machine's loopback by which clients may call us.
+    /// Listens on `address`; `names` are host names that clients may use in addition to those of the loopback
+    /// interface.
     ///
     /// # Errors
-    /// When the address cannot be had.
+    /// If the address is unavailable.
     pub async fn bind(service: Arc<Service>, address: SocketAddr, names: &[String]) -> io::Result<Serving> {
         let listener = TcpListener::bind(address).await?;
         let bound = listener.local_addr()?;
@@ -105,12 +106,12 @@ impl Serving {
         Ok(Serving { listener, app, anew: watch::channel(0).1, end })
     }
 
-    /// The page's files, for whoever opens our address with a browser.
+    /// Sets the files of the page for browsers.
     pub fn show(&mut self, files: Vec<PageFile>) {
         self.app.assets = Assets::of(files);
     }
 
-    /// Whoever connects has to speak TLS. What is returned asks for certificates to be read anew when it is changed.
+    /// Requires TLS. Changing the returned value reloads the certificates.
     pub fn secure(&mut self, tls: Tls) -> watch::Sender<u64> {
         let https: Vec<_> =
             self.app.hosts.iter().filter_map(|name| Some(name.strip_suffix(":443")?.to_owned())).collect();

@@ -1,9 +1,9 @@
-//! The door through which results come: whoever runs a job tells the hub its columns, its rows and its state, and the hub
-//! keeps and shows them.
+//! Receives results: the executor of a job reports its columns, rows, and state to the hub, which stores and shows
+//! them.
 //!
-//! Promises: when [`Hub::publish`] of closed rows has returned `Ok`, they are on disk, and will be there exactly once whatever
-//! is killed; when it has returned an error, nothing of them is kept, and the same delivery may be tried again. Rows of a result are kept in the order in which they are published. Open rows are shown and never kept.
-//! No call waits for a client. Any thread may call.
+//! Guarantees: when [`Hub::publish`] of closed rows has returned `Ok`, they are on disk exactly once, whatever is
+//! killed; after an error, none of them is stored, and the same delivery may be repeated. Rows of a result are kept in
+//! the order of publication. Open rows are shown and never stored. No call waits for a client. Any thread may call.
 
 mod live;
 mod told;
@@ -59,7 +59,7 @@ pub struct Hub {
     is_full: AtomicBool,
 }
 
-/// What is said of jobs while the disk is full.
+/// Reason of jobs while the disk is full.
 const DISK_FULL: &str =
     "the server's disk is full: agents keep what they find, and lose what they have no room for";
 
@@ -89,10 +89,11 @@ impl Hub {
         }
     }
 
-    /// Tells the columns of a job's results, before its first row; again, with the same, after the server was restarted.
+    /// Sets the columns of a job's results before the first row; repeated with the same columns after a restart of the
+    /// server.
     ///
     /// # Errors
-    /// When they cannot be noted, or are not those that were told before.
+    /// If they cannot be stored, or differ from those set before.
     pub fn open(&self, job: JobId, tables: &[ResultTable]) -> Result<(), Unkept> {
         let live = self.live(job)?;
         let mut live = lock(&live);
@@ -213,7 +214,7 @@ impl Hub {
         }
     }
 
-    /// Tells what has become of an alert without rows.
+    /// Reports a change of an alert without rows.
     pub(crate) fn tell_alert(&self, job: JobId, event: &Value) {
         if let Ok(live) = self.live(job) {
             self.tell(&mut lock(&live), job, Kind::Alert, event);
@@ -298,11 +299,11 @@ impl Hub {
         Ok((live.agents.clone(), live.taps))
     }
 
-    /// The job has come so far. `reason`: what people should know, as that nobody runs it at the moment. After
-    /// [`State::Ended`] nothing is taken any more, and its rows are in files.
+    /// Sets the state of a job. `reason`: a problem for users, such as missing agents. After [`State::Ended`], nothing
+    /// more is accepted, and its rows are in files.
     ///
     /// # Errors
-    /// The store's.
+    /// Those of the store.
     pub fn turn(&self, job: JobId, state: State, reason: Option<&str>) -> Result<(), Unkept> {
         let live = self.live(job)?;
         let mut live = lock(&live);
@@ -342,8 +343,7 @@ impl Hub {
         }
     }
 
-    /// Looks after what waits: rows that have waited long become files, what is too old goes, jobs nobody looks at that
-    /// have ended are let go of.
+    /// Housekeeping: moves old rows to files, applies retention, and unloads ended jobs without watchers.
     pub(crate) fn look_after(&self) -> Result<(), Unkept> {
         for (job, place) in self.store.old_tails(crate::store::now_ns() - 60_000_000_000)? {
             let live = self.live(job)?;

@@ -141,7 +141,7 @@ pub enum State {
     Running,
     /// It was stopped, and its last windows are on their way.
     Draining,
-    /// It is over.
+    /// It has ended.
     Ended(End),
 }
 
@@ -163,11 +163,11 @@ pub enum Outcome {
     Finished,
     /// LIMIT, or the end of its time.
     Limit,
-    /// Somebody stopped it.
+    /// A user stopped it.
     Stopped,
-    /// Nobody renewed its lease.
+    /// Its lease was not renewed.
     Abandoned,
-    /// Nobody could carry it out.
+    /// It could not be carried out.
     Failed,
 }
 

@@ -104,7 +104,7 @@ impl Agents {
         }
     }
 
-    /// As they are told; what is of now is added by `finish`.
+    /// API views of the agents; `finish` adds current values.
     pub fn told(&self, finish: impl Fn(&mut Agent)) -> Vec<Agent> {
         let agent = |(name, (facts, at)): (&String, &(Facts, i64))| {
             let is_shared = |ip: &&IpAddr| {

@@ -38,7 +38,7 @@ impl Core {
         let work = job_id(lane.job).and_then(|job| self.works.get(&job));
         let work = work.filter(|work| work.phase == Phase::Working && !work.is_full());
         let Some((work, from)) = work.zip(self.sessions.get(session)) else {
-            // Nobody wants it any more.
+            // Its job has been removed.
             self.hub.meters.records_unclaimed.add(1);
             self.acknowledge(session, lane, record.seq());
             return;
@@ -231,7 +231,7 @@ impl Core {
         true
     }
 
-    /// Shows what open windows hold so far, where somebody looks on.
+    /// Publishes the content of open windows if the job has watchers.
     pub fn show_open(&mut self, job: JobId) {
         let Some(work) = self.works.get_mut(&job).filter(|_| self.hub.is_watched(job)) else { return };
         for Row { result, batch, watermark_ns, missing } in work.open_rows() {

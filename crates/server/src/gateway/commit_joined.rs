@@ -38,7 +38,8 @@ impl Core {
     /// What has come of a job over both taps of flows, if anything has, and what waits no longer.
     pub fn commit_joined(&mut self, job: JobId, entries: Vec<Entry>) {
         let ahead = self.clocks(job);
-        // Taken by the wrong clock, nobody would ask for its requests any more. The first round trip comes with the session.
+        // With a wrong clock offset its requests would never be matched. The first round trip is part of the session's
+        // start.
         let is_measured =
             |entry: &Entry| ahead.contains_key(&entry.key.agent) || self.is_absent(&entry.key.agent);
         let (entries, early): (Vec<Entry>, Vec<Entry>) = entries.into_iter().partition(is_measured);
@@ -123,7 +124,7 @@ impl Core {
         committed.chain(measured).collect()
     }
 
-    /// Whether nobody waits for an agent any more.
+    /// Whether an agent is no longer waited for.
     fn is_absent(&self, agent: &str) -> bool {
         self.control
             .agents()

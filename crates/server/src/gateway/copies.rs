@@ -1,8 +1,9 @@
-//! When switches copy for jobs in a network: from when all monitors of a job capture until it is to end. Where somebody stops a job its monitors
-//! are told when nothing is copied for it any more; where it ends by its limits, or has failed, at the same time. It has ended when both is done.
+//! Schedules the copies of switches for jobs in a network: from the time when all monitors of a job capture until its
+//! end. If a user stops a job, its monitors are stopped after its copies; if it ends by its limits or fails, at the
+//! same time. It has ended when both are done.
 //!
-//! Where switches do not copy, or no longer, the job ends and says why. A server that begins again plans anew: where that comes to what
-//! agents were told, they go on, and its rules take the place of those that were there; else the job ends.
+//! If switches do not copy, or stop copying, the job ends with the reason. After a restart, the server plans again: if
+//! the plan equals the agents' orders, they continue, and its rules replace the previous ones; otherwise the job ends.
 
 use control::{ServerEvent, Why};
 use link::ObservedState;
@@ -76,7 +77,7 @@ impl Core {
         self.decide(ServerEvent::Stop { job: job.0.unsigned_abs(), why: Why::Stopped { by: String::new() } });
     }
 
-    /// Whoever tells switches has something to say.
+    /// Handles a message of the thread that controls switches.
     pub fn hear_copies(&mut self, job: JobId, said: Said) {
         let Some(copying) = self.copying(job) else { return };
         match said {
@@ -93,7 +94,7 @@ impl Core {
             Said::Gone(ended) => {
                 copying.stage = Stage::Gone;
                 copying.left = ended.err();
-                // It has done all that there was to do, and nobody waits for it.
+                // It has finished, and is not joined.
                 copying.thread = None;
                 if let Some(why) = copying.then.take() {
                     self.decide(ServerEvent::Stop { job: job.0.unsigned_abs(), why });

@@ -13,7 +13,7 @@ use super::Event;
 use crate::job::{JobId, State};
 use crate::network::Copies;
 
-/// How often it is asked whether switches still copy.
+/// Interval at which switches are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Packets that were copied before the rules went have come by then.
 const LAST_PACKETS: Duration = Duration::from_millis(100);
@@ -73,7 +73,7 @@ impl Copying {
         Copying::on(job, thread, tell, &events)
     }
 
-    /// Where the system gives no more threads it is over at once, and that is said as a thread says it.
+    /// If the system cannot create a thread, it ends immediately with the message that a thread would send.
     fn on(
         job: JobId,
         thread: io::Result<JoinHandle<()>>,
@@ -92,7 +92,7 @@ impl Copying {
         Copying { stage, then, failed, left, tell: Some(tell), thread }
     }
 
-    /// Of a job that there is no plan for any more.
+    /// For a job without a plan.
     pub fn impossible(why: String) -> Copying {
         let (then, left, tell, thread) = Default::default();
         Copying { stage: Stage::Gone, then, failed: Some(why), left, tell, thread }
@@ -117,7 +117,7 @@ impl Copying {
         }
     }
 
-    /// What people are told of a job that control has in this state.
+    /// The state shown to users for this state of the control.
     pub fn shown(&self, state: State) -> State {
         match (self.stage, state) {
             (_, state) if self.then.is_some() && !matches!(state, State::Ended(_)) => State::Draining,
@@ -144,7 +144,7 @@ fn run(job: JobId, mut copies: Box<dyn Copies>, wishes: &Receiver<Wish>, events:
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words");
         let why = format!("what tells switches has failed: {text}");
-        // Nobody waits for a thread that is no more.
+        // Reports the end of the thread.
         say(Said::Lost(why));
         say(Said::Gone(Err("nobody knows what that is".to_owned())));
     }

@@ -17,7 +17,7 @@ use crate::fleet::{Order, Refused};
 use crate::job::{JobId, Redaction, State};
 use crate::network::Planned;
 
-/// Monitors end by themselves when their time is over; those that do not are told to so long after it.
+/// Monitors end by themselves at their time limit; those that do not are stopped after this time.
 const GRACE_NS: i64 = 2_000_000_000;
 
 /// The plan of a job in a network, or why there is none.
@@ -258,7 +258,7 @@ impl Core {
                     lanes.push(Resume { lane: range.lane, durable, watermark_ns, is_closed });
                 }
                 None => {
-                    // Nobody wants it any more: the agent need not keep it.
+                    // Its job has been removed, so the agent may drop it.
                     let records = range.newest.saturating_sub(range.oldest).saturating_add(1);
                     self.hub.meters.records_unclaimed.add(records);
                     let (durable, watermark_ns) = (range.newest, i64::MIN);
@@ -302,7 +302,7 @@ impl Core {
         let is_unknown = |job: &u64| job_id(*job).is_none_or(|job| !self.works.contains_key(&job));
         let abandoned: Vec<u64> = abandoned.filter(is_unknown).collect();
         if !self.sessions.ids().is_empty() {
-            // Nobody has handed them to us again: this program does not understand their queries any more.
+            // They were not resubmitted, because this version cannot parse their queries.
             abandoned.into_iter().for_each(|job| {
                 self.decide(ServerEvent::Stop { job, why: Why::Stopped { by: String::new() } })
             });
@@ -330,7 +330,7 @@ impl Core {
         self.end_jobs();
     }
 
-    /// Agents that have been away for so long that nothing waits for them.
+    /// Agents disconnected for so long that they are not waited for.
     fn absent_agents(&self) -> Vec<String> {
         let is_absent = |presence| matches!(presence, Presence::Absent { .. });
         let agents = self.control.agents().filter(|(_, presence, _)| is_absent(*presence));
@@ -351,7 +351,7 @@ impl Core {
             JobState::Arming => State::Arming,
             JobState::Running => State::Running,
             JobState::Draining(_) => State::Draining,
-            // It is said when its last rows are there.
+            // Reported with its last rows.
             JobState::Ended(_) => return,
         };
         let mut said: Vec<String> = words::degraded(&self.control.degraded(known)).collect();
@@ -370,7 +370,7 @@ impl Core {
         }
         said.sort();
         said.dedup();
-        // A job that waits for agents and has a reason is one that nobody has.
+        // A job that waits for agents has no agents to report about.
         let reason = (state != State::Planned && !said.is_empty()).then(|| said.join("; "));
         let told = Some((state.clone(), reason.clone()));
         if work.told != told {

@@ -1,10 +1,11 @@
-//! A job over both taps of a flow: what agents report are the requests that each tap has seen for itself. They are joined here
-//! ([`stream::TapJoin`]), and what that gives counts as a report of one more lane.
+//! A job over both taps of a flow: agents report the requests of each tap, which are joined here ([`stream::TapJoin`]).
+//! The result counts as the report of another lane.
 //!
-//! Records of agents stay in the store until no later request can belong to one of theirs; with each commit stands there how far joined
-//! requests have been given. So whoever begins again is told the same records once more, and gives what had not been given.
-//! Clocks decide only how long a request is waited for: each record is taken by the offset of its agent's clock as it was known then, at the
-//! latest time that may be, and a lane has come as far as is certain. So what is uncertain of clocks adds to the patience.
+//! Records of agents stay in the store until no later request can match theirs; each commit stores the position of the
+//! emitted requests. So a restarted server reads the same records again and emits only what had not been emitted.
+//! Clocks determine only how long a request waits: each record is corrected by the offset of its agent's clock as known
+//! then, at the latest possible time, and a lane has advanced as far as is certain. So the uncertainty of clocks adds
+//! to the patience.
 
 use std::sync::Arc;
 
@@ -150,7 +151,8 @@ impl Joining {
         report.part.rows.iter().for_each(|rows| self.join.take(rows, ahead_ns, taken));
     }
 
-    /// Takes what a record says, by a clock that is ahead by so much at least; it is to be kept so, if it says anything. Until [`Joining::committed`] nobody may rely on that.
+    /// Processes a record whose clock is ahead by at least `ahead_ns`; returns the frame to store, if any. Not durable
+    /// until [`Joining::committed`].
     pub fn take(&mut self, entry: &Entry, ahead_ns: i64) -> Option<NewFrame> {
         let (Record::Data(data), Some(report)) = (&entry.record, &entry.report) else { return None };
         let ends = |rows: &Batch| rows.i64(common::TS_END).values().iter().copied().max();

@@ -74,7 +74,7 @@ pub struct Facts {
     pub records_lost: u64,
     /// Tuples in these, as far as is known.
     pub tuples_lost: u64,
-    /// Something was lost, and nobody counted the tuples.
+    /// An unknown number of tuples was lost.
     #[serde(default)]
     pub is_loss_unknown: bool,
     /// Records that could not be read.
@@ -127,7 +127,7 @@ impl Facts {
                 self.is_loss_unknown |= lost.tuples.is_none();
                 self.records_lost += lost.last.saturating_sub(lost.first).saturating_add(1);
                 self.tuples_lost += lost.tuples.unwrap_or_default();
-                // Whoever closes a lane for one that is dead does not know what it had to say.
+                // A lane closed on behalf of a dead process may lack data.
                 self.end = if record.is_last() { End::Lost } else { End::Open };
             }
         }
@@ -152,11 +152,11 @@ pub struct Known {
     pub seq: u64,
     /// What is known by that.
     pub facts: Facts,
-    /// It was lost, and a later one of its agent has come: when event time is here, nobody misses it any more.
+    /// It was lost, and a later lane of its agent exists: it is missing only until this event time.
     pub missed_until_ns: Option<i64>,
 }
 
-/// An agent that was told of the job, and of which no lane has come.
+/// An agent with the order for the job but without a lane yet.
 #[derive(Clone, Copy, Debug)]
 pub struct Awaited {
     /// In the collector.

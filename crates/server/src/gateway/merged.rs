@@ -44,7 +44,7 @@ impl Core {
         Ok(Some(wanted))
     }
 
-    /// Begins to read what the agents of a job publish. Of tuples nothing is: they are on the bus for whoever asks.
+    /// Starts reading the results that the agents of a job publish. Tuples are not read: they stay on the bus.
     pub fn begin_reading(&mut self, job: JobId, wanted: Option<Wanted>) {
         let is_merged = |plan: &Plan| !plan.dataflow.pipelines.is_empty();
         let wanted = wanted.filter(|wanted| is_merged(&wanted.plan));
@@ -54,7 +54,7 @@ impl Core {
         work.reading = Some(Reading::begin(job, bus.clone(), wanted, self.events.clone()));
     }
 
-    /// Whoever reads has something to say.
+    /// Handles a message of the reading thread.
     pub fn hear_merged(&mut self, job: JobId, said: Said) {
         let Some(reading) = self.works.get_mut(&job).and_then(|work| work.reading.as_mut()) else { return };
         match said {

@@ -1,16 +1,16 @@
-//! The fleet of real agents: they dial in, say what they run, and ship records; jobs go to them as orders, and what they find
-//! goes to the [`Hub`].
+//! The fleet of real agents: they connect, report what they run, and send records; jobs are sent to them as orders, and
+//! their results go to the [`Hub`].
 //!
-//! One thread has everything that decides or remembers: the sessions ([`link::ServerSession`]), who runs what
-//! ([`control::Server`]), and for each job the place where its results meet ([`collect::Collector`]). Tasks of connections
-//! only carry bytes to it and from it; each may have so many on the way, so that a slow gateway reads no further. The thread
-//! reads the clock; what is decided by it is told the time.
+//! One thread owns all state and decisions: the sessions ([`link::ServerSession`]), the assignment of jobs
+//! ([`control::Server`]), and the merge of each job's results ([`collect::Collector`]). Connection tasks only transfer
+//! bytes, within a limit each, so that a slow gateway stops reading. The thread reads the clock and passes the time to
+//! all decisions.
 //!
-//! An acknowledgment means *committed*. A record is first put into the store (`store/frames.rs`) together with its lane's mark,
-//! many in one transaction; then it is acknowledged, and then it counts. Rows are published together with how far that has
-//! been done, and with the removal of the records that they were made of. Whatever is killed when: a gateway that begins again
-//! takes what was not published from the store, and the rest from the agents; so every record counts once. Because of that it
-//! ends as if it were killed.
+//! An acknowledgment means *committed*. A record is stored (`store/frames.rs`) together with its lane's position, many
+//! in one transaction; then it is acknowledged and counted. Rows are published together with the position of the
+//! records used, and with the removal of these records. After any kill, a restarted gateway reads unpublished records
+//! from the store and the rest from the agents, so every record counts once. Therefore the gateway also ends as if it
+//! were killed.
 
 mod accounts;
 mod agents;
@@ -61,20 +61,19 @@ pub struct GatewaySettings {
     pub link: link::ServerLimits,
     /// Agents at once.
     pub agents_max: usize,
-    /// Records wait so long for others that are committed with them.
+    /// Maximum time for which records wait for others in the same transaction.
     pub commit_every: Duration,
-    /// Or until they are so many bytes.
+    /// Maximum bytes of such records.
     pub commit_bytes: usize,
     /// How long windows wait for an agent that makes no progress.
     pub pace: control::PaceSettings,
-    /// Windows wait so long for an agent that was told of a job and has said nothing of it yet.
+    /// Time for which windows wait for the first report of an agent with the order.
     pub first_report_ns: u64,
     /// Memory of all windows of a job that are open.
     pub window_bytes_max: usize,
-    /// Records of windows that are open are kept up to so many bytes for each job; then what they came to takes their place.
+    /// Maximum bytes per job of stored records of open windows; beyond that, their partial result replaces them.
     pub frames_bytes: u64,
-    /// A request that the tap at its client has seen waits so long for what the tap at its server says of it, beyond how far all
-    /// agents have come.
+    /// Time for which a request of the client's tap waits for the server's tap, after all agents have passed its end.
     pub join_patience: Duration,
     /// Memory of all requests of a job that wait for the other tap.
     pub join_bytes_max: usize,
@@ -141,7 +140,7 @@ pub struct Gateway {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What some jobs need beside agents.
+/// Interfaces that some jobs need besides agents.
 #[derive(Clone, Default)]
 pub struct Doors {
     /// Where agents publish what they find.

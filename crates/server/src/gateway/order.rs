@@ -1,5 +1,5 @@
-//! What agents are told of a job. Of texts that may say something of a person each job has its own hashes: the key is drawn
-//! here, stands in the order, which the store keeps, and is shown to nobody.
+//! Orders for agents. Each job hashes redacted texts with its own key, which is generated here and is part of the
+//! order; the store keeps it, and no API shows it.
 
 use bytes::Bytes;
 use plan::Plan;
@@ -25,7 +25,7 @@ impl<'a> Orders<'a> {
         Orders { order, topics, now_ns, key }
     }
 
-    /// The bytes, which nobody but the monitor reads. `plan`: what agents do.
+    /// The encoded order, which only the monitor decodes. `plan`: the agents' part.
     pub fn of_all(&self, plan: &Plan) -> Bytes {
         self.body(plan.clone(), &self.order.capture.interfaces)
     }
@@ -58,7 +58,7 @@ impl<'a> Orders<'a> {
             memory_max: 0,
             cpu_millis: 0,
             workers: 0,
-            // They change: agents are told beside the order.
+            // Tap tables change and are sent separately.
             taps: plan::TapTable::default(),
             // Who it is, and of which labels, the agent knows.
             origin: Origin::default(),
@@ -68,7 +68,7 @@ impl<'a> Orders<'a> {
     }
 }
 
-/// Whether an agent was told this part.
+/// Whether an agent received this part.
 pub fn is_of(part: &AgentPart, body: &[u8]) -> bool {
     JobOrder::decode(body, &parsers::registry::schema).is_ok_and(|told| {
         let spec = &told.plan.monitor;

@@ -16,9 +16,9 @@ pub struct Entry {
     pub job: JobId,
     /// Of which lane.
     pub key: Key,
-    /// It.
+    /// The record.
     pub record: Record,
-    /// What it says; `None`: nothing, or nobody can read it.
+    /// The decoded report; `None`: empty or unreadable.
     pub report: Option<Report>,
 }
 

@@ -27,7 +27,7 @@ enum Wish {
     GoOn,
     /// All has been published.
     ComeToTheEnd,
-    /// Nobody wants it any more.
+    /// Its job has been removed.
     Leave,
 }
 
@@ -60,7 +60,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Begins. What the thread says comes as events. Where the system gives no more threads it is over at once.
+    /// Starts the thread, which sends events. If the system cannot create a thread, it ends immediately.
     pub fn begin(job: JobId, bus: Arc<dyn Bus>, wanted: Wanted, events: Sender<Event>) -> Reading {
         let wish = Arc::new(AtomicU8::new(Wish::GoOn as u8));
         let mut work = Work { job, bus, wanted, events, wish: wish.clone(), last: None, told: None };
@@ -105,11 +105,11 @@ struct Work {
     wish: Arc<AtomicU8>,
     /// Until when the last may come.
     last: Option<Instant>,
-    /// What is amiss, as that was told last.
+    /// Last reported problem.
     told: Option<String>,
 }
 
-/// Nobody wants it any more.
+/// The job has been removed.
 struct Left;
 
 impl Work {
@@ -135,7 +135,7 @@ impl Work {
         self.say(Said::Over)
     }
 
-    /// Until it is over; else why it cannot go on.
+    /// Merges until the end; otherwise returns the reason for stopping.
     fn merge(&mut self, mut merge: Box<dyn Merge>) -> Result<Option<String>, Left> {
         let mut is_ending = false;
         loop {
@@ -155,7 +155,7 @@ impl Work {
             }
             if !rows.is_empty() {
                 self.hand_over(rows)?;
-                // What was amiss is over.
+                // The problem has been resolved.
                 self.tell(merge.left_out())?;
             }
             match merged {

@@ -11,12 +11,12 @@ use tokio::sync::mpsc::error::TrySendError;
 pub struct Session {
     /// Whose it is.
     pub agent: String,
-    /// What is said over it.
+    /// Protocol state of the session.
     pub link: ServerSession,
     out: Sender<Bytes>,
     /// Which life of its agent it is, when that has been taken in.
     pub boot: Option<u64>,
-    /// Of its Hello, until it is answered.
+    /// Data of its Hello, until the reply.
     pub greeting: Option<Greeting>,
 }
 
@@ -47,7 +47,7 @@ pub struct Sessions {
 pub enum Line {
     /// It does.
     Open,
-    /// Nobody takes anything at its other end.
+    /// The other end no longer reads.
     Broken,
 }
 
@@ -68,7 +68,7 @@ impl Sessions {
         self.all.get_mut(&id)
     }
 
-    /// It is over: its connection ends when what waits is written.
+    /// Removes the session; its connection ends when waiting data are written.
     pub fn remove(&mut self, id: u64) -> Option<Session> {
         let mut session = self.all.remove(&id)?;
         let _ = session.pump();
@@ -109,7 +109,7 @@ impl Session {
         self.link.poll_event()
     }
 
-    /// Hands on what is to be written, as far as there is room.
+    /// Passes data to write to the connection, as far as there is room.
     pub fn pump(&mut self) -> Line {
         loop {
             let room = match self.out.try_reserve() {

@@ -29,7 +29,7 @@ const EVENTS: usize = 256;
 /// How often jobs are looked at.
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Whether the store takes what is to be kept.
+/// Whether the store accepts writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
     /// It does.
@@ -53,7 +53,7 @@ pub struct Core {
     pub pending: Pending,
     pub agents: Agents,
     pub room: Room,
-    /// What became of a job that is asked for.
+    /// Result of a job submission.
     pub submitted: Option<Result<Submitted, control::Refusal>>,
     /// Where agents of some jobs publish.
     pub bus: Option<Arc<dyn Bus>>,
@@ -250,7 +250,7 @@ impl Core {
         self.pump(session);
     }
 
-    /// Hands on what is to be written.
+    /// Passes data to write to the connection.
     pub fn pump(&mut self, session: u64) {
         if self.sessions.get(session).is_some_and(|known| known.pump() == Line::Broken) {
             self.close(session);
@@ -287,7 +287,7 @@ impl Core {
         }
     }
 
-    /// People are told, too.
+    /// Sets the state of the store and notifies users.
     pub fn set_room(&mut self, room: Room) {
         self.room = room;
         self.hub.set_full(room == Room::Full);
@@ -304,7 +304,7 @@ impl Core {
         self.decide(Happens::StoreIsFull(true));
     }
 
-    /// The store takes what is to be kept.
+    /// The store accepts writes again.
     pub fn store_works(&mut self) {
         if self.room == Room::Full {
             tracing::info!("results are kept again");

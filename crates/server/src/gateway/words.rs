@@ -1,4 +1,4 @@
-//! What people are told: why a job is not taken, why it ended, and what is not as it should be with it.
+//! Messages for users: why a job is rejected, why it ended, and its problems.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ pub fn refused(refusal: &Refusal) -> Refused {
     }
 }
 
-/// How a job ended; `troubles`: what agents said of it; `has_parts`: each of them has one that nobody else does.
+/// Outcome of a job; `troubles`: problems reported by agents; `has_parts`: each agent has its own part.
 pub fn ended(why: &Why, troubles: &[String], has_parts: bool) -> JobEnd {
     let nobody = if has_parts { "an agent does not do its part" } else { "no agent could run it" };
     let (outcome, said) = match why {

@@ -49,7 +49,7 @@ pub struct Progress {
 pub struct Row {
     /// Of which result.
     pub result: usize,
-    /// They.
+    /// The rows.
     pub batch: Batch,
     /// Event time had come here.
     pub watermark_ns: i64,
@@ -93,13 +93,13 @@ pub struct Work {
     pub frames_bytes_max: u64,
     /// When something was published last, by the monotonic clock.
     pub published_at_ns: u64,
-    /// What people were told of it last.
+    /// State last shown to users.
     pub told: Option<(Told, Option<String>)>,
     /// Records that could not be read: of an earlier life of the gateway.
     pub unreadable: u64,
-    /// Of each result the columns that say nothing where agents are missing.
+    /// Per result, the columns that are unknown if agents are missing.
     upper_ends: Vec<Vec<FieldId>>,
-    /// What people were told that it has seen.
+    /// Account last shown to users.
     pub accounted: Option<Account>,
     /// What agents have said of it that cannot run it.
     pub troubles: BTreeMap<String, String>,
@@ -195,11 +195,11 @@ impl Work {
         }
     }
 
-    /// Takes what an earlier life of the gateway had committed and not published. `agents` were told of the job: none of its windows is
-    /// closed before those have been waited for, too, of which no record is committed yet.
+    /// Restores results that were committed and not published before a restart. `agents` have the order: windows also
+    /// wait for those without a committed record.
     ///
     /// # Errors
-    /// The store's.
+    /// Those of the store.
     pub fn go_on<'a>(
         &mut self,
         store: &Store,
@@ -450,7 +450,7 @@ impl Work {
         }
     }
 
-    /// An agent is told of the job: windows wait for what it has to say of it.
+    /// An agent receives the order: windows wait for its first report.
     pub fn expect(&mut self, agent: &str, until_ns: u64) {
         let is_known = self.lanes.known.keys().any(|key| key.agent == agent);
         if !is_known && !self.lanes.awaited.contains_key(agent) {
@@ -500,7 +500,8 @@ impl Work {
         }
     }
 
-    /// What open windows hold so far. They lack the lanes that nobody waits for; those at work have not come to their ends yet.
+    /// Content of open windows. Lanes that are not waited for count as missing; active lanes have not reached the end
+    /// yet.
     pub fn open_rows(&mut self) -> Vec<Row> {
         let Results::Windows(windows) = &mut self.results else { return Vec::new() };
         let mut out = Released::default();

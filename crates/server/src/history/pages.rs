@@ -17,7 +17,7 @@ use crate::unkept::{Unkept, Unreadable};
 pub struct Ask {
     /// Rows behind the one of this number.
     pub after: Option<i64>,
-    /// At most so many.
+    /// Maximum number of rows.
     pub limit: usize,
     /// Not before this time, in nanoseconds since the epoch.
     pub since_ns: Option<i64>,

@@ -149,7 +149,7 @@ fn head(job: &Job, result: &KeptResult, schema: &Schema) -> Head {
         parsers: tuples.map_or_else(own, |made| made.parsers.clone()),
         query: job.query.clone(),
         sample: tuples.map_or_else(|| "all".into(), |made| made.sample.clone()),
-        // Each job has a key of its own, which nobody knows by name.
+        // Each job has its own key without a name.
         redacted: job.redacted.then(|| job.id.0.unsigned_abs() ^ job.created_ns.unsigned_abs()),
         ..Head::of(&schema.name, Kind::Tuples)
     }

@@ -43,7 +43,7 @@ pub struct DecisionList {
 pub struct DecisionParams {
     /// Those before this one: `next` of the page before.
     before: Option<u64>,
-    /// At most so many; 100 unless said, at most 1000.
+    /// Maximum number of entries; default 100, at most 1000.
     limit: Option<usize>,
 }
 

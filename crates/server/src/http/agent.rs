@@ -57,7 +57,7 @@ async fn upgrade(app: &Arc<App>, parts: &mut Parts) -> Result<(), Failure> {
     })?;
     let app = app.clone();
     tokio::spawn(async move {
-        // Where the connection is gone before it is theirs there is nobody to tell.
+        // If the connection is gone before the upgrade, there is nothing to report to.
         let Ok(connection) = on_upgrade.await else { return };
         let mut ending = app.ending.clone();
         tokio::select! {

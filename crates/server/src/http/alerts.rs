@@ -1,4 +1,4 @@
-//! Alerts, the rules that make them, silences, and who is told.
+//! Alerts, alert rules, silences, and receivers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub struct AlertParams {
     rule: Option<String>,
     /// Those behind this one: `next` of the page before.
     after: Option<String>,
-    /// At most so many; 100 unless said, at most 1000.
+    /// Maximum number of entries; default 100, at most 1000.
     limit: Option<usize>,
 }
 
@@ -77,7 +77,7 @@ pub struct SilenceList {
 /// Receivers.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct ReceiverList {
-    /// As the server was told them.
+    /// In the order of the server's flags.
     pub receivers: Vec<ReceiverState>,
 }
 
@@ -93,7 +93,7 @@ pub struct SilenceRequest {
     /// Until then; or `for`.
     #[serde(default)]
     pub ends: Option<String>,
-    /// For so long: `2h`; or `ends`.
+    /// Duration, such as `2h`; alternatively `ends`.
     #[serde(default, rename = "for")]
     pub for_time: Option<String>,
     /// Why.
@@ -122,7 +122,7 @@ impl From<Unwatched> for Failure {
     }
 }
 
-/// Does what is asked, and notes who asked and what came of it.
+/// Executes a request and records the user and the result in the audit log.
 pub(super) async fn done<T: Send + 'static>(
     app: &Arc<App>,
     who: Access,
@@ -207,7 +207,7 @@ pub async fn show_rule(
     Ok(Json(app.run(move |service| service.rule(&who, id)).await?))
 }
 
-/// Put another alert rule in the place of one. What fires is over by that, unless only annotations or receivers change.
+/// Replace an alert rule. Firing alerts resolve, unless only annotations or receivers change.
 #[utoipa::path(
     put, path = "/api/v1/alert-rules/{id}", tag = "alerts", request_body = RuleRequest,
     params(("id" = String, Path, description = "Its number")),
@@ -227,7 +227,7 @@ pub async fn replace_rule(
     Ok(Json(done(&app, who, act, move |service, who| service.replace_rule(who, id, &asked)).await?))
 }
 
-/// Remove an alert rule: what fires is over, and the job ends that the rule ran.
+/// Remove an alert rule: its alerts resolve, and its own job ends.
 #[utoipa::path(
     delete, path = "/api/v1/alert-rules/{id}", tag = "alerts", params(("id" = String, Path, description = "Its number")),
     responses((status = 204, description = "It is gone"), (status = "4XX", description = "Why not", body = Failure))

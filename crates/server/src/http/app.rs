@@ -51,7 +51,7 @@ pub struct App {
     pub connections_waited: AtomicU64,
     /// With TLS, or without.
     pub tls: Option<Arc<Tls>>,
-    /// Rises when a token or an agent was revoked: whoever is connected is looked at again.
+    /// Increases when a token or an agent is revoked: existing connections are checked again.
     pub revoked: watch::Sender<u64>,
 }
 

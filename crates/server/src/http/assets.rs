@@ -1,7 +1,6 @@
-//! The page's files, as whoever starts the server gives them: with their types, known by their contents, small where a browser takes
-//! that.
+//! Files of the page, with their types and content hashes, compressed if the browser accepts it.
 //!
-//! Names below `assets/` carry a hash of what is in the file, and are kept by browsers for ever; all others are asked for again.
+//! Names below `assets/` contain a hash of the content and are cached permanently; all others are revalidated.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

@@ -46,15 +46,15 @@ pub fn is_for_us(app: &App, target: &Uri, headers: &HeaderMap) -> Result<(), Fai
     }
 }
 
-/// Whether we are called by a name at HTTPS's own port. Only there a browser is told to come with TLS from now on: it would hold all
-/// other ports of that name to it, too.
+/// Whether the request used HTTPS on its default port. Only then the browser is instructed to require TLS, because the
+/// instruction applies to all ports of the name.
 pub fn is_usual_https(headers: &HeaderMap) -> bool {
     let host = header_text(headers, "host").unwrap_or_default();
     let name = host.strip_suffix(":443").unwrap_or(host);
     !name.contains(':') && !name.eq_ignore_ascii_case("localhost")
 }
 
-/// Whoever asks, with a token that is right.
+/// An authenticated client.
 pub struct Caller(pub Access);
 
 impl Caller {

@@ -59,7 +59,7 @@ pub async fn serve(
     answer(&app, router, stream, (peer.ip(), admitted, certificate)).await;
 }
 
-/// TLS's handshake; who fails is told why, as far as TLS has words for it.
+/// Performs the TLS handshake; a failing client receives the reason as a TLS alert.
 async fn shake(tls: &Tls, mut stream: TcpStream) -> Result<TlsStream<TcpStream>, String> {
     let mut first = [0];
     if stream.peek(&mut first).await.is_ok_and(|n| n == 1) && first[0] != HANDSHAKE {
@@ -75,7 +75,7 @@ async fn shake(tls: &Tls, mut stream: TcpStream) -> Result<TlsStream<TcpStream>,
     Err(identity::in_words(&why, End::Server).unwrap_or_else(|| why.to_string()))
 }
 
-/// Closes a connection so that what was written is read: bytes that nobody reads would have it reset.
+/// Closes a connection after its data have been read: unread bytes would cause a reset.
 async fn linger(mut stream: TcpStream) {
     let _ = stream.shutdown().await;
     let mut rest = [0; 4096];

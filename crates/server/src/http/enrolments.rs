@@ -24,7 +24,7 @@ use crate::tls::Tls;
 pub struct InvitationRequest {
     /// Its name: letters, digits, `-`, `_`, `.`, at most 64.
     pub agent: String,
-    /// After so many seconds the token ends; an hour unless said, a week at most.
+    /// Validity of the token in seconds; default one hour, at most one week.
     #[serde(default = "an_hour")]
     pub expires_in_seconds: u32,
 }

@@ -40,7 +40,7 @@ impl Failure {
         Failure::new(StatusCode::NOT_FOUND, "not_found", message)
     }
 
-    /// Whether whoever asked is not known, or no longer.
+    /// Whether the client is not authenticated, or no longer.
     pub fn is_unauthorized(&self) -> bool {
         self.status == StatusCode::UNAUTHORIZED.as_u16()
     }
@@ -133,7 +133,7 @@ impl From<Denied> for Failure {
             Denied::Unkept(unkept) if unkept.is_full() => (StatusCode::INSUFFICIENT_STORAGE, "disk_full"),
             Denied::Unkept(Unkept::Unreadable(_)) => (StatusCode::INTERNAL_SERVER_ERROR, "damaged"),
             Denied::Unkept(unkept) => {
-                // What it says may name files; whoever runs the server reads it in the log.
+                // It may contain file names, so only the log has the details.
                 tracing::error!("{unkept}");
                 return Failure::internal();
             }

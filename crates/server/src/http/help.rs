@@ -68,7 +68,7 @@ pub struct Counters {
     pub handshakes_failed: u64,
     /// Connections that were cut, since what came was no request of HTTP, or had too long a head.
     pub heads_refused: u64,
-    /// Connections that were closed, since no whole head of a request came in its time: slow ones, and those that nobody uses any more.
+    /// Connections closed because no complete request head arrived in time, including idle ones.
     pub connections_silent: u64,
     /// Connections without a valid token that were closed, since others needed their places.
     pub connections_evicted: u64,
@@ -84,7 +84,7 @@ pub struct Counters {
     pub notifications_sent: u64,
     /// Attempts that failed and were made again.
     pub notifications_retried: u64,
-    /// Notifications that nobody took in time, or for which there was no room.
+    /// Notifications not accepted in time, or dropped for lack of room.
     pub notifications_lost: u64,
     /// Actions.
     pub actions: usize,

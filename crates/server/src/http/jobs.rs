@@ -61,10 +61,11 @@ pub struct JobRequest {
     /// Run it in the server's network: monitors where that is planned, and switches copy to them. BUDGET bounds what that takes.
     #[serde(default)]
     pub network: bool,
-    /// Of a one-off job: it ends when nobody has renewed it for so many seconds.
+    /// For a one-off job: it ends if it is not renewed for this number of seconds.
     #[serde(default)]
     pub lease_seconds: Option<u32>,
-    /// Where its rows go beside its history: names of outlets, or addresses, which needs the role admin.
+    /// Destinations of its rows in addition to the history: names of outlets, or addresses, which require the role
+    /// admin.
     #[serde(default)]
     pub to: Vec<String>,
     /// What is kept for queries that come later: its results, or its tuples, which takes a standing job without PROCESS.
@@ -73,7 +74,7 @@ pub struct JobRequest {
     /// Over what agents' findings come together; none: they send them to the server.
     #[serde(default)]
     pub bus: Option<BusKind>,
-    /// Who merges what is on the bus: the server, unless somebody else is said.
+    /// Engine that merges results on the bus; default: the server.
     #[serde(default)]
     pub engine: Option<Merger>,
 }
@@ -99,7 +100,7 @@ pub struct JobsParams {
     state: Option<String>,
     /// Only older ones than this.
     before: Option<String>,
-    /// At most so many, 100 unless said.
+    /// Maximum number of entries; default 100.
     limit: Option<usize>,
 }
 

@@ -49,7 +49,7 @@ pub struct PastRequest {
     /// With BASELINE: at what level numbers differ, 0.95 unless said.
     #[serde(default)]
     pub confidence: Option<f64>,
-    /// At most so many rows of each result; 10000 at most, and unless said.
+    /// Maximum number of rows per result; default and maximum 10000.
     #[serde(default)]
     pub limit: Option<usize>,
 }

@@ -1,5 +1,5 @@
-//! How often: a bucket for each token, and one for each address that has shown a wrong one. There are so many buckets and
-//! no more; when they are all in use, those that are full again make room.
+//! Rate limits: a bucket per token, and one per address that has sent a wrong token. The number of buckets is limited;
+//! full buckets are replaced first.
 
 use std::collections::HashMap;
 use std::hash::Hash;

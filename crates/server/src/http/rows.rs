@@ -48,7 +48,7 @@ pub struct RowsParams {
     until: Option<String>,
     /// Rows behind the one of this number: `next` of the page before.
     after: Option<String>,
-    /// At most so many, 1000 unless said, 10000 at most.
+    /// Maximum number of rows; default 1000, at most 10000.
     limit: Option<usize>,
     /// Order the rows by this column; rows without a value come last, equal ones as they came. Not with `after`.
     sort: Option<String>,

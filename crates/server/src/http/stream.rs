@@ -1,8 +1,8 @@
-//! What happens now: one stream of server-sent events for all jobs that a page looks at.
+//! Live events: one stream of server-sent events for all jobs shown by a page.
 //!
-//! A stream begins with `hello`. Then, for a client that comes back and says what it has seen, everything behind that, if it
-//! is still kept; for others a `snapshot` of each job, before which a client that comes back is told of the `gap`. An event's
-//! id is the server's life and the event's number, so that nobody takes one life for another.
+//! A stream starts with `hello`. A client that reconnects with its last event id then receives the events after it, if
+//! they are still kept; other clients receive a `snapshot` of each job, after a `gap` event if they reconnect. An
+//! event's id consists of the server's incarnation and the event's number, so that incarnations are not confused.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -35,7 +35,7 @@ use crate::service::{Denied, Service};
 
 /// Jobs of one stream.
 const JOBS_MAX: usize = 50;
-/// After so long a client may come back.
+/// Delay before a client reconnects.
 const RETRY: Duration = Duration::from_secs(2);
 
 /// Which jobs.
@@ -242,7 +242,7 @@ async fn tell(app: Arc<App>, who: Access, queue: Arc<Queue>, send: mpsc::Sender<
 }
 
 async fn ended(ending: &mut watch::Receiver<bool>) {
-    // Whoever would tell us is gone: that is an end, too.
+    // A closed channel is an end, too.
     let _ = ending.wait_for(|ending| *ending).await;
 }
 

@@ -30,7 +30,7 @@ pub struct TokenRequest {
     /// The networks that it is for, as 10.1.0.0/16; none: all.
     #[serde(default)]
     pub networks: Vec<String>,
-    /// After so many seconds it ends.
+    /// Validity in seconds.
     #[serde(default)]
     pub expires_in_seconds: Option<u32>,
 }
@@ -61,7 +61,7 @@ pub struct LoginAnswer {
 /// Who asks.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct WhoAnswer {
-    /// The token's name; nothing: whoever asks has shown no token, or has no session any more.
+    /// The token's name; null without a valid token or session.
     pub name: Option<String>,
     /// What it allows.
     pub role: Option<Role>,
@@ -75,7 +75,7 @@ pub struct WhoAnswer {
 pub struct AuditParams {
     /// Only older ones than the one of this number.
     before: Option<i64>,
-    /// At most so many, 100 unless said.
+    /// Maximum number of entries; default 100.
     limit: Option<usize>,
 }
 
@@ -231,7 +231,7 @@ pub(super) async fn begin(
         Ok(access) => (access.name.clone(), "done".to_owned()),
         Err(failure) => (address.clone(), failure.message.clone()),
     };
-    // A full disk keeps nobody out: what is wrong with it has to be looked at.
+    // A full disk does not prevent a login, so that the problem can be examined.
     let note = move |service: &Service| match service.store().note(&who, "login", &address, &outcome) {
         Err(StoreError::Full) => {
             tracing::warn!(

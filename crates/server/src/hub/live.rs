@@ -1,4 +1,4 @@
-//! A job as clients see it: its state, its results, the rows of each that were told last.
+//! A job as shown to clients: its state, its results, and the latest rows of each.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -26,7 +26,7 @@ pub struct Live {
     pub account: Value,
     pub agents: Vec<AgentAccount>,
     pub taps: Option<TapAccount>,
-    /// The share of flows that is looked at, as it was told last.
+    /// Latest sampling rate.
     pub sample_rate: Option<f64>,
     pub ring: Ring,
 }
@@ -36,12 +36,12 @@ pub struct LiveResult {
     /// What its batches look like when they come; `None`: none has come to this life of the server.
     pub columns: Option<Vec<FieldId>>,
     schema: Arc<Schema>,
-    /// The last rows that were told: of windows the last window, of tuples the last.
+    /// Latest rows: the last window, or the last tuples.
     pub closed: Shown,
     pub open: Shown,
 }
 
-/// Rows as they were told last.
+/// Latest rows.
 #[derive(Default)]
 pub struct Shown {
     pub window: Option<(i64, i64)>,
@@ -133,7 +133,7 @@ impl LiveResult {
         Ok(LiveResult { kept, columns: None, schema, closed: Shown::default(), open: Shown::default() })
     }
 
-    /// Rows that came last: of the window that was told last all of them, of tuples the last ones.
+    /// Sets the latest rows: all rows of the last window, or the last tuples.
     pub fn close(&mut self, shown: Shown) {
         if self.open.window <= shown.window {
             self.open = Shown::default();

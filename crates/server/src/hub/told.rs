@@ -1,4 +1,4 @@
-//! What whoever runs a job tells the hub of it: its results, their rows, and what it has seen by now.
+//! Reports of a job's executor to the hub: its results, their rows, and its account.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

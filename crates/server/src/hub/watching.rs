@@ -1,4 +1,4 @@
-//! Whoever looks at jobs as they run: clients, each with its queue of events, and bells.
+//! Watchers of running jobs: clients, each with a queue of events, and delivery threads.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, Weak};
@@ -20,7 +20,7 @@ pub enum Seen {
     Nothing,
     /// Events up to this one.
     UpTo(u64),
-    /// Events of a life of the server that is over, or of no life at all.
+    /// Events of another incarnation of the server, or of none.
     OtherLife,
 }
 
@@ -40,7 +40,7 @@ impl Hub {
             .for_each(|b| b.ring());
     }
 
-    /// Whether somebody looks at a job as it runs.
+    /// Whether a job has watchers.
     pub(crate) fn is_watched(&self, job: JobId) -> bool {
         lock(&self.clients).iter().filter_map(Weak::upgrade).any(|client| client.jobs.contains(&job.0))
     }
