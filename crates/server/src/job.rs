@@ -262,11 +262,11 @@ pub struct Capture {
 pub enum Redaction {
     /// They are folded, before groups are made of them.
     Folded,
-    /// They leave as they are: somebody with the role *raw* has asked for it.
+    /// Texts are not redacted, as requested by a user with the role *raw*.
     Raw,
 }
 
-/// A job as somebody asks for it.
+/// A job as submitted.
 #[derive(Clone, Debug)]
 pub struct Submission {
     /// The query.
@@ -283,7 +283,7 @@ pub struct Submission {
     pub redaction: Redaction,
     /// What agents capture.
     pub capture: Capture,
-    /// How many seconds it goes on when nobody renews it.
+    /// Seconds without a renewal after which it ends.
     pub lease_seconds: Option<u32>,
     /// Where its rows go: names of outlets, or addresses.
     pub to: Vec<String>,
@@ -327,7 +327,7 @@ pub struct Job {
     #[serde(serialize_with = "state_word")]
     #[schema(value_type = StateWord)]
     pub state: State,
-    /// Why it ended, once it has; why nobody runs it, while nobody does.
+    /// Reason for its end, or for not running.
     pub reason: Option<String>,
     /// How it ended, once it has.
     pub outcome: Option<Outcome>,
@@ -345,7 +345,7 @@ pub struct Job {
     pub capture_filter: Option<String>,
     /// Whether it runs in the server's network: monitors where that is planned, switches copy to them.
     pub network: bool,
-    /// It ends when nobody has renewed its lease for so many seconds; none: it has no lease.
+    /// Seconds without a renewal after which it ends; null without a lease.
     pub lease_seconds: Option<u32>,
     /// What is kept of its rows for queries that come later.
     pub keep: Keep,
@@ -364,7 +364,7 @@ pub struct Job {
     #[serde(serialize_with = "maybe_text")]
     #[schema(value_type = Option<String>)]
     pub ended_ns: Option<i64>,
-    /// Where its rows go beside its history, and what has become of them there.
+    /// Destinations of its rows besides the history, with their state.
     pub outlets: Vec<JobOutlet>,
 }
 
@@ -375,7 +375,7 @@ impl Job {
     }
 }
 
-/// What has become of a job's rows at an outlet.
+/// State of a job's rows at an outlet.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct JobOutlet {
     /// Where: a name, or the address without what may be secret.

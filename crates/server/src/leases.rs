@@ -27,7 +27,7 @@ impl Leases {
         self.with(|of| of.insert(job, Lease { lasts, until: Instant::now() + lasts }));
     }
 
-    /// Somebody wants the job to go on.
+    /// Renews a job's lease.
     pub fn renew(&self, job: JobId) {
         self.with(|of| {
             if let Some(lease) = of.get_mut(&job) {
@@ -36,7 +36,7 @@ impl Leases {
         });
     }
 
-    /// Jobs that nobody has renewed.
+    /// Jobs whose leases have expired.
     pub fn over(&self) -> Vec<JobId> {
         let now = Instant::now();
         self.with(|of| of.iter().filter(|(_, lease)| lease.until <= now).map(|(job, _)| *job).collect())

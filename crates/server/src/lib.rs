@@ -1,9 +1,9 @@
-//! The service `netalytics serve`: jobs asked over HTTP, carried out by a [`Fleet`] of agents, their results shown live
-//! and kept. One process, one data directory.
+//! The service `netalytics serve`: jobs submitted over HTTP, carried out by a [`Fleet`] of agents, with live and stored
+//! results. One process, one data directory.
 //!
-//! Two doors lead to whoever runs queries: the [`Fleet`] is told which jobs are wanted, and hands their results to the
-//! [`Hub`]. Behind them lie the [`Store`] (what was asked: SQLite), the history (what was answered: Parquet, its newest
-//! rows in the store), and the API. This crate knows no packets and makes no decision about agents.
+//! Executors are connected by two interfaces: the [`Fleet`] receives jobs and reports their results to the [`Hub`].
+//! Below are the [`Store`] (jobs and settings: SQLite), the history (results: Parquet, the latest rows in the store),
+//! and the API. Packets are not known here, and decisions about agents are made elsewhere.
 
 #![forbid(unsafe_code)]
 

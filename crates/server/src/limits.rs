@@ -9,7 +9,7 @@ use crate::proxies::TrustedProxies;
 /// How long rows are kept.
 #[derive(Clone, Copy, Debug)]
 pub struct Retention {
-    /// Segments older than so many nanoseconds go; 0 keeps them.
+    /// Maximum age of segments in nanoseconds; 0: unlimited.
     pub age_ns: i64,
     /// The oldest go while all take more bytes; 0 keeps them.
     pub bytes: u64,

@@ -1,4 +1,4 @@
-//! What alert rules and actions look at: one of a query's results, in windows, and when one of these is over.
+//! Input of alert rules and actions: one result of a query, in windows, and the end of each window.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -64,12 +64,12 @@ impl LookedAt {
             keys: pipeline.group.iter().map(|group| group.name.clone()).collect(),
         };
         looked_at.keys.retain(|key| schema.find(key).is_some());
-        // What is wrong is told of the processor that was asked for.
+        // Errors name the requested processor.
         let named = Schema { name: names[result].clone().into(), ..(*schema).clone() };
         Ok((looked_at, Arc::new(named)))
     }
 
-    /// The last end of a window that is over at this watermark.
+    /// End of the last window that is complete at this watermark.
     pub fn last_end(&self, watermark_ns: i64) -> i64 {
         let over = watermark_ns.saturating_sub(self.lateness_ns).saturating_sub(self.size_ns);
         over.div_euclid(self.slide_ns).saturating_mul(self.slide_ns).saturating_add(self.size_ns)
@@ -107,10 +107,10 @@ impl LookedAt {
     }
 }
 
-/// A length of time as it is asked for; nothing is 0.
+/// Parses a duration; empty is 0.
 ///
 /// # Errors
-/// A sentence.
+/// A message for the user.
 pub fn length_ns(text: Option<&str>) -> Result<i64, String> {
     match text {
         None | Some("" | "0") => Ok(0),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use outlets::Exponential;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Requests are told apart by method, route and status up to so many; the others are put together.
+/// Maximum combinations of method, route, and status; further ones are counted together.
 const REQUESTS_MAX: usize = 500;
 
 /// A number that only grows.
@@ -32,7 +32,7 @@ impl Count {
 pub struct Timings(Mutex<Exponential>);
 
 impl Timings {
-    /// One took so long.
+    /// Adds a request of this duration.
     pub fn record(&self, time: Duration) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).record(time.as_secs_f64());
     }
@@ -105,9 +105,9 @@ pub struct Meters {
     pub records_received: Count,
     /// Their bytes.
     pub bytes_received: Count,
-    /// Records that agents were told are on disk, or that nobody wants.
+    /// Acknowledged records, on disk or discarded.
     pub records_acknowledged: Count,
-    /// Records that nobody wanted any more.
+    /// Records of removed jobs.
     pub records_unclaimed: Count,
     /// Records on disk.
     pub records_committed: Count,
@@ -131,7 +131,7 @@ pub struct Meters {
     pub query_rows_left_out: Count,
     /// Connections that ended since what came was no request of HTTP, or had too long a head.
     pub heads_refused: Count,
-    /// Connections that ended since no whole head came in its time: slow ones, and those that nobody uses any more.
+    /// Connections closed because no complete request head arrived in time, including idle ones.
     pub connections_silent: Count,
     /// Connections of agents that ended since what came breaks the link's rules.
     pub links_broken: Count,

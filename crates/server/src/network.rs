@@ -1,10 +1,11 @@
-//! The door to a network: of a job in it monitors run where the network's plan has them, each on an agent, and switches copy to them what is
-//! asked. Whoever is behind this door knows the network's file, plans, and tells switches.
+//! Interface to a network: monitors of a job run where the network plan places them, each on an agent, and switches
+//! copy to them. The implementation knows the network file, plans, and controls switches.
 //!
-//! What the server promises: [`Network::plan`] is called on a thread that may wait, once for each job and life of the server. Of what it
-//! gives, [`Copies::begin`] is called when all monitors of the job capture, [`Copies::end`] when they are to end: before they are told so where
-//! somebody stops the job, at the same time where it ends by its limits or has failed. Both are called on a thread of the job's own. What is
-//! dropped instead is to go, too; where [`Copies::begin`] was not called, dropping it is not to wait for a switch.
+//! Guarantees of the server: [`Network::plan`] is called on a thread that may block, once per job and start of the
+//! server. [`Copies::begin`] of the result is called when all monitors of the job capture, [`Copies::end`] when they
+//! should end: before they are stopped if a user stops the job, at the same time if it ends by its limits or has
+//! failed. Both are called on a thread of the job. Dropping the value also removes the copies; without an earlier
+//! [`Copies::begin`], dropping it must not wait for a switch.
 
 use plan::{AddressMatch, Budget, Plan};
 use serde::Serialize;
@@ -33,7 +34,7 @@ pub struct Planned {
     pub copies: Box<dyn Copies>,
 }
 
-/// What one agent does: the flows of its own switch, so that each flow is told by one agent.
+/// The part of one agent: the flows of its own switch, so that each flow is reported by one agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentPart {
     /// Which agent.
@@ -86,7 +87,7 @@ pub struct NetworkSwitch {
     pub name: String,
     /// Where in the tree it is: edge, aggregation or core.
     pub tier: String,
-    /// How it is told: by its database (ovsdb) or its controller; none: it cannot be told anything.
+    /// How it is controlled: by its database (ovsdb) or its controller; null: it cannot be controlled.
     pub reached: Option<String>,
     /// The agent on its own host, which reads at its ports.
     pub agent: Option<String>,
@@ -111,7 +112,7 @@ pub struct NetworkRule {
     pub matches: String,
     /// What is done with them.
     pub actions: String,
-    /// When nobody renews it, it goes after so many seconds.
+    /// Seconds without a renewal after which it expires.
     pub lease_seconds: u16,
 }
 
@@ -175,7 +176,7 @@ pub enum CopiesState {
 /// A job in the network.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct NetworkJob {
-    /// Which.
+    /// The job.
     pub job: JobId,
     /// How far its copies are.
     pub state: CopiesState,

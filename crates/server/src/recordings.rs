@@ -32,7 +32,7 @@ impl Service {
         let entry = self.recording(who, id)?;
         let is_own = entry.told.owner.as_ref() == Some(&who.name);
         let is_folded = entry.looked.as_ref().is_some_and(|looked| looked.is_redacted);
-        // What somebody has sent he knows already.
+        // A user knows the files that he has uploaded.
         if !is_own {
             may_ask(who, &planner::lower(&query))?;
             if !is_folded && who.role < Role::Raw {

@@ -37,17 +37,17 @@ pub enum Beside {
 /// Where a server listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// Where it was told to.
+    /// The configured address.
     pub address: SocketAddr,
     /// See [`Beside`].
     pub beside: Option<SocketAddr>,
 }
 
-/// Serves until SIGINT or SIGTERM comes, and lets what is being answered come to its end; with SIGHUP it reads its certificate anew.
-/// `ready` is told where we listen once we do.
+/// Serves until SIGINT or SIGTERM and completes requests in progress; SIGHUP reloads its certificate. `ready` receives
+/// the address once it listens.
 ///
 /// # Errors
-/// When the address cannot be had, or the system gives no threads.
+/// If the address is unavailable, or the system cannot create threads.
 pub fn serve(service: Arc<Service>, listen: Listen<'_>, ready: impl FnOnce(Bound)) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {

@@ -51,12 +51,12 @@ pub struct Service {
     /// What scrapers see of results.
     pub(crate) shown: Shown,
     pub(crate) shelf: Option<Shelf>,
-    /// Ends last: whoever opens the data directory next finds nobody at work in it.
+    /// Dropped last, so that the next process that opens the data directory finds no active thread.
     opened: Opened,
 }
 
 impl Service {
-    /// What rows are told to.
+    /// The hub that receives rows.
     #[must_use]
     pub fn hub(&self) -> &Arc<Hub> {
         &self.opened.hub
@@ -147,7 +147,7 @@ impl Service {
         }
         for id in self.store().jobs_delivering()? {
             let job = self.store().job(id)?;
-            // Of a query that is not understood any more there are no new rows, and nobody knows what those that are there mean.
+            // A query that this version cannot parse has no new rows, and its existing rows cannot be interpreted.
             let Some(Ok(plan)) = job.map(|job| self.plan_of(&job)) else { continue };
             self.deliveries.begin(id, &plan)?;
         }
@@ -252,7 +252,7 @@ impl Service {
         Ok(job)
     }
 
-    /// Ends jobs whose leases nobody has renewed.
+    /// Ends jobs whose leases have expired.
     pub(crate) fn end_abandoned(&self) {
         for id in self.leases.over() {
             let ended = match self.store().job(id) {
@@ -277,7 +277,7 @@ impl Service {
     fn end(&self, job: &Job, stop: Stop) -> Result<(), Denied> {
         match job.state {
             State::Ended(_) => {}
-            // Nobody has it: there is nothing to wait for.
+            // No agent has it, so there is nothing to wait for.
             State::Planned if job.reason.is_some() => {
                 let end = End::new(stop.outcome(), "stopped before it ran");
                 self.hub().turn(job.id, State::Ended(end), None)?;

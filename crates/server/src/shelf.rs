@@ -1,8 +1,8 @@
-//! The shelf: captures and recordings that a server holds beside what its jobs keep, to be asked without a job. There are those of a folder
-//! that whoever runs the server names, and files that somebody has sent, which are that token's and go after a time.
+//! Captures and recordings on the server besides the data of its jobs, for queries without a job: those of a folder
+//! given by the operator, and uploaded files, which belong to a token and expire.
 //!
-//! How packets and recordings are read this crate does not know: a [`Reader`] does. A file's name is somebody's text: it is kept and shown,
-//! and names no path.
+//! A [`Reader`] reads packets and recordings; their formats are not known here. A file name from a user is stored and
+//! shown, and never used as a path.
 
 mod sent;
 
@@ -22,7 +22,7 @@ pub(crate) use sent::{Sending, UPLOADS};
 
 /// Entries of the folder that are listed.
 const ENTRIES_MAX: usize = 1000;
-/// So long a list looks into what nobody has looked into yet.
+/// Time for which a list examines new files.
 const LISTED_IN: Duration = Duration::from_secs(2);
 
 /// What the shelf may hold and take.
@@ -62,7 +62,7 @@ pub trait Reader: Send + Sync {
 pub struct Looked {
     /// Time of its first packet.
     pub first_ns: Option<i64>,
-    /// Of its last one, where that is known.
+    /// Time of its last packet, if known.
     pub last_ns: Option<i64>,
     /// Of a recording: whose tuples it holds. A capture may be asked for any.
     pub parsers: Vec<String>,
@@ -128,7 +128,7 @@ pub enum Unread {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// A capture that somebody has sent.
+    /// An uploaded capture.
     Upload,
     /// A capture of the folder.
     Capture,
@@ -136,10 +136,10 @@ pub enum Kind {
     DataSet,
 }
 
-/// A capture or recording as it is told.
+/// The API view of a capture or recording.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Recording {
-    /// By what it is asked.
+    /// Identifier for queries.
     pub id: String,
     /// What its file or folder is called.
     pub name: String,
@@ -151,7 +151,7 @@ pub struct Recording {
     pub written_ns: String,
     /// Time of its first packet.
     pub first_ns: Option<String>,
-    /// Of its last one, where that is known without reading all of it.
+    /// Time of its last packet, if known without reading the whole file.
     pub last_ns: Option<String>,
     /// Of a recording: whose tuples it holds.
     pub parsers: Vec<String>,
@@ -206,7 +206,7 @@ pub(crate) struct Shelf {
 }
 
 impl Shelf {
-    /// In the data directory `data`; `folder` has captures and recordings of whoever runs the server.
+    /// Opens the uploads in the data directory `data`; `folder` contains the operator's captures and recordings.
     pub fn open(
         reader: Arc<dyn Reader>,
         data: &Path,
@@ -238,7 +238,7 @@ impl Shelf {
         all
     }
 
-    /// What there is, with what is in it where that is known, or there is time to look: whoever asks again finds more.
+    /// All entries, with a description of their content if it is known or can be read in time: later calls return more.
     pub fn all(&self) -> Vec<Entry> {
         let all = self.entries();
         self.seen().retain(|path, _| all.iter().any(|entry| entry.path == *path));
@@ -332,7 +332,7 @@ mod tests {
 
     use super::*;
 
-    /// While it looks, somebody writes on.
+    /// A file that is being written while it is read.
     struct Written(AtomicI64);
 
     impl Reader for Written {

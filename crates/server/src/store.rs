@@ -135,10 +135,10 @@ impl Store {
         self.write(|t| t.execute("UPDATE identity SET id = random() | 1", []).map(drop))
     }
 
-    /// Bounds the file to so many pages, as a full disk does; for tests of what happens then.
+    /// Limits the file to this number of pages, to simulate a full disk in tests.
     ///
     /// # Errors
-    /// The store's.
+    /// Those of the store.
     pub fn limit_pages(&self, pages: i64) -> Result<(), StoreError> {
         self.lock().pragma_update(None, "max_page_count", pages).map_err(StoreError::from)
     }

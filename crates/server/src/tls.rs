@@ -26,7 +26,7 @@ const OWN_SECONDS: i64 = 30 * 86_400;
 /// Between two looks at whether a certificate is to be replaced.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// Between two refusals that are told.
+/// Minimum interval between logged failures.
 const TELL_EVERY: Duration = Duration::from_secs(1);
 
 /// The certificate that a server shows.
@@ -56,7 +56,7 @@ pub struct Tls {
     told: Mutex<Option<Instant>>,
 }
 
-/// Whether a person is told of a refusal: of one a second at most, or strangers would fill the log.
+/// Whether a failure is logged: at most one per second, so that strangers cannot fill the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
     /// In the log.
@@ -124,7 +124,7 @@ impl Tls {
         &self.authority
     }
 
-    /// By this somebody who has nothing else knows the server; `None` where its certificate is the operator's.
+    /// Identifies the server for enrolling agents; `None` if its certificate is the operator's.
     pub fn pin(&self) -> Option<Pin> {
         let own = matches!(self.shown, Shown::Own).then(|| self.authority.certificate_pem());
         own.and_then(|pem| Pin::of_pem(pem).ok())
@@ -219,7 +219,7 @@ fn authority(folder: &Path) -> Result<Authority, String> {
     Authority::load(&read(&certificate)?, &read(&key)?).map_err(|why| format!("{}: {why}", own.display()))
 }
 
-/// Makes the folder beside its place and puts it there when it is whole: there is all of it or none.
+/// Creates the folder under a temporary name and renames it when it is complete.
 fn make(folder: &Path, own: &Path) -> io::Result<()> {
     let mut id = [0; 8];
     getrandom::fill(&mut id).map_err(io::Error::other)?;
@@ -237,7 +237,7 @@ fn make(folder: &Path, own: &Path) -> io::Result<()> {
         file.sync_all()?;
     }
     match fs::rename(&new, own) {
-        // Somebody else was faster.
+        // Another process was faster.
         Err(_) if own.exists() => fs::remove_dir_all(&new),
         done => done,
     }

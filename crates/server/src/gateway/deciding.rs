@@ -330,7 +330,7 @@ impl Core {
         self.end_jobs();
     }
 
-    /// Agents disconnected for so long that they are not waited for.
+    /// Agents that are no longer waited for.
     fn absent_agents(&self) -> Vec<String> {
         let is_absent = |presence| matches!(presence, Presence::Absent { .. });
         let agents = self.control.agents().filter(|(_, presence, _)| is_absent(*presence));

@@ -13,7 +13,7 @@ use crate::job::{Job, JobKind, State};
 use crate::service::{Denied, Service};
 use crate::store::{Extent, KeptResult};
 
-/// Jobs that are told of to whoever asks what nobody has kept.
+/// Maximum jobs listed in an error about missing data.
 const REASONS_MAX: usize = 8;
 
 /// Longest time between a job's creation and the first report of an agent that was connected then.

@@ -15,7 +15,7 @@ use crate::history::Read;
 use crate::service::{Denied, Service};
 use crate::unkept::Unkept;
 
-/// Absences of agents that are told.
+/// Maximum absences of agents reported.
 const ABSENCES_MAX: usize = 20;
 
 /// What was read.
@@ -219,7 +219,7 @@ impl TakeTuples for Reading {
     }
 }
 
-/// Rows of an answer, by result: so many of each, and how many there were more.
+/// Rows of an answer per result, up to a limit, and the number of further rows.
 struct Rows {
     shown: Option<Shown>,
     results: Vec<(Vec<Batch>, u64)>,

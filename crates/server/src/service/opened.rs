@@ -38,7 +38,7 @@ pub struct Opened {
     pub(super) folder: PathBuf,
     pub(crate) store: Arc<Store>,
     pub(super) history: Arc<History>,
-    /// What rows are told to.
+    /// The hub that receives rows.
     pub hub: Arc<Hub>,
     pub(crate) alerts: Arc<Alerts>,
     pub(crate) actions: Arc<Actions>,
@@ -139,7 +139,7 @@ impl Opened {
         })
     }
 
-    /// Who is told of alerts; before the service begins.
+    /// Sets the receivers of alerts, before the service starts.
     pub fn set_receivers(&self, receivers: Vec<Receiver>) {
         self.alerts.set_receivers(receivers);
     }
@@ -221,7 +221,7 @@ fn first_token(store: &Store, folder: &Path) -> io::Result<Option<PathBuf>> {
     let Some(made) = made else { return Ok(None) };
     let written = writeln!(file, "{}", made.secret).and_then(|()| file.sync_all());
     if let Err(error) = written {
-        // A token that nobody can read is none.
+        // A token that cannot be written to its file is removed.
         let _ = store.remove_token(made.token.id);
         return Err(error);
     }

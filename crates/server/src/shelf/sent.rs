@@ -1,5 +1,5 @@
-//! Files that were sent: each under a name of ours, with a note beside it that says what it was called and whose it is. There are bounds of
-//! one and of all of them, and they go after a time.
+//! Uploaded files: each has a generated name, and a note with its original name and its owner. There are limits for
+//! each file and for all of them, and they expire.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -76,7 +76,7 @@ impl Sent {
         self.files().filter_map(|path| Some(fs::metadata(path).ok()?.len())).sum()
     }
 
-    /// All there are, the newest first; those whose time is over have gone.
+    /// All files, newest first, without expired ones.
     pub fn list(&self) -> Vec<Entry> {
         self.expire();
         let mut all: Vec<Entry> = self.files().filter_map(|path| self.entry(&path)).collect();
@@ -110,7 +110,7 @@ impl Sent {
         i64::try_from(self.limits.time.as_nanos()).unwrap_or(i64::MAX)
     }
 
-    /// Takes away those whose time is over.
+    /// Removes expired files.
     pub fn expire(&self) {
         let oldest = now_ns().saturating_sub(self.lasting_ns());
         for path in self.files().filter(|path| path.extension().is_none()) {
@@ -129,7 +129,7 @@ impl Sent {
         }
     }
 
-    /// One begins to come, of so many bytes if that was said.
+    /// Starts an upload of `bytes` bytes, if known.
     pub fn begin(&self, who: &Access, name: &str, bytes: Option<u64>) -> Result<Sending, Denied> {
         // First: what comes meanwhile is rather counted twice than not at all.
         let come = self.come.load(Ordering::Relaxed);
@@ -147,7 +147,7 @@ impl Sent {
     }
 }
 
-/// Whether a file of so many bytes may come, for which there is room or not.
+/// Checks whether a file of `bytes` bytes is allowed; `has_room`: it fits into the total limit.
 fn fits(limits: &ShelfLimits, bytes: u64, has_room: bool) -> Result<(), Denied> {
     if bytes > limits.file_bytes {
         let mib = limits.file_bytes >> 20;

@@ -19,7 +19,7 @@ pub struct StoredAction {
     pub owner: String,
     /// The job whose rows it looks at.
     pub job: JobId,
-    /// It.
+    /// The action.
     pub body: String,
     /// When it was asked for.
     pub created_ns: i64,
@@ -47,7 +47,7 @@ pub struct StoredDecision {
     pub body: String,
     /// When it was made.
     pub decided_ns: i64,
-    /// How many of those who are told have it.
+    /// Number of receivers that have acknowledged.
     pub reached: usize,
     /// When all had it.
     pub done_ns: Option<i64>,
@@ -176,10 +176,10 @@ impl Store {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// So many of those who are told have a decision.
+    /// Stores the number of receivers that have acknowledged a decision.
     ///
     /// # Errors
-    /// The store's.
+    /// Those of the store.
     pub fn reach_decision(&self, action: i64, version: u64, reached: usize) -> Result<(), StoreError> {
         self.write(|t| {
             t.execute(

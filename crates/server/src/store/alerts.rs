@@ -59,7 +59,7 @@ pub struct RuleChange {
     pub told: i64,
     /// Alerts that changed; `None`: it is forgotten.
     pub alerts: Vec<(String, Option<String>)>,
-    /// What is to be told.
+    /// Notifications to send.
     pub news: Vec<NewNotification>,
 }
 
@@ -68,7 +68,7 @@ pub struct RuleChange {
 pub struct NewNotification {
     /// To whom.
     pub receiver: String,
-    /// What it is known by, however often it is sent.
+    /// Identifier, the same for all retries.
     pub key: String,
     /// What it says.
     pub body: String,
@@ -174,10 +174,10 @@ impl Store {
         }))
     }
 
-    /// Puts another rule in the place of one, whose alerts are over: they are told of, and gone.
+    /// Replaces a rule: its alerts resolve, are notified, and are removed.
     ///
     /// # Errors
-    /// The store's.
+    /// Those of the store.
     pub fn replace_rule(&self, last: &RuleChange, job: JobId, body: &str) -> Result<(), StoreError> {
         self.write(|t| {
             change_in(t, last)?;
@@ -220,10 +220,10 @@ impl Store {
         self.write(|t| changes.iter().try_for_each(|change| change_in(t, change)))
     }
 
-    /// The notifications that wait for a receiver, the first so many.
+    /// The first `limit` notifications that wait for a receiver.
     ///
     /// # Errors
-    /// The store's.
+    /// Those of the store.
     pub fn waiting(&self, receiver: &str, limit: usize) -> Result<Vec<Notification>, StoreError> {
         let connection = self.lock();
         let mut statement = connection.prepare_cached(
@@ -248,18 +248,18 @@ impl Store {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// It was acknowledged, or nobody will take it.
+    /// Removes an acknowledged or permanently rejected notification.
     ///
     /// # Errors
-    /// The store's.
+    /// Those of the store.
     pub fn remove_notification(&self, id: i64) -> Result<(), StoreError> {
         self.write(|t| t.execute("DELETE FROM outbox WHERE id = ?", [id]).map(drop))
     }
 
-    /// Lets the oldest go where more than so many wait; how many went.
+    /// Drops the oldest notifications beyond `most`; returns their number.
     ///
     /// # Errors
-    /// The store's.
+    /// Those of the store.
     pub fn bound_outbox(&self, most: usize) -> Result<usize, StoreError> {
         let waiting: i64 = self.lock().query_row("SELECT count(*) FROM outbox", [], |row| row.get(0))?;
         let over = waiting.saturating_sub(most as i64);

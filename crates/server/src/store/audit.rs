@@ -18,7 +18,7 @@ pub struct Audited {
     #[serde(serialize_with = "crate::columns::text")]
     #[schema(value_type = String)]
     pub at_ns: i64,
-    /// The token's name, or the address of whoever had none.
+    /// The token's name, or the client's address without a token.
     pub who: String,
     /// What was asked: job.start, job.stop, token.create, token.revoke, login, alert_rule.create, silence.create …
     pub act: String,

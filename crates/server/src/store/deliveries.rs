@@ -1,11 +1,11 @@
-//! Where rows of jobs go beside their history, and how far they have come there.
+//! Destinations of jobs' rows besides the history, and the progress of their delivery.
 
 use rusqlite::{OptionalExtension, Transaction, params};
 
 use super::{Store, StoreError};
 use crate::job::JobId;
 
-/// An outlet of a job, and what became of its rows.
+/// An outlet of a job, with the counts of its rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredOutlet {
     /// Of which job.
@@ -24,7 +24,7 @@ pub struct StoredOutlet {
     pub behind: u64,
 }
 
-/// What became of rows.
+/// Counts of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
     /// They were taken.
@@ -44,7 +44,7 @@ pub struct Position {
     pub next_row: i64,
     /// Rows before this one are being tried.
     pub until_row: i64,
-    /// What became of those before.
+    /// Counts of earlier rows.
     pub sums: Sums,
 }
 

@@ -13,7 +13,7 @@ use crate::job::JobId;
 /// A job that has not ended, as it was saved.
 #[derive(Clone, Debug)]
 pub struct Controlled {
-    /// Which.
+    /// The job.
     pub job: JobId,
     /// What its control knows of it.
     pub saved: String,
@@ -61,7 +61,7 @@ pub struct Frame {
 /// What is written together with rows.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
-    /// How far the job's results have been published, for whoever goes on with it.
+    /// Position up to which the job's results were published, for the next process.
     pub text: String,
     /// Event time has come here: records that count no more go.
     pub watermark_ns: i64,
@@ -69,7 +69,7 @@ pub struct Progress {
     pub marks: Vec<LaneMark>,
     /// Agents that have not come as far.
     pub lacking: Vec<String>,
-    /// Of a job whose records are joined before they count.
+    /// For a job whose records are joined before they count.
     pub joined: Option<Joined>,
 }
 

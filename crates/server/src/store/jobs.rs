@@ -46,7 +46,7 @@ pub struct JobQuery {
     pub state: Option<String>,
     /// Only older ones than this.
     pub before: Option<i64>,
-    /// At most so many.
+    /// Maximum number of jobs.
     pub limit: usize,
 }
 
@@ -130,10 +130,10 @@ impl Store {
         })
     }
 
-    /// Takes back a job that nobody took, as if it had never been asked for.
+    /// Removes a rejected job without a trace.
     ///
     /// # Errors
-    /// The store's.
+    /// Those of the store.
     pub fn forget_job(&self, id: JobId) -> Result<(), StoreError> {
         self.write(|t| t.execute("DELETE FROM jobs WHERE id = ?", [id.0]).map(drop))
     }

@@ -47,7 +47,7 @@ impl Source {
                 std::thread::sleep(PAUSE);
             }
         }
-        // Without this the copy has a log beside it.
+        // Otherwise the copy would have a separate log.
         target.pragma_update(None, "journal_mode", "delete")?;
         let found: String = target.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
         if found != "ok" {

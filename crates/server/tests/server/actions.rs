@@ -1,4 +1,4 @@
-//! Actions: what webhooks and Redis are told, in which order, also when the server is gone in between; who may make which.
+//! Actions: messages to webhooks and Redis and their order, also across restarts of the server; permissions.
 
 use std::process::Command;
 
@@ -81,7 +81,7 @@ fn webhook_and_redis_are_told_in_order_and_nothing_is_lost_with_the_server() {
     closed(&server, job, 0, &[("/a", 25), ("/b", 5)]);
     carried_out(&server, 2);
     assert_eq!(stands(), ["2", "web1 web2", "/a 2"]);
-    // Redis is away: the webhook is told, and the decision is not carried out, so there is no other.
+    // Redis is down: the webhook is notified, the decision stays incomplete, and no other is made.
     first_redis.kill();
     closed(&server, job, 10, &[("/a", 25), ("/b", 50)]);
     let heard = hook.heard(3);

@@ -1,5 +1,4 @@
-//! Alerts: who is told what and when, by receivers that are none of ours: a webhook in Python that checks signatures, and Debian's
-//! Alertmanager.
+//! Alerts with foreign receivers: a webhook in Python that verifies signatures, and Debian's Alertmanager.
 
 mod alertmanager;
 pub mod hook;
@@ -237,7 +236,7 @@ fn what_is_silenced_is_told_later_and_its_end_never_lost() {
     closed(&server, job, 0, &[("/a", 11), ("/b", 11), ("/c", 11)]);
     let found = server.get("/api/v1/alerts").of(200).json();
     assert_eq!(found["alerts"][0]["silenced_by"], json!([silence["id"].to_string()]));
-    // /a is over before anybody was told of it.
+    // /a resolves before it was notified.
     closed(&server, job, 10, &[("/b", 11), ("/c", 11)]);
     let heard = hook.heard(1);
     assert_eq!(heard.iter().flat_map(hook::said).collect::<Vec<_>>(), ["firing /c"]);
@@ -258,7 +257,7 @@ fn a_rule_that_goes_ends_its_alerts_and_its_job() {
     let first = rule(json!({ "receivers": ["pager"] }));
     let (id, job) = make(&server, &first);
     closed(&server, job, 0, &[("/a", 11)]);
-    // Only what is said changes: what fires goes on.
+    // Only texts change: firing alerts continue.
     let path = format!("/api/v1/alert-rules/{id}");
     let said = rule(json!({ "receivers": ["pager"], "annotations": { "runbook": "read it" } }));
     let changed = server.ask("PUT", &path, Some(&said)).of(200).json();
@@ -401,7 +400,7 @@ fn roles_keep_apart_who_looks_who_makes_and_who_decides() {
 
 #[test]
 fn rules_groups_silences_and_what_waits_are_bounded() {
-    // Nobody listens there.
+    // No program listens there.
     let alerts = AlertLimits { rules_max: 1, groups_max: 2, silences_max: 1, outbox_max: 3, ..still() };
     let limits = Limits { alerts, ..Limits::default() };
     let nobody = "pager=webhook+http://127.0.0.1:1/#secret-env=PATH";

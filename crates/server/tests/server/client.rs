@@ -1,4 +1,4 @@
-//! A server that is started for a test, and how it is asked.
+//! A server started for a test, and its client.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -60,7 +60,7 @@ fn actions_are_as_their_page_says() {
     check(TestFleet::new(Way::Note), include_str!("../../../../docs/actions.md"), 4);
 }
 
-/// Runs the examples, of which there are so many at least.
+/// Runs the examples, at least `least` of them.
 fn check(fleet: Arc<TestFleet>, text: &str, least: usize) {
     let server = Server::start(fleet);
     let folder = tempfile::tempdir().expect("a folder");

@@ -23,13 +23,13 @@ use crate::gateway::tuples;
 /// What is done with jobs.
 #[derive(Clone)]
 pub enum Way {
-    /// Nobody can take them.
+    /// Jobs are rejected.
     Refuse(Refused),
     /// They are answered from a capture.
     Replay(PathBuf),
     /// From one made near the clients, and one made near the servers.
     TwoTaps(PathBuf, PathBuf),
-    /// They are noted; the test tells what becomes of them.
+    /// Jobs are noted; the test reports their progress.
     Note,
 }
 
@@ -62,7 +62,7 @@ impl TestFleet {
         TestFleet::new(Way::Replay(shop("in.pcap")))
     }
 
-    /// Whom results are told to; before the first job.
+    /// Sets the receiver of results, before the first job.
     pub fn attach(&self, hub: &Arc<Hub>) {
         assert!(self.hub.set(hub.clone()).is_ok(), "a fleet has one hub");
     }

@@ -20,12 +20,12 @@ fn close(server: &Server, job: JobId, start: i64, rows: &[(&str, u64)]) {
     publish(server, job, &window(start, rows), WindowState::Closed);
 }
 
-/// What a job's first outlet is said to be.
+/// The API view of a job's first outlet.
 fn outlet(server: &Server, job: JobId) -> Value {
     server.get(&format!("/api/v1/jobs/{job}")).of(200).json()["outlets"][0].clone()
 }
 
-/// Waits until so many rows were delivered.
+/// Waits until `rows` rows were delivered.
 #[track_caller]
 fn delivered(server: &Server, job: JobId, rows: u64) -> Value {
     wait_for("rows to be delivered", || match outlet(server, job) {
@@ -34,7 +34,7 @@ fn delivered(server: &Server, job: JobId, rows: u64) -> Value {
     })
 }
 
-/// A receiver of webhooks, that can be told to fail: what it has taken, by identifier.
+/// A webhook receiver that can be made to fail, with the accepted documents by identifier.
 struct Receiver {
     port: u16,
     taken: Arc<Mutex<BTreeMap<String, Value>>>,
@@ -145,7 +145,7 @@ fn rows_are_delivered_as_they_are_committed() {
     // The path may be a secret.
     assert_eq!(told["to"], format!("webhook+http://127.0.0.1:{}", receiver.port));
     assert_eq!(receiver.counts(), [1, 2, 3]);
-    // What is open is nobody's yet.
+    // Open rows are not delivered.
     publish(&server, job, &window(20, &[("/a", 9)]), WindowState::Open);
     close(&server, job, 20, &[("/a", 4)]);
     server.fleet.hub().turn(job, State::Ended("done".into()), None).expect("noted");

@@ -91,7 +91,7 @@ fn keep(server: &Server, query: &str) -> String {
 fn ask(server: &Server, query: &str) -> Vec<String> {
     let body = json!({ "query": query });
     let text = server.ask("POST", "/api/v1/query?format=jsonl", Some(&body)).of(200).text();
-    // Nobody is missing; of a recording nobody says so.
+    // No agent is missing; recordings do not have the column.
     lines(&text.replace(",\"agents_missing\":null", ""))
 }
 
@@ -362,7 +362,7 @@ fn what_is_missing_is_said_and_how_it_is_kept() {
     }
 }
 
-/// A job of the test's own: the columns of its tuples are told, and nothing comes.
+/// A job of the test: its columns are reported, but no tuples.
 fn announce(server: &Server, job: &str) {
     let shown = server.get(&format!("/api/v1/jobs/{job}")).of(200).json();
     let plan = crate::gateway::plan_of(shown["query"].as_str().expect("a query"));
@@ -410,7 +410,7 @@ fn a_job_with_the_same_query_has_its_rows() {
         (&answer["from"], &answer["job"], &answer["results"][0]["rows"]),
         (&json!("rows"), &json!(job), &all)
     );
-    // Another query has nobody's rows.
+    // Another query has no stored rows.
     let other = "PARSE http SINCE '2026-01-01' PROCESS (group-count: group=url_template, w=200ms)";
     assert_eq!(refused(&server, other, 409)["code"], "not_kept");
 }
@@ -510,7 +510,7 @@ fn tuples_have_a_retention_of_their_own() {
     server.service.as_ref().expect("the service").look_after();
     assert_eq!(rows("1"), Some(0));
     assert!(rows(&raw) > Some(0));
-    // What is gone answers nothing, and somebody else's tuples do.
+    // Removed tuples are not used; those of another job are.
     let body = json!({ "query": "PARSE http SINCE '2026-01-01' PROCESS (rate)" });
     let answer = server.ask("POST", "/api/v1/query", Some(&body)).of(200).json();
     assert_eq!(answer["job"], raw);

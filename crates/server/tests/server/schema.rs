@@ -24,7 +24,7 @@ fn the_description_has_every_path_and_no_loose_end() {
     }
     let server = Server::start(TestFleet::new(Way::Note));
     assert_eq!(server.ask_with("GET", "/api/v1/openapi.json", &[], None).of(200).json(), api);
-    // Each path that is described is there: nobody answers that nothing is at this address.
+    // Every described path exists.
     for (path, methods) in api["paths"].as_object().expect("paths") {
         for method in methods.as_object().expect("methods").keys().filter(|method| *method != "parameters") {
             let path = path.replace("{id}", "1");

@@ -85,7 +85,7 @@ fn who_scrapes_sees_how_the_server_does() {
     );
     let positive = ["process_cpu_time_seconds_total", "process_memory_usage_bytes", "netalytics_store_bytes"];
     assert!(positive.iter().all(|name| value(&page, name).is_some_and(|n| n > 0.0)), "{page}");
-    // Addresses that nobody knows do not become series of their own.
+    // Unknown paths do not become series.
     (0..3).for_each(|n| drop(server.get(&format!("/nothing/{n}")).of(404)));
     let page = server.get("/metrics").of(200).text();
     check(&page, &[(&request("GET", "", 404), 3.0)]);

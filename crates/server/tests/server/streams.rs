@@ -1,4 +1,4 @@
-//! Live streams: what a client is told, and what one that was away.
+//! Live streams: events of a connected client, and of one that reconnects.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;

@@ -84,7 +84,7 @@ fn a_job_that_nobody_renews_is_ended() {
     let path = format!("/api/v1/jobs/{}/renew", renewed["id"].as_str().expect("a number"));
     let began = Instant::now();
     let stopped = || server.fleet.stopped.lock().expect("stopped").clone();
-    // Longer than the lease, and until the other one's is over.
+    // Longer than the lease, until the other lease has expired.
     while began.elapsed() < Duration::from_secs(4) || stopped().is_empty() {
         assert_eq!(server.ask("POST", &path, None).of(200).json()["lease_seconds"], 2);
         assert!(began.elapsed() < Duration::from_secs(60), "no lease ends");

@@ -1,4 +1,4 @@
-//! Debian's Alertmanager is told what fires, shows it, and lets it go; its silences are its own.
+//! Debian's Alertmanager receives firing alerts, shows them, and resolves them; its silences are independent.
 
 use std::process::Command;
 
@@ -83,7 +83,7 @@ fn alertmanager_shows_what_fires_and_lets_go_of_what_is_over() {
         (&first["annotations"]["says"], &first["startsAt"]),
         (&json!("11"), &json!("1970-01-01T00:00:10.000Z"))
     );
-    // It is told again and again, so that it does not let go by itself.
+    // Alerts are sent repeatedly, so that Alertmanager does not resolve them by itself.
     let before = first["updatedAt"].clone();
     until(|| {
         let alerts = manager.alerts()?;

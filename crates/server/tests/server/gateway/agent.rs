@@ -1,5 +1,5 @@
-//! An agent: both halves of the link's far end, over a real connection; in the place of its monitors reports that are said one
-//! after the other.
+//! An agent: both halves of the link's far end, over a real connection; its monitors are replaced with a list of
+//! reports.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
@@ -27,13 +27,13 @@ pub struct Ways {
     pub form: Form,
     /// Reports of each job.
     pub said: Arc<Vec<Said>>,
-    /// It says so many of them, and no more until this is raised.
+    /// Number of reports it sends until this is raised.
     pub up_to: Arc<AtomicUsize>,
     /// Where the server is; it may move.
     pub server: Arc<Mutex<SocketAddr>>,
     /// Its clock.
     pub ahead_ns: i64,
-    /// What is sent to it takes so long; what it sends, no time.
+    /// Delay of messages to it; its own messages have none.
     pub way: Duration,
     /// Where it is a host of its own: what passes there. Its reports are then what a monitor with its order finds in that.
     pub host: Option<Host>,

@@ -71,7 +71,7 @@ fn counts(center: &Center, job: &str) -> [u64; 4] {
     ["joined", "client_only", "server_only", "unkept"].map(|name| told["taps"][name].as_u64().unwrap_or(0))
 }
 
-/// Requests that the tap at the clients leaves out, so that nobody asks the server's for them.
+/// Number of server requests whose counterparts the clients' tap filters out.
 fn left_out(query: &str) -> u64 {
     match query == WINDOWED {
         true => truth("PARSE http WHERE status >= 400 OR status IS NULL SELECT status").len() as u64,

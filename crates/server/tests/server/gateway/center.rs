@@ -130,7 +130,7 @@ impl Center {
         }
     }
 
-    /// What a live stream of a job says until this has been said.
+    /// The live stream of a job up to a text.
     pub fn watch(&self, job: &str, until: &str) -> String {
         let address = *self.address.lock().expect("an address");
         let mut stream = TcpStream::connect(address).expect("it listens");
@@ -174,7 +174,7 @@ impl Center {
         }
     }
 
-    /// Waits until so many agents are connected.
+    /// Waits until `n` agents are connected.
     pub fn agents(&self, n: usize) {
         self.until("agents", |center| {
             let (_, told) = center.ask("GET", "/api/v1/agents", None);

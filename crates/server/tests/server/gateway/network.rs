@@ -131,7 +131,7 @@ fn switches_copy_when_all_monitors_capture_and_until_the_job_ends() {
     assert_eq!(center.ended(&first)["reason"], "it was stopped");
     assert_eq!(paper.asked(), ["begin", "begin", "end"]);
 
-    // Another plan than agents were told.
+    // A plan other than the agents' orders.
     let second = job(&center);
     until_state(&center, &second, "running");
     center.kill();
