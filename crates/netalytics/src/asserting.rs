@@ -30,7 +30,7 @@ pub struct Answer<'a> {
     pub batches: &'a [Batch],
 }
 
-/// What came of an assertion.
+/// Result of an assertion.
 pub struct Outcome {
     /// The assertion.
     pub text: String,
@@ -144,7 +144,7 @@ impl Asserted {
         Truths { among: among.unwrap_or_else(|| vec![true; batch.rows()]), conditions }
     }
 
-    /// What is to be said of a row: its keys, and the columns that the condition reads.
+    /// Description of a row that violates the condition: its keys, and the columns that the condition reads.
     fn violation(&self, answer: &Answer<'_>, batch: &Batch, row: usize, condition: &Predicate) -> Violation {
         let keys: Vec<FieldId> = answer.schema.ids().take(answer.keys).collect();
         let mut read: Vec<FieldId> = Vec::new();

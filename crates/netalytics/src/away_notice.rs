@@ -12,7 +12,7 @@ use crate::output;
 
 /// How long records wait for room once a signal has asked for the end: brokers may be away for good.
 pub const ROOM: Duration = Duration::from_secs(10);
-/// So long the oldest record may wait before that is said.
+/// Wait time of the oldest record after which a notice is printed.
 const QUIET: Duration = Duration::from_secs(5);
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -22,16 +22,16 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 enum Seen {
     #[default]
     Arriving,
-    /// They do not; so many were dropped until then.
+    /// Unreachable, with the number of records dropped so far.
     Waiting(u64),
 }
 
-/// What a person was told last.
+/// The state of the last notice.
 #[derive(Debug, Default)]
 struct Notice(Seen);
 
 impl Notice {
-    /// What is to be said of these figures, if that is news; `trouble` asks what is wrong.
+    /// The next notice for these counters, if their state has changed; `trouble` returns the reason.
     fn look(&mut self, counters: &Counters, away: Away, trouble: impl FnOnce() -> String) -> Option<String> {
         let is_waiting = counters.oldest.is_some_and(|oldest| oldest >= QUIET);
         let dropped = counters.dropped_full;
@@ -60,8 +60,8 @@ impl Notice {
     }
 }
 
-/// Looks after a producer as long as `stop` has others: says when brokers are away, and puts `stop` up some time after `asked`, so that
-/// nobody waits for room.
+/// Watches a producer while `stop` has other owners: prints notices about unreachable brokers, and sets `stop` some
+/// time after `asked`, so that no thread waits for room.
 pub fn attend(
     producer: &Arc<Producer>,
     away: Away,

@@ -31,7 +31,7 @@ impl From<Color> for ColorChoice {
 
 static CHOSEN: OnceLock<Color> = OnceLock::new();
 
-/// Finds `--color` among words that may be wrong otherwise: that they are is told in colors, or not.
+/// Finds `--color` among unparsed words, so that parse errors are colored accordingly.
 pub fn choose(words: impl Iterator<Item = OsString>) {
     let words: Vec<String> = words.filter_map(|word| word.into_string().ok()).collect();
     let mut values = words.iter().enumerate().filter_map(|(i, word)| match word.strip_prefix("--color")? {

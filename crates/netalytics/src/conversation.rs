@@ -1,5 +1,5 @@
-//! What the two sides of a flow said, as text for people: `>` what the client said, `<` what the server did, in order, with
-//! times; or bytes in hexadecimal. Nothing that a terminal would act on gets through. Shows so many bytes and counts the rest.
+//! Data of the two sides of a flow as text: `>` the client, `<` the server, in order, with times; or bytes in
+//! hexadecimal. Terminal control characters are escaped. Output is limited to a number of bytes; the rest is counted.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -12,9 +12,9 @@ use sinks::table::escape;
 use sinks::{Zone, units};
 use wire::{IpProtocol, Side, Timestamp};
 
-/// A line without an end is broken after so many bytes.
+/// Maximum bytes of an output line.
 const LINE_BYTES_MAX: usize = 4096;
-/// A side that pauses for so long gets another heading, with the time.
+/// Pause of a side after which a heading with the time is repeated.
 const PAUSE_NS: i64 = 1_000_000_000;
 /// Bytes of a line in hexadecimal.
 const HEX_BYTES: usize = 16;
@@ -50,7 +50,7 @@ pub struct Conversation<W> {
 }
 
 impl<W: Write> Conversation<W> {
-    /// Of at most so many bytes.
+    /// An output of at most `bytes_max` bytes.
     pub fn new(out: W, show: Show, bytes_max: u64) -> Conversation<W> {
         Conversation {
             out,

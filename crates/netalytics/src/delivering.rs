@@ -59,7 +59,7 @@ impl Ready {
         outlets
     }
 
-    /// The outlets beside `sink`, behind a redactor of their own.
+    /// Combines `sink` with the outlets, which have their own redactor.
     pub fn beside(self, sink: Box<dyn Sink>, heads: &[ResultHead], secret: Option<Secret>) -> Box<dyn Sink> {
         Box::new(Beside::new(sink, behind(self.open(heads), secret)))
     }
@@ -81,7 +81,7 @@ fn addresses(flags: &OutletFlags) -> anyhow::Result<Vec<Address>> {
     flags.to.iter().map(|to| Address::read(to, &System).map_err(wrong)).collect()
 }
 
-/// What there is to complain of, in a sentence.
+/// A problem of the delivery, as a sentence.
 pub fn complaint(delivered: &Delivered) -> Option<String> {
     let lost = delivered.lost_rows();
     let causes = delivered.lost.iter().filter(|(_, rows)| *rows > 0);

@@ -41,7 +41,7 @@ impl Demo {
         folder: &Path,
         capture: Option<&Path>,
     ) -> anyhow::Result<Demo> {
-        // Whoever listens everywhere listens here, too.
+        // A server that listens on all addresses also listens on the loopback address.
         let address = match bound.address.ip().is_unspecified() {
             true => SocketAddr::from((Ipv4Addr::LOCALHOST, bound.address.port())),
             false => bound.address,
@@ -61,7 +61,7 @@ impl Demo {
         let mut policy = Vec::new();
         let capture = match capture {
             Some(capture) => {
-                // Whoever tests the page wants to see texts as the packets say them.
+                // Tests of the page need unredacted texts.
                 let path = folder.join("demo.toml");
                 output::create(&path, Owner::Us)?
                     .write_all(b"leaves = \"raw\"\njobs_max = 32\n")

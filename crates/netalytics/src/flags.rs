@@ -302,7 +302,7 @@ pub fn parse(words: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Re
     Ok(cli)
 }
 
-/// An error of the command line as all others are told: what is wrong, and what to do.
+/// A command-line error in the form of other errors: the problem, and the remedy.
 fn in_our_words(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let ours = text.lines().take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));

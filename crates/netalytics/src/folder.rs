@@ -1,6 +1,6 @@
-//! A folder that is written to after privileges have been given up: whoever we become must be able to make files in it,
-//! also where it lies in a folder that only root may enter. So it is made, given away and opened before, and reached
-//! through what was opened.
+//! A folder that is written to after privileges have been dropped. The new user must be able to create files in it,
+//! even if it lies below a folder that only root can enter. So it is created, given to the user, and opened before, and
+//! accessed through the open descriptor.
 
 use std::fs::{self, DirBuilder, File, Metadata};
 use std::io;
@@ -41,7 +41,7 @@ impl Folder {
         Ok(Folder { path: path.to_owned(), opened })
     }
 
-    /// How it is reached, whoever we are, until the process ends.
+    /// A path that is valid for any user until the process ends.
     pub fn reach(self) -> PathBuf {
         match self.opened {
             Some(folder) => format!("/proc/self/fd/{}", folder.into_raw_fd()).into(),

@@ -52,7 +52,7 @@ pub struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    /// A table that nobody has asked yet.
+    /// A table without lookups so far.
     pub fn new(table: &'a HostTable) -> Asked<'a> {
         Asked { table, missed: Cell::new(false) }
     }

@@ -51,7 +51,7 @@ impl JobBus {
             Merger::Embedded => Merging::Embedded,
             Merger::Flink => Merging::Flink,
         };
-        // A limit the agents keep to, and then it is said that all was published.
+        // A limit that agents observe before reporting that everything was published.
         let mut plan = (*wanted.plan).clone();
         plan.monitor.limit = plan::Limit::default();
         let config = Config { stream: config, ..Config::default() };

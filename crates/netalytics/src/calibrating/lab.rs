@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 
 /// Nothing that is waited for takes longer.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-/// How often it is looked.
+/// Polling interval.
 pub const LOOK: Duration = Duration::from_millis(20);
 /// A folder that every system has; within, it is empty and in memory.
 pub const FOLDER: &str = "/run";

@@ -10,7 +10,7 @@ pub use receive::Receiving;
 pub use sender::be_sender;
 pub use switch::Copying;
 
-/// A packet's way into a monitor that takes so long to refuse it.
+/// Measures the cost of receiving a packet, given the cost of rejecting it.
 pub fn receiving(lab: &Lab, refuse_ns: f64, rounds: u8) -> anyhow::Result<Receiving> {
     receive::measure(lab, refuse_ns, rounds)
 }

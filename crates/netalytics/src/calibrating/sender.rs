@@ -1,4 +1,4 @@
-//! Packets to measure with: UDP datagrams of one size, sent by this program from within the lab, slowly enough that whoever takes them keeps up.
+//! Test packets: UDP datagrams of one size, sent from within the lab slowly enough for the receiver.
 
 use std::net::UdpSocket;
 use std::path::Path;
@@ -9,13 +9,13 @@ use anyhow::{Context, bail};
 
 use super::lab::{Lab, processor_ns};
 
-/// So many at once, and then a pause: more than whoever takes them takes in one go, and no more than wait for it.
+/// Packets per burst: more than the receiver reads at once, and no more than its queue holds.
 const BURST: u32 = 128;
 /// The pause.
 const PAUSE: Duration = Duration::from_micros(1200);
 /// Never more.
 const PACKETS_MAX: u32 = 1_000_000;
-/// Where nobody listens.
+/// A port without a listener.
 const PORT: u16 = 9;
 
 /// What is sent.
@@ -49,10 +49,10 @@ pub fn be_sender(order: &str) -> anyhow::Result<String> {
     let socket = UdpSocket::bind("0.0.0.0:0")?;
     socket.connect((to, PORT))?;
     let bytes = vec![0; payload.min(1472)];
-    // Numbers of processes are those of the lab, where this folder shows others': it is asked for itself.
+    // Process numbers are those of the lab, while this folder shows the host's, so only its own is used.
     let own = own_ns()?;
     for nth in 1..=packets {
-        // Nobody is there who could refuse them.
+        // No host rejects the datagram.
         let _ = socket.send(&bytes);
         if nth % BURST == 0 {
             thread::sleep(PAUSE);

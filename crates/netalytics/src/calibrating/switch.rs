@@ -21,10 +21,10 @@ const AHEAD: u32 = 200;
 /// Where packets go that are sent through the switch.
 const BEYOND: &str = "10.98.0.2";
 
-/// What is less than this share of forwarding a packet cannot be told from what others at work make of it.
+/// Share of the cost of forwarding below which a difference cannot be distinguished from noise.
 const UNSURE: f64 = 0.03;
 
-/// Nanoseconds for each packet; `None`: less than `unsure`, and too little to be told.
+/// Nanoseconds per packet; `None`: below `unsure`, and not measurable.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Copying {
     /// A whole copy, to a port.
@@ -35,7 +35,7 @@ pub struct Copying {
     pub tunnel: Option<f64>,
     /// Its first bytes.
     pub cut: Option<f64>,
-    /// What can just be told.
+    /// Smallest measurable cost.
     pub unsure: f64,
 }
 
@@ -166,7 +166,7 @@ fn vsctl(lab: &Lab, words: &str) -> anyhow::Result<String> {
     lab.run(&all)
 }
 
-/// Gives an interface an address, and says where another one is that nobody has.
+/// Gives an interface an address, and adds a neighbor entry for an unused one.
 pub fn reachable(lab: &Lab, interface: &str, own: &str, other: &str) -> anyhow::Result<()> {
     lab.run(&["ip", "addr", "add", own, "dev", interface])?;
     lab.run(&["ip", "neigh", "add", other, "lladdr", "02:00:00:00:00:02", "dev", interface])?;

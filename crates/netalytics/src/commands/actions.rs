@@ -51,7 +51,7 @@ pub fn actions(flags: &ActionsFlags) -> anyhow::Result<Ended> {
     }
 }
 
-/// An action as one row: what was asked beside what is known of it, which counts where both say it.
+/// An action as one row: the request merged with its state, which takes precedence.
 fn flat(thing: Value) -> Value {
     let mut all = thing["action"].as_object().cloned().unwrap_or_default();
     all.insert("servers_all".into(), all.get("servers").cloned().unwrap_or_default());

@@ -82,7 +82,7 @@ pub fn agent(flags: &AgentFlags) -> anyhow::Result<Ended> {
 async fn let_go() {
     let (tell, told) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
-        // What is said there does not matter, and an error is an end, too.
+        // The input is ignored, and an error is an end, too.
         let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
         let _ = tell.send(());
     });
@@ -121,7 +121,7 @@ fn enrol(
     Ok(Ended::Done)
 }
 
-/// A certificate's name is the agent's, whatever else is said.
+/// The name in a certificate is the agent's name.
 fn name(flags: &AgentFlags, policy: &Policy, credentials: Option<&Credentials>) -> anyhow::Result<String> {
     let said = flags.name.clone().or(policy.name.clone());
     match (credentials, said) {

@@ -23,12 +23,12 @@ use crate::steered::team::{Heard, Team};
 
 /// Between two looks at whether to stop.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// Less than whoever asks waits for those that it starts itself.
+/// Start timeout, shorter than that of the query.
 const START_MAX: Duration = Duration::from_secs(15);
 const END_MAX: Duration = Duration::from_secs(8);
-/// How often it is said how far event time has come, where nothing else is said.
+/// Interval at which event time is reported without other messages.
 const TIME_EVERY: Duration = Duration::from_millis(500);
-/// How often counters are told.
+/// Interval at which counters are reported.
 const ACCOUNT_EVERY: Duration = Duration::from_secs(1);
 
 /// Does what is ordered.
@@ -75,13 +75,13 @@ struct Outgoing<'w> {
     /// By monitor, what it has counted.
     counts: BTreeMap<usize, Vec<(String, u64)>>,
     counted: Instant,
-    /// Problems that were told.
+    /// Number of problems reported.
     told: usize,
     /// What went wrong with `out`; it gets nothing more then.
     failed: Option<io::Error>,
 }
 
-/// What was merged, until it is said.
+/// Merged results, until they are sent.
 #[derive(Default)]
 struct Merged(Part);
 
@@ -131,7 +131,7 @@ impl<'w> Outgoing<'w> {
         if is_last || is_time || !self.part.0.is_empty() {
             (self.watermark, self.reported) = (watermark, Instant::now());
             let (part, loss) = (std::mem::take(&mut self.part.0), team.collector.capture_loss());
-            // What was lost is told no later than that its time is over.
+            // Losses are reported before the end of their windows.
             let lost = team.collector.take_lost();
             let limited = team.collector.take_limited();
             let report = Report { epoch: 0, watermark, part, loss, lost, limited, open: None };

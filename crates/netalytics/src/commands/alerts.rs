@@ -36,7 +36,7 @@ pub fn alerts(flags: &AlertsFlags) -> anyhow::Result<Ended> {
         Some(AlertsVerb::Rules) => list("/api/v1/alert-rules", "rules", &RULE),
         Some(AlertsVerb::Add(asked)) => {
             let body = rule(asked)?;
-            // What is wrong may be in the query or in the condition: it is told in words.
+            // The error may concern the query or the condition, so it is printed as text.
             let asked = Asked { body: Some(&body), ..Asked::plain("POST", "/api/v1/alert-rules") };
             print_things(&RULE, &[flat(remote.try_json(&asked)?)], format)
         }
@@ -59,7 +59,7 @@ pub fn alerts(flags: &AlertsFlags) -> anyhow::Result<Ended> {
     }
 }
 
-/// A rule as one row: what was asked beside what is known of it.
+/// A rule as one row: the request merged with its state.
 fn flat(mut thing: Value) -> Value {
     if let Some(asked) = thing["rule"].as_object().cloned() {
         thing.as_object_mut().into_iter().for_each(|all| all.extend(asked.clone()));

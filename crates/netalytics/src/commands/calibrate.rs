@@ -124,7 +124,7 @@ struct Measured {
 }
 
 impl Measured {
-    /// Nanoseconds for each packet that was asked for, where the others took so long each; where none was, for each of the others.
+    /// Nanoseconds per requested packet, given the cost of others; without requested packets, per other packet.
     fn ns_each(&self, refuse_ns: f64) -> f64 {
         let all = self.took.as_secs_f64() * 1e9;
         match self.asked {
@@ -221,7 +221,7 @@ fn written(
     for (name, measured, supposed) in ways {
         text += &match measured {
             Some(Some(ns)) => format!("{name} = {ns:.1}\n"),
-            // What is supposed would stand beside what was measured as if it were more.
+            // The default next to measured values would look like a larger cost.
             Some(None) => format!("{name} = {unsure:.1} # at most: too little to be told\n"),
             None => format!("{name} = {supposed:.1} # supposed\n"),
         };

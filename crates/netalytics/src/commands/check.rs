@@ -99,7 +99,7 @@ fn kept(server: &str, flags: &CheckFlags, text: &str, quiet: bool) -> anyhow::Re
     })
 }
 
-/// The result of the query beside its baseline's.
+/// The result of the query and of its baseline.
 fn compared(flags: &CheckFlags, telling: Telling) -> anyhow::Result<Held> {
     let mut about = None;
     let comparing = Comparing { own: &flags.work, baseline: &flags.baseline, confidence: flags.confidence };

@@ -1,5 +1,5 @@
-//! `netalytics explain QUERY`: the plan, without reading a packet; with `--engine flink` what Flink would be told, with
-//! `--network` what it does to a network.
+//! `netalytics explain QUERY`: the plan, without reading packets; with `--engine flink` the Flink SQL, with `--network`
+//! the plan in a network.
 
 use serde_json::{Value, json};
 use sinks::units;

@@ -10,7 +10,7 @@ use crate::failure::Ended;
 use crate::flags::Format;
 use crate::output;
 
-/// What is told of a job first, by the API's names and ours.
+/// Fields of a job shown first, by their API names and labels.
 const LINES: [(&str, &str); 18] = [
     ("id", "job"),
     ("name", "name"),
@@ -80,7 +80,7 @@ fn sheet(job: &Value, agents: &[Value]) -> String {
     out
 }
 
-/// What an outlet lost beside what else is told of it.
+/// An outlet's fields with its losses.
 fn with_losses(outlet: &Value) -> Value {
     let mut outlet = outlet.clone();
     for cause in ["refused", "backlog", "gone"] {

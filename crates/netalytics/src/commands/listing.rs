@@ -88,7 +88,7 @@ pub fn table(names: &[&str], rows: &[Vec<String>]) -> String {
     out
 }
 
-/// Times in words beside those in nanoseconds.
+/// Adds formatted times to those in nanoseconds.
 pub fn with_times(mut things: Vec<Value>, names: &[(&str, &str)]) -> Vec<Value> {
     for thing in &mut things {
         for (ns, words) in names {

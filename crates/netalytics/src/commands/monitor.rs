@@ -1,7 +1,7 @@
-//! `netalytics monitor -i IFACE` or `-r FILE…`: what an agent starts for a job. It reads an order from standard input (a length
-//! of four bytes, the lowest first, and a [`plan::message::JobOrder`]), finds what that asks for, and says it in frames on standard output, or publishes it, where
-//! the order names topics, and says only how far it is. The plan
-//! says what is asked; what may be read and taken the flags say, and so whoever starts it.
+//! `netalytics monitor -i IFACE` or `-r FILE…`: started by an agent for a job. It reads an order from standard input (a
+//! length of four bytes, little endian, and a [`plan::message::JobOrder`]), computes its results, and writes them as
+//! frames to standard output, or publishes them to the topics of the order and reports only its progress. The plan
+//! defines the query; the flags define the permitted input and resources.
 
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
@@ -51,7 +51,7 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
             let source = Box::new(if flags.demo_in_step { source.in_step() } else { source });
             Input::Each(vec![live::filter(source, &live)?])
         }
-        // Whoever has started us is told, and waits or not.
+        // The parent process receives the problem and decides whether to wait.
         None => work::open(
             &flags.read,
             &LiveFlags { no_wait: true, ..flags.live.clone() },
@@ -69,7 +69,7 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
     };
     let (mut publisher, mut kept) = (None, None);
     if !order.topics.is_empty() {
-        // It may wait for brokers, and is to end where it is asked to meanwhile.
+        // It may wait for brokers, and must end on request meanwhile.
         kept = Some(keep()?);
         publisher = Some(open_publisher(
             flags,
@@ -97,7 +97,7 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
     // What leaves this process leaves the machine.
     config.stream.redactor = order.redaction.map(|key| Redactor::new(Secret::new(&key.0)));
     let mut out = BufWriter::new(io::stdout().lock());
-    // Live sources heed it themselves: what has arrived before is still worked on.
+    // Live sources observe it themselves: packets that have arrived are still processed.
     let heeded = (!capturing && flags.demo.is_none()).then_some(&stop);
     let why = || {
         let why = lease.ended().and_then(End::why).or(signals.name()).map(str::to_owned);

@@ -89,7 +89,7 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
     let mut publishing =
         Publishing::start((&plan, &dataflows), &config, input, (producer.clone(), what, begins_ns), feedback)
             .context("cannot start the workers")?;
-    // Live sources heed it themselves: what has arrived before is still worked on.
+    // Live sources observe it themselves: packets that have arrived are still processed.
     let heeded = (!capturing).then_some(&stop);
     let (mut stats, progress) = (Stats::new(None, signals.stats()), Progress::new(When::Never));
     let mut look = |job: &Job| stats.tick(|| job.readings(), &progress);

@@ -163,7 +163,7 @@ struct Run {
     stop: Stop,
     signals: Signals,
     telling: Telling,
-    /// What was said last of what is not as it should be.
+    /// Last problem printed.
     mentioned: Option<String>,
 }
 
@@ -175,7 +175,7 @@ struct Done {
     delivered: Vec<sinks::Delivered>,
     notes: Vec<String>,
     output_errors: Vec<String>,
-    /// Whoever read our output has left.
+    /// The reader of the output has closed it.
     is_closed: bool,
     is_terminal: bool,
 }
@@ -345,7 +345,7 @@ impl Run {
         }
     }
 
-    /// Says what there is to say at the end.
+    /// Prints the final notes and returns the summary.
     fn sum_up(&mut self, query: String, done: Done, started: Instant) -> Summary {
         // The last that was heard is enough where the server says nothing more.
         let agents = match done.is_closed {

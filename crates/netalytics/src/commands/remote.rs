@@ -1,4 +1,4 @@
-//! How a server is asked: its address, the token, and what its errors say. The token is sent to nobody but that server.
+//! Client of a server: its address, the token, and its errors. The token is sent only to that server.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ pub struct Remote {
     trusted: Option<RootCerts>,
 }
 
-/// An answer that is none of errors.
+/// A successful response.
 #[derive(Debug)]
 pub struct Answer {
     /// `after` of the next page, if there is one.
@@ -48,7 +48,7 @@ pub struct Answer {
 /// Why there is no answer.
 #[derive(Debug)]
 pub enum Failed {
-    /// Nobody is there: nothing was asked.
+    /// No server: the request was not sent.
     Nobody(anyhow::Error),
     /// The server may have heard it, and may answer later.
     Later(anyhow::Error),
@@ -74,7 +74,7 @@ pub struct Asked<'a> {
     pub body: Option<&'a Value>,
     /// By which the server knows that it was asked the same before.
     pub key: Option<&'a str>,
-    /// The query in it, for what is said of that.
+    /// The query of the request, for error messages.
     pub query: &'a str,
 }
 
@@ -227,7 +227,7 @@ fn authorities(path: &Path) -> anyhow::Result<RootCerts> {
     }
 }
 
-/// What is said in place of our errors, by a proxy or a server of another kind, where it is a short text.
+/// A short text from a proxy or another kind of server, in place of an error of ours.
 fn in_passing(body: &[u8]) -> String {
     const LONGEST: usize = 200;
     match str::from_utf8(body).map(str::trim) {

@@ -31,7 +31,7 @@ use crate::reporting::page::{self, Frame, Read};
 use crate::reporting::rows::Kept;
 use crate::{query_text, replaying};
 
-/// The result that says how sure tuples are, beside those asked for.
+/// Name of the additional result with the quality of tuples.
 const QUALITIES: &str = "quality";
 /// There are fewer words for it.
 const QUALITIES_MAX: usize = 64;
@@ -178,7 +178,7 @@ fn overview(flags: &ReportFlags, telling: Telling) -> anyhow::Result<Ended> {
     let mut sink = Folded { rows: Collected::default(), redactor: secret.map(Redactor::new) };
     let summary = look_into(&mut sink, &look, &texts, telling)?;
     let mut rows = sink.rows;
-    // Of each question about flows and protocols there are several results; of each of the map, and of qualities, one.
+    // Queries about flows and protocols have several results; those of the map and of qualities one each.
     let (of_map, of_qualities) = (questions.results(), map.texts.len());
     let mut map_rows = rows.split_off(of_map);
     let quality_rows = map_rows.split_off(of_qualities);
@@ -222,7 +222,7 @@ fn prepare(flags: &ReportFlags) -> anyhow::Result<(Destination, Option<Secret>)>
 
 fn put(out: &mut dyn Write, text: &str) -> io::Result<()> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        // Nobody wants it any more.
+        // The reader has closed the pipe.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written,
     }

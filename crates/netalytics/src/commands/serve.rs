@@ -108,7 +108,7 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
     Ok(Ended::Done)
 }
 
-/// The certificate that is shown, if TLS is wanted. Beyond this machine nothing travels in clear unless somebody says so.
+/// The certificate for TLS, if configured. Plain text beyond this machine requires an explicit flag.
 fn shown(flags: &ServeFlags) -> anyhow::Result<Option<Shown>> {
     let asked = &flags.tls;
     match (&asked.tls_cert, &asked.tls_key) {
@@ -132,7 +132,7 @@ fn tls(flags: &ServeFlags, folder: &Path, shown: &Shown) -> anyhow::Result<Tls> 
     Tls::open(folder, shown.clone(), &names, lasting).map_err(|why| anyhow!(why))
 }
 
-/// Who is told of alerts; their secrets are read now.
+/// Receivers of alerts; their secrets are read now.
 fn receivers(said: &[String]) -> anyhow::Result<Vec<Receiver>> {
     let read = |text: &String| Receiver::read(text).map_err(|why| wrong_flags(format!("--receiver: {why}")));
     let receivers: Vec<Receiver> = said.iter().map(read).collect::<anyhow::Result<_>>()?;

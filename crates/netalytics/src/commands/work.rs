@@ -62,7 +62,7 @@ pub trait Target {
         Ok(())
     }
 
-    /// Whether somebody looks at its rows while they come.
+    /// Whether its rows are displayed as they arrive.
     fn is_watched(&self, _ready: &Self::Ready) -> bool {
         false
     }
@@ -75,7 +75,7 @@ pub trait Target {
     /// Opens what needs privileges.
     fn prepare(&self) -> anyhow::Result<Self::Ready>;
 
-    /// Starts what works beside the run; privileges are given up by now.
+    /// Starts additional threads; privileges have been dropped.
     fn start(&self, _ready: &mut Self::Ready) -> anyhow::Result<()> {
         Ok(())
     }
@@ -104,7 +104,7 @@ pub struct Opened {
     pub row_group_bytes: usize,
 }
 
-/// How much is told on standard error.
+/// Verbosity on standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Telling {
     /// Errors only.
@@ -272,7 +272,7 @@ fn answer<T: Target>(
         }
         (None, Source::Packets) => unreachable!("packets were opened"),
     };
-    // Live sources heed it themselves: what has arrived before is still worked on.
+    // Live sources observe it themselves: packets that have arrived are still processed.
     run.stop = (!capturing).then(|| stop.clone());
     run.facts.inputs = inputs(flags);
     run.snaplen = if capturing { flags.live.snaplen } else { 0 };
@@ -337,8 +337,8 @@ fn workers(flags: &WorkFlags, filtered: bool) -> Workers {
     }
 }
 
-/// Opens what is to be read. Files wait for us, so that as many workers read them as there are cores; a network does
-/// not wait, but the machine may have other work to do.
+/// Opens the input. Files are read by one worker per core; live capture defaults to one worker, because the machine may
+/// have other work.
 pub fn open(
     read: &[PathBuf],
     live: &LiveFlags,
@@ -354,7 +354,7 @@ pub fn open(
     if !live.interfaces.is_empty() {
         let sources = if live.one_reader { 1 } else { some };
         let mut sources = crate::live::open(live, sources, wanted, stop)?;
-        // Where flows cannot be told apart before us there is one source, and we deal its packets ourselves.
+        // If the kernel cannot distinguish flows, there is one source, and its packets are distributed here.
         return Ok(match (sources.len(), sources.pop()) {
             (1, Some(source)) if some > 1 => Input::Shared(source, some),
             (_, last) => Input::Each(sources.into_iter().chain(last).collect()),
@@ -391,8 +391,8 @@ fn stats(flags: &WorkFlags, telling: Telling, signals: &Signals) -> Stats {
     Stats::new(every, signals.stats())
 }
 
-/// Says what there is to say when all has been read, or the result could not be written any more.
-/// On a terminal the summary keeps its distance from the result.
+/// Prints the final notes and the summary after the input has ended or writing has failed. On a terminal, an empty line
+/// separates the summary from the result.
 fn end(
     summary_file: Option<&mut SummaryFile>,
     telling: Telling,

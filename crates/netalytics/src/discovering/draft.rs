@@ -1,5 +1,5 @@
-//! A network's file while it is written: entries with keys in the order in which people read them; what a file said before that nobody has
-//! found out otherwise stays.
+//! A network file in progress: entries with keys in a readable order. Keys of an existing file are kept unless the
+//! discovery has found another value.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ const ORDER: [&str; 22] = [
 pub struct Entry {
     /// Its keys.
     pub keys: BTreeMap<String, Value>,
-    /// What stands beside its name.
+    /// Comment after its name.
     pub remark: Option<&'static str>,
 }
 

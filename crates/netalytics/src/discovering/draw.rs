@@ -10,16 +10,16 @@ use steer::{At, Described, Found};
 
 use super::draft::{Draft, Entry};
 
-/// Supposed of a link whose speed nobody says.
+/// Assumed speed of a link that does not report one.
 const SUPPOSED_MBPS: f64 = 1000.0;
-/// Of a host of which nothing is known nothing is taken.
+/// Comment of a host with unknown capacity, which is not used.
 const UNKNOWN: &str = "what it has is not known, so nothing is free there";
 
 /// A switch that was asked.
 pub struct SwitchSeen {
     /// Its name.
     pub name: String,
-    /// Where it is told of rules: its database, or its controller and its number there.
+    /// How it is controlled: by its database, or by its controller and its number there.
     pub told: Told,
     /// Its bridge.
     pub bridge: String,
@@ -31,7 +31,7 @@ pub struct SwitchSeen {
     pub via: Option<Vec<String>>,
 }
 
-/// Where a switch is told of rules.
+/// How a switch is controlled.
 pub enum Told {
     /// Its database.
     Database(String),
@@ -63,7 +63,7 @@ pub struct World {
     pub agents: Vec<AgentSeen>,
     /// Names of addresses.
     pub names: HashMap<IpAddr, String>,
-    /// What each link bears, if that was said.
+    /// Capacity of each link, if given.
     pub link_mbps: Option<f64>,
     /// How programs are started, by names of hosts.
     pub via: BTreeMap<String, Vec<String>>,
@@ -71,7 +71,7 @@ pub struct World {
     pub before: Draft,
 }
 
-/// The file, and what has to be said of it.
+/// The file, and notes for the user.
 pub fn draw(world: &World) -> (Draft, Vec<String>) {
     let mut drawing = Drawing::of(world);
     let mut hosts = drawing.hosts();
@@ -100,7 +100,7 @@ struct Drawing<'a> {
     world: &'a World,
     /// Ports that cables between these switches have.
     ends: BTreeSet<At>,
-    /// Ports that no cable has and where somebody is, in the order of switches and ports.
+    /// Ports without a link and with a host, in the order of switches and ports.
     peopled: Vec<At>,
     notes: Vec<String>,
     /// Names of hosts that are taken.
@@ -131,7 +131,7 @@ impl<'a> Drawing<'a> {
         self.world.switches.iter().any(|switch| switch.name == name)
     }
 
-    /// Of each address the port at which it answers, where that is one.
+    /// The port at which each address replies, if it is unique.
     fn places(&mut self, ports: &[At]) -> BTreeMap<IpAddr, At> {
         let mut all: BTreeMap<IpAddr, Vec<At>> = BTreeMap::new();
         for at in ports {
@@ -216,7 +216,7 @@ impl<'a> Drawing<'a> {
         entry.set("at", place);
         match agent {
             Some(agent) => {
-                // What was written when nobody knew says no longer that nothing is free.
+                // Defaults for unknown capacity are removed once it is known.
                 if nothing_free().iter().all(|(key, value)| entry.keys.get(*key) == Some(value)) {
                     entry.keys.remove("used");
                 }
@@ -242,7 +242,7 @@ impl<'a> Drawing<'a> {
         entry
     }
 
-    /// What a link bears: what was said now, what was said before, what the switch says.
+    /// Capacity of a link: as given now, as in the existing file, or as reported by the switch.
     fn bears(&mut self, entry: &mut Entry, mbps: Option<f64>, whose: &str) {
         if let Some(said) = self.world.link_mbps {
             entry.set("mbps", said);

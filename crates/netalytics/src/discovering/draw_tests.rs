@@ -33,7 +33,7 @@ fn switch(name: &str, ports: &[&str], rule: &str) -> SwitchSeen {
     }
 }
 
-/// Two leaves with a host and a port of nobody each, and a spine.
+/// Two leaves, each with a host and an empty port, and a spine.
 fn world(before: &str) -> World {
     let mut switches = vec![
         switch("leaf1", &["web", "eth9", "up"], "priority=0,actions=NORMAL"),

@@ -30,7 +30,7 @@ pub enum ActionsVerb {
         /// Its name or number
         action: String,
 
-        /// At most so many
+        /// Maximum number of entries
         #[arg(long, value_name = "N", default_value_t = 100)]
         limit: usize,
     },
@@ -75,7 +75,7 @@ pub struct AddFlags {
     #[arg(long, value_name = "N")]
     pub min: Option<u32>,
 
-    /// Replicas of any group, at most; as many as there are servers unless said
+    /// Maximum replicas of a group [default: the number of servers]
     #[arg(long, value_name = "N")]
     pub max: Option<u32>,
 
@@ -83,19 +83,19 @@ pub struct AddFlags {
     #[arg(long, value_name = "N")]
     pub step: Option<u32>,
 
-    /// The load has to be above for so long; one window unless said
+    /// Time for which the load must stay above --upper [default: one window]
     #[arg(long, value_name = "TIME")]
     pub up_for: Option<String>,
 
-    /// And below for so long; as long as --backoff unless said
+    /// Time for which the load must stay below --lower [default: --backoff]
     #[arg(long, value_name = "TIME")]
     pub down_for: Option<String>,
 
-    /// Nothing is decided for so long after a decision was carried out; 10s unless said
+    /// Minimum time between a completed decision and the next [default: 10s]
     #[arg(long, value_name = "TIME")]
     pub backoff: Option<String>,
 
-    /// When replicas are taken away: so long after the last of --to has been told the others are; 2s unless said
+    /// When replicas are removed: delay between the last receiver of --to and the others [default: 2s]
     #[arg(long, value_name = "TIME")]
     pub drain: Option<String>,
 

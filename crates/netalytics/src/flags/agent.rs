@@ -56,7 +56,7 @@ pub struct AgentFlags {
     #[arg(long, requires = "demo")]
     pub demo_in_step: bool,
 
-    /// End when standard input ends, and so with whoever holds it open
+    /// End when standard input is closed, and so with the process that holds it open
     #[arg(long, hide = true)]
     pub while_held: bool,
 }

@@ -26,7 +26,7 @@ pub enum AlertsVerb {
     Rules,
     /// Make a rule: a query and a condition on its rows
     Add(Box<AddFlags>),
-    /// Remove a rule; what fires is over, and the job ends that it ran
+    /// Remove a rule: its alerts resolve, and its own job ends
     Remove {
         /// Its name or number
         rule: String,
@@ -39,7 +39,7 @@ pub enum AlertsVerb {
         #[arg(required = true, value_name = "MATCHER")]
         matchers: Vec<String>,
 
-        /// For so long: 30m, 2h, 3d
+        /// Duration: 30m, 2h, 3d
         #[arg(long = "for", value_name = "TIME")]
         for_time: String,
 
@@ -80,11 +80,11 @@ pub struct AddFlags {
     #[arg(long)]
     pub name: Option<String>,
 
-    /// The condition has to be true for so long: 1m
+    /// Time for which the condition must hold: 1m
     #[arg(long = "for", value_name = "TIME")]
     pub for_time: Option<String>,
 
-    /// And then false for so long until the alert is over
+    /// Time for which it must not hold before the alert resolves
     #[arg(long, value_name = "TIME")]
     pub keep_firing_for: Option<String>,
 
@@ -96,7 +96,7 @@ pub struct AddFlags {
     #[arg(long, value_name = "NAME=TEXT")]
     pub annotation: Vec<String>,
 
-    /// Who is told; may be given several times
+    /// Name of a receiver; repeatable
     #[arg(long, value_name = "NAME")]
     pub receiver: Vec<String>,
 

@@ -50,8 +50,8 @@ pub struct BusFlags {
     #[arg(long, requires = "kafka")]
     pub follow: bool,
 
-    /// Which of what was published is read: raw tuples or the cells of pre-aggregated groups [default: cells where somebody publishes
-    /// those of this query]
+    /// Kind of published data to read: raw tuples, or cells of pre-aggregated groups [default: cells if this query's
+    /// cells are published]
     #[arg(long, value_enum, value_name = "WHAT", requires = "kafka")]
     pub published: Option<Published>,
 
@@ -101,7 +101,7 @@ pub struct FlinkFlags {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Kafka")]
 pub struct ExplainBusFlags {
-    /// Of whom it is said: of flink the SQL that it would be told
+    /// Engine to explain: for flink, the SQL
     #[arg(long, value_enum, default_value_t = Merging::Embedded, value_name = "WHO")]
     pub engine: Merging,
 
@@ -253,8 +253,8 @@ pub struct PublishFlags {
     #[arg(long, help_heading = "Kafka")]
     pub no_redact: bool,
 
-    /// The key of those hashes, 32 hexadecimal digits in a file: hosts that publish for one query need the same
-    /// [default: a new key for every run, which nobody keeps]
+    /// Key of the hashes, 32 hexadecimal digits in a file: publishers of one query need the same key [default: a new
+    /// random key per run]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "no_redact", help_heading = "Kafka")]
     pub redact_key: Option<PathBuf>,
 

@@ -20,7 +20,7 @@ pub struct CompareFlags {
     #[arg(short, long, value_name = "FILE", num_args = 1.., conflicts_with = "server", value_hint = ValueHint::AnyPath, help_heading = "Input")]
     pub baseline: Vec<PathBuf>,
 
-    /// At which level a number differs: of numbers that do not, so many are taken not to
+    /// Confidence level at which a value differs
     #[arg(long, value_name = "SHARE", default_value = "95%", value_parser = confidence)]
     pub confidence: f64,
 }
@@ -51,7 +51,7 @@ pub struct CheckFlags {
     #[arg(long)]
     pub allow_empty: bool,
 
-    /// Write what came of each assertion: JUnit's XML to a file that ends in .xml, else JSON
+    /// Write the result of each assertion: JUnit XML if the file name ends in .xml, otherwise JSON
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub report: Option<PathBuf>,
 }

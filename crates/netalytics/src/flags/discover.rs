@@ -30,7 +30,7 @@ pub struct DiscoverFlags {
     #[arg(long = "switch", value_name = "NAME=unix:PATH[,BRIDGE]", required = true, value_parser = switch)]
     pub switches: Vec<NamedSwitch>,
 
-    /// The controller's HTTP interface that is to be told of rules, instead of the switches' databases: docs/sdn.md
+    /// HTTP interface of the controller that receives rules, instead of the switches' databases: docs/sdn.md
     #[arg(long, value_name = "URL")]
     pub controller: Option<String>,
 
@@ -42,7 +42,7 @@ pub struct DiscoverFlags {
     #[arg(long, value_name = "NAME=WORDS", value_parser = via)]
     pub via: Vec<(String, Vec<String>)>,
 
-    /// Addresses that are looked for behind the ports of switches, as 10.0.1.0/24, beside those of agents; may be given several times
+    /// Addresses to look for behind switch ports, such as 10.0.1.0/24, in addition to those of agents; repeatable
     #[arg(long, value_name = "NET", value_parser = network)]
     pub addresses: Vec<(Ipv4Addr, u8)>,
 
@@ -50,7 +50,7 @@ pub struct DiscoverFlags {
     #[arg(long, value_name = "N", value_parser = rate)]
     pub link_mbps: Option<f64>,
 
-    /// A file of this network: what it says beside places and addresses stays
+    /// Existing file of this network: keys other than places and addresses are kept
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub into: Option<PathBuf>,
 

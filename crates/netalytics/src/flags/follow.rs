@@ -21,11 +21,11 @@ pub struct FollowFlags {
     #[arg(help_heading = "Input")]
     pub read: Vec<PathBuf>,
 
-    /// A TCP connection without a packet for this long is over [default: 300s]
+    /// Idle timeout of a TCP connection [default: 300s]
     #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Input")]
     pub tcp_idle: Option<i64>,
 
-    /// Any other flow without a packet for this long is over [default: 60s]
+    /// Idle timeout of any other flow [default: 60s]
     #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Input")]
     pub udp_idle: Option<i64>,
 
@@ -33,7 +33,7 @@ pub struct FollowFlags {
     #[arg(long, help_heading = "Output")]
     pub hex: bool,
 
-    /// Show so many bytes of what was said, or all; the rest is counted
+    /// Maximum bytes to show, or all; the rest is counted
     #[arg(long, value_name = "BYTES", default_value = "64k", help_heading = "Output")]
     pub bytes_max: BytesMax,
 

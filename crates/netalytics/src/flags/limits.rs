@@ -26,8 +26,8 @@ pub struct Limits {
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub results_bytes_max: Option<usize>,
 
-    /// Most bytes of open windows, their groups and sketches; beyond, groups are pooled, sketches made coarser and the
-    /// oldest windows printed early [default: 512M at 1G, less beside a join or a recording]
+    /// Maximum bytes of open windows with their groups and sketches; beyond that, groups are pooled, sketches
+    /// coarsened, and the oldest windows printed early [default: 512M at 1G, less with a join or recording]
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub window_bytes_max: Option<usize>,
 
@@ -47,12 +47,12 @@ pub struct Limits {
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub statement_bytes_max: Option<usize>,
 
-    /// The flow of a TCP connection without a packet for this long is over; the connection is read on when it speaks
-    /// again, as long as there is room to remember it (--flows-max) [default: 300s]
+    /// Idle timeout of a TCP flow; the connection continues with its next packet while there is room to remember it
+    /// (--flows-max) [default: 300s]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub tcp_idle: Option<i64>,
 
-    /// Any other flow without a packet for this long is over [default: 60s]
+    /// Idle timeout of any other flow [default: 60s]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub udp_idle: Option<i64>,
 
@@ -68,7 +68,7 @@ pub struct Limits {
     #[arg(long, value_name = "N", value_parser = positive)]
     pub kept_flows_max: Option<usize>,
 
-    /// Most bytes of packets that wait with -w and WHERE, live, until it is known whether they are kept [default: 32M at 1G]
+    /// Maximum bytes of packets that wait with -w and WHERE in live capture [default: 32M at 1G]
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub look_back_bytes_max: Option<usize>,
 
@@ -147,7 +147,7 @@ impl Limits {
     }
 }
 
-/// A number that nobody who sends packets knows. It decides which hash bucket a flow or a group is in and nothing that shows.
+/// A secret number that selects hash buckets of flows and groups; results do not depend on it.
 fn secret() -> u64 {
     use std::hash::BuildHasher;
     std::hash::RandomState::new().hash_one(0)

@@ -72,7 +72,8 @@ pub struct LiveFlags {
     #[arg(long, value_enum, default_value_t = Clock::System, value_name = "CLOCK")]
     pub timestamps: Clock,
 
-    /// Who to be once the capture is open, when started as root [default: who called sudo, else nobody]
+    /// User to switch to after the capture is open, when started as root [default: the user that called sudo, else
+    /// nobody]
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
 

@@ -7,7 +7,7 @@ use clap::builder::ValueHint;
 
 use super::limits::{bytes, duration, positive};
 
-/// Where rows go beside the normal output.
+/// Additional destinations of rows.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "To other programs")]
 pub struct OutletFlags {
@@ -44,8 +44,8 @@ pub struct RedactFlags {
     #[arg(long, requires = "to")]
     pub no_redact: bool,
 
-    /// With --to: the key of those hashes, 32 hexadecimal digits in a file, so that every run has the same ones
-    /// [default: a new key for every run, which nobody keeps]
+    /// With --to: key of the hashes, 32 hexadecimal digits in a file, for equal hashes in every run [default: a new
+    /// random key per run]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "no_redact", requires = "to")]
     pub redact_key: Option<PathBuf>,
 }

@@ -70,8 +70,8 @@ pub struct RecordFlags {
     #[arg(long, help_heading = "Output")]
     pub no_redact: bool,
 
-    /// The key of those hashes, 32 hexadecimal digits in a file, so that recordings made with it have the same ones
-    /// [default: a new key for every run, which nobody keeps]
+    /// Key of the hashes, 32 hexadecimal digits in a file, for equal hashes in several recordings [default: a new
+    /// random key per run]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "no_redact")]
     #[arg(help_heading = "Output")]
     pub redact_key: Option<PathBuf>,
@@ -114,7 +114,7 @@ pub struct WorkFlags {
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub write: Option<PathBuf>,
 
-    /// With -w and WHERE, live or from a pipe: how long a packet waits until it is known whether it is kept
+    /// With -w and WHERE, live or from a pipe: time for which packets are buffered
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration, help_heading = "Output")]
     pub look_back: i64,
 
@@ -217,7 +217,7 @@ pub struct QueryText {
     #[arg(short = 'f', long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Input")]
     pub query_file: Option<PathBuf>,
 
-    /// Host names beside those of /etc/hosts, in the same syntax
+    /// Additional host names, in the syntax of /etc/hosts
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Input")]
     pub hosts: Option<PathBuf>,
 }

@@ -41,8 +41,8 @@ pub struct ReportFlags {
     #[arg(long, help_heading = "Output")]
     pub no_redact: bool,
 
-    /// The key of those hashes, 32 hexadecimal digits in a file, so that every file has the same ones
-    /// [default: a new key for every run, which nobody keeps]
+    /// Key of the hashes, 32 hexadecimal digits in a file, for equal hashes in several files [default: a new random key
+    /// per run]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "no_redact")]
     #[arg(help_heading = "Output")]
     pub redact_key: Option<PathBuf>,

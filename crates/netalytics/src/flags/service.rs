@@ -39,7 +39,7 @@ pub struct ServeFlags {
     #[arg(long, value_name = "DIR", hide = true)]
     pub page: Option<PathBuf>,
 
-    /// A name by which clients may call this server, beside localhost and the address; may be given several times
+    /// Additional host name of this server for clients; repeatable
     #[arg(long = "host", value_name = "NAME")]
     pub hosts: Vec<String>,
 
@@ -48,8 +48,8 @@ pub struct ServeFlags {
     #[arg(long = "trusted-proxy", value_name = "CIDR")]
     pub trusted_proxies: Vec<String>,
 
-    /// Who is told of alerts, by a name that rules use: webhook+https://HOST/PATH#secret-file=FILE (or #secret-env=NAME),
-    /// alertmanager+http://HOST:PORT (9093 when left out); @FILE reads the URL from a file. May be given several times
+    /// Receiver of alerts, with a name for rules: webhook+https://HOST/PATH#secret-file=FILE (or #secret-env=NAME),
+    /// alertmanager+http://HOST:PORT (default port 9093); @FILE reads the URL from a file. Repeatable
     #[arg(long = "receiver", value_name = "NAME=URL")]
     pub receivers: Vec<String>,
 
@@ -58,7 +58,8 @@ pub struct ServeFlags {
     #[arg(long = "outlet", value_name = "NAME=URL")]
     pub outlets: Vec<String>,
 
-    /// A folder with captures and recordings that may be asked, beside what jobs keep; an admin may delete there
+    /// Folder with captures and recordings for queries, in addition to the data of jobs; an admin may delete files in
+    /// it
     #[arg(long, value_name = "DIR")]
     pub recordings: Option<PathBuf>,
 
@@ -92,7 +93,7 @@ pub struct ServeFlags {
     #[arg(long, value_name = "N", default_value_t = 100, help_heading = "Limits")]
     pub jobs_max: usize,
 
-    /// Of these, most of one owner: of jobs that one token has started
+    /// Maximum per owner, that is per token that started the jobs
     #[arg(long, value_name = "N", default_value_t = 50, help_heading = "Limits")]
     pub jobs_per_owner: usize,
 
@@ -165,7 +166,7 @@ pub struct ServeFlags {
     #[arg(long, value_name = "MIB", default_value_t = 64, help_heading = "Limits", value_parser = clap::value_parser!(u32).range(1..))]
     pub past_mib: u32,
 
-    /// Most MiB of a capture that somebody sends to have it asked
+    /// Maximum MiB of an uploaded capture
     #[arg(long, value_name = "MIB", default_value_t = 64, help_heading = "Limits", value_parser = clap::value_parser!(u32).range(1..))]
     pub upload_mib: u32,
 
@@ -221,7 +222,7 @@ pub struct AlertLimitFlags {
     #[arg(long = "alert-retry", value_name = "TIME", default_value = "1h", value_parser = limits::duration)]
     pub retry_ns: i64,
 
-    /// How often Alertmanagers are told again of what fires
+    /// Interval at which firing alerts are sent to Alertmanagers again
     #[arg(long = "alert-resend", value_name = "TIME", default_value = "60s", value_parser = limits::duration)]
     pub resend_ns: i64,
 }

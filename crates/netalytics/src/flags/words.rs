@@ -70,7 +70,7 @@ pub struct Words<'f> {
 /// Who reads packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// This process, which has to be told what.
+    /// This process, which needs a source.
     Here,
     /// Others, who know what they have.
     Elsewhere,
