@@ -25,7 +25,7 @@ use crate::steered::switches::{Switches, all_ways_are_known, one_line};
 const NUMBER: &str = "switches.number";
 /// Jobs have 20 bits of a rule's cookie, and 0 is none.
 const NUMBERS: u64 = (1 << 20) - 1;
-/// With more hosts it takes too long to prove what becomes of packets over the whole way: then it is proved of each switch.
+/// Maximum hosts of a proof over the whole path; with more, each switch is proved separately.
 const HOSTS_MAX: usize = 24;
 /// Of placements that are as good always the same one, so that who begins again plans the same.
 const SEED: u64 = 1;
@@ -54,7 +54,7 @@ struct Wires {
 }
 
 impl JobNetwork {
-    /// The network of a server with its data in this folder. Nobody is asked yet.
+    /// The network of a server with its data in this folder. No switch is contacted yet.
     pub fn new(site: Site, costs: Costs, folder: &Path) -> JobNetwork {
         let (wires, reaching, jobs) = Default::default();
         let shared = Shared { site: by_agents(site), number: folder.join(NUMBER), wires, reaching, jobs };
@@ -116,7 +116,7 @@ impl Shared {
         }
     }
 
-    /// The switches that can be told anything; they are reached, if they are not yet. Nobody but who wants them waits for that.
+    /// The controllable switches, connected on first use, which only the first caller waits for.
     fn wires(&self) -> anyhow::Result<Arc<Wires>> {
         let there = || lock(&self.wires).clone();
         if let Some(there) = there() {
@@ -151,7 +151,8 @@ impl Shared {
         match fs::read_to_string(&self.number) {
             Ok(text) => {
                 let number = text.trim().parse().with_context(|| format!("{name} holds no number"))?;
-                // One that somebody else may take who sees no rules by it is given up; what is left by it goes with its lease.
+                // A number that other processes may choose because they see no rules with it is not kept; remaining
+                // rules expire.
                 if Half::Kept.has(number) {
                     return Ok(number);
                 }
@@ -179,7 +180,7 @@ struct JobCopies {
 }
 
 impl JobCopies {
-    /// Of a job that is in the network from now on.
+    /// Copies of a job that is now in the network.
     fn new(job: JobId, planned: Planned, shared: Arc<Shared>) -> anyhow::Result<JobCopies> {
         let number = number_of(job);
         let mut jobs = lock(&shared.jobs);

@@ -27,7 +27,7 @@ pub fn of(brokers: &str, client: &KafkaClientFlags) -> anyhow::Result<Kafka> {
     })
 }
 
-/// The host, as others are told of it.
+/// Host name in Kafka's records.
 pub fn host_name() -> String {
     machine_name().unwrap_or_else(|| "unnamed".into())
 }

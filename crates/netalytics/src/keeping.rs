@@ -1,6 +1,6 @@
-//! `-w`: keeping packets. Without WHERE those that enter are kept as they come. With WHERE it is the flows that have a tuple
-//! that passes, whole: a file is read a second time for their packets. What cannot be read twice (a network, a pipe) is
-//! looked back upon: packets wait, within bounds, until it is known whether they are kept.
+//! `-w`: writes packets. Without WHERE, admitted packets are written as they arrive. With WHERE, whole flows with a
+//! matching tuple are written: a file is read a second time for their packets; packets from a network or pipe, which
+//! cannot be read again, are buffered within limits until the decision.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -99,7 +99,7 @@ fn choose(chosen: Option<&Chosen>, plan: &mut Plan, config: &mut Config) {
     }
 }
 
-/// Whether packets are kept that cannot be read again once it is known which.
+/// Whether packets are buffered because they cannot be read again.
 pub fn looks_back(flags: &WorkFlags, filtered: bool) -> bool {
     let is_in_files = !flags.live.is_live() && flags.read.iter().all(|path| path.is_file());
     flags.write.is_some() && filtered && !is_in_files

@@ -1,8 +1,9 @@
-//! How long a monitor may go on: while whoever started it holds its standard input open, and renews its lease, if it has one.
-//! `renew MILLISECONDS` on a line lets it go on for so long from now, `end` ends it, `taps OWN;OTHERS` says
-//! which addresses are whose, `slice COIN LEVEL BITS` which slice of the flows switches copy ([`plan::Slice`]). Of a LIMIT in packets that counts for several monitors
-//! `allow PACKETS` says how many it may take since its start, `take-back NUMBER` that it is to take no more. However it ends, it has a while to say
-//! what it has found; a pipe that nobody empties holds it no longer than that.
+//! Lifetime of a monitor: it runs while its parent process holds its standard input open and renews its lease, if it
+//! has one. Commands are lines: `renew MILLISECONDS` renews the lease from now, `end` ends it, `taps OWN;OTHERS` sets
+//! the address table, `slice COIN LEVEL BITS` the slice of flows that switches copy ([`plan::Slice`]). For a LIMIT in
+//! packets over several monitors, `allow PACKETS` sets the total since its start, and `take-back NUMBER` stops further
+//! packets. Whatever ends it, it has some time to deliver its results; a pipe without a reader does not delay it
+//! longer.
 
 use std::io::{self, BufRead};
 use std::net::AddrParseError;
@@ -30,7 +31,7 @@ pub enum End {
     Asked,
     /// Standard input was closed.
     Abandoned,
-    /// Nobody has renewed its lease.
+    /// Its lease was not renewed.
     RanOut,
 }
 
@@ -45,7 +46,7 @@ enum Line {
     TakeBack(u64),
 }
 
-/// Who hears what else is said: of the table of addresses, of the slice of flows, and of the packets that may be taken.
+/// Receivers of other commands: the address table, the slice of flows, and the packet limit.
 pub type Told = (SharedTaps, SharedSlice, Option<Allowance>);
 
 /// See the module's text.
@@ -53,15 +54,15 @@ pub type Told = (SharedTaps, SharedSlice, Option<Allowance>);
 pub struct Lease(Arc<OnceLock<End>>);
 
 impl Lease {
-    /// Heeds standard input from now on, and asks for `stop` when it is over; what else is said goes to `told`.
+    /// Reads standard input from now on and sets `stop` at the end; other commands go to `told`.
     ///
     /// # Errors
-    /// When the system gives no more threads.
+    /// If the system cannot create more threads.
     pub fn keep(lasts: Option<Duration>, stop: &Stop, told: Told) -> io::Result<Lease> {
         let (tell, lines) = mpsc::channel();
         let read = move || {
             let known = io::stdin().lock().lines().map_while(Result::ok).filter_map(|line| parse(&line));
-            // Nobody listens any more when it is over.
+            // The receiver is gone after the end.
             let _ = known.map(|line| tell.send(line)).take_while(Result::is_ok).count();
         };
         std::thread::Builder::new().name("orders".into()).spawn(read)?;
@@ -78,14 +79,14 @@ impl Lease {
         Ok(lease)
     }
 
-    /// Why it is over, if it is.
+    /// Reason for its end, if it has ended.
     pub fn ended(&self) -> Option<End> {
         self.0.get().copied()
     }
 }
 
 impl End {
-    /// What is to be said of it, if the result is not what was asked for.
+    /// Message if the result is incomplete because of this end.
     pub fn why(self) -> Option<&'static str> {
         match self {
             End::Asked => None,
@@ -95,7 +96,7 @@ impl End {
     }
 }
 
-/// Waits until it is over.
+/// Blocks until the end.
 fn wait(lines: &Receiver<Line>, lasts: Option<Duration>, (taps, slice, allowance): &Told) -> End {
     let allowance = allowance.as_ref();
     let mut until = lasts.and_then(|lasts| Instant::now().checked_add(lasts));
@@ -176,7 +177,7 @@ mod tests {
         }
     }
 
-    /// Lines that have come by the time at which one looks, and whether more may come → why it is over.
+    /// Lines received so far, and whether the input is open, with the expected end.
     fn check(lasts: Option<Duration>, said: &[Line], is_open: bool, expected: End) {
         let (tell, lines) = mpsc::channel();
         said.iter().for_each(|line| tell.send(line.clone()).expect("it is heard"));

@@ -15,10 +15,10 @@ use tracing::warn;
 use crate::failure::wrong_flags;
 use crate::flags::live::{Backend, Clock, LiveFlags, XdpMode};
 
-/// How often it is looked whether an interface is up.
+/// Polling interval for an interface to come up.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Opens so many sources for each interface. They end when `stop` is asked for.
+/// Opens `workers` sources per interface. They end when `stop` is set.
 pub fn open(
     flags: &LiveFlags,
     workers: usize,
@@ -128,9 +128,9 @@ pub fn give_up_privileges(flags: &LiveFlags) -> anyhow::Result<()> {
 /// Who writes what is made from then on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Becoming {
-    /// Whoever we are now.
+    /// The current user.
     Ourselves,
-    /// Somebody else, now that we are root.
+    /// Another user, when started as root.
     Another {
         /// Number of the user.
         user: u32,
@@ -183,7 +183,7 @@ pub fn restrict_system_calls(flags: &LiveFlags, files: Files, network: Network) 
 /// Whose the files are that are made before privileges are given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// Of whoever we are.
+    /// The current user.
     Us,
     /// Of who called sudo, and who we become.
     Caller {

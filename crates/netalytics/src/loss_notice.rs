@@ -8,7 +8,7 @@ const EVERY: Duration = Duration::from_secs(10);
 /// See the module's text.
 pub struct LossNotice {
     is_wanted: bool,
-    /// When it was said, and how many were lost by then.
+    /// Time of the last notice, and the losses by then.
     said: Option<(Instant, u64)>,
 }
 
@@ -18,7 +18,7 @@ impl LossNotice {
         LossNotice { is_wanted, said: None }
     }
 
-    /// So many packets are lost in all: what there is to say of that `now`.
+    /// The next notice, given the total losses.
     pub fn tick(&mut self, lost: u64, now: Instant) -> Option<String> {
         let (since, before) = match self.said {
             None => (None, 0),

@@ -1,5 +1,5 @@
-//! Flink merges what was published: a job of its SQL Gateway, looked after from here until it has ended. Nothing of it is left behind: it is
-//! ended with us, and what a crash of ours left is ended by the next start.
+//! Merges published data with Flink: runs a job of its SQL Gateway and supervises it until its end. The job ends with
+//! this process, and jobs left by a crash are ended at the next start.
 
 mod checkpoints;
 mod job;
@@ -32,7 +32,7 @@ use watch::Records;
 
 /// Where the header is that Flink, or who stands before it, lets us in by: a password has no place among flags.
 const AUTHORIZATION: &str = "NETALYTICS_FLINK_AUTHORIZATION";
-/// How long what was merged is kept, should nobody delete it.
+/// Retention of merged results that are not deleted.
 const KEPT: Duration = Duration::from_secs(3600);
 
 /// Starts the job, and gives what finishes its results; `waiting_max`: bytes that wait for the rest of their panes.
@@ -47,7 +47,7 @@ pub fn start(
     let run = format!("{:016x}", RandomState::new().hash_one(0));
     let own = if wanted.name.is_empty() { run } else { format!("{}.{run}", wanted.name) };
     let name = JobName::new(machine.owner(), own);
-    // What cannot be printed is told before anything starts.
+    // Unsupported queries are reported before anything starts.
     let mut job = job(wanted, flags, kafka.servers(), &name.to_string());
     statements(wanted.plan, wanted.config, &job)?;
     let there = Arc::new(Topics::connect(kafka, kafka::PATIENCE)?);

@@ -23,7 +23,7 @@ pub struct Planned {
     pub plan: PhysicalPlan,
 }
 
-/// Refuses another input beside the network.
+/// Rejects other inputs in addition to the network.
 pub fn alone(flags: &WorkFlags) -> anyhow::Result<()> {
     let Some(_) = &flags.network.network else { return Ok(()) };
     let others = [

@@ -7,7 +7,7 @@ use plan::message::{self, JobOrder};
 
 use crate::failure::wrong_flags;
 
-/// A length of four bytes, the lowest first, and so many bytes.
+/// Reads a length of four bytes, little endian, and that many bytes.
 pub fn block(from: &mut dyn Read) -> anyhow::Result<Vec<u8>> {
     let mut length = [0; 4];
     from.read_exact(&mut length).context("there is no order on standard input")?;

@@ -107,7 +107,7 @@ pub fn print(text: &[u8]) -> anyhow::Result<Ended> {
     }
 }
 
-/// Prints a line on standard error. When that is closed, there is nobody left to tell.
+/// Prints a line on standard error; ignored if it is closed.
 pub fn complain(line: &str) {
     let _ = writeln!(io::stderr(), "{}", color::message(&escape(line)));
 }

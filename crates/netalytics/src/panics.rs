@@ -1,5 +1,5 @@
-//! Panics as a user meets them: a line that says so, whatever `RUST_BACKTRACE` says. Most are caught where they happen (a
-//! worker's, the Parquet library's) and told there in words; the main thread's are told here.
+//! Panics as shown to users: one line, whatever `RUST_BACKTRACE` is. Most are caught where they happen (in workers or
+//! the Parquet library) and reported as errors; those of the main thread are reported here.
 
 use std::any::Any;
 use std::cell::RefCell;

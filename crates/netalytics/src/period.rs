@@ -1,5 +1,5 @@
-//! SINCE, UNTIL and BASELINE as points in time. What was captured or recorded has an end, its last packet's time, from
-//! which relative times count back; a live capture has a past that nobody kept, so only its end can be said.
+//! SINCE, UNTIL, and BASELINE as points in time. Relative times count back from the end of a capture or recording, the
+//! time of its last packet; a live capture has no stored past, so only UNTIL is possible.
 
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -23,7 +23,7 @@ use crate::merging::{self, Wanted};
 use crate::{kafka, output, period};
 use topics::{Holds, Topic};
 
-/// What a reader may fetch of each partition before it is asked for.
+/// Bytes of each partition that a reader prefetches.
 const PREFETCH_BYTES: usize = 4 << 20;
 /// So long brokers may take to say whether topics have more partitions; nothing is read meanwhile.
 const LOOK: Duration = Duration::from_secs(1);
@@ -45,7 +45,7 @@ pub struct Answering {
     marks: Marks,
     /// The time before reading began, where its windows are partial.
     partial: Option<Limited>,
-    /// Of a server's job what it goes by there; else empty.
+    /// Name of a server's job; otherwise empty.
     name: String,
 }
 
@@ -134,7 +134,7 @@ fn over_tuples(query: &checked::Query, bounds: Bounds) -> Plan {
     planner::recorded(&plan, Some(bounds.since_ns.unwrap_or_else(now_ns)))
 }
 
-/// What Flink would be told of a query, were there topics of the names that publishers give them. Nobody is asked.
+/// Flink SQL of a query, for topics with the default names. Nothing is contacted.
 pub fn statements(query: &checked::Query, flags: &BusFlags) -> anyhow::Result<Vec<String>> {
     let bounds = period::published(query)?.only()?;
     check(query, false, flags.published)?;
@@ -280,7 +280,8 @@ impl Answering {
         Ok(feed)
     }
 
-    /// What tells publishers how far a live query of tuples has come, in steps as long as this. Without it they do not heed the query.
+    /// Reports the progress of a live query of tuples to publishers, in steps of `every`. Without reports, publishers
+    /// ignore the query.
     fn progress(&self, every: Duration) -> Option<Teller> {
         let is_of_tuples = self.topics.iter().any(|topic| matches!(topic.holds, Holds::Tuples(_)));
         if self.reach == Reach::Past || !is_of_tuples {
@@ -294,10 +295,10 @@ impl Answering {
     }
 }
 
-/// Whether Flink can merge the cells in these topics.
+/// Checks whether Flink can merge the cells in these topics.
 ///
 /// # Errors
-/// What cannot be said in Flink SQL, all of it.
+/// All parts that have no Flink SQL.
 pub fn printable(
     plan: &Plan,
     config: &stream::Config,

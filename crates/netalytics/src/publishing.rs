@@ -20,13 +20,13 @@ use crate::{away_notice, kafka, output};
 const AGAIN: Duration = Duration::from_secs(1);
 /// How long the last records may take to be acknowledged, unless a signal has asked for the end.
 pub const LAST: Duration = Duration::from_secs(30);
-/// How long topics keep what they have, unless somebody says so.
+/// Default retention of topics.
 pub const KEPT: Duration = Duration::from_secs(86_400);
 /// So far packets may be out of order at a run's beginning.
 const OUT_OF_ORDER_NS: i64 = 1_000_000_000;
-/// Partitions of new topics, unless somebody says so.
+/// Default partitions of new topics.
 pub const PARTITIONS: u32 = 8;
-/// Memory for records that are not acknowledged, unless somebody says so.
+/// Default memory for unacknowledged records.
 pub const UNACKNOWLEDGED_BYTES: u64 = 64 << 20;
 
 /// Where what is found goes.
@@ -39,7 +39,7 @@ pub struct Publisher {
     pub what: What,
     /// Nothing in the run ends before this time, where that is known.
     pub begins_ns: Option<i64>,
-    /// What SAMPLE auto of tuples heeds.
+    /// Feedback for SAMPLE auto of tuples.
     pub feedback: Option<Feedback>,
 }
 
@@ -57,11 +57,11 @@ pub struct Publication<'a> {
     pub new: NewTopic,
     /// How records are handed over.
     pub config: ProducerConfig,
-    /// What others may want to know of us, beside what the plan says.
+    /// Description of this publisher besides the plan.
     pub about: Vec<(&'static str, String)>,
     /// Whether packets are lost that are not looked at in time.
     pub capturing: bool,
-    /// Whether nothing is said while brokers are away.
+    /// Whether notices about unreachable brokers are suppressed.
     pub quiet: bool,
 }
 

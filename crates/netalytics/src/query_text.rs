@@ -35,7 +35,7 @@ pub fn check(text: &str, names: &mut Names, captures: &[PathBuf]) -> anyhow::Res
     Ok(checked.map_err(|errors| WrongUse::Query(query::render(&errors, text)))?)
 }
 
-/// Checks a query for a network, which heeds BUDGET. A host is one of the names known.
+/// Checks a query for a network, where BUDGET is allowed. Hosts must be known names.
 pub fn check_for_network(text: &str, names: &Names) -> anyhow::Result<query::Query> {
     let checked = query::check_for_network(text, &parsers::registry::schemas(), &names.addresses);
     Ok(checked.map_err(|errors| WrongUse::Query(query::render(&errors, text)))?)

@@ -10,7 +10,7 @@ use tuple::{Redactor, Secret};
 
 use crate::failure::wrong_flags;
 
-/// The key in a file, or one that nobody knows.
+/// The key in a file, or a random one.
 pub fn secret(file: Option<&Path>) -> anyhow::Result<Secret> {
     let mut key = [0; 16];
     let Some(path) = file else {

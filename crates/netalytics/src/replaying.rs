@@ -1,4 +1,4 @@
-//! A recording asked the query, as the flags have it: which flags go with packets only, and what is said on standard error.
+//! Queries over a recording: flags that need packets, and messages on standard error.
 
 use std::path::PathBuf;
 

@@ -17,10 +17,10 @@ pub struct SecretFile {
 }
 
 impl SecretFile {
-    /// Makes a file beside `path`.
+    /// Creates a temporary file next to `path`.
     ///
     /// # Errors
-    /// When it cannot be made, or `path` is there and no regular file.
+    /// If it cannot be created, or `path` exists and is not a regular file.
     pub fn create(path: &Path) -> anyhow::Result<SecretFile> {
         if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
             return Err(wrong_flags(format!("--out {} is no regular file", path.display())));

@@ -1,5 +1,5 @@
-//! A job at a server as a terminal has it: its rows page by page ([`rows`], [`printer`]), asked for again and again ([`mod@line`]), what happens to it ([`watch`]), its lease and
-//! its end ([`keeper`]), and what there is to say of it at the end ([`summary`]).
+//! A job at a server as shown on a terminal: its rows page by page ([`rows`], [`printer`]), with retries
+//! ([`mod@line`]), its events ([`watch`]), its lease and end ([`keeper`]), and its final notes ([`summary`]).
 
 pub mod keeper;
 pub mod line;

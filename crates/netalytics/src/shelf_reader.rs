@@ -1,5 +1,5 @@
-//! The captures and recordings of a server asked: within its own process, by one worker, in bounded memory and time. The rows are those that
-//! `query -r` gives. Nothing is said of where a file lies: what is told is told to whoever may ask.
+//! Queries over a server's captures and recordings: within its own process, by one worker, with bounded memory and
+//! time. The rows equal those of `query -r`. File paths are not part of the output, which any permitted user may see.
 
 use std::cell::{Cell, RefCell};
 use std::hash::{BuildHasher, RandomState};
@@ -110,7 +110,7 @@ struct Asked<'a> {
     until: Instant,
 }
 
-/// What a run was, beside its rows.
+/// Properties of a run besides its rows.
 struct Ran {
     tables: Vec<(Option<String>, runner::ResultTable)>,
     summary: Summary,
@@ -240,7 +240,7 @@ impl Asked<'_> {
     fn memory(&self) -> runner::Limits {
         let mut limits =
             runner::Limits { max: Some(self.limits.bytes.max(memory::LEAST)), ..runner::Limits::default() };
-        // Numbers that nobody who made the packets knows: which bucket a flow or a group is in.
+        // A secret seed of hash buckets, which senders of packets cannot know.
         limits.monitor.flow.seed = RandomState::new().hash_one(0);
         limits.stream.seed = RandomState::new().hash_one(0);
         limits

@@ -22,7 +22,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// The last end signal that the process received; 0: none. It ends all runs of a command, as those of `compare`.
 static CAME: AtomicUsize = AtomicUsize::new(0);
 
-/// The signals that a run heeds.
+/// Signals that a run handles.
 #[derive(Clone, Debug, Default)]
 pub struct Signals {
     stats: Arc<AtomicBool>,
@@ -82,7 +82,7 @@ impl Signals {
         Ok(Signals { stats, watch: Arc::new(Mutex::new(Some(Watch { came, may_abandon }))) })
     }
 
-    /// Raised by SIGUSR1; whoever prints the statistics lowers it.
+    /// Set by SIGUSR1; cleared when the statistics are printed.
     pub fn stats(&self) -> Arc<AtomicBool> {
         self.stats.clone()
     }

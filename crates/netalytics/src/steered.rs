@@ -1,7 +1,8 @@
-//! A query at work in a network, from this machine: monitors are started where the plan has them, switches are told what to copy, and what
-//! monitors find is put together here. First monitors, then copies, unless a monitor reads at an interface that comes with the copies; at the
-//! end copies go first. Rules have leases, mirrors and interfaces go with this process, and monitors end with their standard input: so all
-//! of it goes, too, when this process is killed. Where the plan has aggregators these start the monitors of their pods, and each is one voice here.
+//! Runs a query in a network from this machine: starts monitors where the plan places them, has switches copy packets,
+//! and merges the monitors' results. Monitors start before copies, unless a monitor reads at an interface created for
+//! the copies; at the end, copies are removed first. Rules have leases, mirrors and interfaces are removed with this
+//! process, and monitors end with their standard input, so everything is removed if this process is killed. Aggregators
+//! of the plan start the monitors of their pods and are one lane each.
 
 pub mod aggregators;
 pub mod numbers;
@@ -73,7 +74,7 @@ pub fn start(
     }
     let own = std::env::current_exe().context("cannot find this program")?;
     let program: PathBuf = program.map_or(own, Path::to_owned);
-    // A plan says what is to be; what ports are called the switches know.
+    // The plan names ports; their numbers are read from the switches.
     let mut switches = Switches::reach(planned)?;
     // An interface is there when copies come to it.
     let has_interfaces = planned.plan.switches.iter().any(|part| part.way == Way::Interface);

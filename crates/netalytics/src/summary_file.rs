@@ -1,5 +1,5 @@
-//! The file that `--summary-json` names. It is emptied before anything else is done, so that nobody takes what an
-//! earlier run left in it for this one's, and gets a summary however the run ends.
+//! The file of `--summary-json`. It is emptied before anything else, so that the summary of an earlier run is not
+//! mistaken for this one's, and gets a summary however the run ends.
 
 use std::fs::File;
 use std::io::Write;
@@ -52,7 +52,7 @@ impl SummaryFile {
 /// summary of ours.
 pub fn refute(path: &Path, why: &str) {
     if std::fs::read(path).is_ok_and(|bytes| is_summary(&bytes)) {
-        // There is an error to be told already.
+        // Another error is already being reported.
         let _ = SummaryFile::create(path, Owner::Us).and_then(|mut file| file.fail(why));
     }
 }

@@ -1,4 +1,4 @@
-//! Has open windows shown again and again while somebody looks on: on a terminal, as a table, where rows come as they are known.
+//! Refreshes open windows on a terminal that shows a table.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -14,17 +14,17 @@ const EVERY: Duration = Duration::from_secs(1);
 /// Open windows of a worker that take more are not copied to be shown.
 pub const BYTES_MAX: usize = 4 << 20;
 
-/// Whether somebody looks on.
+/// Whether open windows are displayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watch {
-    /// Nobody.
+    /// Not displayed.
     Nobody,
-    /// Somebody, to whom something is shown next at that time.
+    /// Displayed, with the time of the next refresh.
     Somebody(Instant),
 }
 
 impl Watch {
-    /// Somebody does, from now on.
+    /// Displayed from now on.
     pub fn begin() -> Watch {
         Watch::Somebody(Instant::now())
     }

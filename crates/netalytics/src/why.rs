@@ -106,7 +106,7 @@ fn excludes((op, a): (Compare, i128), (other, b): (Compare, i128)) -> bool {
 
 /// Whether no tuple has reached the result: of what is not grouped there is a row all the same.
 pub fn is_nothing(plan: &Plan, summary: &Summary) -> bool {
-    // Of cells nobody knows how many tuples are in them.
+    // The number of tuples in cells is unknown.
     if summary.published().is_some() {
         return summary.rows == 0;
     }

@@ -72,8 +72,7 @@ pub struct LiveFlags {
     #[arg(long, value_enum, default_value_t = Clock::System, value_name = "CLOCK")]
     pub timestamps: Clock,
 
-    /// User to switch to after the capture is open, when started as root [default: the user that called sudo, else
-    /// nobody]
+    /// User to switch to after the capture is open, when started as root [default: the caller of sudo, else nobody]
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
 

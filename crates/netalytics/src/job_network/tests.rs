@@ -1,4 +1,4 @@
-//! Jobs of a server beside each other, over switches behind a controller that a test answers for.
+//! Concurrent jobs of a server, with switches behind a controller simulated by the test.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -107,7 +107,7 @@ fn controller() -> u16 {
     port
 }
 
-/// What takes long for one job is nobody else's matter: another is refused, the network is looked at.
+/// A slow operation of one job delays no other: another job is rejected and the network is listed meanwhile.
 #[test]
 fn nobody_waits_for_the_switches_of_another_job() {
     let folder = tempfile::tempdir().expect("a folder");

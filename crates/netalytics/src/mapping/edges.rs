@@ -30,10 +30,10 @@ pub struct Edge {
     pub bytes: [u64; 2],
     /// How the service answers, where its protocol is read.
     pub answers: Option<Answers>,
-    /// How far from those whom nobody asks: 0 are edges of theirs.
+    /// Distance from clients that no other host calls: 0 for their edges.
     pub depth: usize,
-    /// Response times of this edge as a share of those with which the client answers its own clients. Where the client asks several at a time
-    /// the shares of its edges add up to more than 1. `None`: nobody was seen asking the client.
+    /// Response times of this edge as a share of the client's own response times. The sum over its edges exceeds 1 with
+    /// concurrent calls. `None`: no requests to the client were captured.
     pub share: Option<f64>,
 }
 
@@ -83,7 +83,7 @@ impl Asked {
             let bytes = [row.number("client_bytes"), row.number("server_bytes")];
             edges.push(edge(key.clone(), row.number("count"), bytes, answers.remove(&key)));
         }
-        // Requests of flows that are told of otherwise: the parser knows better than the first bytes, or than who sent them.
+        // Requests of flows with another application: the parser is more reliable than the first bytes.
         edges.extend(answers.into_iter().map(|(key, of)| edge(key, 0, [0; 2], Some(of))));
         place(&mut edges);
         let time = |edge: &Edge| edge.answers.map_or(0.0, |answers| answers.time_ns);

@@ -13,7 +13,7 @@ use crate::overview::screen::{end, some};
 const EDGES_MAX: usize = 50;
 /// The narrowest screen that lists are laid out for.
 const NARROW: usize = 60;
-/// From this width on all numbers have room beside the names.
+/// Minimum width for all columns.
 const WIDE: usize = 110;
 /// Places of columns that narrow screens lack: requests, bytes.
 const ONLY_WIDE: [usize; 2] = [1, 6];

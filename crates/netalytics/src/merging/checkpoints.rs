@@ -1,14 +1,14 @@
-//! Rows come with Flink's checkpoints: where the first does not come, somebody is told. Pure: times are arguments.
+//! Watches Flink's checkpoints, with which rows arrive: reports a missing first one. Pure: times are arguments.
 
 use std::time::{Duration, Instant};
 
-/// The first may take so long, beside ten times the time between two of them.
+/// Time for the first one, in addition to ten intervals.
 const FIRST: Duration = Duration::from_secs(20);
 
 /// See the module's text.
 pub struct Checkpoints {
     patience: Duration,
-    /// Since when there is something that a checkpoint would be told of.
+    /// Time since which data wait for a checkpoint.
     awaited: Option<Instant>,
     stage: Stage,
 }
@@ -16,13 +16,13 @@ pub struct Checkpoints {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Awaited,
-    /// That was told.
+    /// Reported as missing.
     Overdue,
     Completed,
 }
 
 impl Checkpoints {
-    /// Of a job that is to make one every so often.
+    /// Checkpoints with this interval.
     pub fn new(every: Duration) -> Checkpoints {
         Checkpoints { patience: FIRST + 10 * every, awaited: None, stage: Stage::Awaited }
     }
@@ -32,8 +32,8 @@ impl Checkpoints {
         self.stage == Stage::Overdue
     }
 
-    /// What is to be said. `is_completed`: whether one was; `None`: there was nothing to tell of. `tasks`: how many are at work, and how many
-    /// there are, if not all of them are.
+    /// The next notice. `is_completed`: whether there was one; `None`: no data. `tasks`: running and total tasks, if
+    /// not all are running.
     pub fn look(
         &mut self,
         is_completed: Option<bool>,
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn the_first_is_awaited() {
         let begun = Instant::now();
-        // What is seen each second, from the fifth on on a topic with records → what is said, and when.
+        // One observation per second, with records from the fifth second on, and the expected notices with their times.
         let said = |completed_at: u64| -> Vec<(u64, String)> {
             let mut checkpoints = Checkpoints::new(Duration::from_secs(1));
             let seen = |s: u64| (s >= 5).then_some(s >= completed_at);

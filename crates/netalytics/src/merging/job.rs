@@ -1,4 +1,4 @@
-//! A job of Flink's that merges for us: how it does, what is to be told of it, and its end.
+//! A Flink job that merges our data: its state, its notices, and its end.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use super::restarts::{Restarts, Verdict};
 use super::watch::{Records, Seen, Watch};
 use crate::output;
 
-/// So long nobody may tell how the job does before that is said.
+/// Time without information about the job after which a notice is printed.
 const UNHEARD: Duration = Duration::from_secs(10);
-/// So often it is asked how far a job has read.
+/// Interval at which a job's progress is queried.
 const ASK_EVERY: Duration = Duration::from_millis(300);
 
 /// A job on the cluster that is ours.
@@ -46,13 +46,13 @@ pub struct Merge {
     notes: Vec<String>,
 }
 
-/// Whether somebody tells how the job does.
+/// Whether information about the job is available.
 #[derive(Clone, PartialEq, Eq)]
 enum Hearing {
     Told,
-    /// Nobody did when we looked last; why.
+    /// The last query failed, with the reason.
     Missed(String),
-    /// That was told.
+    /// The failure was reported.
     Untold,
 }
 
@@ -125,12 +125,12 @@ impl Merging for Merge {
             self.work = Work::Failed(why);
             return;
         }
-        // Figures are not to be had of a job that is over.
+        // Figures of an ended job are not available.
         let late = self.job.progress().ok().and_then(|progress| progress.rows_late);
         self.late = self.late.max(late.unwrap_or(0));
         let awake = Waking::start(&self.kafka, &self.there, &self.sources);
         if let Err(why @ (Error::Unreachable { .. } | Error::NotFlushed { .. })) = &awake {
-            // Without brokers Flink has nobody to give it to.
+            // Without brokers Flink cannot deliver it.
             self.work = Work::Failed(format!("the last windows are missing: {why}"));
             return;
         }
@@ -156,7 +156,7 @@ impl Merging for Merge {
     }
 }
 
-/// What is to be said of a job that is over; `None`: it is not.
+/// Result of an ended job; `None`: it has not ended.
 fn over(state: State) -> Option<Work> {
     Some(match state {
         State::Finished => Work::Done,
@@ -193,7 +193,7 @@ impl Merge {
                 self.notes.extend(note);
                 return;
             }
-            // While nobody can be asked the job goes on.
+            // The job continues while it cannot be queried.
             Seen::Nobody(why) => {
                 if self.hearing != Hearing::Untold {
                     self.hearing = Hearing::Missed(why.to_string());

@@ -32,7 +32,7 @@ pub fn delete_all(there: &Topics, prefixes: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Deletes topics; what cannot be deleted is told.
+/// Deletes topics, and reports failures.
 pub fn delete<'t>(there: &Topics, topics: impl IntoIterator<Item = &'t String>) {
     for topic in topics {
         let Err(why) = there.delete(topic) else { continue };

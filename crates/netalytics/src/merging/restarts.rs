@@ -1,5 +1,5 @@
-//! A job that fails and starts again by itself: that is told once for each reason, and the job is given up where it comes to nothing.
-//! Pure: times are arguments.
+//! Restarts of a failing job: each reason is reported once, and a job that makes no progress is given up. Pure: times
+//! are arguments.
 
 use std::time::{Duration, Instant};
 
@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 const MAX: usize = 5;
 /// Restarts that are further apart are not in a row: it was at work between them.
 const APART: Duration = Duration::from_secs(60);
-/// So long it has to be at work again before that is told.
+/// Time for which it has to run again before that is reported.
 const STEADY: Duration = Duration::from_secs(3);
 
 /// See the module's text.
 #[derive(Default)]
 pub struct Restarts {
     why: String,
-    /// When the last one was, by the cluster's clock, if that is told.
+    /// Time of the last restart by the cluster's clock, if known.
     since_ms: Option<u64>,
     /// The same, by ours.
     at: Option<Instant>,
@@ -30,7 +30,7 @@ enum Stage {
     /// It works, and everybody knows.
     #[default]
     Up,
-    /// It was told to have failed.
+    /// Its failure was reported.
     Down,
 }
 
@@ -39,7 +39,7 @@ enum Stage {
 pub enum Verdict {
     /// Nothing that is not known.
     Nothing,
-    /// This is to be told.
+    /// Print this notice.
     Tell(String),
     /// The job comes to nothing; why.
     GiveUp(String),

@@ -1,4 +1,4 @@
-//! What Flink is told of a query: its statements, and where it reads and writes.
+//! Flink SQL of a query: its statements, and its sources and sinks.
 
 use bus::tuples;
 use plan::{Bounds, Plan};
@@ -10,7 +10,7 @@ use stream::{Config, Engine, Limited};
 use crate::failure::wrong_flags;
 use crate::flags::bus::FlinkFlags;
 
-/// How long transactions may be open that nobody ends; brokers allow 15 minutes unless they are told otherwise.
+/// Timeout of transactions; the brokers' default limit is 15 minutes.
 const TRANSACTION_MS: u64 = 600_000;
 /// How far apart in event time tuples of one flow may be that are joined.
 const JOIN_SPAN_MS: i64 = 300_000;
@@ -29,7 +29,7 @@ pub struct Wanted<'a> {
     pub bounds: Bounds,
     /// How far.
     pub reach: Reach,
-    /// Whoever asks by this name again deletes what was merged for it before; empty: nobody does.
+    /// The next query with this name deletes what was merged for it before; empty: no name.
     pub name: &'a str,
     /// The share of their traffic that the captures lack.
     pub lost: f64,
@@ -37,10 +37,10 @@ pub struct Wanted<'a> {
     pub partial: Option<Limited>,
 }
 
-/// Prints the job's statements.
+/// Generates the job's statements.
 ///
 /// # Errors
-/// What cannot be said in Flink SQL, all of it.
+/// All parts that have no Flink SQL.
 pub fn statements(plan: &Plan, config: &Config, job: &Job) -> anyhow::Result<Vec<String>> {
     flink_sql::print(&plan.dataflow, config, job).map_err(|refused| {
         let reason = |Unprintable { what, why }: &Unprintable| format!("{what}: {why}");
@@ -50,7 +50,7 @@ pub fn statements(plan: &Plan, config: &Config, job: &Job) -> anyhow::Result<Vec
     })
 }
 
-/// What the job is told beside the dataflow.
+/// Parameters of the job besides the dataflow.
 pub fn job(wanted: &Wanted<'_>, flags: &FlinkFlags, brokers: &str, name: &str) -> Job {
     let Wanted { plan, from, since_ms, reach, .. } = wanted;
     let topics = plan.dataflow.pipelines.len().max(1);

@@ -1,4 +1,4 @@
-//! How a job does, asked aside: whoever answers may take a minute, and results come meanwhile.
+//! Queries the state of a job on a separate thread, because an answer may take a minute.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use flink::{Error, Job, State};
 
 /// So often a job is looked at.
 const EVERY: Duration = Duration::from_millis(300);
-/// So often it is asked what was dropped; Flink itself gathers such figures every ten seconds.
+/// Interval at which dropped records are queried; Flink updates such figures every ten seconds.
 const FIGURES_EVERY: Duration = Duration::from_secs(2);
 
 /// See the module's text.
@@ -24,7 +24,7 @@ pub enum Seen {
     State(State),
     /// So many rows were dropped by now, as they came too late.
     Late(u64),
-    /// Nobody could be asked.
+    /// Neither gateway nor cluster could be reached.
     Nobody(Error),
     /// Whether it has completed a checkpoint; `None`: there was nothing to tell of.
     Checkpoint(Option<bool>),

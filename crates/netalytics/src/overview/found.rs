@@ -73,7 +73,7 @@ pub struct Service {
     pub flows: u64,
     /// Bytes on the wire.
     pub bytes: u64,
-    /// Of what is read: how it answers.
+    /// Response statistics, for parsed protocols.
     pub answers: Option<Answers>,
 }
 
@@ -140,7 +140,7 @@ pub struct Failing {
 /// A server that does not take connections.
 #[derive(Debug)]
 pub struct Refused {
-    /// Zeek's word: REJ, or S0 where nobody answers.
+    /// Zeek's state: REJ, or S0 without an answer.
     pub conn_state: String,
     /// Its address.
     pub server_ip: String,

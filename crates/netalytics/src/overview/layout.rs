@@ -61,7 +61,7 @@ pub fn middle(text: &str, width: usize) -> String {
     text.chars().take(front).chain(['…']).chain(text.chars().skip(n - back)).collect()
 }
 
-/// Two columns of lines beside each other.
+/// Two columns of lines side by side.
 #[must_use]
 pub fn beside(left: &[String], right: &[String], width: usize) -> Vec<String> {
     let empty = String::new();

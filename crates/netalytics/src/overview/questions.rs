@@ -5,7 +5,7 @@ use parsers::registry::{PARSERS, Reads};
 use plan::{MonitorSpec, Plan};
 use tuple::Schema;
 
-/// By what requests are told apart: the first that a parser has.
+/// Columns that identify requests; the first that a parser has is used.
 const KEYS: &[&str] =
     &["url_template", "fingerprint", "procedure", "command", "query_name", "server_name", "sni", "name"];
 /// How they end.
@@ -28,7 +28,7 @@ pub struct Protocol {
     pub name: &'static str,
     /// Its parser.
     pub parser: String,
-    /// What its requests are told apart by.
+    /// Column that identifies its requests.
     pub key: &'static str,
     /// What says how they end.
     pub status: Option<&'static str>,
@@ -143,7 +143,7 @@ impl Protocol {
         format!("not ({})", self.success)
     }
 
-    /// What requests are told apart by, and how they end.
+    /// Columns that identify requests and their results.
     #[must_use]
     pub fn ends(&self) -> String {
         self.status.map_or(self.key.to_owned(), |status| format!("{}, {status}", self.key))

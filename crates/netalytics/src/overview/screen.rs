@@ -1,4 +1,4 @@
-//! An overview as text: one screen of 80 columns and about 40 lines; more beside each other where there is room.
+//! An overview as text: one screen of 80 columns and about 40 lines, or more columns side by side.
 
 use sinks::{Zone, units};
 
@@ -6,7 +6,7 @@ use super::advice::command;
 use super::found::{Application, Found, Service, Talkers};
 use super::layout::{List, beside, middle};
 
-/// From this width on lists stand beside each other.
+/// Minimum width for lists side by side.
 const WIDE: usize = 150;
 /// Of how a request ended, which may be a text.
 const STATUS_CHARS: usize = 24;
@@ -100,7 +100,7 @@ fn head(found: &Found, title: &str) -> Vec<String> {
     head
 }
 
-/// The lists with so many rows each, in the order in which people read them.
+/// The lists with at most `most` rows each, in reading order.
 #[must_use]
 pub fn lists_of(found: &Found, most: usize) -> Vec<List> {
     lists(found, &Rows { applications: most, services: most, talkers: most, slowest: most, others: most })

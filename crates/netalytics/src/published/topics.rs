@@ -16,7 +16,7 @@ use crate::flags::bus::Published;
 pub struct Topic {
     pub name: String,
     pub holds: Holds,
-    /// Partitions to which somebody publishes.
+    /// Partitions with an active publisher.
     pub live: Vec<i32>,
 }
 
@@ -118,7 +118,7 @@ pub fn records(topics: &[Topic], plan: &Plan, name: &str, engine: &Engine) -> Re
     Records::Cells(pipelines, Box::new(decoder))
 }
 
-/// To which partitions somebody publishes.
+/// Determines the partitions with an active publisher.
 pub fn find_live(topics: &mut [Topic], log: &Log, now_ms: i64) {
     for topic in topics {
         let lanes = log.of_topic(&topic.name, now_ms).filter(|(_, standing)| *standing == Standing::Live);

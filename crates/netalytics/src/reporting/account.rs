@@ -19,7 +19,7 @@ pub struct Account<'a> {
     pub qualities: &'a [(String, u64)],
     /// How many tuples there were, where one query has asked.
     pub tuples: Option<u64>,
-    /// Whose time it is told in.
+    /// Time zone of the output.
     pub zone: &'a Zone,
 }
 

@@ -17,7 +17,7 @@ pub struct Bar {
     pub name: String,
     /// How long.
     pub value: f64,
-    /// Its interval; `None` at its upper end: nobody knows how much it may be.
+    /// Its interval; `None` as upper end: unbounded.
     pub interval: Option<(f64, Option<f64>)>,
 }
 

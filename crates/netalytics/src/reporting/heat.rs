@@ -15,7 +15,7 @@ const TOP: f64 = 6.0;
 const BOTTOM: f64 = 28.0;
 /// Room for a time at the axis.
 const LABEL: f64 = 88.0;
-/// Parts of a power of two that are told apart.
+/// Rows per power of two.
 const FINE: f64 = 4.0;
 /// Columns of cells: windows beyond share them.
 const COLUMNS_MAX: i64 = 240;

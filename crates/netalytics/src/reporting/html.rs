@@ -44,7 +44,7 @@ pub fn cell(text: &str) -> String {
     }
 }
 
-/// The same in a picture, where there is room for so many characters.
+/// The same for a picture, cut to `chars` characters.
 #[must_use]
 pub fn short(text: &str, chars: usize) -> String {
     let begin: String = text.chars().take(chars * 2).collect();

@@ -1,4 +1,5 @@
-//! A number of several groups over time, each with its 95 % band where both ends of it are known. A window that nobody told of is a hole, not a slope.
+//! A value of several groups over time, each with its 95 % band if both ends are known. A missing window is a gap in
+//! the line.
 
 use sinks::Zone;
 use tuple::Unit;
@@ -26,7 +27,7 @@ pub struct Point {
     pub at_ns: i64,
     /// The number.
     pub value: f64,
-    /// Its interval; `None` at its upper end: nobody knows how much it may be.
+    /// Its interval; `None` as upper end: unbounded.
     pub band: Option<(f64, Option<f64>)>,
 }
 

@@ -1,5 +1,5 @@
-//! A finding as one file that stands alone: what was asked, what was read, the rows, and pictures of them. It has no script and asks
-//! nobody for anything; the page of `netalytics serve` saves files of the same kind (`web/src/finding.ts`).
+//! A report as one self-contained HTML file: the query, the input, the rows, and pictures of them. It has no scripts
+//! and makes no requests; the page of `netalytics serve` saves files of the same kind (`web/src/finding.ts`).
 
 mod account;
 mod again;

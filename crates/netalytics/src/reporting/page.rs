@@ -22,7 +22,7 @@ pub use super::account::Account as Read;
 /// Rows of each list of an overview.
 const LIST_ROWS: usize = 100;
 
-/// What is said around every finding.
+/// The frame of every report.
 pub struct Frame<'a> {
     /// What stands above it.
     pub title: &'a str,

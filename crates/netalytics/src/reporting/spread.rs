@@ -4,7 +4,7 @@ use tuple::Unit;
 
 use super::svg::{Svg, WIDTH, at_axis, class, decades, log};
 
-/// Parts of a power of two that are told apart in a histogram; the height of one.
+/// Bars of a histogram per power of two; the height of one.
 const FINE: f64 = 6.0;
 const BAND: f64 = 64.0;
 const LEFT: f64 = 56.0;

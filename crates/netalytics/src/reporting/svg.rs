@@ -89,7 +89,7 @@ impl Svg {
         );
     }
 
-    /// A rectangle; what else is said of it stands in `rest`.
+    /// A rectangle with the additional attributes `rest`.
     pub fn rect(&mut self, [x, y]: [f64; 2], [w, h]: [f64; 2], rest: &str) {
         let _ =
             write!(self.body, "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{w:.1}\" height=\"{h:.1}\" {rest}/>");
@@ -105,7 +105,7 @@ impl Svg {
         let _ = write!(self.body, "<path d=\"{path}\" {rest}/>");
     }
 
-    /// Text of at most so many characters; `anchor` is start, middle or end.
+    /// Text of at most `chars` characters; `anchor` is start, middle, or end.
     pub fn text(&mut self, [x, y]: [f64; 2], anchor: &str, class: &str, text: &str, chars: usize) {
         let text = short(text, chars);
         let _ = write!(
@@ -135,7 +135,7 @@ pub fn ticks(from: f64, to: f64) -> Vec<f64> {
     (0..12).map(|n| (first + f64::from(n)) * step).take_while(|tick| *tick <= to).collect()
 }
 
-/// Times of an axis, in ns, at whole seconds, minutes or hours where it is long enough; and how finely they are told.
+/// Tick times of an axis, in ns, at whole seconds, minutes, or hours if it is long enough; and their precision.
 #[must_use]
 pub fn times(from: i64, to: i64) -> (Vec<i64>, Digits) {
     const SECOND: i64 = 1_000_000_000;

@@ -1,4 +1,4 @@
-//! The rows of a result as a table. Numbers are rounded for eyes, and exact beside that, in `<data value>`.
+//! The rows of a result as a table. Numbers are rounded; the exact value is in `<data value>`.
 
 use tuple::{DataType, Field, FieldId, Unit};
 
@@ -9,7 +9,7 @@ use super::spread::quantile;
 /// A file that is read by people holds no more rows, nor bytes of a table.
 const ROWS_MAX: usize = 2000;
 const BYTES_MAX: usize = 4 << 20;
-/// Longer distributions are told in quantiles only.
+/// Maximum size of an exact distribution; longer ones are shown as quantiles.
 const EXACT_BYTES_MAX: usize = 4096;
 
 /// The table, and what it leaves out.
@@ -49,7 +49,7 @@ pub fn table(of: &OfResult, kept: &Kept) -> String {
     )
 }
 
-/// What says nothing of any row, or stands beside another column, is left out.
+/// Whether a column has a value in any row and is not part of another column.
 fn is_shown(of: &OfResult, id: FieldId) -> bool {
     let Some(schema) = of.schema() else { return false };
     let field = schema.field(id);

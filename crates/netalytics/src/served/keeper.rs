@@ -1,5 +1,5 @@
-//! Keeps a job while we want it: renews its lease, and when the run is to stop asks the server to stop it, beside whatever else waits
-//! for the server.
+//! Keeps a job running: renews its lease, and asks the server to stop it when the run should end, independent of other
+//! requests.
 
 use std::io;
 use std::sync::Arc;

@@ -9,10 +9,10 @@ use crate::output;
 
 /// Between two tries.
 const PAUSE: Duration = Duration::from_millis(500);
-/// A server that has not answered for so long is given up.
+/// Time without an answer after which a server is given up.
 const GIVE_UP: Duration = Duration::from_secs(300);
 
-/// The way to the server: what is asked over it is asked until there is an answer.
+/// The connection to the server, which repeats requests until there is an answer.
 pub struct Line {
     /// The server.
     pub remote: Remote,

@@ -36,7 +36,7 @@ pub struct Served {
 pub struct Coverage {
     /// How many rows lack agents.
     pub rows: u64,
-    /// Which.
+    /// The missing agents.
     pub agents: BTreeSet<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What there is to say of a job when we are through with it: how it ended, what each agent saw, what rows lack.
+//! Final notes about a job: its outcome, the account of each agent, and missing agents.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ impl Summary {
         self.job["reason"].as_str().unwrap_or_default()
     }
 
-    /// Whether it came to its end, or we wanted no more of it. Where nobody reads what we print, nobody waits for the end.
+    /// Whether it ended normally, or its output is not needed anymore.
     fn ended_well(&self) -> bool {
         matches!((self.outcome(), self.ended_by), ("finished" | "limit", _) | ("stopped" | "", EndedBy::Us))
     }

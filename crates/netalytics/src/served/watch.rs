@@ -12,7 +12,7 @@ use crate::commands::remote::{Asked, Remote};
 
 /// Between two calls.
 const PAUSE: Duration = Duration::from_secs(1);
-/// The server says at least every ten seconds that it is there; a stream that says nothing for so long is left.
+/// Silence after which a stream is abandoned; the server sends something at least every ten seconds.
 const SILENCE: Duration = Duration::from_secs(25);
 
 /// What has happened.
@@ -53,10 +53,10 @@ impl Watch {
         Ok(Watch { remote, path, heard, last: Instant::now() })
     }
 
-    /// What has happened; waits for it for so long.
+    /// Waits up to `patience` for events.
     ///
     /// # Errors
-    /// When the system gives no more threads.
+    /// If the system cannot create more threads.
     pub fn wait(&mut self, patience: Duration) -> io::Result<Vec<News>> {
         let first = match self.heard.recv_timeout(patience) {
             Ok(news) => news,
@@ -65,7 +65,7 @@ impl Watch {
                     std::thread::sleep(patience);
                 }
                 if self.last.elapsed() > SILENCE {
-                    // The other thread ends when it can tell nobody what it hears.
+                    // The other thread ends when its channel is closed.
                     self.heard = listen(&self.remote, &self.path)?;
                     self.last = Instant::now();
                 }
@@ -88,7 +88,7 @@ fn listen(remote: &Remote, path: &str) -> io::Result<Receiver<News>> {
                 return;
             }
             std::thread::sleep(PAUSE);
-            // What was said meanwhile is found by looking.
+            // Events missed meanwhile are found by reading the rows.
             if tell.send(News::Rows).is_err() {
                 return;
             }
@@ -98,7 +98,7 @@ fn listen(remote: &Remote, path: &str) -> io::Result<Receiver<News>> {
     Ok(heard)
 }
 
-/// Nobody listens any more.
+/// The receiver is gone.
 struct Unheard;
 
 /// Reads a stream to its end.

@@ -1,5 +1,6 @@
-//! What an aggregator is told on its standard input: whom to start, by which words, and what each of these is to do. Blocks of a length of four bytes,
-//! the lowest first, and so many bytes: the first is JSON, and one more for each monitor its order, as monitors get it.
+//! Input of an aggregator on its standard input: the monitors to start with their command prefixes, and their orders.
+//! Each block has a length of four bytes, little endian, and that many bytes: the first is JSON, followed by one order
+//! per monitor.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -89,7 +90,7 @@ fn texts(list: &Value) -> Option<Vec<String>> {
 }
 
 fn put(out: &mut Vec<u8>, bytes: &[u8]) {
-    // What is too long is refused by whoever reads it.
+    // The reader rejects a block that is too long.
     out.extend(u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes());
     out.extend(bytes);
 }

@@ -1,5 +1,5 @@
-//! The numbers by which switches tell our rules from those of others: 12 bits of a rule's cookie. A server keeps its number also while it has no
-//! rules, so that nobody can see that it is taken: numbers that are kept, and those of processes that pass, are apart.
+//! Numbers that identify the owner of rules on switches: 12 bits of a rule's cookie. A server keeps its number while it
+//! has no rules, when it cannot be recognized as taken, so the ranges of kept and of temporary numbers are separate.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
@@ -12,9 +12,9 @@ const HALF: u16 = 1 << 11;
 /// Whose number it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Half {
-    /// Of a process that has rules as long as it lives.
+    /// Of a process that has rules for its lifetime.
     Passing,
-    /// Of somebody who goes on by it after a restart.
+    /// Of a process that uses it again after a restart.
     Kept,
 }
 
@@ -28,7 +28,7 @@ impl Half {
         (self.first()..self.first() + HALF).contains(&number)
     }
 
-    /// One that nobody has of whom rules stand there. Looked for from anywhere, for those who begin at the same time.
+    /// A number without rules. The search starts at a random one, for processes that start at the same time.
     pub fn free_number(self, taken: &BTreeSet<u16>) -> anyhow::Result<u16> {
         let from = RandomState::new().hash_one(std::process::id()) as u16;
         let mut all = (0..HALF).map(|nth| self.first() + from.wrapping_add(nth) % HALF);

@@ -1,5 +1,6 @@
-//! SAMPLE auto in a network: a monitor that cannot keep up is copied fewer flows, as [`control::shares`] decides. Here its decisions meet
-//! monitors, switches and the clock; what changes is told, and kept for the summary.
+//! SAMPLE auto in a network: switches copy fewer flows to a monitor that cannot keep up, as decided by
+//! [`control::shares`]. Connects these decisions with monitors, switches, and the clock; changes are reported and kept
+//! for the summary.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -23,7 +24,7 @@ use crate::networked::Planned;
 /// See the module's text.
 pub struct Sharing {
     shares: Shares,
-    /// Of each monitor: its switch, and the slices that can be copied there.
+    /// Per monitor: its switch, and the slices that can be copied there.
     of: Vec<(String, Slice)>,
     began: Instant,
     /// What monitors said last, and how rates have changed.

@@ -110,7 +110,7 @@ impl Switches {
         self.generation = self.generation.wrapping_add(1);
         let job = Job { id: JOB, generation: self.generation, taps };
         let (tell, told) = mpsc::sync_channel(1);
-        // A proof takes a while, and monitors go on talking. When nobody listens any more, it is taken away again.
+        // A proof takes time, and monitors continue to report. If the receiver is gone, the job is removed again.
         thread::spawn(move || tell.send(fabric.start(job)).is_ok());
         self.changing = Some(told);
     }
@@ -137,7 +137,7 @@ impl Switches {
         &self.ports
     }
 
-    /// A number by which nobody else's rules go there.
+    /// The number that identifies our rules.
     pub fn server(&self) -> u16 {
         self.server
     }

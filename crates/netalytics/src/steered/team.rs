@@ -1,5 +1,6 @@
-//! Processes at work for one query, each a lane of one collector: started, heard, and asked to end. Whoever asks has such a team, and an aggregator
-//! has one of its pod's monitors. One that goes before its time is told as a problem, and the others go on.
+//! Processes of one query, each a lane of one collector: started, read, and stopped. A query has such a team, and an
+//! aggregator has one of its pod's monitors. A process that ends early is reported as a problem, and the others
+//! continue.
 
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
@@ -11,7 +12,8 @@ use runner::Monitored;
 use super::problems::Problems;
 use super::processes::{Ears, Process, Said, Starting};
 
-/// What was said and nobody has taken yet; who says more waits. What one says before all others have started lies here, too.
+/// Maximum messages not read yet; further senders wait. It also holds messages that arrive before all processes have
+/// started.
 const SAID_MAX: usize = 64;
 
 /// See the module's text.
@@ -28,7 +30,7 @@ pub struct Team {
     said: Receiver<(usize, Said)>,
 }
 
-/// What somebody may have to know besides; each with the number of the process.
+/// Other messages, each with the number of the process.
 pub enum Heard {
     /// What it has counted so far.
     Counted(usize, Vec<(String, u64)>),
@@ -37,7 +39,7 @@ pub enum Heard {
 }
 
 impl Team {
-    /// Nobody yet.
+    /// An empty team.
     pub fn new(collector: Collector) -> Team {
         let ((tell, said), (tell_start, started)) = (mpsc::sync_channel(SAID_MAX), mpsc::channel());
         let ears = Ears { started: tell_start, said: tell };
@@ -127,7 +129,7 @@ impl Team {
         }
     }
 
-    /// Asks all to end, hears what they still have, and closes what is open. What they count meanwhile goes to `heed`.
+    /// Stops all processes, reads their remaining results, and closes open windows. Their accounts go to `heed`.
     pub fn end(&mut self, most: Duration, out: &mut dyn TakeRows, heed: &mut dyn FnMut(Heard)) {
         self.processes.iter_mut().for_each(Process::end);
         let begun = Instant::now();
