@@ -3,7 +3,7 @@
 /// Said in a sentence; no value of a property is in it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Nobody answers, or not as a broker does: addresses, certificates and passwords are among the reasons.
+    /// No answer, or not from a broker; wrong addresses, certificates, and passwords are possible reasons.
     #[error("no broker answers at {servers}: {reason}")]
     Unreachable {
         /// The addresses that were tried.
@@ -52,7 +52,7 @@ pub enum Error {
         /// What the last trouble was.
         reason: String,
     },
-    /// Whoever waits was asked to stop.
+    /// The operation was asked to stop while waiting.
     #[error("stopped while it waited for the brokers at {0}")]
     Stopped(String),
 }

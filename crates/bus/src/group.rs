@@ -31,11 +31,10 @@ impl Group {
         Ok(Group { kafka: kafka.clone(), timeout, consumer })
     }
 
-    /// Of each of the topic's partitions the offset behind the last record that the group is done with; `None`: it has told
-    /// of none.
+    /// Per partition of the topic, the committed offset of the group; `None`: none.
     ///
     /// # Errors
-    /// When the brokers do not answer.
+    /// If the brokers do not answer.
     pub fn committed(&self, topic: &str, partitions: i32) -> Result<Vec<Option<i64>>, Error> {
         let doing = || format!("progress in topic `{topic}`");
         let mut list = TopicPartitionList::new();

@@ -204,8 +204,8 @@ impl ClientContext for Context {
 
 impl ConsumerContext for Context {}
 
-/// Lets a client that reads tell of its connections: it does so only when it is asked, one thing at a time, and what it tells
-/// the library itself counts as nothing.
+/// Processes the connection events of a consumer, which reports them only when polled, one at a time, and ignores those
+/// that it handles itself.
 pub(crate) fn listen(consumer: &BaseConsumer<Context>) -> &Trouble {
     for _ in 0..EVENTS_MAX {
         consumer.poll(Duration::ZERO);

@@ -117,15 +117,15 @@ struct Woken {
 }
 
 impl Reader {
-    /// A reader of nothing yet. Of each partition up to `prefetch_bytes` are fetched before they are asked for, and what one
-    /// answer of a broker holds.
+    /// A reader without partitions. Up to `prefetch_bytes` of each partition are prefetched, plus one response of a
+    /// broker.
     ///
     /// # Errors
-    /// When no client can be made.
+    /// If no client can be created.
     pub fn new(kafka: &Kafka, prefetch_bytes: usize) -> Result<Reader, Error> {
         let mut config = kafka.config();
         config
-            // Partitions are assigned by us: nobody joins this group, but the library wants one.
+            // Partitions are assigned explicitly; the library requires a group name, although no member joins it.
             .set("group.id", config.get("group.id").unwrap_or("netalytics").to_owned())
             .set("allow.auto.create.topics", "false")
             .set("auto.offset.reset", "error")
@@ -141,10 +141,10 @@ impl Reader {
         Ok(Reader { lanes, kafka, prefetch_bytes, consumer, woken, polls: 0 })
     }
 
-    /// Begins to read a partition. Its number, by which it is asked for, is that of parts added before it.
+    /// Starts reading a partition. Returns its number, the count of parts added before.
     ///
     /// # Errors
-    /// When the partition cannot be read.
+    /// If the partition cannot be read.
     pub fn add(&mut self, part: Part) -> Result<usize, Error> {
         // The queue is taken first, so that no record goes elsewhere.
         let queue = self.consumer.split_partition_queue(&part.topic, part.partition);
@@ -190,7 +190,7 @@ impl Reader {
         self.lanes[part].position
     }
 
-    /// What the client last told of its connections: for whoever waits and wonders.
+    /// Last connection error reported by the client, for messages.
     #[must_use]
     pub fn trouble(&self) -> String {
         self.consumer.context().trouble.reason()
@@ -206,13 +206,13 @@ impl Reader {
         answer.map(drop).map_err(|_| self.kafka.unreachable(&self.consumer.context().trouble))
     }
 
-    /// What comes next of a part; waits for it at most so long.
+    /// The next record of a part; waits up to `wait`.
     ///
     /// # Errors
-    /// When its topic was deleted, or what it was to begin with.
+    /// If its topic, or its first record, was deleted.
     ///
     /// # Panics
-    /// When there is no such part: a bug of the caller.
+    /// If there is no such part: a bug of the caller.
     pub fn next(&mut self, part: usize, wait: Duration) -> Result<Next<'_>, Error> {
         self.polls = self.polls.wrapping_add(1);
         if self.polls.is_multiple_of(64) {
@@ -260,15 +260,14 @@ impl Reader {
         }
     }
 
-    /// Waits until something has come of any part, at most so long. Whoever asked all parts and got nothing waits here
-    /// without missing anything.
+    /// Waits up to `wait` until a part has records. No wakeup is missed if all parts were queried before.
     pub fn wait(&mut self, wait: Duration) {
         tend(&self.consumer);
         self.woken.wait(wait);
     }
 }
 
-/// The client's own events, which come beside the partitions'.
+/// Processes the client's own events, besides those of partitions.
 fn tend(consumer: &BaseConsumer<Context>) {
     while consumer.poll(Duration::ZERO).is_some() {}
 }
@@ -290,9 +289,9 @@ impl Woken {
 const ASK: Duration = Duration::from_secs(5);
 
 impl Lane {
-    /// At the log's end, with the part's end not reached: either it is yet to be written, or marks of transactions, which nobody
-    /// is shown, stand in front of it. If the log is long enough by now, its end is looked for anew from the last
-    /// record on: what is not there then is no record.
+    /// Called at the log's end before the part's end: either records are still to be written, or invisible transaction
+    /// markers follow. If the log is long enough, its end is searched again from the last record on: the rest consists
+    /// of markers.
     fn look_behind(&self, consumer: &BaseConsumer<Context>, end: i64) -> State {
         let Part { topic, partition, .. } = &self.part;
         let (at, now) = (Offset::Offset(self.position), Duration::ZERO);

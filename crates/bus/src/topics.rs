@@ -104,10 +104,10 @@ impl Topics {
         Ok(is_new)
     }
 
-    /// Adds partitions to the topic until there are so many. That there are already so many is fine.
+    /// Adds partitions to the topic until there are `partitions`. No error if there are enough.
     ///
     /// # Errors
-    /// When the brokers do not answer, or refuse.
+    /// If the brokers do not answer, or reject it.
     pub fn grow(&self, topic: &str, partitions: i32) -> Result<(), Error> {
         let new = NewPartitions::new(topic, partitions.max(1) as usize);
         let results = block_on(self.admin()?.create_partitions([&new], &self.options()));
@@ -115,7 +115,7 @@ impl Topics {
         match self.outcome(results, doing)? {
             None => {}
             Some(RDKafkaErrorCode::UnknownTopicOrPartition) => return Err(Error::NoTopic(topic.to_owned())),
-            // Somebody else may have been faster.
+            // Another process may have been faster.
             Some(_) if self.partitions(topic)?.is_some_and(|count| count >= partitions) => {}
             Some(code) => return Err(self.refused(doing(), &code)),
         }
@@ -136,11 +136,10 @@ impl Topics {
         }
     }
 
-    /// Of each partition the offset of its first record, and the one behind its last (what is in an open transaction does
-    /// not count).
+    /// Per partition, the offset of its first record and the offset after its last (without open transactions).
     ///
     /// # Errors
-    /// When the topic is missing, or the brokers do not answer.
+    /// If the topic is missing, or the brokers do not answer.
     pub fn offsets(&self, topic: &str) -> Result<Vec<Range<i64>>, Error> {
         let firsts = self.look_up(topic, Offset::Beginning)?;
         let ends = self.look_up(topic, Offset::End)?;
@@ -193,7 +192,7 @@ impl Topics {
         answer.map_err(|e| self.explain(&e, || "the brokers' topics".to_owned()))
     }
 
-    /// After it was made, a topic is told of before its partitions can be used.
+    /// A new topic is reported before its partitions can be used.
     fn wait_for_leaders(&self, topic: &str, partitions: i32) -> Result<(), Error> {
         let begun = Instant::now();
         loop {
@@ -220,7 +219,7 @@ impl Topics {
         AdminOptions::new().request_timeout(Some(self.timeout)).operation_timeout(Some(self.timeout))
     }
 
-    /// What became of a change to one topic; `None`: it is done.
+    /// Result of a change to one topic; `None`: done.
     fn outcome(
         &self,
         results: KafkaResult<Vec<TopicResult>>,
@@ -284,7 +283,7 @@ fn found<'a>(metadata: &'a Metadata, topic: &str) -> Option<&'a MetadataTopic> {
     metadata.topics().iter().find(|told| told.name() == topic)
 }
 
-/// An error of a question: nobody answered, or what was answered.
+/// The error of a request: no answer, or the answer's error.
 pub(crate) fn explain(
     kafka: &Kafka,
     consumer: &BaseConsumer<Context>,

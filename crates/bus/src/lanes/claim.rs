@@ -12,7 +12,7 @@ const UNREAD_MAX: usize = 16;
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Write this; all topics need so many partitions first.
+    /// Write this entry; first, all topics need at least this many partitions.
     Claim(Entry, i32),
     /// Write this: the partition is ours.
     Hold(Entry),
@@ -71,7 +71,7 @@ impl Claim {
         }
     }
 
-    /// The partition that is held: nobody else can have it at that time.
+    /// The partition that is held exclusively at this time.
     #[must_use]
     pub fn partition(&self, now_ms: i64) -> Option<i32> {
         let is_sure = self.sure_ms.is_some_and(|sure_ms| now_ms - sure_ms <= EXPIRY_MS);

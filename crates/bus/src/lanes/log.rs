@@ -1,15 +1,16 @@
-//! What the log of lanes says: who holds which partition, who has ended. Pure; times are those that the brokers gave the
-//! entries, so that everybody who reads the log comes to the same answers.
+//! State of lanes according to their log: which lane holds which partition, and which have ended. Pure; times are those
+//! of the brokers, so that all readers of the log agree.
 //!
-//! A lane claims the same partition of all its topics. Of two that claim one, the first in the log gets it. Who has it says so
-//! again and again; who has said nothing for [`EXPIRY_MS`] has it no more, and gets it back only if nobody came. Compaction may
-//! take away all entries of a lane but its last: so each tells everything. It must leave the last minutes as they are.
+//! A lane claims the same partition of all its topics. Of two that claim one, the first in the log gets it. The holder
+//! repeats its entry; after [`EXPIRY_MS`] without an entry it no longer holds the partition, and gets it back only if
+//! no other lane has claimed it. Compaction may remove all entries of a lane except the last, so each contains the
+//! complete state. The last minutes must stay uncompacted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-/// A lane is dead when it has said nothing for so long.
+/// Silence after which a lane counts as dead.
 pub const EXPIRY_MS: i64 = 30_000;
 
 /// One entry: all that a lane says of itself.

@@ -1,6 +1,6 @@
-//! Lanes: whoever publishes has a partition of each of its topics to itself, since Flink's watermark is one of partitions. Who has
-//! which is settled in [`TOPIC`], a compacted topic of one partition: [`log`] is what it says, [`claim`] how one comes to a
-//! partition, and here is who writes and reads it.
+//! Lanes: every publisher has its own partition of each of its topics, because Flink's watermarks are per partition.
+//! The assignment is stored in [`TOPIC`], a compacted topic of one partition: [`log`] interprets it, [`claim`] claims a
+//! partition, and this module reads and writes it.
 
 pub mod claim;
 pub mod log;
@@ -66,10 +66,10 @@ impl Lanes {
         Ok(Lanes { kafka: kafka.clone(), topics, reader, log: Log::default(), unfit: None })
     }
 
-    /// Reads all that was written so far; gives up after so long, with what it has read.
+    /// Reads the log written so far; after `limit`, returns what has been read.
     ///
     /// # Errors
-    /// When the log's topic was deleted.
+    /// If the log's topic was deleted.
     pub fn read(&mut self, limit: Duration) -> Result<&Log, Error> {
         let deadline = Instant::now() + limit;
         loop {
@@ -114,11 +114,11 @@ impl Lanes {
         Lanes { unfit: Some(unfit), ..self }
     }
 
-    /// Claims a partition of all the topics, which exist, and get more partitions where all are taken. `lane` names this run of a
-    /// publisher and nobody else; what is `about` it is for others to read.
+    /// Claims a partition of all these existing topics, which get more partitions if all are taken. `lane` identifies
+    /// this run of a publisher; `about` is information for other programs.
     ///
     /// # Errors
-    /// When the brokers do not answer within the limit, or refuse.
+    /// If the brokers do not answer in time, or reject it.
     pub fn claim(
         mut self,
         lane: &str,
@@ -179,7 +179,7 @@ pub struct Lane {
     keeping: Option<JoinHandle<()>>,
 }
 
-/// What the keeper of a lane is told.
+/// Messages to the keeper of a lane.
 enum Told {
     /// The time of all limits that took effect so far.
     Limited(Limits),
@@ -215,7 +215,7 @@ impl Lane {
         let _ = self.tell.send(Told::Limited(limited));
     }
 
-    /// Says that nothing more will be written, and what was seen and missed; waits for its acknowledgment at most so long.
+    /// Announces the end with the packets captured and lost; waits up to `limit` for the acknowledgment.
     pub fn end(mut self, capture: Option<Capture>, limit: Duration) {
         let _ = self.tell.send(Told::Ending { capture, limit });
         self.keeping.take().map(JoinHandle::join);
@@ -242,12 +242,12 @@ struct Keeper {
 }
 
 impl Keeper {
-    /// By a clock that nobody sets.
+    /// Monotonic time.
     fn now_ms(&self) -> i64 {
         self.begun.elapsed().as_millis() as i64
     }
 
-    /// Reads, and does what there is to do. Says whether the partition was lost.
+    /// Reads the log and acts on it. Returns whether the partition was lost.
     fn step(&mut self, wait: Duration) -> Result<bool, Error> {
         self.lanes.read(wait)?;
         let now_ms = self.now_ms();
@@ -287,7 +287,7 @@ impl Keeper {
     fn write(&self, entry: &Entry) -> Result<(), Error> {
         let entry = &Entry { limited: self.limited, ..entry.clone() };
         let text = serde_json::to_vec(entry).expect("an entry is JSON");
-        // Where there is no room, brokers are away, and nobody reads it.
+        // Without room, brokers are unreachable and the entry would not be read.
         self.producer.send(self.target, Some(entry.lane.as_bytes()), &text).map(|_| ())
     }
 

@@ -46,7 +46,7 @@ fn the_first_claim_in_the_log_wins() {
     let late = EXPIRY_MS + 1;
     check(&[(0, claims("a", &["t"]))], late, &[("a", dead)]);
     check(&[(0, holds("a")), (late, claims("b", &["t"]))], late, &[("a", dead), ("b", live)]);
-    // It comes back: as if nothing had been where nobody came, refused where another came.
+    // It returns: unchanged if no other lane came, rejected otherwise.
     check(&[(0, holds("a")), (late, holds("a"))], late, &[("a", live)]);
     check(
         &[(0, holds("a")), (late, claims("b", &["t"])), (late + 1, holds("b")), (late + 2, holds("a"))],
@@ -206,7 +206,7 @@ fn nobody_shares_a_partition() {
             alive.iter().filter_map(|member| member.claim.partition(world.now)).collect();
         assert_eq!(held.len(), alive.len(), "seed {seed}");
         assert!(held.last().is_none_or(|last| (*last as usize) < world.lanes.len()));
-        // Whoever reads only the last entry of each lane comes to the same places.
+        // The last entry of each lane is sufficient for the same state.
         let mut last = BTreeMap::new();
         for (order, (at, entry)) in world.written.iter().enumerate() {
             last.insert(entry.lane.clone(), (order, *at, entry.clone()));

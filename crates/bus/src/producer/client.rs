@@ -80,7 +80,7 @@ impl Told {
         queues.len() - 1
     }
 
-    /// Records were taken over, of so many bytes together.
+    /// Records were accepted, with this total size.
     pub fn taken(&self, records: usize, bytes: usize) {
         self.records.fetch_add(records as u64, Ordering::Relaxed);
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-/// What becomes of a record for which there is no room.
+/// Handling of a record without room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Away {
-    /// Whoever hands it over waits.
+    /// The sender waits.
     Block,
     /// It is dropped and counted.
     Drop,
@@ -26,9 +26,9 @@ pub enum Compression {
 /// How a producer works.
 #[derive(Clone, Debug)]
 pub struct ProducerConfig {
-    /// What records may take that are not acknowledged yet, at 256 bytes beside its own for each.
+    /// Maximum size of unacknowledged records, with 256 bytes of overhead each.
     pub bytes_max: u64,
-    /// What becomes of those for which there is no room.
+    /// Handling of records without room.
     pub away: Away,
     /// How batches are compressed.
     pub compression: Compression,

@@ -6,10 +6,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What a record takes beside its bytes while it waits.
+/// Overhead of a waiting record.
 pub const OVERHEAD: u64 = 256;
 
-/// Times are told apart so finely.
+/// Resolution of wait times.
 const GRAIN: Duration = Duration::from_millis(10);
 /// No more times are kept than this, however long brokers are away.
 const MARKS_MAX: usize = 1024;
@@ -61,7 +61,7 @@ pub struct Memory {
 struct Apart<T>(T);
 
 impl Memory {
-    /// Makes room for records of so many bytes together where `bytes_max` allows it. One that is alone finds room always.
+    /// Reserves room for records of `payload` bytes in total, within `bytes_max`. A single record always has room.
     pub fn reserve(&self, records: usize, payload: usize, bytes_max: u64) -> bool {
         let bytes = taken(records, payload);
         // First: what is settled later counts as waiting.
@@ -208,7 +208,7 @@ mod tests {
         }
         assert_eq!(queue.waiting(), (4, Some(at(0))));
         queue.settle();
-        // Handed over at 5, which is told apart from 0 as little as that.
+        // Sent at 5, which the resolution does not distinguish from 0.
         assert_eq!(queue.waiting(), (3, Some(at(0))));
         queue.settle();
         assert_eq!(queue.waiting(), (2, Some(at(20))));

@@ -25,7 +25,7 @@ use in_flight::Queue;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target(usize);
 
-/// What became of records at once.
+/// Immediate result of sending records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Handed {
     /// Taken over.
@@ -61,14 +61,14 @@ type Record<'a> = BaseRecord<'a, [u8], [u8], usize>;
 /// So many records are counted together.
 const AT_ONCE: usize = 256;
 
-/// Whoever waits looks so often whether it is to stop.
+/// Interval at which a waiting sender checks for a stop.
 const LOOK: Duration = Duration::from_millis(10);
 
 impl Producer {
-    /// A producer; the brokers need not be there yet. Whoever waits for room gives up when `stop` is set.
+    /// A producer; the brokers need not be reachable yet. Waiting senders return when `stop` is set.
     ///
     /// # Errors
-    /// When no client can be made.
+    /// If no client can be created.
     pub fn new(kafka: &Kafka, config: ProducerConfig, stop: Arc<AtomicBool>) -> Result<Producer, Error> {
         let client = client::start(kafka, &config)?;
         let told = client.client().context().clone();
@@ -225,10 +225,10 @@ impl Producer {
         self.not_taken(to, error).map(|()| false)
     }
 
-    /// Waits until everything is acknowledged, or given up by the brokers, at most so long.
+    /// Waits up to `limit` until every record is acknowledged or rejected.
     ///
     /// # Errors
-    /// When something is not acknowledged in time; the producer goes on. Also when the topic was deleted.
+    /// If a record is not acknowledged in time; the producer continues. Also if the topic was deleted.
     pub fn flush(&self, limit: Duration) -> Result<(), Error> {
         let deadline = Instant::now() + limit;
         // Not by the client's own flush: that takes acknowledgments, too, and of two threads neither knows their order.
@@ -279,7 +279,7 @@ impl Producer {
         self.told.trouble.reason()
     }
 
-    /// Makes room for records; `false`: there is none, and nobody waits for it, or there will never be for several of them at once.
+    /// Makes room for records; `false`: none and no waiting, or never for several of them at once.
     fn room(&self, records: usize, bytes: usize) -> Result<bool, Error> {
         self.told.check(&self.kafka)?;
         loop {

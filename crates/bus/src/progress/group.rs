@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::Teller;
 use crate::{Error, Group, Kafka, Topics};
 
-/// So often the brokers are asked; what has changed is told at once.
+/// Interval at which brokers are queried; changes are reported immediately.
 const ASKED_EVERY: Duration = Duration::from_millis(250);
 
 /// Tells until it is dropped.

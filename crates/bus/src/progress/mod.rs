@@ -32,7 +32,7 @@ pub struct Note {
     pub topic: String,
     /// Whether it goes on.
     pub says: Says,
-    /// Of each partition the offset behind the last record that it is done with, where that is known.
+    /// Per partition, the offset after the last processed record, if known.
     #[serde(default)]
     pub at: Vec<Option<i64>>,
     /// How often these move, in milliseconds.
@@ -84,7 +84,7 @@ impl Teller {
         self.told.is_none_or(|at| at.elapsed() >= TOLD_EVERY)
     }
 
-    /// Tells how far it has come in a topic. Where brokers are away nobody hears it.
+    /// Reports the progress in a topic; lost without brokers.
     pub fn tell(&mut self, topic: &str, at: Vec<Option<i64>>) {
         self.told = Some(Instant::now());
         if !self.topics.iter().any(|known| known == topic) {
@@ -97,7 +97,7 @@ impl Teller {
         let (reader, topic) = (self.reader.clone(), topic.to_owned());
         let note = Note { reader, topic, says, at, every_ms: self.every.as_millis() as u64 };
         let text = serde_json::to_vec(&note).expect("a note is JSON");
-        // What fails is told again a second later.
+        // A failed report is replaced by the next, a second later.
         let _ = self.producer.send(self.target, Some(self.reader.as_bytes()), &text);
     }
 }
@@ -115,10 +115,10 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// What is told from now on.
+    /// Watches reports from now on.
     ///
     /// # Errors
-    /// When the brokers do not answer in time, or refuse.
+    /// If the brokers do not answer in time, or reject it.
     pub fn open(kafka: &Kafka, timeout: Duration) -> Result<Watch, Error> {
         let topics = Topics::connect(kafka, timeout)?;
         make(&topics)?;
@@ -128,10 +128,10 @@ impl Watch {
         Ok(Watch { reader })
     }
 
-    /// Takes the next note, if there is one; whoever wrote something else there is not heard.
+    /// Takes the next report, if any; other records are ignored.
     ///
     /// # Errors
-    /// When the topic was deleted.
+    /// If the topic was deleted.
     pub fn take(&mut self) -> Result<Option<Note>, Error> {
         loop {
             match self.reader.next(0, Duration::ZERO)? {

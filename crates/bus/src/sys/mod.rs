@@ -13,8 +13,8 @@ use rdkafka::bindings::{
 use rdkafka::producer::{Producer, ProducerContext, ThreadedProducer};
 use rdkafka::types::RDKafkaErrorCode;
 
-/// Hands records without keys to a partition, in their order, and says of each what came of it: `None` where it was taken over, and will be
-/// delivered with `opaque`.
+/// Passes records without keys to a partition, in order, and returns the result of each: `None` if it was accepted and
+/// will be reported with `opaque`.
 pub fn produce<'a, C: ProducerContext<DeliveryOpaque = usize>>(
     producer: &ThreadedProducer<C>,
     topic: &str,
@@ -38,9 +38,10 @@ pub fn produce<'a, C: ProducerContext<DeliveryOpaque = usize>>(
     let refused = |messages: &[_]| vec![Some(RDKafkaErrorCode::InvalidTopic); messages.len()];
     let Ok(topic) = CString::new(topic) else { return refused(&messages) };
     let client = producer.client().native_ptr();
-    // SAFETY: the client lives as long as `producer`, which is borrowed. The topic is the client's, and given back before that. Messages are
-    // as many as are said, and point at payloads that live as long as `messages`; librdkafka copies them, as its flag says, keeps no pointer
-    // to them, and writes nothing but `err`. What it gives back with each is a number, which is what this producer's context takes.
+    // SAFETY: the client lives as long as `producer`, which is borrowed. The topic belongs to the client and is
+    // released before it. The messages match the given count and point at payloads that live as long as `messages`;
+    // librdkafka copies them, as its flag requests, keeps no pointer to them, and writes only `err`. The value returned
+    // with each is a number, which this producer's context expects.
     unsafe {
         let topic = rd_kafka_topic_new(client, topic.as_ptr(), ptr::null_mut());
         if topic.is_null() {

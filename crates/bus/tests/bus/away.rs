@@ -1,4 +1,4 @@
-//! Brokers that are not there, go and come back: what is said, what waits, what is dropped, and that nothing comes twice.
+//! Unreachable brokers that fail and return: messages, waiting and dropped records, and no duplicates.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -29,7 +29,7 @@ fn who_does_not_answer_is_named() {
         assert!(begun.elapsed() < PATIENCE);
     };
     check(&nobody(), "Connection refused");
-    // Somebody who takes connections and says nothing.
+    // A program that accepts connections and sends nothing.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = silent.local_addr().expect("its address").to_string();
     check(&Kafka::new(&address, []).expect("an address"), "no answer in time");

@@ -36,7 +36,7 @@ fn each_gets_a_partition_of_its_own() {
         let partitions = topics(&kafka).partitions(topic).expect("an answer").expect("the topic");
         assert!(held.iter().all(|partition| *partition < partitions), "{held:?} of {partitions}");
     }
-    // What nobody else has of one topic may be free of another.
+    // A partition free in one topic may be taken in another.
     let other = topic(&kafka, "lanes-other", 1);
     let alone = claim("alone", std::slice::from_ref(&other));
     assert_eq!(alone.partition(), 0);
