@@ -92,14 +92,21 @@ fn times(array: &Int64Array) -> ArrayRef {
 fn addresses_to_text(array: &FixedSizeBinaryArray) -> DictionaryArray<Int32Type> {
     let mut known: HashMap<&[u8], i32, Xxh3DefaultBuilder> = HashMap::default();
     let mut texts: Vec<String> = Vec::new();
+    // Addresses often repeat in consecutive rows.
+    let mut last: Option<(&[u8], i32)> = None;
     let keys: Int32Array = array
         .iter()
         .map(|address| {
             let address = address?;
-            Some(*known.entry(address).or_insert_with(|| {
-                texts.push(text_of(address));
-                texts.len() as i32 - 1
-            }))
+            let key = match last {
+                Some((same, key)) if same == address => key,
+                _ => *known.entry(address).or_insert_with(|| {
+                    texts.push(text_of(address));
+                    texts.len() as i32 - 1
+                }),
+            };
+            last = Some((address, key));
+            Some(key)
         })
         .collect();
     DictionaryArray::new(keys, Arc::new(StringArray::from(texts)))

@@ -1,6 +1,7 @@
 //! What of a text may be kept or leave for another machine: a field says with [`Redact`] how its text is folded, and a
 //! [`Redactor`] folds batches that way, for whatever sink they go to.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::builder::StringBuilder;
@@ -10,6 +11,9 @@ use arrow_array::{Array, ArrayRef, StringArray};
 use crate::batch::Batch;
 pub use crate::fold::{Fold, HASH, PATH, Secret};
 use crate::schema::{FieldId, Redact};
+
+/// Maximum different texts of a batch whose folded form is remembered.
+const KNOWN_MAX: usize = 1024;
 
 /// Redacts batches; two are the same when they have one key.
 #[derive(Clone, Debug)]
@@ -61,15 +65,24 @@ impl Redactor {
 
     fn fold(&self, texts: &StringArray, how: impl Fn(usize) -> Option<Fold>) -> ArrayRef {
         let mut folded = StringBuilder::with_capacity(texts.len(), texts.value_data().len());
+        // Texts repeat within a batch.
+        let mut known: HashMap<(&str, &str), String> = HashMap::new();
         let mut out = Vec::new();
         for (row, text) in texts.iter().enumerate() {
-            match (text, how(row)) {
-                (Some(text), Some(fold)) => {
-                    out.clear();
-                    (fold.fold)(&self.secret, text.as_bytes(), &mut out);
-                    folded.append_value(String::from_utf8_lossy(&out));
-                }
-                (text, _) => folded.append_option(text),
+            let (Some(text), Some(fold)) = (text, how(row)) else {
+                folded.append_option(text);
+                continue;
+            };
+            if let Some(value) = known.get(&(fold.name, text)) {
+                folded.append_value(value);
+                continue;
+            }
+            out.clear();
+            (fold.fold)(&self.secret, text.as_bytes(), &mut out);
+            let value = String::from_utf8_lossy(&out);
+            folded.append_value(&value);
+            if known.len() < KNOWN_MAX {
+                known.insert((fold.name, text), value.into_owned());
             }
         }
         Arc::new(folded.finish())
