@@ -237,10 +237,8 @@ fn a_demonstration_is_one_command_and_leaves_nothing() {
     });
     let server: Vec<&str> = words.iter().copied().skip_while(|word| *word != "--server").take(4).collect();
     let explained = [&["explain", "PARSE http PROCESS (rate)"], &server[..]].concat();
-    // Its agent captures from no interface.
-    let estimate = "on agent demo, with 0 packets/s, it would take about ";
     let ran = run(&explained);
-    assert!(ran.code == 0 && ran.out.contains(estimate), "{}{}", ran.out, ran.err);
+    assert!(ran.code == 0 && ran.out.contains("\non agent demo, with "), "{}{}", ran.out, ran.err);
     let folder =
         std::path::Path::new(words[words.len() - 3]).parent().expect("the data directory").to_owned();
     assert!(folder.is_dir(), "{}", folder.display());

@@ -152,7 +152,7 @@ pub fn are_added(cluster: &Cluster) {
     promises_grow(kafka, "netalytics.tcp_pkt_size.v1");
     a_topic_without_publishers_ends_by_the_clock(kafka);
     flink_reads_from_the_start(kafka, &flink, &folder);
-    slots_are_large_enough(kafka, &flink);
+    slots_are_large_enough(kafka, &flink, &folder);
 }
 
 fn a_topic_without_publishers_ends_by_the_clock(kafka: &str) {
@@ -197,7 +197,9 @@ fn flink_reads_from_the_start(kafka: &str, flink: &[&str], folder: &Folder) {
 }
 
 /// What a job needs of a slot is known before it starts.
-fn slots_are_large_enough(kafka: &str, flink: &[&str]) {
+fn slots_are_large_enough(kafka: &str, flink: &[&str], folder: &Folder) {
+    let file = capture(folder, 20, (START, 60), 6000);
+    assert!(publish(kafka, "PARSE flow", "tuples", &file).status().expect("it runs").success());
     let query = |processors: u64| {
         let each = (1..=processors).map(|n| format!("(group-count: group=server_ip, w={n}s)"));
         format!("PARSE flow PROCESS {} SINCE 2001-01-01", each.collect::<Vec<_>>().join(", "))
