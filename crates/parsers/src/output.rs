@@ -285,8 +285,6 @@ pub struct Output<'a> {
     pub flow: FlowRef<'a>,
     /// Current time by the packets' clock; end of a message that ends now.
     pub now: Timestamp,
-    /// The flow's latest packet: no response ends after it, whenever it is given up.
-    pub last_packet: Timestamp,
     /// What went wrong.
     pub counters: &'a mut Counters,
     /// How much may be kept.
@@ -309,14 +307,7 @@ impl<'a> Output<'a> {
         taps: &'a mut [Tap],
     ) -> Self {
         let limits = Limits::default();
-        Output { flow: flow.into(), now, last_packet: now, counters, limits, room: None, request: None, taps }
-    }
-
-    /// The same where the flow's latest packet came before now.
-    #[inline]
-    #[must_use]
-    pub fn with_last_packet(self, last_packet: Timestamp) -> Self {
-        Output { last_packet, ..self }
+        Output { flow: flow.into(), now, counters, limits, room: None, request: None, taps }
     }
 
     /// The same with other limits.

@@ -61,7 +61,7 @@ impl Monitor {
         let Stream::Parsing { parser, protocol, asker, .. } = &mut state.stream else { return };
         let flow = FlowRef::new(facts.is_midstream(), &facts);
         let out = Output::new(flow, now, &mut self.accounting.parsers, self.outputs.taps(*protocol));
-        let mut out = out.with_last_packet(last_packet).with_limits(self.limits).with_room(&self.outstanding);
+        let mut out = out.with_limits(self.limits).with_room(&self.outstanding);
         let direction = direction(side, *asker);
         match input {
             Input::Bytes(segment) => parser.on_bytes(direction, segment, &mut out),

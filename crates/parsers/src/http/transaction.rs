@@ -308,7 +308,7 @@ pub fn emit(
     let is_get = transaction.request().is_some_and(|r| r.method == Method::Get);
     let quality = quality(transaction, first && out.flow.midstream);
     out.emit(
-        (transaction.first(), complete_at(transaction, out.last_packet)),
+        (transaction.first(), complete_at(transaction)),
         quality,
         |variant| variant == super::ALL || is_get,
         |w| write(transaction, wanted, w),
@@ -361,15 +361,14 @@ fn response_time(transaction: &Transaction<Request, Response>) -> Option<i64> {
     seen.then(|| transaction.response_first().since(request.extent.last))
 }
 
-/// When the last byte came; at the latest with `last_packet` for a body without a known end, whose connection neither ended nor
-/// lost bytes there. `None`: there is no response; the request is given up now.
-fn complete_at(transaction: &Transaction<Request, Response>, last_packet: Timestamp) -> Option<Timestamp> {
+/// When the last byte came. `None`: now, for a body without a known end, whose connection neither ended nor lost bytes there.
+fn complete_at(transaction: &Transaction<Request, Response>) -> Option<Timestamp> {
     if transaction.response().is_some_and(|response| response.extent.end_lost && !response.extent.last_lost) {
-        return Some(last_packet);
+        return None;
     }
     let asked = transaction.request().map_or(Timestamp::MIN, |request| request.extent.last);
     let told = transaction.response().map_or(Timestamp::MIN, |response| response.extent.last);
-    transaction.complete_at((asked, told.max(transaction.response_first())), last_packet)
+    transaction.complete_at(asked, told.max(transaction.response_first()))
 }
 
 fn quality(transaction: &Transaction<Request, Response>, midstream: bool) -> Quality {

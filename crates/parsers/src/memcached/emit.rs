@@ -47,9 +47,9 @@ pub fn emit(transaction: &mut Transaction<Request, Response>, midway: bool, out:
     let (has_request, has_response) = (transaction.request().is_some(), transaction.response().is_some());
     let last = transaction.response().map_or(Timestamp::MIN, |response| response.last);
     let asked_last = transaction.request().map_or(Timestamp::MIN, |request| request.last);
-    let last = last.max(transaction.response_first());
-    let times = (transaction.first(), transaction.complete_at((asked_last, last), out.last_packet));
-    let told = (transaction.response_first(), Some(last));
+    let times =
+        (transaction.first(), transaction.complete_at(asked_last, last.max(transaction.response_first())));
+    let told = (transaction.response_first(), Some(last.max(transaction.response_first())));
     let silent = transaction.outcome() == Outcome::Silent && transaction.request_ended();
     let (request, response) = transaction.parts_mut();
     let mut rest = 0;

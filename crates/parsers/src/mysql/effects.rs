@@ -109,7 +109,7 @@ impl Effects {
         let asked = transaction.request().map_or(Timestamp::MIN, |request| request.span.last);
         let told = transaction.response().and_then(|response| response.span);
         let told = told.map_or(transaction.response_first(), |span| span.last);
-        let times = (transaction.first(), transaction.complete_at((asked, told), out.last_packet));
+        let times = (transaction.first(), transaction.complete_at(asked, told));
         let (request, response) = transaction.parts_mut();
         let mut unseen = Request { kind: response.unseen_kind(), ..Request::default() };
         let request = if has_request { request } else { &mut unseen };

@@ -147,18 +147,14 @@ impl<Q, R> Transaction<Q, R> {
         self.recounted || self.found
     }
 
-    /// Time of completion, given the times of the last bytes of request and response. A response without an end ends
-    /// with the connection's `last_packet`. `None`: there is no response, and the request is abandoned now.
+    /// Time of completion, given the times of the last bytes of request and response. `None`: the transaction is abandoned
+    /// now, without a response or before its end.
     #[inline]
-    pub fn complete_at(
-        &self,
-        (asked, told): (Timestamp, Timestamp),
-        last_packet: Timestamp,
-    ) -> Option<Timestamp> {
+    pub fn complete_at(&self, asked: Timestamp, told: Timestamp) -> Option<Timestamp> {
         match (self.asked, self.answered) {
             (Part::Unseen, _) => Some(told),
             (_, Part::Unseen) => (self.outcome != Outcome::BrokenOff).then_some(asked),
-            (_, Part::Begun) => Some(last_packet),
+            (_, Part::Begun) => None,
             (_, Part::Ended) => Some(asked.max(told)),
         }
     }

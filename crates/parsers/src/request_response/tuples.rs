@@ -21,7 +21,7 @@ impl<M: Messages> RequestResponse<M> {
                 return;
             }
             out.request = transaction.request_seq();
-            Row::of(transaction, !*emitted && out.flow.midstream, out.last_packet).write(out);
+            Row::of(transaction, !*emitted && out.flow.midstream).write(out);
             *emitted = true;
             let (request, response) = transaction.parts_mut();
             for head in [&mut request.head, &mut response.head] {
@@ -34,9 +34,7 @@ impl<M: Messages> RequestResponse<M> {
 
     /// Writes the request that has just ended, if it is never answered.
     pub(super) fn emit_silent(&mut self, out: &mut Output<'_>) {
-        self.transactions.hand_out_silent(self.request, |request| {
-            Row::of(request, false, out.last_packet).write(out);
-        });
+        self.transactions.hand_out_silent(self.request, |request| Row::of(request, false).write(out));
     }
 
     /// Writes what the server said unasked.
@@ -60,16 +58,11 @@ struct Row<'a, M> {
 }
 
 impl<M: Messages> Row<'_, M> {
-    /// `midway`: a pair would be the first of a connection that was joined midway; `last_packet`: the connection's.
-    fn of(
-        transaction: &Transaction<Message<M>, Message<M>>,
-        midway: bool,
-        last_packet: Timestamp,
-    ) -> Row<'_, M> {
+    /// `midway`: a pair would be the first of a connection that was joined midway.
+    fn of(transaction: &Transaction<Message<M>, Message<M>>, midway: bool) -> Row<'_, M> {
         let (request, response) = (transaction.request(), transaction.response());
         let last = |message: Option<&Message<M>>| message.map_or(Timestamp::MIN, |message| message.span.last);
-        let complete = transaction.complete_at((last(request), last(response)), last_packet);
-        let times = (transaction.first(), complete);
+        let times = (transaction.first(), transaction.complete_at(last(request), last(response)));
         let mut row = Row { times, quality: Quality::Half, request, response };
         let is_silent = transaction.outcome() == Outcome::Silent && transaction.request_ended();
         row.quality = match (request, response) {

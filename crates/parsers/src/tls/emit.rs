@@ -24,7 +24,7 @@ pub fn tuple(handshake: &Handshake, out: &mut Output<'_>) {
         false => Quality::Exact,
     };
     out.emit(
-        (ts, answered.then_some(out.last_packet)),
+        (ts, None),
         quality,
         |_| true,
         |w| {

@@ -227,7 +227,7 @@ fn what_is_wrong_in_a_file_is_told_with_its_line() {
     check(
         "name = \"far\"",
         "tunnel = \"stt://10.0.0.1\"\nname = \"far\"",
-        "\"stt://10.0.0.1\" is no address",
+        "\"stt://10.0.0.1\" is no address, vxlan://ADDRESS or gre://ADDRESS",
     );
     check(
         "name = \"far\"",
