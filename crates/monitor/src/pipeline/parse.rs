@@ -48,14 +48,8 @@ impl Monitor {
             _ => {}
         }
         let (flow, state) = self.table.flow_and_state(idx);
-        let last_packet = flow.last_ts();
-        let now = match &input {
-            // Losses and ends may show only as time passes: requests that they cut are over with the last packet.
-            Input::Gap(_) | Input::End(_) => last_packet,
-            Input::Close if flow.is_terminated() => last_packet,
-            // Packets may come in another order than their times: a message that is complete now was not before the last one.
-            _ => self.now.max(last_packet),
-        };
+        // Packets may come in another order than their times: what is complete now is not so before its last one.
+        let now = self.now.max(flow.last_ts());
         let known = (state.joined_midway, state.rate(self.asks.rate), state.rare.as_deref());
         let facts = Facts::of(flow, known, self.taps.as_ref());
         let Stream::Parsing { parser, protocol, asker, .. } = &mut state.stream else { return };
