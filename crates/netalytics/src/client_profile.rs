@@ -85,10 +85,10 @@ mod tests {
     #[test]
     fn a_profile_has_three_keys() {
         let parse =
-            |text: &str| ClientProfile::parse(text, Path::new("/home/me/.config/netalytics/client.toml"));
+            |text: &str| ClientProfile::parse(text, Path::new("/users/a/.config/netalytics/client.toml"));
         let profile =
             parse("server = 'https://a:7979'\nca = 'ca.pem'\ntoken_file = '/srv/token'").expect("a profile");
-        let folder = Path::new("/home/me/.config/netalytics");
+        let folder = Path::new("/users/a/.config/netalytics");
         assert_eq!(profile.ca, Some(folder.join("ca.pem")));
         assert_eq!(profile.token_file, Some("/srv/token".into()));
         assert_eq!(profile.clone().of_server("https://a:7979/"), profile);
@@ -104,8 +104,8 @@ mod tests {
     #[test]
     fn the_profile_is_in_the_configuration_folder() {
         let path = |config: &str, home: &str| path(Some(config.into()), Some(home.into()));
-        assert_eq!(path("/etc/me", "/home/me"), Some("/etc/me/netalytics/client.toml".into()));
-        assert_eq!(path("relative", "/home/me"), Some("/home/me/.config/netalytics/client.toml".into()));
+        assert_eq!(path("/etc/a", "/users/a"), Some("/etc/a/netalytics/client.toml".into()));
+        assert_eq!(path("relative", "/users/a"), Some("/users/a/.config/netalytics/client.toml".into()));
         assert_eq!(super::path(None, None), None);
     }
 }
