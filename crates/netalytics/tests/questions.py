@@ -200,14 +200,14 @@ def _():
     return sorted(rows, key=lambda r: -(r["avg_ns"] or 0))[:5]
 
 
-@answers("Which share of a host's answers are errors, by class?")
+@answers("What share of each host's responses are errors?")
 def _():
     hosts = {k[0]: len(g) for k, g in grouped(http(), "host")}
     classes = grouped(http(), "host", lambda r: r["status"] and r["status"] // 100)
     return [{"host": h, "class": c, "count": len(g), "share": len(g) / hosts[h]} for (h, c), g in classes]
 
 
-@answers("How does the 99th percentile go, second by second?")
+@answers("How does the 99th percentile change over time?")
 def _():
     return [{"window_start": k[0] * 10**9, "count": len(g), "p99_ns": quantile((r["time"] for r in g), 0.99)} for k, g in grouped(http(), lambda r: r["ts_end"] // 10**9)]
 
@@ -288,7 +288,7 @@ def _(capture):
     return [{"query_name": n, "response_code": c, "count": len(g)} for (n, c), g in grouped(failed, "query_name", "response_code")]
 
 
-@answers("Which hosts send again?", "live-captures/http_mix_lossy.pcap")
+@answers("Which hosts retransmit?", "live-captures/http_mix_lossy.pcap")
 def _(capture):
     again = collections.Counter()
     for client, server, seen, _, _ in connections(capture):
@@ -311,7 +311,7 @@ def _(capture):
     return [{"server_ip": s, "avg_server_rtt_ns": avg(map(server_rtt, g)), "avg_client_rtt_ns": avg(ns(r, "synack_ack") for r in g)} for (s,), g in grouped(rows, "server")]
 
 
-@answers("Who is refused?", "live-captures/http_mix.pcap")
+@answers("Which connections are refused?", "live-captures/http_mix.pcap")
 def _(capture):
     refused = []
     for client, server, seen, _, _ in connections(capture):
