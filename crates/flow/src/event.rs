@@ -165,9 +165,17 @@ pub enum Chunk {
 pub struct Events {
     list: Vec<Event>,
     held: Vec<u8>,
+    /// Time of the flow's last packet before the one being processed; `None` if the events are due to the clock.
+    pub(crate) before: Option<Timestamp>,
 }
 
 impl Events {
+    /// Time of the flow's last packet before the one that caused the events; `None` if they are due to the clock.
+    #[must_use]
+    pub fn last_packet_before(&self) -> Option<Timestamp> {
+        self.before
+    }
+
     /// The events, in order.
     #[inline]
     #[must_use]

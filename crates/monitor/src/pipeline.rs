@@ -71,10 +71,16 @@ pub struct Monitor {
     clock: Timestamp,
     /// The time of what is being worked on: the clock, or the packet's if that is later.
     now: Timestamp,
+    /// Time of the flow's last packet before the one whose events are processed.
+    last_packet_before: Option<Timestamp>,
     /// The latest packet.
     latest: Timestamp,
-    /// The clock when the last epoch ended.
+    /// The latest clock at the end of an epoch.
     watermark: Timestamp,
+    /// The clock when the last epoch ended; unlike `watermark`, it follows backward steps.
+    promised: Timestamp,
+    /// Minimum lateness of the windows that take the tuples.
+    lateness_ns: i64,
     /// Whether a flow may have more than one record.
     reports_again: bool,
     /// Set once the job is to end.
@@ -218,6 +224,7 @@ impl Monitor {
     pub fn end_epoch(&mut self, out: &mut dyn TakeTuples) {
         self.flush(out);
         self.watermark = self.watermark.max(self.clock);
+        self.promised = self.clock;
     }
 
     /// Ends every flow and hands over all tuples.
@@ -250,6 +257,11 @@ impl Monitor {
         let (flows, fragments) = (*self.table.counters(), self.gate.fragments());
         let networks_overflowed = self.networks.overflowed();
         Accounting { flows, fragments, networks_overflowed, ..self.accounting.clone() }
+    }
+
+    /// Tuples are taken by windows that accept them for `lateness_ns` after their end.
+    pub fn set_lateness(&mut self, lateness_ns: i64) {
+        self.lateness_ns = lateness_ns;
     }
 
     /// Ends soon once `stop` is set.

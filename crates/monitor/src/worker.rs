@@ -61,9 +61,14 @@ impl Worker {
         part_bytes_max: usize,
     ) -> Worker {
         let engines = Engines::worker(plan.1, &config.1);
+        let windows =
+            plan.1.iter().flat_map(|dataflow| &dataflow.pipelines).filter_map(|pipeline| pipeline.window);
+        let limits = LimitMeter::new(&config.0.flow);
+        let mut monitor = Monitor::behind(gate, plan.0, config.0);
+        monitor.set_lateness(windows.map(|window| window.lateness_ns.max(0)).min().unwrap_or(0));
         Worker {
-            limits: LimitMeter::new(&config.0.flow),
-            monitor: Monitor::behind(gate, plan.0, config.0),
+            limits,
+            monitor,
             analysis: Analysis {
                 engines,
                 part: Part::default(),

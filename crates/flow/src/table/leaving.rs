@@ -30,6 +30,7 @@ impl<S: Default> Table<S> {
     /// on bytes that silent flows wait for. Looks at a bounded number of flows; true while there are more.
     pub fn expire(&mut self, now: Timestamp, events: &mut Events) -> bool {
         self.begin(events);
+        events.before = None;
         let clock = self.clock.advance(now);
         self.rules.floor = self.clock.floor();
         self.counters.clock_rebases = self.clock.rebases;
@@ -54,6 +55,7 @@ impl<S: Default> Table<S> {
     /// be asked of the table.
     pub fn close_all(&mut self, now: Timestamp, events: &mut Events) -> bool {
         self.begin(events);
+        events.before = None;
         if self.closing == 0 {
             // Nothing will be looked for any more: taking flows out one by one would be waiting for memory.
             (self.index, self.wheel) = (Index::new(), Wheel::new());

@@ -202,6 +202,7 @@ impl<S: Default> Table<S> {
         }
         flow.learn_checksum(side, packet);
         let (was_terminated, seen_at) = (flow.core().is_terminated(), flow.core().seen_at());
+        events.before = Some(flow.hot.last_ts);
         flow.count(side, packet);
         let is_news = was_terminated && is_news(flow.core(), side, packet);
         flow.set_seen_at(if is_news { seen_at } else { now });

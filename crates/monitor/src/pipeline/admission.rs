@@ -86,7 +86,7 @@ impl Monitor {
             let now = if self.asks.every_flow { FlowVerdict::In } else { self.judge(idx) };
             if now.leaves_out() && !before.leaves_out() {
                 // Another tap continues the flow; unfinished transactions are reported here as halves.
-                self.close_stream(idx);
+                self.close_stream(idx, self.table.flow(idx).last_ts());
                 self.decide(idx);
             } else if before == FlowVerdict::Elsewhere && now != before {
                 self.take_up(idx, now);

@@ -14,6 +14,7 @@ use crate::taps::TapFilter;
 
 impl Monitor {
     pub(super) fn on_events(&mut self, events: &Events, payload: &[u8], packet: Option<&Packet<'_>>) {
+        self.last_packet_before = events.last_packet_before();
         for &Event { flow, what } in events.list() {
             match what {
                 FlowEvent::Opened => self.on_opened(flow, packet),
@@ -35,6 +36,7 @@ impl Monitor {
                 FlowEvent::Closed { reason, ts } => self.on_closed(flow, reason, ts),
             }
         }
+        self.last_packet_before = None;
     }
 
     fn on_opened(&mut self, idx: FlowIdx, packet: Option<&Packet<'_>>) {
@@ -73,7 +75,7 @@ impl Monitor {
                 self.parse(idx, side, Input::End(End::Reset));
             }
         }
-        self.close_stream(idx);
+        self.close_stream(idx, self.table.flow(idx).last_ts());
         if reason == CloseReason::Rst {
             self.on_connection_end(idx, tcp_conn_time::Flag::Rst, ts);
         }
@@ -81,12 +83,12 @@ impl Monitor {
 
     fn on_closed(&mut self, idx: FlowIdx, reason: CloseReason, ts: Timestamp) {
         let is_idle = reason == CloseReason::Idle;
-        if is_idle {
-            self.rest_stream(idx)
-        } else {
-            self.close_stream(idx)
-        }
         let last_ts = self.table.flow(idx).last_ts();
+        if is_idle {
+            self.rest_stream(idx, ts)
+        } else {
+            self.close_stream(idx, last_ts)
+        }
         self.on_connection_end(idx, tcp_conn_time::Flag::Expired, last_ts);
         if self.asks.payload {
             self.count_unread(idx);

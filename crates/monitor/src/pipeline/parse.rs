@@ -4,7 +4,7 @@
 use flow::FlowIdx;
 use parsers::probing::{Doubt, ProbeFlow, Recognised, Review, direction};
 use parsers::{End, FlowRef, Gap, Output, Probing, Segment, Stream};
-use wire::{IpProtocol, Side};
+use wire::{IpProtocol, Side, Timestamp};
 
 use super::Monitor;
 use super::events::Facts;
@@ -23,10 +23,10 @@ pub(super) enum Input<'a> {
     Gap(Gap),
     /// The side says no more.
     End(End),
-    /// The flow has ended.
-    Close,
-    /// It is idle, and may go on.
-    Rest,
+    /// The flow has ended, at this time.
+    Close(Timestamp),
+    /// The flow is idle, since this time, and may continue.
+    Rest(Timestamp),
     /// Bytes held from before the protocol was recognized.
     Earlier(Box<Probing>),
 }
@@ -48,8 +48,15 @@ impl Monitor {
             _ => {}
         }
         let (flow, state) = self.table.flow_and_state(idx);
-        // Packets may come in another order than their times: what is complete now is not so before its last one.
-        let now = self.now.max(flow.last_ts());
+        // `ts_end` of transactions that this input abandons: the same whether the next packet or the clock reveals a loss, but not in a
+        // window that has been emitted.
+        let last_packet = self.last_packet_before.unwrap_or(flow.last_ts());
+        let ended = match input {
+            Input::Bytes(segment) | Input::Datagram(segment, _) => segment.ts.max(last_packet),
+            Input::Gap(_) | Input::End(_) | Input::Earlier(_) => last_packet,
+            Input::Close(ts) | Input::Rest(ts) => ts,
+        };
+        let now = ended.max(self.promised.plus(-self.lateness_ns));
         let known = (state.joined_midway, state.rate(self.asks.rate), state.rare.as_deref());
         let facts = Facts::of(flow, known, self.taps.as_ref());
         let Stream::Parsing { parser, protocol, asker, .. } = &mut state.stream else { return };
@@ -64,9 +71,9 @@ impl Monitor {
             }
             Input::Gap(gap) => parser.on_gap(direction, gap, &mut out),
             Input::End(end) => parser.on_end(direction, end, &mut out),
-            Input::Close => parser.on_close(&mut out),
-            Input::Rest if parser.on_idle(&mut out) => {}
-            Input::Rest => {
+            Input::Close(_) => parser.on_close(&mut out),
+            Input::Rest(_) if parser.on_idle(&mut out) => {}
+            Input::Rest(_) => {
                 state.stream = Stream::Probing(Box::new(Probing::midway()));
                 return;
             }
@@ -103,7 +110,7 @@ impl Monitor {
                 probing.on_gap(side, gap);
                 *stream = Stream::Probing(probing);
             }
-            (_, Input::End(_) | Input::Close | Input::Rest | Input::Earlier(_)) => {}
+            (_, Input::End(_) | Input::Close(_) | Input::Rest(_) | Input::Earlier(_)) => {}
         }
         None
     }
@@ -183,7 +190,8 @@ impl Monitor {
         if doubt.review(protocol, *asker, (side, segment.bytes), about) == Review::Same {
             return;
         }
-        self.parse(idx, side, Input::Close);
+        let last_packet = self.table.flow(idx).last_ts();
+        self.parse(idx, side, Input::Close(last_packet));
         let state = self.table.state_mut(idx);
         state.joined_midway = true;
         let (parser, doubt) = ((protocol.start)(), Doubt::default());
@@ -216,24 +224,26 @@ impl Monitor {
         self.decide(idx);
     }
 
-    pub(super) fn close_stream(&mut self, idx: FlowIdx) {
+    /// Ends the parser of a flow that has ended at `ts`.
+    pub(super) fn close_stream(&mut self, idx: FlowIdx, ts: Timestamp) {
         if !self.asks.payload {
             return;
         }
         self.end_probing(idx);
-        self.parse(idx, Side::A, Input::Close);
+        self.parse(idx, Side::A, Input::Close(ts));
         self.table.state_mut(idx).stream = Stream::Ignored;
     }
 
-    /// A flow is idle: what waits is written. Where its connection goes on, its parser does, if nothing is under way there.
-    pub(super) fn rest_stream(&mut self, idx: FlowIdx) {
+    /// Writes the pending transactions of a flow whose idle timeout ended at `ts`. The parser of a TCP connection between two
+    /// transactions is kept.
+    pub(super) fn rest_stream(&mut self, idx: FlowIdx, ts: Timestamp) {
         if !self.table.flow(idx).is_tcp() || !self.asks.payload {
-            return self.close_stream(idx);
+            return self.close_stream(idx, ts);
         }
         if self.end_probing(idx) {
             self.table.state_mut(idx).stream = Stream::Probing(Box::new(Probing::midway()));
         } else {
-            self.parse(idx, Side::A, Input::Rest);
+            self.parse(idx, Side::A, Input::Rest(ts));
         }
     }
 

@@ -152,6 +152,9 @@ impl Monitor {
             now: Timestamp::MIN,
             latest: Timestamp::MIN,
             watermark: Timestamp::MIN,
+            promised: Timestamp::MIN,
+            last_packet_before: None,
+            lateness_ns: 0,
             reports_again,
             stop: Arc::default(),
         }

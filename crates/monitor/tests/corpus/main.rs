@@ -12,6 +12,7 @@ mod forms;
 mod frames;
 mod http;
 mod idle;
+mod live_clock;
 mod loss;
 mod memcached;
 mod mysql;

@@ -59,9 +59,8 @@ pub fn half(message: &Message<'_>, out: &mut Output<'_>) {
         _ => None,
     };
     let answer = if header.is_answer() { Said::read(message, out) } else { None };
-    let end = header.is_answer().then_some(message.span.last);
     out.emit(
-        (message.span.first, end),
+        (message.span.first, None),
         Quality::Half,
         |_| true,
         |w| {

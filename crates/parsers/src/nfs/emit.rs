@@ -131,7 +131,7 @@ pub fn unasked(reply: &Reply<'_>, nfs: bool, out: &mut Output<'_>) {
         path: &[],
     };
     out.emit(
-        (reply.span().first, Some(reply.span().last)),
+        (reply.span().first, None),
         Quality::Half,
         |variant| variant != super::NFS_ONLY || nfs,
         |w| tuple.write(w),

@@ -148,14 +148,13 @@ impl<Q, R> Transaction<Q, R> {
     }
 
     /// Time of completion, given the times of the last bytes of request and response. `None`: the transaction is abandoned
-    /// now, without a response or before its end.
+    /// now, because its other half or its end is missing.
     #[inline]
     pub fn complete_at(&self, asked: Timestamp, told: Timestamp) -> Option<Timestamp> {
         match (self.asked, self.answered) {
-            (Part::Unseen, _) => Some(told),
-            (_, Part::Unseen) => (self.outcome != Outcome::BrokenOff).then_some(asked),
-            (_, Part::Begun) => None,
-            (_, Part::Ended) => Some(asked.max(told)),
+            (Part::Ended, Part::Unseen) if self.expects == Expects::Nothing => Some(asked),
+            (Part::Begun | Part::Ended, Part::Ended) => Some(asked.max(told)),
+            _ => None,
         }
     }
 
