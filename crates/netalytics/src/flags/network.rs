@@ -11,7 +11,7 @@ use planner::topology::Expected;
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "In a network")]
 pub struct NetworkFlags {
-    /// The network (TOML): switches, hosts and links, where monitors may run; docs/placement.md says how it is written
+    /// The network (TOML): switches, hosts and links, where monitors may run; docs/network.md describes the format
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub network: Option<PathBuf>,
 
