@@ -39,7 +39,7 @@ fn open_dpdk(options: &LiveOptions) -> Result<Vec<Box<dyn Source>>, LiveError> {
 #[cfg(not(feature = "dpdk"))]
 fn open_dpdk(_: &LiveOptions) -> Result<Vec<Box<dyn Source>>, LiveError> {
     Err(LiveError::Unsupported(
-        "DPDK is not in this build: build with --features dpdk, see docs/dpdk.md".into(),
+        "DPDK is not in this build: build with --features dpdk, see docs/fast-capture.md".into(),
     ))
 }
 
