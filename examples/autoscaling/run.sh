@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The third use case of the NetAlytics paper (docs/use-case-autoscaling.md), from an empty machine to its answers:
+# The third use case of the NetAlytics paper (docs/use-cases.md), from an empty machine to its answers:
 #
 #   sudo examples/autoscaling/run.sh DIR [QUIET HOT AFTER]
 #

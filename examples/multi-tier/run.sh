@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The first use case of the NetAlytics paper (docs/use-case-multi-tier.md), from an empty machine to its answers:
+# The first use case of the NetAlytics paper (docs/use-cases.md), from an empty machine to its answers:
 #
 #   sudo examples/multi-tier/run.sh DIR [REQUESTS]
 #

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The second use case of the NetAlytics paper (docs/use-case-pages.md), from an empty machine to its answers:
+# The second use case of the NetAlytics paper (docs/use-cases.md), from an empty machine to its answers:
 #
 #   sudo examples/pages/run.sh DIR [REQUESTS]
 #

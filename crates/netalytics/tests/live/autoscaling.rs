@@ -1,4 +1,4 @@
-//! The use case of examples/autoscaling (docs/use-case-autoscaling.md), short: what was counted is what the web servers have logged, also
+//! The use case of examples/autoscaling (docs/use-cases.md), short: what was counted is what the web servers have logged, also
 //! though the server was killed; pages that are hot get replicas and lose them afterwards, without swinging; and no client saw anything of it.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! The use case of examples/pages (docs/use-case-pages.md): what the queries find is what the shop itself has logged, and an update with the
+//! The use case of examples/pages (docs/use-cases.md): what the queries find is what the shop itself has logged, and an update with the
 //! mistake is caught.
 
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
 //! The test bed of `deploy/testbed.sh`: that it stands and goes, also when its building is killed, and what its switches show of a shop of
-//! which one server is set up wrongly (docs/use-case-multi-tier.md). Truth is what the shop's own servers have logged.
+//! which one server is set up wrongly (docs/use-cases.md). Truth is what the shop's own servers have logged.
 
 mod aggregated;
 mod served;
