@@ -1,5 +1,5 @@
-// Bundles the page into dist/: index.html, favicon.svg and assets/ with a hash of what is in them in their names, each with a copy that
-// gzip has made small. Ends with an error where the page has become too large.
+// Bundles the page into dist/: index.html, favicon.svg, and assets/ with content hashes in their names, each with a gzip
+// copy. Fails if the page exceeds its size limits.
 import { build } from "esbuild";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
@@ -9,7 +9,7 @@ import { gzipSync } from "node:zlib";
 const root = dirname(fileURLToPath(import.meta.url));
 const dist = join(root, "dist");
 const assets = join(dist, "assets");
-/** Bytes after gzip: in all, and of what is loaded before the editor and the charts. */
+/** Maximum bytes after gzip: in total, and before the editor and the charts are loaded. */
 const LIMIT_ALL = 220_000;
 const LIMIT_FIRST = 60_000;
 
@@ -61,7 +61,7 @@ if (all > LIMIT_ALL || first > LIMIT_FIRST) {
   process.exit(1);
 }
 
-/** Files that are loaded when they are wanted: what the entry does not import at once. */
+/** Files that are loaded on demand: not imported by the entry. */
 function later() {
   const main = outputs.find(([, output]) => output.entryPoint === "src/main.tsx")[0];
   const at_once = new Set();
@@ -74,7 +74,7 @@ function later() {
   return new Set(outputs.map(([name]) => name).filter((name) => name.endsWith(".js") && !at_once.has(name)).map((name) => basename(name)));
 }
 
-/** The licences of all that is in the page, as they ask for. */
+/** The licenses of all bundled packages. */
 function licences() {
   const names = new Set();
   for (const input of Object.keys(result.metafile.inputs)) {

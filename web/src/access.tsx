@@ -1,4 +1,4 @@
-// Who may do what: tokens, what was done, and what the API can do.
+// Tokens, the audit log, and the API's permissions.
 import { useSignal } from "@preact/signals";
 import { ask, may, me } from "./api";
 import { ago, time, visible } from "./format";

@@ -1,4 +1,4 @@
-// Actions: rules that decide by an answer's rows how many replicas each group is to have, what they have decided, and whether that is done.
+// Actions: number of replicas per group, decisions, and their state.
 import { useSignal } from "@preact/signals";
 import { ask, may } from "./api";
 import { ago, plain, visible } from "./format";
@@ -72,7 +72,7 @@ export function Actions() {
   );
 }
 
-/** The groups that have most, and how many others there are. */
+/** The groups with most replicas, and the number of others. */
 function Replicas({ of }: { of: Action }) {
   const most = [...of.groups].sort((a, b) => b.replicas - a.replicas || b.value - a.value);
   return (

@@ -1,4 +1,4 @@
-// Alerts: what fires, the rules, silences, and who is told; and actions. A rule is a condition on the rows of a job.
+// Alerts: firing alerts, rules, silences, receivers, and actions.
 import { useSignal } from "@preact/signals";
 import { Actions } from "./actions";
 import { ask, may, type Cell } from "./api";

@@ -1,5 +1,4 @@
-// An answer as it comes: its rows, how they went, how they are spread, and beside the numbers what they are worth: what was lost, what was
-// sampled, who is missing, what is still open.
+// A live answer: rows, charts, and next to the numbers their quality: losses, sampling, missing agents, open windows.
 import { useComputed, useSignal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ask, lasting, may, me, type Job, type Row } from "./api";
@@ -21,7 +20,7 @@ import { Table, heading } from "./table";
 const VIEWS = [["table", "Table"], ["time", "Over time"], ["spread", "Distribution"], ["heat", "Heat map"], ["map", "Map"]] as const;
 const DRAWN_MAX = 8;
 const FIVE_MINUTES_NS = 300_000_000_000n;
-/** A lease is renewed so often while the page looks at its job. */
+/** Interval at which the page renews the lease of a job that it shows. */
 const RENEW_MS = 60_000;
 
 export function Answer({ id }: { id: string }) {
@@ -44,7 +43,7 @@ export function Answer({ id }: { id: string }) {
     const opened = new Stream([id], (events) => {
       if (isPaused.value) {
         waiting.current.push(...events);
-        // What is kept while nobody looks on has a bound, too; what is closed comes again with the history.
+        // Bounds the rows kept while the tab is hidden; closed windows are loaded again from the history.
         if (waiting.current.length > 2000) waiting.current = waiting.current.filter((event) => event.kind !== "account").slice(-2000);
         behind.value = waiting.current.length;
         return;
@@ -68,7 +67,7 @@ export function Answer({ id }: { id: string }) {
     };
   }, []);
 
-  // Asked again when it has ended: then it says when that was.
+  // Loaded again at the end, for the end time.
   useEffect(() => {
     const abort = new AbortController();
     const failed = (why: unknown) => abort.signal.aborted || (error.value = typeof why === "string" ? why : said(why));
@@ -79,7 +78,7 @@ export function Answer({ id }: { id: string }) {
   const view = param("view", "table");
   const [draw] = useLater(() => import("./drawing"), view !== "table");
 
-  // What is opened, and what it is compared with, stand in the address.
+  // Opened values and the comparison are part of the address.
   const opened = route.value.params.get("open");
   const isCompared = param("vs") !== "";
   const [opening] = useLater(() => import("./behind"), opened !== null || isCompared);
@@ -123,7 +122,7 @@ export function Answer({ id }: { id: string }) {
   const measures = result?.measures ?? [];
   const asked = param("measure");
   const measure = result ? (measures.find((at) => result.columns[at]?.name === asked) ?? result.measure) : -1;
-  // What is worst stands first, unless the query or the reader has chosen an order.
+  // Worst first, unless the query or the user has chosen an order.
   const hasOrder = !result || measure < 0 || result.at("rank") >= 0 || /\border\s+by\b/i.test(one?.query ?? "");
   const chosen = param("sort") || (hasOrder ? "none" : `-${result?.columns[measure]?.name}`);
   const sort = chosen === "none" ? null : { by: chosen.replace(/^-/, ""), down: chosen.startsWith("-") };
@@ -154,7 +153,7 @@ export function Answer({ id }: { id: string }) {
       }
     });
   }
-  // Of a ranking: where each stood in the closed window before.
+  // Rankings: ranks in the previous closed window.
   const previous = window ? windows[windows.indexOf(window) - 1] : undefined;
   const rank = result?.at("rank") ?? -1;
   const ranks = result && rank >= 0 && previous && isWindowed ? new Map(previous.rows.map((row) => [result.key(row), numeric(row[rank]) ?? 0])) : null;
@@ -163,7 +162,7 @@ export function Answer({ id }: { id: string }) {
   const newest = result?.newestClosed;
   const compare = (vs: string) => {
     if (vs === "" || (from !== "" && to !== "")) return keep({ vs });
-    // Where no time was chosen: what is here, up to five minutes, as it is now.
+    // Default period: the loaded windows, at most five minutes.
     const end = newest?.end || ns(Date.now());
     const first = windows[0]?.start || String(BigInt(end) - FIVE_MINUTES_NS);
     const since = BigInt(end) - FIVE_MINUTES_NS > BigInt(first) ? BigInt(end) - FIVE_MINUTES_NS : BigInt(first);
@@ -326,7 +325,7 @@ export function Answer({ id }: { id: string }) {
   );
 }
 
-/** The time that was chosen, what it is compared with, and what else can be done with it. */
+/** The selected period, its comparison, and actions on it. */
 function Chosen({ query, compare }: { query: string; compare(vs: string): void }) {
   const [from, to, mark, vs] = [param("from"), param("to"), param("mark"), param("vs")];
   const field = (name: string, title: string) => {
@@ -379,11 +378,11 @@ function quality(account: Account | null) {
   return <Chip kind={exact < all * 0.95 ? "warn" : ""}>{percentage(exact / all)} exact</Chip>;
 }
 
-/** Agents have seen no packet yet, and may be about to; a window's end is told after so long. */
+/** Delay of the first window: agents may not have seen a packet yet. */
 const MOMENT_MS = 15_000;
 const UNITS: Record<string, number> = { ms: 1, s: 1e3, m: 6e4, h: 3.6e6 };
 
-/** Why there is nothing: which stage has emptied it. */
+/** Why there are no rows: the stage that removed them. */
 function Nothing({ account, state, reason, job }: { account: Account | null; state: string; reason: string | null; job: Job | null }) {
   const query = job?.query ?? "";
   const [, width, length, unit] = /\bw=((\d+)\s*(ms|s|m|h))/.exec(query) ?? [];

@@ -1,14 +1,14 @@
-// What the server is asked, and what it answers. One place says what happens when a session is over.
+// Client of the server's API, and the handling of expired sessions.
 import { signal } from "@preact/signals";
 
-/** Who looks at the page; null: nobody has logged in; undefined: that is not known yet. */
+/** The logged-in user; null: not logged in; undefined: not known yet. */
 export const me = signal<{ name: string; role: Role } | null | undefined>(undefined);
 export const version = signal("");
 
 export type Role = "agent" | "view" | "run" | "raw" | "admin";
 const ROLES: Role[] = ["agent", "view", "run", "raw", "admin"];
 
-/** Whether the token allows what needs `role`. */
+/** Whether the user's role includes `role`. */
 export function may(role: Role): boolean {
   return !!me.value && ROLES.indexOf(me.value.role) >= ROLES.indexOf(role);
 }
@@ -27,7 +27,7 @@ export interface Problem {
   hint: string | null;
 }
 
-/** Something that the server did not do, in its own words. */
+/** An error response of the server, with its message. */
 export class Refused extends Error {
   constructor(
     readonly status: number,
@@ -40,7 +40,7 @@ export class Refused extends Error {
   }
 }
 
-/** Asks, and reads the answer. */
+/** Sends a request and parses the response. */
 export async function ask<T>(method: string, path: string, body?: unknown, more: RequestInit = {}): Promise<T> {
   const headers: Record<string, string> = { Accept: "application/json", ...(more.headers as Record<string, string>) };
   if (body !== undefined) headers["Content-Type"] = "application/json";
@@ -58,10 +58,10 @@ export async function ask<T>(method: string, path: string, body?: unknown, more:
 const RETRY_MIN_MS = 1_000;
 const RETRY_MAX_MS = 15_000;
 
-/** Whether the same request may succeed a moment later: nobody answered, or the server is busy. */
+/** Whether a retry may succeed: no response, or the server is busy. */
 const isPassing = (error: unknown) => error instanceof Refused && ([0, 429, 502, 504].includes(error.status) || (error.status === 503 && error.code !== "timeout"));
 
-/** Asks until there is an answer or a refusal that lasts; `failed` is told of each failure in between. */
+/** Retries until there is a response or a permanent error; `failed` is called for each failure. */
 export async function lasting<T>(load: () => Promise<T>, signal: AbortSignal, failed?: (why: unknown) => void): Promise<T> {
   for (let wait = RETRY_MIN_MS; ; wait = Math.min(2 * wait, RETRY_MAX_MS)) {
     try {
@@ -75,13 +75,13 @@ export async function lasting<T>(load: () => Promise<T>, signal: AbortSignal, fa
   }
 }
 
-/** Why a request was refused; who is not known any more is asked to log in. */
+/** The reason for an error response; an unknown user is asked to log in. */
 export async function refusal(response: Response): Promise<Refused> {
   let said: { code?: string; message?: string; problems?: Problem[] } = {};
   try {
     said = await response.json();
   } catch {
-    // An answer of somebody between us and the server.
+    // A response from a proxy, not from the server.
   }
   if (response.status === 401 && !response.url.endsWith("/login")) me.value = null;
   return new Refused(response.status, said.code ?? "", said.message ?? `The server answers ${response.status}.`, said.problems ?? []);
@@ -111,7 +111,7 @@ export interface Column {
   high?: string;
 }
 
-/** A cell: integers that JavaScript would round are text. */
+/** A cell; integers that JavaScript would round are strings. */
 export type Cell = string | number | boolean | null | [number, number][];
 export type Row = Cell[];
 
@@ -151,7 +151,7 @@ export interface Agent {
   clock_offset_ns: string | null;
 }
 
-/** What was kept answers. */
+/** The response to a query of stored data. */
 export interface PastAnswer {
   job: string | null;
   recording: string | null;
@@ -165,11 +165,11 @@ export interface PastAnswer {
   results: { processor: string | null; keys: number; columns: Column[]; rows: Row[]; left_out: number }[];
 }
 
-/** Asks what was kept, or a recording. */
+/** Queries stored data, or a recording. */
 export const askKept = (query: string, recording = "", limit?: number, signal?: AbortSignal) =>
   ask<PastAnswer>("POST", "/api/v1/query", { query, ...(recording === "" ? {} : { recording }), ...(limit === undefined ? {} : { limit }) }, signal ? { signal } : {});
 
-/** A capture or recording that the server holds. */
+/** A capture or recording on the server. */
 export interface Recording {
   id: string;
   name: string;
@@ -191,7 +191,7 @@ export interface Catalog {
 }
 
 let known: Promise<Catalog> | undefined;
-/** What queries may be made of; asked for once. */
+/** Parsers, fields, blocks, and functions; loaded once. */
 export const catalog = () =>
   (known ??= ask<Catalog>("GET", "/api/v1/catalog").catch((error) => {
     known = undefined;

@@ -1,5 +1,5 @@
-// Ask: a query, what is wrong with it, what it would do, and where it runs. What is typed is kept by the browser; nothing runs before
-// somebody says so.
+// The query editor page: text, errors, explanation, and target. The browser stores the text; nothing runs until the user
+// starts it.
 import { useComputed, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { ask, askKept, catalog, lasting, may, type Agent, type Explained, type Job, type PastAnswer, type Problem, type Recording } from "./api";
@@ -32,7 +32,7 @@ const HISTORY_MAX = 100;
 interface Past {
   query: string;
   job: string;
-  /** The recording that was asked. */
+  /** The recording that was queried. */
   in?: string;
   at: number;
 }
@@ -71,7 +71,7 @@ export function Ask() {
   const history = useSignal(past());
   const host = useRef<HTMLDivElement>(null);
   const editor = useRef<Editor | null>(null);
-  /** What the editor itself has put into the address: that is no wish for another query. */
+  /** Text that the editor itself wrote into the address; not a request to load another query. */
   const own = useRef("");
   const docs = useRef(new Map<string, string>());
   const { answer: agents } = useAsked((signal) => ask<{ agents: Agent[] }>("GET", "/api/v1/agents", undefined, { signal }), [], 5000);
@@ -79,7 +79,7 @@ export function Ask() {
   const here = (agents?.agents ?? []).filter((agent) => agent.connected);
   const labels = [...new Set(here.flatMap((agent) => names(agent.labels)))].sort();
   const taking = here.filter((agent) => on.value.every((label) => names(agent.labels).includes(label)));
-  /** The recording that is asked; empty: what comes live, or was kept. */
+  /** The selected recording; empty: live or stored data. */
   const source = param("in");
   const recording = shelf.value?.recordings.find(({ id }) => id === source);
   const gone = useRef(new AbortController());
@@ -175,7 +175,7 @@ export function Ask() {
     };
   }, []);
 
-  // A link to another query, or the way back.
+  // A link to another query, or navigation back.
   const asked = route.value.params.get("q");
   useEffect(() => {
     if (asked !== null && asked !== own.current && editor.current && asked !== editor.current.text()) editor.current.set(asked);

@@ -1,4 +1,4 @@
-// Everything that speaks for or against an answer's numbers: what became of each packet, how sure tuples are, what each agent has seen.
+// Quality of an answer: packets by outcome, certainty of tuples, and counters of each agent.
 import { ask } from "./api";
 import { bytes, duration, many, millis, percentage, time, visible } from "./format";
 import type { Account } from "./model";
@@ -13,7 +13,7 @@ interface AgentAccount {
   tuples_lost: number;
 }
 
-/** The account of an answer. */
+/** The packet counters of an answer. */
 export function Believe({ account, job, isEnded }: { account: Account | null; job: string; isEnded: boolean }) {
   const { answer } = useAsked((signal) => ask<{ agents: AgentAccount[] }>("GET", `/api/v1/jobs/${encodeURIComponent(job)}/agents`, undefined, { signal }), [job, isEnded], isEnded ? 0 : 3000);
   const agents = answer?.agents ?? [];

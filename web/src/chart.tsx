@@ -1,5 +1,4 @@
-// A measure of several groups over time, each with its 95 % band where there is one. What is still open is hatched; where a group has no
-// value its line is broken.
+// A measure of several groups over time, with 95 % bands. Open windows are hatched; missing values break the line.
 import uPlot from "uplot";
 import { useEffect, useRef } from "preact/hooks";
 import type { Column } from "./api";
@@ -13,16 +12,16 @@ interface Props {
   windows: Win[];
   keys: string[];
   measure: number;
-  /** The window that the table shows. */
+  /** The window shown in the table. */
   at: string;
   onAt(start: string): void;
-  /** A time was dragged over. */
+  /** Called when the user has dragged over a period. */
   onRange(from: string, to: string): void;
 }
 
 const css = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-/** Where a window is drawn: at its middle, in seconds. */
+/** The x position of a window: its middle, in seconds. */
 const middle = ({ start, end }: Win) => (millis(start) + millis(end)) / 2000;
 
 export default function Chart({ result, windows, keys, measure, at, onAt, onRange }: Props) {
@@ -34,7 +33,7 @@ export default function Chart({ result, windows, keys, measure, at, onAt, onRang
   const latest = useRef({ windows, onAt, onRange, at });
   latest.current = { windows, onAt, onRange, at };
 
-  // A window that nobody told of is a hole, not a slope.
+  // A missing window is a gap in the line.
   const length = windows.length > 0 ? millis((windows[0] as Win).end) - millis((windows[0] as Win).start) : 0;
   const xs: number[] = [];
   const rows: (Map<string, Win["rows"][number]> | null)[] = [];

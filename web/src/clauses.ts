@@ -1,12 +1,12 @@
-// A query's text taken apart and put together again: what a number on the page is of, as the same question of that number alone. The
-// server checks what comes of it; here only places of words are looked for, outside of texts, comments and brackets.
+// Splits a query into clauses and composes derived queries, such as the query for one value. Finds positions of words
+// outside of strings, comments, and brackets; the server checks the result.
 import type { Cell, Column, Row } from "./api";
 import { raw } from "./format";
 import type { Result } from "./model";
 
 const WORDS = ["PARSE", "SELECT", "FROM", "TO", "WHERE", "SINCE", "UNTIL", "BASELINE", "ORDER", "LIMIT", "SAMPLE", "TAPS", "BUDGET", "PROCESS"];
 
-/** The pieces of a text, and in how many brackets each stands: texts, words, signs. Comments are left out. */
+/** Tokens of a text (strings, words, signs) with their bracket depth; comments are omitted. */
 function pieces(text: string): { text: string; depth: number }[] {
   let depth = 0;
   return (text.match(/'(?:[^']|'')*'?|"(?:[^"]|"")*"?|--[^\n]*|[\p{L}\p{N}_.+%-]+|\s+|[^]/gu) ?? []).filter((one) => !one.startsWith("--")).map((one) => {
@@ -20,7 +20,7 @@ export interface Clause {
   body: string;
 }
 
-/** Its clauses, in their order. What belongs to a processor or to BASELINE stays with it. */
+/** The clauses in order. Clauses of a processor or of BASELINE stay with it. */
 export function clauses(query: string): Clause[] {
   const found: Clause[] = [];
   for (const { text, depth } of pieces(query)) {
@@ -35,7 +35,7 @@ export function clauses(query: string): Clause[] {
 
 export const written = (all: Clause[]) => all.map(({ word, body }) => `${word} ${body}`).join(" ");
 
-/** The same query with other clauses instead of those of that name; each stands before PROCESS. */
+/** The query with other clauses of this name, placed before PROCESS. */
 function with_(query: string, left: string[], more: Clause[]): string {
   const kept = clauses(query).filter(({ word }) => !left.includes(word));
   const process = kept.findIndex(({ word }) => word === "PROCESS");
@@ -43,20 +43,21 @@ function with_(query: string, left: string[], more: Clause[]): string {
   return written(kept);
 }
 
-/** The parsers that are named. */
+/** The parsers in PARSE. */
 export const parsersOf = (query: string) => (clauses(query)[0]?.body ?? "").split(/[\s,()]+/).filter(Boolean);
 
-/** Whether a query asks for what was kept. */
+/** Whether a query reads stored data. */
 export const isPast = (query: string) => clauses(query).some(({ word }) => word === "SINCE");
 
-/** Its processors, each with what is said of its rows behind it. */
+/** The processors, each with the clauses for its rows. */
 export function processors(query: string): string[] {
   const body = clauses(query).find(({ word }) => word === "PROCESS")?.body ?? "";
   const found: string[] = [];
   let at = 0;
   for (const { text, depth } of pieces(body)) {
     const before = body.slice(0, at).trimEnd();
-    // One in brackets begins with its name. One without is the first, or stands behind a comma that parts no keys.
+    // A processor in brackets begins with its name; one without is the first, or follows a comma that does not separate
+    // keys.
     const isBracketed = text === "(" && /^\(\s*[\w-]+\s*[:)]/.test(body.slice(at)) && !/\w$/.test(body.slice(0, at));
     const isBare = /^[\w-]+$/.test(text) && (before === "" || (before.endsWith(",") && !/\sORDER\s/i.test(found.at(-1) ?? "")));
     if (depth === 0 && (isBracketed || isBare)) found.push("");
@@ -68,7 +69,7 @@ export function processors(query: string): string[] {
 
 const processing = (query: string, all: string[]) => written(clauses(query).map((clause) => (clause.word === "PROCESS" ? { word: "PROCESS", body: all.join(", ") } : clause)));
 
-/** The processor of that place alone: another one may have no baseline. */
+/** The processor at this position only, without a baseline of another. */
 export const alone = (query: string, place: number) => processing(query, processors(query).filter((_, at, all) => at === place || all[place] === undefined));
 
 interface Argument {
@@ -76,7 +77,7 @@ interface Argument {
   text: string;
 }
 
-/** What commas in no brackets part. */
+/** Splits at commas outside of brackets. */
 function parts(text: string): string[] {
   const found = [""];
   for (const piece of pieces(text)) {
@@ -86,14 +87,14 @@ function parts(text: string): string[] {
   return found.map((part) => part.trim()).filter(Boolean);
 }
 
-/** A processor's name, its arguments, and what stands behind its bracket; one without a bracket has none. */
+/** A processor's name, its arguments, and the text after its bracket; without a bracket there are none. */
 function apart(processor: string): { name: string; args: Argument[]; behind: string } {
   const all = pieces(processor);
   const end = processor.startsWith("(") ? all.findIndex(({ text, depth }) => text === ")" && depth === 0) : -1;
   const joined = (from: number, to?: number) => all.slice(from, to).map(({ text }) => text).join("");
   if (end < 0) return { name: processor, args: [], behind: "" };
   const [, own = "", written = ""] = /^\s*([\w-]*)\s*:?([^]*)$/.exec(joined(1, end)) ?? [];
-  // What an argument is made of reaches to the next one's name.
+  // An argument's value extends to the name of the next one.
   let name = "";
   const args = parts(written).map((text) => {
     name = /^(\w+)\s*=(?!=)/.exec(text)?.[1]?.toLowerCase() ?? name;
@@ -105,7 +106,7 @@ function apart(processor: string): { name: string; args: Argument[]; behind: str
 const together = (name: string, args: string[], behind: string) => `(${name}${args.length === 0 ? "" : `: ${args.join(", ")}`})${behind}`;
 const but = (args: Argument[], left: string[]) => args.filter(({ name }) => !left.includes(name)).map(({ text }) => text);
 
-/** What each key column of a result is computed of; columns that the processor chose itself are their own names. */
+/** The expression of each key column; columns selected by the processor itself are their own names. */
 export function keys(query: string, result: Result): string[] {
   const named = result.keyColumns.map((at) => result.columns[at]?.name ?? "");
   const wanted = apart(processors(query)[result.place] ?? "").args
@@ -117,12 +118,12 @@ export function keys(query: string, result: Result): string[] {
 
 const quoted = (text: string) => `'${text.replaceAll("'", "''")}'`;
 
-/** A value as the language writes it. */
+/** A value in the syntax of the query language. */
 export function literal(column: Column, cell: Cell): string {
   return column.type === "text" ? quoted(raw(cell)) : raw(cell);
 }
 
-/** What is true of all tuples of a row, as WHERE has it; empty where the row is of all. */
+/** The condition that all tuples of a row meet, as in WHERE; empty for a row of all tuples. */
 export function condition(query: string, result: Result, row: Row): string {
   const exprs = keys(query, result);
   return result.keyColumns
@@ -134,11 +135,11 @@ export function condition(query: string, result: Result, row: Row): string {
     .join(" and ");
 }
 
-/** Only what a condition keeps. */
+/** The query restricted by a condition. */
 export const only = (query: string, where: string) => (where === "" ? query : with_(query, [], [{ word: "WHERE", body: where }]));
 export const butNot = (query: string, where: string) => with_(query, [], [{ word: "WHERE", body: `not (${where})` }]);
 
-/** A moment, exact. */
+/** A time, without rounding. */
 export function moment(ns: string): string {
   const all = BigInt(ns);
   return `'${new Date(Number(all / 1_000_000n)).toISOString().slice(0, 19)}.${String(all % 1_000_000_000n).padStart(9, "0")}Z'`;
@@ -152,7 +153,7 @@ export interface Period {
 const period = ({ since, until }: Period): Clause[] => [{ word: "SINCE", body: moment(since) }, { word: "UNTIL", body: moment(until) }];
 const TIMES = ["SINCE", "UNTIL", "BASELINE"];
 
-/** The tuples themselves: those of a time that a condition keeps, the first by an order. */
+/** The query for tuples of a period that meet a condition, ordered. */
 export function tuples(query: string, where: string, of: Period | null, order: string, rows: number): string {
   return with_(query, [...TIMES, "SELECT", "ORDER", "LIMIT", "PROCESS", "SAMPLE", "TAPS", "BUDGET"], [
     ...(where === "" ? [] : [{ word: "WHERE", body: where }]),
@@ -162,7 +163,7 @@ export function tuples(query: string, where: string, of: Period | null, order: s
   ]);
 }
 
-/** Another computation over the same tuples. */
+/** Another processor over the same tuples. */
 export function counted(query: string, where: string, of: Period | null, process: string): string {
   return with_(query, [...TIMES, "SELECT", "ORDER", "LIMIT", "PROCESS", "SAMPLE", "TAPS", "BUDGET"], [
     ...(where === "" ? [] : [{ word: "WHERE", body: where }]),
@@ -178,16 +179,16 @@ function windowless(query: string): string {
   }));
 }
 
-/** The same question with a histogram, which each one with groups has. */
+/** The same query with a histogram; every group processor has one. */
 export function withHist(query: string, place: number): string {
   const { args, behind } = apart(processors(query)[place] ?? "");
   return processing(query, [together("group-hist", args.length === 0 ? ["w=10s"] : but(args, ["q", "k"]), behind)]);
 }
 
-/** The same question of a time as a whole. */
+/** The same query over the whole period, without windows. */
 export const whole = (query: string, of: Period) => with_(windowless(query), [...TIMES, "LIMIT"], period(of));
 
-/** The same question of one time against another: windows have no place in it. */
+/** The same query with a BASELINE, without windows. */
 export function against(query: string, own: Period, baseline: Period): string {
   return with_(windowless(query), [...TIMES, "LIMIT", "SAMPLE"], [...period(own), { word: "BASELINE", body: written(period(baseline)) }]);
 }

@@ -1,5 +1,5 @@
-// Colours of groups: Okabe and Ito's, which people tell apart however they see colours. A group keeps its colour as long as the page is
-// open, whatever its rank. Red is kept for failure.
+// Colors of groups: the palette of Okabe and Ito, safe for color vision deficiency. A group keeps its color while the page
+// is open. Red is reserved for failures.
 const COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#b08900", "#7a5fb5", "#4d7f80"];
 export const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
 const given = new Map<string, number>();
@@ -14,10 +14,10 @@ function place(key: string): number {
 }
 
 export const colourOf = (key: string) => COLOURS[place(key) % COLOURS.length] as string;
-/** Beyond eight groups lines are told apart by their dashes, too. */
+/** Beyond eight groups, lines also differ by dashes. */
 export const dashOf = (key: string) => DASHES[Math.floor(place(key) / COLOURS.length) % DASHES.length] as number[];
 
-/** Cividis, from few to many: it reads the same without colours. */
+/** Cividis, from low to high; readable in grayscale. */
 export function heat(share: number): string {
   const stops = [[0, 32, 77], [60, 77, 110], [124, 123, 120], [188, 175, 111], [255, 234, 70]] as const;
   const at = Math.min(0.9999, Math.max(0, share)) * (stops.length - 1);

@@ -1,4 +1,4 @@
-// Two times of an answer side by side, as BASELINE has them: what differs by more than noise stands first.
+// Comparison of two periods (BASELINE); significant differences first.
 import { askKept, type PastAnswer } from "./api";
 import { against, alone, type Period } from "./clauses";
 import { readCompared, shownIn, worse, type Change } from "./compared";

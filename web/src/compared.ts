@@ -1,4 +1,4 @@
-// What came of a question of one time against another: each group's numbers side by side, those first for which there is most evidence.
+// Results of a comparison: values of each group for both periods, strongest evidence first.
 import type { Column, PastAnswer, Row } from "./api";
 import type { Period } from "./clauses";
 import { number, numeric, percentage } from "./format";
@@ -9,7 +9,7 @@ export interface Change {
   now: number | null;
   before: number | null;
   ratio: number | null;
-  /** Whether it differs by more than noise; null: that cannot be said. */
+  /** Whether the difference is significant; null: unknown. */
   differs: boolean | null;
 }
 
@@ -20,12 +20,12 @@ export interface Compared {
   row: Row;
   changes: Change[];
   kind: Kind;
-  /** The most telling change in words. */
+  /** The most significant change, in words. */
   word: string;
   evidence: number;
 }
 
-/** Which way is worse: more of a time, of failures; less success. Of other numbers neither is. */
+/** The direction that is worse: longer times, more failures, less success. Other numbers have none. */
 export function worse(column: Column, ratio: number): boolean | null {
   if (column.name === "success") return ratio < 1;
   if (column.unit === "ns" && column.name !== "time_ns" && !column.name.startsWith("sum")) return ratio > 1;
@@ -43,7 +43,7 @@ function said(change: Change): string {
   return `${bad === null ? name : bad ? `slower: ${name}` : `faster: ${name}`}${times}`;
 }
 
-/** Where the numbers of a comparison stand. */
+/** Columns of a comparison. */
 export function readCompared(told: PastAnswer["results"][number]): { result: Result; measures: Column[]; rows: Compared[] } {
   const result = new Result(0, told.processor, told.columns, told.keys, told.rows.length);
   const at = (name: string) => result.at(name);
@@ -62,14 +62,14 @@ export function readCompared(told: PastAnswer["results"][number]): { result: Res
       };
     });
     const count = changes.find(({ column }) => column.name === "count") ?? changes[0];
-    // Where it cannot be said whether numbers differ, as where nothing was kept of the other time, nothing is new.
+    // If significance is unknown, for example without stored data for one period, nothing is marked as new.
     const isNew = !!count && count.differs !== null && !count.before && !!count.now;
     const isGone = !!count && count.differs !== null && !count.now && !!count.before;
     const most = [...changes].sort((a, b) => weight(b) - weight(a))[0];
     const telling = changes.filter(({ differs }) => differs);
     const verdicts = telling.map((change) => (change.ratio === null ? null : worse(change.column, change.ratio)));
     const kind: Kind = isNew ? "new" : isGone ? "gone" : verdicts.includes(true) ? "worse" : verdicts.includes(false) ? "better" : telling.length > 0 ? "changed" : "same";
-    // What is worse says more than what is only more.
+    // Changes for the worse rank before mere increases.
     const bad = telling.filter((change) => change.ratio !== null && worse(change.column, change.ratio)).sort((a, b) => weight(b) - weight(a))[0];
     const word = isNew ? "new" : isGone ? "gone" : kind === "same" ? (changes.every(({ differs }) => differs === null) ? "cannot be said" : "no difference beyond noise") : said(bad ?? most!);
     const evidence = (isNew || isGone ? (count?.differs ? 14 : 2) : 0) + Math.max(0, ...changes.map(weight)) + (kind === "worse" ? 20 : 0);
@@ -80,7 +80,7 @@ export function readCompared(told: PastAnswer["results"][number]): { result: Res
 
 export const shownIn = (column: Column, value: number | null) => (value === null ? "–" : number(column.unit, value));
 
-/** What a time is compared with. */
+/** The period to compare with. */
 export const EARLIER: [string, string][] = [
   ["", "nothing"],
   ["before", "the time before"],
@@ -92,7 +92,7 @@ export const EARLIER: [string, string][] = [
 ];
 const HOUR = 3_600_000_000_000n;
 
-/** The two times that the address says; null where it says none, or not all. */
+/** Both periods of the address; null if incomplete. */
 export function periodsOf(param: (name: string) => string): { own: Period; baseline: Period } | null {
   const vs = param("vs");
   const ns = (name: string) => (/^\d{1,19}$/.test(param(name)) ? BigInt(param(name)) : null);

@@ -1,4 +1,4 @@
-// The views that draw, which are loaded together.
+// The views with charts, loaded as one chunk.
 export { default as Chart } from "./chart";
 export * from "./spread";
 export * from "./map";

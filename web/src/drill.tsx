@@ -1,6 +1,5 @@
-// What stands behind a number: why it is to be believed, the query beneath it, and the tuples that it was made of; behind a tuple, all that
-// was kept of its flow. It is asked of what jobs keep, or of the recording that was asked; where nothing was kept, that is said, and how
-// it is kept from now on.
+// Details of a number: quality, the query for it, and its tuples; details of a tuple: its flow. Data comes from kept
+// tuples or the recording; without any, the page offers to keep tuples from now on.
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { Refused, ask, askKept, catalog, lasting, may, type Column, type Job, type PastAnswer, type Row } from "./api";
@@ -11,26 +10,26 @@ import { Copy, Dialog, Notice, Text, said } from "./parts";
 import { go } from "./route";
 import { heading } from "./table";
 
-/** Tuples that are shown. */
+/** Number of tuples shown. */
 const TUPLES_MAX = 100;
-/** How long before and after a tuple its flow is looked for. */
+/** Time before and after a tuple in which its flow is searched. */
 const AROUND_NS = 600_000_000_000n;
-/** Columns that all tuples have; a list of tuples shows these of them. */
+/** Columns that all tuples have and that the list shows. */
 const COMMON = ["id", "ts", "client_ip", "client_port", "server_ip", "server_port", "transport", "quality", "client_guessed", "ts_end", "community_id", "tunnel", "tunnel_id", "tunnel_src", "tunnel_dst", "vlan_id", "proxied_client_ip", "proxied_client_port", "proxied_server_ip", "proxied_server_port", "agents_missing"];
 const SHOWN = ["client_ip", "client_port", "server_ip", "quality"];
-/** What other columns say, too. */
+/** Columns that repeat others. */
 const DULL = ["host", "path", "http_version", "url_query"];
 const OWN_MAX = 7;
 
 export interface Behind {
-  /** The question, and the recording that was asked. */
+  /** The query, and the recording that was queried. */
   query: string;
   recording: string;
   result: Result;
   row: Row;
-  /** The column whose number was opened. */
+  /** The column of the opened number. */
   at: number;
-  /** Of which time the row is; null: of all that a recording has. */
+  /** The period of the row; null: the whole recording. */
   period: Period | null;
   isOpen: boolean;
   account: Account | null;
@@ -46,7 +45,7 @@ export default function Drill(props: Behind) {
   const tuple = useSignal<{ columns: Column[]; row: Row } | null>(null);
   const column = result.columns[at] as Column;
   const title = tuple.value ? "A flow" : result.processor === null ? "A tuple" : `${heading(column)} of ${visible(result.key(row)) || "all"}`;
-  // A row of tuples is a tuple.
+  // A row without a processor is a tuple.
   const opened = tuple.value ?? (result.processor === null ? { columns: result.columns, row } : null);
   return (
     <Dialog title={title} close={close} kind="drawer">
@@ -75,7 +74,7 @@ function Beneath({ query, recording, result, row, at, period, isOpen, account, i
       const catalogue = await catalog();
       const parsers = catalogue.parsers.filter((one) => parsersOf(query).includes(one.name));
       fields.value = [...new Set(parsers.flatMap((one) => one.fields.filter((field) => ["text", "ip", "bool"].includes(field.type) || /port|status|code/.test(field.name)).map((field) => field.name)))];
-      // What is worst stands first: tuples in the order of the duration that the number is of.
+      // Worst first: tuples ordered by the duration of the opened number.
       const bare = column.name.replace(/^(?:p[\d.]+|avg|max|min|sum|time)_?/, "");
       const durations = parsers.flatMap((one) => one.fields.filter((field) => field.unit === "ns").map((field) => field.name));
       const by = durations.find((name) => name === bare) ?? (column.unit === "ns" ? (durations.find((name) => /response_time|duration/.test(name)) ?? durations[0]) : undefined);
@@ -154,7 +153,7 @@ function Beneath({ query, recording, result, row, at, period, isOpen, account, i
   );
 }
 
-/** The columns that say most of these tuples. */
+/** The most informative columns of these tuples. */
 function telling(told: Told, by = ""): number[] {
   const says = (at: number) => told.rows.some((row) => row[at] !== null && row[at] !== "");
   const named = (names: string[]) => names.map((name) => told.columns.findIndex((column) => column.name === name)).filter((at) => at >= 0);
@@ -187,7 +186,7 @@ function List({ told, by, open }: { told: Told; by: string; open(columns: Column
   );
 }
 
-/** Nothing that was kept answers: why, and how it is kept from now on. */
+/** No stored data: the reason, and how to keep tuples. */
 function Unkept({ why, query, again }: { why: unknown; query: string; again(): void }) {
   const begun = useSignal("");
   const failed = useSignal("");
@@ -215,7 +214,7 @@ interface Moment {
   row: Row;
 }
 
-/** A tuple, whole, and what else was kept of its flow. */
+/** All columns of a tuple, and the other tuples of its flow. */
 function Flow({ columns, row, query, recording, back }: { columns: Column[]; row: Row; query: string; recording: string; back: (() => void) | null }) {
   const cell = (name: string) => row[columns.findIndex((column) => column.name === name)] ?? null;
   const [id, community, ts, end] = ["id", "community_id", "ts", "ts_end"].map((name) => (cell(name) === null ? "" : String(cell(name))));
@@ -230,7 +229,7 @@ function Flow({ columns, row, query, recording, back }: { columns: Column[]; row
       const kept = jobs.filter((job) => job.keep === "tuples").map((job) => parsersOf(job.query).join(", "));
       const lists = [...new Set(recording === "" ? kept : [...parsersOf(query), "tcp_conn_time", "flow"])].slice(0, 12);
       const around = recording === "" ? { since: String(BigInt(ts) - AROUND_NS), until: String(BigInt(end || ts) + AROUND_NS) } : null;
-      // One kept parser after the other: the server answers few at once.
+      // One parser at a time: the server limits concurrent queries.
       const found: Moment[] = [];
       for (const list of lists) {
         try {

@@ -1,5 +1,5 @@
-// Which results are edges of a map: their rows say who asks whom.
+// Results whose rows are edges of a map.
 import type { Result } from "./model";
 
-/** Whether a result's rows are edges. */
+/** Whether the rows of a result are edges. */
 export const isMap = (result: Result) => ["client_ip", "server_ip"].every((name) => result.keyColumns.some((at) => result.columns[at]?.name === name));

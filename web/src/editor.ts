@@ -1,5 +1,5 @@
-// The editor of queries: colours, completion and what is wrong, all of the last two as the server says. It lives in a shadow root, where
-// its styles need no exception from the page's policy.
+// The query editor: highlighting, and the server's completions and errors. It is in a shadow root, so that its styles
+// comply with the page's policy.
 import { acceptCompletion, autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap, completionStatus, moveCompletionSelection, selectedCompletion, type CompletionContext, type CompletionResult } from "@codemirror/autocomplete";
 import { history, historyKeymap, standardKeymap } from "@codemirror/commands";
 import { HighlightStyle, StreamLanguage, bracketMatching, syntaxHighlighting } from "@codemirror/language";
@@ -27,7 +27,7 @@ const language = StreamLanguage.define<{ depth: number; head: boolean }>({
       state.head = next === "(";
       return "bracket";
     }
-    // `(diff-group: group=url, w=10s)`: what is computed, and its arguments.
+    // `(diff-group: group=url, w=10s)`: processor and arguments.
     if (state.head && stream.match(/^[a-z][a-z0-9-]*(?=\s*[:)])/)) {
       state.head = false;
       return "className";
@@ -69,7 +69,7 @@ const look = EditorView.theme({
   ".cm-completionInfo": { padding: "8px 12px", maxWidth: "22rem", fontFamily: "var(--sans)", fontSize: "13px", lineHeight: "1.45" },
 });
 
-/** Where something is wrong: a line below it; what it is stands under the editor, and appears over the place. */
+/** Underlines errors; the message is below the editor and in a tooltip. */
 const setWrong = StateEffect.define<DecorationSet>();
 const wrong = StateField.define<DecorationSet>({
   create: () => Decoration.none,
@@ -90,11 +90,11 @@ export interface Wishes {
   changed(text: string): void;
   checked(problems: Problem[], text: string): void;
   run(): void;
-  /** What a word means. */
+  /** The documentation of a word. */
   doc(word: string): string;
 }
 
-/** Makes one in `host`. */
+/** Creates an editor in `host`. */
 export function make(host: HTMLElement, wishes: Wishes): Editor {
   const root = host.shadowRoot ?? host.attachShadow({ mode: "open" });
   root.replaceChildren();
@@ -127,7 +127,7 @@ export function make(host: HTMLElement, wishes: Wishes): Editor {
       view.dispatch({ effects: setWrong.of(Decoration.set(drawn, true)) });
       wishes.checked(found.diagnostics, text);
     } catch {
-      // The page says elsewhere that the server is away; what is typed is kept.
+      // The page shows elsewhere that the server is unavailable; the text is kept.
     }
   };
 
@@ -138,7 +138,7 @@ export function make(host: HTMLElement, wishes: Wishes): Editor {
       const text = context.state.doc.toString();
       const values = await offer(text.slice(0, context.pos), text).catch(() => null);
       if (values) {
-        // A quote that the editor has closed by itself is a part of the value.
+        // A quote that the editor closed automatically belongs to the value.
         const to = context.state.sliceDoc(context.pos, context.pos + 1) === "'" ? context.pos + 1 : context.pos;
         return { from: values.from, to, options: values.labels.map(({ label, detail }) => ({ label, displayLabel: visible(label), detail })), filter: false };
       }
@@ -158,7 +158,7 @@ export function make(host: HTMLElement, wishes: Wishes): Editor {
   };
 
   const take = (view: EditorView) => {
-    // What is being asked for comes at once: Tab does not lead away meanwhile.
+    // Completions are shown immediately, so that Tab does not move the focus meanwhile.
     if (completionStatus(view.state) === "pending") return true;
     if (completionStatus(view.state) !== "active") return false;
     if (selectedCompletion(view.state) === null) moveCompletionSelection(true)(view);
@@ -176,13 +176,13 @@ export function make(host: HTMLElement, wishes: Wishes): Editor {
       extensions: [
         Prec.highest(keymap.of([
           { key: "Mod-Enter", run },
-          // Tab takes what has been offered; without an offer it goes on to what comes behind the editor, as everywhere.
+          // Tab accepts a completion; without one it moves the focus as usual.
           { key: "Tab", run: take },
         ])),
         history(),
         drawSelection(),
         wrong,
-        // Those that turn text around, or hide in it, and that CodeMirror leaves as they are.
+        // Bidirectional and invisible characters that CodeMirror does not mark.
         highlightSpecialChars({ addSpecialChars: /[\u200c\u200d\u202a-\u202c\u2060-\u2065\u2068]|[\u{e0000}-\u{e007f}]/u }),
         bracketMatching(),
         closeBrackets(),

@@ -1,13 +1,13 @@
-// A finding as one file that stands alone, to be sent to somebody: the question, the pictures as they are on the page, the rows, and what the
-// numbers are worth. It has no script and asks nobody for anything. A picture alone is an SVG, or a PNG where the page draws pixels.
+// Saves a finding as one HTML file without scripts or external resources: query, charts, rows, quality. Pictures are SVG,
+// or PNG for views drawn on a canvas.
 import type { Row } from "./api";
 import { shown, visible } from "./format";
 import type { Result, Win } from "./model";
 import { heading } from "./table";
 
-/** A file that is read by people holds no more rows. */
+/** Maximum rows in a file. */
 const ROWS_MAX = 2000;
-/** What a picture's elements take from the page's style sheet. */
+/** Style properties that are copied into SVG elements. */
 const DRAWN = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "opacity", "font-family", "font-size", "font-weight", "text-anchor", "visibility", "display"];
 
 export interface Finding {
@@ -16,7 +16,7 @@ export interface Finding {
   result: Result;
   window: Win;
   rows: Row[];
-  /** The notes beside the numbers, and what follows them. */
+  /** The quality notes and their details. */
   worth: string[];
   foot: string;
 }
@@ -27,7 +27,7 @@ const paint = () => {
   return { back: style.backgroundColor, ink: style.color };
 };
 
-/** A copy of a picture that needs no style sheet. */
+/** A copy of an SVG with inline styles. */
 function alone(svg: SVGElement): SVGElement {
   const copy = svg.cloneNode(true) as SVGElement;
   const from = [svg, ...svg.querySelectorAll<SVGElement>("*")];
@@ -40,7 +40,7 @@ function alone(svg: SVGElement): SVGElement {
   return copy;
 }
 
-/** The picture's pixels, on the page's ground. */
+/** The SVG rendered to pixels on the page's background. */
 function pixels(canvas: HTMLCanvasElement): HTMLCanvasElement {
   const copy = document.createElement("canvas");
   [copy.width, copy.height] = [canvas.width, canvas.height];
@@ -64,11 +64,11 @@ function pictures(body: Element): string {
   return drawn.map((one) => `<figure>${one}</figure>`).join("\n") + (legend.length > 0 ? `<ul>${legend.join("")}</ul>` : "");
 }
 
-/** The file's text; `body` is where the page draws. */
+/** The HTML text; `body` is the element with the charts. */
 export function finding({ title, query, result, window, rows, worth, foot }: Finding, body: Element): string {
   const { back, ink } = paint();
   const when = window.start === "" ? "" : `<p>${html(`${new Date(Number(BigInt(window.start) / 1_000_000n)).toISOString()} to ${new Date(Number(BigInt(window.end) / 1_000_000n)).toISOString()}${window.open ? ", still open" : ""}`)}</p>`;
-  // The time stands above; what says nothing of any row is left out.
+  // The time is in the heading; columns without values are omitted.
   const says = (at: number) => rows.some((row) => row[at] !== null && row[at] !== false);
   const columns = result.columns.map((column, at) => ({ column, at })).filter(({ column, at }) => column.type !== "hashes" && !/^window_(start|end)$/.test(column.name) && says(at));
   const table = rows.slice(0, ROWS_MAX).map((row) => `<tr>${columns.map(({ column, at }) => `<td>${html(shown(column, row[at]))}</td>`).join("")}</tr>`);
@@ -91,7 +91,7 @@ ${table.join("\n")}
 `;
 }
 
-/** Hands a file to whoever looks at the page. */
+/** Downloads a file. */
 export function hand(name: string, type: string, text: string | Blob): void {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(typeof text === "string" ? new Blob([text], { type }) : text);
@@ -100,7 +100,7 @@ export function hand(name: string, type: string, text: string | Blob): void {
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
-/** Hands out the first picture of the page's body. */
+/** Downloads the first picture of the page. */
 export function picture(name: string, body: Element): void {
   const drawn = body.querySelector<SVGElement | HTMLCanvasElement>("svg, canvas");
   if (drawn instanceof HTMLCanvasElement) {

@@ -1,7 +1,7 @@
-// Numbers, times and texts as people read them: the rules of docs/output-formats.md, as the terminal's tables have them.
+// Formats numbers, times, and texts by the rules of docs/output-formats.md, as in terminal tables.
 import type { Cell, Column } from "./api";
 
-/** Text of packets, with all that would act on a reader made visible: controls, what is invisible, what turns the direction. */
+/** Text from packets with control, invisible, and bidirectional characters made visible. */
 export function visible(text: string): string {
   return text.replace(
     /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]|[\u{e0000}-\u{e007f}]/gu,
@@ -15,9 +15,9 @@ export function visible(text: string): string {
   );
 }
 
-/** A number of at least 0 with so many decimals. What lies in the middle becomes even, as in the terminal; `toFixed` makes it larger. */
+/** A non-negative number with a fixed number of decimals, rounded half to even as in the terminal; `toFixed` rounds half up. */
 function fixed(v: number, decimals: number): string {
-  // Exactly in the middle it is an odd number of halves of the last decimal, and so of this power of two.
+  // Exact ties are odd multiples of half the last decimal, and thus of this power of two.
   if ((v * 2 ** (decimals + 1)) % 2 !== 1) return v.toFixed(decimals);
   const below = Math.floor(v * 10 ** decimals);
   return ((below + (below % 2)) / 10 ** decimals).toFixed(decimals);
@@ -38,7 +38,7 @@ function scaled(value: number, units: string[], digits: (v: number) => string): 
 const signed = (value: number, text: (v: number) => string) => (value < 0 ? "-" : "") + text(Math.abs(value));
 const two = (n: number) => String(n).padStart(2, "0");
 
-/** Nanoseconds. */
+/** A duration in nanoseconds. */
 export function duration(ns: number): string {
   return signed(ns, (v) => {
     if (v < 999.5e6) return scaled(v, ["ns", "µs", "ms"], significant);
@@ -51,12 +51,12 @@ export function duration(ns: number): string {
   });
 }
 
-/** Bytes, in powers of 1000. */
+/** A size in bytes, with powers of 1000. */
 export function bytes(value: number): string {
   return signed(value, (v) => scaled(v, ["B", "kB", "MB", "GB", "TB", "PB", "EB"], (n) => fixed(n, 1)));
 }
 
-/** A share of one: never rounded to all or nothing. */
+/** A share of one as a percentage; never rounded to 0 % or 100 %. */
 export function percentage(share: number): string {
   const percent = share * 100;
   if (percent === Math.trunc(percent)) return `${percent} %`;
@@ -75,7 +75,7 @@ export function plain(value: number): string {
   });
 }
 
-/** Many, in short: 72.0M. */
+/** A large number in short form: 72.0M. */
 export function many(value: number): string {
   if (value < 10_000) return String(Math.round(value));
   return scaled(value, ["", "k", "M", "G", "T"], significant).replace(" ", "\u202f");
@@ -94,10 +94,10 @@ export function number(unit: Column["unit"], value: number): string {
   }
 }
 
-/** Milliseconds since the epoch of a time in nanoseconds. */
+/** Milliseconds since the epoch, from nanoseconds. */
 export const millis = (ns: string) => Number(BigInt(ns) / 1_000_000n);
 
-/** A time in UTC, to the microsecond where it has such. */
+/** A UTC time, with microseconds if present. */
 export function time(ns: string): string {
   const all = BigInt(ns);
   const whole = new Date(Number(all / 1_000_000n)).toISOString();
@@ -106,16 +106,16 @@ export function time(ns: string): string {
   return `${whole.slice(0, 10)} ${whole.slice(11, 19)}${rest}`;
 }
 
-/** The time of a day in UTC. */
+/** The UTC time of day. */
 export const clock = (ns: string) => new Date(millis(ns)).toISOString().slice(11, 19);
 
-/** How long ago a time was, in words. */
+/** Time since, in words. */
 export function ago(ns: string): string {
   const seconds = Math.max(0, Math.round((Date.now() - millis(ns)) / 1000));
   return seconds < 5 ? "just now" : seconds < 60 ? `${seconds} s ago` : `${duration(seconds * 1e9)} ago`;
 }
 
-/** A cell's number, or null. */
+/** The number in a cell, or null. */
 export function numeric(cell: Cell | undefined): number | null {
   if (typeof cell === "number") return cell;
   if (typeof cell === "string" && cell !== "") {
@@ -127,7 +127,7 @@ export function numeric(cell: Cell | undefined): number | null {
 
 export const isNumber = (column: Column) => (column.type === "u64" || column.type === "i64" || column.type === "f64") && column.unit !== "id";
 
-/** A cell as it is shown. */
+/** A cell as displayed. */
 export function shown(column: Column, cell: Cell | undefined): string {
   if (cell === null || cell === undefined) return "–";
   if (typeof cell === "boolean") return cell ? "true" : "false";
@@ -140,7 +140,7 @@ export function shown(column: Column, cell: Cell | undefined): string {
   return visible(String(cell));
 }
 
-/** What a cell is worth to a program: exact. */
+/** A cell without rounding, for programs. */
 export function raw(cell: Cell | undefined): string {
   if (cell === null || cell === undefined) return "";
   return typeof cell === "object" ? JSON.stringify(cell) : String(cell);

@@ -1,12 +1,12 @@
-// Edges of a map: what rows say of who asks whom, hosts put together into groups, and how much of its caller's time each edge takes.
+// Edges of a map: clients and servers, grouping of hosts, and the share of each edge in its caller's time.
 import type { Agent, Row } from "./api";
 import type { Kind } from "./compared";
 import { many, number, numeric, percentage } from "./format";
 import type { Result } from "./model";
 
-/** Hosts that only ask, and are shown one by one; more are folded. */
+/** Client-only hosts shown individually; further ones are merged. */
 const CLIENTS_MAX = 12;
-/** Beyond so many hosts they are put together by their networks, unless somebody says otherwise. */
+/** Number of hosts above which they are grouped by network by default. */
 const HOSTS_MAX = 60;
 
 export interface Edge {
@@ -15,7 +15,7 @@ export interface Edge {
   /** Port and protocol. */
   service: string;
   count: number;
-  /** Of a second, where the result says it. */
+  /** Per second, if the result has rates. */
   rate: number | null;
   failing: number;
   p50: number | null;
@@ -23,15 +23,15 @@ export interface Edge {
   bytes: number | null;
   /** Sum of the response times, in ns. */
   time: number | null;
-  /** Share of the time in which its client answers its own clients; null: nobody was seen asking the client. */
+  /** Share in the response time of its client; null: no request to the client was captured. */
   share: number | null;
-  /** Whether it differs from an earlier time, how, and how sure that is. */
+  /** Change against the earlier period, and its significance. */
   change: { kind: Kind; word: string; evidence: number } | null;
-  /** Where its numbers come from. */
+  /** The result and row of its numbers. */
   of: { result: Result; row: Row; query: string }[];
 }
 
-/** Rows of who asks whom, as edges between addresses. */
+/** Rows with clients and servers as edges between addresses. */
 export function edgesOf(result: Result, rows: Row[], query: string, protocol = ""): Edge[] {
   const at = (name: string) => result.at(name);
   const slow = result.columns.findIndex((column) => /^p99/.test(column.name));
@@ -65,7 +65,7 @@ export const failing = (edge: Edge) => (edge.count > 0 ? edge.failing / edge.cou
 export const keyOf = (edge: Edge) => `${edge.client}→${edge.server} ${edge.service}`;
 
 const ns = (value: number) => number("ns", value);
-/** An edge in a line. */
+/** An edge as one line of text. */
 export const said = (edge: Edge) =>
   [
     edge.change && edge.change.kind !== "same" ? edge.change.word : "",
@@ -77,7 +77,7 @@ export const said = (edge: Edge) =>
 
 export type Grouping = "" | "host" | "24" | "16" | "name" | `label.${string}`;
 
-/** The network of an address: of IPv4 by its bits, of IPv6 always /64. */
+/** The network of an address: IPv4 by prefix length, IPv6 always /64. */
 function network(address: string, bits: "24" | "16"): string {
   const v4 = /^(\d+)\.(\d+)\.(\d+)\.\d+$/.exec(address);
   if (v4) return bits === "24" ? `${v4[1]}.${v4[2]}.${v4[3]}.0/24` : `${v4[1]}.${v4[2]}.0.0/16`;
@@ -85,7 +85,7 @@ function network(address: string, bits: "24" | "16"): string {
   return `${full}::/64`;
 }
 
-/** What hosts are called, and what else is known of them: agents know their own. */
+/** Names and labels of hosts, from agents and DNS. */
 export class Names {
   private readonly byAddress = new Map<string, string>();
   private readonly labelled = new Map<string, Record<string, string>>();
@@ -117,20 +117,20 @@ export class Names {
   }
 }
 
-/** Whether what somebody looks for is a part of an edge. */
+/** Whether an edge matches the search text. */
 export function matches(edge: Edge, names: Names, find: string): boolean {
   const needle = find.trim().toLowerCase();
   return needle === "" || [edge.client, edge.server, names.of(edge.client), names.of(edge.server), edge.service].some((text) => text.toLowerCase().includes(needle));
 }
 
-/** Which grouping is meant where nobody has chosen one. */
+/** The default grouping. */
 export function usual(edges: Edge[]): Grouping {
   const servers = new Set(edges.map(({ server }) => server));
   const count = (by: "24" | "16") => new Set([...servers].map((address) => network(address, by))).size;
   return servers.size <= HOSTS_MAX ? "host" : count("24") <= HOSTS_MAX ? "24" : "16";
 }
 
-/** Edges between hosts put together. Those of `open`, a group, stay hosts. */
+/** Edges between groups. Hosts of the group `open` stay separate. */
 export function together(edges: Edge[], names: Names, by: Grouping, open: string): { edges: Edge[]; members: Map<string, Set<string>> } {
   const servers = new Set(edges.map(({ server }) => server));
   const clients = new Set(edges.map(({ client }) => client).filter((host) => !servers.has(host)));

@@ -1,4 +1,4 @@
-// Answers: all jobs, those that run first, with what each came to.
+// Answers: all jobs, running ones first, with their results.
 import { useSignal } from "@preact/signals";
 import { ask, may, type Job } from "./api";
 import { ago, many, visible } from "./format";

@@ -1,9 +1,9 @@
-// What is loaded when somebody wants it: parts of a page, and whole places.
+// Lazy loading of parts of the page.
 import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Notice } from "./parts";
 
-/** What is loaded once it is wanted, and whether that has failed. */
+/** A lazily loaded module, and whether loading failed. */
 export function useLater<T>(load: () => Promise<T>, when = true): [T | undefined, boolean] {
   const [found, setFound] = useState<T | undefined>(undefined);
   const [failed, setFailed] = useState(false);

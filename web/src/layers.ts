@@ -1,18 +1,17 @@
-// Hosts in layers, from those who ask on the left to those who are asked on the right, so that few lines cross. The same hosts and edges
-// get the same places, whatever their numbers are.
+// Layered layout of hosts, clients on the left, with few crossings. Equal hosts and edges get equal positions.
 
 export interface Edge {
   from: string;
   to: string;
 }
 
-/** The layer of each host, and its order there. */
+/** The layer of each host, and its position there. */
 export function layers(hosts: string[], edges: Edge[]): string[][] {
   const order = [...hosts].sort();
   const next = new Map<string, string[]>(order.map((host) => [host, []]));
   for (const { from, to } of edges) if (from !== to && !next.get(from)?.includes(to)) next.get(from)?.push(to);
   for (const all of next.values()) all.sort();
-  // An edge that closes a circle does not count: it is drawn backwards.
+  // An edge that closes a cycle is drawn backwards.
   const state = new Map<string, "open" | "done">();
   const sorted: string[] = [];
   const kept = new Map<string, string[]>(order.map((host) => [host, []]));
@@ -37,7 +36,7 @@ export function layers(hosts: string[], edges: Edge[]): string[][] {
   }
   const found: string[][] = [];
   for (const host of order) (found[layer.get(host) ?? 0] ??= []).push(host);
-  // Each goes to the middle of those it is joined with, a few times there and back.
+  // Moves each host to the median of its neighbors, in several sweeps.
   const place = new Map<string, number>();
   const number = (all: string[]) => all.forEach((host, i) => place.set(host, i / Math.max(1, all.length - 1)));
   found.forEach(number);

@@ -1,4 +1,4 @@
-// The page: who is in, where one is, and what frames every place: navigation, looks, keys.
+// The page: login, route, and the frame of every place: navigation, theme, keys.
 import { render } from "preact";
 import { signal, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
@@ -24,7 +24,7 @@ const PLACES = [
 const theme = signal<"auto" | "light" | "dark">((localStorage.getItem("theme") as "light" | "dark" | null) ?? "auto");
 const singleKeys = signal(localStorage.getItem("keys") !== "off");
 const help = signal(false);
-/** Why a token was not taken. */
+/** Why a token was rejected. */
 const refused = signal("");
 
 function setTheme(to: "auto" | "light" | "dark"): void {
@@ -172,14 +172,14 @@ function Page() {
 
 const away = signal("");
 
-/** Whether keys that are pressed are meant for what has the focus. */
+/** Whether key presses belong to the focused element. */
 export function isTyping(event: KeyboardEvent): boolean {
   const target = event.composedPath()[0] as HTMLElement;
   return event.ctrlKey || event.metaKey || event.altKey || target.isContentEditable || ["INPUT", "TEXTAREA", "SELECT"].includes(target.tagName);
 }
 
 addEventListener("keydown", (event) => {
-  // The dialogue's end is told a moment after it is closed.
+  // The dialog's close event comes shortly after closing.
   if (!me.value || !singleKeys.value || isTyping(event) || (help.value && document.querySelector("dialog[open]"))) return;
   if (event.key === "?") help.value = true;
   else if (event.key === "/") {
@@ -195,7 +195,7 @@ addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 
-/** Logs in by a token in the address. It is not to stay there, nor in the browser's history. */
+/** Logs in with a token in the address, and removes it from the address and the browser's history. */
 async function enter(): Promise<void> {
   const token = /^#token=(.+)$/.exec(location.hash)?.[1];
   if (token === undefined) return;

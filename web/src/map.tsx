@@ -1,5 +1,5 @@
-// Who asks whom: hosts in layers with the services that they offer. What fails is red, what is new or gone is dashed and says so, what
-// carries much is thick; every edge opens its numbers, and there is a table with the same.
+// The map view: hosts in layers with their services. Red: errors; dashed: new or gone; thick: many requests. Each edge
+// opens its numbers; a table has the same data.
 import { useSignal } from "@preact/signals";
 import type { Column, Row } from "./api";
 import { parsersOf } from "./clauses";
@@ -10,7 +10,7 @@ import type { Result } from "./model";
 import { go, keep, param } from "./route";
 import { heading } from "./table";
 
-/** Edges that are drawn; the others are counted. */
+/** Maximum edges drawn; the rest is counted. */
 const EDGES_MAX = 60;
 const WORST_MAX = 8;
 const [BOX, HEAD, ROW, GAP, BETWEEN] = [206, 30, 26, 22, 190];
@@ -29,7 +29,7 @@ interface Props {
   onOpen?(edge: Edge, at: number): void;
 }
 
-/** Tools to find one's way, and the drawing of what they leave. */
+/** Search and filters, and the drawing of the result. */
 export function Drawn({ all, names, onOpen }: Props) {
   const find = useSignal(param("host"));
   const by = (param("by") || usual(all)) as Grouping;
@@ -76,7 +76,7 @@ function Picture({ edges: all, members, onOpen }: { edges: Edge[]; members: Map<
   const width = found.length * BOX + (found.length - 1) * BETWEEN + 90;
   const place = new Map<string, { x: number; y: number; layer: number }>();
   found.forEach((layer, i) => {
-    // In the middle, and where it is seen without scrolling.
+    // Centered, and visible without scrolling.
     let y = Math.min((height - (heights[i] ?? 0)) / 2, FOLD);
     for (const host of layer) {
       place.set(host, { x: 45 + i * (BOX + BETWEEN), y, layer: i });
@@ -101,7 +101,7 @@ function Picture({ edges: all, members, onOpen }: { edges: Edge[]; members: Map<
             if (!a || !b) return null;
             const y1 = a.y + HEAD / 2;
             const y2 = b.y + HEAD + ((services.get(edge.server)?.indexOf(edge.service) ?? 0) + 0.5) * ROW;
-            // Within a host, and backwards, an edge goes around.
+            // Edges within a host, and backward edges, go around.
             const isBack = b.layer <= a.layer;
             const [x1, x2] = [a.x + BOX, isBack ? b.x + BOX : b.x];
             const bend = isBack ? 60 : Math.max(50, (x2 - x1) / 2);
@@ -186,18 +186,18 @@ function One({ edge, onOpen }: { edge: Edge; onOpen?: Props["onOpen"] }) {
   );
 }
 
-/** The same question of one edge: FROM and TO say so. */
+/** The same query for one edge, by FROM and TO. */
 function narrowed(query: string, client: string, server: string, service: string): string {
   const port = /^\d+/.exec(service)?.[0];
   return `PARSE ${parsersOf(query).join(", ")} FROM ${client} TO ${server.includes(":") ? `[${server}]` : server}${port ? `:${port}` : ""} PROCESS (diff-group: w=10s)`;
 }
 
-/** What the map draws, as a table. */
+/** The map's data as a table. */
 export function Twin({ all, names, onOpen }: Props & { onOpen: NonNullable<Props["onOpen"]> }) {
   const find = param("host");
   const found = all.filter((edge) => matches(edge, names, find));
   const { edges } = together(found, names, "host", "");
-  // Of many clients each is a row of its own.
+  // Merged clients are separate rows.
   const rows = edges.flatMap((edge) => (edge.of.length === 1 ? [edge] : found.filter((one) => edge.of.includes(one.of[0]!)).map((one) => ({ ...one, client: names.of(one.client), server: names.of(one.server) }))));
   const numberOf = (edge: Edge, name: RegExp) => edge.of[0]!.result.columns.findIndex((column) => name.test(column.name));
   const cell = (edge: Edge, name: RegExp) => {

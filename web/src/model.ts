@@ -1,22 +1,22 @@
-// An answer as the page holds it: of each result the newest windows, put together from what was kept and what comes live. A closed window
-// takes the place of what was told of it while it was open, and never changes again. What is too much is left out, and counted.
+// An answer in memory: per result the newest windows, from the history and the live stream. A closed window replaces its
+// open version and does not change. Rows beyond the bounds are dropped and counted.
 import { ask, lasting, type Cell, type Column, type Row } from "./api";
 import { isNumber, numeric } from "./format";
 import type { Event } from "./stream";
 
 const WINDOWS_MAX = 720;
 const ROWS_MAX = 50_000;
-/** Rows that the server gives at once, and that are held of a window: larger ones are sorted and searched there. */
+/** Maximum rows per response and window; larger windows are sorted and searched by the server. */
 export const WINDOW_ROWS_MAX = 10_000;
 const PAGE = WINDOW_ROWS_MAX;
 
 export interface Win {
-  /** Nanoseconds since the epoch; empty: all of the time. */
+  /** Nanoseconds since the epoch; empty: no window. */
   start: string;
   end: string;
   open: boolean;
   rows: Row[];
-  /** Rows that it has beyond these, as far as is known. */
+  /** Number of rows beyond these, if known. */
   left: number;
 }
 
@@ -39,9 +39,9 @@ export interface Account {
 
 export class Result {
   readonly windows = new Map<string, Win>();
-  /** Rows that the page does not hold: older ones, and those beyond what it takes. */
+  /** Rows not held: older ones, and those beyond the bounds. */
   leftOut = 0;
-  /** Rows that came live while earlier ones are read, by their windows. */
+  /** Live rows received while the history loads, by window. */
   added: Map<string, Row[]> | undefined = new Map();
   private held = 0;
 
@@ -57,19 +57,19 @@ export class Result {
     return this.columns.findIndex((column) => column.name === name);
   }
 
-  /** Columns that name a row. */
+  /** Columns that identify a row. */
   get keyColumns(): number[] {
     const from = this.at("window_end") + 1;
     return Array.from({ length: this.keys }, (_, i) => from + i);
   }
 
-  /** Columns in which a text is searched, as the server does. */
+  /** Columns that are searched, as by the server. */
   get searched(): number[] {
     const keys = this.keyColumns;
     return this.columns.flatMap(({ type, unit }, at) => (["text", "ip", "hashes"].includes(type) || unit === "id" || keys.includes(at) ? [at] : []));
   }
 
-  /** Columns with something to draw. */
+  /** Columns that can be drawn. */
   get measures(): number[] {
     if (this.processor === null) return [];
     const beside = new Set(["rank", "error_bound", "lost", "approximate", "window_start", "window_end", ...this.columns.flatMap((column) => [column.low ?? "", column.high ?? ""])]);
@@ -77,7 +77,7 @@ export class Result {
     return this.columns.flatMap((column, at) => (isNumber(column) && column.unit !== "epoch_ns" && !beside.has(column.name) && !keys.has(at) ? [at] : []));
   }
 
-  /** The measure that says most: a high quantile, else a time, else a number. */
+  /** The most informative measure: a high quantile, else a time, else a number. */
   get measure(): number {
     const all = this.measures;
     const named = (test: RegExp) => all.find((at) => test.test(this.columns[at]?.name ?? ""));
@@ -88,7 +88,7 @@ export class Result {
     return this.keyColumns.map((at) => (row[at] === null ? "–" : String(row[at]))).join(" · ") || (this.processor ?? "");
   }
 
-  /** By time, the newest last. */
+  /** By time, newest last. */
   get inOrder(): Win[] {
     return [...this.windows.values()].sort((a, b) => a.start.length - b.start.length || (a.start < b.start ? -1 : 1));
   }
@@ -115,7 +115,7 @@ export class Result {
       this.held -= oldest.rows.length;
       this.leftOut += oldest.rows.length + oldest.left;
     }
-    // Without windows: tuples, of which the last are held.
+    // Without windows: tuples, of which the newest are held.
     const only = all[0];
     if (all.length === 1 && only && only.rows.length > ROWS_MAX) {
       only.left += only.rows.splice(0, only.rows.length - ROWS_MAX).length;
@@ -123,7 +123,7 @@ export class Result {
     }
   }
 
-  /** Rows of which each says its window, in their order. */
+  /** Rows with their windows, in order. */
   windowsOf(rows: Row[]): Win[] {
     const [start, end] = [this.at("window_start"), this.at("window_end")];
     const found = new Map<string, Win>();
@@ -136,7 +136,7 @@ export class Result {
     return [...found.values()];
   }
 
-  /** Whether the page holds as much as it may. */
+  /** Whether the bounds are reached. */
   get isFull(): boolean {
     return this.held >= ROWS_MAX || this.windows.size >= WINDOWS_MAX;
   }
@@ -148,15 +148,15 @@ export class Model {
   reason: string | null = null;
   outcome: string | null = null;
   account: Account | null = null;
-  /** What the stream left out, in its own words. */
+  /** Gap notices of the stream. */
   gaps: string[] = [];
   hasSnapshot = false;
 
   constructor(
     private readonly job: string,
-    /** Called when something has come that was not told by `apply`. */
+    /** Called when data has arrived by another way than `apply`. */
     private readonly changed: () => void,
-    /** Aborted when nobody looks any more. */
+    /** Aborted when the view closes. */
     private readonly gone: AbortSignal,
   ) {}
 
@@ -215,7 +215,7 @@ export class Model {
     });
   }
 
-  /** The rows of a window whose event had no room for them. */
+  /** Loads rows of a window that were left out of its event. */
   private async window(result: Result, start: string | null): Promise<void> {
     const within = start === null ? "" : `&since=${start}&until=${BigInt(start) + 1n}`;
     const page = await this.rows(result, `offset=0&limit=${PAGE}${within}`);
@@ -223,7 +223,7 @@ export class Model {
     this.changed();
   }
 
-  /** What was kept before: page by page, the newest first, as much as the page may hold. */
+  /** Loads the history page by page, newest first, up to the bounds. */
   private async history(result: Result, total: number): Promise<void> {
     const put = (window: Win) => {
       const known = result.windows.get(window.start);
@@ -237,7 +237,7 @@ export class Model {
       const page = await this.rows(result, `limit=${to - from}${from > 0 ? `&after=${from - 1}` : ""}`);
       if (!page || !this.results.includes(result)) return;
       const found = result.windowsOf([...page.rows, ...cut]);
-      // Rows of the first window may stand on the page before, too.
+      // Rows of the first window may continue on the previous page.
       const first = from > 0 ? found.shift() : undefined;
       found.forEach(put);
       if (first) put({ ...first, left: from });
@@ -258,7 +258,7 @@ export class Model {
   }
 }
 
-/** Rows in another order; those without a value last, equal ones as they were. */
+/** Rows in another order; rows without a value last, equal ones stable. */
 export function sorted(rows: Row[], at: number, down: boolean): Row[] {
   const value = (cell: Cell | undefined) => numeric(cell) ?? (cell === null || cell === undefined ? null : String(cell));
   return rows

@@ -1,11 +1,11 @@
-// The network as the server knows it: its agents, what they see and run, and how the server itself does.
+// The network: agents with their counters and jobs, and the server's health.
 import type { ComponentChildren } from "preact";
 import { ask, type Agent, type Job } from "./api";
 import { bytes, duration, many } from "./format";
 import { Empty, Notice, State, Text, said, useAsked } from "./parts";
 import { link } from "./route";
 
-/** What had to be left out, in words. Everything else of the counters is no loss. */
+/** Loss counters in words. Other counters are not losses. */
 const LOSSES: [string, string][] = [
   ["rows_dropped", "rows taken away by retention"],
   ["rows_unkept", "rows that could not be kept"],
@@ -33,7 +33,7 @@ interface Monitor { agent: string; host: string; switch: string; interfaces: str
 interface Planned { job: string; state: string; mode: string; why: string; lacks: string[]; not_covered: string[]; monitors: Monitor[]; proof: string }
 interface View { is_known: boolean; switches: Switch[]; jobs: Planned[] }
 
-/** What switches copy, and for whom. */
+/** Rules and mirrors on switches, by job. */
 function Switches({ all, of }: { all: Switch[]; of: (id: string | null) => ComponentChildren }) {
   const rows = all.flatMap((one) => [
     ...one.rules.map((rule) => <tr key={`${rule.cookie} ${rule.table} ${rule.matches}`}><td><Text of={one.name} /></td><td>{of(rule.job)}</td><td><code><Text of={rule.matches} /></code></td><td><code><Text of={rule.actions} /></code></td><td class="n">{rule.lease_seconds} s</td><td><code><Text of={rule.cookie} /></code></td></tr>),
@@ -55,7 +55,7 @@ function Switches({ all, of }: { all: Switch[]; of: (id: string | null) => Compo
   );
 }
 
-/** Where the monitors of a job run, and why there. */
+/** Placement of a job's monitors, with reasons. */
 function Plan({ of, title }: { of: Planned; title: ComponentChildren }) {
   return (
     <section class="card">

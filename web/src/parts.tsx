@@ -1,13 +1,13 @@
-// Small parts that all pages share.
+// Small components shared by all pages.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Refused, lasting } from "./api";
 import { visible } from "./format";
 
-/** Text that somebody else wrote: shown as it is, and doing nothing. */
+/** Foreign text, displayed literally. */
 export const Text = ({ of }: { of: string }) => <bdi>{visible(of)}</bdi>;
 
-/** Where something cannot be shown, why. */
+/** The error message in place of content that cannot be shown. */
 export function Notice({ kind = "info", children }: { kind?: "info" | "bad" | "warn"; children: ComponentChildren }) {
   const word = { info: "Note", bad: "Error", warn: "Careful" }[kind];
   return (
@@ -26,7 +26,7 @@ export const Empty = ({ title, children }: { title: string; children?: Component
   </div>
 );
 
-/** What came of asking; asked again while the server does not answer, and every `every` milliseconds while somebody looks. What was said of something else than `on` is no answer. */
+/** Loads data; retries while the server does not answer, and refreshes every `every` milliseconds while mounted. Responses for another `on` are ignored. */
 export function useAsked<T>(load: (signal: AbortSignal) => Promise<T>, on: (string | boolean)[], every = 0) {
   const of = on.join("\u0000");
   const [told, setTold] = useState<{ of: string; answer?: T; error?: unknown }>({ of });
@@ -54,7 +54,7 @@ export function useAsked<T>(load: (signal: AbortSignal) => Promise<T>, on: (stri
   return { answer, error, again: () => setTimes((n) => n + 1) };
 }
 
-/** A state with a sign of its own beside its colour. */
+/** A state with a symbol in addition to its color. */
 export function State({ of }: { of: string }) {
   const sign: Record<string, string> = {
     running: "●", connected: "●", ok: "●", up: "●", planned: "○", arming: "◐", draining: "◑", pending: "◐", ended: "■", gone: "✕", firing: "▲", failed: "✕",
@@ -68,7 +68,7 @@ export function State({ of }: { of: string }) {
   );
 }
 
-/** A dialogue of the browser's own, so that keys and focus are right. */
+/** A native dialog, for correct keyboard and focus handling. */
 export function Dialog({ title, close, kind = "", children }: { title: string; close: () => void; kind?: string; children: ComponentChildren }) {
   const at = useRef<HTMLDialogElement>(null);
   useEffect(() => at.current?.showModal(), []);
@@ -83,7 +83,7 @@ export function Dialog({ title, close, kind = "", children }: { title: string; c
   );
 }
 
-/** Says shortly that something was done. */
+/** Shows a short notice. */
 export function Copy({ text, children }: { text: () => string; children: ComponentChildren }) {
   const [done, setDone] = useState(false);
   return (
@@ -101,7 +101,7 @@ export function Copy({ text, children }: { text: () => string; children: Compone
   );
 }
 
-/** The width that an element has now. */
+/** The current width of an element. */
 export function useWidth<E extends HTMLElement>() {
   const at = useRef<E>(null);
   const [width, setWidth] = useState(0);

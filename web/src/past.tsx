@@ -1,4 +1,4 @@
-// The answer to a query over what was kept, or over a recording: there at once. It stands below the query and does not change.
+// The answer to a query of stored data or a recording; static, below the query.
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import type { PastAnswer, Row } from "./api";

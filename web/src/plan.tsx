@@ -1,5 +1,4 @@
-// What a query would do, as a picture: packets, parsers with the columns that are read, the blocks behind them, and what goes out; what that
-// takes; and the same in words.
+// Diagram of a query: packets, parsers with their columns, blocks, outputs; estimated cost; and the same as text.
 import type { Explained } from "./api";
 import { clauses } from "./clauses";
 import { bytes, many, visible } from "./format";
@@ -13,7 +12,7 @@ interface Box {
   kind: string;
 }
 
-/** Text in lines of so many characters, at blanks; what does not fit is counted. */
+/** Wraps text at spaces; the rest is counted. */
 function wrapped(words: string[], most: number, lines: number): string[] {
   const found: string[] = [];
   words.forEach((word, i) => {
@@ -26,13 +25,13 @@ function wrapped(words: string[], most: number, lines: number): string[] {
   return found;
 }
 
-/** What has no room is there for whoever points at it. */
+/** Truncated text with the full text as a tooltip. */
 function Words({ of, most, ...place }: { of: string; most: number; x: string; y: number; class?: string }) {
   const text = visible(of);
   return <text {...place}>{text.length <= most ? text : <>{`${text.slice(0, most - 1)}…`}<title>{text}</title></>}</text>;
 }
 
-/** Three at most stand beside each other. */
+/** At most three side by side. */
 const few = (all: Box[]) => (all.length <= 3 ? all : [...all.slice(0, 2), { title: `and ${all.length - 2} more`, lines: [], kind: all[0]!.kind }]);
 
 function Stage({ boxes, y, height }: { boxes: Box[]; y: number; height: number }) {
@@ -86,7 +85,7 @@ export function Picture({ of, query, packets }: { of: Explained; query: string; 
   );
 }
 
-/** What a query would do: from packets to rows, and what that takes. */
+/** The diagram and the estimated cost of a query. */
 export default function Plan({ of, query }: { of: Explained | null; query: string }) {
   if (!of) {
     return (
@@ -96,7 +95,7 @@ export default function Plan({ of, query }: { of: Explained | null; query: strin
       </section>
     );
   }
-  // An agent that sees nothing at the moment says nothing of what it would take.
+  // An agent without traffic has no estimate.
   const busy = of.agents.filter(({ estimate }) => estimate.packets_per_second > 0);
   const cost = busy[0] ?? { agent: "", estimate: of.estimate };
   const { packets_per_second: packets, cores, memory_bytes: memory } = cost.estimate;

@@ -1,5 +1,4 @@
-// Recordings: what can be asked beside what comes live: tuples that jobs keep, captures that were sent, and the captures and recordings of
-// the server's folder.
+// Recordings: kept tuples of jobs, uploaded captures, and captures and recordings of the server's folder.
 import { useSignal } from "@preact/signals";
 import { Refused, ask, may, me, type Job, type Recording } from "./api";
 import { clauses, parsersOf } from "./clauses";

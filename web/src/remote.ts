@@ -1,24 +1,24 @@
-// Rows of a window that is larger than what the page holds, as the server sorts and searches them: those that are looked at, page by page.
+// Rows of a window that exceeds the page's bounds, sorted and searched by the server and loaded page by page.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ask, lasting, type Row } from "./api";
 import type { Result, Win } from "./model";
 import type { Sort } from "./table";
 
 const PAGE = 1000;
-/** Pages that are held. */
+/** Maximum pages in memory. */
 const PAGES_MAX = 50;
-/** The server sorts no farther. */
+/** Maximum position that the server sorts. */
 const ROWS_MAX = 100_000;
-/** A text is searched when nobody has typed for so long. */
+/** Delay after the last key press before a search. */
 const TYPING_MS = 200;
 
 export interface Remote {
-  /** As long as there are rows; with holes where none has come yet. */
+  /** As long as the result; holes where rows are not loaded yet. */
   rows: Row[];
-  /** `undefined`: that is not known yet. */
+  /** `undefined`: not known yet. */
   matches: number | undefined;
   error: unknown;
-  /** Asks for the rows from one place to another. */
+  /** Loads a range of rows. */
   need(from: number, to: number): void;
 }
 
@@ -26,12 +26,12 @@ interface Held extends Remote {
   of: string;
 }
 
-/** `null` where the page holds all rows of the window, or it is still open. */
+/** `null` if the page holds all rows of the window, or the window is open. */
 export function useRemote(job: string, result: Result | undefined, window: Win | undefined, sort: Sort | null, find: string): Remote | null {
   const [, draw] = useState(0);
   const held = useRef<Held | null>(null);
   const isOrdered = (sort !== null && (result?.at(sort.by) ?? -1) >= 0) || find !== "";
-  // Of tuples the newest are here, as they come.
+  // Of tuples, the page holds the newest.
   const isRemote = !!result && !!window && !window.open && window.left > 0 && (result.processor !== null || isOrdered);
   const within = window && window.start !== "" ? `&since=${window.start}&until=${BigInt(window.start) + 1n}` : "";
   const order = sort && isOrdered && (result?.at(sort.by) ?? -1) >= 0 ? `&sort=${encodeURIComponent(sort.by)}&order=${sort.down ? "desc" : "asc"}` : "";

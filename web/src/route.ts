@@ -1,5 +1,5 @@
-// Where one is: all of it stands behind `#` in the address, readable, so that a link shows the same, and proxies do not log it. A link
-// is only looked at: nothing starts because of it.
+// The route, readable, after `#` in the address: links restore the view, and proxies do not log it. Opening a link starts
+// nothing.
 import { signal } from "@preact/signals";
 
 export interface Route {
@@ -15,7 +15,7 @@ function read(): Route {
   try {
     known = decodeURIComponent(id);
   } catch {
-    // What cannot be read names nothing.
+    // Invalid escapes match nothing.
   }
   return { page: page || "ask", id: known, params: new URLSearchParams(search) };
 }
@@ -28,21 +28,21 @@ export function link(page: string, id = "", params: Record<string, string> = {})
   return `#/${page}${id === "" ? "" : `/${encodeURIComponent(id)}`}${search === "" ? "" : `?${search}`}`;
 }
 
-/** Goes somewhere; there is a way back. */
+/** Navigates with a history entry. */
 export function go(page: string, id = "", params: Record<string, string> = {}): void {
   location.hash = link(page, id, params);
 }
 
-/** Says in the address what has been chosen here; the way back is not made longer by it. */
+/** Updates the address without a history entry. */
 export function keep(params: Record<string, string>): void {
-  // Where one is by now: somebody may be on the way to another place.
+  // The current route; navigation may have happened meanwhile.
   const now = read();
   const all = { ...Object.fromEntries(now.params), ...params };
   history.replaceState(null, "", link(now.page, now.id, all));
   route.value = read();
 }
 
-/** Takes out of the address what is not chosen any more. */
+/** Removes keys from the address. */
 export const drop = (...names: string[]) => keep(Object.fromEntries(names.map((name) => [name, ""])));
 
 export const param = (name: string, otherwise = "") => route.value.params.get(name) ?? otherwise;

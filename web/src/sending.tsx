@@ -1,4 +1,4 @@
-// A capture that is sent to the server, to be asked like what it holds already.
+// Upload of a capture.
 import { useSignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import { refusal, type Recording } from "./api";

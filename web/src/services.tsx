@@ -1,5 +1,5 @@
-// The map of services: who asks whom, over all protocols of which tuples are kept, now or at another time, and against an earlier one. Each
-// protocol is asked by itself (`service-map`), as the terminal's `map` does.
+// The service map over all protocols with kept tuples, live, in the past, or against an earlier period. Each protocol is
+// queried separately (`service-map`), as by the terminal's `map`.
 import { useSignal } from "@preact/signals";
 import { ask, askKept, lasting, may, type Agent, type Job, type PastAnswer } from "./api";
 import { against, clauses, moment, parsersOf, written, type Period } from "./clauses";
@@ -15,14 +15,14 @@ import { keep, link, param } from "./route";
 const LENGTHS: [string, string][] = [["1m", "the last minute"], ["5m", "the last 5 minutes"], ["30m", "the last half hour"], ["6h", "the last 6 hours"], ["24h", "the last day"]];
 const NS: Record<string, bigint> = { m: 60_000_000_000n, h: 3_600_000_000_000n };
 const REFRESH_MS = 20_000;
-/** Rows of a protocol. */
+/** The result of one protocol. */
 const ROWS_MAX = 10_000;
 const DNS = "PARSE dns WHERE query_type in ('A', 'AAAA') and answer_count > 0 PROCESS (group-count: group=query_name, answers)";
 
-/** What is below the protocols, or another view of one: the same requests would be there twice. */
+/** Parsers that duplicate requests of others. */
 const BELOW = /^(?:tcp_|packet$|flow$|rpc$)/;
 
-/** What is spoken, as the terminal's map has it. */
+/** Protocol names as in the terminal's map. */
 const protocolOf = (parser: string) => parser.replace(/_(query|get|conn_time)$/, "");
 
 interface Found {
@@ -85,12 +85,12 @@ export default function Services() {
   const last = LENGTHS.some(([name]) => name === param("last")) ? param("last") : "5m";
   const times = periodsOf(param);
   const of = times ? `${times.own.since}|${times.own.until}|${times.baseline.since}|${times.baseline.until}` : last;
-  // The first time each protocol is shown as it comes.
+  // The first time, protocols are shown as they arrive.
   const sofar = useSignal<{ of: string; found: Found } | undefined>(undefined);
   const { answer: whole, error } = useAsked((signal) => load(signal, last, times, (found) => { if (!signal.aborted) sofar.value = { of, found }; }), [of], times ? 0 : REFRESH_MS);
   const answer = whole ?? (sofar.value?.of === of ? sofar.value.found : undefined);
   const view = param("view", "graph");
-  /** A number that is opened stays of its time, also when the map is asked for anew. */
+  /** The period of an opened number stays when the map is refreshed. */
   const opened = useSignal<{ edge: Edge; at: number; period: Period | null } | null>(null);
   const [behind] = useLater(() => import("./behind"), opened.value !== null);
   const open = (edge: Edge, at: number) => (opened.value = { edge, at, period: answer?.own ?? null });

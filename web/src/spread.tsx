@@ -1,5 +1,4 @@
-// How values are spread: a histogram of a group, all groups' shares up to a value (CDF), and the same over time as a heat map. Bounds are
-// the same in every window, so nothing is binned anew.
+// Distributions: histogram of a group, CDFs of all groups, heat map over time. Bucket bounds are equal in all windows.
 import { useEffect, useRef } from "preact/hooks";
 import type { Cell, Column, Row } from "./api";
 import { colourOf, dashOf, heat } from "./colours";
@@ -9,21 +8,21 @@ import { useWidth } from "./parts";
 
 type Bucket = [number, number];
 
-/** The column with histograms, or shares up to a value. */
+/** The column with histograms or cumulative shares. */
 export const spreadColumn = (result: Result) => result.columns.findIndex((column) => column.type === "json" && /^(hist|cdf)/.test(column.name));
 
 function buckets(column: Column, cell: Cell | undefined): Bucket[] {
   if (!Array.isArray(cell)) return [];
   const all = cell.map(([bound, n]): Bucket => [Number(bound), Number(n)]);
-  // Shares up to a value: how many there are in each bucket is what each has more than the one before.
+  // Differences of cumulative shares give the bucket counts.
   return column.name.startsWith("cdf") ? all.map(([bound, share], i) => [bound, share - (all[i - 1]?.[1] ?? 0)]) : all;
 }
 
-/** Parts of a power of two that are told apart in a histogram; the height of one. */
+/** Buckets per power of two in a histogram; the height of one. */
 const FINE = 6;
 const BAND = 56;
 
-/** A place on a logarithmic axis; what is not above zero has one of its own. */
+/** A position on a logarithmic axis; values up to zero have a separate one. */
 const log = (v: number) => (v <= 0 ? -1 : Math.log2(1 + v));
 
 function ticks(from: number, to: number, most: number): number[] {

@@ -1,15 +1,15 @@
-// The standing jobs, of whose rows alert rules and actions are made.
+// The standing jobs, for alert rules and actions.
 import { ask, type Job } from "./api";
 import { visible } from "./format";
 import { Notice, useAsked } from "./parts";
 
-/** `undefined`: they are not known yet. */
+/** `undefined`: not loaded yet. */
 export function useStanding(): Job[] | undefined {
   const { answer } = useAsked((signal) => ask<{ jobs: Job[] }>("GET", "/api/v1/jobs?limit=1000", undefined, { signal }), []);
   return answer?.jobs.filter((job) => job.kind === "standing" && job.state !== "ended");
 }
 
-/** One of them is chosen; `what` needs one. */
+/** Selection of a job; required for `what`. */
 export const OfJob = ({ label, what, jobs }: { label: string; what: string; jobs: Job[] | undefined }) => (
   <>
     <label>{label}

@@ -1,5 +1,5 @@
-// The live stream of jobs. It comes back by itself with what it saw last, so nothing is missed and nothing is told twice; a page that
-// nobody looks at (a hidden tab) has none, since browsers allow few connections.
+// The live stream of jobs. It reconnects with the last event id, so that no event is missed or repeated. A hidden tab
+// closes it, because browsers limit connections.
 import { signal } from "@preact/signals";
 import { refusal } from "./api";
 
@@ -12,9 +12,9 @@ export type StreamState =
 
 const RETRY_MIN_MS = 1_000;
 const RETRY_MAX_MS = 15_000;
-/** The server says something every ten seconds. */
+/** Heartbeat interval of the server: ten seconds. */
 const SILENCE_MS = 25_000;
-/** Events are handed on so often at most. */
+/** Minimum interval between batches of events. */
 const HAND_ON_MS = 250;
 
 export class Stream {
@@ -27,7 +27,7 @@ export class Stream {
   private closed = false;
   private readonly look = () => (document.hidden ? this.pause() : this.resume());
 
-  /** Of these jobs; `on` is handed all events that came within a quarter of a second at once. */
+  /** Streams these jobs; `on` receives all events of a quarter second at once. */
   constructor(
     private readonly jobs: string[] | null,
     private readonly on: (events: Event[]) => void,
@@ -43,7 +43,7 @@ export class Stream {
     this.abort?.abort();
   }
 
-  /** Tries again now. */
+  /** Reconnects now. */
   now(): void {
     if (this.state.value.is !== "waiting") return;
     clearTimeout(this.timer);
@@ -96,7 +96,7 @@ export class Stream {
     this.wait = Math.min(this.wait * 2, RETRY_MAX_MS);
   }
 
-  /** Reads events to the end; why it came, where the server said so. */
+  /** Reads events until the stream ends; returns the server's reason, if any. */
   private async read(body: ReadableStream<Uint8Array>, abort: AbortController): Promise<string | undefined> {
     const reader = body.getReader();
     const decoder = new TextDecoder();

@@ -1,5 +1,5 @@
-// The windows that are here, as bars of how many rows they have: one is chosen, the open one is hatched, what was lost is marked. Several are
-// chosen by dragging over them, or with Shift and the arrow keys: a time that is compared with another, or asked for as a whole.
+// The windows as bars by number of rows: one is selected, open ones are hatched, incomplete ones marked. Dragging, or
+// Shift and the arrow keys, selects a period.
 import { useSignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import { clock, duration, many, millis, numeric } from "./format";
@@ -12,7 +12,7 @@ interface Props {
   onAt(start: string): void;
   newest: boolean;
   onNewest(): void;
-  /** The time that is chosen, if one is. */
+  /** The selected period, if any. */
   from: string;
   to: string;
   mark: string;
@@ -20,13 +20,13 @@ interface Props {
 }
 
 const SHOWN_MAX = 90;
-/** A longer time without windows takes no more room than so many. */
+/** Maximum width of a gap without windows, in bars. */
 const GAP_MAX = 30;
 const before = (a: string, b: string) => a.length < b.length || (a.length === b.length && a < b);
 
 export function Strip({ result, windows, at, onAt, newest, onNewest, from, to, mark, onRange }: Props) {
   const begun = useRef<Win | null>(null);
-  /** What is dragged over; it is chosen when that ends, and asked for once. */
+  /** The period while dragging; applied when the drag ends. */
   const dragged = useSignal<[from: string, to: string] | null>(null);
   const last = windows.slice(-SHOWN_MAX);
   const count = result.at("count");
@@ -36,7 +36,7 @@ export function Strip({ result, windows, at, onAt, newest, onNewest, from, to, m
   const lost = result.at("lost");
   const missing = result.at("agents_missing");
   const first = last[0];
-  // Bars stand where their time is: where windows are missing there is room.
+  // Bars are positioned by time; missing windows leave space.
   const starts = last.map(({ start }) => millis(start));
   const steps = starts.slice(1).map((start, i) => start - (starts[i] as number));
   const step = Math.min(...steps.filter((ms) => ms > 0));
@@ -77,7 +77,7 @@ export function Strip({ result, windows, at, onAt, newest, onNewest, from, to, m
                 if (by === 0 || !next) return;
                 event.preventDefault();
                 if (event.shiftKey) {
-                  // From where the time that is chosen ends on the other side.
+                  // The fixed end of the selected period.
                   const other = window.start === from ? last.find(({ end }) => end === to) : window.end === to ? last.find(({ start }) => start === from) : undefined;
                   onRange(...range(other ?? window, next));
                 }

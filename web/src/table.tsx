@@ -1,4 +1,4 @@
-// Rows as a table: only those that can be seen are there, however many there are.
+// A table of rows that renders visible rows only.
 import { Virtualizer, elementScroll, observeElementOffset, observeElementRect } from "@tanstack/virtual-core";
 import { useEffect, useReducer, useRef } from "preact/hooks";
 import type { Column, Row } from "./api";
@@ -20,21 +20,21 @@ interface Props {
   picked: string[];
   onPick(key: string): void;
   colour(key: string): string;
-  /** Values of a row's measure in the windows before, the newest last. */
+  /** Values of a row's measure in previous windows, newest last. */
   course: Map<string, (number | null)[]>;
   measure: number;
   isOpen: boolean;
-  /** Whether each row says its window: where there are rows of several. */
+  /** Whether rows of several windows are shown with their window. */
   showWindows?: boolean;
-  /** Opens what stands behind a number. */
+  /** Opens the details of a number. */
   onOpen?(row: Row, at: number): void;
-  /** Asks for rows that are not here yet: of those there are, some may be holes. */
+  /** Requests rows that are not loaded yet. */
   need?: ((from: number, to: number) => void) | undefined;
-  /** The ranks of the window before, by key. */
+  /** The ranks of the previous window, by key. */
   ranks?: Map<string, number> | null;
 }
 
-/** Columns that have one of their own: ends of intervals stand beside what they are of, and what says nothing is not shown. */
+/** Visible columns: interval ends are shown with their value, empty columns are hidden. */
 function columnsOf(result: Result, rows: Row[], showWindows: boolean): number[] {
   const ends = new Set(result.columns.flatMap((column) => [column.low ?? "", column.high ?? ""]));
   const isWindow = !showWindows && result.at("window_start") >= 0;
@@ -48,7 +48,7 @@ function columnsOf(result: Result, rows: Row[], showWindows: boolean): number[] 
   });
 }
 
-/** A heading without the unit that the values say themselves. */
+/** A heading without the unit that the values include. */
 export const heading = (column: Column) => (column.unit === "ns" ? column.name.replace(/_ns$/, "") : column.unit === "bytes" ? column.name.replace(/_bytes$/, "") : column.name).replaceAll("_", " ");
 
 export function Table(props: Props) {
@@ -152,7 +152,7 @@ export function Table(props: Props) {
   );
 }
 
-/** By how much a rank has changed since the window before. */
+/** The change of a rank since the previous window. */
 function Moved({ from, to }: { from: number | undefined; to: number | null }) {
   if (to === null || from === to) return <span class="moved" />;
   if (from === undefined) return <span class="moved new">new</span>;
@@ -160,7 +160,7 @@ function Moved({ from, to }: { from: number | undefined; to: number | null }) {
   return <span class={`moved ${to < from ? "up" : "down"}`}><span aria-hidden="true">{to < from ? "▲" : "▼"}</span><span class="hidden">{to < from ? "up" : "down"} </span>{by}</span>;
 }
 
-/** How a value went, in one line; where there is none the line is broken. */
+/** A sparkline; gaps where there is no value. */
 function Course({ of, colour }: { of: (number | null)[]; colour: string }) {
   const [w, h] = [96, 20];
   const there = of.filter((v) => v !== null);

@@ -1,5 +1,5 @@
-// Values that were seen, offered where a query compares a field or names a host: of tuples that jobs keep, those of the last minutes that came
-// most. They are asked for once in a while, and few; where nothing is kept, nothing is offered.
+// Completion of values and hosts from recently kept tuples, most frequent first. Loaded rarely, with few results; empty
+// without kept tuples.
 import { askKept, catalog, may } from "./api";
 import { literal, parsersOf } from "./clauses";
 
@@ -9,7 +9,7 @@ const FRESH_MS = 60_000;
 const PERIOD = "15m";
 
 export interface Offer {
-  /** Where the word begins that is to be replaced. */
+  /** Start of the word to replace. */
   from: number;
   labels: { label: string; detail: string }[];
 }
@@ -35,7 +35,7 @@ function of(parsers: string, field: string): Promise<Offer["labels"]> {
   return labels;
 }
 
-/** What may stand at the end of `before`, where that is a value; null where it is none, or none was seen. */
+/** Completions at the end of `before` if a value is expected there; null otherwise. */
 export async function offer(before: string, text: string): Promise<Offer | null> {
   if (!may("run")) return null;
   const compared = /([A-Za-z_][\w.]*)\s*(?:==?|!=|<>|\b(?:not\s+)?in\s*\((?:[^()]*,)?)\s*('(?:[^']|'')*|[\w.:/-]*)$/i.exec(before);

@@ -1,5 +1,5 @@
-// What tests of the page share: the program, started with its demonstration, and a browser in which nothing goes unseen. Any request to
-// elsewhere, any breach of the page's policy, any dialog and any error in the browser's console is a trouble, and fails the step.
+// Shared by tests of the page: the program with its demonstration, and a browser. Requests to other hosts, policy
+// violations, dialogs, and console errors fail the step.
 import { chromium } from "playwright-core";
 import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -12,7 +12,7 @@ export function assert(is, what) {
   if (!is) throw new Error(what);
 }
 
-/** Waits until something is there. */
+/** Waits until a condition holds. */
 export async function until(what, look) {
   for (const end = Date.now() + PATIENCE_MS; Date.now() < end; ) {
     const found = await look();
@@ -22,15 +22,15 @@ export async function until(what, look) {
   throw new Error(`it does not come: ${what}`);
 }
 
-/** The program's demonstration and a browser: `program`, a folder for pictures, more flags for the program, and which errors in the browser's console are none. */
+/** Starts the demonstration and a browser: `program`, a folder for pictures, additional flags, and console errors to ignore. */
 export async function begin(program, pictures, flags, isExcused = () => false) {
   const folder = mkdtempSync(join(tmpdir(), "netalytics-page-"));
   const data = join(folder, "data");
-  /** Captures and recordings that the server has. */
+  /** Captures and recordings on the server. */
   const shelf = join(folder, "shelf");
   mkdirSync(shelf);
   let server;
-  /** Starts the program, where it was before if it was; the address that lets a browser in. */
+  /** Starts the program, at its previous address if it ran before; returns the login address. */
   async function start(listen = "127.0.0.1:0") {
     server = spawn(program, ["serve", "--demo", "--data", data, "--listen", listen, "--recordings", shelf, ...flags], { stdio: ["ignore", "ignore", "pipe"] });
     let said = "";
@@ -59,7 +59,7 @@ export async function begin(program, pictures, flags, isExcused = () => false) {
   });
   const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, colorScheme: "light", serviceWorkers: "block" });
   const troubles = [];
-  /** Pages may ask these only. */
+  /** Origins that pages may request. */
   const known = new Set([host]);
 
   async function open() {
@@ -78,7 +78,7 @@ export async function begin(program, pictures, flags, isExcused = () => false) {
     return page;
   }
 
-  /** Lets a page in, as an admin; it shows what it shows first. */
+  /** Opens a page logged in as admin. */
   async function enter(page, at = origin) {
     await page.goto(`${at}/#token=${token}`);
     await page.getByRole("heading", { level: 1, name: "Ask the network" }).waitFor();

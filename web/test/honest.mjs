@@ -1,6 +1,6 @@
-// What the page says is so: `node web/test/honest.mjs PROGRAM [FOLDER FOR PICTURES] [FLAGS]`. Windows that are larger than what it holds, requests
-// that fail for some seconds, losses, times without windows, empty answers. Where the demonstration has no such thing, answers are put in the
-// place of the server's; what is expected of them is computed here, and the server's own are held against it, too.
+// Correctness of what the page shows: `node web/test/honest.mjs PROGRAM [FOLDER FOR PICTURES] [FLAGS]`. Windows larger
+// than the page's bounds, failing requests, losses, gaps, empty answers. Responses that the demonstration does not have
+// are simulated; expected values are computed here and compared with the server's.
 import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -21,14 +21,14 @@ const BEGAN = BigInt(Math.floor(Date.now() / 1000)) * SECOND - 600n * SECOND;
 const JOB = { id: "77", name: "large", query: "PARSE http PROCESS (diff-group: group=path, w=10s)", kind: "standing", state: "running", reason: null, outcome: null, owner: "admin", on: {}, redacted: false, interfaces: [], capture_filter: null, lease_seconds: null, keep: "results", bus: null, created_ns: String(BEGAN), ended_ns: null, outlets: [] };
 const ACCOUNT = { job: "77", watermark_ns: null, lag_ns: "1000000", received: 1000, parsed: 0, filtered: 0, sampled_out: 0, dropped: 0, undecodable: 0, lost_before_us: 0, tuples: 10, records_lost: 0, tuples_lost: 0, quality: {}, sample_rate: 1 };
 
-/** An answer of one result with these rows, which the server gives page by page, sorted and searched as it is asked. */
+/** A response with these rows, paged, sorted, and searched as requested. */
 async function answering(rows, { job = JOB, account = ACCOUNT, isLive = false } = {}) {
   const at = (name) => COLUMNS.findIndex((one) => one.name === name);
   const closed = isLive ? [] : rows.slice(-1);
   const results = [{ processor: "diff-group", columns: COLUMNS, keys: 1, total: isLive ? "0" : String(rows.length), closed: { start: closed[0]?.[0] ?? null, end: closed[0]?.[1] ?? null, rows: closed }, open: { start: null, end: null, rows: [] } }];
   const snapshot = { job: "77", state: job.state, reason: null, outcome: null, account, results };
   const events = [["snapshot", snapshot]];
-  // A window that comes live has room for a thousand rows.
+  // A live window has up to a thousand rows.
   for (const start of isLive ? new Set(rows.map(([start]) => start)) : []) {
     const all = rows.filter((one) => one[0] === start);
     events.push(["window", { job: "77", result: 0, start, end: all[0][1], state: "closed", rows: all.slice(0, 1000), rows_left_out: Math.max(0, all.length - 1000) }]);
@@ -63,14 +63,14 @@ async function answering(rows, { job = JOB, account = ACCOUNT, isLive = false } 
 }
 
 const row = (start, path, count, ms, lost = null, missing = null) => [String(start), String(start + 10n * SECOND), path, count, String(Math.round(ms * 1e6)), lost, missing];
-/** The server answers by itself again, when the page does not show the answer any more. */
+/** Restores the server's own responses when the answer is closed. */
 async function away() {
   await page.goto(`${origin}/#/jobs`);
   await page.getByRole("heading", { level: 1, name: "Answers" }).waitFor();
   await page.unrouteAll({ behavior: "ignoreErrors" });
 }
 
-/** The colours of a picture, row by row. */
+/** The colors of a picture, row by row. */
 async function pixels(shot) {
   const alone = await open();
   await alone.goto("about:blank");
@@ -145,7 +145,7 @@ for (const isLive of [false, true]) await step(`of 12,000 paths ${isLive ? "that
   await page.getByRole("searchbox").fill("nobody has this");
   await page.getByText(isLive ? "All rows of the window were searched." : "12000 rows are there.").waitFor();
   await page.getByRole("searchbox").fill("");
-  // A small window is sorted here.
+  // A small window is sorted by the page.
   await page.locator(".strip .bars button").first().click();
   await page.getByText(/^1 of 1 rows/).waitFor();
   await away();
@@ -156,7 +156,7 @@ await step("fifty thousand rows are held, and older ones are counted", async () 
   await page.getByText(/50 windows here; 10000 older rows/).waitFor();
   await page.locator(".strip .bars button").nth(1).click();
   await page.getByText(/^1000 of 1000 rows/).waitFor();
-  // Of the oldest it does not know how many rows there are: the server does.
+  // The size of the oldest window is known to the server only.
   await page.locator(".strip .bars button").first().click();
   await page.getByText(/^1000 rows, as the server/).waitFor();
   await away();
@@ -181,7 +181,7 @@ await step("what is missing is marked, and windows stand where their time is", a
   await picture(page, "incomplete");
   await bars.nth(4).click();
   await page.getByText(/without web-1/).waitFor();
-  // The window that is chosen is shaded from its start to its end.
+  // The selected window is shaded from its start to its end.
   await page.getByRole("button", { name: "Over time" }).click();
   await page.locator(".plot canvas").waitFor();
   await page.mouse.move(0, 0);
@@ -209,7 +209,7 @@ await step("an empty answer says what is so", async () => {
     await page.locator(".empty").getByText(words).waitFor();
     await away();
   }
-  // The program itself, of a query that nothing matches.
+  // The program itself, with a query that matches nothing.
   const job = await api("jobs", { query: "PARSE http WHERE status = 999 PROCESS (group-count: group=path, w=1s)" });
   await page.goto(`${origin}/#/job/${job.id}`);
   await page.getByText("WHERE let none of them through").waitFor();

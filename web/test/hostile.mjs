@@ -1,13 +1,13 @@
-// Packets of strangers before the page: `node web/test/hostile.mjs PROGRAM CAPTURE [FOLDER FOR PICTURES] [FLAGS]`. CAPTURE is that of
-// crates/netalytics/tests/captures/hostile.rs, in which every text tries to become an element, to run, or to act on whoever reads it. It is
-// played again and again; each parser is asked, and each view of each answer is looked at. Nothing of it may be more than text.
+// Hostile packets: `node web/test/hostile.mjs PROGRAM CAPTURE [FOLDER FOR PICTURES] [FLAGS]`. In CAPTURE
+// (crates/netalytics/tests/captures/hostile.rs) every text tries to become an element, a script, or a bidirectional
+// override. Each parser is shown in each view; everything must stay text.
 import { copyFileSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { assert, begin, until } from "./browse.mjs";
 
 const [program, capture, pictures, ...flags] = process.argv.slice(2);
 const MARK = "img/src=x/onerror=alert(1)";
-/** What acts on a reader: controls, what is invisible, what turns the direction. */
+/** Control, invisible, and bidirectional characters. */
 const ACTS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b\u202a-\u202e\u2066-\u2069\ufeff]/;
 const NAME = `</title><${MARK}><script>alert(5)</script>\u202e`;
 const ASKED = [
@@ -30,7 +30,7 @@ const { folder, shelf, origin, open, enter, api, picture, step, end } = await be
 const page = await open();
 const began = Date.now();
 
-/** No text has become an element, and nothing acts. */
+/** Asserts that no text has become an element or contains such characters. */
 async function isText(where, of = page) {
   const found = await of.evaluate(() => {
     const roots = [document];

@@ -1,6 +1,6 @@
-// The page in a browser, against the program itself, which plays the demonstration: `node web/test/run.mjs PROGRAM [FOLDER FOR PICTURES] [FLAGS]`.
-// Each step says what it is about; the first that fails ends it. Any request to elsewhere, any breach of the page's policy and any error in
-// the browser's console is a failure, too.
+// The page in a browser, with the program's demonstration: `node web/test/run.mjs PROGRAM [FOLDER FOR PICTURES] [FLAGS]`.
+// Each step prints its subject; the first failure ends the run. Requests to other hosts, policy violations, and console
+// errors are failures.
 import { spawnSync } from "node:child_process";
 import { copyFileSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -11,13 +11,13 @@ import { assert, begin } from "./browse.mjs";
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const [program, pictures, ...flags] = process.argv.slice(2);
 const axe = readFileSync(join(root, "node_modules/axe-core/axe.min.js"), "utf8");
-/** A capture to send, which is called as nobody's file should be. */
+/** A capture to upload, with a hostile file name. */
 const CAPTURE = join(dirname(root), "captures/shop/in.pcap");
 const HOSTILE = "<img src=x onerror=alert(1)>\u202egnp.pcap";
-/** A job that there is not: what the browser says of it may come late. */
+/** A missing job: the browser's error may be late. */
 const NO_JOB = "999999";
 let isAway = false;
-/** What nobody has kept is refused, which the browser tells, too. */
+/** A query without stored data is refused, which the browser logs. */
 let isUnkept = false;
 const isExcused = (message) => (isUnkept && /409/.test(message.text())) || (isAway && /Failed to load resource|net::ERR/.test(message.text())) || message.location().url.includes(NO_JOB);
 const { folder, shelf, address, origin, token, open, api, picture: taken, step, end, stop, again } = await begin(program, pictures, flags, isExcused);
@@ -25,14 +25,14 @@ const page = await open();
 const picture = (name) => taken(page, name);
 const began = Date.now();
 
-/** What the program prints in a terminal: rows of JSON lines. */
+/** The program's output as JSON lines. */
 function printed(...args) {
   const ran = spawnSync(program, [...args, "-q"], { encoding: "utf8", maxBuffer: 1 << 26 });
   assert(ran.status === 0, `${args.join(" ")}: ${ran.stderr}`);
   return ran.stdout.split("\n").filter(Boolean).map((line) => JSON.parse(line));
 }
 
-/** Nobody is kept out: what axe finds, in light and dark, and on a small screen; nothing is wider than the screen. */
+/** Accessibility by axe, in light and dark mode and on a small screen; nothing exceeds the screen's width. */
 async function looksRight(name) {
   const small = async () => {
     await page.setViewportSize({ width: 360, height: 740 });
@@ -55,7 +55,7 @@ async function looksRight(name) {
 }
 
 async function violations(where) {
-  // By the debugger's door: the page's policy lets no script in that is not its own.
+  // Through the debugger: the page's policy allows its own scripts only.
   const found = await page.evaluate(`(async () => { if (!globalThis.axe) { ${axe} } const found = await axe.run(document, { resultTypes: ["violations"], runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"] }); return found.violations.map((one) => one.id + ": " + one.help + ": " + one.nodes.slice(0, 3).map((node) => node.html.slice(0, 200) + " " + (node.any[0]?.message ?? "")).join(" | ")); })()`);
   assert(found.length === 0, `axe, ${where}:\n${found.join("\n")}`);
 }
@@ -63,7 +63,7 @@ async function violations(where) {
 const heading = (text) => page.getByRole("heading", { level: 1, name: text }).waitFor();
 const go = (name) => page.getByRole("navigation").getByRole("link", { name, exact: true }).click();
 
-/** Who is told of replicas, and takes it. */
+/** A receiver of replicas that acknowledges. */
 const replicas = { told: [], server: createServer((request, response) => request.on("data", (bytes) => replicas.told.push(String(bytes))).on("end", () => response.end())) };
 await new Promise((done) => replicas.server.listen(0, "127.0.0.1", done));
 replicas.url = `webhook+http://127.0.0.1:${replicas.server.address().port}/#secret-file=${join(folder, "key")}`;
@@ -177,7 +177,7 @@ await step("rows are sorted, found and drawn, and the address says so", async ()
   await looksRight("answer-time");
 });
 
-/** The questions that are asked of what was kept while something is done. */
+/** The queries of stored data that are sent during an action. */
 async function asking(act) {
   const asked = [];
   const note = (request) => request.url().endsWith("/api/v1/query") && asked.push(request.postDataJSON().query);
@@ -187,7 +187,7 @@ async function asking(act) {
   return asked;
 }
 
-/** Holds them back; what comes of it lets them go, when there is one. */
+/** Delays them; the returned function releases them. */
 async function holding() {
   let letGo, seen;
   const [gone, first] = [new Promise((done) => (letGo = done)), new Promise((done) => (seen = done))];
@@ -234,7 +234,7 @@ await step("a number opens down to its tuples, and a tuple to its flow", async (
   await page.getByRole("button", { name: "to the newest" }).click();
 });
 
-/** Runs a query from the page; the answer's number. */
+/** Runs a query from the page; returns the answer's number. */
 async function run(query) {
   await page.goto(`${origin}/#/ask?q=${encodeURIComponent(query)}`);
   await page.waitForFunction((query) => document.querySelector(".editor-host")?.shadowRoot?.querySelector(".cm-content")?.textContent === query, query);
@@ -266,7 +266,7 @@ await step("a number without windows is of all of its job's time, and is asked f
   const asked = await asking(async () => {
     await number.click();
     await page.getByRole("dialog").locator(".tuples tbody tr").first().waitFor();
-    // The page is drawn anew each second.
+    // The page is rendered every second.
     await page.waitForTimeout(2500);
   });
   const { created_ns } = await api(`jobs/${id}`);
@@ -302,7 +302,7 @@ await step("a time is dragged over, and compared with the one before", async () 
   const bars = page.locator(".strip .bars button");
   await page.getByRole("button", { name: /Go on/ }).click();
   await bars.nth(7).waitFor();
-  // Nothing moves while it is dragged over.
+  // Nothing moves while dragging.
   await page.getByRole("button", { name: "Pause" }).click();
   await page.getByText(/paused/).waitFor();
   const drag = async (from, to) => {
@@ -326,7 +326,7 @@ await step("a time is dragged over, and compared with the one before", async () 
   const shown = await page.evaluate(() => [...document.querySelectorAll(".compared tbody tr")].map((row) => [row.querySelector("th").textContent, row.querySelector("td.n").textContent.replace(/^.*(?:more: |less: )/, "").replace("was", " was").replace(/^\? /, "")]));
   assert(shown.length === expected.size && shown.every(([group, said]) => expected.get(group) === said), `${JSON.stringify(shown)} ${JSON.stringify([...expected])}`);
   await looksRight("compare");
-  // Another time is asked for when the dragging ends, and what was said of this one does not stand under it.
+  // A new period is queried when the drag ends; the old result is not shown below it.
   const letGo = await holding();
   const asked = await asking(async () => {
     await drag(-2, -5);
@@ -368,7 +368,7 @@ await step("who asks whom is drawn, and opens", async () => {
   await looksRight("answer-map");
 });
 
-/** What a button hands out. */
+/** The file that a button downloads. */
 async function handed(button) {
   const coming = page.waitForEvent("download");
   await page.getByRole("button", { name: button, exact: true }).click();
@@ -422,7 +422,7 @@ await step("questions beneath numbers are right ones, whatever they were made of
       assert(diagnostics.length === 0, `${text}: ${JSON.stringify(diagnostics)}`);
     }
   }
-  // Of a time as a whole: windows are left out of processors, and nothing else is of anything.
+  // Over the whole period: processors lose their windows, and nothing else changes.
   const times = /SINCE '.*?' UNTIL '.*?' /;
   for (const [query, expected] of [
     ["PARSE http WHERE url = '/search?w=5, slide=1' PROCESS (group-count: group=url, w=10s)", "PARSE http WHERE url = '/search?w=5, slide=1' PROCESS (group-count: group=url)"],
@@ -532,7 +532,7 @@ await step("the map has all protocols, and opens", async () => {
 
 await step("the map of 500 services can be read", async () => {
   const columns = [["client_ip", "ip", ""], ["server_ip", "ip", ""], ["server_port", "u64", ""], ["count", "u64", ""], ["rate", "f64", "per_second"], ["success", "f64", "fraction"], ["time_ns", "i64", "ns"], ["p50_ns", "i64", "ns"], ["p99_ns", "i64", "ns"]].map(([name, type, unit]) => ({ name, type, unit, doc: "" }));
-  // A host that is asked asks another one in turn, and waits for it a quarter of its time.
+  // A host that is both server and client waits a quarter of its time.
   const chain = [["192.0.2.1", "198.51.100.1", 80, 100, 1.5, 1, "4000000", "1000000", "2000000"], ["198.51.100.1", "203.0.113.1", 81, 100, 1.5, 1, "1000000", "1000000", "2000000"]];
   const rows = Array.from({ length: 2000 }, (_, i) => [`10.${i % 7}.${i % 10}.${i % 50}`, `10.${10 + (i % 5)}.${i % 4}.${i % 125}`, 80 + (i % 3), 10 + i, 1.5, i === 7 ? 0.5 : 1, String(1_000_000 + i), "1000000", String(2_000_000 + i * 1000)]).concat(chain);
   await page.route("**/api/v1/query", (route) => route.fulfill({ json: { job: "1", recording: null, from: "tuples", since_ns: "1", until_ns: "2", baseline_since_ns: null, baseline_until_ns: null, tuples: 1, notes: [], results: /http/.test(route.request().postData()) ? [{ processor: "service-map", keys: 3, columns, rows, left_out: 0 }] : [] } }));
@@ -587,7 +587,7 @@ await step("fifty thousand rows are a table of a few", async () => {
   const columns = [{ name: "url", type: "text", unit: "", doc: "" }, { name: "count", type: "u64", unit: "", doc: "" }, { name: "p99_ns", type: "u64", unit: "ns", doc: "" }];
   const rows = Array.from({ length: 50_000 }, (_, i) => [`/page/${i}`, i, String(i * 1000)]);
   const snapshot = { job: "1", state: "running", reason: null, outcome: null, account: null, results: [{ processor: "group", columns, keys: 1, total: "50000", closed: { start: null, end: null, rows: rows.slice(-10) }, open: { start: null, end: null, rows: [] } }] };
-  // It is told once; whoever asks again waits.
+  // The notice appears once; a retry waits.
   await page.route("**/api/v1/stream?**", () => undefined);
   await page.route("**/api/v1/stream?**", (route) => route.fulfill({ contentType: "text/event-stream", body: `event: snapshot\nid: 1:1\ndata: ${JSON.stringify(snapshot)}\n\n` }), { times: 1 });
   await page.route("**/api/v1/jobs/1/rows?**", (route) => {
@@ -675,7 +675,7 @@ for (const [name, title] of [["Answers", "Answers"], ["Network", "Network"], ["A
     await go(name);
     await heading(title);
     if (name === "Network") {
-      // Whatever the server counts as left out is in words here.
+      // Every loss counter of the server is shown in words.
       const counters = await api("counters");
       const losses = Object.keys(counters).filter((one) => /_(left_out|lost|dropped|unkept|unshown|damaged|refused|failed|broken|given_up)$/.test(one));
       await page.route("**/api/v1/counters", (route) => route.fulfill({ json: { ...counters, ...Object.fromEntries(losses.map((one) => [one, 77])) } }));
@@ -719,7 +719,7 @@ await step("keys lead everywhere", async () => {
   await page.getByRole("dialog").waitFor({ state: "detached" });
   await page.getByRole("searchbox").waitFor();
   await page.keyboard.press("/");
-  // A dialogue gives back the focus a moment after it is gone.
+  // A dialog returns the focus shortly after closing.
   await page.waitForFunction(() => document.activeElement.type === "search");
 });
 

@@ -1,6 +1,6 @@
-// The page under strain: `node web/test/strained.mjs PROGRAM [FOLDER FOR PICTURES] [FLAGS]`. A slow network (400 kb/s, 400 ms) with a slow
-// processor (a sixth), on two sizes of screen: it can be used all the same. Sixty updates a second, of a stream put in the place of the server's:
-// none of them has the page work longer than a fifth of a second at a time. That is counted in time of the processor, not of the clock.
+// The page under load: `node web/test/strained.mjs PROGRAM [FOLDER FOR PICTURES] [FLAGS]`. A slow network (400 kb/s, 400
+// ms) with a slow processor (a sixth), on two screen sizes. Sixty simulated updates a second must not block the main
+// thread for more than a fifth of a second of CPU time.
 import { readFileSync } from "node:fs";
 import { createServer, request } from "node:http";
 import { join } from "node:path";
@@ -29,7 +29,7 @@ for (const [name, width, height] of [["wide", 1920, 1080], ["small", 360, 740]])
       const editor = page.locator(".editor-host .cm-content");
       await editor.click();
       await page.keyboard.press("Control+a");
-      // Text that is typed over other text has Chromium itself try to keep that one's style, which the policy forbids it.
+      // When text is replaced by typing, Chromium tries to keep its style, which the policy forbids.
       await page.keyboard.press("Delete");
       await page.keyboard.type(ASKED);
       await page.keyboard.press("Escape");
@@ -54,7 +54,7 @@ for (const [name, width, height] of [["wide", 1920, 1080], ["small", 360, 740]])
 await devtools.send("Network.emulateNetworkConditions", { offline: false, latency: 0, downloadThroughput: -1, uploadThroughput: -1 });
 await devtools.send("Emulation.setCPUThrottlingRate", { rate: 1 });
 
-/** The server, but for its stream: that is told here, sixty times a second. */
+/** The server with a simulated stream of sixty events a second. */
 const columns = [["window_start", "i64", "epoch_ns"], ["window_end", "i64", "epoch_ns"], ["url", "text", ""], ["count", "u64", ""], ["p99_ns", "u64", "ns"]].map(([name, type, unit]) => ({ name, type, unit, doc: "" }));
 const sent = { n: 0 };
 const SECOND = 1_000_000_000n;
@@ -88,7 +88,7 @@ await new Promise((done) => before.listen(0, "127.0.0.1", done));
 const fast = `http://127.0.0.1:${before.address().port}`;
 known.add(new URL(fast).host);
 
-/** The longest that the page's own thread worked without a pause while something was done, in ms of the processor, and of the clock. */
+/** The longest task of the page's main thread during an action, in ms of CPU time and of wall time. */
 async function longest(act) {
   const path = join(folder, "trace.json");
   await browser.startTracing(page, { path, categories: ["toplevel", "devtools.timeline", "disabled-by-default-devtools.timeline"] });
@@ -114,7 +114,7 @@ for (const [view, there] of [["table", ".rows tbody tr"], ["time", ".plot canvas
     const from = sent.n;
     const { cpu, wall } = await longest(async () => {
       await until("updates", async () => sent.n - from > 2 * UPDATES);
-      // It answers meanwhile.
+      // The page responds meanwhile.
       await page.getByRole("button", { name: "Pause" }).click();
       await page.getByRole("button", { name: /^Go on/ }).click();
     });
