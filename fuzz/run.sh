@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Runs every fuzz target for SECONDS each (default 10) on the stable toolchain, starting from its corpus; exits with
-# an error when one finds something. `fuzz/run.sh 3600 http` runs one target for an hour.
+# Runs every fuzz target for SECONDS each (default 10) on the stable toolchain, starting from its corpus; exits with an
+# error if one finds something. `fuzz/run.sh 3600 http` runs one target for an hour.
 set -euo pipefail
 cd "$(dirname "$0")"
 seconds=${1:-10}
 shift || true
-# What cargo-fuzz passes, less the sanitizers that need a nightly compiler: coverage feedback for libFuzzer.
+# The flags of cargo-fuzz without the sanitizers, which need nightly: coverage feedback for libFuzzer.
 flags="--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4"
 flags+=" -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table"
 flags+=" -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1"
 host=$(rustc -vV | sed -n 's/^host: //p')
-# A few seconds of each are over before a better optimised build would have paid.
+# For a few seconds each, a higher optimization level does not pay off.
 profile=release
 if [ "$seconds" -lt 60 ]; then profile=quick; fi
 RUSTFLAGS="$flags" cargo build --profile "$profile" --quiet --target "$host"
@@ -24,10 +24,10 @@ one() {
   corpus=$(mktemp -d)
   mkdir -p "artifacts/$target"
   log="$corpus.log"
-  # The Parquet library steps for seconds through lists in a footer that a few bytes say are long.
+  # The Parquet library may spend seconds on long lists that a few bytes of a footer declare.
   patience=10
   if [ "$target" = recording ]; then patience=100; fi
-  # Each run makes tables of some MiB: without a fixed threshold they go to the heap and scatter it, past any limit in minutes.
+  # Each run allocates tables of some MiB; without a fixed threshold they fragment the heap beyond any limit.
   if ! MALLOC_MMAP_THRESHOLD_=1048576 "target/$host/$profile/$target" "$corpus" $(ls -d "corpus/$target" 2>/dev/null) -max_total_time="$seconds" \
     -rss_limit_mb=1024 -timeout="$patience" -max_len=65536 -artifact_prefix="artifacts/$target/" >"$log" 2>&1; then
     tail -n 40 "$log"
@@ -38,7 +38,7 @@ one() {
   rm -rf "$corpus" "$log"
 }
 
-# As many at a time as there are cores.
+# One target per core at a time.
 running=0 failed=0
 for target in "${targets[@]}"; do
   if [ "$running" -ge "$(nproc)" ]; then

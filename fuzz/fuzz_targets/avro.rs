@@ -1,5 +1,5 @@
-//! Records that anybody may have written to a topic: any bytes, one after another. They are refused, or what they say is written
-//! again and read the same; and those that are as they should be come through whatever stands around them.
+//! Arbitrary bytes as Avro records of a topic. They are rejected, or round-trip; valid records among them are read
+//! regardless of what surrounds them.
 #![no_main]
 
 use std::sync::{Arc, LazyLock};
@@ -28,7 +28,7 @@ fuzz_target!(|input: &[u8]| {
     encode(&tuples::beat(&SCHEMA, 7), &mut beat).expect("every type has a form");
     let beat = beat.iter().next().expect("one");
     let mut taken = 0;
-    // A length in front of each record.
+    // Each record has a length prefix.
     let mut rest = input;
     while let Some((length, bytes)) = rest.split_first() {
         let (record, after) = bytes.split_at(usize::from(*length).min(bytes.len()));

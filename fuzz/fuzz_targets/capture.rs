@@ -1,4 +1,4 @@
-//! Any bytes as a capture file, compressed or not.
+//! Arbitrary bytes as a capture file, compressed or not.
 #![no_main]
 
 use std::path::Path;
@@ -16,6 +16,6 @@ fuzz_target!(|input: Vec<u8>| {
         assert!(blocks < 100_000, "blocks without end");
     }
     assert_eq!(packets, source.counters().packets);
-    // A record header has at least 12 bytes; a compressed file may hold a thousand times its length.
+    // A record header has at least 12 bytes; a compressed file may expand a thousandfold.
     assert!(packets <= 1 + len as u64 * 2000);
 });

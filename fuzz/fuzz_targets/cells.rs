@@ -1,5 +1,4 @@
-//! Rows of cells that anybody may have made: valid ones of which some are others. They are refused, or what they say is written
-//! again as it was read, attached and printed.
+//! Rows of cells with arbitrary edits. They are rejected, or round-trip, and can be attached and printed.
 #![no_main]
 
 use std::sync::{Arc, LazyLock};
@@ -16,7 +15,7 @@ use plan::Dataflow;
 use stream::Engine;
 use stream::cells::CellType;
 
-/// Pipelines of dataflows, and what a worker of each sends.
+/// Pipelines of dataflows, and the cells that a worker of each sends.
 static VALID: LazyLock<Vec<(Dataflow, usize, RecordBatch)>> = LazyLock::new(|| {
     let mut all = Vec::new();
     for flow in dataflows() {
@@ -29,7 +28,7 @@ static VALID: LazyLock<Vec<(Dataflow, usize, RecordBatch)>> = LazyLock::new(|| {
     all
 });
 
-/// An edit, eight bytes each: of which row and column, how, and with what.
+/// An edit of eight bytes: row, column, kind, and value.
 struct Edit {
     row: usize,
     column: usize,
@@ -47,7 +46,7 @@ fn edits(input: &[u8]) -> impl Iterator<Item = Edit> + '_ {
 }
 
 impl Edit {
-    /// A number that is small, or anywhere.
+    /// A small number, or any.
     fn number(&self) -> i64 {
         let value = i64::from(self.value as i32);
         match self.how % 6 {
@@ -79,7 +78,7 @@ impl Edit {
     }
 }
 
-/// A column with other values at some rows: another's, none, or a new one.
+/// A column with values of some rows replaced by another row's, null, or a new value.
 macro_rules! edited {
     ($array:expr, $edits:expr, $own:expr, $new:expr) => {{
         let array = $array;
@@ -157,7 +156,7 @@ fuzz_target!(|input: &[u8]| {
     });
     let batch = RecordBatch::try_from_iter_with_nullable(columns).expect("columns of one length");
     let Ok(partial) = engine.partial_of_cells(*pipeline, &batch) else { return };
-    // On by a worker, and with rows that are as they should be.
+    // Relayed by a worker, and together with valid rows.
     let mut worker = Engine::worker(flow, config());
     let bytes = partial.encode();
     worker.attach(partial);
@@ -168,7 +167,7 @@ fuzz_target!(|input: &[u8]| {
     }
     let all = worker.detach_all();
     for again in &worker.cells(&all, i64::MAX)[*pipeline] {
-        // All of it together may be more than anybody may say.
+        // The sum may exceed the limit for one part.
         let _ = worker.partial_of_cells(*pipeline, again);
     }
     engine.attach(all);

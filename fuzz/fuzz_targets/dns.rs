@@ -1,4 +1,4 @@
-//! Any conversation with the DNS parser.
+//! Arbitrary conversations for the DNS parser.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

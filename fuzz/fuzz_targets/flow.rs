@@ -1,5 +1,5 @@
-//! Any sequence of TCP and UDP segments between a few ends: no panic, bounded memory, and for every flow events in
-//! their order: the bytes of each side one after the other, and nothing before what its sender had heard.
+//! Arbitrary sequences of TCP and UDP segments between a few endpoints: no panic, bounded memory, and for each flow ordered
+//! events: contiguous bytes per side, and none before the bytes that its sender had acknowledged.
 #![no_main]
 
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ fuzz_target!(|input: &[u8]| {
     for step in input.chunks_exact(8) {
         let [ends, flags, seq_low, seq_high, ack_low, ack_high, len, time] =
             step.try_into().expect("8 bytes");
-        // Time mostly advances by a little, sometimes by much, sometimes back.
+        // Time advances by a little, sometimes by much, sometimes backwards.
         now += match time {
             0..200 => i64::from(time) * 100_000,
             200..250 => i64::from(time) * 1_000_000_000,
@@ -76,9 +76,9 @@ fuzz_target!(|input: &[u8]| {
 #[derive(Default)]
 struct Open {
     has_terminated: bool,
-    /// Up to where each side has been delivered.
+    /// Number of bytes delivered per side.
     delivered: [Option<TcpSeq>; 2],
-    /// Which side has said anything: a side of which nothing is captured holds nobody up.
+    /// Which sides have sent bytes: a side without captured bytes delays nothing.
     spoke: [bool; 2],
 }
 
@@ -91,7 +91,7 @@ impl Open {
     }
 }
 
-/// `Opened` first, nothing but records after `Terminated`, `Closed` last.
+/// `Opened` first, only records after `Terminated`, `Closed` last.
 fn check(events: &Events, payload: &[u8], open: &mut HashMap<u32, Open>) {
     for event in events.list() {
         if event.what == FlowEvent::Opened {
@@ -112,7 +112,7 @@ fn check(events: &Events, payload: &[u8], open: &mut HashMap<u32, Open>) {
                 if let (Some(ack), Some(delivered), true) =
                     (place.ack, flow.delivered[other], flow.spoke[other])
                 {
-                    // A FIN is acknowledged, too.
+                    // A FIN is acknowledged as well.
                     assert!(ack.distance(delivered) <= 1, "{ack:?} was heard, {delivered:?} delivered");
                 }
             }

@@ -1,4 +1,4 @@
-//! Any parts of datagrams, in Ethernet or in VXLAN: no panic, memory bounded, and what comes out is whole packets.
+//! Arbitrary fragments, in Ethernet or in VXLAN: no panic, bounded memory, and only whole packets as output.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -7,7 +7,7 @@ use wire::{Captured, Fragment, LinkType, Timestamp};
 
 const HELD_MAX: usize = 20_000;
 
-/// One part: which datagram, offset in units of 8 bytes, whether more follow, IPv6, inside of a tunnel, length, cut.
+/// A fragment: datagram, offset in units of 8 bytes, more-fragments flag, IPv6, tunnel, length, truncation.
 type Part = (u8, u8, bool, bool, bool, u8, u8);
 
 fuzz_target!(|parts: Vec<Part>| {

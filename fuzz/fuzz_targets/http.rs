@@ -1,4 +1,4 @@
-//! Any conversation with the http parser.
+//! Arbitrary conversations for the HTTP parser.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

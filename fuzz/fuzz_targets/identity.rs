@@ -1,5 +1,5 @@
-//! Any bytes as what comes to a server and its agents of certificates: a request that a host sends to be signed, a certificate
-//! that the other end shows, a fingerprint, a name. The first byte says as what.
+//! Arbitrary bytes as certificate input of servers and agents: a signing request, a peer's certificate, a fingerprint, a
+//! name. The first byte selects which.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -26,7 +26,7 @@ fn sign(request: &str) {
     }
 }
 
-/// A request that is as it should be, with changes: each a place and a byte.
+/// A valid request with edits: position and byte.
 fn changed(changes: &[u8]) -> String {
     static REQUEST: LazyLock<Vec<u8>> =
         LazyLock::new(|| der(&Request::create().expect("a request").request_pem));

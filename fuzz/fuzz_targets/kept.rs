@@ -1,5 +1,5 @@
-//! Any text as what a server and an agent find on their disks, and as what a server answers to who prints it: jobs, lanes,
-//! silences, a host's policy, rows. The first byte says as what. None of it panics, and rows that are taken are of their schema.
+//! Arbitrary text as stored state of servers and agents, and as responses to clients: jobs, lanes, silences, policies,
+//! rows. The first byte selects which. Nothing panics, and accepted rows match their schema.
 #![no_main]
 
 use std::sync::{Arc, LazyLock};

@@ -1,5 +1,5 @@
-//! Any bytes to both ends of a session, and any files to the spool. The first byte says to whom: an error is an answer, a
-//! panic is not, and what is held stays within what the two ends may be made to hold.
+//! Arbitrary bytes to both ends of a session, and arbitrary spool files. The first byte selects the target. Errors are
+//! allowed, panics are not, and memory stays within the limits.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -8,7 +8,7 @@ use link::{
     Store, StoreFailed,
 };
 
-/// One segment and a ledger, of any bytes.
+/// A spool of one segment and a ledger, with arbitrary bytes.
 struct AnyStore(Vec<u8>, Vec<u8>);
 
 impl Store for AnyStore {
@@ -37,7 +37,7 @@ fn spool(segment: &[u8], ledger: &[u8]) -> Spool {
     Spool::open(Box::new(AnyStore(segment.into(), ledger.into())), SpoolLimits::default(), 2)
 }
 
-/// To a server that has taken the agent in.
+/// To a server that has accepted the agent.
 fn to_server(bytes: &[u8]) {
     let mut server = ServerSession::new(
         ServerLimits { window_bytes: 1 << 16, ..ServerLimits::default() },

@@ -1,4 +1,4 @@
-//! Any conversation with the memcached parser.
+//! Arbitrary conversations for the memcached parser.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Any bytes as what processes say to each other in messages of their own: a monitor's orders, its account at the end, what it
-//! says on its pipe, and frames of the link. The first byte says as what. They are refused, or are the same when they are sent on.
+//! Arbitrary bytes as messages between processes: a monitor's orders, its final account, frames on its pipe, frames of the
+//! link. The first byte selects which. They are rejected, or round-trip.
 #![no_main]
 
 use std::sync::{Arc, LazyLock};
@@ -38,7 +38,7 @@ fn pipe(mut bytes: &[u8]) {
     }
 }
 
-/// Every frame that there is in some bytes, cut anywhere.
+/// Every frame in the input, split at arbitrary positions.
 fn frames(bytes: &[u8], piece: usize) -> Vec<Frame> {
     let (mut decoder, mut frames) = (Decoder::default(), Vec::new());
     for piece in bytes.chunks(piece) {

@@ -1,4 +1,4 @@
-//! Any capture file through the whole data path with every parser: no panic, and every packet is accounted for.
+//! Arbitrary capture files through the whole data path with every parser: no panic, and every packet is accounted for.
 #![no_main]
 
 use std::path::Path;

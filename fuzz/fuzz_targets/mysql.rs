@@ -1,4 +1,4 @@
-//! Any conversation with the mysql parser.
+//! Arbitrary conversations for the MySQL parser.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

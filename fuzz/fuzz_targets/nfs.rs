@@ -1,4 +1,4 @@
-//! Any conversation with the ONC-RPC and NFS parser.
+//! Arbitrary conversations for the ONC RPC and NFS parser.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

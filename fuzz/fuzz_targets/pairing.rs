@@ -1,5 +1,5 @@
-//! Any rounds of requests and their responses, some of them missing, without their ends or never answered, with true numbers:
-//! as long as the client only asks when it was answered no pair is false, and everything that was seen is handed out exactly once.
+//! Arbitrary rounds of requests and responses, some missing, truncated, or unanswered, with true sequence numbers. If the
+//! client waits for each response, no pair is false, and every message is handed out exactly once.
 #![no_main]
 
 use std::collections::{BTreeSet, VecDeque};
@@ -10,26 +10,26 @@ use parsers::Direction;
 use parsers::pairing::{Answers, Expects, Fit, Transactions};
 use wire::{TcpSeq, Timestamp};
 
-/// A request or a response: the number of the request, from 1. Each fits all.
+/// A request or a response: the number of the request, from 1. Any response fits any request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Name(u32);
 
 impl Answers<Name> for Name {}
 
-/// Both ends of a connection, who number and acknowledge bytes, and the queue that hears some of what they say.
+/// Both ends of a connection, which number and acknowledge bytes, and the queue that sees some of their messages.
 struct Ends {
     transactions: Transactions<Name, Name>,
     next: [u32; 2],
     heard: [u32; 2],
-    /// Where bytes are missing that the queue was not told of.
+    /// Positions of missing bytes that were not reported to the queue.
     lost: [Option<u32>; 2],
     now: i64,
-    /// What was seen and is not handed out.
+    /// Messages that were seen and not handed out yet.
     open: [BTreeSet<Name>; 2],
     false_pairs: Vec<(Name, Name)>,
 }
 
-/// A message: `name` is the number of its request.
+/// A message; `name` is the number of its request.
 #[derive(Clone, Copy)]
 struct Message {
     name: Name,
@@ -37,18 +37,18 @@ struct Message {
     fate: Fate,
     /// A request: whether it is answered.
     expects: Expects,
-    /// A response: whether it tells its request, and tells it from others.
+    /// A response: whether it identifies its request, and whether it differs from other responses.
     tells: [bool; 2],
 }
 
-/// What becomes of a message.
+/// Fate of a message in the capture.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Seen,
     Lost,
     /// Its end is lost.
     Cut,
-    /// Its beginning is lost: what is left is not understood.
+    /// Its beginning is lost; the rest is not understood.
     Headless,
 }
 
@@ -71,7 +71,7 @@ impl Ends {
         if fate == Fate::Headless {
             self.lost[at].get_or_insert(begin);
         }
-        // What was heard comes first.
+        // Acknowledged bytes are delivered first.
         let other = 1 - at;
         if self.lost[other].is_some_and(|lost| TcpSeq(heard).distance(TcpSeq(lost)) > 0) {
             self.tell_missing([C, S][other]);
@@ -132,7 +132,7 @@ impl Ends {
     }
 }
 
-/// A message of `name` as `bits` say.
+/// A message for `name`, with the properties in `bits`.
 fn message(name: u32, bits: u8, circumstances: u8, (smallest, losses): (u32, bool)) -> Message {
     let fate = match bits & 15 {
         0..12 => Fate::Seen,
@@ -177,7 +177,7 @@ fuzz_target!(|input: &[u8]| {
         rounds += 1;
         let requests = match round & 63 {
             n @ 0..62 => u32::from(n % 6) + 1,
-            // More than is held: of responses, or of requests.
+            // More than the limit of held responses or requests.
             n => {
                 if n == 62 {
                     300
@@ -186,7 +186,7 @@ fuzz_target!(|input: &[u8]| {
                 }
             }
         };
-        // The server answers while the client asks, or when it has asked all.
+        // The server responds while the client sends requests, or after all of them.
         let at_once = round & 64 != 0;
         ends.hear(C);
         let (mut answered, mut waiting) = (0, VecDeque::new());
@@ -209,7 +209,7 @@ fuzz_target!(|input: &[u8]| {
                 ends.say(S, message(name, bits.next().unwrap_or(0), *circumstances, (smallest, losses)));
             }
             if round & 128 != 0 && answered > 0 && asked < requests {
-                // It asks for more when it has heard a part.
+                // It sends more requests after a partial response.
                 ends.hear(C);
                 obeys = false;
             }
@@ -218,7 +218,7 @@ fuzz_target!(|input: &[u8]| {
         assert!(ends.transactions.held() <= parsers::pairing::TRANSACTIONS_MAX);
     }
     if circumstances & 8 != 0 {
-        // Its FIN says where its stream ends, and what it has heard.
+        // The FIN gives the end of its stream and its last acknowledgment.
         ends.tell_missing(C);
         ends.tell_missing(S);
         ends.transactions.end_responses();

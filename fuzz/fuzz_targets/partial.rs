@@ -1,5 +1,5 @@
-//! Partial results that anybody may have sent: any bytes, and valid ones of which some are others. They are refused, or what
-//! they say is written again as it was read, attached and printed.
+//! Partial results: arbitrary bytes, and valid ones with edits. They are rejected, or round-trip, and can be attached and
+//! printed.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -9,7 +9,7 @@ use netalytics_fuzz::dataflows::{config, dataflows, detached};
 use plan::Dataflow;
 use stream::Engine;
 
-/// Dataflows, and what a worker of each sends.
+/// Dataflows, and the partial results that a worker of each sends.
 static VALID: LazyLock<Vec<(Dataflow, Vec<u8>)>> = LazyLock::new(|| {
     let encoded = |flow: Dataflow| {
         let bytes = detached(&flow).encode();
@@ -18,7 +18,7 @@ static VALID: LazyLock<Vec<(Dataflow, Vec<u8>)>> = LazyLock::new(|| {
     dataflows().into_iter().map(encoded).collect()
 });
 
-/// Any bytes; or edits of valid ones, four bytes each: a place, what to do there, with which byte.
+/// Arbitrary bytes, or edits of valid ones of four bytes each: position, kind, and byte.
 fn bytes_of(input: &[u8], valid: &[u8]) -> Vec<u8> {
     let Some((0, edits)) = input.split_first().map(|(mode, rest)| (mode % 2, rest)) else {
         return input.get(1..).unwrap_or_default().to_vec();
@@ -46,7 +46,7 @@ fuzz_target!(|input: &[u8]| {
     let again = partial.encode();
     let back = engine.decode_partial(&again).expect("what was read is written");
     assert_eq!(back.encode(), again);
-    // On by a worker, and with a part that is as it should be.
+    // Relayed by a worker, and together with a valid part.
     let mut worker = Engine::worker(flow, config());
     worker.attach(partial);
     worker.attach(back);

@@ -1,5 +1,4 @@
-//! Any bytes as the message of a plan: no panic, and what is accepted is a plan that an engine takes and that arrives as it is
-//! when it is sent on.
+//! Arbitrary bytes as the message of a plan: no panic; an accepted plan round-trips, and an engine accepts it.
 #![no_main]
 
 use std::sync::{Arc, LazyLock};

@@ -1,4 +1,5 @@
-//! Any text as a query: no panic, every place inside the text, and what is accepted can be planned and explained.
+//! Arbitrary text as a query: no panic, every position is within the text, and accepted queries can be planned and
+//! explained.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

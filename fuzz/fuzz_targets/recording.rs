@@ -1,4 +1,4 @@
-//! Any bytes as a file of a recording, whole, or without its end and with a journal. The reader turns panics of the Parquet
+//! Arbitrary bytes as a file of a recording, whole or truncated with a journal. The reader turns panics of the Parquet
 //! library into errors; panics of our own code are findings.
 #![no_main]
 
@@ -30,7 +30,7 @@ fn schema() -> Arc<Schema> {
     })
 }
 
-/// libFuzzer's hook ends the process at every panic; this one lets those pass that the reader catches.
+/// libFuzzer's hook ends the process at every panic; this one ignores those that the reader catches.
 fn let_library_panics_pass() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

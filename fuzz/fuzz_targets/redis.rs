@@ -1,4 +1,4 @@
-//! Any conversation with the redis parser.
+//! Arbitrary conversations for the Redis parser.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

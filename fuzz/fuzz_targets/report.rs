@@ -1,5 +1,5 @@
-//! Any bytes as a report, for engines of tuples and of windows: it is refused, or a collector takes it, and rows come of it. A
-//! first byte says of which; what follows is a report that is not packed, so that changes are not undone by check-sums.
+//! Arbitrary bytes as an uncompressed report, for engines of tuples and of windows, selected by the first byte. It is
+//! rejected, or a collector takes it. Without compression, checksums do not hide edits.
 #![no_main]
 
 use std::sync::OnceLock;

@@ -1,11 +1,11 @@
-//! Any text as what a switch dumps, and any JSON as a controller's rule: an error is an answer, a panic is not. What is read and printed
-//! reads the same again.
+//! Arbitrary text as a switch's dump, and arbitrary JSON as a controller's rule: errors are allowed, panics are not.
+//! Accepted rules round-trip.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use mirror::openflow::{Rule, read_dump, read_rule};
 
-/// Printed and read again it stays what it is, where OpenFlow has such a match: later readings lose nothing.
+/// A printed rule is parsed unchanged if OpenFlow can express its match.
 fn again(rule: &Rule) {
     if rule.matched.check().is_err() {
         return;

@@ -1,4 +1,4 @@
-//! Any conversation with the TLS parser.
+//! Arbitrary conversations for the TLS parser.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

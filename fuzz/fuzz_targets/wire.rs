@@ -1,5 +1,5 @@
-//! Any bytes as a packet of any link type: decoding does not panic, what is inside of tunnels decodes to the same, and what
-//! a glance calls whole is no fragment.
+//! Arbitrary bytes as a packet of any link type: no panic, tunneled packets decode equally, and a packet that the quick
+//! check calls whole is not a fragment.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -85,7 +85,7 @@ fn profile() -> Pipeline {
     Pipeline { profile: Some(profile), ..pipeline(N, &[], Vec::new()) }
 }
 
-/// One after the other, each without and with rates of its tuples.
+/// One batch after the other, without and with sampling rates.
 #[must_use]
 pub fn dataflows() -> Vec<Dataflow> {
     let sliding = Some(Window { size_ns: 50, slide_ns: 20, lateness_ns: 5 });
@@ -118,7 +118,7 @@ pub fn dataflows() -> Vec<Dataflow> {
     flows
 }
 
-/// Little room.
+/// Small limits.
 #[must_use]
 pub fn config() -> Config {
     Config { distinct_exact_max: 8, window_bytes_max: 4 << 20, ..Config::default() }
@@ -145,7 +145,7 @@ fn batch(input: &Input) -> Batch {
     w.finish()
 }
 
-/// What a worker makes of the tuples.
+/// The partial results of a worker for the tuples.
 #[must_use]
 pub fn detached(flow: &Dataflow) -> Partial {
     let mut worker = Engine::worker(flow, config());

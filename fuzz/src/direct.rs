@@ -1,5 +1,5 @@
-//! A parser that is given bytes, gaps and ends as the flow table gives them, without the table: fast, so that the input
-//! gets far into what messages say.
+//! Passes bytes, gaps, and ends to a parser as the flow table does, without the table: fast, so that the fuzzer reaches
+//! deep into messages.
 
 use parsers::{Direction, Gap, Output, ProbeContext, Protocol, Segment, StreamParser};
 use tuple::Schema;
@@ -13,7 +13,7 @@ struct Conversation {
     protocol: &'static Protocol,
     parser: Box<dyn StreamParser>,
     ends: Ends,
-    /// Up to where the parser was told of each direction.
+    /// Number of bytes delivered to the parser per direction.
     told: [u64; 2],
     now: i64,
     tuples: Tuples,
@@ -73,12 +73,12 @@ impl Conversation {
                 _ => 0,
             };
             if let Fate::Late(_) = fate {
-                // Not believed.
+                // The acknowledgment of a late segment is not used.
                 place.ack = None;
             }
             let bytes = &bytes[..bytes.len() - cut];
             if !bytes.is_empty() {
-                // What its sender had heard comes first.
+                // Acknowledged bytes are delivered first.
                 self.tell_missing(other(by), self.ends.heard(by));
                 self.tell_missing(by, begin);
                 self.told[by as usize] += bytes.len() as u64;
@@ -104,7 +104,7 @@ impl Conversation {
         let _ = (self.protocol.probe)(bytes, context);
     }
 
-    /// Tells of what is missing of `by` before byte `end`.
+    /// Reports the missing bytes of `by` before byte `end`.
     fn tell_missing(&mut self, by: Direction, end: u64) {
         let told = &mut self.told[by as usize];
         let (seq, len) = (self.ends.start(by).plus(*told as u32), end.saturating_sub(*told));

@@ -1,5 +1,5 @@
-//! What the fuzz targets of protocols share: a conversation of two ends that the input describes, heard by one parser
-//! in the two ways of this crate, [`packets`] and [`direct`]; and what those of partial results do: [`dataflows`].
+//! Shared by the fuzz targets: conversations described by the input, played to a parser through the flow table
+//! ([`packets`]) or directly ([`direct`]); and dataflows for targets of partial results ([`dataflows`]).
 
 pub mod dataflows;
 mod direct;
@@ -15,9 +15,9 @@ use wire::{Addr, Endpoint, IpProtocol};
 
 use self::script::Script;
 
-/// Reads `input` as a script ([`script`]) and lets a parser of `protocol` hear it. The parser must not panic, and must
-/// not write more tuples than one for so many bytes that it was given (`bytes_per_tuple`: those of the smallest message,
-/// or of what a message says in a tuple of its own).
+/// Reads `input` as a script ([`script`]) and plays it to a parser of `protocol`. The parser must not panic, and must not
+/// write more than one tuple per `bytes_per_tuple` bytes of input (the size of the smallest message, or of the smallest
+/// part with a tuple of its own).
 pub fn converse(protocol: &'static Protocol, schema: Schema, bytes_per_tuple: u64, input: &[u8]) {
     let Some((script, steps)) = Script::of(input) else { return };
     let heard = if script.packets {
@@ -28,14 +28,14 @@ pub fn converse(protocol: &'static Protocol, schema: Schema, bytes_per_tuple: u6
     assert!(heard.tuples * bytes_per_tuple <= heard.bytes, "{heard:?}");
 }
 
-/// What a parser was given, and what it made of it.
+/// Input and output of a parser.
 #[derive(Clone, Copy, Debug)]
 struct Heard {
     bytes: u64,
     tuples: u64,
 }
 
-/// Where the tuples of one parser go.
+/// Receives the tuples of one parser.
 struct Tuples {
     counters: Counters,
     taps: [Tap; 1],
@@ -50,7 +50,7 @@ impl Tuples {
         Tuples { counters: Counters::default(), taps, written: 0 }
     }
 
-    /// Hands them over when enough have come together, or at the end.
+    /// Flushes when a batch is full, or at the end.
     fn count(&mut self, at_end: bool) {
         let [tap] = &mut self.taps;
         if at_end || tap.writer.is_full() {
@@ -59,7 +59,7 @@ impl Tuples {
     }
 }
 
-/// The ends of a conversation, the client first.
+/// The endpoints of a conversation, the client first.
 fn endpoints(script: Script) -> [Endpoint; 2] {
     let end = |n, port| Endpoint { addr: Addr::v4([10, 0, 0, n]), port };
     [end(if script.swapped { 3 } else { 1 }, 40000), end(2, 80)]

@@ -1,4 +1,4 @@
-//! A conversation as a capture has it, with packets lost, late, copied and cut, on the way of [`Path`].
+//! Plays a conversation as captured packets, with loss, reordering, duplicates, and truncation, through [`Path`].
 
 use flow::Events;
 use parsers::{Direction, Protocol};
@@ -10,14 +10,14 @@ use crate::Heard;
 use crate::path::{Path, Truth, five_tuple};
 use crate::script::{self, Ends, Fate, Script, Step, What};
 
-/// Most bytes of a segment.
+/// Maximum bytes of a segment.
 const MSS: usize = 1460;
-/// Most bytes that one end says: they are kept, to compare.
+/// Maximum bytes sent by one end; they are kept for comparison.
 const SAID_MAX: usize = 1 << 20;
-/// Nanoseconds from one packet to the next.
+/// Nanoseconds between packets.
 const PACE: i64 = 100_000;
 
-/// A packet on its way to the capture.
+/// A packet before it is captured.
 #[derive(Clone)]
 struct Sent {
     by: Direction,
@@ -34,7 +34,7 @@ struct Conversation {
     path: Path,
     events: Events,
     truth: Truth,
-    /// Packets that are late, and how many others will be before them.
+    /// Delayed packets, with the number of packets that overtake each.
     late: Vec<(u8, Sent)>,
     now: i64,
     captured: u64,
@@ -113,7 +113,7 @@ impl Conversation {
         }
     }
 
-    /// One packet, and what the capture does to it.
+    /// Sends one packet and applies its fate in the capture.
     fn send(&mut self, by: Direction, seq: TcpSeq, flags: TcpFlags, mut bytes: Vec<u8>, fate: Fate) {
         self.now += PACE;
         let cut = if let Fate::Cut(n) = fate { n.min(bytes.len()) } else { 0 };
@@ -131,7 +131,7 @@ impl Conversation {
         self.late.iter_mut().for_each(|(after, _)| *after = after.saturating_sub(1));
         while let Some(n) = self.late.iter().position(|(after, _)| *after == 0) {
             let (_, mut sent) = self.late.remove(n);
-            // Late in the network, or only in the capture file.
+            // Reordered in the network, or only in the capture file.
             if sent.seq.0 & 1 == 0 {
                 sent.ts = self.now;
             }

@@ -1,5 +1,5 @@
-//! The way of packets in the monitor (`pipeline/{slow_path,events,parse}.rs`): flow table, recognition, parser. What the table
-//! delivers is compared with what was said.
+//! The path of packets in the monitor (`pipeline/{slow_path,events,parse}.rs`): flow table, recognition, parser. Compares
+//! the delivered bytes with the sent ones.
 
 use flow::{CloseReason, Config, Event, Events, FlowEvent, FlowIdx, Place, Room, Segment as Fast, Table};
 use parsers::probing::{Candidates, Doubt, ProbeFlow, direction};
@@ -14,13 +14,13 @@ use crate::{Heard, Tuples, context, endpoints};
 struct State {
     stream: Stream,
     joined_midway: bool,
-    /// Up to where each side has been delivered.
+    /// Number of bytes delivered per side.
     delivered: [Option<TcpSeq>; 2],
-    /// Which side has said anything: a side of which nothing is captured holds nobody up.
+    /// Which sides have sent bytes: a side without captured bytes delays nothing.
     spoke: [bool; 2],
 }
 
-/// What both ends said.
+/// Bytes sent by both ends.
 pub struct Truth {
     pub ends: Ends,
     pub said: [Vec<u8>; 2],
@@ -121,7 +121,8 @@ impl Path {
         }
     }
 
-    /// The next bytes of `side` are those that it said there, and its sender had heard no more than was delivered.
+    /// Checks that the next bytes of `side` equal the sent ones, and that all bytes acknowledged by their sender were
+    /// delivered.
     fn compare(&mut self, flow: FlowIdx, side: Side, segment: Segment<'_>, truth: &Truth) {
         let Segment { bytes, place, .. } = segment;
         let by = if side == self.client() { Direction::ClientToServer } else { Direction::ServerToClient };
@@ -135,7 +136,7 @@ impl Path {
         state.spoke[side.index()] = true;
         let other = side.other().index();
         if let (Some(ack), Some(delivered), true) = (place.ack, state.delivered[other], state.spoke[other]) {
-            // A FIN is acknowledged, too.
+            // A FIN is acknowledged as well.
             assert!(ack.distance(delivered) <= 1, "{ack:?} was heard, {delivered:?} delivered");
         }
         self.advance(flow, side, place.seq, bytes.len() as u64);
@@ -174,7 +175,7 @@ impl Path {
         self.parse(flow, |parser, asker, out| parser.on_end(direction(side, asker), end, out));
     }
 
-    /// Whether a parser has been found for the flow, which has been given what came before then.
+    /// Whether the flow has a parser, which was given the earlier bytes.
     fn is_recognised(&mut self, idx: FlowIdx, side: Side, segment: Segment<'_>) -> bool {
         if !matches!(self.table.state(idx).stream, Stream::New | Stream::Probing(_)) {
             return true;
@@ -235,7 +236,7 @@ impl Path {
     }
 }
 
-/// Of what the end `by` sends.
+/// The five-tuple of packets sent by `by`.
 pub fn five_tuple(script: Script, by: Direction) -> FiveTuple {
     let ends = endpoints(script);
     let protocol = if script.udp { IpProtocol::UDP } else { IpProtocol::TCP };

@@ -1,29 +1,29 @@
-//! How an input describes a conversation: a byte of circumstances, then steps of four bytes and what is said in them.
-//! Ends number their bytes and acknowledge what they have heard; what the capture did to a packet is its [`Fate`].
+//! Decodes an input into a conversation: a byte of options, then steps of four bytes with their data. Ends number and
+//! acknowledge bytes; [`Fate`] is the effect of the capture on a packet.
 
 use flow::Place;
 use parsers::Direction;
 use wire::TcpSeq;
 
-/// The circumstances of a conversation.
+/// Options of a conversation.
 #[derive(Clone, Copy, Debug)]
 pub struct Script {
-    /// It is heard as packets, through the flow table; otherwise the parser is given the bytes.
+    /// Played as packets through the flow table; otherwise directly to the parser.
     pub packets: bool,
-    /// The capture began after it.
+    /// The capture starts after the handshake.
     pub midstream: bool,
-    /// The protocol has to be recognised.
+    /// The protocol must be recognized.
     pub probed: bool,
     pub udp: bool,
-    /// Sequence numbers pass 0.
+    /// Sequence numbers wrap.
     pub wraps: bool,
     /// The client has the higher address.
     pub swapped: bool,
-    /// Little may be held.
+    /// Small memory limits.
     pub tight: bool,
 }
 
-/// What one end does.
+/// An action of one end.
 #[derive(Clone, Copy, Debug)]
 pub struct Step<'a> {
     pub by: Direction,
@@ -32,7 +32,7 @@ pub struct Step<'a> {
     pub what: What<'a>,
 }
 
-/// How much an end has heard, of what it had not, before it speaks.
+/// How many of the unacknowledged bytes an end has received before it sends.
 #[derive(Clone, Copy, Debug)]
 pub enum Hears {
     All,
@@ -40,37 +40,37 @@ pub enum Hears {
     Nothing,
 }
 
-/// What the capture has of what was sent.
+/// What the capture contains of a packet.
 #[derive(Clone, Copy, Debug)]
 pub enum Fate {
     Captured,
     Lost,
     Twice,
-    /// So many packets later.
+    /// Delayed by this number of packets.
     Late(u8),
-    /// Without so many bytes at the end.
+    /// Truncated by this number of bytes.
     Cut(usize),
-    /// In segments of so many bytes.
+    /// Split into segments of this size.
     Pieces(usize),
 }
 
 #[derive(Clone, Copy, Debug)]
 pub enum What<'a> {
     Say(&'a [u8]),
-    /// The last bytes once more.
+    /// Retransmits the last bytes.
     Again(usize),
-    /// Says so many bytes that the capture does not have.
+    /// Sends this number of bytes that are not captured.
     Skip(u64),
-    /// Acknowledges.
+    /// Sends an acknowledgment.
     Listen,
     Fin,
     Rst,
-    /// The capture's clock steps by so many nanoseconds.
+    /// Moves the capture's clock by this number of nanoseconds.
     Clock(i64),
 }
 
 impl Script {
-    /// The circumstances, and the steps behind them.
+    /// Splits the input into options and steps.
     pub fn of(input: &[u8]) -> Option<(Script, &[u8])> {
         let (bits, steps) = input.split_first()?;
         let bit = |n: u8| bits >> n & 1 == 1;
@@ -124,7 +124,7 @@ pub fn next<'a>(input: &mut &'a [u8]) -> Option<Step<'a>> {
     Some(Step { by, hears, fate, what })
 }
 
-/// What both ends have said and heard: bytes since the start.
+/// Bytes sent and received by both ends since the start.
 #[derive(Clone, Copy, Debug)]
 pub struct Ends {
     starts: [TcpSeq; 2],
@@ -139,12 +139,12 @@ impl Ends {
         Ends { starts, said: [0; 2], heard: [0; 2], ended: [false; 2] }
     }
 
-    /// Of the first byte that `by` said.
+    /// Sequence number of the first byte of `by`.
     pub fn start(&self, by: Direction) -> TcpSeq {
         self.starts[by as usize]
     }
 
-    /// Of the next byte of `by`.
+    /// Sequence number of the next byte of `by`.
     pub fn next(&self, by: Direction) -> TcpSeq {
         self.start(by).plus(self.said[by as usize] as u32)
     }
@@ -153,7 +153,7 @@ impl Ends {
         self.said[by as usize]
     }
 
-    /// How many bytes of the other `by` has heard.
+    /// Number of bytes of the other end that `by` has received.
     pub fn heard(&self, by: Direction) -> u64 {
         self.heard[by as usize]
     }
@@ -171,7 +171,7 @@ impl Ends {
         }
     }
 
-    /// `by` says so many bytes; gives where they begin.
+    /// Sends `bytes` bytes from `by`; returns their place.
     pub fn say(&mut self, by: Direction, bytes: u64) -> Place {
         let place = Place { seq: self.next(by), ack: Some(self.ack(by)) };
         self.said[by as usize] += bytes;
@@ -182,7 +182,7 @@ impl Ends {
         self.ended[by as usize] = true;
     }
 
-    /// Up to where `by` has heard; the FIN behind the last byte counts as one.
+    /// Acknowledgment of `by`; the FIN counts as one byte.
     pub fn ack(&self, by: Direction) -> TcpSeq {
         let (heard, other) = (self.heard[by as usize], 1 - by as usize);
         let fin = self.ended[other] && heard == self.said[other];
