@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
-"""How true results are when packets are missing, ours and those of others: bench/accuracy.py --captures DIR [-o bench/runs/DATE].
+"""Accuracy of results with missing packets, ours and others': bench/accuracy.py --captures DIR [-o bench/runs/DATE].
 
-Runs the command of crates/accuracy, then Packetbeat and tshark, where they can be had, on the damaged files that it
-wrote. Each program is compared with itself on the whole capture. Writes accuracy.json and accuracy.md into the run's
-folder; bench/plots.py draws docs/plots from the former."""
+Runs the command of crates/accuracy, then Packetbeat and tshark, if installed, on its damaged files. Each program is
+compared with itself on the whole capture. Writes accuracy.json and accuracy.md into the run's folder; bench/plots.py
+draws docs/plots from the former."""
 import argparse, collections, datetime, json, os, shutil, subprocess, sys, tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LOSSES = ["0.01", "0.05", "0.1"]
-# Captures that a peer reads: its own name for the protocol, and the port.
+# Captures that a peer reads: its name of the protocol, and the port.
 PACKETBEAT = {"http_web": ("http", 80), "http_api": ("http", 80), "mysql_text": ("mysql", 3306), "mysql_prep": ("mysql", 3306), "mc_ascii": ("memcache", 11211), "mc_bin": ("memcache", 11211)}
 TSHARK = ["http_web", "http_api"]
-# What Packetbeat says of an event with one half.
+# Packetbeat's notes on incomplete transactions.
 HALVES = ("Unmatched", "Unfinished", "Invalid transaction")
 
 
 def run(binary, arguments, folder, *flags):
-    """What our own program says with these flags."""
+    """Output of our program with these flags."""
     result = os.path.join(folder, "ours.json")
     flags = ["--captures", arguments.captures, "--packets", str(arguments.packets), "--show", "0", "--json", result, *flags]
     code = subprocess.run([binary, *flags], stdout=subprocess.DEVNULL).returncode
@@ -27,7 +27,7 @@ def run(binary, arguments, folder, *flags):
 
 
 def ours(binary, arguments, folder):
-    """All cells; the damaged files that others read go to `folder`."""
+    """All cells; damaged files for the peers are written to `folder`."""
     result = run(binary, arguments, folder, "--seeds", str(arguments.seeds))
     result["fast_cells"] = run(binary, arguments, folder, "--seeds", "1", "--gbps", "1")["cells"]
     for loss in [None, *LOSSES]:
@@ -36,12 +36,12 @@ def ours(binary, arguments, folder):
 
 
 def damage(loss):
-    """What the program calls it."""
+    """The program's name for it."""
     return "none" if loss is None else f"loss={float(loss) * 100:g}%"
 
 
 def packetbeat(program, capture, protocol, port):
-    """Events as (transaction, what is claimed of it, mark)."""
+    """Events as (transaction, claims, mark)."""
     with tempfile.TemporaryDirectory() as work:
         config = os.path.join(work, "packetbeat.yml")
         with open(config, "w") as f:
@@ -69,14 +69,14 @@ def tshark(capture):
     for line in subprocess.run(command, capture_output=True, text=True).stdout.splitlines():
         at, ip, port, code, time, uri = line.split("\t")
         if time and "," not in time:
-            # The request's time; a response is never told of alone.
+            # The request's time; no response is reported alone.
             yield (ip, port, round((float(at.replace(",", ".")) - float(time)) * 1e6)), json.dumps([code, time, uri]), "exact"
         elif not time:
             yield (ip, port, at), json.dumps([code]), "half"
 
 
 def compare(whole, damaged):
-    """Counts of a damaged run; a claim is right if the whole run makes the same one of the same transaction."""
+    """Counts of a damaged run; a claim is right if the whole run makes the same claim about the same transaction."""
     truth = collections.Counter((key, claims) for key, claims, mark in whole if mark != "half")
     count = collections.Counter(transactions=sum(truth.values()))
     for key, claims, mark in damaged:
@@ -91,7 +91,7 @@ def compare(whole, damaged):
 
 
 def peers(folder):
-    """What other programs make of the damaged files."""
+    """Results of the peers on the damaged files."""
     program = os.path.join(HERE, "target/peers/packetbeat")
     readers = []
     if os.access(program, os.X_OK):
@@ -109,7 +109,7 @@ def peers(folder):
 
 
 def one_a_line(result):
-    """JSON with a line for each cell."""
+    """JSON with a line per cell."""
     lists = {name: "[\n  " + ",\n  ".join(json.dumps(cell) for cell in result[name]) + "\n ]" for name in ("cells", "fast_cells", "peers")}
     rest = {name: json.dumps(value) for name, value in result.items() if name not in lists}
     return "{\n " + ",\n ".join(f'"{name}": {text}' for name, text in (rest | lists).items()) + "\n}\n"
@@ -145,7 +145,7 @@ def table(result):
 
 
 def summary(cells):
-    """What was found of what is findable, a line for each capture, and how much was wrong in all cells."""
+    """Found share of what can be found, a line per capture, and the wrong share over all cells."""
     yield "| capture | " + " | ".join(SHOWN) + " | wrong in all cells |\n| --- |" + " --- |" * (len(SHOWN) + 1)
     for name in dict.fromkeys(c["capture"] for c in cells):
         of = {c["impairment"]: c for c in cells if c["capture"] == name}
@@ -155,7 +155,7 @@ def summary(cells):
 
 
 def publish(result, run):
-    """Puts the summaries into docs/accuracy.md, between its marks."""
+    """Writes the summaries into docs/accuracy.md, between its marks."""
     path = os.path.join(os.path.dirname(HERE), "docs", "accuracy.md")
     with open(path) as f:
         text = f.read()

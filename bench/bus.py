@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Kafka and Flink: what each role costs, beside the client's own performance tool, and how many of each a network needs.
+"""Cost of Kafka and Flink by role, compared with librdkafka's performance tool, and a model of larger networks.
 
     bench/bus.py --captures DIR --programs DIR [--out bench/runs/DATE-bus] [--repeat 5] [--part publish,share,roles,flink,latency]
                  [--before PROGRAM]
 
-PROGRAMS is where deploy/kafka-flink.sh has installed Kafka and Flink. Every figure is taken with real processes on this machine: brokers and
-Flink on the last core, who captures on the first. CPU seconds are user + system of whole processes; results.json is
-written; bench/bus_report.py makes a page, a model and plots of it.
+PROGRAMS is the directory of deploy/kafka-flink.sh. Real processes run on this machine: brokers and Flink on the last core,
+publishers on the first. CPU seconds are user + system of whole processes. Writes results.json; bench/bus_report.py
+renders a page, a model, and plots.
 """
 import argparse, contextlib, datetime, json, math, os, pathlib, re, resource, shutil, signal, statistics, subprocess, sys, tempfile, time, urllib.request
 
@@ -23,7 +23,7 @@ PARTS = ("publish", "share", "roles", "flink", "latency")
 
 
 class Measured:
-    """A command that has ended: what it said, CPU seconds, wall seconds."""
+    """A finished command: output, CPU seconds, wall seconds."""
 
     def __init__(self, command, core=OURS, **named):
         begun, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -35,7 +35,7 @@ class Measured:
 
 
 class Cluster:
-    """Brokers, and Flink where asked for, in a directory of their own."""
+    """Brokers, and optionally Flink, in their own directory."""
 
     def __init__(self, programs, folder, flink=True, brokers=1):
         self.dir = pathlib.Path(folder)
@@ -67,7 +67,7 @@ class Cluster:
         return told
 
     def kept(self):
-        """Bytes on the brokers' disks of what was published, packed."""
+        """Compressed size of the published records on the brokers' disks."""
         return sum(file.stat().st_size for file in self.dir.glob("data/*/netalytics.*/*.log"))
 
     def ask_flink(self, path):
@@ -88,7 +88,7 @@ def cluster(args, **named):
 
 
 def build(program):
-    """The program, unless there is one, and librdkafka's own performance tool over the same library."""
+    """Builds the program, unless given, and librdkafka's performance tool with the same library."""
     if not program:
         subprocess.run(["cargo", "build", "--release", "--locked", "-p", "netalytics"], cwd=ROOT, check=True)
     told = json.loads(subprocess.run(["cargo", "metadata", "--format-version", "1", "--locked"], cwd=ROOT, check=True, capture_output=True).stdout)
@@ -117,12 +117,12 @@ def published(program, cluster, capture, query, *flags):
             "bytes": sent["bytes"], "kept_bytes": cluster.kept() - kept}
 
 
-# Tuples of whole requests, and the smallest there are.
+# Tuples of whole requests, and the smallest tuples.
 SENT = (("http_web", TUPLES), ("get256_10k", TUPLES), ("tcp64_10k", "PARSE tcp_pkt_size"))
 
 
 def publish(args, program, tool, told):
-    """Tuples a second into Kafka from one core, beside the tool that does nothing else."""
+    """Tuples per second into Kafka from one core, compared with librdkafka's tool."""
     for name, query in SENT:
         capture = args.captures / f"{name}.pcap"
         if not capture.exists():
@@ -161,7 +161,7 @@ def publish(args, program, tool, told):
 
 
 def spent_by_threads(program, cluster, capture, query):
-    """CPU seconds of a publisher's threads, by their names, as they stood last."""
+    """Last known CPU seconds of a publisher's threads, by name."""
     spent = {}
     with tempfile.TemporaryFile() as nowhere:
         one = subprocess.Popen([program, "publish", query, "-r", capture, "--kafka", cluster.kafka, "--workers", "1", "--no-redact"], stdout=nowhere, stderr=nowhere)
@@ -180,7 +180,7 @@ def spent_by_threads(program, cluster, capture, query):
 
 
 def share(args, program, _, told):
-    """Bytes that brokers keep of a byte of traffic: tuples by both ways of packing, cells by windows of two lengths."""
+    """Bytes on the brokers per byte of traffic: tuples with both compressions, cells with two window lengths."""
     for name in ("http_web", "http_web_30s"):
         capture = args.captures / f"{name}.pcap"
         if not capture.exists():
@@ -196,13 +196,13 @@ def share(args, program, _, told):
         say(row)
 
 
-# So many records more make the difference, by no more publishers than this.
+# Number of additional records that the difference is based on, and maximum number of publishers.
 MORE_RECORDS, MORE_MAX = 2_000_000, 24
 ASK = "SINCE 2001-01-01"
 
 
 def asked(program, cluster, query, what, flags):
-    """Asks the brokers for all that was published."""
+    """Queries all published records."""
     before = cluster.cpu()
     done = Measured([program, "query", f"{query} {ASK}", "--kafka", cluster.kafka, "--published", what, "--format", "jsonl", "-o", "/dev/null", *flags])
     after = cluster.cpu()
@@ -210,7 +210,7 @@ def asked(program, cluster, query, what, flags):
 
 
 def roles(args, program, _, told):
-    """Figure 6 of the paper as CPU seconds a GB by role. What starting costs is not in it: the difference of many publishers and one."""
+    """Figure 6 of the paper as CPU seconds per GB and role. The difference of many publishers and one excludes start-up."""
     for name in captures(args):
         capture = args.captures / f"{name}.pcap"
         gigabytes = capture.stat().st_size / 1e9
@@ -218,7 +218,7 @@ def roles(args, program, _, told):
             with cluster(args) as bus:
                 engines = {"embedded": [], "flink": bus.flags()}
                 one = [published(program, bus, capture, TOP, "--publish", what)]
-                # Java compiles what runs often: the first job is not like those after it.
+                # The JVM compiles hot code during the first job: its figures are dropped.
                 asked(program, bus, TOP, what, bus.flags())
                 small = {engine: asked(program, bus, TOP, what, flags) for engine, flags in engines.items()}
                 more = min(MORE_MAX, math.ceil(MORE_RECORDS / one[0]["records"]))
@@ -236,13 +236,13 @@ def roles(args, program, _, told):
 
 
 def span_s(program, capture):
-    """Seconds of traffic in a capture."""
+    """Duration of a capture in seconds."""
     done = Measured([program, "query", "PARSE http_get PROCESS (group-count: w=1s, lateness=0s)", "-r", capture, "--format", "jsonl"])
     return len({json.loads(line)["window_start"] for line in done.out.splitlines()})
 
 
 def flink(args, program, _, told):
-    """Records a second of our group-by in Flink beside a bare count of the same topic, by wall time of the jobs and CPU seconds of their worker."""
+    """Records per second of our group-by in Flink and of a plain count of the same topic, by wall time of the jobs and CPU seconds of their worker."""
     name = captures(args)[-1]
     capture = args.captures / f"{name}.pcap"
     with cluster(args) as bus:
@@ -260,7 +260,7 @@ def flink(args, program, _, told):
 
 
 def job(bus, run):
-    """Runs what starts one job; how long that job's workers ran, and their CPU seconds."""
+    """Runs a command that starts one job; returns the run time and CPU seconds of the job's workers."""
     known = {j["jid"] for j in bus.ask_flink("/jobs/overview")["jobs"]}
     before = bus.cpu()["taskmanager"]
     run()
@@ -270,7 +270,7 @@ def job(bus, run):
 
 
 def count(program, bus):
-    """`INSERT INTO … SELECT COUNT(*)` over the table that our own plan reads, until the job has ended."""
+    """Runs `INSERT INTO … SELECT COUNT(*)` over the table of our plan until the job has ended."""
     plan = [program, "explain", f"{GROUPS} {ASK}", "--kafka", bus.kafka, "--engine", "flink", "--published", "tuples"]
     plan = subprocess.run(plan, check=True, capture_output=True, text=True).stdout
     statements = [one.strip() for one in plan.split(";\n") if one.strip()]
@@ -286,7 +286,7 @@ def count(program, bus):
 
 
 class Gateway:
-    """As much of Flink's SQL Gateway as is needed."""
+    """A minimal client of Flink's SQL Gateway."""
 
     def __init__(self, url):
         self.url = url + "/v1/sessions"
@@ -309,7 +309,7 @@ LIVE_LATENESS_S, LIVE_CHECKPOINTS_S = 0.5, 1
 
 
 def latency(args, program, _, told):
-    """From the end of a window to its row, live: requests over the loopback, published there and merged by Flink."""
+    """Delay from the end of a window to its row, live: loopback requests, published and merged by Flink."""
     query = f"PARSE http_get FROM * TO *:{{port}} PROCESS (group-count: group=method, w=1s, lateness={LIVE_LATENESS_S}s)"
     server = subprocess.Popen([sys.executable, "-m", "http.server", "0", "--bind", "127.0.0.1"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                               text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}, cwd=HERE)
@@ -327,7 +327,7 @@ def latency(args, program, _, told):
                 waited.append(time.time() - json.loads(line)["window_end"] / 1e9)
             load.kill()
             asker.wait(60)
-            # The first windows waited for the job to start, the last were given when it ended.
+            # The first windows include the job's start, the last were emitted at its end.
             waited = sorted(waited[5:-2])
             bar = LIVE_LATENESS_S + (LIVE_CHECKPOINTS_S if engine == "flink" else 0) + 1
             row = {"engine": engine, "windows": len(waited), "median_s": statistics.median(waited), "p90_s": waited[len(waited) * 9 // 10], "most_s": waited[-1], "bar_s": bar}

@@ -2,25 +2,26 @@
 """Figures of bench/bus.py as a page, a model of larger networks, and plots: bench/bus_report.py bench/runs/DATE-bus [docs/plots]."""
 import json, math, pathlib, sys
 
-# Of a core's time no more than this is planned with.
+# Maximum planned utilization of a core.
 BUSY = 0.7
-# Copies that brokers keep, and what one of them writes: a tenth of what a disk of today takes in sequence.
+# Replicas of the brokers, and the write rate of one: a tenth of a current disk's sequential rate.
 COPIES, BROKER_BYTES_S = 3, 200e6
 BROKER_CORES = 8
 RATES_GBPS = (1, 10, 40, 100, 1_000, 10_000, 100_000)
 SHOWN_GBPS = (40, 1_000, 100_000)
-# The paper, section 6.1: 40 Gb/s with four monitor cores; each Gb/s of what they send on takes an aggregator and two processors, at a tenth of the input.
+# The paper, section 6.1: 40 Gb/s with four monitor cores; each Gb/s of their output needs an aggregator and two
+# processors; output is a tenth of the input.
 PAPER = {"gbps": 40, "monitor": 4, "processing": 15}
 
 
 def needs(role, engine, gbps):
-    """Cores by role for so much traffic of a kind, and brokers for its bytes."""
+    """Cores by role for an amount of traffic, and brokers for its bytes."""
     gigabytes = gbps / 8
     monitor = gigabytes * role["monitor"] / BUSY
     if role["published"] == "tuples":
         records = gigabytes * role["records_a_gb"]
     else:
-        # Each core that captures tells its own groups, however much came to each.
+        # Each capturing core sends its own groups, regardless of their counts.
         records = math.ceil(monitor) * role["records_a_s"]
     spent = {name: role[engine][name] / role["records_a_gb"] for name in ("asker", "broker", "taskmanager")}
     broker = records * (role["broker_in"] / role["records_a_gb"] + spent["broker"]) * COPIES / BUSY

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""How often a comparison says that traffic differs where nothing has changed: bench/compare.py BINARY CAPTURE… [--pairs N] [-o FILE].
+"""Rate of false differences reported by comparisons of unchanged traffic: bench/compare.py BINARY CAPTURE… [--pairs N] [-o FILE].
 
-Each capture, of a steady load, is recorded; its middle nine tenths are cut into equal periods, and each period is compared with the
-one before it. At 95 % about one verdict in twenty may be "differs". Names of captures begin with my or mc for MySQL or memcached, else they
-are HTTP. bench/steady.py makes a load that is as steady as one can be."""
+Each capture of a steady load is recorded; its middle nine tenths are split into equal periods, and each period is compared with the
+previous one. At 95 % about one verdict in twenty may be "differs". Captures named my… or mc… contain MySQL or memcached, others
+HTTP. bench/steady.py generates a steady load."""
 import argparse, collections, datetime, json, os, subprocess, tempfile
 
 QUERIES = {

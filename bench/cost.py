@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What monitoring costs those who are monitored: an application on the test bed (deploy/testbed.sh) without anybody looking, and then in each way in
-which it may be looked at: programs at the server, a sniffer at the switch, mirrors, truncated, tunnelled. docs/cost-of-monitoring.md tells what came of it.
+"""Cost of monitoring for the monitored service: an application on the test bed (deploy/testbed.sh) without monitoring, and with each way of it: programs
+at the server, a sniffer at the switch, mirrors, truncated copies, tunnels. Results: docs/cost-of-monitoring.md.
 
-Read-only load, Zipf keys, 1 to 30 clients of wrk that each wait for their answer. Whatever is compared with no monitoring is measured in pairs, one
-directly behind the other, so that what else the machine does meets both. Needs root, Open vSwitch, nginx, wrk, tcpdump, tshark, rustc; plots need matplotlib.
+Read-only load, Zipf keys, 1 to 30 clients of wrk. Comparisons with no monitoring are measured in pairs, directly after each other, so that the machine's
+load affects both. Requires root, Open vSwitch, nginx, wrk, tcpdump, tshark, rustc; plots require matplotlib.
 
     bench/cost.py --program target/release/netalytics [--quick]      # into bench/runs/DATE-cost; 12 minutes, quick: 3
     bench/cost.py --draw --out bench/runs/DATE-cost                  # page and plots again
@@ -18,7 +18,7 @@ SIZE = 4096
 PACED = 30  # clients at 60 % of saturation, which pause between two requests
 LINKED = [mode for mode in MODES if mode.group == "mirror" or mode.name in ("none", "onsite")]
 BARS = ("onsite", "cells", "tuples", "flow", "psh")
-# How `query --network` has its flows: files, flags, costs, and the host that it is asked from.
+# Access of `query --network` to its flows: files, flags, costs, and the client host.
 PLANS = {"at the switch's ports": ("whole", [], None, None), "rules": ("copied", [], None, None), "mirror of ports": ("copied", [], "mirrors", None),
          "interface on the switch's host": ("here", ["--expect", f"{SERVER}:9=500Mbps"], None, "leaf1")}
 
@@ -28,7 +28,7 @@ def say(text):
 
 
 def sweep(bed, modes, seconds):
-    """Figures 6 and 7: each mode, by clients."""
+    """Figures 6 and 7: each mode, by number of clients."""
     points = []
     for mode in modes:
         with Watching(bed, mode) as watching:
@@ -39,16 +39,16 @@ def sweep(bed, modes, seconds):
 
 
 def find_pause(bed, rate):
-    """So long clients pause that together they ask for this many a second."""
+    """The pause of clients at which all together send this many requests per second."""
     pause = 0.5e3 * PACED / rate
     for _ in range(6):
-        # In small steps: what else the machine does makes one second unlike another.
+        # In small steps, because the machine's load varies from second to second.
         pause *= min(1.5, max(0.7, bed.load(PACED, 1, SIZE, pause)["rate"] / rate))
     return pause
 
 
 def pairs(bed, modes, rounds, pause, seconds):
-    """No monitoring and a mode, one directly behind the other, which of them first by turns: at 60 % of saturation, and saturated."""
+    """No monitoring and a mode, directly after each other in alternating order, at 60 % of saturation and saturated."""
     found = []
 
     def both(mode, seed):
@@ -67,10 +67,10 @@ def pairs(bed, modes, rounds, pause, seconds):
 
 
 def by_size(bed, modes, seconds):
-    """Figure 10, and its curve over the size of answers: what goes to the monitor."""
+    """Figure 10, and its curve over response sizes: bytes to the monitor."""
     found = []
     for mode in modes:
-        # What a sniffer says is told at its end; copies are counted by the switch.
+        # A sniffer reports at its end; the switch counts copies.
         for at_once in [[size] for size in SIZES] if mode.group == "sniffer" else [SIZES]:
             with Watching(bed, mode) as watching:
                 slots = [watching.slot(4, seconds, size) for size in at_once]
@@ -86,7 +86,7 @@ def by_size(bed, modes, seconds):
 
 
 def link(bed, modes, rounds, seconds, program):
-    """Figure 8: the time that 64 bytes take there and back, with one connection and with ten, without load."""
+    """Figure 8: round-trip time of 64 bytes, with one connection and with ten, without load."""
     found = []
     def ask(name, client, server, address):
         serving = bed.start(server, [program, "serve", f"{address}:80"])
@@ -115,7 +115,7 @@ def link(bed, modes, rounds, seconds, program):
 
 
 def plans(bed, times):
-    """From the start of the command to its first row, and from Ctrl-C until nothing is left."""
+    """From the start of the command to its first row, and from Ctrl-C to complete removal."""
     found = []
     load = bed.start("client1", ["wrk", "-t1", "-c1", "-d600s", "-s", HERE / "cost/zipf.lua", f"http://{SERVER}/", "--", SIZE, 5, 1], stdout=subprocess.DEVNULL)
     for _ in range(times):
@@ -160,7 +160,7 @@ def measure(args, file):
             results = {"date": f"{datetime.datetime.now():%Y-%m-%d %H:%M}", "quick": quick, "cores": os.cpu_count(), "build": args.build, "version": said, "size": SIZE, "commands": explained(bed)}
 
             def keep(**more):
-                """What was measured stays, whatever happens later."""
+                """Saves results so far, so that a later failure does not lose them."""
                 averages.append(os.getloadavg()[0])
                 results.update(more, load_averages=averages, seconds=time.monotonic() - begun)
                 file.write_text(json.dumps(results, indent=1) + "\n")
@@ -183,7 +183,7 @@ def measure(args, file):
 
 
 def explained(bed):
-    """The rules of the selective mirror, as `explain` prints them: those that stand in the modes that ovs-ofctl puts in are these, with flags or another port."""
+    """The rules of the selective mirror, as printed by `explain`; modes set up by ovs-ofctl use them with other flags or ports."""
     said = subprocess.run([bed.program, "explain", TUPLES, "--network", bed.folder / "copied.toml", "--exact"], check=True, capture_output=True, text=True).stdout
     rules = [line.strip().split("cookie=")[1].split(",", 4)[-1] for line in said.split("\n") if "cookie=" in line]
     assert all(any(match in rule for rule in rules) for match in FLOW), rules
@@ -191,7 +191,7 @@ def explained(bed):
 
 
 def main():
-    # Whoever is ended takes the bed away.
+    # On a signal, the bed is removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=pathlib.Path, default=HERE / "runs" / f"{datetime.date.today()}-cost")

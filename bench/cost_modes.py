@@ -1,4 +1,4 @@
-"""The bed of bench/cost.py, and the ways in which its traffic is watched: each is started, reads its fill, and is taken away."""
+"""The test bed of bench/cost.py, and the monitoring modes: each is started, measured, and removed."""
 import json, os, pathlib, re, select, signal, subprocess, time
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -8,14 +8,14 @@ SIZES = (200, 1024, 4096, 16384, 65536)
 SERVER = "10.60.1.3"  # `proxy` of the test bed; client1, spare1 and it are at leaf1
 QUERY = f"PARSE http TO {SERVER}:80 PROCESS (diff-group: group=url, w=1s)"
 TUPLES = f"PARSE http TO {SERVER}:80 SELECT ts, client_ip, url, status, response_time_ns"
-# By which the planner chooses what is to be measured: mirrors of ports, or whatever copies least.
+# Costs with which the planner selects the measured mode: port mirrors, or the fewest copies.
 COSTS = {"mirrors": "[switch]\ncopy_ns = 9000.0\nmirror_ns = 100.0\n",
          "cuts": "exact_worth_cores = 0.0\n[switch]\ncopy_ns = 9000.0\nmirror_ns = 9000.0\ncut_ns = 1.0\n"}
 NETWORK, RULES, HOST = "netalytics query --network", "its rules by ovs-ofctl", "at the server"
 
 
 class Mode:
-    """One way. `by`: how it is put in; `query`: what netalytics is asked; `copies`: where copies leave leaf1."""
+    """A mode. `by`: how it is set up; `query`: netalytics' query; `copies`: the port of leaf1 for copies."""
 
     def __init__(self, name, label, group, by="", query=QUERY, flags=(), costs=None, network="copied", port=80, command=None, rules=None, tunnel=None):
         self.name, self.label, self.group, self.by, self.query, self.port = name, label, group, by, query, port
@@ -49,7 +49,7 @@ BY_NAME = {mode.name: mode for mode in MODES}
 
 
 class Bed:
-    """The network of deploy/testbed.sh, with nginx on `proxy`; gone when the block ends."""
+    """The network of deploy/testbed.sh, with nginx on `proxy`; removed at the end of the block."""
 
     def __init__(self, folder, program):
         self.folder, self.program = pathlib.Path(folder), str(program)
@@ -83,7 +83,7 @@ class Bed:
         subprocess.run([ROOT / "deploy/testbed.sh", "down", self.dir], check=True)
 
     def web(self, runs):
-        """nginx, or nothing, at ports 80 and 81."""
+        """nginx, or nothing, on ports 80 and 81."""
         if self.nginx:
             self.nginx.terminate()
             self.nginx.wait()
@@ -121,7 +121,7 @@ class Bed:
         return int(said[1]), int(said[2])
 
     def left(self):
-        """What queries have on switches, and their monitors."""
+        """Rules and monitors of queries."""
         found = []
         for switch in ("leaf1", "leaf2", "leaf3", "spine1"):
             found += re.findall("cookie=0x6e61", self.ofctl("dump-flows", self.at(switch)))
@@ -130,7 +130,7 @@ class Bed:
         return found
 
     def load(self, clients, seconds, size, pause=0.0, seed=1, port=80):
-        """What wrk's clients see."""
+        """Results of wrk's clients."""
         said = self.on("client1", ["wrk", "-t1", f"-c{clients}", f"-d{seconds}s", "-s", HERE / "cost/zipf.lua", f"http://{SERVER}:{port}/", "--", size, f"{pause:g}", seed],
                        capture_output=True).stdout
         seen = json.loads(re.search("^JSON (.*)", said, re.M)[1])
@@ -138,7 +138,7 @@ class Bed:
 
 
 def taken(pid):
-    """CPU seconds of a process, by its threads: `stat` knows hundredths of a second only."""
+    """CPU seconds of a process by thread, because `stat` has a resolution of 10 ms."""
     found = 0
     for thread in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat"):
         try:
@@ -149,7 +149,7 @@ def taken(pid):
 
 
 def family(pid):
-    """A process, and those that it has started."""
+    """A process and its descendants."""
     found = [pid]
     for parent in found:
         try:
@@ -160,7 +160,7 @@ def family(pid):
 
 
 class Watching:
-    """A mode at work, as long as the block."""
+    """A running mode, for the duration of the block."""
 
     def __init__(self, bed, mode):
         self.bed, self.mode, self.process = bed, mode, None
@@ -199,7 +199,7 @@ class Watching:
             said += more
 
     def tunnel(self):
-        """To spare2 at leaf2, as steering makes them: in nobody's VLAN, and nothing is flooded into them."""
+        """Tunnels to spare2 at leaf2, as steering creates them: in an unused VLAN, without flooding."""
         for switch, remote in (("leaf1", "10.60.2.200"), ("leaf2", "10.60.1.200")):
             self.bed.vsctl(switch, "add-port", "br0", "cost", "tag=4095", "--", "set", "interface", "cost", f"type={self.mode.tunnel}",
                            f"options:remote_ip={remote}", "options:key=7", "bfd:enable=true", "ofport_request=60")
@@ -210,14 +210,14 @@ class Watching:
         return sum(taken(pid) for pid in family(self.process.pid)) if self.process else 0.0
 
     def counters(self):
-        """CPU seconds so far, and what has gone to the monitor."""
+        """CPU seconds so far, and bytes to the monitor."""
         pid = lambda switch: int((self.bed.dir / f"run/{switch}/ovs-vswitchd.pid").read_text())
         switches = {switch: taken(pid(switch)) for switch in ("leaf1", "leaf2", "spine1")}
         packets, sent = self.bed.sent(self.mode.copies)
         return {"switch": sum(switches.values()), **switches, "monitor": self.monitors(), "web": taken(self.bed.nginx.pid), "packets": packets, "bytes": sent}
 
     def slot(self, clients, seconds, size, pause=0.0, seed=1):
-        """Load for a while: what clients see, and what it has taken."""
+        """Applies load; returns the clients' results and the resources used."""
         before = self.counters()
         seen = self.bed.load(clients, seconds, size, pause, seed, self.mode.port)
         after = self.counters()

@@ -1,4 +1,4 @@
-"""What bench/cost.py measured, as a page and as plots: the SDN paper's figures 6, 7, 8 and 10 anew."""
+"""Results of bench/cost.py as a page and plots: figures 6, 7, 8, and 10 of the SDN paper."""
 import collections, statistics
 
 from cost_modes import BY_NAME, MODES, SIZES
@@ -10,19 +10,19 @@ MTU_SHARE = 0.015  # of a port mirror's bytes, at most, for answers of 16 kB and
 LINKS = {"no switch": "no switch", "none": "one switch"}
 
 
-# Student's t, 97.5 %, by degrees of freedom; beyond these the last one is a little too large.
+# Student's t, 97.5 %, by degrees of freedom; beyond these the last one is slightly too large.
 T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086)
 
 
 def interval(values):
-    """The mean of paired differences, and its 95 % interval. A bootstrap over so few pairs would be too narrow; one pair has none."""
+    """The mean of paired differences and its 95 % interval. A bootstrap of so few pairs is too narrow; one pair has no interval."""
     mean, n = statistics.fmean(values), len(values)
     half = T[min(n - 2, len(T) - 1)] * statistics.stdev(values) / n**0.5 if n > 1 else float("nan")
     return mean, mean - half, mean + half
 
 
 def compared(results):
-    """By mode: the pairs' p99 differences at 60 %, throughput when saturated as a share of none's, CPU seconds of each a thousand requests."""
+    """By mode: p99 differences of pairs at 60 %, saturated throughput as a share of that without monitoring, CPU seconds per thousand requests."""
     found = {}
     for mode in MODES:
         of = [p for p in results["pairs"] if p["mode"] == mode.name]
@@ -43,12 +43,12 @@ def compared(results):
 
 
 def sizes(results):
-    """By mode and size: packets and bytes that go to the monitor for a request."""
+    """By mode and size: packets and bytes to the monitor per request."""
     return {(s["mode"], s["size"]): (s["packets"] / s["requests"], s["bytes"] / s["requests"]) for s in results["sizes"]}
 
 
 def of_a_copy(results):
-    """Nanoseconds that switches take longer for a packet that they copy, by mode; none where hardly any is copied."""
+    """Additional switch time in nanoseconds per copied packet, by mode; none if hardly any is copied."""
     found, sent = {}, sizes(results)
     for name, c in compared(results).items():
         packets = sent.get((name, results["size"]), (0, 0))[0] if BY_NAME[name].group == "mirror" else 0

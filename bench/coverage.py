@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""How often do the 95 % intervals of SAMPLE contain the truth?
+"""Coverage of the 95 % intervals of SAMPLE.
 
-Reads all tuples of a capture and computes the truth from them, exactly; then runs one query over many samples of it, each
-with a --sample-seed of its own. Prints, for every aggregate and rate, in how many runs the interval contained the truth, in how
-many it was closed at both ends, and how wide it was on average; with --out, writes the same as JSON.
+Computes exact values from all tuples of a capture; then runs one query over many samples of it, each with a different
+--sample-seed. Prints for every aggregate and rate the number of runs whose interval contained the exact value, the number of
+intervals closed at both ends, and their mean width; with --out, writes the same as JSON.
 
     python3 bench/coverage.py --capture get256_10k.pcap --out bench/runs/DATE/coverage.json
 """
@@ -28,7 +28,7 @@ def run(program, capture, query, seed=0):
 
 
 def intervals(rows, group):
-    """Each aggregate, the group it is of, and the ends of its interval."""
+    """Each aggregate, its group, and its interval."""
     for row in rows:
         for name in row.keys() - {"rank"}:
             if name + "_low" in row:
@@ -37,7 +37,7 @@ def intervals(rows, group):
 
 
 def truth_of(tuples, group):
-    """What the aggregates are without a sample: by sorting and adding."""
+    """The exact aggregates, by sorting and adding."""
     times = sorted(t["response_time_ns"] for t in tuples if t["response_time_ns"] is not None)
     truth = {("count", None): len(tuples), ("sum_ns", None): sum(times), ("avg_ns", None): sum(times) / len(times)}
     for percent in (50, 99):

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""SAMPLE auto of publishers under a Flink that is held for a while: rates, lag and what is published, by time.
+"""SAMPLE auto of publishers while Flink is throttled: rates, lag, and published records over time.
 
     bench/feedback.py --cluster DIR [--out bench/runs/DATE-feedback] [--pace 3000] [--draw]
 
-DIR is where deploy/kafka-flink.sh has installed and started Kafka and Flink. Needs root (virtual interfaces, a control group that holds
-Flink's task manager) and kafka-python with lz4. Who sends the packets says how many there were, and Kafka's own offsets, not ours, say
-what was published and read. Writes results.json, README.md and, with matplotlib, docs/plots/feedback.svg; --draw only draws.
+DIR is the directory of deploy/kafka-flink.sh, with Kafka and Flink running. Requires root (virtual interfaces, a control group that
+throttles Flink's TaskManager) and kafka-python with lz4. The sender counts packets; Kafka's offsets give the published and read
+records. Writes results.json, README.md and, with matplotlib, docs/plots/feedback.svg; --draw only draws.
 """
 import argparse, contextlib, datetime, json, os, pathlib, signal, subprocess, tempfile, time
 
@@ -28,7 +28,7 @@ def sh(words):
 
 
 class Group:
-    """A control group that holds a process to a share of a core."""
+    """A control group that limits a process to a share of a core."""
 
     def __init__(self, pid):
         v1, v2 = pathlib.Path("/sys/fs/cgroup/cpu"), pathlib.Path("/sys/fs/cgroup")
@@ -66,7 +66,7 @@ def cores(pid, seconds):
 
 
 class Publisher:
-    """A pair of interfaces, who sends through it, and who captures there."""
+    """A pair of interfaces with a sender and a capture."""
 
     def __init__(self, number, program, folder, kafka, sample, pace):
         self.name, self.folder = f"nb{os.getpid()}{number}", folder / str(number)
@@ -109,7 +109,7 @@ def wait(ready, seconds=120):
 
 
 class Offsets:
-    """What Kafka says of partitions: where they end, and how far the newest group of ours has come."""
+    """Kafka's end offsets of partitions, and the offsets of our newest consumer group."""
 
     def __init__(self, kafka, groups_before):
         from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
@@ -155,7 +155,7 @@ def run(scene, args, program, folder):
             group = Group(pid)
             stack.callback(group.close)
             used = cores(pid, 5)
-            # Half of that it takes to do nothing: so it does about a tenth.
+            # Half of this is idle overhead, so about a tenth of the work is done.
             share = used / 5
             print(f"{scene}: Flink takes {used:.3f} cores for {args.pace}/s: held to {share:.3f}", flush=True)
         begun = time.time()
@@ -197,7 +197,7 @@ def account(publisher, begun):
 
 
 def answers(rows, publishers):
-    """Of each phase: how many there were, how many Flink found, and in how many seconds the interval has the truth."""
+    """Per phase: true count, Flink's count, and the number of seconds whose interval contains the truth."""
     truth, found = {}, {}
     for publisher in publishers:
         for path, n in publisher.sent.items():
@@ -205,7 +205,8 @@ def answers(rows, publishers):
     for row in map(json.loads, rows.read_text().splitlines()):
         one = found.setdefault(row["path"], [0.0, 0.0, 0])
         tuples, p = round(row["count"] * row["sample_rate"]), row["sample_rate"]
-        # The upper end of a few flows is open: what a second leaves in the next window. Each of its tuples is a flow of its own.
+        # Intervals of few flows have no upper end: a second's last tuples are in the next window. Each tuple is a flow of
+        # its own.
         known = row["count_high"] is not None
         one[0] += row["count"]
         one[1] += ((row["count_high"] - row["count_low"]) / 2) ** 2 if known else 1.96**2 * tuples * (1 - p) / p**2
@@ -295,7 +296,7 @@ def report(results):
 
 
 def taken(result, begin, end):
-    """Records a second that were read."""
+    """Records read per second."""
     inside = [(p["t"], sum(p["read"])) for p in result["points"] if begin <= p["t"] < end and None not in p["read"]]
     return (inside[-1][1] - inside[0][1]) / (inside[-1][0] - inside[0][0])
 

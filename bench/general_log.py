@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What it costs a database to be watched: MariaDB without anything, with its general query log, and with netalytics capturing beside it.
+"""The cost of monitoring a database: MariaDB alone, with its general query log, and with netalytics.
 
     sudo bench/general_log.py PROGRAM OUT [ROUNDS]
 
-The database and those who ask it share one core, netalytics has another, as a monitor on another machine would; without a second core it has none to
-itself. In each round each way has its turn: mariadb-slap's throughput with a simple statement, and beside it the response times of one more client. Writes
+The database and its clients share one core, netalytics has another, as on a machine of its own; with a single core they share it. Each round measures
+each way: mariadb-slap's throughput with a simple statement, and the response times of one more client. Writes
 OUT/general-log.json, and with matplotlib docs/plots/general-log.svg (`--draw OUT` only draws).
 """
 import json, os, pathlib, shutil, signal, socket, statistics, subprocess, sys, tempfile, threading, time
@@ -47,7 +47,7 @@ class Server:
 
 
 def load(server):
-    """Statements a second of many, and the seconds that one more client waits for each of its own."""
+    """Statements per second of many clients, and the response times of one more."""
     waits, over = [], threading.Event()
 
     def probe():

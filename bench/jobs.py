@@ -1,4 +1,4 @@
-"""What is measured: jobs with their captures, queries, bars, limits and nearest peers. Data only; run.py does the work.
+"""The measurements: jobs with their captures, queries, targets, limits, and nearest peers. Data only; run.py executes them.
 
 A rate is packets ("Mpps"), wire bits ("Gb/s") or tuples ("M/s") by user + system CPU seconds of the whole process on one
 core, input in the page cache, output to a file.
@@ -49,7 +49,7 @@ JOBS = [
 SIZES = [("tcp_conn_time", f"tcp{n}_10k", n, "PARSE tcp_conn_time PROCESS (diff)") for n in (64, 128, 256, 512, 1024)]
 SIZES += [("http_get", f"get{n}_10k", n, "PARSE http_get PROCESS (count)") for n in (128, 256, 512, 1024)]
 
-# Synthetic captures: nxgen's arguments; the same bytes on every machine.
+# Synthetic captures: nxgen's arguments; equal bytes on every machine.
 SYNTHETIC = {f"tcp{n}_10k": f"fixed --size {n} --flows 10000 --ppf {ppf} --seed {n}" for n, ppf in ((64, 400), (128, 250), (256, 150), (512, 40), (1024, 20))}
 SYNTHETIC |= {f"get{n}_10k": f"fixed --get --size {n} --flows 10000 --ppf {ppf} --seed {n + 1}" for n, ppf in ((128, 125), (256, 75), (512, 40), (1024, 20))}
 SYNTHETIC["tcp64_1m"] = "fixed --size 64 --flows 1000000 --ppf 8 --seed 6401"
@@ -64,7 +64,7 @@ PORTS = {"http": 80, "mysql": 3306, "memcached": 11211, "nfs": 2049}
 
 
 def peer(name, capture, here, work):
-    """The command of a peer, and what it does not do that we do."""
+    """A peer's command, and what it omits compared with us."""
     crates = f"{here}/target/release/peers"
     if name.startswith("packetbeat "):
         protocol = "memcache" if name.endswith("memcached") else name.split()[1]

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Gets the programs that run.py compares with into bench/target/peers: Debian's packages (system-wide, needs root), the
-# C++ queues' headers, our Go and C++ counterparts of bench/queues, and with --packetbeat also Packetbeat 7.17 from its
-# Go module (some minutes, 2 GB). Whatever cannot be had is said and left out; run.py goes on without it.
+# Installs the peers of run.py into bench/target/peers: Debian's packages (system-wide, needs root), the C++ queues'
+# headers, our Go and C++ counterparts of bench/queues, and with --packetbeat also Packetbeat 7.17 from its Go module
+# (some minutes, 2 GB). Peers that cannot be installed are reported; run.py skips them.
 set -uo pipefail
 cd "$(dirname "$0")"
 mkdir -p target/peers

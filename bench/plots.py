@@ -56,7 +56,7 @@ def workers(results, folder):
 
 
 def queues(results, folder):
-    """The packet-level paper's figure 3: items a second between two threads."""
+    """The packet-level paper's figure 3: items per second between two threads."""
     loads = {"one": "4-byte integers, one by one", "batch": "4-byte integers, batches of 64", "reference": "64-byte messages by reference"}
     figure, panels = plt.subplots(1, 3, figsize=(11, 3.9), sharey=True)
     names = list(dict.fromkeys(r["queue"] for r in results["queues"]))[::-1]
@@ -76,7 +76,7 @@ def queues(results, folder):
 
 
 def fabric(results, folder):
-    """The Chronicle paper's figure 4: messages a second over threads."""
+    """The Chronicle paper's figure 4: messages per second by threads."""
     figure, panels = plt.subplots(1, 2, figsize=(10, 3.8))
     for axes, (pattern, title) in zip(panels, (("ring", "round a ring of threads"), ("mesh", "from all to all"))):
         for name, colour, mark in (("ours", OURS, "o"), ("tokio mpsc", PEER, "s"), ("Go channels", PAPER, "^")):
@@ -90,7 +90,7 @@ def fabric(results, folder):
 
 
 def peers(results, folder):
-    """How many times a peer's CPU time on the same capture is ours; log scale."""
+    """CPU time of peers relative to ours on the same capture, log scale."""
     jobs = [j for j in results["jobs"] if j["peers"] or "limit_mpps" in j]
     bars, ticks, at = [], [], 0
     for job in jobs:
@@ -119,7 +119,7 @@ def peers(results, folder):
 
 
 def accuracy(results, folder):
-    """What is found and what is false as packets are missing, ours and others'."""
+    """Found and false results by missing packets, ours and others'."""
     cells = [c for c in results["cells"] if c["impairment"] == "none" or c["impairment"].startswith("loss=")]
     names = [n for n in dict.fromkeys(c["capture"] for c in cells) if n in LARGE]
     if not names:
@@ -158,14 +158,14 @@ def accuracy(results, folder):
 
 
 LARGE = ("http_web", "http_api", "mysql_text", "mysql_prep", "mc_ascii", "mc_bin")
-# A name's part before its amount, the amount's unit, and what the axis says.
+# A name's prefix before its amount, the amount's unit, and the axis label.
 CURVES = [("loss-to-server=", "%", "% of the packets to servers missing"), ("loss-to-client=", "%", "% of the packets to clients missing"),
           ("bursts=", "%", "% of the packets missing, 16 in a row"), ("delay-5ms=", "%", "% of the packets 5 ms late"),
           ("skew-to-server=", "ms", "packets to servers late, ms"), ("shuffle=", "ms", "file order changed within, ms")]
 
 
 def impairments(results, folder):
-    """What is found where clients wait, by the amount of each damage; at the recorded pace and at 1 Gb/s on one connection."""
+    """Found results if clients wait, by amount of each damage; at the recorded rate and at 1 Gb/s on one connection."""
     colours = dict(zip(LARGE, (OURS, "#4fb286", PEER, "#9ecae9", PAPER, "#f0a58f")))
     figure, panels = plt.subplots(2, 3, figsize=(10.5, 6), sharey=True)
     for axes, (name, unit, label) in zip(panels.flat, CURVES):
@@ -192,7 +192,7 @@ NFS = {"nfs_64k": ("64 KB operations", OURS, "o"), "nfs_chronicle": ("the Chroni
 
 
 def nfs_cores(results, folder):
-    """The Chronicle paper's figures 5 and 6: Gb/s of large operations and operations a second of small ones, by cores."""
+    """The Chronicle paper's figures 5 and 6: Gb/s of large operations and operations per second of small ones, by cores."""
     figure, panels = plt.subplots(1, 2, figsize=(9, 3.6))
     figure.subplots_adjust(wspace=0.3)
     for axes, (name, rate, scale, unit, paper) in zip(panels, (("nfs_64k", "gbps", 1, "Gb/s", {1: 3.05, 4: 5.43}), ("nfs_1byte", "mops", 1000, "thousand operations a second", {1: 55, 8: 106}))):
@@ -227,7 +227,7 @@ def nfs_memory(results, folder):
 
 
 def nfs_loss(results, folder):
-    """The Chronicle paper's figure 9: what becomes of operations, and how long until messages are read again, by packets dropped."""
+    """The Chronicle paper's figure 9: outcome of operations, and time until messages are parsed again, by dropped packets."""
     figure, panels = plt.subplots(1, 3, figsize=(12, 3.6))
     figure.subplots_adjust(wspace=0.3)
     for name, (title, colour, mark) in NFS.items():

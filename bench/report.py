@@ -1,4 +1,4 @@
-"""results.json as a page: what was measured against which bar, limit and peer, met or missed."""
+"""Renders results.json as a page: results with target, limit, and peer, met or missed."""
 
 RING_BAR, WORKERS_BAR, FLAT_BAR = 0.6, 1.8, 1.1
 RATES = {"Mpps": "mpps", "Gb/s": "gbps", "M/s": "tuples_per_us"}

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Everything that docs/performance.md says, measured in one run: limits, netalytics, peers, workers, memory, rings.
+"""All figures of docs/performance.md in one run: limits, netalytics, peers, workers, memory, rings.
 
     bench/run.py [--quick] [--captures DIR] [--out bench/runs/DATE] [--workers 2]
 
-Builds what it needs, makes the synthetic captures, takes everything in turn pinned to one core, and writes raw figures
-(results.json) and a table (README.md) into the output folder. Peers come from bench/peers.sh; one that is missing is
-named and left out. The rates are this machine's on that day; the ratios are what to quote.
+Builds the programs, generates the synthetic captures, runs each measurement pinned to one core, and writes raw figures
+(results.json) and a table (README.md) into the output folder. Peers come from bench/peers.sh; missing ones are
+reported and skipped. Quote ratios: rates depend on the machine and its load.
 """
 import argparse, json, os, platform, shutil, statistics, subprocess, sys, tempfile, time
 from jobs import JOBS, SIZES, SYNTHETIC, peer
@@ -26,7 +26,7 @@ def build():
 
 
 def generate(captures):
-    """Makes the synthetic captures that are missing; real traffic has to be recorded."""
+    """Generates missing synthetic captures; real traffic must be recorded."""
     os.makedirs(captures, exist_ok=True)
     missing = [name for name in SYNTHETIC if not os.path.exists(f"{captures}/{name}.pcap")]
     if missing and not os.path.exists(f"{GENERATORS}/nxgen"):
@@ -40,7 +40,7 @@ def generate(captures):
 
 
 def run(command, cpus, work, limit_s=600):
-    """CPU and wall seconds and peak MiB of one run; None when it fails or takes too long."""
+    """CPU and wall seconds and peak MiB of one run; None if it fails or takes too long."""
     with open(f"{work}/out", "wb") as out, open(f"{work}/err", "wb") as err:
         begin = time.monotonic()
         child = subprocess.Popen(["taskset", "-c", cpus, *command], stdout=out, stderr=err, stdin=subprocess.DEVNULL, env={**os.environ, "GOMAXPROCS": "1"})
@@ -62,7 +62,7 @@ def run(command, cpus, work, limit_s=600):
 
 
 def medians(command, runs, cpus, work, limit_s=600):
-    """After one run that warms the page cache; None when one fails."""
+    """Runs after a warm-up of the page cache; None if one fails."""
     rows = [run(command, cpus, work, limit_s) for _ in range(runs + 1 if runs > 1 else 1)]
     if None in rows:
         return None
@@ -71,7 +71,7 @@ def medians(command, runs, cpus, work, limit_s=600):
 
 
 def instructions(command, cpus):
-    """User instructions of one run, which noise does not touch; None without perf."""
+    """User instructions of one run, which are independent of noise; None without perf."""
     if not shutil.which("perf"):
         return None
     done = subprocess.run(["perf", "stat", "-x,", "-e", "instructions:u", "taskset", "-c", cpus, *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
@@ -100,7 +100,7 @@ class Bench:
         say(f"{name}: no such capture, left out")
 
     def limits(self, names):
-        """Also learns how many packets and bits a capture has."""
+        """Also determines packets and bits of a capture."""
         rows = json_lines([f"{HERE}/target/release/limits", "--passes", str(3 if self.args.quick else 7), *map(self.capture, names)], self.cpu)
         for row in rows:
             self.shapes[row["capture"]] = (row["packets"], row["gbps"] * row["packets"] / row["mpps"] * 1e3)
@@ -154,7 +154,7 @@ class Bench:
         return walls
 
     def memory_over_time(self, name, query, rounds):
-        """Resident MiB of one process at every tenth of `rounds` times the capture."""
+        """Resident MiB of one process at every tenth of `rounds` repetitions of the capture."""
         size = os.path.getsize(self.capture(name)) * rounds
         source = subprocess.Popen([f"{HERE}/target/release/repeat", str(rounds), self.capture(name)], stdout=subprocess.PIPE)
         command = [self.args.netalytics, "query", query, "-r", "-", "-q", "-o", f"{self.work}/out"]

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The service under load: what the server spends on what agents ship, how fast its API answers meanwhile, what an idle agent costs.
+"""The service under load: CPU time of the server for agents' results, response times of its API, cost of an idle agent.
 
     bench/service.py [--out bench/runs/DATE-service] [--quick]
 
 Builds netalytics and bench/service, starts servers and agents on this machine, and writes results.json and README.md. CPU seconds are
-those of the whole process and of its threads (/proc), memory is the highest there was (VmHWM).
+of the whole process and of its threads (/proc), memory is the maximum (VmHWM).
 """
 import argparse, contextlib, datetime, json, os, pathlib, re, socket, sqlite3, ssl, subprocess, tempfile, time, urllib.request
 
@@ -23,7 +23,7 @@ def build():
 
 
 def cpu(pid):
-    """CPU seconds of a process by the names of its threads, those that have ended under 'ended'."""
+    """CPU seconds of a process by thread name; ended threads under 'ended'."""
     by_name = {}
     for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
         name, used = stat(task / "stat")
@@ -76,7 +76,7 @@ class Server:
         return text if path == "/metrics" else json.loads(text) if text else None
 
     def stages(self):
-        """CPU seconds of the gateway by what for."""
+        """CPU seconds of the gateway by stage."""
         spent = re.findall(rb'netalytics_gateway_cpu_time_seconds_total\{stage="(\w+)"\} (\S+)', self.ask("GET", "/metrics"))
         return {stage.decode(): float(s) for stage, s in spent}
 
@@ -99,12 +99,12 @@ class Server:
 
 
 def folder():
-    # Not in memory: what a commit costs is part of it.
+    # On disk, so that commits are realistic.
     return tempfile.TemporaryDirectory(dir=ROOT / "target")
 
 
 def shipped(program, load, query, keys, agents, groups, windows, pace_ms, *flags):
-    """What the server spends on what agents ship, by million groups, and the same from memory."""
+    """The server's cost for agents' results, by million groups, and the same from memory."""
     size = ["--agents", str(agents), "--groups", str(groups), "--windows", str(windows), "--keys", keys, "--query", query]
     memory = json.loads(subprocess.run([load, "memory", *size], check=True, capture_output=True, text=True).stdout)
     with folder() as data, Server(program, data, *flags) as server:
@@ -138,7 +138,7 @@ def shipped(program, load, query, keys, agents, groups, windows, pace_ms, *flags
 
 
 def answers(program, load, rate, seconds, streams, jobs, agents):
-    """How fast the API answers while standing jobs run and streams are read."""
+    """Response times of the API with standing jobs and live streams."""
     with folder() as data, Server(program, data, "--requests-per-second", "100000") as server:
         tokens = server.tokens(agents)
         ids = [server.job(COUNTED, "standing") for _ in range(jobs)]
@@ -161,7 +161,7 @@ def answers(program, load, rate, seconds, streams, jobs, agents):
 
 
 def idle(program, seconds):
-    """What an agent costs that has nothing to do."""
+    """The cost of an idle agent."""
     with folder() as data, Server(program, data) as server:
         token = server.folder / "agent.token"
         token.write_text(server.tokens(1).read_text().split()[1])
@@ -182,7 +182,7 @@ def idle(program, seconds):
 
 
 def begun(program, jobs):
-    """How long a server takes to begin that has had so many jobs."""
+    """Start time of a server with many past jobs."""
     with folder() as data:
         with Server(program, data) as server:
             job = server.job(COUNTED, "standing")

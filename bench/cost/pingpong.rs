@@ -1,4 +1,4 @@
-//! How long a link takes: 64 bytes there and back, one exchange after the other on each connection, a thread each. Standard library only: `rustc -O`.
+//! Link latency: round trips of 64 bytes, one at a time per connection, a thread each. Standard library only: `rustc -O`.
 //! `pingpong serve ADDRESS`, `pingpong ask ADDRESS CONNECTIONS SECONDS`; the latter prints microseconds as JSON.
 
 use std::io::{Read, Result, Write};
@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const BYTES: usize = 64;
-/// The first exchanges teach the switch where everybody is.
+/// The switch learns addresses during the first round trips.
 const WARM: usize = 50;
 
 fn main() -> Result<()> {

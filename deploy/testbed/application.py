@@ -1,7 +1,7 @@
-"""An application server of the test bed: pages of products, made of what memcached has, else of what the database says.
+"""An application server of the test bed: product pages from memcached, or on a miss from the database.
 
-GET /product/ID answers JSON, or 404. Every request is one line of the log, in the server's own words: when it began (seconds), path, status,
-microseconds until it was answered, where the page came from (`cache`, `database`), how often the cache was asked, how often the database.
+GET /product/ID answers JSON, or 404. Every request is a line of the log: start (seconds), path, status, microseconds until the response, source
+(`cache`, `database`), number of requests to the cache and to the database.
 """
 
 import argparse
@@ -12,22 +12,22 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from backends import Cache, Database
 
-# The database's data fits into memory: what a disk would take is slept.
+# The database fits into memory: the time of a disk is simulated by sleeping.
 PAGE = "SELECT p.name, p.price, COUNT(r.stars), AVG(r.stars), SLEEP(0.02) FROM product p LEFT JOIN review r ON r.product = p.id WHERE p.id = {} GROUP BY p.id"
 
 
 class Shop:
-    """Where pages come from. `ask_cache` is `first`, or `never` where somebody has set it up wrongly."""
+    """Source of pages. `ask_cache` is `first`, or `never` in a misconfigured server."""
 
     def __init__(self, cache, database, ask_cache):
         self.cache, self.database, self.ask_cache = cache, database, ask_cache
 
     def page(self, product):
-        """The page's text, or None; where it came from; how often cache and database were asked."""
+        """The page's text, or None; its source; number of requests to cache and database."""
         key = f"product:{product}"
         if self.ask_cache == "never":
             return self.from_database(product), "database", 0, 1
-        # A connection for each page: so applications behave that keep nothing between requests.
+        # A connection per page, as in applications that keep nothing between requests.
         with Cache(*self.cache) as cache:
             found = cache.get(key)
             if found is not None:
@@ -69,7 +69,7 @@ class Handler(BaseHTTPRequestHandler):
         self.log.write(f"{began:.6f}\t{self.path}\t{status}\t{took}\t{source}\t{cached}\t{queried}\n")
 
     def log_message(self, *_):
-        """Nothing: the log has its own form."""
+        """Nothing: the log has a format of its own."""
 
 
 class Server(ThreadingHTTPServer):

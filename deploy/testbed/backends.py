@@ -1,4 +1,4 @@
-"""Clients of memcached and MariaDB, as small as they can be: what the test bed's application needs, and no more."""
+"""Minimal clients of memcached and MariaDB for the test bed's application."""
 
 import socket
 import struct

@@ -1,5 +1,5 @@
-"""Asks the test bed's shop for pages, as users do: some products often, most hardly ever (Zipf), each client one page after the other. Which pages these are is
-settled by the seed, however fast they are answered. Prints what the clients have seen."""
+"""Requests pages of the test bed's shop with Zipf-distributed products, one at a time per client. The seed determines the pages, regardless of
+speed. Prints the clients' results."""
 
 import argparse
 import http.client
@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 
 def products(seed, keys, exponent, requests):
-    """Which product each request is for."""
+    """The product of each request."""
     chance = random.Random(seed)
     by_rank = list(range(1, keys + 1))
     chance.shuffle(by_rank)
@@ -21,7 +21,7 @@ def products(seed, keys, exponent, requests):
 
 
 def client(url, asked, think, seen):
-    """Asks for these, one after the other, on one connection."""
+    """Requests these, one after the other, on one connection."""
     at = urlsplit(url)
     connection = http.client.HTTPConnection(at.hostname, at.port, timeout=30)
     for product in asked:

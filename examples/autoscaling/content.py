@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Whoever has the pages of the site, and its web servers.
+"""Controller of the site's pages and web servers.
 
     content.py make FOLDER N
     content.py serve HOST:PORT KEYFILE DIR NET ADDRESS…
 
-makes N pages; or does what a netalytics action decides, which comes as signed documents: web servers that are to be used are started and
-given the pages that they are to have, and only then the document is acknowledged; others lose pages, and are stopped. ADDRESS… are the
-servers', on the hosts NET-web1, NET-web2, …; the first has all pages.
+makes N pages; or executes the decisions of a netalytics action, received as signed documents: starts web servers and copies pages to
+them before it acknowledges, removes pages from others and stops them. ADDRESS… are the servers' addresses, on the hosts NET-web1,
+NET-web2, …; the first has all pages.
 """
 
 import base64, hashlib, hmac, json, os, shutil, signal, socket, subprocess, sys, time
@@ -40,7 +40,7 @@ def make(folder, n):
 
 
 class Server:
-    """A web server: a folder, and a process while it is used."""
+    """A web server: a folder, and a process while it is in use."""
 
     def __init__(self, folder, net, name, address):
         self.home, self.net, self.name, self.address = os.path.join(folder, "log", name), net, name, address
@@ -66,13 +66,13 @@ class Server:
 
     def stop(self):
         if self.process:
-            # What it is answering comes to its end.
+            # Requests in progress are completed.
             self.process.send_signal(signal.SIGQUIT)
             self.process.wait()
             self.process = None
 
     def keep(self, wanted, pages):
-        """Has these pages beside those that it always has."""
+        """Adds these pages to the permanent ones."""
         for page in wanted - self.own:
             target = os.path.join(self.home, "pages", page.lstrip("/"))
             os.makedirs(os.path.dirname(target), exist_ok=True)
@@ -90,7 +90,7 @@ class Site:
         self.log = open(os.path.join(folder, "content.tsv"), "w", buffering=1)
 
     def has(self, page):
-        """Whether there is such a page: its name is what somebody has asked for."""
+        """Whether the page exists: the name comes from a request."""
         path = os.path.realpath(self.pages + page)
         return os.path.isfile(path) and path.startswith(os.path.realpath(self.pages) + os.sep)
 
@@ -115,8 +115,8 @@ class Handler(BaseHTTPRequestHandler):
         if not hmac.compare_digest(expected, self.headers["webhook-signature"] or ""):
             return self.answer(401)
         document = json.loads(body)
-        # What was done already comes again when netalytics was killed just then; the same once more changes nothing. An action that was made anew
-        # counts from 1: its run stands in the id.
+        # A repeated decision (netalytics was killed before it stored the acknowledgment) changes nothing. A recreated
+        # action counts from 1; its run is part of the id.
         run = self.headers["webhook-id"].split("_")[1]
         if run != self.server.run or document["version"] >= self.server.version:
             self.server.site.become(document)

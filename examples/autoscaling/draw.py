@@ -21,7 +21,7 @@ def table(name):
 
 
 def seconds(value):
-    """Nanoseconds since 1970, or a time in words."""
+    """Nanoseconds since 1970, or a time as text."""
     text = str(value)
     return int(text) / 1e9 if text.isdigit() else datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
 
@@ -34,7 +34,7 @@ at = lambda row: seconds(row["window_start"]) - begun
 
 figure, (popular, replicas, shared) = plt.subplots(3, 1, figsize=(9, 7.6), sharex=True, constrained_layout=True)
 
-# Figure 16: how the second and third of all pages do, by all windows.
+# Figure 16: the second and third page by popularity, over all windows.
 total = {}
 for row in pages:
     total[row["path"]] = total.get(row["path"], 0) + row["count"]
@@ -49,7 +49,7 @@ for colour, place in zip(COLOURS, (1, 2, 9)):
 popular.set(title="Popularity of three pages over time, a synthetic trace (figure 16)", ylabel="requests a second", ylim=0)
 popular.legend(fontsize=8, loc="upper right")
 
-# Figure 17: what was decided, and what it did.
+# Figure 17: decisions and their effect.
 known, times, levels = {}, {page: [0.0] for page in ranking[:10]}, {page: [1] for page in ranking[:10]}
 used = [(0.0, 1)]
 for decision in decisions:
@@ -60,7 +60,7 @@ for decision in decisions:
             times[change["group"]].append(when)
             levels[change["group"]].append(change["to"])
 for n, page in enumerate(times):
-    # Lines that lie on each other are drawn beside each other.
+    # Overlapping lines are drawn side by side.
     shift = (n - 4.5) * 0.03
     replicas.step(times[page] + [last], [level + shift for level in levels[page] + levels[page][-1:]], where="post", color="#9aa7b5", lw=1, label="replicas of each hot page" if n == 0 else None)
 replicas.step([when for when, _ in used] + [last], [n for _, n in used + used[-1:]], where="post", color="#e45756", lw=2, label="web servers used")

@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
-"""The site's clients. One asks for any of a thousand pages, at a moderate rate; from `--quiet` seconds on another asks fast for ten hot ones,
-for `--hot` seconds; then the first goes on for `--after`. The trace is synthetic, and has the shape of the paper's figure 16: how popular each
-hot page is changes all the time, by chance that the seed settles. Each request is a line of LOG: when it was sent, URL, status (0: none came),
-milliseconds, which server answered. Ends with 1 if one failed or was not what was asked for.
+"""The site's clients. One requests any of a thousand pages at a moderate rate; after `--quiet` seconds another requests ten hot ones fast,
+for `--hot` seconds; then the first continues for `--after`. The trace is synthetic, shaped like the paper's figure 16: the popularity of
+hot pages drifts randomly, determined by the seed. Each request is a line of LOG: time sent, URL, status (0: no response), milliseconds,
+server. Exits with 1 if a request failed or returned a wrong page.
 """
 
 import argparse, http.client, math, random, threading, time, urllib.parse
 
 
 def trace(args):
-    """When which page is asked for, in seconds from the beginning."""
+    """The time and page of each request, in seconds from the start."""
     chance = random.Random(args.seed)
     asked = []
     end = args.quiet + args.hot + args.after
     at = 0.0
     while (at := at + chance.expovariate(args.rate)) < end:
         asked.append((at, f"/page/{chance.randrange(1000)}"))
-    # Popularity drifts: the logarithm of each page's weight is drawn back to 0, and pushed by chance.
+    # Popularity drifts: the logarithm of each page's weight is a random walk with a pull to 0.
     drift = [chance.gauss(0, 0.35) for _ in range(10)]
     at, step = float(args.quiet), 0
     while (at := at + chance.expovariate(args.hot_rate)) < args.quiet + args.hot:
@@ -28,7 +28,7 @@ def trace(args):
 
 
 class Client(threading.Thread):
-    """Takes what is to be asked for next, waits for its time, and asks, over a connection that stays."""
+    """Takes the next request, waits for its time, and sends it over a persistent connection."""
 
     def __init__(self, url, begun, asked, lock, log):
         super().__init__(daemon=True)
@@ -55,7 +55,7 @@ class Client(threading.Thread):
                 good, server = False, repr(why)
             self.failed += not good
             line = f"{sent:.6f}\t{path}\t{status}\t{(time.time() - sent) * 1e3:.3f}\t{server}\n"
-            # Text files are not for several threads at once: they lose a line now and then.
+            # Text files are not thread-safe: lines may be lost.
             with self.lock:
                 self.log.write(line)
 

@@ -1,7 +1,7 @@
-"""Pages of a shop that rents films, each made of what the database says. The page /overdue-bug is /overdue with a mistake in it, as its author made it once: a
-misspelt name, so that nothing is asked of the database and the page is empty, quickly.
+"""Pages of a film rental shop, generated from its database. /overdue-bug is /overdue with a misspelled field name: it sends no statement and quickly
+returns an empty list.
 
-Every request is a line of the log: path, status, microseconds, statements that were sent.
+Every request is a line of the log: path, status, microseconds, statements sent.
 """
 
 import argparse
@@ -74,7 +74,7 @@ class Handler(BaseHTTPRequestHandler):
         statements = 0
         make = self.pages.get(asked.path)
         if make:
-            # A connection for each page, as PHP has it.
+            # A connection per page, as in PHP.
             with Database(*self.database, user="rental", schema="rental") as database:
 
                 def ask(statement):
@@ -91,7 +91,7 @@ class Handler(BaseHTTPRequestHandler):
         self.log.write(f"{asked.path}\t{status}\t{int((time.perf_counter() - began) * 1e6)}\t{statements}\n")
 
     def log_message(self, *_):
-        """Nothing: the log has its own form."""
+        """Nothing: the log has a format of its own."""
 
 
 class Server(ThreadingHTTPServer):

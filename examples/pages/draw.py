@@ -20,7 +20,7 @@ def column(row, name):
 
 
 def histogram(axes, buckets, edges, **words):
-    """Counts of ours, whose buckets are 1/64 wide, in wider ones."""
+    """Our counts, whose buckets are 1/64 wide, in wider buckets."""
     counts = [0] * (len(edges) - 1)
     for bound, count in buckets:
         at = next((n for n in range(len(counts)) if bound / 1e6 <= edges[n + 1]), len(counts) - 1)

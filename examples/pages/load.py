@@ -1,4 +1,4 @@
-"""Asks the film shop for pages, as several clients do, each one page after the other on a connection of its own. Which ones the seed settles."""
+"""Requests pages of the film shop from several clients, each with one connection per page. The seed determines the pages."""
 
 import argparse
 import random

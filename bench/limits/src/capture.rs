@@ -15,7 +15,7 @@ pub struct Record<'a> {
     pub packet: &'a [u8],
 }
 
-/// Zeroed memory on huge pages, where the system has them.
+/// Zeroed memory on huge pages, if available.
 pub fn memory(bytes: usize) -> MmapMut {
     let map = MmapMut::map_anon(bytes).expect("memory for the limits");
     #[cfg(target_os = "linux")]
@@ -38,7 +38,7 @@ impl Capture {
         &self.0
     }
 
-    /// `AHEAD` asks for what is 1.5 KB further on: where the next record begins is known only when this one was read.
+    /// `AHEAD` prefetches 1.5 KB ahead: the next record's position is known only after this one is read.
     pub fn records<const AHEAD: bool>(&self) -> impl Iterator<Item = Record<'_>> {
         let bytes = self.bytes();
         let mut at = 24;

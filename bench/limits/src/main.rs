@@ -1,8 +1,8 @@
-//! What one core can do at best: `limits [--passes N] memory | FILE.pcap…`.
+//! Upper bounds for one core: `limits [--passes N] memory | FILE.pcap…`.
 //!
-//! Every pass walks the whole capture, held in huge-page memory, and does the least that a job needs; no program that
-//! does the job can be faster. Prints a JSON line a pass with the median CPU time of this thread and a check value that
-//! shows that the work was done (a count that the capture's truth knows, or a hash).
+//! Every pass walks the whole capture in huge-page memory and does the least work that a job needs; no program can be
+//! faster. Prints a JSON line per pass with the median CPU time of this thread and a check value that proves the work (a
+//! known count, or a hash).
 
 mod capture;
 mod memory;
@@ -40,7 +40,7 @@ fn of_capture(path: &Path, runs: usize) {
     }
 }
 
-/// Median CPU seconds of `runs` runs, and what the last one returned.
+/// Median CPU seconds of `runs` runs, and the last return value.
 pub fn median(runs: usize, mut run: impl FnMut() -> u64) -> (f64, u64) {
     let mut check = 0;
     let mut seconds: Vec<f64> = (0..runs.max(1))

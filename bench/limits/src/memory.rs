@@ -1,5 +1,5 @@
-//! Bandwidth of one core: reading, filling and copying 1 GiB, and random loads of a cache line, one after the other and
-//! independent of each other.
+//! Memory bandwidth of one core: reading, filling, and copying 1 GiB; random loads of cache lines, dependent and
+//! independent.
 
 use crate::capture::memory;
 use crate::median;
@@ -44,7 +44,7 @@ fn step(x: u64) -> u64 {
     x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407)
 }
 
-/// One cycle through all lines (Sattolo), followed; then lines drawn at random.
+/// One cycle through all lines (Sattolo), followed; then random lines.
 fn random(lines: &mut [[u64; 8]], n: usize, runs: usize) {
     const LOADS: u64 = 1 << 21;
     let mut order: Vec<u32> = (0..n as u32).collect();

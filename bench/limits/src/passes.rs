@@ -1,7 +1,7 @@
-//! The least work that each job needs, one function a job: a pass over a capture that returns a check value.
+//! The least work of each job, a function per job: a pass over a capture that returns a check value.
 //!
-//! They read Ethernet, IPv4 and IPv6 without extension headers, TCP and UDP, and believe what they read: a ceiling, not
-//! an implementation. Tables have a fixed size and are never full with the captures that are measured.
+//! Supports Ethernet, IPv4, and IPv6 without extension headers, TCP, and UDP, without validation: an upper bound, not an
+//! implementation. Tables have a fixed size that the measured captures do not fill.
 
 use crate::capture::{Capture, Record, memory};
 use crate::prefetch::prefetch;
@@ -74,7 +74,7 @@ fn double(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..)?.first_chunk().map(|w| u64::from_ne_bytes(*w))
 }
 
-/// One key for both directions: the smaller address first, the ports along with it.
+/// One key for both directions: the smaller address first, with its port.
 #[inline(always)]
 fn key_of(record: Record) -> Option<Key> {
     let p = record.packet;
@@ -107,7 +107,7 @@ fn key_of(record: Record) -> Option<Key> {
     }
 }
 
-/// Two flows a cache line.
+/// Two flows per cache line.
 #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 struct Flow {
@@ -126,7 +126,7 @@ struct Source {
     packets: u32,
 }
 
-/// Slots on huge pages, open addressing, never more than there are.
+/// Slots on huge pages, open addressing, fixed number.
 struct Table<T> {
     map: MmapMut,
     slots: usize,
@@ -175,7 +175,7 @@ fn flows_one_by_one(table: &mut Table<Flow>, capture: &Capture) -> u64 {
     *taken
 }
 
-/// Hash and prefetch 32, then count them: their misses overlap.
+/// Hashes and prefetches 32 items, then counts them: cache misses overlap.
 fn flows_in_batches(table: &mut Table<Flow>, capture: &Capture) -> u64 {
     let mask = table.slots - 1;
     let (slots, taken) = table.clear();

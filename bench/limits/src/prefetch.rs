@@ -1,12 +1,12 @@
-//! Asks the processor for a cache line before it is needed; nothing where there is no such instruction.
+//! Prefetches a cache line; a no-op without such an instruction.
 
-/// The line of `slice[at]`; one past the end is not asked for.
+/// Prefetches the line of `slice[at]`; an index past the end is ignored.
 #[inline(always)]
 pub fn prefetch<T>(slice: &[T], at: usize) {
     #[cfg(target_arch = "x86_64")]
     if let Some(item) = slice.get(at) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch reads nothing and faults nowhere, and the address is that of a live item.
+        // SAFETY: a prefetch reads nothing and cannot fault, and the address is that of a live item.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(item).cast()) }
     }
     #[cfg(not(target_arch = "x86_64"))]

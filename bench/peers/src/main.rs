@@ -10,7 +10,7 @@ fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let [_, job, path] = &arguments[..] else { panic!("usage: peers httparse|sources|flows FILE.pcap") };
     let file = File::open(path).unwrap_or_else(|e| panic!("{path}: {e}"));
-    // SAFETY: the captures that are measured are not changed meanwhile.
+    // SAFETY: the captures do not change during the measurement.
     let bytes = unsafe { memmap2::Mmap::map(&file) }.expect("a mapping");
     let packets = packets(&bytes);
     let found = match job.as_str() {

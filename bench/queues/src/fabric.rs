@@ -1,10 +1,10 @@
-//! Messages a second round a ring of threads and from all to all, over our rings and over tokio's channels: the
+//! Messages per second around a ring of threads and from all to all, over our rings and over tokio's channels: the
 //! Chronicle paper's figure 4.
 //!
-//! `ring`: every thread passes on what its neighbour gives it; 64 messages a thread go round together. `mesh`: every
-//! thread sends the same number to every other and takes what comes. Ours: a thread and a ring for every pair; tokio
-//! (as Go, in `go/main.go`): an inbox a task, as many workers as cores. A JSON line a fabric, pattern and thread count
-//! gives the median and the best round. The number of messages that arrived is checked.
+//! `ring`: every thread forwards its neighbor's messages; 64 messages per thread circulate. `mesh`: every thread sends the
+//! same number to every other and receives. Ours: a thread and a ring per pair; tokio (as Go, in `go/main.go`): an inbox
+//! per task, as many workers as cores. A JSON line per fabric, pattern, and thread count has the median and the best round.
+//! The number of received messages is checked.
 
 #[path = "../../../crates/monitor/src/ring.rs"]
 #[allow(dead_code)]
@@ -68,7 +68,7 @@ fn our_ring(threads: usize) -> usize {
     running.into_iter().map(|t| t.join().expect("the thread ends")).sum()
 }
 
-/// Until the first message has gone all its way, or the neighbours have ended for that.
+/// Until the first message has completed its path, or the neighbors have ended for that reason.
 fn pass_on(mut from: Receiver<u64>, mut to: Sender<u64>) -> usize {
     let (mut passed, mut batch) = (0, Vec::new());
     while from.recv_many(&mut batch, usize::MAX) > 0 {
@@ -95,7 +95,7 @@ fn our_mesh(threads: usize, each: usize) -> usize {
     running.into_iter().map(|t| t.join().expect("the thread ends")).sum()
 }
 
-/// Never waits at one ring while another could go on; gives its time slice away when none could.
+/// Does not block on one ring while another can proceed; yields if none can.
 fn exchange(mut to: Vec<Sender<usize>>, mut from: Vec<Receiver<usize>>, each: usize) -> usize {
     let (mut sent, mut got) = (vec![0; to.len()], 0);
     while got < each * from.len() || sent.iter().any(|&n| n < each) {

@@ -1,4 +1,4 @@
-//! Waiting without a lock, and threads that stay where they are put: `pin` keeps the calling thread on one core, where there is that core and the system allows it.
+//! Waiting without locks, and pinned threads: `pin` binds the calling thread to a core if possible.
 
 use std::cell::Cell;
 
@@ -10,7 +10,7 @@ pub fn pin(core: usize) {
     let _ = sched_setaffinity(None, &set);
 }
 
-/// Between two tries of a queue that cannot wait itself; gives the core away after a while.
+/// Pause between attempts on a queue that cannot block; yields the core after a while.
 pub fn pause() {
     thread_local!(static WAITED: Cell<u32> = const { Cell::new(0) });
     let waited = WAITED.get().wrapping_add(1);

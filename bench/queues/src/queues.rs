@@ -1,7 +1,8 @@
-//! Items a second from one thread to another, through our ring and its peers: the packet-level paper's figure 3.
+//! Items per second from one thread to another, through our ring and its peers: the packet-level paper's figure 3.
 //!
-//! Three loads: 4-byte integers one by one, the same in batches of 64, and 64-byte messages by reference in batches of
-//! 32. Every queue takes its turn in every round; a JSON line a queue and load gives the median and the best round. The sum of what arrived is checked.
+//! Three loads: single 4-byte integers, the same in batches of 64, and 64-byte messages by reference in batches of 32.
+//! Every queue runs in every round; a JSON line per queue and load has the median and the best round. The sum of the
+//! received items is checked.
 
 mod pin;
 #[path = "../../../crates/monitor/src/ring.rs"]
@@ -53,7 +54,7 @@ fn main() {
     }
 }
 
-/// Sends 1..=n from another thread and returns the sum of what came.
+/// Sends 1..=n from another thread and returns the received sum.
 type Run = Box<dyn Fn(u64) -> u64>;
 
 fn calibrate(run: &Run) -> u64 {
@@ -74,7 +75,7 @@ fn rate(run: &Run, n: u64) -> f64 {
     rate
 }
 
-/// The two ends on two cores: `send` is called in the other thread, `receive` here.
+/// The two ends on two cores: `send` runs in the other thread, `receive` here.
 fn both<S: FnOnce() + Send + 'static>(send: S, receive: impl FnOnce() -> u64) -> u64 {
     let sending = thread::spawn(move || {
         pin(0);
@@ -185,7 +186,7 @@ fn one_by_one() -> Vec<(&'static str, Run)> {
     ]
 }
 
-/// 64 integers; a channel that knows no batches takes an array of them for one item.
+/// 64 integers; a channel without batches takes an array of them as one item.
 fn in_batches() -> Vec<(&'static str, Run)> {
     fn batches(n: u64) -> impl Iterator<Item = [u32; BATCH]> {
         (0..n / BATCH as u64).map(|b| std::array::from_fn(|k| b as u32 * BATCH as u32 + k as u32 + 1))

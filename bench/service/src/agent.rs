@@ -1,5 +1,5 @@
-//! An agent without monitors: both halves of the link's far end over a real connection, and reports that are said one after the
-//! other in the place of what monitors find.
+//! An agent without monitors: the agent's half of the link over a real connection, and prepared reports in place of
+//! monitors' results.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use crate::said::Said;
 
 const TICK: Duration = Duration::from_millis(50);
 
-/// An agent, what it is to say, and how far it may go.
+/// An agent, its reports, and its limits.
 pub struct Life {
     name: String,
     said: Arc<Vec<Said>>,
     allowed: watch::Receiver<usize>,
     spool: Spool,
     control: Agent,
-    /// How many reports have been said of each job.
+    /// Number of reports sent per job.
     lanes: BTreeMap<Lane, usize>,
     started: Instant,
 }
@@ -45,8 +45,8 @@ impl Life {
         Now { monotonic_ns: self.started.elapsed().as_nanos() as u64, wall_ns: since.as_nanos() as i64 }
     }
 
-    /// One connection for ever: who hangs up is waited for. Each of so many jobs is a step, and that all that was to be said of them is
-    /// acknowledged is the last.
+    /// Serves until the connection ends; the caller waits for that. Each of the expected jobs is a step; the last step is
+    /// the acknowledgment of all reports.
     pub async fn live(mut self, server: Server, (boot, jobs): (u64, usize), steps: mpsc::Sender<()>) {
         let mut stream = server.dial().await.expect("the server takes agents");
         let hello = Hello {
@@ -129,7 +129,7 @@ impl Life {
         }
     }
 
-    /// Says what may be said by now.
+    /// Sends the reports that are due.
     fn say(&mut self, session: &mut AgentSession) {
         let allowed = (*self.allowed.borrow()).min(self.said.len());
         for (lane, said) in self.lanes.clone() {

@@ -1,4 +1,4 @@
-//! Many agents on one thread, all of the same jobs.
+//! Many agents on one thread, all with the same jobs.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, watch};
 use crate::agent::Life;
 use crate::said::{Keys, Said, Size, plan_of, reports};
 
-/// See the file's text.
+/// Flags of this load.
 #[derive(Args)]
 pub struct Flags {
     #[command(flatten)]
@@ -33,12 +33,12 @@ pub struct Flags {
     /// Jobs, all of this query
     #[arg(long, default_value_t = 1)]
     jobs: usize,
-    /// A window every so many milliseconds; 0: as fast as they are acknowledged
+    /// Window interval in milliseconds; 0: as fast as they are acknowledged
     #[arg(long, default_value_t = 1000)]
     pace_ms: u64,
 }
 
-/// Runs it; the figures.
+/// Runs the load; returns the figures.
 pub fn run(flags: &Flags) -> Value {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     tokio::task::LocalSet::new().block_on(&runtime, all(flags))
@@ -87,7 +87,7 @@ async fn all(flags: &Flags) -> Value {
     }
     let seconds = begun.elapsed().as_secs_f64();
     eprintln!("said");
-    // They stay until whoever started us has seen the job's end.
+    // Agents stay until the caller has seen the job's end.
     let stay = || std::io::stdin().read_to_end(&mut Vec::new());
     tokio::task::spawn_blocking(stay).await.expect("it only reads").expect("standard input");
     let sent = bytes * size.agents / own * flags.jobs;

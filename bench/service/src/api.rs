@@ -1,5 +1,5 @@
-//! Requests at a steady rate, whether or not those before were answered (so that a slow answer does not hide those behind it), and
-//! live streams that are read all the while.
+//! Requests at a steady rate regardless of responses (so that slow responses do not delay later requests), and live
+//! streams.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 
-/// See the file's text.
+/// Flags of this load.
 #[derive(Args)]
 pub struct Flags {
     /// Where the server listens
@@ -22,7 +22,7 @@ pub struct Flags {
     /// Requests a second
     #[arg(long, default_value_t = 500)]
     rate: u64,
-    /// For so many seconds
+    /// Duration in seconds
     #[arg(long, default_value_t = 20)]
     seconds: u64,
     /// Live streams
@@ -36,7 +36,7 @@ pub struct Flags {
     jobs: String,
 }
 
-/// Runs it; the figures.
+/// Runs the load; returns the figures.
 pub fn run(flags: &Flags) -> Value {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(all(flags))
@@ -67,7 +67,7 @@ async fn all(flags: &Flags) -> Value {
             }
         });
     }
-    // Connections that are free; one that is wanted while none is there is made.
+    // Idle connections; a new one is opened if none is idle.
     let idle: Arc<Mutex<Vec<TcpStream>>> = Arc::default();
     let mut pace = tokio::time::interval(Duration::from_nanos(1_000_000_000 / flags.rate));
     pace.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Burst);
@@ -111,7 +111,7 @@ struct Answer {
 }
 
 impl Answer {
-    /// Of a length that is told, or in chunks.
+    /// Body with a length, or chunked.
     async fn read(stream: &mut TcpStream) -> Answer {
         let mut bytes = Vec::with_capacity(4096);
         let (head, status, length) = loop {

@@ -1,4 +1,5 @@
-//! Loads a server. `service.py` starts it and reads its CPU time; this says what, how fast, and what the same work costs from memory.
+//! Generates load for a server. `service.py` starts it and reads its CPU time; this program sets kind and rate, and
+//! measures the same work in memory.
 
 mod agent;
 mod agents;

@@ -1,4 +1,4 @@
-//! The same partial results from memory: what encoding, decoding and merging them costs on one core.
+//! The same partial results in memory: cost of encoding, decoding, and merging on one core.
 
 use clap::Args;
 use collect::{Collector, LaneId, Lanes, Report, TakeRows};
@@ -8,7 +8,7 @@ use stream::{Engines, Output};
 
 use crate::said::{Keys, Said, Size, plan_of, reports};
 
-/// See the file's text.
+/// Flags of this measurement.
 #[derive(Args)]
 pub struct Flags {
     #[command(flatten)]
@@ -31,7 +31,7 @@ fn cpu_s() -> f64 {
     now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
 }
 
-/// Runs it; the figures.
+/// Runs the measurement; returns the figures.
 pub fn run(flags: &Flags) -> Value {
     let (size, plan) = (&flags.size, plan_of(&flags.query));
     let begun = cpu_s();

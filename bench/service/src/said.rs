@@ -1,4 +1,4 @@
-//! What agents say: for each window of a query one report of so many groups.
+//! Reports of agents: one report per window of a query, with a given number of groups.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use stream::{Engines, Loss};
 use tuple::{Batch, DataType, common};
 use wire::Timestamp;
 
-/// How much each agent says.
+/// Amount of data per agent.
 #[derive(Args, Clone)]
 pub struct Size {
     /// Agents
@@ -29,27 +29,27 @@ pub struct Size {
     pub keys: Keys,
 }
 
-/// Whether agents find the same groups.
+/// Whether agents report the same groups.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Keys {
-    /// All find the same, as where they serve the same pages.
+    /// Equal groups, as from replicas with the same pages.
     Shared,
-    /// Each finds its own, as where they have clients of their own.
+    /// Different groups, as from servers with different clients.
     Own,
 }
 
 impl Size {
-    /// Groups in all.
+    /// Total number of groups.
     pub fn total(&self) -> usize {
         self.agents * self.windows * self.groups
     }
 }
 
-/// A report as it travels, and its watermark.
+/// An encoded report and its watermark.
 pub type Said = (i64, Vec<u8>);
 
 const SECOND_NS: i64 = 1_000_000_000;
-/// Event time at which all begins: a whole minute.
+/// Start of event time: a whole minute.
 const BEGIN_NS: i64 = 1_800_000_000 * SECOND_NS;
 
 /// The plan of a query.
@@ -93,7 +93,7 @@ fn tuples(plan: &Plan, groups: usize, seed: usize, from_ns: i64) -> Batch {
             DataType::F64 => Arc::new(Float64Array::from_iter_values((0..groups).map(|_| 1.0))),
             DataType::Bool => Arc::new(BooleanArray::from(vec![true; groups])),
             DataType::Text => {
-                // Names that do not compress better than those of real pages do.
+                // Names that compress no better than those of real pages.
                 let name = |i: usize| (seed * groups + i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24;
                 let paths = (0..groups).map(|i| format!("shop.example/items/{:010x}", name(i)));
                 Arc::new(StringArray::from_iter_values(paths))

@@ -1,5 +1,5 @@
-//! `repeat N FILE.pcap`: the capture N times over as one endless-looking pcap on standard output, every round after the
-//! one before it in time. For watching a program's memory over a long run.
+//! `repeat N FILE.pcap`: writes the capture N times as one pcap to standard output, with increasing times. Used to observe
+//! memory over a long run.
 
 use std::io::{self, Write};
 
@@ -24,7 +24,7 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// Where the records begin.
+/// Offset of the records.
 fn starts(bytes: &[u8]) -> Vec<usize> {
     let mut at = 24;
     let mut starts = Vec::new();
