@@ -151,8 +151,8 @@ def forget(path):
 
 
 def drop(path, to, share, slower, seed=15):
-    """Writes a copy of the first packets, so many times slower, without a random share of them; where TCP data are missing: (client, is
-    it a call's side, time)."""
+    """Writes a copy of the first packets, slowed down, without a random share of them; returns the gaps in TCP data: (client, whether on
+    the call's side, time)."""
     source, chance, gaps, packets, dropped = bytearray(open(path, "rb").read()), random.Random(seed), [], 0, 0
     scale = 1 if source[:4] in (b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d") else 1000
     at, kept_from, first = 24, 0, None
@@ -207,8 +207,8 @@ class Messages:
             messages.sort()
 
     def recovery(self, gaps, found):
-        """From missing data to the end of the next message of that direction that was found whole or by its lengths: time, beside
-        the time to the end of the next message that there was, and how many were passed over."""
+        """Time from a gap to the end of the next message found in that direction, the time to the end of the next message in fact, and the
+        number of messages skipped."""
         times, least, passed = [], [], []
         for client, is_call, at in gaps:
             messages = self.lists[client, is_call]

@@ -12,11 +12,11 @@ use clap::Parser;
 /// One kind of load.
 #[derive(Parser)]
 enum Load {
-    /// Agents that ship a partial result of so many groups for every window of a job.
+    /// Agents that send a partial result with this number of groups for every window of a job.
     Agents(agents::Flags),
     /// Requests at a steady rate, and live streams.
     Api(api::Flags),
-    /// What to encode, decode and merge the same partial results costs, without a network and a disk.
+    /// Cost of encoding, decoding, and merging the same partial results, without network and disk.
     Memory(memory::Flags),
 }
 
