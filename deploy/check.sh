@@ -49,7 +49,7 @@ for d in documents:
 PY
 }
 
-# With --help behind them all words are read, and nothing is done.
+# With --help appended, all arguments are parsed and nothing is executed.
 flags() {
   local program=${1:-}
   [ -n "$program" ] || program=$(find target/release/netalytics target/debug/netalytics -maxdepth 0 2>/dev/null | head -n 1 || true)
@@ -60,7 +60,7 @@ flags() {
     said=()
   }
   while IFS=$'\t' read -r name word; do
-    # A container's first word is a command.
+    # The first argument of a container is a command.
     case $word in serve | agent | publish | query) try ;; esac
     of=$name
     said+=("$word")

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Kafka and Flink on one machine, from packages alone: to try distributed queries, and for our tests. Everything listens on
-# 127.0.0.1 and lives in one directory; nothing is left of it when that is removed.
+# Kafka and Flink on one machine, from packages only: to try distributed queries, and for tests. Everything listens on
+# 127.0.0.1 and is in one directory.
 #
 #   kafka-flink.sh install DIR              fetches the programs (370 MB, once): Maven and pip are needed, and Java 17
 #   kafka-flink.sh start DIR [kafka|flink]  starts both or one, on free ports, waits until they answer and writes DIR/addresses
 #   kafka-flink.sh stop DIR [kafka|flink]   ends them
 #
-# BROKERS=3 starts three brokers that keep three copies of everything; SLOTS and SLOT_MEMORY (megabytes of managed memory of each) say what Flink has for its jobs. DIR/addresses is to be sourced by a shell: KAFKA, FLINK, GATEWAY.
-# Processes' numbers are in DIR/run/*.pid, what they say in DIR/log.
+# BROKERS=3 starts three brokers with three replicas; SLOTS and SLOT_MEMORY (megabytes of managed memory per slot)
+# configure Flink. Source DIR/addresses in a shell: KAFKA, FLINK, GATEWAY. Process ids are in DIR/run/*.pid, logs in
+# DIR/log.
 set -euo pipefail
 
 KAFKA_VERSION=4.3.1
@@ -33,7 +34,7 @@ POM
     touch "$dir/kafka/complete"
   fi
   if [ ! -e "$dir/flink/complete" ]; then
-    # Flink's own programs are published complete as a Python package only.
+    # Flink's complete distribution is published as a Python package only.
     python3 -m pip download --quiet --disable-pip-version-check --no-deps -d "$dir/download" "apache-flink-libraries==$FLINK_VERSION"
     python3 -m zipfile -e "$dir"/download/apache_flink_libraries-*.whl "$dir/download/wheel"
     mkdir -p "$dir/flink/lib"
@@ -48,7 +49,7 @@ POM
 
 copy() { mvn -B -q dependency:copy -Dartifact="org.apache.flink:$1" -DoutputDirectory="$2"; }
 
-# So many ports that nobody listens on.
+# Free ports.
 free_ports() {
   python3 - "$1" <<'PY'
 import socket, sys
@@ -58,14 +59,14 @@ print(*(one.getsockname()[1] for one in held))
 PY
 }
 
-# Starts NAME in the background, with what it says in a file of that name.
+# Starts NAME in the background; its output goes to a file of that name.
 run() {
   local name=$1; shift
   setsid "$@" >"$dir/log/$name" 2>&1 </dev/null &
   echo $! >"$dir/run/$name.pid"
 }
 
-# Waits until a command succeeds, as long as the process lives, for a minute at most.
+# Waits until a command succeeds, while the process lives, for at most a minute.
 wait_for() {
   local name=$1; shift
   local _
@@ -127,7 +128,7 @@ CONF
   echo "KAFKA=$listeners" >>"$dir/addresses"
 }
 
-# Also one that was killed, over its data.
+# Also restarts a killed broker with its data.
 start_broker() {
   run "broker-$1" java -Xms64m -Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dorg.slf4j.simpleLogger.defaultLogLevel=warn \
     -cp "$dir/kafka/*" kafka.Kafka "$dir/run/broker-$1.properties"
@@ -208,7 +209,7 @@ start_gateway() {
   flink gateway 256m -cp "$dir/flink/lib/*:$dir/flink/gateway/*" org.apache.flink.table.gateway.SqlGateway
 }
 
-# Ends what the patterns name, first politely.
+# Ends processes that match the patterns, with SIGTERM first.
 stop() {
   local file pid _
   for file in "$@"; do
@@ -234,7 +235,7 @@ case "$what-$part" in
     [ "$part" = kafka ] || start_flink
     cat "$dir/addresses"
     ;;
-  # What was killed, over its data and on its ports.
+  # Restarts killed processes with their data and ports.
   start-broker-* | start-taskmanager-*)
     name=${part%-*}
     "start_$name" "${part##*-}"

@@ -1,23 +1,24 @@
 #!/usr/bin/env bash
-# A small data centre on one machine, in network namespaces: leaf and spine switches (Open vSwitch, each a process of its own),
-# and behind them clients, nginx as a proxy, two application servers, MariaDB and memcached, each on a host of its own.
+# A small data center on one machine, in network namespaces: leaf and spine switches (Open vSwitch, a process each),
+# clients, nginx as a proxy, two application servers, MariaDB, and memcached, each on its own host.
 #
-#   testbed.sh install                  what is missing of Debian's packages
-#   testbed.sh up DIR                   builds it and writes DIR/network.toml, DIR/addresses; what is left of one before goes first
-#   testbed.sh status DIR               what runs, and whether the shop answers
+#   testbed.sh install                  installs missing Debian packages
+#   testbed.sh up DIR                   builds the bed and writes DIR/network.toml, DIR/addresses; replaces an earlier one
+#   testbed.sh status DIR               processes, and whether the shop responds
 #   testbed.sh exec DIR HOST COMMAND…   runs a command on a host or switch
-#   testbed.sh load DIR [OPTION…]       asks for pages, from client1: `testbed.sh load DIR --help`
-#   testbed.sh down DIR                 takes everything away, also what a killed `up` has left
+#   testbed.sh load DIR [OPTION…]       requests pages from client1: `testbed.sh load DIR --help`
+#   testbed.sh down DIR                 removes everything, also after a killed `up`
 #
-# MISCONFIGURED=app1 has that server ask the database always, never the cache. SERVERS=none builds the network alone.
-# FORWARDING=normal (switches learn: one spine), rules (two spines; SPINES=N), none (left to a controller). CONTROLLER says where switches
-# find one ("unix:/run/of.sock"), NORTHBOUND its HTTP interface. Beds side by side need a DIR each. Needs root. docs/testbed.md has the map.
+# MISCONFIGURED=app1: that server always asks the database, never the cache. SERVERS=none: the network only.
+# FORWARDING=normal (learning switches, one spine), rules (two spines; SPINES=N), none (left to a controller). CONTROLLER:
+# address of the controller ("unix:/run/of.sock"), NORTHBOUND: its HTTP interface. Several beds need a DIR each. Requires
+# root. Topology: docs/testbed.md.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 
 fail() { echo "testbed: $*" >&2; exit 1; }
 
-# ---- The map. Hosts have their leaf's number and their port there in their address: 10.60.LEAF.PORT. ----
+# ---- Topology. A host's address has its leaf and its port there: 10.60.LEAF.PORT. ----
 
 LEAVES=3
 HOSTS=(client1:1 client2:1 proxy:1 spare1:1 app1:2 app2:2 spare2:2 db:3 cache:3 spare3:3)
@@ -44,14 +45,14 @@ ns() { echo "$prefix-$1"; }
 mac() { local part; IFS=. read -ra part <<<"$1"; printf '02:00:%02x:%02x:%02x:%02x' "${part[@]}"; }
 on() { local where=$1; shift; nsenter --net="/var/run/netns/$prefix-$where" "$@"; }
 
-# Starts NAME on a host, with what it says in a file of that name.
+# Starts NAME on a host; its output goes to a file of that name.
 run() {
   local name=$1 where=$2; shift 2
   setsid nsenter --net="/var/run/netns/$prefix-$where" "$@" >"$dir/log/$name" 2>&1 </dev/null &
   echo $! >"$dir/run/$name.pid"
 }
 
-# Waits until a command succeeds, as long as the process lives, for a minute at most.
+# Waits until a command succeeds, while the process lives, for at most a minute.
 wait_for() {
   local name=$1; shift
   local _
@@ -67,13 +68,13 @@ listens() { on "$1" bash -c "exec 3<>/dev/tcp/${address_of[$1]}/$2"; }
 
 # ---- The network ----
 
-# Namespaces and the wires between them; a switch calls its end of a wire as what is at the other.
+# Namespaces and the links between them; a switch's interface has the name of the other end.
 wires() {
   local host leaf n where
   {
     for where in "${names[@]}" "${switches[@]}"; do echo "netns add $(ns "$where")"; done
   } | ip -batch -
-  # Quiet: nothing speaks that was not asked to.
+  # Disables unsolicited traffic.
   for where in "${names[@]}" "${switches[@]}"; do
     # shellcheck disable=SC2016
     on "$where" sh -c 'for of in all default; do echo 1 >/proc/sys/net/ipv6/conf/$of/disable_ipv6; done' 2>/dev/null || true
@@ -90,12 +91,12 @@ wires() {
   } | ip -batch -
   for host in "${names[@]}"; do
     printf '%s\n' "link set lo up" "addr add ${address_of[$host]}/16 dev eth0" "link set eth0 up" | ip -n "$(ns "$host")" -batch -
-    # Checksums are right on the wire: Open vSwitch here does not fill them in.
+    # Computes checksums in software: Open vSwitch does not fill them in here.
     on "$host" ethtool -K eth0 tx off >/dev/null
   done
 }
 
-# Only spare hosts take packets out of tunnels.
+# Only spare hosts receive packets from tunnels.
 mtu() { case $1 in spare*) echo "$ENOUGH" ;; *) echo 1500 ;; esac; }
 
 # Ports of a switch, as name:number.
@@ -112,7 +113,7 @@ ports() {
 
 datapath() { case $1 in leaf*) printf '%016x' "${1#leaf}" ;; *) printf '%016x' "$((16#100 + ${1#spine}))" ;; esac; }
 
-# Runs within the switch's namespace, so that `down` finds whatever it has started.
+# Runs within the switch's namespace, so that `down` finds its processes.
 start_switch() {
   local name=$1 own=$dir/run/$1 port to n=0
   export OVS_RUNDIR=$own OVS_DBDIR=$own OVS_LOGDIR=$own OVS_SYSCONFDIR=$own
@@ -121,32 +122,32 @@ start_switch() {
   ovsdb-server "$own/conf.db" --remote="punix:$own/db.sock" --pidfile="$own/ovsdb-server.pid" --unixctl="$own/ovsdb.ctl" -vconsole:off --log-file="$own/ovsdb.log" --detach
   ovs-vsctl --db="unix:$own/db.sock" --no-wait init
   ovs-vswitchd "unix:$own/db.sock" --pidfile="$own/ovs-vswitchd.pid" --unixctl="$own/vswitchd.ctl" -vconsole:off --log-file="$own/vswitchd.log" --detach
-  # Where its own tools look for it.
+  # Where its own tools expect it.
   ln -s vswitchd.ctl "$own/ovs-vswitchd.$(cat "$own/ovs-vswitchd.pid").ctl"
   local words=(add-br br0 -- set bridge br0 datapath_type=netdev fail_mode=secure "protocols=OpenFlow10,OpenFlow13,OpenFlow14,OpenFlow15"
     other_config:disable-in-band=true "other_config:datapath-id=$(datapath "$name")" "other_config:hwaddr=\"$(mac "${address_of[$name]}")\"")
   for port in $(ports "$name"); do
-    # Ports are the switch's: the kernel would answer for its addresses there, too.
+    # The addresses belong to the switch's ports: the kernel must not answer for them.
     ip link set "${port%:*}" arp off up
     words+=(-- add-port br0 "${port%:*}" -- set interface "${port%:*}" "ofport_request=${port#*:}")
   done
   for to in ${CONTROLLER:-}; do
     n=$((n + 1))
-    # A switch connects to sockets in its own directory only. It looks for a controller that is away every second.
+    # A switch connects to sockets in its own directory only. It retries a missing controller every second.
     case $to in unix:*) ln -s "${to#unix:}" "$own/" && to=unix:$own/${to##*/} ;; esac
     words+=(-- "--id=@c$n" create controller "target=\"$to\"" max_backoff=1000 -- add bridge br0 controller "@c$n")
   done
   ovs-vsctl --db="unix:$own/db.sock" --timeout=30 "${words[@]}"
-  # Where tunnels of this switch begin and end.
+  # Tunnel endpoint of this switch.
   ip addr add "${address_of[$name]}/16" dev br0
   ip link set br0 mtu "$ENOUGH" up
   forwarding "$name" >"$own/flows"
-  # Beside what a controller may have installed by now: a secure bridge is new without rules.
+  # In addition to rules of a controller: a secure bridge starts without rules.
   ovs-ofctl -O OpenFlow13 --bundle add-flows "unix:$own/br0.mgmt" "$own/flows"
 }
 
-# What a switch does with packets when nothing is mirrored. With rules, table 0 is left to whoever mirrors, and the way to a host
-# is over the spine of its port's number; what is for all goes along a tree, so nothing goes round.
+# Forwarding without mirrors. With rules, table 0 is left to the mirroring program, and a host is reached over the spine
+# of its port number; broadcasts follow a tree, without loops.
 forwarding() {
   local where port all=""
   case $forwarding in
@@ -155,7 +156,7 @@ forwarding() {
     rules)
       echo "table=0,priority=0,actions=resubmit(,10)"
       for where in "${names[@]}" "${switches[@]}"; do echo "table=10,priority=100,dl_dst=$(mac "${address_of[$where]}"),actions=output:$(towards "$1" "$where")"; done
-      # Of the wires between switches those of the first spine, and those of the first leaf: a tree.
+      # Of the links between switches, those of the first spine and the first leaf: a tree.
       for port in $(ports "$1"); do
         case $1-$port in leaf1-* | spine1-* | *-spine1:* | *-leaf1:*) all+="output:${port#*:}," ;; *-spine* | *-leaf*) ;; *) all+="output:${port#*:}," ;; esac
       done
@@ -164,7 +165,7 @@ forwarding() {
   esac
 }
 
-# The port of a switch by which a host or another switch is reached.
+# The port of a switch that leads to a host or another switch.
 towards() {
   local at=$1 to=$2 leaf
   [ "$at" != "$to" ] || { echo LOCAL; return; }
@@ -214,7 +215,7 @@ write_addresses() {
 
 start_servers() {
   mkdir -p "$dir/data/nginx"
-  # Runs on its host from the first step on, so that `down` finds it.
+  # Runs on its host from the start, so that `down` finds it.
   run db db bash "$0" database "$dir"
   run cache cache memcached -u root -l "${address_of[cache]}" -p 11211 -U 0 -m 32 -t 1 -vv
   local app
@@ -239,7 +240,7 @@ server { listen ${address_of[proxy]}:80; keepalive_requests 1000000; location / 
 CONF
 }
 
-# Becomes the database.
+# Becomes the database process.
 start_database() {
   local data=$dir/data/db
   mariadb-install-db --no-defaults "--datadir=$data" --auth-root-authentication-method=normal --skip-test-db --user=root >/dev/null
@@ -275,7 +276,7 @@ up() {
   touch "$dir/.testbed"
   echo $$ >"$dir/run/up.pid"
   export TESTBED=$prefix
-  # What fails leaves its logs, and nothing else.
+  # On a failure only the logs are kept.
   trap '[ $? = 0 ] || take_away' EXIT
   trap 'exit 130' INT TERM
   wires
@@ -289,7 +290,8 @@ up() {
   cat "$dir/addresses"
 }
 
-# Ends whoever builds the bed, and what has been started for it or runs in its namespaces, and removes these. Names are all that it needs.
+# Ends a running `up`, the processes started for the bed or in its namespaces, and removes the namespaces. Needs names
+# only.
 take_away() {
   local up all one _
   up=$(cat "$dir/run/up.pid" 2>/dev/null || true)
@@ -337,7 +339,7 @@ case $what in
   up) up ;;
   down) down ;;
   status) status ;;
-  # Becomes it, so that whoever ends this ends it.
+  # Replaces this shell, so that ending it ends the command.
   exec) [ $# -ge 4 ] || fail "exec needs a host and a command"; exec nsenter --net="/var/run/netns/$prefix-$3" "${@:4}" ;;
   load) shift 2; on client1 python3 "$here/testbed/load.py" "http://${address_of[proxy]}" "$@" ;;
   switch) start_switch "$3" ;;

@@ -3,10 +3,11 @@
 #
 #   sudo examples/autoscaling/run.sh DIR [QUIET HOT AFTER]
 #
-# makes a client, a proxy and three web servers in network namespaces; asks for a thousand pages, then fast for ten of them, then for the
-# thousand again (seconds each: 10 30 20). netalytics, which captures at the proxy, decides how many servers each page is to be on. The proxy
-# (nginx) reads that in Redis; content.py copies pages, starts and stops web servers. What was seen and decided is in DIR then, and the
-# servers' own logs. KILL=yes kills `netalytics serve` while it is hot, and starts it again. NETALYTICS: the program, if it is not in PATH.
+# creates a client, a proxy, and three web servers in network namespaces; requests a thousand pages, then ten of them
+# fast, then all again (seconds: 10 30 20). netalytics at the proxy decides on the number of servers per page. The proxy
+# (nginx) reads it from Redis; content.py copies pages, starts and stops web servers. DIR has the observations, decisions,
+# and the servers' logs. KILL=yes kills and restarts `netalytics serve` during the load. NETALYTICS: the program, if not
+# in PATH.
 set -euo pipefail
 [ $# -ge 1 ] || { sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
@@ -18,7 +19,7 @@ fail() { echo "autoscaling: $*" >&2; exit 1; }
 for need in ip nginx redis-server redis-cli python3; do command -v $need >/dev/null || fail "$need is missing: ./setup.sh bed installs it"; done
 [ -e /usr/lib/nginx/modules/ngx_http_lua_module.so ] || fail "nginx has no Lua: ./setup.sh bed installs it"
 mkdir -p "$dir"/{log,pages,run}
-# Pages' servers drop root's rights.
+# Web servers drop root privileges.
 chmod 755 "$dir"
 net=as$$
 servers=(web1 web2 web3)
@@ -34,7 +35,7 @@ trap finish EXIT
 
 # ---- The network: a switch, and hosts on it. ----
 on() { local where=$1; shift; nsenter --net="/var/run/netns/$net-$where" "$@"; }
-# Starts a program on a host, with what it says in a file of that name; $! is its number.
+# Starts a program on a host; its output goes to a file of that name, $! is its process id.
 start() {
   local name=$1 where=$2; shift 2
   nsenter --net="/var/run/netns/$net-$where" "$@" >"$dir/log/$name" 2>&1 </dev/null &
@@ -78,7 +79,7 @@ serve() {
   until_so on proxy curl -sf "$NETALYTICS_SERVER/api/v1/health"
 }
 ask() { on proxy "$netalytics" "$@" --token-file "$dir/data/admin.token"; }
-# Whether what is asked says so.
+# Whether the response contains this.
 says() { local what=$1; shift; ask "$@" | grep -q "$what"; }
 serve
 ask tokens create proxy --role agent --out "$dir/run/agent.token"
@@ -105,11 +106,11 @@ if [ "${KILL:-no}" = yes ]; then
   serve
 fi
 wait $load || fail "the load failed: $(cat "$dir/log/load")"
-# What is not asked for any more loses its replicas.
+# Pages without requests lose their replicas.
 until_so says '"servers":\["[0-9.]*"\]' actions --format jsonl
 until_so says '"state":"ok"' actions --format jsonl
 
-# ---- What is left of it. ----
+# ---- Results. ----
 on proxy redis-cli --raw zrange netalytics:top-k 0 9 REV WITHSCORES >"$dir/redis.txt"
 on proxy redis-cli --raw lrange netalytics:hot:servers 0 -1 >>"$dir/redis.txt"
 ask jobs stop pages >/dev/null

@@ -3,12 +3,12 @@
 #
 #   sudo examples/multi-tier/run.sh DIR [REQUESTS]
 #
-# builds the test bed with one application server that is set up wrongly, has its shop answer pages, captures what passes the switch ports of
-# the application servers and of the proxy, and asks. DIR/*.jsonl has what the queries say, DIR/*.pcapng the packets, DIR/map.txt who asks
-# whom, DIR/*.html the findings to send to somebody, and DIR/*.requests, DIR/db.queries, DIR/db.bytes what the servers themselves have logged
-# and counted meanwhile. The bed goes at the end. NETALYTICS: the program, if it is not in PATH.
+# builds the test bed with one misconfigured application server, lets its shop serve pages, captures at the switch ports
+# of the application servers and of the proxy, and runs the queries. DIR/*.jsonl has their results, DIR/*.pcapng the
+# packets, DIR/map.txt the service map, DIR/*.html the findings, and DIR/*.requests, DIR/db.queries, DIR/db.bytes the
+# servers' own logs and counters. The bed is removed at the end. NETALYTICS: the program, if not in PATH.
 set -euo pipefail
-[ $# -ge 1 ] || { sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[ $# -ge 1 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
 bed=$here/../../deploy/testbed.sh
 dir=$(realpath -m "$1")
@@ -17,12 +17,12 @@ netalytics=${NETALYTICS:-netalytics}
 mkdir -p "$dir"
 MISCONFIGURED=app1 "$bed" up "$dir/bed" >/dev/null
 captures=()
-# What still captures does so in the bed's namespaces, and ends with them.
+# Captures run in the bed's namespaces and end with them.
 trap '"$bed" down "$dir/bed"' EXIT
 # shellcheck source=/dev/null
 . "$dir/bed/addresses"
 at=("$bed" exec "$dir/bed")
-# A shop that has been at work: the cache holds what is asked for most.
+# Warms up the cache.
 "$bed" load "$dir/bed" --requests 200 >/dev/null
 
 # All packets of some ports of a switch: NAME SWITCH PORT…
@@ -36,7 +36,7 @@ capture() {
   until grep -q "capturing from" "$dir/$name.log"; do kill -0 "${captures[-1]}"; sleep 0.05; done
 }
 
-# Bytes that the database's interface has counted.
+# Bytes counted by the database's interface.
 db_bytes() { "${at[@]}" db awk '$1 == "eth0:" { printf "%.0f", $2 + $10 }' /proc/net/dev; }
 
 logs=(app1.requests app2.requests proxy.requests db.queries)
@@ -46,14 +46,14 @@ before=$(db_bytes)
 capture leaf2 leaf2 app1 app2
 capture leaf1 leaf1 proxy
 "$bed" load "$dir/bed" --requests "$requests"
-# Until nothing moves any more.
+# Until traffic stops.
 after=$before
 until [ "$after" = "$(db_bytes)" ]; do after=$(db_bytes); sleep 0.3; done
 echo $((after - before)) >"$dir/db.bytes"
 for log in "${logs[@]}"; do tail -n +$((lines[$log] + 1)) "$dir/bed/log/$log" >"$dir/$log"; done
 for one in "${captures[@]}"; do kill "$one"; wait "$one"; done
 
-# What is captured at a switch is asked: NAME SWITCH QUERY
+# Queries the capture of a switch: NAME SWITCH QUERY
 ask() {
   local name=$1 file=$dir/$2.pcapng query=$3
   printf '\n%s\n' "$query"
@@ -68,7 +68,7 @@ ask statements leaf2 "PARSE mysql_query WHERE command = 'query' PROCESS (group-c
 ask gets leaf2 "PARSE memcached_get PROCESS (group-count: group=client_ip, hit)"
 ask pages leaf1 "PARSE http TO $PROXY:80 PROCESS (group-count: group=path)" >/dev/null
 
-# Who asks whom, in one picture: from app1 there is no edge to the cache.
+# The service map: app1 has no edge to the cache.
 grep -E '^(PROXY|APP1|APP2|DB|CACHE)=' "$dir/bed/addresses" | awk -F= '{ print $2, tolower($1) }' >"$dir/hosts"
 printf '\n'
 "$netalytics" --quiet map -r "$dir/leaf2.pcapng" --hosts "$dir/hosts" | tee "$dir/map.txt"

@@ -3,9 +3,10 @@
 #
 #   sudo examples/pages/run.sh DIR [REQUESTS]
 #
-# builds the test bed, has a film shop answer pages from a database there, captures what passes the shop's port of its switch, asks, then
-# updates the shop twice, the second time with a mistake, and holds each update against what was before. DIR/*.jsonl has what the queries
-# say, DIR/*.pcapng the packets, DIR/*.requests the shop's own log. The bed goes at the end. NETALYTICS: the program, if it is not in PATH.
+# builds the test bed, lets a film shop serve pages from a database there, captures at the shop's switch port, runs the
+# queries, updates the shop twice, the second time with a bug, and compares each update with the version before.
+# DIR/*.jsonl has the results, DIR/*.pcapng the packets, DIR/*.requests the shop's own log. The bed is removed at the end.
+# NETALYTICS: the program, if not in PATH.
 set -euo pipefail
 [ $# -ge 1 ] || { sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
@@ -19,11 +20,11 @@ trap '"$bed" down "$dir/bed"' EXIT
 # shellcheck source=/dev/null
 . "$dir/bed/addresses"
 shop=$APP1:8080
-# Programs in the background are started so without a shell around them: what ends their number ends them.
+# Starts background programs without a shell, so that their process id is the program's.
 at=("$bed" exec "$dir/bed")
 mariadb --no-defaults "--socket=$dir/bed/run/db.sock" --user=root <"$here/rental.sql"
 
-# Has the shop run while pages are asked for, and what it does captured: NAME [FLAG OF THE SHOP]
+# Runs and captures the shop under load: NAME [FLAG OF THE SHOP]
 release() {
   local name=$1; shift
   "${at[@]}" app1 python3 "$here/application.py" --listen "$shop" --database "$DB:3306" --log "$dir/$name.requests" "$@" &
@@ -45,7 +46,7 @@ ask() {
   "$netalytics" --quiet query "$query" -r "$dir/first.pcapng" --format jsonl >"$dir/$name.jsonl"
 }
 
-# An update against the shop as it was.
+# Compares an update with the previous version.
 check() {
   local name=$1 query=$2; shift 2
   printf '\nThe %s update: %s\n' "$name" "$query"
