@@ -1,5 +1,5 @@
 //! How far our packing is from the optimum: exactly on small instances, from a lower bound on middle ones.
-//! `cargo test -p planner --lib optimum -- --nocapture` prints the table of docs/placement.md.
+//! `cargo test -p planner --lib optimum -- --nocapture` prints the table of bench/runs/2026-11-23-placement.
 
 use std::collections::BTreeMap;
 
