@@ -1,4 +1,4 @@
-"""The controller: `python3 sdn --openflow HOST:PORT --listen 127.0.0.1:PORT`. docs/sdn.md says what it does."""
+"""The controller: `python3 sdn --openflow HOST:PORT --listen 127.0.0.1:PORT`. See docs/sdn.md."""
 
 import openflow
 

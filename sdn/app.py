@@ -1,4 +1,4 @@
-"""Rules of OpenFlow on switches, through os-ken: the shim between switches that speak OpenFlow 1.3 and what is decided in `desired.py`. Knows messages, nothing of what they are for."""
+"""Connects OpenFlow 1.3 switches, through os-ken, to the decisions of `desired.py`. Knows messages, not their purpose."""
 
 import threading
 import time
@@ -19,7 +19,7 @@ MOST_SWITCHES = 1000
 
 
 class Connected(Switch):
-    """A switch and the connection that it has at the moment; `asking` is held by who waits for its answers."""
+    """A switch and its current connection; `asking` is held while waiting for its replies."""
 
     def __init__(self):
         super().__init__()
@@ -31,14 +31,14 @@ class Connected(Switch):
         return self.datapath
 
     def ask(self, message):
-        """Sends it; the parts of its answer."""
+        """Sends a request; returns the parts of its reply."""
         with self.asking:
             datapath = self.connection()
             self.waiting = Answer(datapath.set_xid(message))
             return self.answer(datapath, message)
 
     def answer(self, datapath, last):
-        """Sends the message that is answered, and waits for that."""
+        """Sends the last message and waits for its reply."""
         waiting = self.waiting
         try:
             if not datapath.send_msg(last) or not waiting.ready.wait(PATIENCE):
@@ -50,7 +50,7 @@ class Connected(Switch):
         return waiting.parts
 
     def apply(self, messages):
-        """Sends these, and waits until they have been carried out."""
+        """Sends messages and waits until they are executed."""
         if not messages:
             return
         with self.asking:
@@ -67,7 +67,7 @@ class Connected(Switch):
         self.answer(datapath, barrier)
 
     def installed(self):
-        """Every rule with what it has counted: packets, bytes, seconds."""
+        """Every rule with its counters: packets, bytes, seconds."""
         match = parser.OFPMatch()
         request = parser.OFPFlowStatsRequest(self.connection(), 0, of.OFPTT_ALL, of.OFPP_ANY, of.OFPG_ANY, 0, 0, match)
         return [decode(entry) for part in self.ask(request) for entry in part]
@@ -78,7 +78,7 @@ class Connected(Switch):
 
 
 class Answer:
-    """What is waited for."""
+    """A pending request."""
 
     def __init__(self, xid):
         self.xid, self.sent = xid, {}
@@ -156,7 +156,7 @@ def decode_action(action):
 
 
 class Application(app_manager.OSKenApp):
-    """See the module's text."""
+    """The os-ken application."""
 
     OFP_VERSIONS = [of.OFP_VERSION]
 
@@ -168,7 +168,7 @@ class Application(app_manager.OSKenApp):
         return super().start()
 
     def keep_time(self):
-        """Removes what its owner has not renewed."""
+        """Removes rules whose lease has expired."""
         while True:
             time.sleep(0.5)
             for switch in list(self.switches.values()):
@@ -177,7 +177,7 @@ class Application(app_manager.OSKenApp):
                 self.attempt(lambda: switch.apply(messages))
 
     def attempt(self, what):
-        """What nobody waits for."""
+        """Runs a background operation; failures are logged."""
         try:
             what()
         except (Refused, Unreachable) as why:
@@ -195,7 +195,7 @@ class Application(app_manager.OSKenApp):
                 return
             switch = self.switches[datapath.id] = Connected()
         if event.state == handler.MAIN_DISPATCHER:
-            # Its answers come by this thread, which must not wait for them.
+            # Replies arrive on this thread, so it must not wait for them.
             threading.Thread(target=self.reconcile, args=(switch, datapath), daemon=True).start()
         elif switch.datapath is datapath:
             switch.datapath = None
@@ -206,7 +206,7 @@ class Application(app_manager.OSKenApp):
             self.attempt(lambda: switch.change(lambda installed: switch.desired.connected(installed, time.monotonic())))
 
     def answered(self, event):
-        """Who waits for this, if anybody does."""
+        """The pending request that matches a reply, if any."""
         switch = self.switches.get(event.msg.datapath.id)
         waiting = switch and switch.waiting
         return waiting if waiting and event.msg.xid in (waiting.xid, *waiting.sent) else None
@@ -238,7 +238,7 @@ class Application(app_manager.OSKenApp):
             return
         with switch.deciding:
             messages = switch.desired.packet_in(packet.table_id, packet.cookie, packet.match["in_port"], packet.data)
-        # The switch carries them out in this order: the packet finds the rules of its flow there.
+        # The switch executes them in this order, so the packet matches the rules of its flow.
         for message in messages:
             packet.datapath.send_msg(encode(packet.datapath, message))
 

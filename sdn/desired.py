@@ -1,7 +1,7 @@
-"""What one switch is to have, and what has to be done so that it does.
+"""Desired rules of one switch, and the changes that produce them.
 
-Rules come as whole sets. A set owns the cookies that are its own as far as its mask looks, and nothing else on the switch; it has a generation, so that a writer that
-is behind cannot undo a newer one, and a lease: rules end by themselves unless it is renewed. Pure: what is to be done is returned as messages, time is an argument.
+Rules come as complete sets. A set owns the cookies that match it under its mask, and nothing else on the switch. Its generation prevents older writers from
+overwriting newer ones; its lease expires rules that are not renewed. Pure: changes are returned as messages, time is an argument.
 """
 
 import dataclasses
@@ -16,12 +16,12 @@ MOST_FLOWS = 10_000  # of a reactive rule
 
 
 class Conflict(Exception):
-    """Somebody else has been there before, or owns the same cookies."""
+    """A newer generation exists, or another set owns the same cookies."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Reactive:
-    """Rules that are made when flows begin. A SYN that matches is held, by the rule `catcher`, until the switch has rules for both directions of its flow."""
+    """Rules created when flows begin. The rule `catcher` holds a matching SYN until the switch has rules for both directions of its flow."""
 
     catcher: Rule
     flow_cookie: int
@@ -34,7 +34,7 @@ class Reactive:
         return self.copy + self.forward
 
     def rules(self, flow, lease):
-        """Those of a flow's two directions, above the catcher: a SYN that is sent again is not held again."""
+        """Rules for both directions of a flow, with a priority above the catcher, so that a retransmitted SYN is not held again."""
         source, source_port, destination, destination_port, version = flow
         ip, ether = ("ipv4", 0x0800) if version == 4 else ("ipv6", 0x86DD)
         ends = (source, source_port, destination, destination_port), (destination, destination_port, source, source_port)
@@ -45,7 +45,7 @@ class Reactive:
 
 @dataclasses.dataclass(frozen=True)
 class RuleSet:
-    """See the module's text. `lease` is in seconds; 0 is for ever."""
+    """A set of rules; `lease` is in seconds, 0 is unlimited."""
 
     cookie: int
     mask: int
@@ -62,17 +62,17 @@ class RuleSet:
         return cookie & self.mask == self.cookie
 
     def standing(self):
-        """The rules that are there whatever flows come."""
+        """The rules that do not depend on flows."""
         return self.rules + tuple(reactive.catcher for reactive in self.reactive)
 
     def action_lists(self):
-        """Table, cookie and actions of all its rules, those of flows among them."""
+        """Table, cookie, and actions of all its rules, including those of flows."""
         of_flows = {(one.catcher.table, one.flow_cookie, one.actions) for one in self.reactive}
         return of_flows | {(rule.table, rule.cookie, rule.actions) for rule in self.standing()}
 
 
 def parse_set(source):
-    """A set as JSON has it."""
+    """A set from JSON."""
     only(source, "cookie", "mask", "generation", "lease", "rules", "reactive")
     own, mask = own_cookies(cookie(source.get("cookie")), cookie(source.get("mask"), "mask"))
     lease = whole(source, "lease", 0, 16)
@@ -116,7 +116,7 @@ def parse_reactive(source):
 
 
 def check(found):
-    """What a renewal by cookie, and a switch, need: no place twice, and one list of actions for a cookie of a table."""
+    """Requirements of renewal by cookie, and of switches: no duplicate match, and one list of actions per cookie and table."""
     places, actions = set(), {}
     for rule in found.standing():
         if rule.place in places:
@@ -131,7 +131,7 @@ def check(found):
 
 @dataclasses.dataclass
 class Held:
-    """A set, until when it holds, and the rules of the flows that came."""
+    """A set, its expiry, and the rules of its flows."""
 
     of: RuleSet
     until: float
@@ -142,7 +142,7 @@ class Held:
 
 
 class Desired:
-    """See the module's text."""
+    """The desired state of one switch."""
 
     def __init__(self, most_flows=MOST_FLOWS):
         self.sets = {}
@@ -150,7 +150,7 @@ class Desired:
         self.flows_refused = 0
 
     def put(self, new, installed, now):
-        """Takes in a set; what turns the rules of the switch into those. New ones come first: nothing that stays asked for is without its rule in between."""
+        """Takes a set; returns the changes from the rules of the switch. New rules come first, so that no required rule is missing in between."""
         old = self.sets.get(new.key)
         if old and new.generation < old.of.generation:
             raise Conflict(f"generation {new.generation} is behind {old.of.generation}")
@@ -159,7 +159,7 @@ class Desired:
             if other.of.key != new.key and new.cookie & shared == other.of.cookie & shared:
                 raise Conflict(f"the set of {other.of.cookie:#x}/{other.of.mask:#x} owns the same cookies")
         held = Held(new, self.end_of(new, now))
-        # Flows that run keep their rules, also those that a controller before this one has made.
+        # Flows in progress keep their rules, also those of a previous controller.
         kept = {(one.flow_cookie, one.actions) for one in new.reactive}
         running = [dataclasses.replace(rule, hard_timeout=new.lease) for rule in installed if (rule.cookie, rule.actions) in kept]
         known = [rule for rule in old.flows.values() if (rule.cookie, rule.actions) in kept] if old else []
@@ -180,12 +180,12 @@ class Desired:
         return messages
 
     def remove(self, cookie, mask):
-        """Forgets the sets of which this owns all, and removes the rules, also such as no set knows."""
+        """Forgets the sets whose cookies all match, and removes all matching rules, also unknown ones."""
         self.sets = {key: held for key, held in self.sets.items() if held.of.cookie & mask != cookie or mask & ~held.of.mask}
         return [RemoveAll(cookie, mask)]
 
     def renew(self, key, now):
-        """The lease of a set begins anew; None where there is no such set."""
+        """Renews the lease of a set; None if it does not exist."""
         held = self.sets.get(key)
         if held is None or held.until <= now:
             return None
@@ -193,27 +193,27 @@ class Desired:
         return [Renew(*what) for what in sorted(held.of.action_lists(), key=repr)]
 
     def expire(self, now):
-        """Sets whose lease is over are forgotten. Their rules end by themselves; this is for those that were put back meanwhile."""
+        """Forgets expired sets. Their rules expire by themselves; the removal covers rules restored in the meantime."""
         over = [key for key, held in self.sets.items() if held.until <= now]
         for key in over:
             del self.sets[key]
         return [RemoveAll(*key) for key in over]
 
     def connected(self, installed, now):
-        """The switch is there (again), and has these: what is missing of the sets that hold."""
+        """The switch has (re)connected with these rules: returns what is missing of valid sets."""
         messages = self.expire(now)
         for held in self.sets.values():
             messages += self.difference(held, installed)
         return messages
 
     def ended(self, rule):
-        """The switch says that a rule has ended."""
+        """The switch reports an expired rule."""
         for held in self.sets.values():
             held.flows.pop(rule.place, None)
 
     def packet_in(self, table, cookie, in_port, data):
-        """A packet that a catcher holds: rules for its flow, and then the packet, whole, through the same actions. Without room for more flows it goes on its way
-        without a copy; what is no catcher's is somebody else's."""
+        """A packet held by a catcher: rules for its flow, and then the whole packet, by the same actions. At the limit of flows it is forwarded without a copy;
+        packets of other rules are ignored."""
         for held in self.sets.values():
             for reactive in held.of.reactive:
                 if (reactive.catcher.table, reactive.catcher.cookie) == (table, cookie):

@@ -1,4 +1,4 @@
-"""Switches that are not there, for tests: tables, timeouts, learning and packets as Open vSwitch has them, on a clock that stands until it is told to go on."""
+"""Simulated switches for tests: tables, timeouts, learning, and packets as in Open vSwitch, on a manual clock."""
 
 import dataclasses
 import ipaddress
@@ -20,7 +20,7 @@ class Entry:
 
 
 class FakeSwitch(Switch):
-    """With ports of these numbers. `to_controller` gets what is sent to the controller; without one it is lost."""
+    """Creates a switch with these ports. `to_controller` receives packet-ins; without it they are lost."""
 
     def __init__(self, ports, is_connected=True):
         super().__init__()
@@ -63,7 +63,7 @@ class FakeSwitch(Switch):
                 self.act(actions, in_port, data)
 
     def advance(self, seconds):
-        """Time goes on, and rules end."""
+        """Advances time and expires rules."""
         self.now += seconds
         for place, entry in list(self.entries.items()):
             rule = entry.rule
@@ -73,11 +73,11 @@ class FakeSwitch(Switch):
                     self.desired.ended(rule)
 
     def restart(self):
-        """As a switch whose process is started again."""
+        """Restarts the switch process."""
         self.entries, self.behind = {}, {}
 
     def receive(self, in_port, data):
-        """A packet comes in; the ports by which it leaves."""
+        """A packet arrives; returns its output ports."""
         self.out = []
         self.look_up(0, in_port, data)
         return sorted(self.out)
@@ -132,7 +132,7 @@ def packet_fields(in_port, data):
 
 
 def tcp(source, destination, flags, payload=b""):
-    """A packet from one (address, port) to another; the last byte of an address is that of its Ethernet address, too."""
+    """A packet from one (address, port) to another; the last byte of an address is also that of its Ethernet address."""
     ends = [ipaddress.IPv4Address(address).packed for address, _ in (source, destination)]
     mac = [b"\x02\0\0\0\0" + end[3:] for end in ends]
     ip = struct.pack("!BBHHHBBH", 0x45, 0, 40 + len(payload), 0, 0x4000, 64, 6, 0) + b"".join(ends)

@@ -1,4 +1,4 @@
-"""Whose flow a packet is of. Any bytes may come; what is no TCP has no answer."""
+"""The flow of a packet. Accepts arbitrary bytes; None if it is not TCP."""
 
 import ipaddress
 import struct
@@ -7,7 +7,7 @@ VLAN = (0x8100, 0x88A8)
 
 
 def five_tuple(data):
-    """Source, its port, destination, its port, and 4 or 6; None where that cannot be said."""
+    """Source, its port, destination, its port, and 4 or 6; None if unknown."""
     if len(data) < 14:
         return None
     ether, at = struct.unpack_from("!H", data, 12)[0], 14

@@ -1,21 +1,21 @@
-"""Rules in JSON, and what else requests are made of. What is wrong is a `BadRule` that names it."""
+"""Parses rules and requests in JSON. Raises `BadRule` with the name of the invalid part."""
 
 from rules import BadRule, Rule
 from texts import number, parse_actions, parse_match, print_actions, print_match
 
-# The first 16 bits of the cookies of all rules of netalytics; docs/steering.md.
+# The first 16 bits of the cookies of all netalytics rules; see docs/steering.md.
 MAGIC = 0x6E61
 
 
 def cookie(value, what="cookie"):
-    """A cookie has 64 bits, which JSON's numbers may not keep: so it is a text, `0x…`."""
+    """A cookie has 64 bits, which JSON numbers may not hold: it is a string, `0x…`."""
     if not isinstance(value, str):
         raise BadRule(f'{what} is to be a text, as "0x10"')
     return number(value, 64, what)
 
 
 def own_cookies(own, mask):
-    """That a cookie and its mask mean rules of netalytics alone: those of others are not touched."""
+    """Requires that cookie and mask select rules of netalytics only."""
     if own & ~mask:
         raise BadRule("cookie has bits outside of mask")
     if mask >> 48 != 0xFFFF or own >> 48 != MAGIC:
@@ -38,7 +38,7 @@ def text(source, name):
 
 
 def only(source, *names):
-    """That a JSON object has no other members: one that is misspelt would go unheard."""
+    """Rejects unknown members of a JSON object, such as misspelled ones."""
     if not isinstance(source, dict):
         raise BadRule("an object is needed")
     if more := sorted(set(source) - set(names)):
@@ -47,7 +47,7 @@ def only(source, *names):
 
 
 def parse_rule(source):
-    """A rule as JSON has it; its timeouts are the set's."""
+    """A rule from JSON; its timeouts are the set's."""
     only(source, "table", "priority", "cookie", "match", "actions")
     return Rule(
         match=parse_match(text(source, "match")),

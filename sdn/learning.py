@@ -1,9 +1,9 @@
-"""A learning switch as an application of its own: what our rules stand beside on networks whose forwarding is another controller's. Switches send what
-they do not know; where an address is behind a port, rules for it are made, that end when nothing comes any more.
+"""A learning switch as a separate application, to test our rules with another controller's forwarding. Switches send packets with unknown addresses;
+rules for learned addresses expire when idle.
 
     python3 learning.py --openflow HOST:PORT [--table N]
 
-With `--table` it leaves table 0 to others, but for one rule at priority 0 that goes on to its own.
+With `--table` it uses that table, and in table 0 only one rule of priority 0 that leads there.
 """
 
 import struct

@@ -1,4 +1,4 @@
-"""The HTTP interface to whoever decides what is mirrored: docs/sdn.md describes it. Listens on a loopback address, reads bodies up to a bound, and answers JSON."""
+"""The HTTP interface (docs/sdn.md). Listens on a loopback address, limits the size of bodies, and returns JSON."""
 
 import hmac
 import ipaddress
@@ -29,7 +29,7 @@ CAPABILITIES = {
 
 
 def read_token(path):
-    """The token in a file that its owner alone may read; a file that is not there is made, with a new token."""
+    """Reads the token from a file that only its owner can read; creates the file with a new token if it is missing."""
     try:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(secrets.token_hex(32) + "\n")
@@ -50,7 +50,7 @@ def read_token(path):
 
 
 class Answer(Exception):
-    """A request is over: status and body."""
+    """Ends a request with status and body."""
 
     def __init__(self, status, body):
         super().__init__(status)
@@ -58,7 +58,7 @@ class Answer(Exception):
 
 
 class Northbound(ThreadingHTTPServer):
-    """`switches` are by datapath id; the shim's, or the fake network's."""
+    """`switches` are by datapath id, real or simulated."""
 
     daemon_threads = True
 
@@ -67,7 +67,7 @@ class Northbound(ThreadingHTTPServer):
         if not ipaddress.ip_address(host).is_loopback:
             raise SystemExit(f"sdn: {host} is no loopback address, and this interface has no TLS")
         self.switches, self.clock, self.token = switches, clock, token.encode()
-        # Who sees another one knows that sets are forgotten, and puts them again.
+        # A changed value tells clients that sets are forgotten and must be sent again.
         self.boot = secrets.token_hex(8)
         super().__init__((host, int(port)), Handler)
 
@@ -77,12 +77,12 @@ class Handler(BaseHTTPRequestHandler):
     timeout = 30
 
     def log_message(self, *_):
-        """Nothing: who asks knows what."""
+        """No log: clients know their requests."""
 
     def respond(self):
         status, body = 200, None
         try:
-            # A page in a browser on this machine may send requests here, but not with this name.
+            # A web page in a local browser may send requests here, but not with this host name.
             if re.sub(r":\d+$", "", self.headers.get("Host", "")) not in ("127.0.0.1", "[::1]", "localhost", self.server.server_address[0]):
                 raise Answer(403, {"error": "this host is not served"})
             at = urlsplit(self.path)
@@ -158,7 +158,7 @@ class Handler(BaseHTTPRequestHandler):
 
     @staticmethod
     def cookies(asked, required=False):
-        """Which rules are meant; without a mask all of them, where that is not dangerous."""
+        """Cookie and mask of a request; may be omitted, for all rules, unless `required`."""
         only(asked, "cookie", "mask")
         if not asked and not required:
             return 0, 0
@@ -173,7 +173,7 @@ class Handler(BaseHTTPRequestHandler):
         try:
             messages = switch.change(lambda installed: switch.desired.put(new, installed, self.server.clock()))
         except Refused:
-            # Half a set would tell half the truth.
+            # Part of a set would copy part of the packets only.
             self.remove(switch, new.cookie, new.mask)
             raise
         return {"generation": new.generation, "changes": len(messages)}

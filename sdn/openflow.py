@@ -1,4 +1,4 @@
-"""Starts an application on os-ken, where its switches find it: `HOST:PORT`, or `unix:/a/socket` for switches in other network namespaces."""
+"""Starts an os-ken application that listens on `HOST:PORT`, or `unix:/a/socket` for switches in other network namespaces."""
 
 import argparse
 import logging
@@ -11,12 +11,12 @@ from os_ken import cfg
 from os_ken.base.app_manager import AppManager
 from os_ken.controller import controller
 
-# What an application was started with; os-ken makes applications without arguments.
+# Arguments of the application; os-ken creates applications without arguments.
 settings = argparse.Namespace()
 
 
 class UnixSocket(socket.socket):
-    """os-ken sets TCP's options on every connection."""
+    """os-ken sets TCP options on every connection."""
 
     def setsockopt(self, level, *rest):
         if level != socket.IPPROTO_TCP:
@@ -24,14 +24,14 @@ class UnixSocket(socket.socket):
 
 
 def parser(description):
-    """What every application is asked."""
+    """Flags of every application."""
     asked = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     asked.add_argument("--openflow", metavar="HOST:PORT|unix:FILE", default="127.0.0.1:6653", help="where switches connect (%(default)s)")
     return asked
 
 
 def run(application, args):
-    """Serves until it is ended. `application` is a module with one class of os-ken's."""
+    """Serves until stopped. `application` is a module with one os-ken class."""
     vars(settings).update(vars(args))
     words = ["--ofp-tcp-listen-port"]
     if args.openflow.startswith("unix:"):
@@ -50,10 +50,10 @@ def run(application, args):
         words += [port, "--ofp-listen-host", host]
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
     cfg.CONF(words, project="os_ken", default_config_files=[])
-    # A switch that does not answer is known to be gone after three seconds. os-ken also notices only by this that one has hung up.
+    # An unresponsive switch is disconnected after three seconds. os-ken detects a closed connection only by this as well.
     cfg.CONF.set_override("echo_request_interval", 1)
     cfg.CONF.set_override("maximum_unreplied_echo_requests", 2)
-    # What matters is on the switches: it may end at any time. os-ken's threads would not.
+    # State is on the switches, so the process may end at any time. os-ken's threads would keep it alive.
     for end in (signal.SIGINT, signal.SIGTERM):
         signal.signal(end, lambda *_: os._exit(0))
     try:

@@ -1,15 +1,15 @@
-"""Rules of OpenFlow as values, and what may be done with them. A match has the names and values of OpenFlow 1.3's fields. Pure: no switch, no clock."""
+"""OpenFlow rules as values, and changes to them. Matches use the names and values of OpenFlow 1.3 fields. Pure: no switch, no clock."""
 
 import dataclasses
 
 
 class BadRule(ValueError):
-    """A rule that cannot be: what is wrong with it, for whoever has sent it."""
+    """An invalid rule, with a message for the sender."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Match:
-    """Fields by name, sorted: each an exact value, or a value and the mask of what counts of it."""
+    """Fields by name, sorted: an exact value, or a value and a mask."""
 
     fields: tuple = ()
 
@@ -26,7 +26,7 @@ class Match:
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """One entry of a switch's table. What identifies it there are table, priority and match."""
+    """An entry of a switch's table, identified by table, priority, and match."""
 
     match: Match
     actions: tuple  # as `texts.parse_actions` gives them
@@ -41,12 +41,12 @@ class Rule:
         return self.table, self.priority, self.match
 
 
-# What may be done to a switch; the shim puts it into OpenFlow, the fake network carries it out.
+# Changes to a switch; the OpenFlow layer encodes them, the simulated network executes them.
 
 
 @dataclasses.dataclass(frozen=True)
 class Add:
-    """Adds a rule, or puts it in the place of the one that stood there."""
+    """Adds or replaces a rule."""
 
     rule: Rule
     tell_end: bool = False  # whether the switch is to say when the rule has ended
@@ -54,14 +54,14 @@ class Add:
 
 @dataclasses.dataclass(frozen=True)
 class Remove:
-    """Removes what has this place and cookie."""
+    """Removes the rule with this identity and cookie."""
 
     rule: Rule
 
 
 @dataclasses.dataclass(frozen=True)
 class RemoveAll:
-    """Removes every rule whose cookie is this one, as far as the mask looks."""
+    """Removes every rule whose cookie matches under the mask."""
 
     cookie: int
     mask: int
@@ -69,7 +69,7 @@ class RemoveAll:
 
 @dataclasses.dataclass(frozen=True)
 class Renew:
-    """Begins the time of all rules of a cookie anew. What is gone already does not come back."""
+    """Resets the timers of all rules of a cookie. Expired rules are not restored."""
 
     table: int
     cookie: int
@@ -78,7 +78,7 @@ class Renew:
 
 @dataclasses.dataclass(frozen=True)
 class Send:
-    """Sends a packet through these actions, as if it came in by that port."""
+    """Sends a packet through these actions, as if received on that port."""
 
     in_port: int
     actions: tuple

@@ -1,4 +1,4 @@
-"""A switch as the northbound interface sees it: the shim's, and the fake network's."""
+"""A switch as seen by the HTTP interface, real or simulated."""
 
 import threading
 
@@ -6,15 +6,15 @@ from desired import Desired
 
 
 class Refused(Exception):
-    """The switch does not take a message: what it says."""
+    """The switch rejected a message; has its error."""
 
 
 class Unreachable(Exception):
-    """The switch cannot be spoken to."""
+    """The switch cannot be reached."""
 
 
 class Switch:
-    """`asking` is held by who waits for the switch's answers, one at a time; `deciding` by who looks at what is desired, for a moment, and never while waiting."""
+    """`asking` is held while waiting for replies, one request at a time; `deciding` while the desired state is read, briefly, and never while waiting."""
 
     datapath = None
 
@@ -27,19 +27,19 @@ class Switch:
         return self.datapath is not None
 
     def installed(self):
-        """Every rule, with what it has counted."""
+        """Every rule with its counters."""
         raise NotImplementedError
 
     def ports(self):
-        """Number and name of each."""
+        """Number and name of each port."""
         raise NotImplementedError
 
     def apply(self, messages):
-        """Has these carried out, in order, and waits until they are."""
+        """Executes messages in order and waits for completion."""
         raise NotImplementedError
 
     def change(self, decide):
-        """Carries out what is decided by what the switch has; those messages."""
+        """Executes the changes computed from the switch's rules; returns them."""
         with self.asking:
             installed = [rule for rule, _ in self.installed()]
             with self.deciding:

@@ -1,4 +1,4 @@
-"""Matches and actions as `ovs-ofctl` writes them: `tcp,nw_dst=10.0.0.2,tp_dst=80` and `output:3,resubmit(,10)`. What cannot be understood is a `BadRule` that says what."""
+"""Matches and actions in the syntax of `ovs-ofctl`: `tcp,nw_dst=10.0.0.2,tp_dst=80` and `output:3,resubmit(,10)`. Raises `BadRule` for invalid parts."""
 
 import ipaddress
 import re
@@ -7,11 +7,11 @@ from rules import BadRule, Match
 
 ETHER = {"ip": 0x0800, "ipv6": 0x86DD, "arp": 0x0806}
 TRANSPORT = {"icmp": 1, "tcp": 6, "udp": 17, "sctp": 132}
-# A word that stands for fields.
+# Keywords that stand for fields.
 WORDS = {name: {"eth_type": value} for name, value in ETHER.items()}
 WORDS |= {name: {"eth_type": 0x0800, "ip_proto": value} for name, value in TRANSPORT.items()}
 WORDS |= {name + "6": {"eth_type": 0x86DD, "ip_proto": value} for name, value in TRANSPORT.items() if name != "icmp"}
-# ovs-ofctl's name of a field: OpenFlow's, and how its value is written.
+# ovs-ofctl's field names: OpenFlow's name, and the format of the value.
 NAMES = {
     "in_port": ("in_port", "port"),
     "dl_src": ("eth_src", "mac"),
@@ -49,7 +49,7 @@ def number(text, bits, what):
 
 
 def parse_match(text):
-    """What `ovs-ofctl` would understand by this text."""
+    """The match that `ovs-ofctl` reads from this text."""
     fields, transport = {}, {}
     for item in filter(None, (item.strip() for item in text.split(","))):
         name, equals, value = item.partition("=")
@@ -82,7 +82,7 @@ def parse_match(text):
 
 
 def masked(text, bits, what):
-    """`80`, or `0x50/0xfff0`; None where nothing of it counts."""
+    """`80`, or `0x50/0xfff0`; None if the mask is empty."""
     value, slash, mask = text.partition("/")
     value = number(value, bits, what)
     if not slash:
@@ -115,7 +115,7 @@ def parse_value(kind, text, what):
 
 
 def parse_tag(text, what):
-    """A tag and which of its bits count: the lower 12 are the VLAN, the next one says that there is a tag."""
+    """A VLAN tag and its mask: the lower 12 bits are the VLAN, the next one is set if there is a tag."""
     value, slash, mask = text.partition("/")
     value, mask = number(value, 16, what), number(mask, 16, what) if slash else 0xFFFF
     if mask & 0xE000 and slash:
@@ -168,7 +168,7 @@ def parse_network(text, version, what):
 
 
 def print_match(match):
-    """The text from which the same match is read; fields that it has no words for stand under OpenFlow's names, and cannot be read."""
+    """The text that parses to the same match; fields without a keyword have OpenFlow's names and cannot be parsed."""
     fields, items = dict(match.fields), []
     word = {"eth_type": fields.get("eth_type"), "ip_proto": fields.get("ip_proto")}
     for name, stands_for in reversed(WORDS.items()):
@@ -207,7 +207,8 @@ def print_value(kind, value):
     return "/".join(hex(part) if isinstance(part, int) else part for part in value)
 
 
-# An action is ("output", port, most bytes or None), ("resubmit", table), ("goto_table", table), or ("unknown", text), which is read from switches only.
+# An action is ("output", port, maximum bytes or None), ("resubmit", table), ("goto_table", table), or ("unknown", text),
+# which is only read from switches.
 
 
 def parse_actions(text):

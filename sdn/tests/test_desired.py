@@ -1,4 +1,4 @@
-"""What one switch is to have, on a switch that is not there and a clock that stands."""
+"""Desired state of one simulated switch on a manual clock."""
 
 import unittest
 
@@ -22,12 +22,12 @@ def rule_set(*rules, generation=1, lease=10, reactive=(), **more):
 
 
 def network():
-    """A switch with ports 1 to 3 that learns, by rules of somebody else in table 10."""
+    """A learning switch with ports 1 to 3, by another controller's rules in table 10."""
     switch = FakeSwitch([1, 2, 3])
     for rule in [Rule(parse_match(""), parse_actions("resubmit(,10)"), 7, 0), Rule(parse_match(""), parse_actions("NORMAL"), 7, 0, 10)]:
         switch.entries[rule.place] = entry = type("Entry", (), {})()
         entry.rule, entry.since, entry.used, entry.tell_end, entry.packets = rule, 0.0, 0.0, False, 0
-    # Everybody is known, so nothing is flooded any more.
+    # All addresses are learned, so nothing is flooded.
     for port, end in ((1, CLIENT), (2, SERVER), (3, ("10.0.0.3", 1))):
         switch.receive(port, tcp(end, ("10.0.0.9", 1), ACK))
     return switch

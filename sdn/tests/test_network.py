@@ -1,5 +1,4 @@
-"""The controller before Open vSwitch: four switches of the test bed, real connections through them, and copies that are held against what the server's own host has seen.
-Witnesses are tcpdump and ovs-ofctl. Needs root; where that or a program is missing it says loudly that it has checked nothing."""
+"""The controller with Open vSwitch: four switches of the test bed, real connections, and copies compared with the server's own capture. Witnesses: tcpdump and ovs-ofctl. Requires root; prints a message if it cannot run."""
 
 import collections
 import json
@@ -27,7 +26,7 @@ OURS = {"cookie": "0x6e61000000000000", "mask": "0xffff000000000000"}
 
 
 def wait_for(what, ready, seen=""):
-    """Waits until it is true; what it gave."""
+    """Waits until the result is true; returns it."""
     began = time.monotonic()
     while not (found := ready()):
         assert time.monotonic() - began < PATIENCE, f"waited for {what} in vain {seen}"
@@ -48,7 +47,7 @@ def free_port():
 
 
 class Controller:
-    """The program, as its users start it."""
+    """The program, started as by its users."""
 
     def __init__(self, openflow, log):
         self.port = free_port()
@@ -79,7 +78,7 @@ class Controller:
 
 
 def frames(path):
-    """The packets of a capture, and how often each is there."""
+    """The packets of a capture with their counts."""
     data, at, found = Path(path).read_bytes(), 24, collections.Counter()
     while at + 16 <= len(data):
         length = struct.unpack_from("<I", data, at + 8)[0]
@@ -132,7 +131,7 @@ class Network(unittest.TestCase):
 
     @classmethod
     def get(cls, times, path="page"):
-        """Asks for a page so often, on a connection each; the status of all."""
+        """Requests a page this many times, on a connection each; returns all statuses."""
         urls = [f"http://{SERVER}:8000/{path}"] * times
         words = ["curl", "-s", "-w", "%{http_code}\n", "--max-time", str(PATIENCE)] + [word for url in urls for word in ("-o", "/dev/null", url)]
         out = cls.on("client1", words, stdout=subprocess.PIPE, text=True).communicate()[0].split()
@@ -146,7 +145,7 @@ class Network(unittest.TestCase):
         return subprocess.run(["ovs-ofctl", "-O", "OpenFlow13", command, at, *words], check=True, capture_output=True, text=True).stdout
 
     def dump(self, switch):
-        """The switch's rules in its own words, without what it counts."""
+        """The switch's rules as printed by it, without counters."""
         lines = [line.split() for line in self.ofctl("dump-flows", switch, "--no-stats").splitlines() if "actions=" in line]
         return sorted(" ".join(line) for line in lines)
 
@@ -154,13 +153,13 @@ class Network(unittest.TestCase):
         return [line for line in self.dump("leaf2") if "cookie=0x6e61" in line]
 
     def forget_cache(self):
-        """What the switch has kept of flows before. It would go on for some milliseconds with what that says of packets alike, while the rules for a new flow are there
-        already (docs/sdn.md). So does what it would keep of connections that are still being closed."""
+        """Flushes the switch's cached decisions, which apply to similar packets for some milliseconds after a new flow's rules exist (docs/sdn.md), as do
+        those of closing connections."""
         wait_for("connections to end", lambda: not self.open_connections())
         subprocess.run(["ovs-appctl", "-t", f"{self.bed}/run/leaf2/vswitchd.ctl", "dpctl/del-flows"], check=True)
 
     def open_connections(self):
-        """Those that may still send something."""
+        """Connections that may still send packets."""
         said = [self.on(where, ["ss", "-Htan"], stdout=subprocess.PIPE, text=True).communicate()[0] for where in ("client1", "app1")]
         return [line for line in "".join(said).splitlines() if line.split()[0] not in ("LISTEN", "TIME-WAIT")]
 
@@ -179,7 +178,7 @@ class Network(unittest.TestCase):
         return path
 
     def check_copies(self, shorten=lambda frame: frame, times=20, monitors=("spare2",)):
-        """Every packet of the server's host comes to each monitor, once; nothing else does."""
+        """Every packet of the server's host reaches each monitor once; nothing else does."""
         copies, seen, differs = [self.capture(monitor) for monitor in monitors], self.capture("app1"), {}
         self.assertEqual(self.get(times), "200")
 
@@ -237,7 +236,7 @@ class Network(unittest.TestCase):
 
     def test_a_switch_comes_back_and_rules_with_it(self):
         self.put(rules=both_ways(f"output:{MONITOR}", "NORMAL"))
-        # Without any controller Open vSwitch would forget all rules; so it gets one that does not answer.
+        # Without a controller Open vSwitch would forget all rules; this one does not answer.
         self.set_controllers("leaf2", "nobody")
         self.ofctl("del-flows", "leaf2", "cookie=0x6e61000000000001/-1")
         self.assertEqual((self.ours(), self.get(1)), ([], "200"))
@@ -255,7 +254,7 @@ class Network(unittest.TestCase):
         self.assertEqual(started.wait(), 0)
         self.ofctl("add-flow", "leaf2", "priority=0,actions=NORMAL")
         wait_for("the rules", lambda: len(self.ours()) == 2)
-        # Until it has learned where everybody is, it floods the monitor, too.
+        # Until addresses are learned, the switch floods to the monitor as well.
         self.assertEqual(self.get(1), "200")
         self.check_copies(times=3)
 
@@ -284,7 +283,7 @@ class Network(unittest.TestCase):
         self.check_copies()
         learned = [line for line in self.dump("leaf2") if "table=10" in line and "priority=1," in line]
         self.assertGreaterEqual(len(learned), 2)
-        # What is asked of flows that begin does not get mixed up with what the other is asked.
+        # Separates requests about new flows from the other's requests.
         asked = {
             "priority": 300, "cookie": "0x6e61000000000002", "flow_cookie": "0x6e61000000000003", "match": f"tcp,nw_dst={SERVER},tp_dst=8000",
             "copy": f"output:{MONITOR}", "forward": "resubmit(,10)", "idle_timeout": 5,
@@ -299,9 +298,9 @@ class Network(unittest.TestCase):
         self.vsctl(switch, "set-controller", "br0", *(f"unix:{self.bed}/run/{switch}/{socket}" for socket in sockets))
 
     def forward(self, controllers, *flows):
-        """Whose switches they are, and what forwards."""
+        """The owner of the switches, and the forwarding."""
         for switch in SWITCHES:
-            # Another controller makes its rules as soon as it may.
+            # Another controller installs its rules as soon as it can.
             self.set_controllers(switch, "of")
             self.ofctl("del-flows", switch)
             self.set_controllers(switch, *controllers)

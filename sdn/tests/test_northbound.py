@@ -1,4 +1,4 @@
-"""The HTTP interface, before switches that are not there."""
+"""The HTTP interface with simulated switches."""
 
 import http.client
 import json

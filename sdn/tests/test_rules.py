@@ -1,4 +1,4 @@
-"""Texts of rules: they mean what `ovs-ofctl` takes them to mean, and what is wrong is refused."""
+"""Syntax of rules: equal meaning as in `ovs-ofctl`; invalid rules are rejected."""
 
 import shutil
 import subprocess
