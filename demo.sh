@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds netalytics and looks at a recorded shop, a web server, a database and a cache under
-# real load (captures/shop): an overview first, then three questions.
+# Installs missing packages, builds netalytics, and analyzes a recorded shop under load (captures/shop): an overview
+# first, then three queries.
 set -euo pipefail
 cd "$(dirname "$0")"
 ./setup.sh build

@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# Installs what is missing on Debian, in parts that may be named: `setup.sh build test`. Without a name: build and test.
+# Installs missing Debian packages, optionally by part: `setup.sh build test`. Default: build and test.
 #
 #   build    what compiling and using netalytics needs: C and C++ compilers and make (zstd, librdkafka), libpcap (capture
 #            filters), OpenSSL (Kafka over TLS), node and npm (the page of `netalytics serve`)
-#   test     what the tests start and ask besides: servers, clients, readers of Parquet, Java and Maven (Kafka), a browser
-#   bed      what deploy/testbed.sh builds a network of; a part of test
-#   dpdk     what the feature of that name needs
-#   package  what packaging/ needs to build packages and to try them
+#   test     requirements of the tests: servers, clients, readers of Parquet, Java and Maven (Kafka), a browser
+#   bed      requirements of deploy/testbed.sh; a part of test
+#   dpdk     requirements of the feature dpdk
+#   package  requirements of packaging/
 #
 # Rust comes from rustup (stable, at least the rust-version of Cargo.toml).
 set -euo pipefail
 
 missing=()
 have() { PATH=$PATH:/usr/sbin:/sbin command -v "$1" >/dev/null; }
-# What is wanted, as program:package.
+# Required programs, as program:package.
 want() {
   for need in "$@"; do have "${need%%:*}" || missing+=("${need#*:}"); done
 }
@@ -29,8 +29,8 @@ build() {
   want c++:g++ make:make node:nodejs npm:npm
 }
 
-# What the live tests start in namespaces of their own. Debian may start the services as well when it installs them.
-# Readers of Parquet go into a virtual environment.
+# Programs of the live tests, which run in namespaces. Debian may start the services at installation. Readers of Parquet
+# are installed into a virtual environment.
 test_() {
   bed
   want mariadb:mariadb-client redis-server:redis-server prometheus:prometheus prometheus-alertmanager:prometheus-alertmanager wrk:wrk tcpdump:tcpdump setcap:libcap2-bin \

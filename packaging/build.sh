@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds packages into target/packages: packaging/build.sh [static] [deb] [rpm] [oci]; without a name, all of them.
+# Builds packages into target/packages: packaging/build.sh [static] [deb] [rpm] [oci]; all without arguments.
 #
 #   static  the program alone, for any Linux of this architecture: nothing is linked dynamically
 #   deb     Debian, Ubuntu: linked with the system's libc and libpcap
@@ -13,16 +13,16 @@ machine=${host%%-*}
 out=$PWD/target/packages
 work=$out/stage
 static=$out/netalytics-$version-$machine-linux
-# The same commit gives the same packages.
+# Reproducible: the same commit gives the same packages.
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || echo 0)
 export SOURCE_DATE_EPOCH
 mkdir -p "$work"
-# The program holds its page.
+# The program contains its page.
 web/build.sh
 
 fresh() { rm -rf "${work:?}/$1" && mkdir -p "$work/$1"; }
 
-# Only the program itself is compiled and linked anew; the parts are those of the ordinary release build.
+# Recompiles and links the program only; dependencies are those of the release build.
 static() {
   [ -z "${static_is_built:-}" ] || return 0
   packaging/libpcap.sh "$PWD/target/libpcap"
@@ -59,7 +59,7 @@ oci() {
   static
   fresh oci
   local root=$work/oci/root image=$work/oci/layout:$version
-  # The program becomes `nobody` once a capture is open.
+  # The program switches to `nobody` once a capture is open.
   install -D -m 755 "$static" "$root/usr/bin/netalytics"
   install -D -m 644 packaging/passwd "$root/etc/passwd"
   mkdir -p "$root/data" && mkdir -m 1777 "$root/tmp"

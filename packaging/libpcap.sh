@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes a static libpcap in FOLDER that needs nothing but the C library: packaging/libpcap.sh FOLDER. The distribution's
-# own wants D-Bus and systemd, for devices that are not captured from through it.
+# Builds a static libpcap in FOLDER that depends on the C library only: packaging/libpcap.sh FOLDER. The distribution's
+# depends on D-Bus and systemd, for devices that are not supported here.
 set -euo pipefail
 version=1.10.3
 sum=2a8885c403516cf7b0933ed4b14d6caa30e02052489ebd414dc75ac52e7559e6

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Lays out an installation: packaging/stage.sh BINARY FOLDER [ZSH-FOLDER]. Every package holds what this makes: the
-# program, its manual page and completions, the systemd unit, the documentation and a capture to try it on.
+# Stages an installation: packaging/stage.sh BINARY FOLDER [ZSH-FOLDER]. Every package contains its result: program,
+# manual page, completions, systemd units, documentation, and a sample capture.
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 binary=$(realpath "$1")
@@ -9,7 +9,7 @@ to=$(realpath "$2")
 zsh=${3:-usr/share/zsh/vendor-completions}
 
 put() { install -D -m 644 "$1" "$to/$2"; }
-# What the program says, as a file.
+# Writes the program's output to a file.
 say() { "$binary" "${@:2}" | install -D -m 644 /dev/stdin "$to/$1"; }
 
 install -D -m 755 "$binary" "$to/usr/bin/netalytics"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs packages where nothing else is, and asks there what is known: packaging/test.sh [static] [deb] [rpm] [oci];
-# without a name, all of them. What is missing is built first. Needs root, for chroot and runc.
+# Installs packages in clean roots and checks known answers: packaging/test.sh [static] [deb] [rpm] [oci]; all without
+# arguments. Builds missing packages first. Requires root, for chroot and runc.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$PWD/target/packages/test
@@ -14,20 +14,20 @@ if [ "$(id -u)" != 0 ]; then
 fi
 fresh() { rm -rf "${work:?}/$1" && mkdir -p "$work/$1"; }
 newest() { find target/packages -maxdepth 2 -name "$1" -type f -not -path '*/stage/*' -not -path '*/test/*' -printf '%T@ %p\n' | sort -rn | head -n 1 | cut -d' ' -f2; }
-# Runs the rest of the words, which run the program, and compares.
+# Runs the program with the remaining arguments and compares its output.
 answers() {
   "$@" --version | grep -q "^netalytics $version" || { echo "packaging: $*: no version" >&2; exit 1; }
   "$@" query "$query" -r "${capture:?}" --format jsonl --quiet | diff "$expected" -
 }
 
-# The units say what systemd understands, and are rated OK or better (below 5.0).
+# Verifies that systemd accepts the units, with an exposure of OK or better (below 5.0).
 units() {
   fresh units
   local unit said
   for unit in record@ publish@ server agent; do
-    # Checked for a service of that name whose program is here.
+    # Verified under that name with the program in this place.
     sed 's#/usr/bin/netalytics#/bin/true#' "packaging/systemd/netalytics-$unit.service" >"$work/units/netalytics-${unit/@/@x}.service"
-    # What it does not know it only says.
+    # Unknown directives are warnings only.
     said=$(systemd-analyze verify --man=no "$work/units/netalytics-${unit/@/@x}.service" 2>&1)
     [ -z "$said" ] || { echo "packaging: $said" >&2; exit 1; }
     systemd-analyze security --offline=true --threshold=49 "$work/units/netalytics-${unit/@/@x}.service" | tail -n 1
@@ -56,7 +56,7 @@ deb() {
   cp "$(newest 'netalytics_*.deb')" "$root/tmp/netalytics.deb"
   chroot "$root" dpkg --install /tmp/netalytics.deb >"$work/dpkg.log"
   [ -s "$root/usr/lib/systemd/system/netalytics-server.service" ] && [ -s "$root/usr/lib/systemd/system/netalytics-agent.service" ]
-  # What units start is in a root that has nothing but what the package depends on.
+  # Starts the units' commands in a root with the package's dependencies only.
   local program
   for program in $(sed -n 's/^Exec[A-Za-z]*=[-+!@:]*\([^ ]*\).*/\1/p' "$root"/usr/lib/systemd/system/netalytics-*.service | sort -u); do
     [ -x "$root$program" ] || { echo "packaging: a unit starts $program, and the package does not depend on it" >&2; exit 1; }
@@ -83,7 +83,7 @@ oci() {
   capture=in.pcap answers in_container
 }
 
-# The image's entry point with these words behind it, as a container: of its own but for what needs a whole machine.
+# Runs the image's entry point with these arguments, as a container.
 in_container() {
   python3 - "$work/oci/bundle/config.json" "$@" <<'PYTHON'
 import json, sys

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes a Python virtual environment that the controller runs in: sdn/install.sh [DIR] (else target/sdn). DIR/bin/python is its Python.
+# Creates a Python virtual environment for the controller: sdn/install.sh [DIR] (default target/sdn). Its Python is
+# DIR/bin/python.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 dir=${1:-$here/../target/sdn}

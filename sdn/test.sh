@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The controller's tests: sdn/test.sh [TEST…]. Those before Open vSwitch need root, and say loudly where they have checked nothing.
+# Runs the controller's tests: sdn/test.sh [TEST…]. Tests with Open vSwitch need root and print a message if they cannot
+# run.
 set -euo pipefail
 cd "$(dirname "$0")"
 ./install.sh

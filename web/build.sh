@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the page of `netalytics serve` into web/dist, from where Cargo takes it into the program. Does nothing where no source has changed.
+# Builds the page of `netalytics serve` into web/dist, where Cargo embeds it. Does nothing if no source has changed.
 set -euo pipefail
 cd "$(dirname "$0")"
 sources() { cat package.json package-lock.json tsconfig.json build.mjs build.sh $(find src -type f | LC_ALL=C sort); }
