@@ -51,6 +51,10 @@ pub struct Closing {
     pub limit_reached: bool,
 }
 
+/// The default lateness of windows, which later queries over recorded or published tuples probably have. The maximum, so that such
+/// queries have the same results as queries over the packets.
+const LATENESS_NS: i64 = 1_000_000_000;
+
 impl Worker {
     /// A worker with nothing seen yet.
     #[must_use]
@@ -65,7 +69,8 @@ impl Worker {
             plan.1.iter().flat_map(|dataflow| &dataflow.pipelines).filter_map(|pipeline| pipeline.window);
         let limits = LimitMeter::new(&config.0.flow);
         let mut monitor = Monitor::behind(gate, plan.0, config.0);
-        monitor.set_lateness(windows.map(|window| window.lateness_ns.max(0)).min().unwrap_or(0));
+        let lateness_ns = windows.map(|window| window.lateness_ns.max(0)).min();
+        monitor.set_lateness(lateness_ns.map_or(LATENESS_NS, |ns| ns.min(LATENESS_NS)));
         Worker {
             limits,
             monitor,
