@@ -173,6 +173,8 @@ pub struct Job {
     pub agents: BTreeMap<String, u64>,
     /// Packets that agents may take or have taken, all together. Saved before agents hear of it, so that the limit holds.
     pub granted: u64,
+    /// Of these, packets granted to each agent's current incarnation: after a restart of the server an agent claims no more.
+    pub shares: BTreeMap<String, u64>,
     /// What went wrong and stays true.
     pub degraded: BTreeSet<Degraded>,
 }

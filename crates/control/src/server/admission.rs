@@ -75,7 +75,8 @@ impl Server {
             }
         }
         let job_state = JobState::Planned;
-        let job_of = Job { id: job, request, state: job_state, agents, granted: 0, degraded };
+        let job_of =
+            Job { id: job, request, state: job_state, agents, granted: 0, shares: BTreeMap::new(), degraded };
         self.jobs.insert(job, job_of);
         self.unsaved.insert(job);
         Ok(Submitted { job, is_new: true })

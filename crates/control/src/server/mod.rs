@@ -414,6 +414,7 @@ impl Server {
             let lost = Degraded::Restarted { agent: agent.into(), boot: *told, at_ns };
             let was_in_order = *told == ended;
             *told = boot;
+            job.shares.remove(agent);
             if !was_in_order {
                 job.note(lost);
             }
@@ -503,8 +504,8 @@ impl Server {
     fn deal(&mut self, agent: &str, ask: &BudgetAsk, now_ns: u64) -> Option<link::Budget> {
         let job = self.jobs.get_mut(&ask.job)?;
         let share = self.peers.get_mut(agent)?.shares.entry(ask.job).or_insert_with(|| {
-            // It was allowed by this server before it began again, and is part of what was saved.
-            let allowed = ask.allowed.min(job.granted);
+            // It was allowed by this server before it began again, at most what was saved of it.
+            let allowed = ask.allowed.min(job.shares.get(agent).copied().unwrap_or(0));
             Share { allowed, used: ask.used.min(allowed), grant: ask.grant, gave_back: false }
         });
         let hungry = self.hungry_ns.get(&ask.job);
@@ -512,6 +513,7 @@ impl Server {
         let crowd = Crowd { agents: job.agents.len() as u64, is_hungry, may_save: !self.store_is_full };
         let dealt = budget::deal(job, share, ask, crowd);
         if dealt.is_changed {
+            job.shares.insert(agent.to_owned(), dealt.budget.allowed);
             self.unsaved.insert(ask.job);
         }
         if dealt.is_hungry {

@@ -404,6 +404,55 @@ fn a_limit_of_packets_is_dealt_whole_and_never_more() {
     }
 }
 
+/// After a restart of the server, one agent claims and gives back more than it was allowed, also in another incarnation.
+#[test]
+fn no_claim_after_a_restart_of_the_server_makes_a_limit_larger() {
+    let mut server = server();
+    for (session, agent) in [(1, "a"), (2, "b")] {
+        server.handle(connected(session, agent, 1), at(0));
+    }
+    let limit = Limit { packets: Some(1000), ends_at_ns: None };
+    assert!(submit(&mut server, Request { limit, ..request("", Kind::Standing) }).is_ok());
+    let mut saved = None;
+    let mut ask = |server: &mut Server, session, ask: BudgetAsk, seconds| {
+        let renew = Renew { budgets: vec![ask], ..Renew::default() };
+        let mut budget = None;
+        for action in server.handle(ServerEvent::Renew { session, renew }, at(seconds)) {
+            match action {
+                ServerAction::Grant { granted, .. } => budget = granted.budgets.first().copied(),
+                ServerAction::Save(job) => saved = Some(*job),
+                _ => {}
+            }
+        }
+        // None: the job has ended.
+        budget.zip(saved.clone())
+    };
+    let nothing = BudgetAsk { job: 1, ..BudgetAsk::default() };
+    let (of_a, _) = ask(&mut server, 1, nothing, 2).expect("granted and saved");
+    let (of_b, job) = ask(&mut server, 2, nothing, 2).expect("granted and saved");
+    assert_eq!((of_a.allowed, of_b.allowed, job.granted), (250, 187, 437));
+    // In another incarnation, what `a` had been allowed is lost.
+    for (boot, most) in [(1, 1000), (2, 750)] {
+        let loaded = Loaded { jobs: vec![job.clone()], last_job: 1, ..Loaded::default() };
+        let mut server = Server::new(ServerSettings::default(), loaded, at(3));
+        server.handle(connected(3, "a", boot), at(3));
+        server.handle(connected(4, "b", 1), at(3));
+        let mut b = of_b;
+        let mut claim = BudgetAsk { job: 1, allowed: u64::MAX, grant: of_a.grant, ..nothing };
+        for round in 0..50 {
+            let Some((told, _)) = ask(&mut server, 3, claim, 4 + round) else { break };
+            claim =
+                BudgetAsk { allowed: if round % 2 == 0 { 0 } else { u64::MAX }, grant: told.grant, ..claim };
+            let spent =
+                BudgetAsk { allowed: b.allowed, used: b.allowed, grant: b.grant, waits: true, ..nothing };
+            let Some((told, _)) = ask(&mut server, 4, spent, 4 + round) else { break };
+            b = told;
+            assert!(b.allowed <= most, "boot {boot}, round {round}: {b:?}");
+        }
+        assert!(b.allowed > most - 10, "boot {boot}: {b:?}");
+    }
+}
+
 #[test]
 fn flows_of_an_agent_that_does_not_run_the_job_are_told_by_others() {
     for state in [ObservedState::Finished, ObservedState::Poisoned, ObservedState::Refused] {

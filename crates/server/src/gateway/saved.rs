@@ -22,6 +22,9 @@ struct Saved {
     state: SavedState,
     agents: BTreeMap<String, u64>,
     granted: u64,
+    /// Absent in states written by older versions, which let any agent claim all that was granted.
+    #[serde(default)]
+    shares: Option<BTreeMap<String, u64>>,
     degraded: Vec<SavedDegraded>,
     /// Not there: by one.
     #[serde(default)]
@@ -95,6 +98,7 @@ pub fn write(job: &Job) -> String {
         },
         agents: job.agents.clone(),
         granted: job.granted,
+        shares: Some(job.shares.clone()),
         degraded: job.degraded.iter().cloned().map(write_degraded).collect(),
         told_by_all: *taps == Taps::All,
         interfaces: interfaces.clone(),
@@ -188,7 +192,10 @@ pub fn read(id: u64, text: &str, body: Bytes) -> Option<Job> {
         SavedState::Ended(why) => JobState::Ended(read_why(why)),
     };
     let degraded: BTreeSet<Degraded> = saved.degraded.into_iter().map(read_degraded).collect();
-    Some(Job { id, request, state, agents: saved.agents, granted: saved.granted, degraded })
+    let (agents, granted) = (saved.agents, saved.granted);
+    let shares =
+        saved.shares.unwrap_or_else(|| agents.keys().map(|agent| (agent.clone(), granted)).collect());
+    Some(Job { id, request, state, agents, granted, shares, degraded })
 }
 
 /// In the words of [`control`]: which of several agents tells of a flow, they know of the plan.
@@ -260,7 +267,8 @@ mod tests {
             let restarted = Degraded::Restarted { agent: "a".into(), boot: u64::MAX, at_ns: 5 };
             let degraded = [Degraded::NoRoom { agent: "b".into(), why: "so".into() }, restarted].into();
             let agents = [("a".to_owned(), u64::MAX)].into();
-            let job = Job { id: 4, request, state, agents, granted: 5, degraded };
+            let shares = [("a".to_owned(), 3)].into();
+            let job = Job { id: 4, request, state, agents, granted: 5, shares, degraded };
             assert_eq!(read(4, &write(&job), write_body(&job.request)), Some(job));
         }
         assert_eq!(read(4, "{}", Bytes::new()), None);
