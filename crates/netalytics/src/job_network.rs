@@ -80,9 +80,10 @@ impl JobNetwork {
             agents.push(agent);
         }
         // From here on the job is in the network, until its copies are dropped: with the last job switches are let go.
+        let lacks = planned.plan.lacks.clone();
         let mut copies = JobCopies::new(job, planned, shared.clone())?;
         let parts = copies.parts(agents)?;
-        Ok(server::Planned { parts, copies: Box::new(copies) })
+        Ok(server::Planned { parts, lacks, copies: Box::new(copies) })
     }
 }
 

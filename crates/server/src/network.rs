@@ -30,6 +30,8 @@ pub trait Network: Send + Sync {
 pub struct Planned {
     /// What its agents do; no agent twice.
     pub parts: Vec<AgentPart>,
+    /// What its answer lacks in the chosen mode, in words.
+    pub lacks: Vec<String>,
     /// What switches do.
     pub copies: Box<dyn Copies>,
 }

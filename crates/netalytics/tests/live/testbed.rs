@@ -19,6 +19,7 @@ use testkit::programs::{Program, free_port, wait_for};
 
 use crate::capture::{BINARY, Capture, text};
 use crate::net::{ip, shell, within};
+use upheaval::CUTS;
 
 /// The repository.
 fn root() -> &'static Path {
@@ -386,6 +387,7 @@ fn queries_of_the_network_answer_as_captures_at_the_servers() {
     let bytes = bed.beside(BYTES, &["db", "cache"], &through);
     assert_eq!(numbers(&bytes.0, "sum_bytes"), numbers(&bytes.1, "sum_bytes"));
     fs::write(file, &without).expect("a file");
+    bed.says_what_it_lacks(file, costs);
     // Told by the controller: the owner keeps floods from spare hosts.
     if let Some(sdn) = &sdn {
         for (leaf, port) in [("leaf1", "4"), ("leaf2", "3"), ("leaf3", "3")] {
@@ -418,6 +420,27 @@ fn queries_of_the_network_answer_as_captures_at_the_servers() {
             nothing if nothing.is_empty() => Ok(()),
             left => Err(left),
         });
+    }
+}
+
+impl TestBed {
+    /// A mode that cannot deliver everything: the answer reports it as `explain` does.
+    fn says_what_it_lacks(&self, file: &str, costs: &str) {
+        fs::write(costs, CUTS).expect("a file");
+        let flags = ["--network", file, "--costs", costs];
+        let explained =
+            Command::new(BINARY).args(["explain", TIERS, "--format", "json"]).args(flags).output();
+        let explained = explained.expect("it runs");
+        let plan: Value = serde_json::from_slice(&explained.stdout).expect("JSON");
+        let lacks = plan.get("lacks").cloned().unwrap_or_default();
+        assert!(lacks.as_array().is_some_and(|lacks| !lacks.is_empty()), "{plan:#}");
+        let answer = Capture::of(Command::new(BINARY), TIERS, &flags).interrupt();
+        assert_eq!((answer.code, &answer.summary["lacks"]), (Some(0), &lacks), "{}", answer.err);
+        for lack in lacks.as_array().expect("an array") {
+            let note = format!("the answer lacks something: {}", text(lack));
+            assert!(answer.err.contains(&note), "{note}\n{}", answer.err);
+        }
+        fs::write(costs, MIRRORS).expect("a file");
     }
 }
 

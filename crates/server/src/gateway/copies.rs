@@ -51,7 +51,7 @@ impl Core {
                 && parts.iter().all(|part| told(&part.agent).is_some_and(|body| is_of(part, body)))
         };
         match planned {
-            Ok(planned) if is_same(&planned.parts) => Copying::new(job, planned.copies, self.events.clone()),
+            Ok(planned) if is_same(&planned.parts) => Copying::new(job, planned, self.events.clone()),
             Ok(_) => Copying::impossible(
                 "since the server was started again the network's file has its monitors elsewhere: start it anew"
                     .to_owned(),
@@ -113,6 +113,10 @@ impl Core {
         }
         if let Some(left) = &copying.left {
             end.why = format!("{}; what switches have for it goes with its lease: {left}", end.why);
+        }
+        if end.outcome != Outcome::Failed {
+            let why = [std::mem::take(&mut end.why)].into_iter().chain(copying.lacking());
+            end.why = why.collect::<Vec<_>>().join("; ");
         }
         copying.stage == Stage::Gone
     }

@@ -11,7 +11,7 @@ use control::Why;
 
 use super::Event;
 use crate::job::{JobId, State};
-use crate::network::Copies;
+use crate::network::{Copies, Planned};
 
 /// Interval at which switches are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -58,6 +58,8 @@ pub struct Copying {
     pub failed: Option<String>,
     /// What is left on switches.
     pub left: Option<String>,
+    /// What the answer lacks in the mode in which they copy.
+    pub lacks: Vec<String>,
     tell: Option<Sender<Wish>>,
     /// Waited for at the end of this, unless it has done all.
     pub thread: Option<JoinHandle<()>>,
@@ -65,12 +67,15 @@ pub struct Copying {
 
 impl Copying {
     /// What the thread says comes as events.
-    pub fn new(job: JobId, copies: Box<dyn Copies>, events: Sender<Event>) -> Copying {
+    pub fn new(job: JobId, planned: Planned, events: Sender<Event>) -> Copying {
+        let Planned { copies, lacks, .. } = planned;
         let (tell, wishes) = mpsc::channel();
         let to = events.clone();
         let work = move || run(job, copies, &wishes, &to);
         let thread = std::thread::Builder::new().name(format!("copies {job}")).spawn(work);
-        Copying::on(job, thread, tell, &events)
+        let mut copying = Copying::on(job, thread, tell, &events);
+        copying.lacks = lacks;
+        copying
     }
 
     /// If the system cannot create a thread, it ends immediately with the message that a thread would send.
@@ -80,7 +85,7 @@ impl Copying {
         tell: Sender<Wish>,
         events: &Sender<Event>,
     ) -> Copying {
-        let (then, failed, left) = Default::default();
+        let (then, failed, left, lacks) = Default::default();
         let (stage, thread) = match thread {
             Ok(thread) => (Stage::Waiting, Some(thread)),
             Err(why) => {
@@ -89,13 +94,13 @@ impl Copying {
                 (Stage::Gone, None)
             }
         };
-        Copying { stage, then, failed, left, tell: Some(tell), thread }
+        Copying { stage, then, failed, left, lacks, tell: Some(tell), thread }
     }
 
     /// For a job without a plan.
     pub fn impossible(why: String) -> Copying {
-        let (then, left, tell, thread) = Default::default();
-        Copying { stage: Stage::Gone, then, failed: Some(why), left, tell, thread }
+        let (then, left, lacks, tell, thread) = Default::default();
+        Copying { stage: Stage::Gone, then, failed: Some(why), left, lacks, tell, thread }
     }
 
     /// Whether the job has to end for the network's sake.
@@ -115,6 +120,11 @@ impl Copying {
         if self.stage < Stage::Ending {
             self.ask(Wish::End, Stage::Ending);
         }
+    }
+
+    /// What the answer lacks, a sentence each.
+    pub fn lacking(&self) -> impl Iterator<Item = String> {
+        self.lacks.iter().map(|lack| format!("the answer lacks something: {lack}"))
     }
 
     /// The state shown to users for this state of the control.
@@ -211,7 +221,8 @@ mod tests {
     fn a_panic_is_told_and_nothing_waits_for_it() {
         for (wish, text) in [(Wish::Begin, "no such switch"), (Wish::End, "no such job")] {
             let (tell, events) = mpsc::channel();
-            let mut copying = Copying::new(JOB, Box::new(Faulty), tell);
+            let planned = Planned { parts: Vec::new(), lacks: Vec::new(), copies: Box::new(Faulty) };
+            let mut copying = Copying::new(JOB, planned, tell);
             copying.ask(wish, Stage::Beginning);
             let (lost, gone) = (said(&events), said(&events));
             assert!(matches!(lost, Said::Lost(why) if why.ends_with(text)));

@@ -84,7 +84,7 @@ impl Core {
             return Err(words::refused(refusal));
         }
         let mut work = self.work(order, both.as_ref(), 0);
-        work.copying = planned.map(|planned| Copying::new(order.id, planned.copies, self.events.clone()));
+        work.copying = planned.map(|planned| Copying::new(order.id, planned, self.events.clone()));
         if let Err(error) = self.hub.open(order.id, &work.tables()) {
             self.begin_again();
             return Err(Refused::Busy(error.to_string()));
@@ -358,6 +358,7 @@ impl Core {
         said.extend(self.troubles(job));
         let Some(work) = self.works.get_mut(&id) else { return };
         let state = work.copying.as_ref().map_or(state.clone(), |copying| copying.shown(state));
+        said.extend(work.copying.iter().flat_map(Copying::lacking));
         said.extend(words::lacks(work));
         said.extend(work.reading.as_ref().and_then(|reading| reading.trouble.clone()));
         let lateness = |pipeline: &plan::Pipeline| pipeline.window.map(|window| window.lateness_ns);

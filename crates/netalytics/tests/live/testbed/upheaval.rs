@@ -23,7 +23,8 @@ pub const MARK: &str = "NETALYTICS_TESTED_BY";
 /// Rules outlive whoever renewed them for so long; `planner::physical::LEASE`.
 const LEASE: Duration = Duration::from_secs(10);
 /// Modes in which the answer lacks something, and cut copies, are as cheap as can be.
-const CUTS: &str = "exact_worth_cores = 0.0\n[switch]\ncopy_ns = 9000.0\nmirror_ns = 9000.0\ncut_ns = 1.0\n";
+pub const CUTS: &str =
+    "exact_worth_cores = 0.0\n[switch]\ncopy_ns = 9000.0\nmirror_ns = 9000.0\ncut_ns = 1.0\n";
 
 /// How the network is asked.
 struct Way {

@@ -17,6 +17,8 @@ struct Sheet {
     /// Which agents have parts, and where they capture; none: there is no plan.
     agents: Vec<(&'static str, &'static str)>,
     budget: Budget,
+    /// What the answer lacks.
+    lacks: Vec<String>,
     asked: Vec<&'static str>,
     /// Why switches refuse.
     refuses: Option<String>,
@@ -52,7 +54,9 @@ impl Network for Paper {
             servers: vec![port(at)],
             interfaces: vec![(*interface).to_owned()],
         };
-        Ok(Planned { parts: agents.iter().enumerate().map(part).collect(), copies: Box::new(self.clone()) })
+        let parts = agents.iter().enumerate().map(part).collect();
+        let lacks = self.with(|sheet| sheet.lacks.clone());
+        Ok(Planned { parts, lacks, copies: Box::new(self.clone()) })
     }
 
     fn view(&self) -> NetworkView {
@@ -193,4 +197,25 @@ fn what_cannot_be_planned_is_refused_with_its_reason() {
     let (_, refused) = submit(&without, WINDOWS);
     assert_eq!(refused["message"], "this server has no network: serve --network FILE names one");
     assert_eq!(without.ask("GET", "/api/v1/network", None).1["is_known"], false);
+}
+
+#[test]
+fn what_the_answer_lacks_stands_in_the_job_and_in_its_end() {
+    let paper = Paper::default();
+    let mut center = center(&paper);
+    let _crew = Crew::start(&center, WINDOWS, 1, 0);
+    paper.with(|sheet| {
+        sheet.agents = vec![("agent-0", "eth0")];
+        sheet.lacks = vec!["connections that were open before".into(), "fragments".into()];
+    });
+    let id = job(&center);
+    let lacking = "the answer lacks something: connections that were open before; the answer lacks something: fragments";
+    let is_told = |center: &Center| (center.show(&id)["reason"] == lacking).then_some(());
+    center.until("what it lacks", is_told);
+    // Also after a restart, where it is planned again.
+    center.kill();
+    center.begin();
+    center.until("what it lacks", is_told);
+    center.ask("DELETE", &format!("/api/v1/jobs/{id}"), None);
+    assert_eq!(center.ended(&id)["reason"], format!("it was stopped; {lacking}"));
 }
