@@ -12,7 +12,7 @@ use server::{JobId, Limits, Named, State, WindowState};
 
 use crate::client::Server;
 use crate::fleet::{TestFleet, Way};
-use crate::history::{announce, publish, window};
+use crate::history::{DAMAGES, announce, fill, publish, segments, window};
 use crate::scrapes::standing;
 use testkit::programs::{Program, are_there, free_port, wait_for};
 
@@ -250,6 +250,46 @@ fn too_many_rows_that_wait_are_given_up_oldest_first() {
     // What was tried when there were few, and the last three.
     assert!(delivered + lost == 8 && (3..8).contains(&delivered), "{told}");
     assert_eq!(reader.join().expect("no panic") as u64 + 1, delivered);
+}
+
+/// Rows in a damaged file are counted as lost, whether they had been tried before or not; all others arrive once.
+#[test]
+fn rows_of_a_damaged_file_are_counted_and_all_others_are_delivered() {
+    for (place, (what, damage)) in DAMAGES.into_iter().enumerate() {
+        let (folder, receiver) = (tempfile::tempdir().expect("a folder"), Receiver::start());
+        let start = || Server::over(folder.path(), TestFleet::new(Way::Note), Limits::default());
+        receiver.answer("503 Service Unavailable");
+        let mut server = start();
+        let job = standing(&server, &json!({ "to": [receiver.url()] }));
+        announce(&server, job);
+        let all = fill(&server, job, 100, 500);
+        wait_for("an attempt", || match outlet(&server, job) {
+            told if told["state"] == "retrying" => Ok(()),
+            told => Err(told.to_string()),
+        });
+        let files = segments(&server, job);
+        server.end();
+        // The first holds rows that were tried.
+        let first_row = |at: usize| -> usize {
+            let name = files[at].file_name().and_then(|name| name.to_str()).expect("a name");
+            name.split_once('-').and_then(|(_, first)| first.parse().ok()).expect("a number")
+        };
+        assert!(files.len() > 2, "{files:?}");
+        let at = place % (files.len() - 1);
+        let gone = first_row(at)..first_row(at + 1);
+        damage(&files[at].join("group-count/group-count-000001.parquet"));
+        receiver.answer("200 OK");
+        let server = start();
+        announce(&server, job);
+        let (lost, left) = (gone.len() as u64, (all.len() - gone.len()) as u64);
+        let told = delivered(&server, job, left);
+        assert_eq!(told["lost"], json!({ "refused": 0, "backlog": 0, "gone": lost }), "{what}: {told}");
+        let rest: Vec<u64> =
+            all.iter().enumerate().filter(|(row, _)| !gone.contains(row)).map(|(_, n)| *n).collect();
+        assert!(receiver.counts() == rest, "{what}: others were delivered, once each");
+        let damaged = server.get("/api/v1/counters").of(200).json()["segments_damaged"].as_u64();
+        assert!(damaged > Some(0), "{what}");
+    }
 }
 
 #[test]
