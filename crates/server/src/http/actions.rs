@@ -62,7 +62,7 @@ pub async fn list(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<Ac
     post, path = "/api/v1/actions", tag = "actions", request_body = ActionRequest,
     responses(
         (status = 201, description = "It is at work", body = ActionShown),
-        (status = "4XX", description = "Why not", body = Failure), (status = "5XX", description = "Why not", body = Failure),
+        (status = "4XX", description = "Why not", body = Failure),
     )
 )]
 pub async fn create(

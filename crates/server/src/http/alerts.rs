@@ -179,7 +179,7 @@ pub async fn rules(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<R
     post, path = "/api/v1/alert-rules", tag = "alerts", request_body = RuleRequest,
     responses(
         (status = 201, description = "It is at work", body = RuleShown),
-        (status = "4XX", description = "Why not", body = Failure), (status = "5XX", description = "Why not", body = Failure),
+        (status = "4XX", description = "Why not", body = Failure),
     )
 )]
 pub async fn create_rule(
@@ -213,7 +213,7 @@ pub async fn show_rule(
     params(("id" = String, Path, description = "Its number")),
     responses(
         (status = 200, description = "The rule as it is now", body = RuleShown),
-        (status = "4XX", description = "Why not", body = Failure), (status = "5XX", description = "Why not", body = Failure),
+        (status = "4XX", description = "Why not", body = Failure),
     )
 )]
 pub async fn replace_rule(
@@ -270,7 +270,7 @@ pub async fn silences(State(app): State<Arc<App>>, caller: Caller) -> Result<Jso
     post, path = "/api/v1/silences", tag = "alerts", request_body = SilenceRequest,
     responses(
         (status = 201, description = "It is noted", body = Silence),
-        (status = "4XX", description = "Why not", body = Failure), (status = "5XX", description = "Why not", body = Failure),
+        (status = "4XX", description = "Why not", body = Failure),
     )
 )]
 pub async fn create_silence(
@@ -290,7 +290,7 @@ pub async fn create_silence(
     params(("id" = String, Path, description = "Its number")),
     responses(
         (status = 200, description = "The silence as it is now", body = Silence),
-        (status = "4XX", description = "Why not", body = Failure), (status = "5XX", description = "Why not", body = Failure),
+        (status = "4XX", description = "Why not", body = Failure),
     )
 )]
 pub async fn replace_silence(

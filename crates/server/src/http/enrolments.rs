@@ -75,7 +75,7 @@ fn admin(caller: Caller) -> Result<Access, Failure> {
 /// Make a one-time token, with which a host becomes an agent of this name. It is in the answer, and nowhere else.
 #[utoipa::path(
     post, path = "/api/v1/enrolments", tag = "agents", request_body = InvitationRequest,
-    responses((status = 201, description = "It is made", body = Invitation), (status = "4XX", description = "Why not", body = Failure), (status = "5XX", description = "Why not", body = Failure))
+    responses((status = 201, description = "It is made", body = Invitation), (status = "4XX", description = "Why not", body = Failure))
 )]
 pub async fn invite(
     State(app): State<Arc<App>>,
@@ -129,7 +129,7 @@ pub async fn revoke(
 /// Get the first certificate of an agent for a one-time token.
 #[utoipa::path(
     post, path = "/api/v1/enrol", tag = "agents", request_body = EnrolmentRequest, security(()),
-    responses((status = 201, description = "The certificate", body = Certified), (status = "4XX", description = "Why not", body = Failure), (status = "5XX", description = "Why not", body = Failure))
+    responses((status = 201, description = "The certificate", body = Certified), (status = "4XX", description = "Why not", body = Failure))
 )]
 pub async fn enrol(
     State(app): State<Arc<App>>,
@@ -155,7 +155,7 @@ pub async fn enrol(
 /// Get the next certificate of an agent, whose present one the connection shows.
 #[utoipa::path(
     post, path = "/api/v1/renew", tag = "agents", request_body = RenewalRequest, security(()),
-    responses((status = 201, description = "The certificate", body = Certified), (status = "4XX", description = "Why not", body = Failure), (status = "5XX", description = "Why not", body = Failure))
+    responses((status = 201, description = "The certificate", body = Certified), (status = "4XX", description = "Why not", body = Failure))
 )]
 pub async fn renew(
     State(app): State<Arc<App>>,

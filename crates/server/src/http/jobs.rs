@@ -184,7 +184,7 @@ pub(super) fn id(text: &str) -> Result<JobId, Failure> {
     responses(
         (status = 201, description = "It is taken", body = Job),
         (status = 200, description = "The same request had made it before", body = Job),
-        (status = "4XX", description = "Why not", body = Failure), (status = "5XX", description = "Why not", body = Failure),
+        (status = "4XX", description = "Why not", body = Failure),
     )
 )]
 pub async fn create(

@@ -3,8 +3,10 @@
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityScheme};
-use utoipa::{Modify, OpenApi};
+use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
+use utoipa::{Modify, OpenApi, ToSchema};
 
+use super::failure::Failure;
 use super::{
     actions, alerts, enrolments, help, jobs, metrics, network, past, recordings, rows, stream, tokens,
 };
@@ -30,7 +32,7 @@ use super::{
     ),
     components(schemas(rows::RowsAnswer, past::PastAnswer)),
     security(("token" = []), ("cookie" = [])),
-    modifiers(&Schemes)
+    modifiers(&Schemes, &Failures)
 )]
 struct Api;
 
@@ -43,6 +45,27 @@ impl Modify for Schemes {
         components.add_security_scheme("token", SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
         let cookie = ApiKey::Cookie(ApiKeyValue::new(super::sessions::COOKIE));
         components.add_security_scheme("cookie", SecurityScheme::ApiKey(cookie));
+    }
+}
+
+/// The failures that every operation may answer: of requests (421, 429 …) and of the server (500, 503, 507).
+struct Failures;
+
+impl Modify for Failures {
+    fn modify(&self, api: &mut utoipa::openapi::OpenApi) {
+        let failure = Ref::from_schema_name(Failure::name());
+        let content = ContentBuilder::new().schema(Some(failure)).build();
+        let response =
+            ResponseBuilder::new().description("Why not").content("application/json", content).build();
+        for item in api.paths.paths.values_mut() {
+            let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.delete];
+            for operation in operations.into_iter().flatten() {
+                for statuses in ["4XX", "5XX"] {
+                    let responses = &mut operation.responses.responses;
+                    responses.entry(statuses.to_owned()).or_insert_with(|| RefOr::T(response.clone()));
+                }
+            }
+        }
     }
 }
 

@@ -82,7 +82,7 @@ pub struct PastResult {
 /// What was kept answers.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct PastAnswer {
-    /// Which job kept it.
+    /// Which job kept it; null of a recording, and of a job that the token may not know of.
     pub job: Option<JobId>,
     /// Or which recording it is.
     pub recording: Option<String>,
@@ -112,7 +112,7 @@ pub struct PastAnswer {
             (PastAnswer = "application/json"), (String = "application/x-ndjson"), (String = "text/csv"),
             (String = "application/vnd.apache.arrow.stream"), (String = "application/vnd.apache.parquet"),
         )),
-        (status = "4XX", description = "Why not; `not_kept`: what is missing", body = Failure), (status = "5XX", description = "Why not", body = Failure),
+        (status = "4XX", description = "Why not; `not_kept`: what is missing", body = Failure),
     )
 )]
 pub async fn query(

@@ -64,7 +64,7 @@ pub async fn list(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<Re
 /// Send a capture, to be asked like a recording; the body is the file.
 #[utoipa::path(
     post, path = "/api/v1/recordings", tag = "recordings", params(SentParams), request_body(content = String, content_type = "application/octet-stream"),
-    responses((status = 201, description = "It is there", body = Recording), (status = "4XX", description = "Why not", body = Failure), (status = "5XX", description = "Why not", body = Failure))
+    responses((status = 201, description = "It is there", body = Recording), (status = "4XX", description = "Why not", body = Failure))
 )]
 pub async fn send(
     State(app): State<Arc<App>>,

@@ -52,7 +52,7 @@ pub struct StreamParams {
     params(StreamParams, ("Last-Event-ID" = Option<String>, Header, description = "The last event that the client has seen")),
     responses(
         (status = 200, description = "Server-sent events: hello, snapshot, window, account, sampling, job, alert, gap, bye", content((String = "text/event-stream"))),
-        (status = "4XX", description = "Why not", body = Failure), (status = "5XX", description = "Why not", body = Failure),
+        (status = "4XX", description = "Why not", body = Failure),
     )
 )]
 pub async fn stream(

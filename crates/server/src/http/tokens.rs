@@ -89,7 +89,7 @@ pub struct Audit {
 /// Make a token. Its secret is in the answer, and nowhere else.
 #[utoipa::path(
     post, path = "/api/v1/tokens", tag = "access", request_body = TokenRequest,
-    responses((status = 201, description = "It is made", body = NewToken), (status = "4XX", description = "Why not", body = Failure), (status = "5XX", description = "Why not", body = Failure))
+    responses((status = 201, description = "It is made", body = NewToken), (status = "4XX", description = "Why not", body = Failure))
 )]
 pub async fn create(
     State(app): State<Arc<App>>,
@@ -257,7 +257,7 @@ pub(super) async fn begin(
 pub(super) const FORGET: &str = "netalytics=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0";
 
 /// End the session that the cookie names.
-#[utoipa::path(delete, path = "/api/v1/login", tag = "access", security(()), responses((status = 204, description = "It is over"), (status = "5XX", description = "Why not", body = Failure)))]
+#[utoipa::path(delete, path = "/api/v1/login", tag = "access", security(()), responses((status = 204, description = "It is over")))]
 pub async fn logout(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, Failure> {
     end(&app, &headers).await?;
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, FORGET)]).into_response())

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -164,8 +164,13 @@ impl Server {
         let headers = response.headers().iter().map(|(name, value)| {
             (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
         });
+        let status = response.status().as_u16();
+        assert!(
+            is_described(method, path, status),
+            "{method} {path}: {status} is not in the API's description"
+        );
         Answer {
-            status: response.status().as_u16(),
+            status,
             headers: headers.collect(),
             body: response.body_mut().with_config().limit(1 << 30).read_to_vec().expect("a body"),
         }
@@ -211,4 +216,19 @@ impl Drop for Server {
             self.end();
         }
     }
+}
+
+/// Whether the API's description has this status for this request; true for what it does not describe, as the page.
+fn is_described(method: &str, path: &str, status: u16) -> bool {
+    static API: OnceLock<Value> = OnceLock::new();
+    let api = API.get_or_init(|| serde_json::from_str(&server::openapi()).expect("JSON"));
+    let segments: Vec<&str> = path.split('?').next().unwrap_or_default().split('/').collect();
+    let is_of = |template: &str| {
+        let of: Vec<&str> = template.split('/').collect();
+        of.len() == segments.len() && of.iter().zip(&segments).all(|(of, is)| of.starts_with('{') || of == is)
+    };
+    let item = api["paths"].as_object().expect("paths").iter().find(|(template, _)| is_of(template));
+    let responses = item.and_then(|(_, item)| item.get(method.to_lowercase())?.get("responses"));
+    let statuses = [status.to_string(), format!("{}XX", status / 100)];
+    responses.is_none_or(|responses| statuses.iter().any(|status| responses.get(status).is_some()))
 }

@@ -27,6 +27,11 @@ fn the_description_has_every_path_and_no_loose_end() {
     // Every described path exists.
     for (path, methods) in api["paths"].as_object().expect("paths") {
         for method in methods.as_object().expect("methods").keys().filter(|method| *method != "parameters") {
+            for statuses in ["4XX", "5XX"] {
+                let described =
+                    &methods[method]["responses"][statuses]["content"]["application/json"]["schema"];
+                assert_eq!(described["$ref"], "#/components/schemas/Failure", "{method} {path}: {statuses}");
+            }
             let path = path.replace("{id}", "1");
             let answer = server.ask_with(&method.to_uppercase(), &path, &[], None);
             assert!(![404, 405].contains(&answer.status), "{method} {path}: {}", answer.text());
