@@ -23,6 +23,7 @@ mod openapi;
 mod page;
 mod params;
 mod past;
+mod proxy_header;
 mod rate;
 mod recordings;
 mod rows;
@@ -164,14 +165,10 @@ impl Serving {
                 permit = room.clone().acquire_owned() => permit,
                 () = &mut end => break,
             };
-            let (admitted, closing) = app.admission.admit(peer.ip());
-            let connection =
-                connections::serve(app.clone(), router.clone(), stream, (peer, Arc::new(admitted)));
+            let accepted = connections::Accepted::new(&app, stream, peer);
+            let (app, router) = (app.clone(), router.clone());
             tokio::spawn(async move {
-                tokio::select! {
-                    () = connection => {}
-                    () = closing.wait() => {}
-                }
+                accepted.serve(app, router).await;
                 drop(permit);
             });
         }

@@ -65,6 +65,8 @@ pub struct Limits {
     pub connections_max: usize,
     /// Proxies that tell the addresses of their clients.
     pub trusted_proxies: TrustedProxies,
+    /// Connections from them begin with a header of the PROXY protocol.
+    pub proxy_protocol: bool,
     /// Live streams at once.
     pub streams_max: usize,
     /// Of these, streams of one token.
@@ -109,6 +111,7 @@ impl Default for Limits {
             request_time: Duration::from_secs(30),
             connections_max: 512,
             trusted_proxies: TrustedProxies::default(),
+            proxy_protocol: false,
             streams_max: 100,
             streams_per_token_max: 50,
             stream_queue_bytes: 1 << 20,

@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use crate::access::{lies_in, network};
 
-/// The networks of proxies whose `X-Forwarded-For` is believed.
+/// The networks of proxies that name their clients: in `X-Forwarded-For`, and by the PROXY protocol where that is configured.
 #[derive(Clone, Debug, Default)]
 pub struct TrustedProxies(Vec<(IpAddr, u8)>);
 
@@ -34,7 +34,9 @@ impl TrustedProxies {
         address
     }
 
-    fn holds(&self, address: IpAddr) -> bool {
+    /// Whether it is the address of a trusted proxy.
+    pub(crate) fn holds(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
         let whole = if address.is_ipv4() { 32 } else { 128 };
         self.0.iter().any(|net| lies_in((address, whole), *net))
     }

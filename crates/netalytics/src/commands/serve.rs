@@ -154,6 +154,7 @@ fn limits(flags: &ServeFlags) -> anyhow::Result<Limits> {
         requests_per_second: flags.requests_per_second,
         connections_max: flags.connections_max,
         trusted_proxies,
+        proxy_protocol: flags.proxy_protocol,
         streams_max: flags.streams_max,
         streams_per_token_max: flags.streams_per_token,
         outlets_max: flags.outlets_max,

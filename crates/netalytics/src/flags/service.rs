@@ -48,6 +48,11 @@ pub struct ServeFlags {
     #[arg(long = "trusted-proxy", value_name = "CIDR")]
     pub trusted_proxies: Vec<String>,
 
+    /// Connections from trusted proxies begin with a header of the PROXY protocol (version 1 or 2), which names the client; without a
+    /// valid one they are closed
+    #[arg(long, requires = "trusted_proxies")]
+    pub proxy_protocol: bool,
+
     /// Receiver of alerts, with a name for rules: webhook+https://HOST/PATH#secret-file=FILE (or #secret-env=NAME),
     /// alertmanager+http://HOST:PORT (default port 9093); @FILE reads the URL from a file. Repeatable
     #[arg(long = "receiver", value_name = "NAME=URL")]
@@ -98,15 +103,15 @@ pub struct ServeFlags {
     pub jobs_per_owner: usize,
 
     /// Most requests of one token a second
-    #[arg(long, value_name = "N", default_value_t = 1000, help_heading = "Limits")]
+    #[arg(long, value_name = "N", default_value_t = 1000, help_heading = "Limits", value_parser = clap::value_parser!(u32).range(1..))]
     pub requests_per_second: u32,
 
     /// Most connections at once
-    #[arg(long, value_name = "N", default_value_t = 512, help_heading = "Limits")]
+    #[arg(long, value_name = "N", default_value_t = 512, help_heading = "Limits", value_parser = limits::positive)]
     pub connections_max: usize,
 
     /// Most agents at once
-    #[arg(long, value_name = "N", default_value_t = 1000, help_heading = "Limits")]
+    #[arg(long, value_name = "N", default_value_t = 1000, help_heading = "Limits", value_parser = limits::positive)]
     pub agents_max: usize,
 
     /// Of a query over both taps of a connection (tap.…): how long a request of the client's waits for the server's

@@ -1,5 +1,6 @@
-//! One connection: TLS where the server has it, then HTTP until it ends.
+//! One connection: the header of a proxy where one is expected, TLS where the server has it, then HTTP until it ends.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +14,9 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
-use super::admission::Connection;
+use super::admission::{Closing, Connection};
 use super::app::{App, Certificate, Peer};
+use super::proxy_header;
 use crate::tls::{Tls, Told};
 
 /// Time for the head of a request, and for TLS's handshake.
@@ -29,8 +31,51 @@ const HANDSHAKE: u8 = 22;
 const NOT_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n\
     This server speaks TLS: its address begins with https://\n";
 
+/// A connection before its first byte is read.
+pub enum Accepted {
+    /// Admitted by its address.
+    Direct(TcpStream, SocketAddr, Connection, Closing),
+    /// From a trusted proxy, whose header names the client; admitted by that.
+    Proxied(TcpStream, SocketAddr),
+}
+
+impl Accepted {
+    /// Admits it, unless its client is not known yet.
+    pub fn new(app: &App, stream: TcpStream, peer: SocketAddr) -> Accepted {
+        let limits = app.service.limits();
+        if limits.proxy_protocol && limits.trusted_proxies.holds(peer.ip()) {
+            return Accepted::Proxied(stream, peer);
+        }
+        let (admitted, closing) = app.admission.admit(peer.ip());
+        Accepted::Direct(stream, peer, admitted, closing)
+    }
+
+    /// Serves it until it ends, or has to make room.
+    pub async fn serve(self, app: Arc<App>, router: Router) {
+        let (stream, peer, admitted, closing) = match self {
+            Accepted::Direct(stream, peer, admitted, closing) => (stream, peer, admitted, closing),
+            Accepted::Proxied(mut stream, proxy) => {
+                let read = tokio::time::timeout(HEAD_TIME, proxy_header::client(&mut stream)).await;
+                let peer = match read.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+                    Ok(client) => client.unwrap_or(proxy),
+                    Err(why) => {
+                        app.service.hub().meters.heads_refused.add(1);
+                        return tracing::warn!("connection from the proxy {proxy} closed: {why}");
+                    }
+                };
+                let (admitted, closing) = app.admission.admit(peer.ip());
+                (stream, peer, admitted, closing)
+            }
+        };
+        tokio::select! {
+            () = serve(app, router, stream, (peer, Arc::new(admitted))) => {}
+            () = closing.wait() => {}
+        }
+    }
+}
+
 /// Serves a connection until it ends.
-pub async fn serve(
+async fn serve(
     app: Arc<App>,
     router: Router,
     stream: TcpStream,

@@ -195,3 +195,46 @@ fn nobody_else_names_clients() {
     assert!(guesses.contains(&429), "{guesses:?}");
     assert_eq!(logged(&server, &["198.51.100.99"]), "127.0.0.1");
 }
+
+/// The statuses of two requests on one connection that begins with these bytes; `None`: it was closed.
+fn ask_behind(server: &Server, from: Ipv4Addr, first: &[u8]) -> [Option<String>; 2] {
+    let to = server.address;
+    Runtime::new().expect("a runtime").block_on(async {
+        let mut stream = connect(from, to).await;
+        stream.write_all(first).await.expect("written");
+        let wrong = "Authorization: Bearer nl_no\r\n";
+        let mut statuses = [None, None];
+        for status in &mut statuses {
+            *status = ask(&mut stream, "/api/v1/agents", to, wrong).await.filter(|status| !status.is_empty());
+        }
+        statuses
+    })
+}
+
+#[test]
+fn a_trusted_proxy_names_its_clients_by_the_proxy_protocol() {
+    let proxies = TrustedProxies::of(["127.0.0.2/32"]).expect("networks");
+    let limits = Limits { trusted_proxies: proxies, proxy_protocol: true, ..Limits::default() };
+    let server = Server::with(TestFleet::new(Way::Note), limits);
+    let proxy = Ipv4Addr::new(127, 0, 0, 2);
+    let four = [198, 51, 100, 7, 10, 0, 0, 2, 4, 210, 1, 187];
+    let binary = [b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c".as_slice(), &four].concat();
+    let line = b"PROXY TCP4 198.51.100.7 10.0.0.2 1234 443\r\n";
+    let status = |first: &[u8]| ask_behind(&server, proxy, first).map(|status| status.unwrap_or_default());
+    // The limit is that client's, by either version.
+    let guesses: Vec<_> = (0..20).flat_map(|_| status(line)).collect();
+    assert!(guesses[0] == "401" && guesses.contains(&"429".to_owned()), "{guesses:?}");
+    assert_eq!(status(&binary)[0], "429");
+    assert_eq!(status(b"PROXY TCP4 198.51.100.8 10.0.0.2 1234 443\r\n"), ["401", "401"]);
+    assert_eq!(status(b"PROXY UNKNOWN\r\n"), ["401", "401"]);
+    // A proxy without a header is closed, and counted; nobody else names a client.
+    let refused = |server: &Server| {
+        server.get("/api/v1/counters").of(200).json()["heads_refused"].as_u64().expect("a number")
+    };
+    let before = refused(&server);
+    assert_eq!(status(b""), ["", ""]);
+    assert_eq!(refused(&server), before + 1);
+    let other = ask_behind(&server, Ipv4Addr::LOCALHOST, line);
+    assert_eq!(other[0].as_deref(), Some("400"), "{other:?}");
+    assert_eq!(ask_behind(&server, Ipv4Addr::LOCALHOST, b"")[0].as_deref(), Some("401"));
+}
