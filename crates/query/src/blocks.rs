@@ -263,7 +263,7 @@ fn one(text: &str, span: Span) -> Result<Placed, Diagnostic> {
     let synonym = SYNONYMS.iter().find(|(said, _)| *said == lower).map(|(_, block)| *block);
     let synonym = synonym.or(is_percentile.then_some("quantile"));
     let guess = synonym.or_else(|| nearest(&lower, BLOCKS.iter().map(|b| b.name)));
-    let error = Diagnostic::new(span, format!("no block is called {}", quoted(text)));
+    let error = Diagnostic::new(span, format!("no processor is called {}", quoted(text)));
     Err(match guess {
         Some("quantile") => error.hint(quantile_hint(&lower)),
         Some(block) => error.hint(format!("did you mean `{block}`?")),

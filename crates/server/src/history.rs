@@ -37,9 +37,9 @@ const TAIL_BATCHES: usize = 64;
 /// What is kept, and what is not any more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
-    /// Bytes of segments of results.
+    /// Bytes of results: of segments, and of the newest rows in the store.
     pub bytes: u64,
-    /// Bytes of segments of jobs that keep their tuples.
+    /// The same of jobs that keep their tuples.
     pub tuple_bytes: u64,
     /// Rows that retention has taken away.
     pub rows_dropped: u64,
@@ -147,9 +147,10 @@ impl History {
 
     /// What is kept by now.
     pub fn kept(&self) -> Result<Kept, Unkept> {
+        let bytes = |keep| Ok::<_, Unkept>(self.store.segment_bytes(keep)? + self.store.tail_bytes(keep)?);
         Ok(Kept {
-            bytes: self.store.segment_bytes(Keep::Results)?,
-            tuple_bytes: self.store.segment_bytes(Keep::Tuples)?,
+            bytes: bytes(Keep::Results)?,
+            tuple_bytes: bytes(Keep::Tuples)?,
             rows_dropped: u64::try_from(self.store.rows_dropped()?).unwrap_or(0),
             segments_damaged: self.segments_damaged.load(Ordering::Relaxed),
         })

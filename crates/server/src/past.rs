@@ -45,7 +45,7 @@ pub struct Question {
 pub struct Answer {
     /// By processor.
     pub results: Vec<Answered>,
-    /// From which job; none: from a recording.
+    /// From which job; none: from a recording, or from a job that the asker may not know of.
     pub job: Option<JobId>,
     /// From which recording; none: from a job.
     pub recording: Option<String>,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::service::{Process, Server, wait};
-use super::{BINARY, Folder, ROOT, run};
+use super::{BINARY, Folder, ROOT, check, run};
 
 const QUERY: &str = "PARSE http PROCESS (diff-group: group=url_template, w=1s)";
 
@@ -230,4 +230,15 @@ fn what_is_no_capture_and_a_missing_interface_have_no_row() {
     // Beside a capture it is an error, and the capture's rows are there.
     let both = run(&["query", count, "-r", shop, &text]);
     assert!(both.code == 1 && both.out.contains("\"count\":1629"), "{}{}", both.out, both.err);
+}
+
+#[test]
+fn a_server_with_room_for_nobody_is_refused() {
+    let folder = Folder::new();
+    for flag in ["--connections-max", "--agents-max", "--requests-per-second"] {
+        check(&["serve", "--listen", "127.0.0.1:0", "--data", &folder.path("server"), flag, "0"], 2, &[flag]);
+    }
+    // A header of proxies is read from nobody else.
+    let alone = ["serve", "--data", &folder.path("server"), "--proxy-protocol"];
+    check(&alone, 2, &["--trusted-proxy"]);
 }

@@ -587,7 +587,7 @@ fn errors_of_processors() {
     check("(top-k k=3)", &[("k", "`:` between")]);
     check("(top-k: k=3 w=1s)", &[("w", "`,` before the next argument")]);
     check("top-k: k=3", &[("top-k: k=3", "write `(top-k: k=3)`")]);
-    check("(tpo-k: k=3)", &[("tpo", "no block is called `tpo`"), ("k", "")]);
+    check("(tpo-k: k=3)", &[("tpo", "no processor is called `tpo`"), ("k", "")]);
     check("grop", &[("grop", "did you mean `group`?")]);
     check("group-mean-median", &[("mean", "`avg`"), ("median", "`quantile`")]);
     check("group-group", &[("group", "twice")]);

@@ -9,7 +9,7 @@ use super::absent::OfAgents;
 use super::cover::{Covered, Period, covers, named};
 use crate::access::Access;
 use crate::gateway::End;
-use crate::job::{Job, JobKind, State};
+use crate::job::{Job, JobId, JobKind, State};
 use crate::service::{Denied, Service};
 use crate::store::{Extent, KeptResult};
 
@@ -45,6 +45,8 @@ pub enum Source {
 pub struct KeptTuples {
     /// Who has kept them.
     pub job: Job,
+    /// Whether the asker may know of the job; else answers do not name it.
+    pub named: Named,
     /// As its result.
     pub result: KeptResult,
     /// How they are read.
@@ -55,7 +57,29 @@ pub struct KeptTuples {
     worked: Period,
 }
 
+/// Whether answers name the job that kept the tuples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// By number and name.
+    Yes,
+    /// The job's query reaches beyond the asker's networks; the asked query does not.
+    No,
+}
+
 impl KeptTuples {
+    /// The job's number, where answers name it.
+    pub fn job_named(&self) -> Option<JobId> {
+        (self.named == Named::Yes).then_some(self.job.id)
+    }
+
+    /// The job in words, where answers name it.
+    pub fn in_words(&self) -> String {
+        match self.named {
+            Named::Yes => named(&self.job),
+            Named::No => "a job".to_owned(),
+        }
+    }
+
     /// Whether tuples of all of a period were kept, as far as it lies behind us.
     pub fn covers(&self, (since, until): Period) -> bool {
         self.kept.0 <= since && (self.kept.1 >= until || self.job.ended_ns.is_none())
@@ -135,7 +159,8 @@ impl Service {
         }
         let last = extent.last_ns.map_or(i64::MIN, |last| last.saturating_add(1));
         let worked = (kept.0, worked_to_ns.max(last).min(kept.1));
-        Ok(Ok(KeptTuples { job, result, covered, kept, worked }))
+        let named = if self.may_see(who, &job) { Named::Yes } else { Named::No };
+        Ok(Ok(KeptTuples { job, named, result, covered, kept, worked }))
     }
 
     /// When a job has run; `None`: not yet.

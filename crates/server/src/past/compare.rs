@@ -90,7 +90,7 @@ pub fn compare(
     }
     Ok(Answer {
         results,
-        job: Some(kept.job.id),
+        job: kept.job_named(),
         recording: None,
         from: Origin::Tuples,
         period: Some(wanted.own),

@@ -9,7 +9,7 @@ use tuple::{Batch, FieldId};
 
 use super::absent::{Absence, cut};
 use super::choose::{KeptTuples, Wanted};
-use super::{Answer, Answered, Deadline, Origin, Period, Question, named};
+use super::{Answer, Answered, Deadline, Origin, Period, Question};
 use crate::coverage;
 use crate::history::Read;
 use crate::service::{Denied, Service};
@@ -127,7 +127,7 @@ pub fn answer(
     rows.finish();
     let results = results(kept, &engine, rows, (&absences, wanted.own)).ok_or(Unkept::Damaged)?;
     let notes = notes(kept, &[wanted.own], counts, &absences);
-    let (job, period, tuples) = (Some(kept.job.id), Some(wanted.own), counts.tuples);
+    let (job, period, tuples) = (kept.job_named(), Some(wanted.own), counts.tuples);
     let from = Origin::Tuples;
     Ok(Answer { results, job, recording: None, from, period, baseline: None, tuples, notes })
 }
@@ -165,7 +165,7 @@ fn results(
 
 /// What to know of an answer from kept tuples.
 pub fn notes(kept: &KeptTuples, periods: &[Period], counts: Counts, absences: &[Absence]) -> Vec<String> {
-    let name = named(&kept.job);
+    let name = kept.in_words();
     let time = |ns| sinks::Zone::default().time(ns);
     let mut notes = vec![format!("answered from the tuples that {name} keeps")];
     for (since, until) in periods {
@@ -192,7 +192,7 @@ pub fn notes(kept: &KeptTuples, periods: &[Period], counts: Counts, absences: &[
     if let (true, Some(field)) = (kept.job.redacted, planner::compared_folded(&kept.covered.dataflow)) {
         notes.push(format!("{field} was folded before it was kept; WHERE sees what is left of it"));
     }
-    if let (Some(reason), None) = (&kept.job.reason, kept.job.ended_ns) {
+    if let (Some(_), Some(reason), None) = (kept.job_named(), &kept.job.reason, kept.job.ended_ns) {
         notes.push(format!("{name}: {reason}"));
     }
     notes.dedup();

@@ -203,6 +203,16 @@ impl Store {
         Ok(u64::try_from(bytes).unwrap_or(0))
     }
 
+    /// The bytes of the newest rows, which are not in files yet, of jobs that keep this.
+    ///
+    /// # Errors
+    /// The store's.
+    pub fn tail_bytes(&self, keep: Keep) -> Result<u64, StoreError> {
+        let sql = "SELECT coalesce(sum(length(batch)), 0) FROM tail WHERE (SELECT keep FROM jobs WHERE id = tail.job) = ?";
+        let bytes: i64 = self.lock().prepare_cached(sql)?.query_row([keep.word()], |row| row.get(0))?;
+        Ok(u64::try_from(bytes).unwrap_or(0))
+    }
+
     /// Forgets a file, whose rows are counted as dropped.
     ///
     /// # Errors

@@ -473,6 +473,16 @@ fn tokens_see_no_more_of_the_past_than_of_jobs() {
     ] {
         assert_eq!(of(token, query), status, "{query}");
     }
+    // The job's query reaches beyond the token's networks: the answer is made of its tuples, and does not name it.
+    let answer = |token: &str| {
+        server.ask_as(token, "POST", "/api/v1/query", Some(&json!({ "query": inside }))).of(200).json()
+    };
+    let (own, other) = (answer(&raw), answer(&scoped));
+    assert_eq!((own["job"].as_str(), &other["job"]), (Some("1"), &Value::Null));
+    let notes = |answer: &Value| answer["notes"].to_string();
+    assert!(notes(&own).contains("the tuples that job 1 keeps"), "{own}");
+    assert!(notes(&other).contains("the tuples that a job keeps"), "{other}");
+    assert!(!notes(&other).contains("job 1"), "{other}");
 }
 
 #[test]

@@ -78,6 +78,7 @@ fn a_scoped_token_sees_nothing_of_others_at_any_address() {
     // The names are there for those who may see them: jobs, a job, rules, a rule, silences, actions, an action, tokens, the log.
     assert!(seen_by_others >= 4 * 7 + 2, "{seen_by_others}");
     let scoped = token(&server, "scoped", "view", &["10.1.0.0/16"]);
+    server.ask_as(&scoped, "GET", "/api/v1/counters", None).of(403);
     let agents = server.ask_as(&scoped, "GET", "/api/v1/agents", None).of(200).json();
     assert_eq!(agents["agents"][0]["jobs"], json!([]));
     let status = server.ask_as(&scoped, "GET", "/status", None).of(200).text();
