@@ -1,5 +1,7 @@
 //! The program as its users meet it: the real binary, real files, exit codes, what stands on which stream.
 
+#[path = "cli/agents_at_random.rs"]
+mod agents_at_random;
 #[path = "cli/alerts.rs"]
 mod alerts;
 #[path = "cli/backup.rs"]

@@ -13,7 +13,7 @@ use super::{Folder, run};
 
 const QUERY: &str = "PARSE http PROCESS (group-count: group=path, w=1s)";
 
-fn signal(pid: u32, name: &str) {
+pub fn signal(pid: u32, name: &str) {
     let sent = Command::new("kill").args([format!("-{name}"), pid.to_string()]).status().expect("kill runs");
     assert!(sent.success(), "{name} to {pid}");
 }
@@ -37,7 +37,7 @@ fn lacks(server: &Server, id: &str, agent: &str) -> Result<(), String> {
     }
 }
 
-fn lacks_nobody(server: &Server, id: &str) -> Result<(), String> {
+pub fn lacks_nobody(server: &Server, id: &str) -> Result<(), String> {
     let rows = last_rows(server, id);
     match !rows.is_empty() && rows.iter().all(|row| row["agents_missing"].is_null()) {
         true => Ok(()),
