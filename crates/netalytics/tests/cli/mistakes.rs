@@ -238,7 +238,7 @@ fn a_server_with_room_for_nobody_is_refused() {
     for flag in ["--connections-max", "--agents-max", "--requests-per-second"] {
         check(&["serve", "--listen", "127.0.0.1:0", "--data", &folder.path("server"), flag, "0"], 2, &[flag]);
     }
-    // A header of proxies is read from nobody else.
+    // The PROXY protocol requires the addresses of proxies.
     let alone = ["serve", "--data", &folder.path("server"), "--proxy-protocol"];
     check(&alone, 2, &["--trusted-proxy"]);
 }

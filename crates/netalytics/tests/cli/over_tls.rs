@@ -232,3 +232,16 @@ fn holds(folder: &Path, bytes: &[u8]) -> bool {
         }
     })
 }
+
+#[test]
+fn a_trusted_proxy_names_its_clients_before_tls() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, "server", &["--trusted-proxy", "127.0.0.0/8", "--proxy-protocol"]);
+    let health = |flags: &[&str]| {
+        let url = format!("{}/api/v1/health", server.url);
+        let curl = Command::new("curl").args(["-sS", "--cacert", &server.ca, &url]).args(flags).output();
+        String::from_utf8_lossy(&curl.expect("curl runs").stdout).into_owned()
+    };
+    assert!(health(&["--haproxy-protocol"]).contains("\"ok\""));
+    assert_eq!(health(&[]), "");
+}

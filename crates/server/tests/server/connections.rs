@@ -227,7 +227,7 @@ fn a_trusted_proxy_names_its_clients_by_the_proxy_protocol() {
     assert_eq!(status(&binary)[0], "429");
     assert_eq!(status(b"PROXY TCP4 198.51.100.8 10.0.0.2 1234 443\r\n"), ["401", "401"]);
     assert_eq!(status(b"PROXY UNKNOWN\r\n"), ["401", "401"]);
-    // A proxy without a header is closed, and counted; nobody else names a client.
+    // A proxy's connection without a header is closed and counted; from other addresses the header is a malformed request.
     let refused = |server: &Server| {
         server.get("/api/v1/counters").of(200).json()["heads_refused"].as_u64().expect("a number")
     };
