@@ -11,6 +11,7 @@ pub mod impairment;
 pub mod job;
 pub mod judge;
 mod learned;
+pub mod model;
 pub mod observed;
 pub mod play;
 pub mod recording;

@@ -6,8 +6,8 @@
 //!                                    [--seeds N] [--show N] [--json FILE] [--write DIR]
 //! ```
 //!
-//! `--captures`: folder of the large captures in [`LARGE`]; those of the corpus beside the checkout are always
-//! included, except with `--gbps`. `--capture`: only captures whose names contain this; or a file with its parser:
+//! `--captures`: folder of the large captures in [`LARGE`]; those of the corpus beside the checkout and the models of
+//! [`MODELS`] are always included, except with `--gbps`. `--capture`: only captures whose names contain this; or a file with its parser:
 //! `mysql_query:my.pcap`. `--damage`: only damages whose names contain this, or another one such as
 //! `loss-to-server=0.3%`. `--gbps`: the captures of [`SINGLE`], at a pace at which the connection has this many
 //! gigabits per second. `--seeds`: minimum per cell; small captures have more. `--show`: number of faults shown per
@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
+use accuracy::model::{MODELS, Model};
 use accuracy::{Count, FaultKind, Impairment, Recording, Truth};
 use anyhow::{Context, Result, bail};
 use serde_json::json;
@@ -46,8 +47,11 @@ fn main() -> Result<ExitCode> {
     let impairments = impairments(&flags)?;
     let (mut cells, mut wrong) = (Vec::new(), 0);
     println!("{HEAD}");
-    for (name, path, parser) in captures(&flags) {
-        let mut recording = Recording::load(&path, flags.packets)?;
+    for (name, input, parser) in captures(&flags) {
+        let mut recording = match input {
+            Input::File(path) => Recording::load(&path, flags.packets)?,
+            Input::Model(model) => model.recording(),
+        };
         if let Some(rate) = flags.gbps {
             recording = recording.at_rate(rate * 1e9);
         }
@@ -114,12 +118,19 @@ fn impairments(flags: &Flags) -> Result<Vec<Impairment>> {
     if found.is_empty() { bail!("no damage is called {wanted}") } else { Ok(found) }
 }
 
-fn captures(flags: &Flags) -> Vec<(String, PathBuf, &'static str)> {
+/// Origin of a capture.
+#[derive(Clone)]
+enum Input {
+    File(PathBuf),
+    Model(&'static Model),
+}
+
+fn captures(flags: &Flags) -> Vec<(String, Input, &'static str)> {
     if let Some((parser, path)) = flags.capture.as_ref().and_then(|c| c.split_once(':')) {
         let parser = ["http", "mysql_query", "memcached"].into_iter().find(|p| *p == parser).unwrap_or("nfs");
         return vec![(
             Path::new(path).file_stem().map_or_else(String::new, |s| s.display().to_string()),
-            path.into(),
+            Input::File(path.into()),
             parser,
         )];
     }
@@ -128,14 +139,16 @@ fn captures(flags: &Flags) -> Vec<(String, PathBuf, &'static str)> {
     let of = |folder: &Option<PathBuf>, list: &[(&'static str, &'static str, &'static str)]| {
         let Some(folder) = folder else { return Vec::new() };
         let found = list.iter().map(|(name, file, parser)| (*name, folder.join(file), *parser));
-        found.filter(|(_, path, _)| path.exists()).collect::<Vec<_>>()
+        let found = found.filter(|(_, path, _)| path.exists());
+        found.map(|(name, path, parser)| (name, Input::File(path), parser)).collect::<Vec<_>>()
     };
+    let models = MODELS.iter().map(|model| (model.name, Input::Model(model), model.parser)).collect();
     let all = match flags.gbps {
         Some(_) => of(&flags.captures, SINGLE),
-        None => [of(&flags.captures, LARGE), of(&corpus, SMALL), of(&shop, SHOP)].concat(),
+        None => [of(&flags.captures, LARGE), of(&corpus, SMALL), of(&shop, SHOP), models].concat(),
     };
     all.into_iter()
-        .map(|(name, path, parser)| (name.to_owned(), path, parser))
+        .map(|(name, input, parser)| (name.to_owned(), input, parser))
         .filter(|(name, ..)| flags.capture.as_ref().is_none_or(|only| name.contains(only)))
         .collect()
 }

@@ -5,5 +5,6 @@ mod embedded;
 mod found;
 mod generated;
 mod many;
+mod models;
 mod nfs_fields;
 mod server_logs;

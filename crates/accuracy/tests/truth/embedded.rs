@@ -1,29 +1,17 @@
 //! Messages of a protocol inside of its own bodies: captures stored over NFS, pages that quote HTTP, values that hold RESP. What was
 //! really sent is known by construction: the undamaged conversation must give just that, and with packets missing nothing else.
 
-mod http;
-mod memcached;
-mod nfs;
-mod redis;
-
 use std::collections::BTreeMap;
 
 use accuracy::impairment::{Run, Side, Which};
+use accuracy::model::embedded::{Made, http, memcached, nfs, redis};
 use accuracy::{Count, Impairment, Observed, Recording, Truth};
 use testkit::Rng;
-
-use crate::generated::talk::Conversation;
 
 /// Conversations of each protocol.
 const CONVERSATIONS: u64 = 60;
 /// So many of the findable transactions are found, at least.
 const FOUND_PERCENT_MIN: usize = 76;
-
-/// A conversation, and of each transaction in it the fields that tell what it is.
-struct Made {
-    conversation: Conversation,
-    transactions: Vec<String>,
-}
 
 /// Every kind of loss that is looked at, and packets that are cut.
 fn damages() -> Vec<Impairment> {

@@ -4,7 +4,7 @@ use testkit::Rng;
 
 use super::talk::{self, Conversation, Exchange, Habit};
 
-pub fn text_exchange(rng: &mut Rng) -> Exchange {
+fn text_exchange(rng: &mut Rng) -> Exchange {
     let key = |rng: &mut Rng| String::from_utf8(key(rng)).expect("keys are text");
     match rng.below(6) {
         0..=2 => {
@@ -40,11 +40,15 @@ pub fn text_exchange(rng: &mut Rng) -> Exchange {
     }
 }
 
+/// A conversation in the text protocol.
+#[must_use]
 pub fn text(rng: &mut Rng) -> Conversation {
     let exchanges = (0..10 + rng.below(40)).map(|_| text_exchange(rng)).collect();
     Conversation { port: 11211, exchanges, habit: Habit::Slides, ..Conversation::default() }
 }
 
+/// A conversation in the binary protocol.
+#[must_use]
 pub fn binary(rng: &mut Rng) -> Conversation {
     // How opaques are used: not at all, to count, or by chance.
     let opaques = rng.below(3);

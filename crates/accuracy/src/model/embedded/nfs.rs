@@ -4,8 +4,9 @@
 use testkit::{Rng, Xdr};
 
 use super::Made;
-use crate::generated::talk::{Conversation, Exchange, Habit};
+use crate::model::talk::{Conversation, Exchange, Habit};
 
+/// Fields that identify a transaction.
 pub const FIELDS: &[&str] = &["xid", "procedure", "status", "count", "result_count", "file_size"];
 
 /// So many messages at most are of calls that are not answered yet: of eight.
@@ -78,6 +79,8 @@ impl Files {
     }
 }
 
+/// A conversation and its transactions.
+#[must_use]
 pub fn conversation(rng: &mut Rng) -> Made {
     let first = rng.next_u64() as u32 >> 1;
     let mut files = Files { said: Vec::new(), xid: first ^ 0x4000_0000 };

@@ -10,7 +10,7 @@ use testkit::{Rng, Sent};
 use wire::Timestamp;
 use wire::packet::TcpFlags;
 
-use super::talk::Exchange;
+use super::talk::{self, Exchange};
 
 /// Nanoseconds there and back.
 const RTT: i64 = 1_000_000;
@@ -28,17 +28,31 @@ pub enum Pace {
 
 impl Pace {
     /// The paces of a client, and from which exchange on it has them: one, or first that of a client that waits.
+    #[must_use]
     pub fn of_a_client(rng: &mut Rng) -> Vec<(usize, Pace)> {
         let pace = match rng.below(4) {
             0 => Pace::Batches(1 + rng.below(4) as usize),
-            1 => Pace::Window([2, 2, 3, 4, 8, 16][rng.below(6) as usize]),
-            _ => Pace::Random((RTT as u64) * [1, 2, 4, 8, 16][rng.below(5) as usize] / 4),
+            1 => Pace::window(rng),
+            _ => Pace::random(rng),
         };
         if rng.chance(0.3) {
             vec![(0, Pace::Batches(1)), (5 + rng.below(30) as usize, pace)]
         } else {
             vec![(0, pace)]
         }
+    }
+
+    /// A pace of clients that do not wait.
+    pub(crate) fn with_requests_outstanding(rng: &mut Rng) -> Pace {
+        if rng.chance(0.5) { Pace::window(rng) } else { Pace::random(rng) }
+    }
+
+    fn window(rng: &mut Rng) -> Pace {
+        Pace::Window([2, 2, 3, 4, 8, 16][rng.below(6) as usize])
+    }
+
+    fn random(rng: &mut Rng) -> Pace {
+        Pace::Random((RTT as u64) * [1, 2, 4, 8, 16][rng.below(5) as usize] / 4)
     }
 }
 
@@ -55,7 +69,7 @@ enum Event {
 }
 
 /// Both ends, and the tap between them.
-pub struct Ends<'a> {
+struct Ends<'a> {
     rng: &'a mut Rng,
     exchanges: &'a [Exchange],
     addresses: [SocketAddr; 2],
@@ -84,12 +98,13 @@ pub struct Ends<'a> {
 }
 
 /// The packets of a connection in which `exchanges` come at the paces of `paces`: each from its exchange on.
+#[must_use]
 pub fn spoken(port: u16, exchanges: &[Exchange], paces: &[(usize, Pace)], rng: &mut Rng) -> Vec<Sent> {
     let address = |text: String| text.parse().expect("an address");
     let isn = [rng.next_u64() as u32, rng.next_u64() as u32];
     let mut ends = Ends {
         exchanges,
-        addresses: [address("10.0.0.1:40000".to_owned()), address(format!("10.0.0.2:{port}"))],
+        addresses: [address(format!("10.0.0.1:{}", talk::CLIENT_PORT)), address(format!("10.0.0.2:{port}"))],
         next: isn,
         heard: [0; 2],
         events: BinaryHeap::new(),

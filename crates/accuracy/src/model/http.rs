@@ -4,6 +4,8 @@ use testkit::Rng;
 
 use super::talk::{Conversation, Exchange, Habit, text};
 
+/// A conversation of some exchanges.
+#[must_use]
 pub fn conversation(rng: &mut Rng) -> Conversation {
     let exchanges = (0..10 + rng.below(40)).map(|i| exchange(rng, i)).collect();
     Conversation { port: 80, exchanges, habit: Habit::Slides, ..Conversation::default() }

@@ -3,10 +3,13 @@
 use testkit::Rng;
 
 use super::Made;
-use crate::generated::talk::{Conversation, Exchange, Habit, text};
+use crate::model::talk::{Conversation, Exchange, Habit, text};
 
+/// Fields that identify a transaction.
 pub const FIELDS: &[&str] = &["method", "path", "status", "response_bytes"];
 
+/// A conversation and its transactions.
+#[must_use]
 pub fn conversation(rng: &mut Rng) -> Made {
     let (mut exchanges, mut transactions) = (Vec::new(), Vec::new());
     for i in 0..20 + rng.below(60) {

@@ -9,6 +9,8 @@ const CAPABILITIES: u32 = 0x0008_a209;
 const OK: &[u8] = &[0, 1, 0, 2, 0, 0, 0];
 const EOF: &[u8] = &[0xfe, 0, 0, 2, 0];
 
+/// A conversation of some exchanges.
+#[must_use]
 pub fn conversation(rng: &mut Rng) -> Conversation {
     let exchanges = (0..10 + rng.below(40)).map(|i| exchange(rng, i)).collect();
     let greetings = vec![greeting(), login(), packet(2, OK)];

@@ -2,12 +2,19 @@
 
 use testkit::{Dialogue, Rng, Sent};
 
+/// The port of every client.
+pub const CLIENT_PORT: u16 = 40_000;
+
 /// What is asked, and what is answered to each.
 #[derive(Default)]
 pub struct Conversation {
+    /// The server's port.
     pub port: u16,
+    /// Bytes of the client before everything else, such as a header of the PROXY protocol.
+    pub opening: Vec<u8>,
     /// Messages before the first request: first by the server.
     pub greetings: Vec<Vec<u8>>,
+    /// Requests and their responses.
     pub exchanges: Vec<Exchange>,
     /// How far the client may go.
     pub habit: Habit,
@@ -27,10 +34,12 @@ pub enum Habit {
     Slides,
 }
 
+/// A request and its response.
 #[derive(Default)]
 pub struct Exchange {
+    /// The request.
     pub question: Vec<u8>,
-    /// Nothing: it is not answered.
+    /// The response; empty: none.
     pub answer: Vec<u8>,
 }
 
@@ -38,14 +47,18 @@ impl Conversation {
     /// Generates the packets, and the number of first packets that must be seen. A client that always has requests
     /// outstanding cannot be recognized if that is never seen. If a client with batches is joined midway, the number of
     /// its earlier requests is unknown.
+    #[must_use]
     pub fn spoken(self, rng: &mut Rng) -> (Vec<Sent>, usize) {
-        let mut talk = Dialogue::new("10.0.0.1:40000", &format!("10.0.0.2:{}", self.port))
+        let mut talk = Dialogue::new(&format!("10.0.0.1:{CLIENT_PORT}"), &format!("10.0.0.2:{}", self.port))
             .with_isn(rng.next_u64() as u32, rng.next_u64() as u32);
         talk.segment_size = [40, 200, 1460][rng.below(3) as usize];
         talk.segment_size = self.segment_size.unwrap_or(talk.segment_size);
         talk.acks = rng.chance(0.5);
         talk.handshake();
         let joined = talk.sent().len();
+        if !self.opening.is_empty() {
+            talk.client().send(&self.opening);
+        }
         for (i, said) in self.greetings.iter().enumerate() {
             let mut end = if i % 2 == 0 { talk.server() } else { talk.client() };
             end.send(said);
@@ -108,6 +121,7 @@ impl Conversation {
 }
 
 /// Some bytes, which begin no message of any protocol.
+#[must_use]
 pub fn text(rng: &mut Rng, len: u64) -> Vec<u8> {
     (0..len).map(|_| b"bhjkopxyzbhjkop xyz\r\n"[rng.below(21) as usize]).collect()
 }

@@ -5,6 +5,8 @@ use testkit::Rng;
 
 use super::talk::{self, Conversation, Exchange, Habit};
 
+/// A conversation of some exchanges.
+#[must_use]
 pub fn conversation(rng: &mut Rng) -> Conversation {
     let exchanges = (0..10 + rng.below(40)).map(|_| exchange(rng)).collect();
     Conversation { port: 6379, exchanges, habit: Habit::Slides, ..Conversation::default() }

@@ -2,21 +2,14 @@
 //! the report of the whole conversation. Conversations are generated from seeds, with clients that wait, that send
 //! batches, and that always have requests outstanding.
 
-mod http;
-mod memcached;
-mod mysql;
-mod redis;
-pub mod talk;
-mod timed;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use accuracy::model::talk::{Conversation, Exchange};
+use accuracy::model::timed::{self, Pace};
+use accuracy::model::{http, memcached, mysql, redis};
 use accuracy::{Count, Recording, Seen, Truth};
 use testkit::Rng;
-
-use self::talk::{Conversation, Exchange};
-use self::timed::Pace;
 
 /// Conversations of each protocol, and ways to damage each.
 const CONVERSATIONS: u64 = 150;
