@@ -170,7 +170,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         match self.counting {
             Counting::Exact => self.learn(heard),
             _ => {
-                if self.has_said_more_than(heard) {
+                if self.has_said_more_than(heard) || self.has_left_unanswered(heard) {
                     self.contradict();
                 }
                 if !self.counts_on() {
@@ -227,6 +227,15 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
     fn has_said_more_than(&self, heard: TcpSeq) -> bool {
         let edge = self.edges[Direction::ServerToClient as usize];
         matches!(edge, Edge::At(end) | Edge::Missing(end) if heard.distance(end) < 0)
+    }
+
+    /// Whether the client had `heard` no more than the responses seen, when requests before the missing ones were not answered: it
+    /// sent those while responses were outstanding.
+    fn has_left_unanswered(&self, heard: TcpSeq) -> bool {
+        let Counting::ExactBelow(limit) = self.counting else { return false };
+        let edge = self.edges[Direction::ServerToClient as usize];
+        let is_seen = matches!(edge, Edge::At(end) | Edge::Missing(end) if heard.distance(end) <= 0);
+        is_seen && self.owes(limit)
     }
 
     /// The responses that may be missing behind the last one, up to what the client has `heard`.
