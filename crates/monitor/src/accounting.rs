@@ -8,73 +8,74 @@ use crate::fragments::Counters as FragmentCounters;
 use parsers::Counters as ParserCounters;
 use wire::{Undecodable, UnreadProtocol};
 
-/// Most protocols of undecodable packets that are counted each for itself; hostile captures may have 65,536.
+/// Maximum number of undecodable protocols counted separately; a hostile capture may contain 65,536.
 const PROTOCOLS_MAX: usize = 1024;
 
-/// Counts of one monitor. [`Accounting::adds_up`] holds after every batch, or it is a bug.
+/// Packet counts of one monitor. Invariant: [`Accounting::adds_up`] holds after every batch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Accounting {
     /// Packets taken from the source.
     pub received: u64,
     /// Packets that went through the flow table and the parsers.
     pub parsed: u64,
-    /// Packets of flows that the query did not ask for.
+    /// Packets excluded by the query.
     pub filtered: Filtered,
-    /// Packets of flows that SAMPLE left out.
+    /// Packets of flows excluded by SAMPLE.
     pub sampled_out: u64,
-    /// Flows that ended here as switches were to copy fewer: of what they said later nothing came.
+    /// Flows ended because the switches reduced the slice they copy. Transactions in progress are not
+    /// reported.
     pub cut_off: u64,
-    /// Packets outside the slice of flows that switches copy; they count as sampled out.
+    /// Packets outside the slice of flows that the switches copy; also counted in `sampled_out`.
     pub strays: u64,
-    /// Packets thrown away because of overload; none with files.
+    /// Packets dropped because of overload; 0 for files.
     pub dropped: u64,
     /// Packets that could not be decoded, in the order of [`Undecodable::ALL`].
     pub undecodable: [u64; Undecodable::ALL.len()],
-    /// Undecodable packets by the protocol at which decoding ended, where they have one.
+    /// Undecodable packets by the protocol at which decoding stopped, if known.
     pub undecodable_protocols: BTreeMap<UnreadProtocol, u64>,
     /// Counters of datagram fragments.
     pub fragments: FragmentCounters,
-    /// Packets of virtual networks that were not told apart from others for want of room.
+    /// Packets in virtual networks assigned to the first network because the network table was full.
     pub networks_overflowed: u64,
-    /// The flow table's own counts.
+    /// Counters of the flow table.
     pub flows: FlowCounters,
-    /// The parsers' own counts.
+    /// Counters of the parsers.
     pub parsers: ParserCounters,
-    /// Flows whose payload was looked at, that were over and that no parser has read.
+    /// Ended flows whose payload was examined but not parsed.
     pub unread: Unread,
     /// Tuples written.
     pub tuples: u64,
 }
 
-/// Flows that no parser has read.
+/// Flows that no parser read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unread {
-    /// By what they speak.
+    /// By recognized protocol.
     pub named: BTreeMap<&'static str, u64>,
-    /// Those that speak something else.
+    /// Flows with payload of no known protocol.
     pub unknown: u64,
-    /// Those that say nothing.
+    /// Flows without payload.
     pub silent: u64,
 }
 
 impl Unread {
-    /// All of them.
+    /// Sum of all three.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.named.values().sum::<u64>() + self.unknown + self.silent
     }
 }
 
-/// Packets that were not asked for.
+/// Packets excluded by the query, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Filtered {
-    /// Neither end matches FROM and TO.
+    /// Neither endpoint matches FROM and TO.
     pub address: u64,
-    /// The ends match only the other way round: the client is where TO points.
+    /// The endpoints match only in the reverse direction: the client matches TO.
     pub direction: u64,
-    /// Another tap tells of their flow, which is nearer to the end that counts.
+    /// Another tap, closer to the selected end, reports the flow.
     pub tap: u64,
-    /// They are from before the query's start.
+    /// Packets from before the start of the query.
     pub early: u64,
 }
 
@@ -85,13 +86,13 @@ impl Accounting {
         self.undecodable.iter().sum()
     }
 
-    /// Packets that were not asked for, all causes.
+    /// Packets excluded by the query, all reasons.
     #[must_use]
     pub fn filtered_total(&self) -> u64 {
         self.filtered.address + self.filtered.direction + self.filtered.tap + self.filtered.early
     }
 
-    /// Counts an undecodable packet's protocol.
+    /// Counts packets of an undecodable protocol; beyond `PROTOCOLS_MAX` protocols as `Other`.
     pub fn count_protocol(&mut self, protocol: UnreadProtocol, packets: u64) {
         let is_room = self.undecodable_protocols.len() < PROTOCOLS_MAX;
         let is_counted = is_room || self.undecodable_protocols.contains_key(&protocol);
@@ -99,7 +100,7 @@ impl Accounting {
         *self.undecodable_protocols.entry(protocol).or_default() += packets;
     }
 
-    /// Adds what another worker, or the gate before it, has counted.
+    /// Adds the counts of another worker or of the gate.
     pub fn add(&mut self, other: &Accounting) {
         self.received += other.received;
         self.parsed += other.parsed;

@@ -1,4 +1,4 @@
-//! FROM and TO: which packets can belong to a flow that the query asks for, and which flows do.
+//! FROM and TO: a packet filter that is independent of direction, and a flow filter by client and server.
 
 use plan::{AddressMatch, MonitorSpec};
 use wire::{Addr, Endpoint, FiveTuple};
@@ -10,7 +10,7 @@ pub struct AddressFilter {
     servers: Vec<EndMatch>,
 }
 
-/// One address of a list, ready to compare: both sides as 128-bit numbers.
+/// One address of a list, prepared for comparison: address and mask as 128-bit numbers.
 #[derive(Clone, Copy, Debug)]
 struct EndMatch {
     mask: u128,
@@ -19,32 +19,32 @@ struct EndMatch {
 }
 
 impl AddressFilter {
-    /// The filter of a plan.
+    /// Compiles FROM and TO of a plan.
     #[must_use]
     pub fn new(spec: &MonitorSpec) -> AddressFilter {
         let compile = |list: &[AddressMatch]| -> Vec<EndMatch> {
             let list: Vec<_> = list.iter().map(EndMatch::new).collect();
-            // One entry that matches everything makes the list match everything.
+            // An entry that matches everything makes the list match everything.
             if list.iter().any(|m| m.mask == 0 && m.port.is_none()) { Vec::new() } else { list }
         };
         AddressFilter { clients: compile(&spec.clients), servers: compile(&spec.servers) }
     }
 
-    /// Whether every packet passes.
+    /// Whether both lists are empty.
     #[inline]
     #[must_use]
     pub fn passes_all(&self) -> bool {
         self.clients.is_empty() && self.servers.is_empty()
     }
 
-    /// Whether a packet can belong to a flow that is asked for, whichever end is the client.
+    /// Whether a packet may belong to a matching flow, in either direction.
     #[inline]
     #[must_use]
     pub fn passes(&self, five: &FiveTuple) -> bool {
         self.passes_all() || self.matches(five.src, five.dst) || self.matches(five.dst, five.src)
     }
 
-    /// Whether a flow between these ends is asked for.
+    /// Whether a flow from `client` to `server` matches.
     #[inline]
     #[must_use]
     pub fn matches(&self, client: Endpoint, server: Endpoint) -> bool {
@@ -58,7 +58,7 @@ impl EndMatch {
         let (mask, net) = match m.net {
             None => (0, 0),
             Some((ip, prefix)) => {
-                // IPv4 lives in the last 32 bits of its mapped form.
+                // IPv4 addresses are the last 32 bits of the IPv4-mapped form.
                 let prefix = u32::from(prefix) + if ip.is_ipv4() { 96 } else { 0 };
                 let mask = u128::MAX.checked_shl(128 - prefix.min(128)).unwrap_or(0);
                 (mask, u128::from_be_bytes(Addr::from(ip).0) & mask)

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use capture::live::Stop;
 
-/// How soon a worker that waits notices that the run is to end.
+/// Interval at which a waiting worker checks whether the run has been stopped.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// See the module's text; clones share it.
+/// Shared packet counter of one monitor. Clones refer to the same counter.
 #[derive(Clone, Debug)]
 pub struct Allowance {
     shared: Arc<Shared>,
@@ -24,23 +24,23 @@ struct Shared {
     more: Condvar,
 }
 
-/// Packets since the monitor's start.
+/// Counts since the start of the monitor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Packets {
     taken: u64,
     allowed: u64,
-    /// Workers that wait for more.
+    /// Number of workers waiting for a larger share.
     waiting: usize,
-    /// Packets taken back that have not been reported yet.
+    /// The last unreported [`Allowance::take_back`].
     taken_back: Option<TakenBack>,
 }
 
-/// Nothing more may be taken for now.
+/// Confirmation that the rest of a share was taken back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TakenBack {
-    /// The number in the question.
+    /// Number of the grant, from the request.
     pub grant: u64,
-    /// How many packets were taken.
+    /// Packets consumed so far.
     pub taken: u64,
 }
 
@@ -52,7 +52,7 @@ impl Allowance {
         Allowance { shared: Arc::new(Shared { packets, more: Condvar::new() }), stop: stop.clone() }
     }
 
-    /// Takes one, as soon as it may; false when it never will.
+    /// Consumes one packet; blocks while the share is used up. Returns false if the run is stopped.
     #[must_use]
     pub fn take(&self) -> bool {
         let mut packets = self.packets();
@@ -69,13 +69,13 @@ impl Allowance {
         true
     }
 
-    /// So many may be taken, in all; where more were taken, no more are.
+    /// Sets the total share. A value below the consumed packets blocks further consumption.
     pub fn allow(&self, allowed: u64) {
         self.packets().allowed = allowed;
         self.shared.more.notify_all();
     }
 
-    /// Nothing more may be taken, until more is allowed.
+    /// Limits the share to the packets consumed so far, until the next [`Allowance::allow`].
     pub fn take_back(&self, grant: u64) {
         let mut packets = self.packets();
         let taken = packets.taken;
@@ -83,19 +83,19 @@ impl Allowance {
         packets.taken_back = Some(TakenBack { grant, taken });
     }
 
-    /// What was taken back since this was asked last.
+    /// Returns and clears the last confirmation.
     #[must_use]
     pub fn taken_back(&self) -> Option<TakenBack> {
         self.packets().taken_back.take()
     }
 
-    /// Whether there are packets that may not be taken yet.
+    /// Whether workers are waiting for a larger share.
     #[must_use]
     pub fn is_waited_for(&self) -> bool {
         self.packets().waiting > 0
     }
 
-    /// How many were taken.
+    /// Packets consumed so far.
     #[must_use]
     pub fn taken(&self) -> u64 {
         self.packets().taken
@@ -130,7 +130,7 @@ mod tests {
         allowance.take_back(7);
         assert_eq!(allowance.taken_back(), Some(TakenBack { grant: 7, taken: 25 }));
         assert_eq!(allowance.taken_back(), None);
-        // Less than was taken is nothing.
+        // A share below the consumed packets has no effect.
         allowance.allow(3);
         allowance.allow(26);
         until(26);

@@ -21,39 +21,39 @@ use crate::losses::LossMeter;
 use crate::ring::{Receiver, Sender, ring};
 use crate::{Accounting, Progress};
 
-/// Blocks that wait for a worker at most: enough to bridge its busy moments, and what bounds the memory in flight.
+/// Maximum queued blocks per worker: covers short stalls and bounds the memory in flight.
 const BLOCKS_WAITING: usize = 64;
 
-/// So that the flows of one worker do not all meet in a corner of its table.
+/// Distinct from the flow table's hash, so that the flows of one worker spread over its whole table.
 const SEED: u64 = 0x7370_7265_6164;
 
-/// A worker's part of a block.
+/// One worker's packets of a block.
 pub(crate) struct Share {
     dealt: Arc<Dealt>,
     worker: usize,
-    /// How late it is at the block's end.
+    /// Event time at the end of the block.
     pub clock: Timestamp,
-    /// What the source has lost since it last said so, at the end of everything.
+    /// Losses reported by the source since the last report; only with the final share.
     pub lost: Option<Stretch>,
-    /// The limits of the gate that took effect since the last epoch, at the end of everything.
+    /// Limits of the gate that took effect since the last epoch; only with the final share.
     pub limited: Option<Limited>,
 }
 
-/// The end of an epoch.
+/// End of an epoch, as sent to every worker.
 #[derive(Clone, Copy)]
 pub(crate) struct EpochEnd {
-    /// Which epoch.
+    /// Number of the epoch.
     pub epoch: u64,
-    /// How late it is.
+    /// Event time at the end of the epoch.
     pub clock: Timestamp,
-    /// What the source has lost since it last said so.
+    /// Losses reported by the source since the last report.
     pub lost: Option<Stretch>,
-    /// The limits of the gate that took effect in it.
+    /// Limits of the gate that took effect in this epoch.
     pub limited: Option<Limited>,
 }
 
 impl Share {
-    /// The worker's packets of the block, epoch by epoch; the last one may go on in the next block.
+    /// The worker's packets by epoch; the last epoch may continue in the next block.
     pub fn epochs(&self) -> impl Iterator<Item = (impl Iterator<Item = Captured<'_>>, Option<EpochEnd>)> {
         let (block, hand) = (&self.dealt.block, &self.dealt.hands[self.worker]);
         let mut from = 0;
@@ -65,26 +65,26 @@ impl Share {
     }
 }
 
-/// A block and, for each worker, which of its packets it has. Shared and used again as a whole, so that nothing is
+/// A block with the packet positions of each worker. Shared and reused as a whole, so that no memory is
 /// allocated in one thread and freed in another.
 #[derive(Default)]
 struct Dealt {
     block: Block,
     hands: Vec<Hand>,
-    /// The epochs that end in the block.
+    /// Epochs that end in the block.
     ends: Vec<EpochEnd>,
 }
 
-/// What a worker has of a block.
+/// One worker's packets of a block.
 #[derive(Default)]
 struct Hand {
-    /// Where its packets are.
+    /// Positions in the block.
     places: Vec<u16>,
-    /// How many of them come before the end of each epoch.
+    /// For each epoch end, the number of positions before it.
     ends: Vec<u16>,
 }
 
-/// See the module's text.
+/// Distributes blocks to workers.
 pub(crate) struct Dispatch {
     gate: Gate,
     accounting: Accounting,
@@ -99,26 +99,27 @@ pub(crate) struct Dispatch {
     epoch: u64,
     losses: LossMeter,
     limits: LimitMeter,
-    /// Packets behind LIMIT that were read with those before.
+    /// Packets that were read together with earlier ones but lie beyond LIMIT.
     unwanted: Vec<Record>,
     /// Distributed blocks; the first is reused when all workers have released it.
     dealt: VecDeque<Arc<Dealt>>,
 }
 
-/// Where dealing stops, to be gone on with behind this place.
+/// A position at which distribution is interrupted; it resumes at the next packet.
 struct Stop {
     place: usize,
-    /// What the gate says of the packet there.
+    /// Verdict of the gate on this packet.
     verdict: Verdict,
-    /// Whether an epoch ends with it.
+    /// Whether an epoch ends with this packet.
     ends_epoch: bool,
 }
 
-/// The worker at the other end is gone.
+/// The worker has closed its channel.
 pub(crate) struct WorkerGone;
 
 impl Dispatch {
-    /// Deals to `workers` workers; also where each finds its shares. What a plan asks of `packets_only` needs no flows.
+    /// Creates a dispatcher and one receiver per worker. With `packets_only`, whole blocks are distributed
+    /// instead of flows.
     pub fn new(
         gate: Gate,
         workers: usize,
@@ -147,7 +148,7 @@ impl Dispatch {
         (dispatch, receivers)
     }
 
-    /// An empty block to fill: one that all workers are done with, or a new one.
+    /// Returns an empty block: a recycled one if all workers have released it.
     pub fn empty_block(&mut self) -> Block {
         let free = self.dealt.pop_front_if(|dealt| Arc::strong_count(dealt) == 1);
         let Dealt { block, hands, ends } = free.and_then(Arc::into_inner).unwrap_or_default();
@@ -155,12 +156,12 @@ impl Dispatch {
         block
     }
 
-    /// Deals a block of `source`.
+    /// Distributes a block read from `source`.
     pub fn deal(&mut self, mut block: Block, source: &dyn Source) -> Result<Progress, WorkerGone> {
         self.begin();
         let mut progress = self.sort(&mut block, source);
         if let (Some(clock), Progress::Continue) = (block.clock(), progress) {
-            // Live input ends on time even where nothing comes.
+            // A time limit ends live input even without packets.
             if block.is_empty() && self.gate.limiter().is_over(clock) {
                 progress = Progress::LimitReached;
             }
@@ -172,7 +173,7 @@ impl Dispatch {
         Ok(progress)
     }
 
-    /// The input has ended: deals what waited for more of it.
+    /// Ends the input: distributes incomplete datagrams and the final reports.
     pub fn finish(&mut self, source: &dyn Source) -> Result<(), WorkerGone> {
         self.begin();
         let mut block = Block::default();
@@ -186,7 +187,7 @@ impl Dispatch {
         self.send(block, lost, limited)
     }
 
-    /// No worker has a place yet.
+    /// Clears all assignments.
     fn begin(&mut self) {
         self.hands.resize_with(self.lanes.len(), Hand::default);
         self.hands.iter_mut().for_each(|hand| {
@@ -196,7 +197,7 @@ impl Dispatch {
         self.ends.clear();
     }
 
-    /// Ends an epoch behind the packets that have been dealt.
+    /// Ends an epoch after the packets distributed so far.
     fn end_epoch(&mut self, block: &mut Block, source: &dyn Source) {
         let clock = self.epochs.clock();
         let given_up = self.gate.give_up(Some(clock));
@@ -212,7 +213,7 @@ impl Dispatch {
         self.limits.look(self.epochs.clock(), reached(&self.accounting()))
     }
 
-    /// Adds packets to a block that were put together.
+    /// Appends reassembled datagrams to the block.
     fn add(&mut self, wholes: Vec<Whole>, block: &mut Block) {
         for whole in wholes {
             let record = record_of(&whole, block);
@@ -238,22 +239,23 @@ impl Dispatch {
         Ok(())
     }
 
-    /// How late it is by the packets dealt.
+    /// Event time of the packets distributed so far.
     pub fn clock(&self) -> Timestamp {
         self.epochs.clock()
     }
 
-    /// Packets behind LIMIT that were read with those before.
+    /// Packets that were read but lie beyond LIMIT.
     pub fn unwanted(&self) -> Vec<Record> {
         self.unwanted.clone()
     }
 
-    /// The packets that did not get as far as a worker.
+    /// Counts of packets that did not reach a worker.
     pub fn accounting(&self) -> Accounting {
         Accounting { fragments: self.gate.fragments(), ..self.accounting.clone() }
     }
 
-    /// Deals a block's packets; those that are added to it on the way have been dealt by that.
+    /// Distributes the packets of a block, except those appended during distribution, which are already
+    /// assigned.
     fn sort(&mut self, block: &mut Block, source: &dyn Source) -> Progress {
         let mut left = 0..block.len();
         if self.by_block {
@@ -276,8 +278,8 @@ impl Dispatch {
         }
     }
 
-    /// A datagram that has become whole takes the place of the packet that made it so; what the gate says of the last
-    /// one, as it may itself be the missing part of another.
+    /// Replaces the packet that completed a datagram by the reassembled datagram, which may itself be the
+    /// missing fragment of another. Returns the verdict on the last one.
     fn put_in_place(&mut self, block: &mut Block, place: usize) -> Option<Verdict> {
         let mut verdict = None;
         while let Some(whole) = self.gate.take_whole() {
@@ -288,7 +290,7 @@ impl Dispatch {
         verdict
     }
 
-    /// Gives packets to the workers that have their flows, up to one with which something else has to be done.
+    /// Assigns packets to workers by flow, up to the first packet that needs other treatment.
     fn sort_by_flow(&mut self, block: &Block, places: Range<usize>) -> Option<Stop> {
         for (place, captured) in places.clone().zip(block.range(places)) {
             let mut deal = Deal { seed: self.seed, place: place as u16, hands: &mut self.hands };
@@ -300,7 +302,7 @@ impl Dispatch {
         None
     }
 
-    /// The same where flows do not matter: all of a block to one worker.
+    /// Assigns the whole block to one worker, for queries that do not need flows.
     fn sort_by_block(&mut self, block: &Block, places: Range<usize>) -> Option<Stop> {
         for (place, captured) in places.clone().zip(block.range(places)) {
             let verdict = match Packet::is_surely_whole(&captured) {
@@ -317,23 +319,23 @@ impl Dispatch {
         None
     }
 
-    /// Whether to stop at a packet of which the gate says this.
+    /// Returns a stop if the verdict on this packet, or the end of an epoch, interrupts distribution.
     #[inline(always)]
     fn stop(&mut self, place: usize, verdict: Verdict, packet: &Captured<'_>) -> Option<Stop> {
-        // A packet behind LIMIT does not move the time.
+        // A packet beyond LIMIT does not advance time.
         let ends_epoch = verdict != Verdict::Over && self.epochs.ends_with(packet.ts, packet.bytes.len());
         let stops = ends_epoch || matches!(verdict, Verdict::Over | Verdict::Completed);
         stops.then_some(Stop { place, verdict, ends_epoch })
     }
 
-    /// Gives a packet that was put together, and will be at this place, to its worker.
+    /// Assigns a reassembled packet, stored at position `place`, to its worker.
     fn admit_whole(&mut self, whole: &Whole, place: usize) -> Verdict {
         let mut deal = Deal { seed: self.seed, place: place as u16, hands: &mut self.hands };
         self.gate.admit_whole(whole, &mut self.accounting, &mut deal)
     }
 }
 
-/// Where a packet lies that was put together: in a buffer of its own.
+/// Stores a reassembled packet in its own buffer of the block.
 fn record_of(whole: &Whole, block: &mut Block) -> Record {
     let len = whole.bytes.len() as u32;
     let buffer = block.add_buffer(whole.bytes.clone());
@@ -341,7 +343,7 @@ fn record_of(whole: &Whole, block: &mut Block) -> Record {
     Record { ts, link_type, original_len, len, start: 0, buffer }
 }
 
-/// Gives a packet to the worker that has its flow.
+/// Assigns a packet to the worker of its flow.
 struct Deal<'s> {
     seed: u64,
     place: u16,

@@ -1,41 +1,42 @@
-//! Cuts the packets of an input into epochs. At the end of an epoch time moves on: idle flows leave, workers report,
-//! windows close. Where an epoch ends depends on the packets and their times only, never on the blocks in which they
-//! were read nor on the number of workers: so a file, the same file compressed and a pipe give the same rows.
+//! Divides the packets of an input into epochs. At the end of an epoch event time advances: idle flows
+//! expire, workers report, windows close. The position of an epoch end depends only on the packets and their
+//! timestamps, not on block boundaries or the number of workers, so a file, its compressed form, and a pipe
+//! give the same rows.
 
 use capture::Record;
 use wire::Timestamp;
 
-/// An epoch lasts this long by the packets' clock: results are late by that much.
+/// Duration of an epoch in event time; also the delay of results.
 pub(crate) const EPOCH_NS: i64 = 250_000_000;
-/// Maximum packets and captured bytes of an epoch, which bound the results that wait for its end: a request of 7 bytes
-/// becomes a row of 200.
+/// Maximum packets of an epoch. Bounds the results held until its end: a 7-byte request becomes a 200-byte
+/// row.
 const EPOCH_PACKETS: u32 = 64 * 256;
 const EPOCH_BYTES: u64 = 2 << 20;
 /// Minimum packets of an epoch at low packet rates, because ending an epoch costs more than they do.
 const FEW_PACKETS: u32 = 64;
-/// A packet whose time is farther back than this is not only out of order.
+/// A packet more than this behind the clock is more than reordered.
 const BEHIND_NS: i64 = 1_000_000_000;
-/// So many of them in a row, and the clock that made the times was set back.
+/// After this many consecutive packets behind the clock, the clock is set back.
 const BEHIND_PACKETS: u32 = 256;
-/// But it does not wait longer than this.
+/// Maximum duration of an epoch with fewer than [`FEW_PACKETS`] packets.
 const FEW_NS: i64 = 1_000_000_000;
 
-/// See the module's text.
+/// State of the current epoch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Epochs {
-    /// When the epoch began, and how many packets and captured bytes it has.
+    /// Start time of the epoch, and its packets and captured bytes so far.
     began: Timestamp,
     packets: u32,
     bytes: u64,
-    /// Packets of the epochs before.
+    /// Packets of all previous epochs.
     packets_before: u64,
-    /// Time of the latest packet since the clock was last set back, or the source's own clock.
+    /// Latest packet time since the last backward step, or the source's clock.
     clock: Timestamp,
-    /// Number of consecutive packets far behind the clock, and the latest of their times.
+    /// Number of consecutive packets behind the clock, and the latest of their timestamps.
     behind: (u32, Timestamp),
-    /// The latest packet since the source last told its clock.
+    /// Latest packet time since the last [`Epochs::ends_at`].
     latest: Timestamp,
-    /// How far the source's clock is ahead of the times of its packets, if by more than they can be late.
+    /// Lead of the source's clock over its packets' timestamps, if more than [`BEHIND_NS`]; otherwise 0.
     lead_ns: i64,
 }
 
@@ -63,7 +64,7 @@ impl Epochs {
         (lasts >= EPOCH_NS || self.is_full()) && self.is_over(lasts)
     }
 
-    /// These are the next packets: how many of them belong to the epoch, if it ends with one of them.
+    /// Adds the next packets. If the epoch ends with one of them, returns the number up to and including it.
     pub fn ends_within(&mut self, records: &[Record]) -> Option<usize> {
         let add = |(first, latest, bytes): (Timestamp, Timestamp, u64), record: &Record| {
             (first.min(record.ts), latest.max(record.ts), bytes + u64::from(record.len))
@@ -98,17 +99,18 @@ impl Epochs {
         is_over
     }
 
-    /// How many packets there were in all epochs.
+    /// Total packets of all epochs.
     pub fn packets(&self) -> u64 {
         self.packets_before + u64::from(self.packets)
     }
 
-    /// How late it is.
+    /// Current event time.
     pub fn clock(&self) -> Timestamp {
         self.clock
     }
 
-    /// A packet's time is earlier than the clock. Where that stays so, the clock goes back, and the epoch ends.
+    /// Handles a packet behind the clock. After [`BEHIND_PACKETS`] in a row the clock is set back and the
+    /// epoch ends.
     #[cold]
     fn is_earlier(&mut self, ts: Timestamp) {
         if self.clock.since(ts) <= BEHIND_NS {
@@ -164,7 +166,7 @@ mod tests {
         times.iter().map(record).collect()
     }
 
-    /// Where epochs end, as numbers of packets from the start.
+    /// Returns the packet numbers at which epochs end.
     fn ends(times: &[i64]) -> Vec<usize> {
         let mut epochs = Epochs::default();
         (1..=times.len()).filter(|n| epochs.ends_with(Timestamp(times[n - 1]), LEN)).collect()
@@ -175,14 +177,14 @@ mod tests {
         let every = |ns: i64, n: i64| (0..n).map(|i| i * ns).collect::<Vec<_>>();
         assert_eq!(ends(&every(MS, 1000)), [1, 251, 501, 751]);
         assert_eq!(ends(&every(0, 40_000)), [1, 16_385, 32_769]);
-        // Low packet rate: epochs of 64 packets or a second.
+        // Low packet rate: epochs of 64 packets or one second.
         assert_eq!(ends(&every(10 * MS, 200)), [1, 65, 129, 193]);
         assert_eq!(ends(&every(400 * MS, 10)), [1, 4, 7, 10]);
         assert_eq!(ends(&every(5000 * MS, 4)), [1, 2, 3, 4]);
         let mut epochs = Epochs::default();
         let large: Vec<_> = (1..3000).filter(|_| epochs.ends_with(Timestamp(0), 1500)).collect();
         assert_eq!((large.as_slice(), epochs.packets()), (&[1, 1400, 2799][..], 2999));
-        // Time that goes back does not count.
+        // Isolated packets with earlier timestamps do not end an epoch.
         assert_eq!(ends(&[7000 * MS, 0, 6999 * MS, 8000 * MS, i64::MIN, i64::MAX]), [1, 4, 6]);
     }
 
@@ -193,7 +195,7 @@ mod tests {
         let ends = ends(&times);
         assert_eq!(&ends[..3], [1, 251, 756]);
         assert_eq!(ends[3..], [1006, 1256, 1506, 1756, 2006, 2256]);
-        // One packet from the future.
+        // One packet with a timestamp in the future.
         let mut times: Vec<i64> = (0..2000).map(|i| i * MS).collect();
         times[100] = i64::MAX;
         assert_eq!(self::ends(&times), [1, 101, 357, 607, 857, 1107, 1357, 1607, 1857]);
@@ -208,7 +210,7 @@ mod tests {
     }
 
     proptest! {
-        /// However the packets are cut into blocks.
+        /// Epoch ends do not depend on block boundaries.
         #[test]
         fn blocks_do_not_matter(
             steps in prop::collection::vec(

@@ -1,9 +1,9 @@
-//! Reassembles IP datagrams from fragments, within a byte limit. A datagram is given up at its timeout or when a newer
-//! one needs room; if its first fragment was captured, it is still delivered as a truncated packet. The only clock is
-//! that of the packets.
+//! Reassembles IP datagrams from fragments, within a byte limit. A datagram is abandoned at its timeout or
+//! when a newer one needs the memory; if its first fragment was captured, the datagram is delivered as a
+//! truncated packet. All times are packet timestamps.
 //!
-//! Overlapping fragments: for IPv4 the first one wins, as in most receivers (RFC 791 leaves it open); an IPv6 datagram
-//! is discarded (RFC 5722). A duplicate fragment is not an overlap.
+//! Overlapping fragments: for IPv4 the first one wins, as in most receivers (RFC 791 leaves this open); an
+//! IPv6 datagram is discarded (RFC 5722). A duplicate fragment is not an overlap.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use std::sync::Arc;
 use wire::fragment::{FragmentKey, Repair};
 use wire::{Captured, Fragment, LinkType, Timestamp};
 
-/// How long a datagram waits for its parts, by the packets' clock: as Linux does.
+/// Reassembly timeout in packet time; the same as in Linux.
 pub const PATIENCE_NS: i64 = 30_000_000_000;
-/// What is counted for a datagram, and for each of its parts, besides its bytes; not less than they take.
+/// Accounted overhead in bytes per datagram and per fragment; an upper bound of the actual overhead.
 const DATAGRAM_ROOM: usize = 256;
 const PART_ROOM: usize = 64;
 
-/// See the module's text.
+/// Table of incomplete datagrams.
 #[derive(Debug)]
 pub struct Fragments {
     datagrams: BTreeMap<FragmentKey, Datagram>,
-    /// By the order in which they began.
+    /// Keys in the order of the first fragment seen.
     order: BTreeMap<u64, FragmentKey>,
     begun: u64,
     held_bytes: usize,
@@ -30,23 +30,23 @@ pub struct Fragments {
     counters: Counters,
 }
 
-/// Counters of fragments.
+/// Counters of datagrams and fragments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Datagrams put together.
+    /// Reassembled datagrams.
     pub reassembled: u64,
-    /// Datagrams given up because parts did not come.
+    /// Datagrams abandoned at the timeout or at the end of the input.
     pub incomplete: u64,
-    /// Datagrams given up because there was no room.
+    /// Datagrams evicted to free memory.
     pub evicted: u64,
-    /// Parts that overlapped others.
+    /// Overlapping fragments.
     pub overlaps: u64,
-    /// Parts that contradicted others, or made a datagram too long.
+    /// Fragments with contradictory lengths, or beyond the maximum datagram length.
     pub malformed: u64,
 }
 
 impl Counters {
-    /// Adds what another table has counted.
+    /// Adds the counts of another table.
     pub fn add(&mut self, other: &Counters) {
         self.reassembled += other.reassembled;
         self.incomplete += other.incomplete;
@@ -56,23 +56,23 @@ impl Counters {
     }
 }
 
-/// A packet made of several.
+/// A packet reassembled from fragments.
 #[derive(Clone, Debug)]
 pub struct Whole {
-    /// When its latest part came; of an incomplete one when the first.
+    /// Timestamp of the last fragment; of the first if incomplete.
     pub ts: Timestamp,
-    /// What it begins with.
+    /// Link type of the first fragment.
     pub link_type: LinkType,
-    /// All its packets on the wire.
+    /// Total length of all its packets on the wire.
     pub original_len: u32,
-    /// What was captured of it, without holes.
+    /// Captured bytes up to the first gap.
     pub bytes: Arc<Vec<u8>>,
-    /// How many packets it came in.
+    /// Number of packets it arrived in.
     pub packets: u64,
 }
 
 impl Whole {
-    /// As a source would deliver it.
+    /// Returns the packet in the form a source delivers.
     #[must_use]
     pub fn captured(&self) -> Captured<'_> {
         let &Whole { ts, link_type, original_len, .. } = self;
@@ -80,24 +80,24 @@ impl Whole {
     }
 }
 
-/// A datagram that waits for parts.
+/// An incomplete datagram.
 #[derive(Debug)]
 struct Datagram {
     begun: u64,
     first_ts: Timestamp,
     last_ts: Timestamp,
-    /// What stands in front of its first part, and how that is changed.
+    /// Headers in front of the first fragment's payload, and the header changes for the whole datagram.
     head: Option<(Vec<u8>, LinkType, Repair)>,
-    /// By offset; they do not overlap, and all but the last are of 8 bytes or more.
+    /// Sorted by offset, without overlaps; all but the last are at least 8 bytes long.
     parts: Vec<Part>,
-    /// How many bytes the parts cover, and what they and the head take.
+    /// Bytes covered by fragments, and accounted memory.
     covered: u32,
     room: usize,
-    /// Where the last part ends.
+    /// Payload length, known from the last fragment.
     len: Option<u32>,
     wire_bytes: u32,
     packets: u64,
-    /// IPv6 parts have overlapped: nothing will come of it.
+    /// Set after overlapping IPv6 fragments: the datagram is discarded.
     spoilt: bool,
 }
 
@@ -105,12 +105,12 @@ struct Datagram {
 struct Part {
     start: u32,
     end: u32,
-    /// What was captured of it.
+    /// Captured bytes.
     bytes: Vec<u8>,
 }
 
 impl Fragments {
-    /// A table that holds at most this many bytes, overhead included.
+    /// Creates a table with a limit in bytes, overhead included.
     #[must_use]
     pub fn new(held_bytes_max: usize) -> Fragments {
         Fragments {
@@ -152,7 +152,8 @@ impl Fragments {
         None
     }
 
-    /// Datagrams that have been given up by `now` and whose first part was seen, as packets that were cut.
+    /// Returns the datagrams that timed out by `now` or were evicted, as truncated packets. Datagrams without
+    /// a first fragment are only counted.
     pub fn give_up(&mut self, now: Timestamp) -> Vec<Whole> {
         let is_late = |datagram: &Datagram| now.since(datagram.first_ts) > PATIENCE_NS;
         while let Some((_, key)) = self.order.first_key_value()
@@ -164,7 +165,7 @@ impl Fragments {
         std::mem::take(&mut self.given_up)
     }
 
-    /// The input has ended: nothing is waited for any more.
+    /// Abandons all datagrams at the end of the input; returns them as [`Fragments::give_up`] does.
     pub fn give_up_all(&mut self) -> Vec<Whole> {
         self.counters.incomplete += self.order.len() as u64;
         while !self.order.is_empty() {
@@ -173,13 +174,13 @@ impl Fragments {
         std::mem::take(&mut self.given_up)
     }
 
-    /// Bytes that wait now, overhead included.
+    /// Bytes held, overhead included.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.held_bytes
     }
 
-    /// Counters of fragments so far.
+    /// Counters so far.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.counters
@@ -216,14 +217,15 @@ impl Datagram {
         }
     }
 
-    /// Takes a part in; `None` when it can not be one.
+    /// Adds a fragment; returns `None` if it is malformed.
     fn add(&mut self, fragment: &Fragment<'_>, counters: &mut Counters) -> Option<()> {
         if self.spoilt {
             return Some(());
         }
         let (start, mut len) = (fragment.offset, fragment.payload.original_len);
         if fragment.more && len % 8 != 0 {
-            // A receiver of IPv4 uses the part up to where another can begin, one of IPv6 refuses it (RFC 8200 §4.5).
+            // An IPv4 receiver truncates to a multiple of 8 bytes; an IPv6 receiver rejects the fragment (RFC
+            // 8200 §4.5).
             len = if fragment.is_v6 { return None } else { len - len % 8 };
         }
         let end = start.checked_add(len).filter(|end| *end <= 0xffff && len > 0)?;
@@ -260,7 +262,7 @@ impl Datagram {
         Some(())
     }
 
-    /// Puts bytes where there are none yet.
+    /// Copies the bytes that no earlier fragment covers.
     fn fill(&mut self, mut start: u32, end: u32, bytes: &[u8]) {
         let origin = start;
         let mut at = self.parts.partition_point(|part| part.end <= start);
@@ -284,7 +286,7 @@ impl Datagram {
         self.head.is_some() && self.len == Some(self.covered)
     }
 
-    /// The packet up to its first missing byte.
+    /// Returns the packet up to the first gap.
     fn into_whole(self, is_complete: bool) -> Option<Whole> {
         let (mut bytes, link_type, repair) = self.head?;
         let stated = || repair.stated_len(&self.parts.first()?.bytes);
@@ -299,7 +301,7 @@ impl Datagram {
                 break;
             }
             bytes.extend_from_slice(&part.bytes);
-            // A part that the capture cut ends what is known.
+            // A fragment truncated by the capture is followed by a gap.
             at = part.start + part.bytes.len() as u32;
         }
         let ts = if is_complete { self.last_ts } else { self.first_ts };
@@ -317,7 +319,7 @@ mod tests {
 
     use super::*;
 
-    /// A datagram as it travels: pieces of its IP payload from here to there, in Ethernet.
+    /// Fragments of a datagram as Ethernet frames, cut at these offsets in units of 8 bytes.
     fn pieces(v6: bool, payload: &[u8], cuts: &[usize]) -> Vec<Vec<u8>> {
         let ends = if v6 { ("[fd00::1]:9", "[fd00::2]:53") } else { ("10.0.0.1:9", "10.0.0.2:53") };
         let ends = (ends.0.parse().expect("an end"), ends.1.parse().expect("an end"));
@@ -368,7 +370,7 @@ mod tests {
     }
 
     proptest! {
-        /// In any order, with any of them twice.
+        /// Any order, with duplicates.
         #[test]
         fn any_order_gives_the_datagram(
             v6: bool,
@@ -394,7 +396,7 @@ mod tests {
             }
         }
 
-        /// Any parts at all: of IPv4 the first byte at a place counts, as in an array that is written once.
+        /// Random fragments: for IPv4 the first byte at an offset wins, as in an array that is written once.
         #[test]
         fn first_bytes_count(parts in prop::collection::vec((0usize..12, 1usize..6, any::<u8>()), 1..30)) {
             let head = &pieces(false, &[0; 9], &[])[0][..34];
@@ -442,7 +444,7 @@ mod tests {
             let packet = Packet::decode(&captured).expect("a packet that was cut");
             assert_eq!((packet.payload, packet.payload_original_len), (&[7; 16][..], 100));
             assert_eq!((packet.ts, table.counters.incomplete, table.held_bytes), (Timestamp(5), 1, 0));
-            // Without it there is nothing to say.
+            // A datagram without its first fragment is not delivered.
             add(&mut table, &pieces[1], 5);
             assert!(table.give_up_all().is_empty());
         }

@@ -1,6 +1,6 @@
-//! The gate: decides by a packet's headers whether it is worked on at all. LIMIT, FROM and TO, SAMPLE, in this order,
-//! before anything is spent on it; every packet refused is counted. Which end is the client is not known here: what
-//! depends on it is decided with the flow. Parts of datagrams wait here until they are whole.
+//! Admission by packet headers: LIMIT, FROM and TO, and SAMPLE, in this order, before any further work. Every
+//! rejected packet is counted. Decisions that depend on the client are made later, with the flow. Fragments
+//! are held here until their datagram is complete.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,37 +15,37 @@ use crate::limiter::Limiter;
 use crate::look_back::LookBack;
 use crate::sample::Sampler;
 
-/// See the module's text.
+/// Decides which packets are processed.
 pub struct Gate {
     addresses: AddressFilter,
     sampler: Sampler,
     limiter: Limiter,
-    /// None where whole packets come only.
+    /// `None` if all packets are already reassembled.
     fragments: Option<Fragments>,
-    /// A datagram that has become whole and has not been admitted yet.
+    /// A completed datagram, not yet admitted.
     whole: Option<Whole>,
-    /// How many packets the one was that is being decided on.
+    /// Number of captured packets that the current packet counts as.
     weight: u64,
-    /// Where the packets that enter are kept.
+    /// Destination for copies of the admitted packets.
     keep: Option<Keep>,
-    /// Whatever can be decoded enters, and is not kept.
+    /// Set if every decodable packet is admitted and none is stored.
     is_open: bool,
 }
 
-/// Where all gates of a job bring the packets that enter.
+/// Storage of admitted packets, shared by all gates of a job.
 pub type Keep = Arc<Mutex<Keeper>>;
 
-/// Which of them are kept.
+/// Which admitted packets are stored.
 #[derive(Debug)]
 pub enum Keeper {
-    /// All.
+    /// All packets.
     All(PacketFile),
-    /// Those of flows that turn out to be wanted.
+    /// Packets of flows that are selected later.
     LookBack(LookBack),
 }
 
 impl Keeper {
-    /// The file has all that is kept: what that is, and what went wrong.
+    /// Completes the file; returns counts of stored packets and the first error.
     pub fn finish(&mut self) -> (PacketsKept, Option<std::io::Error>) {
         match self {
             Keeper::All(file) => file.finish(),
@@ -61,21 +61,21 @@ impl Keeper {
     }
 }
 
-/// What the gate says of a packet.
+/// Decision on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is worked on.
+    /// Admitted.
     Entered,
-    /// It is counted and forgotten.
+    /// Rejected and counted.
     Refused,
-    /// It made a datagram whole, which is now to be taken from the gate: [`Gate::take_whole`].
+    /// Completed a datagram, to be read with [`Gate::take_whole`].
     Completed,
     /// LIMIT is reached: this packet and all later ones are not processed.
     Over,
 }
 
 impl Gate {
-    /// The gate of a plan, with a limit on held fragment bytes.
+    /// Creates the gate of a plan, with a limit in bytes for held fragments.
     #[must_use]
     pub fn new(spec: &MonitorSpec, limiter: Limiter, fragment_bytes_max: usize) -> Gate {
         let (addresses, sampler) = (AddressFilter::new(spec), Sampler::new(spec.sample, spec.sample_seed));
@@ -84,13 +84,13 @@ impl Gate {
         Gate { addresses, sampler, limiter, fragments, whole: None, weight: 1, keep: None, is_open }
     }
 
-    /// The same, and the packets that enter are kept.
+    /// Sets the storage for admitted packets.
     #[must_use]
     pub fn keeping(self, keep: Option<Keep>) -> Gate {
         Gate { is_open: self.is_open && keep.is_none(), keep, ..self }
     }
 
-    /// A gate for packets that have passed another: whatever can be decoded enters.
+    /// Creates a gate for packets that another gate admitted: every decodable packet passes.
     #[must_use]
     pub fn open() -> Gate {
         Gate {
@@ -105,7 +105,7 @@ impl Gate {
         }
     }
 
-    /// Decodes a packet and decides; one that enters is handed to `enter`, one that does not is counted in
+    /// Decodes a packet and decides. Passes an admitted packet to `enter`; counts a rejected one in
     /// `accounting`.
     #[inline(always)]
     pub fn admit<'a>(
@@ -143,19 +143,20 @@ impl Gate {
         }
     }
 
-    /// The datagram that the last packet completed. It is to be admitted with [`Gate::admit_whole`] before the next.
+    /// Returns the datagram completed by the last packet. The caller passes it to [`Gate::admit_whole`]
+    /// before the next packet.
     pub fn take_whole(&mut self) -> Option<Whole> {
         self.whole.take()
     }
 
-    /// Whether there is one.
+    /// Whether a completed datagram is pending.
     #[inline]
     #[must_use]
     pub fn has_whole(&self) -> bool {
         self.whole.is_some()
     }
 
-    /// As [`Gate::admit`], a datagram that came in several packets, all of which it then stands for.
+    /// Like [`Gate::admit`], for a reassembled datagram; counts as all its packets.
     pub fn admit_whole<'a>(
         &mut self,
         whole: &'a Whole,
@@ -176,7 +177,7 @@ impl Gate {
         verdict
     }
 
-    /// Datagrams that parts are missing of and that are not waited for any longer at `now`, or at the end of all input.
+    /// Returns the datagrams that timed out at `now`; all incomplete ones if `now` is `None`.
     pub fn give_up(&mut self, now: Option<Timestamp>) -> Vec<Whole> {
         match (&mut self.fragments, now) {
             (None, _) => Vec::new(),
@@ -185,7 +186,7 @@ impl Gate {
         }
     }
 
-    /// Whether a packet is a fragment: for who does not admit every packet.
+    /// Handles a packet only if it is a fragment; for callers that skip [`Gate::admit`] for complete packets.
     #[cold]
     #[inline(never)]
     pub fn admit_fragment(
@@ -197,7 +198,7 @@ impl Gate {
         Some(self.refuse(captured, Undecodable::Fragment, accounting))
     }
 
-    /// Counters of fragments.
+    /// Counters of fragment reassembly.
     #[must_use]
     pub fn fragments(&self) -> fragments::Counters {
         self.fragments.as_ref().map(|fragments| *fragments.counters()).unwrap_or_default()
@@ -220,19 +221,19 @@ impl Gate {
         Verdict::Entered
     }
 
-    /// Whether whatever can be decoded enters.
+    /// Whether every decodable packet is admitted and none is stored.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.is_open
     }
 
-    /// LIMIT, as all workers share it.
+    /// LIMIT, shared by all workers.
     #[must_use]
     pub fn limiter(&self) -> &Limiter {
         &self.limiter
     }
 
-    /// Counts a packet that is not whole, or not to be read.
+    /// Counts an undecodable packet; adds a fragment to its datagram.
     #[cold]
     #[inline(never)]
     fn refuse(

@@ -1,9 +1,9 @@
-//! Bytes on their way from the workers to the thread that takes results. A worker waits while there are too many: so
-//! memory does not grow when results are taken more slowly than they are made.
+//! Byte limit for messages between the workers and the consumer of results. A worker blocks while the limit
+//! is exceeded, so memory stays bounded if the consumer is slower than the workers.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// See the module's text. Clones share one count.
+/// Bytes in flight. Clones share one count.
 #[derive(Clone)]
 pub(crate) struct InFlight(Arc<Shared>);
 
@@ -13,19 +13,19 @@ struct Shared {
     less: Condvar,
 }
 
-/// Some bytes on their way; they count until this is dropped.
+/// Bytes of one message; subtracted when dropped.
 pub(crate) struct Weight {
     shared: Arc<Shared>,
     bytes: usize,
 }
 
 impl InFlight {
-    /// An empty account with a limit of `bytes_max`.
+    /// Creates a count with a limit of `bytes_max`.
     pub fn new(bytes_max: usize) -> InFlight {
         InFlight(Arc::new(Shared { bytes: Mutex::new(0), bytes_max, less: Condvar::new() }))
     }
 
-    /// Waits until there is room for `bytes`. What is larger than all the room goes alone.
+    /// Blocks until `bytes` fit. A message above the limit is admitted alone.
     pub fn enter(&self, bytes: usize) -> Weight {
         let shared = self.0.clone();
         let mut now = shared.lock();
@@ -39,7 +39,7 @@ impl InFlight {
 }
 
 impl Shared {
-    /// A number cannot be left half changed by a thread that panicked.
+    /// Ignores poisoning: a panic cannot leave a single number inconsistent.
     fn lock(&self) -> MutexGuard<'_, usize> {
         self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
     }

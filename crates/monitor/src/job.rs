@@ -29,16 +29,16 @@ use crate::vitals::{Reading, Vitals};
 use crate::worker::{Closing, Worker};
 use crate::{Accounting, pipeline};
 
-/// Where the packets come from.
+/// Packet sources of a job.
 pub enum Input {
     /// One source shared by this number of workers.
     Shared(Box<dyn Source>, usize),
-    /// Live: a source for each worker, which keeps the time by its own clock.
+    /// One live source per worker; event time follows the source's clock.
     Each(Vec<Box<dyn Source>>),
 }
 
 impl Input {
-    /// How many workers there will be.
+    /// Number of workers.
     #[must_use]
     pub fn workers(&self) -> usize {
         match self {
@@ -48,38 +48,38 @@ impl Input {
     }
 }
 
-/// Limits, and which cores to use.
+/// Limits and CPU cores of a job.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Of all workers together.
+    /// Limits of all workers together.
     pub monitor: pipeline::Config,
-    /// Of each worker, and of the place where they meet; `join_*` and `window_bytes_max` of all together.
+    /// Limits of each worker and of the collector; `join_*` and `window_bytes_max` are totals.
     pub stream: stream::Config,
     /// Maximum bytes of rows and partial windows between workers and the consumer of results.
     pub results_bytes_max: usize,
-    /// Where the packets that enter are kept.
+    /// Storage of admitted packets.
     pub keep: Option<Keep>,
     /// Copies open windows at the end of every epoch for [`Job::open_rows`], if those of a worker take at most this
     /// many bytes.
     pub peek_bytes_max: Option<usize>,
     /// Output of windows.
     pub windows: Windows,
-    /// This process's part of a limit of packets of several.
+    /// This monitor's share of a packet LIMIT over several monitors.
     pub allowance: Option<Allowance>,
-    /// The highest rate of SAMPLE auto that those bear who take what is found.
+    /// Highest rate of SAMPLE auto that the consumers of results sustain.
     pub ceiling: Ceiling,
-    /// Cores for the workers, in turn; none: wherever the system puts them.
+    /// CPU cores for the workers, round robin; empty: no pinning.
     pub cores: Vec<usize>,
 }
 
-/// Output of windows.
+/// Destination of windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Windows {
-    /// They are closed here: [`Job::next`] gives rows of them.
+    /// Windows are closed in this process; [`Job::next`] returns their rows.
     Closed,
-    /// They go to another process, by [`Job::next_parts`].
+    /// Partial windows are sent to another process; see [`Job::next_parts`].
     HandedOn {
-        /// How often that happens with those that are still open, in event time.
+        /// Interval at which open windows are sent, in event time.
         open_every_ns: i64,
     },
 }
@@ -100,7 +100,7 @@ impl Default for Config {
     }
 }
 
-/// See the module's text.
+/// A running query.
 pub struct Job {
     messages: Receiver<Message>,
     threads: Vec<JoinHandle<()>>,
@@ -112,48 +112,48 @@ pub struct Job {
     ended: Ended,
 }
 
-/// What is known of the packets by now.
+/// Facts about the packets read so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PacketFacts {
-    /// The first one's time.
+    /// Timestamp of the first packet.
     pub first_ts: Option<Timestamp>,
-    /// What their first bytes are, each kind once.
+    /// Link types, without duplicates.
     pub links: Vec<LinkType>,
 }
 
-/// How it went.
+/// Summary of a finished job.
 #[derive(Default)]
 pub struct Ended {
-    /// Where every packet went, all workers together.
+    /// Packet counts of all workers.
     pub accounting: Accounting,
-    /// What the sources delivered.
+    /// Counters of the sources.
     pub source: capture::Counters,
     /// Counters of the stream operators.
     pub stream: stream::Counters,
-    /// The windows without a tuple of results with groups.
+    /// Windows of grouped results that contain no tuple.
     pub silences: Vec<stream::Silence>,
-    /// What went wrong with the sources.
+    /// Errors of the sources.
     pub errors: Vec<SourceError>,
-    /// Time of the first packet and of the last.
+    /// Timestamps of the first and the last packet.
     pub seen: Option<(Timestamp, Timestamp)>,
-    /// Whether LIMIT ended it.
+    /// Whether the job ended because of LIMIT.
     pub limit_reached: bool,
-    /// How the sampling rates of SAMPLE auto have changed.
+    /// Changes of the sampling rate under SAMPLE auto.
     pub sampling: History,
-    /// Epochs whose rows came before their end, as there was no room for all of them.
+    /// Epochs whose rows were emitted in parts because they exceeded the memory limit.
     pub epochs_cut: u64,
-    /// What workers said when they panicked.
+    /// Panic messages of workers.
     pub panics: Vec<String>,
 }
 
-/// Maximum messages of a worker that wait for the consumer of results, within the byte limit. With a slow consumer,
-/// files wait, and live input is dropped before the capture and counted, so memory is bounded.
+/// Maximum queued messages per worker, within the byte limit. If the consumer is slow, files are read more
+/// slowly; live packets are dropped before the capture and counted.
 const REPORTS_WAITING: usize = 4;
 
-/// Whether there will be more.
+/// Result of [`Job::next`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Ask again.
+    /// More results may follow.
     Going,
     /// No more results; [`Job::end`] returns the summary.
     Done,
@@ -163,13 +163,13 @@ impl Job {
     /// Starts the threads.
     ///
     /// # Errors
-    /// When the system gives no more threads.
+    /// When a thread cannot be created.
     pub fn start(plan: &Plan, config: &Config, input: Input) -> std::io::Result<Job> {
         Job::start_several(&plan.monitor, std::slice::from_ref(&plan.dataflow), config, input)
     }
 
-    /// The same of several dataflows over the same packets. The parsers are those of all their inputs, in that order; results are
-    /// numbered through.
+    /// Like [`Job::start`], for several dataflows over the same packets. The parsers are those of all their
+    /// inputs, in that order; results are numbered consecutively.
     ///
     /// # Errors
     /// As [`Job::start`].
@@ -188,7 +188,8 @@ impl Job {
         let window_bytes_max = config.stream.window_bytes_max / (workers + 1);
         let stream = stream::Config { sample, sample_seed, window_bytes_max, ..config.stream.clone() };
         let (tell, messages) = mpsc::sync_channel(REPORTS_WAITING * workers);
-        // Being made, on their way, waiting for other workers' rows of the same epoch, and being put in order.
+        // One quarter each: built by workers, in flight, waiting for other workers' rows of the epoch, being
+        // sorted.
         let results_quarter = config.results_bytes_max / 4;
         let in_flight = InFlight::new(results_quarter);
         let mut job = Job {
@@ -215,7 +216,7 @@ impl Job {
         let gate = || Gate::new(monitor, limiter.clone(), fragment_bytes).keeping(config.keep.clone());
         let packets_only = Outputs::new(monitor, &config.monitor.origin).reads_packets_only()
             && config.monitor.taps.is_none();
-        // Tuples are joined in the workers, each of which has its share of the room.
+        // Workers join tuples, each with an equal share of the limit.
         let join_rows_max = stream.join_rows_max.div_ceil(workers);
         let join_bytes_max = stream.join_bytes_max.div_ceil(workers);
         let stream = stream::Config { join_rows_max, join_bytes_max, ..stream };
@@ -269,12 +270,12 @@ impl Job {
         Ok(job)
     }
 
-    /// Waits, but not longer than `patience`, for what the workers have to say. Rows that are complete go to `out`.
+    /// Waits up to `patience` for a message from a worker and passes complete rows to `out`.
     pub fn next(&mut self, patience: Duration, out: &mut dyn TakeOutput) -> Step {
         self.next_parts(patience, &mut Whatever(out))
     }
 
-    /// The same, with windows that are handed on.
+    /// Like [`Job::next`], with [`Windows::HandedOn`].
     pub fn next_parts(&mut self, patience: Duration, out: &mut dyn TakeRows) -> Step {
         let lane = |worker: usize| LaneId(worker as u64);
         match self.messages.recv_timeout(patience) {
@@ -302,42 +303,42 @@ impl Job {
         Step::Going
     }
 
-    /// Asks the threads to end as if the input had ended here.
+    /// Stops the threads as if the input had ended.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// How the workers are, each.
+    /// Vital signs of each worker.
     #[must_use]
     pub fn readings(&self) -> Vec<Reading> {
         self.vitals.iter().map(Vitals::read).collect()
     }
 
-    /// Level of the slice of flows that all workers apply; the lowest if they differ.
+    /// Level of the slice of flows that all workers apply; the minimum if they differ.
     #[must_use]
     pub fn slice_level(&self) -> u8 {
         self.vitals.iter().map(|vitals| vitals.read().slice_level).min().unwrap_or(0)
     }
 
-    /// What windows that are still open hold so far, if [`Config::peek_bytes_max`] asks for it. False, and nothing, where that is
-    /// not known, or is too much.
+    /// Passes the rows of open windows to `out`, if [`Config::peek_bytes_max`] is set. Returns false without
+    /// rows if they are unknown or exceed the limit.
     pub fn open_rows(&mut self, out: &mut dyn TakeOutput) -> bool {
         self.collector.open_rows(&mut Whatever(out))
     }
 
-    /// Host names that the captures hold, found so far.
+    /// Host names found in the captures so far.
     #[must_use]
     pub fn names(&self) -> &[(IpAddr, String)] {
         &self.names
     }
 
-    /// What is known of the packets that the rows so far come from.
+    /// Facts about the packets behind the rows so far.
     #[must_use]
     pub fn packets(&self) -> &PacketFacts {
         &self.packets
     }
 
-    /// Bytes that these packets have, and seem to lack.
+    /// Captured bytes, and bytes missing from the capture.
     #[must_use]
     pub fn capture_loss(&self) -> Loss {
         self.collector.capture_loss()
@@ -349,41 +350,41 @@ impl Job {
         self.collector.lost_packets()
     }
 
-    /// What was lost before us, and when, since this was asked last; where windows are handed on.
+    /// Losses since the last call, with their time; only with [`Windows::HandedOn`].
     pub fn take_lost(&mut self) -> Option<Stretch> {
         self.collector.take_lost()
     }
 
-    /// The time of all limits that took effect since the last call; where windows are handed on.
+    /// Time span of all limits that took effect since the last call; only with [`Windows::HandedOn`].
     pub fn take_limited(&mut self) -> Option<Limited> {
         self.collector.take_limited()
     }
 
-    /// The time of all limits that took effect so far.
+    /// Time span of all limits that took effect so far.
     #[must_use]
     pub fn limited(&self) -> Option<Limited> {
         self.collector.limited()
     }
 
-    /// How far event time has come: rows that follow are of later packets.
+    /// Watermark: later rows are from later packets.
     #[must_use]
     pub fn watermark(&self) -> Timestamp {
         self.collector.watermark()
     }
 
-    /// The engine in which the results of the first dataflow meet: it knows their schemas.
+    /// The engine that merges the results of the first dataflow; holds their schemas.
     #[must_use]
     pub fn engine(&self) -> &Engine {
         self.collector.engine()
     }
 
-    /// Ends the threads that still work, and tells how it went.
+    /// Stops and joins the threads; returns the summary.
     #[must_use]
     pub fn end(mut self) -> Ended {
         self.stop();
         while self.next(Duration::from_secs(1), &mut Nobody) == Step::Going {}
         for thread in self.threads.drain(..) {
-            // The panic message has been reported; the result of the join is not needed.
+            // The panic message has already been reported.
             let _ = thread.join();
         }
         let (stream, epochs_cut) = (self.collector.counters(), self.collector.epochs_cut());

@@ -1,7 +1,8 @@
-//! Capture, flow table, parsers and stream engine put together: packets in, results out, every packet accounted for.
+//! Connects capture, flow table, parsers, and stream engine: packets in, results out, every packet accounted
+//! for.
 //!
-//! [`pipeline`] is the one place where the data path can be read from top to bottom. [`Job`] runs it on as many
-//! threads as are wanted; what comes out does not depend on how many. A monitor knows nothing of output formats.
+//! [`pipeline`] is the data path from top to bottom. [`Job`] runs it on several threads; the results do not
+//! depend on the number of threads. A monitor does not depend on output formats.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! LIMIT, shared by all workers of a query: a number of matching packets or a duration by the packets' clock; also the
-//! period of a query on several monitors. Without limits the cost is one test per packet.
+//! LIMIT, shared by all workers of a query: a number of matching packets or a duration in event time; also
+//! the period of a query on several monitors. Without limits the cost is one test per packet.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -9,22 +9,22 @@ use wire::Timestamp;
 
 use crate::allowance::Allowance;
 
-/// What is left of a query's LIMIT; clones share it.
+/// Remaining LIMIT of a query. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Limiter {
     limit: Limit,
     span: Span,
-    /// There is neither.
+    /// Set if there is no limit.
     is_open: bool,
     shared: Arc<Shared>,
-    /// This monitor's part of a limit of packets of several.
+    /// This monitor's share of a packet LIMIT over several monitors.
     allowance: Option<Allowance>,
 }
 
 #[derive(Debug)]
 struct Shared {
     admitted: AtomicU64,
-    /// The first packet's time; the largest value while there is none.
+    /// Timestamp of the first packet; `i64::MAX` before it.
     first_ts: AtomicI64,
 }
 
@@ -36,14 +36,14 @@ impl Default for Limiter {
 }
 
 impl Limiter {
-    /// The whole of a monitor's limit is left.
+    /// Creates the limiter of a monitor.
     #[must_use]
     pub fn of(spec: &MonitorSpec) -> Limiter {
         let limiter = Limiter::new(spec.limit);
         Limiter { span: spec.span, is_open: limiter.is_open && spec.span == Span::default(), ..limiter }
     }
 
-    /// The whole of `limit` is left.
+    /// Creates a limiter from `limit`.
     #[must_use]
     pub fn new(limit: Limit) -> Limiter {
         Limiter {
@@ -55,32 +55,33 @@ impl Limiter {
         }
     }
 
-    /// The same, where others share the limit of packets.
+    /// Sets the share of a packet LIMIT over several monitors.
     #[must_use]
     pub fn within(self, allowance: Option<Allowance>) -> Limiter {
         Limiter { is_open: self.is_open && allowance.is_none(), allowance, ..self }
     }
 
-    /// Lets a limit of time begin now, before any packet: live input ends on time even where nothing comes.
+    /// Starts the time limit at `now`, before any packet, so that live input ends on time even without
+    /// packets.
     pub fn start(&self, now: Timestamp) {
         self.shared.first_ts.fetch_min(now.0, Ordering::Relaxed);
     }
 
-    /// Whether there is a limit at all.
+    /// Whether there is no limit.
     #[inline]
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.is_open
     }
 
-    /// Whether a packet of this time comes too early.
+    /// Whether `ts` is before the start of the query's period.
     #[inline]
     #[must_use]
     pub fn is_early(&self, ts: Timestamp) -> bool {
         !self.is_open && self.span.start_ns.is_some_and(|start| ts.0 < start)
     }
 
-    /// Whether a packet of this time comes too late.
+    /// Whether `ts` is after the end of the period, or a limit is used up.
     #[inline]
     #[must_use]
     pub fn is_over(&self, ts: Timestamp) -> bool {
@@ -91,7 +92,7 @@ impl Limiter {
         self.span.end_ns.is_some_and(|end| ts.0 >= end)
     }
 
-    /// Takes one packet's share; false when nothing was left.
+    /// Consumes one packet; returns false if the limit is used up.
     #[inline]
     #[must_use]
     pub fn take(&self) -> bool {
@@ -145,7 +146,7 @@ mod tests {
         };
         let limiter = of(limit, Some(1000), None);
         assert!(limiter.is_early(Timestamp(999)) && !limiter.is_early(Timestamp(1000)));
-        // The clock of live input may be read before it starts.
+        // The clock of live input may be read before the start.
         limiter.start(Timestamp(0));
         assert!(!limiter.is_over(Timestamp(0)) && !limiter.is_over(Timestamp(1099)));
         assert!(limiter.is_over(Timestamp(1100)));

@@ -7,22 +7,22 @@ use wire::Timestamp;
 
 use crate::Accounting;
 
-/// Follows the count of [`reached`] from epoch to epoch.
+/// Tracks the count of [`reached`] between epochs.
 #[derive(Debug)]
 pub(crate) struct LimitMeter {
     before: u64,
     since: Timestamp,
-    /// How long what was evicted may still have effects.
+    /// How long an eviction may affect later rows.
     hold_ns: i64,
 }
 
 impl LimitMeter {
-    /// What a limit separates goes on at most until its flow would have expired.
+    /// The effect of a limit lasts until its flow would have expired.
     pub fn new(flow: &flow::Config) -> LimitMeter {
         LimitMeter { before: 0, since: Timestamp::MIN, hold_ns: flow.tcp_idle_ns.max(flow.udp_idle_ns) }
     }
 
-    /// The epoch that ends now, if a limit took effect in it; `count` is that of all epochs.
+    /// Returns the epoch that ends now if a limit took effect in it; `count` is the total over all epochs.
     pub fn look(&mut self, now: Timestamp, count: u64) -> Option<Limited> {
         let since = std::mem::replace(&mut self.since, now);
         let times = count.saturating_sub(std::mem::replace(&mut self.before, count));
@@ -31,8 +31,8 @@ impl LimitMeter {
     }
 }
 
-/// How often limits took effect that may change the rows of later and neighboring transactions. Limits of the stream engine are
-/// not among them: it marks its rows itself.
+/// Number of times limits took effect that may change rows of later or neighboring transactions. Limits of
+/// the stream engine are excluded: it marks its own rows.
 pub(crate) fn reached(accounting: &Accounting) -> u64 {
     let Accounting { flows, fragments, parsers, networks_overflowed, .. } = accounting;
     [

@@ -15,37 +15,37 @@ use wire::{Addr, Captured, Endpoint, FiveTuple, FlowKey, IpProtocol, LinkType, T
 /// Silence after which a five-tuple is assumed to belong to another flow.
 const SILENCE_NS: i64 = 300_000_000_000;
 
-/// How far is looked back.
+/// Limits of the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reach {
-    /// Most bytes of packets that wait.
+    /// Maximum bytes of buffered packets.
     pub bytes_max: usize,
-    /// How long they wait.
+    /// Maximum wait in packet time.
     pub ns: i64,
-    /// Most five-tuples that are wanted at a time.
+    /// Maximum five-tuples selected at a time.
     pub flows_max: usize,
 }
 
-/// See the module's text.
+/// A buffer of packets in front of a file.
 #[derive(Debug)]
 pub struct LookBack {
     file: PacketFile,
     chosen: Chosen,
     reach: Reach,
     waiting: VecDeque<Waiting>,
-    /// Their bytes, one packet's behind another's.
+    /// Concatenated bytes of the buffered packets.
     bytes: VecDeque<u8>,
-    /// Five-tuples that are wanted, with the time of their last packet or tuple.
+    /// Selected five-tuples with the time of their last packet or tuple.
     wanted: HashMap<FlowKey, Timestamp>,
     latest: Timestamp,
-    /// The latest packet that was let go.
+    /// Latest packet that left the buffer.
     let_go: Timestamp,
     tuples_missed: u64,
-    /// One packet, put together again.
+    /// Scratch buffer for one packet.
     packet: Vec<u8>,
 }
 
-/// A packet that waits.
+/// A buffered packet.
 #[derive(Debug)]
 struct Waiting {
     key: FlowKey,
@@ -56,7 +56,7 @@ struct Waiting {
 }
 
 impl LookBack {
-    /// Writes to `file` the packets of the flows that `chosen` tells of.
+    /// Writes the packets of flows selected by `chosen` to `file`.
     #[must_use]
     pub fn new(file: PacketFile, chosen: Chosen, reach: Reach) -> LookBack {
         LookBack {
@@ -73,7 +73,7 @@ impl LookBack {
         }
     }
 
-    /// Takes a packet.
+    /// Adds a packet.
     pub fn take(&mut self, captured: &Captured<'_>, five_tuple: &FiveTuple) {
         let &Captured { ts, link_type, original_len, bytes } = captured;
         self.latest = self.latest.max(ts);
@@ -88,7 +88,7 @@ impl LookBack {
         }
     }
 
-    /// Nothing comes any more: what waits is decided on.
+    /// Empties the buffer at the end of the input.
     pub fn finish(&mut self) -> (PacketsKept, Option<std::io::Error>) {
         self.learn();
         while !self.waiting.is_empty() {
@@ -104,7 +104,7 @@ impl LookBack {
         room > self.reach.bytes_max || self.waiting.front().is_some_and(waits)
     }
 
-    /// Which flows are wanted by now.
+    /// Reads newly selected flows from `chosen`.
     fn learn(&mut self) {
         let (news, missed) = self.chosen.news();
         self.tuples_missed += missed;
@@ -125,7 +125,7 @@ impl LookBack {
         }
     }
 
-    /// The oldest packet leaves: it is written if its flow is wanted.
+    /// Removes the oldest packet; writes it if its flow is selected.
     fn leave(&mut self) {
         let Some(oldest) = self.waiting.pop_front() else { return };
         let Waiting { key, ts, link_type, original_len, len } = oldest;
@@ -144,7 +144,7 @@ impl LookBack {
     }
 }
 
-/// What the tuples' `transport` means.
+/// Parses a tuple's `transport` column.
 fn protocol(transport: &str) -> IpProtocol {
     match transport {
         "tcp" => IpProtocol::TCP,
@@ -186,7 +186,7 @@ mod tests {
             look_back.take(&captured, &five_tuple);
             for (_, flow, begun) in passed.iter().filter(|(after, ..)| *after == n) {
                 let [a, b] = [1000 + flow, 80].map(|port| (Addr::v4([10, 0, 0, 1]).0, port));
-                // The server may be either end.
+                // The server may be either endpoint.
                 look_back.chosen.tell(Passed { ends: [b, a], transport: "tcp".into(), ts: begun * SECOND });
             }
         }
@@ -199,11 +199,11 @@ mod tests {
     fn what_is_asked_for_in_time_is_kept_whole() {
         let reach = Reach { bytes_max: 1 << 20, ns: 10 * SECOND, flows_max: 8 };
         check(reach, 40, 4, &[], (0, 0));
-        // All ten packets of the flow: the first still waited.
+        // All ten packets of the flow: the first is still buffered.
         check(reach, 40, 4, &[(9, 0, 0)], (10, 0));
-        // The first two had been let go.
+        // The first two have left the buffer.
         check(reach, 40, 4, &[(18, 0, 0)], (8, 1));
-        // A tuple that began later is complete.
+        // A tuple that starts later is complete.
         check(reach, 40, 4, &[(18, 0, 16)], (8, 0));
         check(reach, 40, 4, &[(9, 0, 0), (9, 1, 1), (39, 0, 36)], (20, 0));
     }
@@ -214,14 +214,14 @@ mod tests {
         let reach = Reach { bytes_max: 10 * one, ns: i64::MAX, flows_max: 2 };
         check(reach, 40, 4, &[(9, 0, 0)], (10, 0));
         check(reach, 40, 4, &[(13, 0, 0)], (9, 1));
-        // For a third flow there is no room.
+        // The limit on selected flows excludes the third.
         check(reach, 40, 4, &[(3, 0, 0), (3, 1, 1), (3, 2, 2)], (20, 1));
     }
 
     #[test]
     fn a_five_tuple_that_was_silent_is_somebody_elses() {
         let reach = Reach { bytes_max: 1 << 20, ns: 10 * SECOND, flows_max: 8 };
-        // Each flow speaks every 400 seconds.
+        // Each flow sends a packet every 400 seconds.
         check(reach, 1200, 400, &[(5, 0, 0)], (1, 0));
     }
 }

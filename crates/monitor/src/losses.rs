@@ -10,7 +10,7 @@ use wire::Timestamp;
 
 use crate::epochs::Epochs;
 
-/// See the module's text.
+/// State between two reports.
 #[derive(Debug)]
 pub(crate) struct LossMeter {
     /// Time of the last report, with the packets received and lost by then.
@@ -24,7 +24,7 @@ impl Default for LossMeter {
 }
 
 impl LossMeter {
-    /// Looks at a source at the end of an epoch, or of all.
+    /// Reads the source's counters at the end of an epoch or of the input.
     pub fn look(&mut self, source: &dyn Source, epochs: &Epochs) -> Option<Stretch> {
         let counters = source.counters();
         let is_live = counters.clock.is_some();
@@ -43,13 +43,14 @@ impl LossMeter {
     }
 }
 
-/// All that is known to be lost between the network and the source.
+/// Total packets lost between the network and the source.
 pub(crate) fn lost(counters: &Counters) -> u64 {
     counters.lost_before_us.unwrap_or(0).saturating_add(counters.nic_drops.unwrap_or(0))
 }
 
-/// A buffer that is full holds older packets than those that are lost at its end: these are lost now. Where packets have
-/// another clock than this machine, it is as late as the last of them.
+/// Time to which losses are assigned. When the buffer is full, packets are lost at its end, which is later
+/// than the packets being read: the current wall time. If packets have a different clock, the time of the
+/// last packet.
 fn reading_time(clock: Timestamp, wall: Timestamp) -> Timestamp {
     const BUFFERED_NS: i64 = 60_000_000_000;
     if (0..BUFFERED_NS).contains(&wall.since(clock)) { wall } else { clock }
@@ -64,7 +65,7 @@ fn wall_clock() -> Timestamp {
 mod tests {
     use super::*;
 
-    /// What is noted at each (time, packets, lost): from when to when, and the packets seen and lost.
+    /// For each report (time, packets, lost): the expected period with packets seen and lost.
     fn check(is_live: bool, notes: &[(i64, u64, u64)], expected: &[Option<(i64, i64, u64, u64)>]) {
         let mut meter = LossMeter::default();
         let note = |&(at, packets, lost): &(i64, u64, u64)| {

@@ -1,29 +1,32 @@
-//! Tells apart flows that have the same ends in different virtual networks: two tenants may use the same addresses. What
-//! says so is a contradiction, not the network's number alone: packets of one direction under two numbers whose TCP
-//! sequence numbers do not go on with each other. For the numbers of the two directions may differ (routed overlays use
-//! the receiver's network, some write the sender's identity there), a packet may be seen before and after it was
-//! encapsulated, and mirrors carry copies of one packet under several numbers. Knows at most [`FLOWS_MAX`] flows.
+//! Distinguishes flows with equal endpoints in different virtual networks: two tenants may use the same
+//! addresses. A different network number alone is not sufficient; the TCP sequence numbers under the two
+//! numbers must also be unrelated. The numbers of the two directions may differ (routed overlays use the
+//! receiver's network, some write the sender's identity there), a packet may be captured before and after
+//! encapsulation, and mirrors deliver copies of one packet under several numbers. Tracks at most
+//! [`FLOWS_MAX`] flows.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use wire::{Packet, Side, TcpSeq, Timestamp, Transport};
 
-/// Most flows in virtual networks that are kept apart; those beyond count as of one network, and are counted.
+/// Maximum flows in virtual networks that are tracked. Packets of further flows are assigned to the first
+/// network and counted.
 pub const FLOWS_MAX: usize = 1 << 18;
-/// Most networks in which flows have the same ends.
+/// Maximum networks with flows between the same endpoints.
 const NETWORKS_MAX: usize = 64;
-/// Numbers of one network that are known for a direction: its own, and a mirror's.
+/// Network numbers stored per direction: its own, and a mirror's.
 const NUMBERS_MAX: usize = 2;
-/// Segments of one byte stream are no further apart than this; those of others, by chance, once in 2,000 times.
+/// Maximum sequence number distance between segments of one byte stream. Unrelated streams are this close by
+/// chance once in 2,000 cases.
 const NEAR: u32 = 1 << 20;
-/// Silence after which a flow is forgotten, by the packets' clock; also the interval of the check.
+/// Silence after which a flow is removed, in packet time; also the interval of the check.
 const FORGET_NS: i64 = 600_000_000_000;
 const LOOK_EVERY_NS: i64 = 10_000_000_000;
-/// Not a secret: a flow that collides with another is at worst taken for one of its network.
+/// Not secret: on a collision a flow is at worst assigned to the network of another.
 const SEED: u64 = 0x6e65_7477_6f72_6b73;
 
-/// See the module's text.
+/// Known flows in virtual networks.
 #[derive(Debug, Default)]
 pub struct Networks {
     flows: HashMap<u64, Ends, BuildHasherDefault<AsItIs>>,
@@ -31,7 +34,7 @@ pub struct Networks {
     overflowed: u64,
 }
 
-/// Flows between the same ends.
+/// Flows between the same endpoints.
 #[derive(Debug)]
 struct Ends {
     last_ts: Timestamp,
@@ -39,30 +42,31 @@ struct Ends {
     others: Vec<Network>,
 }
 
-/// One of them.
+/// One flow in one network.
 #[derive(Clone, Copy, Debug, Default)]
 struct Network {
-    /// By side: under which numbers its packets were seen, and its latest segment.
+    /// By side: network numbers of its packets, and its latest sequence number.
     numbers: [[Option<u32>; NUMBERS_MAX]; 2],
     latest: [Option<TcpSeq>; 2],
 }
 
 impl Networks {
-    /// Which of the networks with these ends a packet is in; 0 for the first, and for all that are in none.
+    /// Returns the network of a packet among those with the same endpoints; 0 for the first and for packets
+    /// outside a tunnel.
     #[inline(always)]
     pub fn of(&mut self, packet: &Packet<'_>) -> u8 {
         if packet.tunnel.is_none() { 0 } else { self.of_tunnelled(*packet) }
     }
 
-    /// Packets that were not told apart because there was no room.
+    /// Packets assigned to the first network because the table was full.
     #[must_use]
     pub fn overflowed(&self) -> u64 {
         self.overflowed
     }
 
-    /// Forgets flows that are over at `now`.
+    /// Removes flows that are idle at `now`.
     pub fn forget(&mut self, now: Timestamp) {
-        // Also where there are none: workers look at the same times, whatever flows they have.
+        // Also without flows: all workers must check at the same times.
         if now.since(self.looked) > LOOK_EVERY_NS {
             self.looked = now;
             self.flows.retain(|_, ends| now.since(ends.last_ts) <= FORGET_NS);
@@ -92,7 +96,8 @@ impl Networks {
 }
 
 impl Ends {
-    /// The network, by the strongest evidence there is; a new one where all speaks against those known.
+    /// Returns the network with the strongest evidence, or a new one if the evidence contradicts all known
+    /// ones.
     fn find(&mut self, side: Side, number: u32, seq: Option<TcpSeq>) -> Option<u8> {
         let evidence = |network: &Network| network.evidence(side, number, seq);
         let known = std::iter::once(&self.first).chain(&self.others);
@@ -112,8 +117,9 @@ impl Ends {
 }
 
 impl Network {
-    /// What speaks for a packet being of it: its number was seen in this direction, or in the other; nothing is known of
-    /// this direction yet; or it goes on with this direction's bytes, as a mirror's copy does.
+    /// Strength of the evidence that a packet belongs to this network: its number was seen in this direction,
+    /// or in the other; no number is known for this direction; or its sequence number continues this
+    /// direction, as a mirror's copy does.
     fn evidence(&self, side: Side, number: u32, seq: Option<TcpSeq>) -> u8 {
         let (own, other) = (&self.numbers[side.index()], &self.numbers[side.other().index()]);
         let is_near = |latest: TcpSeq, seq: TcpSeq| seq.distance(latest).unsigned_abs() < NEAR;
@@ -137,7 +143,7 @@ impl Network {
     }
 }
 
-/// Keys that are hashes already.
+/// Hasher for keys that are already hashes.
 #[derive(Debug, Default)]
 struct AsItIs(u64);
 
@@ -166,7 +172,7 @@ mod tests {
     const CLIENT: &str = "10.0.0.1:9";
     const SERVER: &str = "10.0.0.2:80";
 
-    /// A segment (or, without number, a datagram) in VXLAN of this network.
+    /// A segment, or a datagram if `seq` is `None`, in VXLAN with this network number.
     fn vxlan(up: bool, seq: Option<u32>, network: u32) -> Vec<u8> {
         let (client, server) = (CLIENT.parse().expect("an end"), SERVER.parse().expect("an end"));
         let ends = if up { (client, server) } else { (server, client) };
@@ -179,7 +185,7 @@ mod tests {
         Sent::udp(Timestamp(0), tunnel, &[header, inner.to_bytes()].concat()).to_bytes()
     }
 
-    /// Packets as direction, sequence number and network → which flow each is of.
+    /// Packets as direction, sequence number, and network number, with the expected network of each.
     fn check(packets: &[(bool, Option<u32>, u32, u8)]) {
         let mut networks = Networks::default();
         for (n, &(up, seq, network, expected)) in packets.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The parsers that a plan uses, sorted by what they read, with the writers of their tuples.
+//! The parsers of a plan, grouped by the events they read, with the writers of their tuples.
 
 use flow::Detail;
 use parsers::application::{self, Signature};
@@ -13,11 +13,11 @@ use wire::{Addr, Endpoint, IpProtocol, Packet, Timestamp};
 
 /// Consumer of tuples, one batch at a time, so that no stage holds all of them.
 pub trait TakeTuples {
-    /// Tuples of an input: the parser's place in the plan.
+    /// Takes tuples of one input; `input` is the parser's position in the plan.
     fn take(&mut self, input: usize, tuples: Batch);
 }
 
-/// Batches, each with its input.
+/// Batches, each with its input number.
 pub type Batches = Vec<(usize, Batch)>;
 
 impl TakeTuples for Batches {
@@ -26,17 +26,18 @@ impl TakeTuples for Batches {
     }
 }
 
-/// What a flow speaks.
+/// Application protocol of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Application {
-    /// Its bytes have not told.
+    /// Not recognized.
     #[default]
     Unknown,
-    /// A protocol that is read: its place among [`Candidates::read`].
+    /// A protocol with a parser: index into [`Candidates::read`].
     Read(u8),
-    /// Another: its place among [`Candidates::named`].
+    /// A protocol without a parser: index into [`Candidates::named`].
     Named(u8),
-    /// One that is read, inside of another, after which it is called: that one's place.
+    /// A protocol with a parser, inside another one that names the flow: index of the outer one in
+    /// [`Candidates::named`].
     ReadInside(u8),
 }
 
@@ -44,18 +45,18 @@ pub enum Application {
 pub struct Outputs {
     first_packets: Vec<PacketTap>,
     packets: Vec<PacketTap>,
-    /// Whether any of these reads more than headers.
+    /// Whether any packet parser reads more than headers.
     beyond_headers: bool,
     connections: Vec<FlowTap>,
     flows: Vec<FlowTap>,
     protocols: Vec<&'static Protocol>,
-    /// What flows may speak that none of `protocols` reads.
+    /// Protocols without a parser that can be recognized.
     named: Vec<Signature>,
     /// For each of `protocols`: its taps, and the inputs they belong to.
     messages: Vec<(Vec<Tap>, Vec<usize>)>,
 }
 
-/// What a packet does not say itself.
+/// Fields that depend on the flow rather than the packet.
 pub const FLOW_FIELDS: [FieldId; 9] = [
     common::ID,
     common::CLIENT_IP,
@@ -68,7 +69,7 @@ pub const FLOW_FIELDS: [FieldId; 9] = [
     common::SAMPLE_RATE,
 ];
 
-/// Stands for a flow where no column is wanted that it could show in.
+/// Placeholder flow for outputs that use no flow column.
 #[must_use]
 pub fn nobody(protocol: IpProtocol) -> FlowContext {
     let nowhere = Endpoint { addr: Addr([0; 16]), port: 0 };
@@ -89,7 +90,7 @@ pub fn nobody(protocol: IpProtocol) -> FlowContext {
 struct PacketTap {
     input: usize,
     parse: PacketParser,
-    /// The same, faster, where only header fields are wanted.
+    /// Column-wise writer for taps that read header fields only.
     headers: Option<HeaderColumns>,
     writer: TupleWriter,
 }
@@ -106,7 +107,7 @@ struct FlowTap {
 }
 
 impl Outputs {
-    /// The writers of a plan, whose tuples say that they are of `origin`.
+    /// Creates the writers of a plan; tuples carry `origin`.
     ///
     /// # Panics
     /// When the plan names a parser that does not exist: the query is checked against the registry before.
@@ -157,19 +158,19 @@ impl Outputs {
         self.messages[at].1.push(input);
     }
 
-    /// The protocols that are read.
+    /// Protocols with a parser.
     #[must_use]
     pub fn protocols(&self) -> &[&'static Protocol] {
         &self.protocols
     }
 
-    /// What to look for in a flow's first bytes, of which `room` more may be held than usual.
+    /// Protocols to recognize; `room` is the number of bytes that may be held beyond the usual limit.
     #[must_use]
     pub fn candidates(&self, room: usize) -> Candidates<'_> {
         Candidates { read: &self.protocols, named: &self.named, room }
     }
 
-    /// The name of what a flow speaks.
+    /// Name of the application protocol.
     #[must_use]
     pub fn name_of(&self, application: Application) -> Option<&'static str> {
         match application {
@@ -181,17 +182,17 @@ impl Outputs {
         }
     }
 
-    /// Whether payload is looked at: any parser reads it, or flow records say what it is or whom it was proxied for.
+    /// Whether payload is needed: by a parser, or by flow records for the application or the PROXY protocol.
     #[must_use]
     pub fn reads_payload(&self) -> bool {
         let of_payload = [&[flow_record::APPLICATION], common::PROXIED.as_slice()].concat();
         !self.protocols.is_empty() || self.records_want(&of_payload)
     }
 
-    /// What the flow table has to find out.
+    /// Level of detail that the flow table must provide.
     #[must_use]
     pub fn detail(&self) -> Detail {
-        // What is counted, copies have to be left out of.
+        // Counting columns require duplicates to be removed.
         let counts = flow_record::COUNTS.iter().chain(&flow_record::SEGMENTS);
         let counts_segments = |tap: &FlowTap| counts.clone().any(|field| tap.writer.wants(*field));
         match () {
@@ -201,19 +202,19 @@ impl Outputs {
         }
     }
 
-    /// Whether any parser wants starts and ends of connections.
+    /// Whether any parser reads starts and ends of connections.
     #[must_use]
     pub fn reads_connections(&self) -> bool {
         !self.connections.is_empty()
     }
 
-    /// Whether any parser wants whole flows.
+    /// Whether any parser reads flow records.
     #[must_use]
     pub fn reads_flows(&self) -> bool {
         !self.flows.is_empty()
     }
 
-    /// Whether any parser wants every packet.
+    /// Whether any parser reads every packet.
     #[must_use]
     pub fn reads_packets(&self) -> bool {
         !self.packets.is_empty()
@@ -227,7 +228,7 @@ impl Outputs {
         others == 0 && !self.wants_any(&FLOW_FIELDS)
     }
 
-    /// Whether what is written without a protocol's parser has any of these columns.
+    /// Whether packet or flow outputs contain any of these columns.
     #[must_use]
     pub fn wants_any(&self, fields: &[FieldId]) -> bool {
         let packets = self.first_packets.iter().chain(&self.packets).map(|tap| &tap.writer);
@@ -235,7 +236,7 @@ impl Outputs {
         packets.chain(flows).any(|writer| fields.iter().any(|field| writer.wants(*field)))
     }
 
-    /// Whether any writer wants to know what a flow's packets came through.
+    /// Whether any output contains tunnel or VLAN columns.
     #[must_use]
     pub fn wants_path(&mut self) -> bool {
         const PATH: [FieldId; 5] =
@@ -245,7 +246,7 @@ impl Outputs {
         wanted
     }
 
-    /// Whether any writer wants to know what PROXY protocol headers say.
+    /// Whether any output contains PROXY protocol columns.
     #[must_use]
     pub fn wants_proxied(&mut self) -> bool {
         let mut wanted = false;
@@ -253,26 +254,26 @@ impl Outputs {
         wanted
     }
 
-    /// Whether flow records have any of these columns.
+    /// Whether flow records contain any of these columns.
     #[must_use]
     pub fn records_want(&self, fields: &[FieldId]) -> bool {
         self.flows.iter().any(|tap| fields.iter().any(|field| tap.writer.wants(*field)))
     }
 
-    /// The taps of one of [`Outputs::protocols`].
+    /// Taps of a protocol, by its index in [`Outputs::protocols`].
     #[must_use]
     pub fn taps(&mut self, protocol: u8) -> &mut [Tap] {
         &mut self.messages[usize::from(protocol)].0
     }
 
-    /// The first packet of a TCP flow.
+    /// Handles the first packet of a TCP flow.
     pub fn on_first_packet(&mut self, packet: &Packet<'_>, flow: &FlowContext) {
         for tap in &mut self.first_packets {
             (tap.parse)(packet, flow, &mut tap.writer);
         }
     }
 
-    /// Packet-only path: header fields for parsers that need no flows.
+    /// Packet-only path: passes header fields to parsers that need no flows.
     pub fn on_headers(&mut self, packets: &Headers) {
         for tap in &mut self.packets {
             if let Some(headers) = &tap.headers {
@@ -281,14 +282,14 @@ impl Outputs {
         }
     }
 
-    /// Whether there are others.
+    /// Whether any packet parser reads more than headers.
     #[inline]
     #[must_use]
     pub fn reads_beyond_headers(&self) -> bool {
         self.beyond_headers
     }
 
-    /// The same for those, packet by packet.
+    /// Packet-only path: passes a packet to parsers that read more than headers.
     #[inline(never)]
     pub fn on_bare_packet(&mut self, packet: &Packet<'_>) {
         for tap in self.packets.iter_mut().filter(|tap| tap.headers.is_none()) {
@@ -296,28 +297,28 @@ impl Outputs {
         }
     }
 
-    /// Any packet.
+    /// Passes any packet to the packet parsers.
     pub fn on_packet(&mut self, packet: &Packet<'_>, flow: &FlowContext) {
         for tap in &mut self.packets {
             (tap.parse)(packet, flow, &mut tap.writer);
         }
     }
 
-    /// A SYN.
+    /// Handles a SYN.
     pub fn on_start(&mut self, ts: Timestamp, flow: &FlowContext) {
         for tap in &mut self.connections {
             tcp_conn_time::on_start(ts, flow, &mut tap.writer);
         }
     }
 
-    /// The end of a connection.
+    /// Handles the end of a connection.
     pub fn on_end(&mut self, end: &tcp_conn_time::End, now: Timestamp, flow: &FlowContext) {
         for tap in &mut self.connections {
             tcp_conn_time::on_end(end, now, flow, &mut tap.writer);
         }
     }
 
-    /// A flow's record.
+    /// Handles a flow record.
     pub fn on_record(&mut self, record: &flow_record::Record<'_>, flow: &FlowContext) {
         for tap in &mut self.flows {
             flow_record::on_record(record, flow, &mut tap.writer);
@@ -332,7 +333,7 @@ impl Outputs {
         full
     }
 
-    /// Hands over what all writers hold; returns the number of tuples.
+    /// Passes the tuples of all writers to `out`; returns their number.
     pub fn flush(&mut self, out: &mut dyn TakeTuples) -> u64 {
         let mut tuples = 0;
         self.each_writer(|input, w| {

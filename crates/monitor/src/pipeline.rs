@@ -38,12 +38,12 @@ use crate::sample::Adaptive;
 use crate::slice::SharedSlice;
 use crate::taps::TapFilter;
 
-/// Whether to go on.
+/// Whether to continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// More packets are welcome.
+    /// More packets may follow.
     Continue,
-    /// LIMIT has been reached: nothing more will be taken.
+    /// LIMIT is reached: no more packets are processed.
     LimitReached,
 }
 
@@ -51,7 +51,7 @@ pub enum Progress {
 pub struct Monitor {
     gate: Gate,
     addresses: AddressFilter,
-    /// Whether other taps tell of flows; none where there are no others.
+    /// Selects the tap that reports a flow; `None` if there is only one tap.
     taps: Option<TapFilter>,
     asks: Asks,
     table: Table<FlowState>,
@@ -59,21 +59,21 @@ pub struct Monitor {
     limits: parsers::Limits,
     outstanding: parsers::pairing::Room,
     networks: Networks,
-    /// The rate under SAMPLE auto.
+    /// State of SAMPLE auto.
     adaptive: Adaptive,
-    /// The slice of flows that switches copy to us, where that may change.
+    /// The slice of flows that switches copy; `None` if it never changes.
     slice: Option<SharedSlice>,
     events: Events,
-    /// Bytes that wait to be recognized, beyond what every flow may hold.
+    /// Bytes held for protocol recognition beyond the limit of each flow.
     awaited_bytes: usize,
     accounting: Accounting,
-    /// How late it was when time last moved on: the same for all workers of a query that read one input.
+    /// Event time of the last [`Monitor::advance`]; equal for all workers that share an input.
     clock: Timestamp,
-    /// The time of what is being worked on: the clock, or the packet's if that is later.
+    /// Time of the current operation: the clock, or the packet's timestamp if later.
     now: Timestamp,
     /// Time of the flow's last packet before the one whose events are processed.
     last_packet_before: Option<Timestamp>,
-    /// The latest packet.
+    /// Timestamp of the latest packet.
     latest: Timestamp,
     /// The latest clock at the end of an epoch.
     watermark: Timestamp,
@@ -81,38 +81,38 @@ pub struct Monitor {
     promised: Timestamp,
     /// Minimum lateness of the windows that take the tuples.
     lateness_ns: i64,
-    /// Whether a flow may have more than one record.
+    /// Whether a flow may have several records.
     reports_again: bool,
-    /// Set once the job is to end.
+    /// Set to stop the job.
     stop: Arc<AtomicBool>,
 }
 
-/// What the monitor remembers of a flow: one cache line.
+/// Per-flow state of the monitor: one cache line.
 #[derive(Default)]
 #[repr(align(64))]
 struct FlowState {
     stream: Stream,
-    /// The parser did not get the connection's first bytes.
+    /// Whether the parser missed the start of the connection.
     joined_midway: bool,
-    /// What it speaks.
+    /// Application protocol.
     application: Application,
-    /// `tcp_conn_time` has told of the connection's end.
+    /// Whether `tcp_conn_time` has reported the end of the connection.
     ended: bool,
-    /// And of its beginning.
+    /// Time of the connection's start, if `tcp_conn_time` has reported it.
     started: Option<Timestamp>,
-    /// Once SAMPLE auto has changed the rate: that at which such flows are in; else 0.
+    /// Sampling rate of the flow after a change by SAMPLE auto; 0 before any change.
     rate: f64,
-    /// The level of the slice of which such flows are, or [`CUT_OFF`].
+    /// Slice level of the flow, or [`CUT_OFF`].
     level: u8,
-    /// What few flows have, or few queries ask for.
+    /// State that few flows have or few queries need.
     rare: Option<Box<Rare>>,
 }
 
-/// The level of a flow whose packets switches do not copy any more.
+/// Level of a flow outside the slice that switches copy.
 const CUT_OFF: u8 = u8::MAX;
 
 impl FlowState {
-    /// The share of such flows that is in, where it is not `otherwise`.
+    /// Selection probability of the flow; `otherwise` is the rate without SAMPLE auto.
     #[inline]
     fn rate(&self, otherwise: f64) -> f64 {
         let own = if self.rate > 0.0 { self.rate } else { otherwise };
@@ -120,33 +120,33 @@ impl FlowState {
     }
 }
 
-/// What the monitor remembers of some flows.
+/// Less frequent per-flow state.
 #[derive(Default)]
 struct Rare {
     /// Counts at the last record, for a flow that may have several records.
     reported: Option<flow_record::Counts>,
-    /// The tunnel and the VLAN of its first packet.
+    /// Tunnel and VLAN of its first packet.
     path: (Tunnel, Option<u16>),
-    /// What the PROXY protocol header said that it begins with.
+    /// Contents of the PROXY protocol header at its start.
     proxied: Option<Proxied>,
 }
 
 const _: () = assert!(size_of::<FlowState>() == 64, "every packet with payload touches it");
 
-/// Whether a flow is asked for, and this tap is the one to tell of it; kept as the table's mark, where every packet finds it.
+/// Whether a flow matches the query and this tap reports it; stored as the mark in the flow table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FlowVerdict {
-    /// It depends on which end is the client, and that is not known yet.
+    /// Undecided until the client is known.
     Open,
     In,
-    /// FROM and TO ask for the other direction.
+    /// FROM and TO select the reverse direction.
     Out,
-    /// Another tap tells of it.
+    /// Another tap reports it.
     Elsewhere,
 }
 
 impl Monitor {
-    /// Works on packets, at whose end it is `clock`, or as late as the latest packet.
+    /// Processes packets, then advances time to `clock`, or to the latest packet if `None`.
     pub fn on_block<'a>(
         &mut self,
         packets: impl Iterator<Item = Captured<'a>>,
@@ -158,8 +158,8 @@ impl Monitor {
         progress
     }
 
-    /// Works on packets; time stands still meanwhile. Tuples are added to `out` when enough have come together;
-    /// [`Monitor::end_epoch`] hands over the rest.
+    /// Processes packets without advancing time. Full batches of tuples go to `out`; [`Monitor::end_epoch`]
+    /// emits the rest.
     pub fn take<'a>(
         &mut self,
         packets: impl Iterator<Item = Captured<'a>>,
@@ -174,8 +174,9 @@ impl Monitor {
         progress
     }
 
-    /// The data path. The gate admits packets; the flow table takes each of them in and says what happened; what a side of its flow
-    /// said goes to the flow's parser, which writes tuples. Gives how many packets of the batch it got to.
+    /// The data path. The gate admits packets, the flow table adds each to its flow and returns events, and
+    /// stream data goes to the flow's parser, which writes tuples. Returns the number of packets of the batch
+    /// processed.
     #[inline]
     fn on_batch(&mut self, batch: &[Captured<'_>], events: &mut Events) -> (Progress, usize) {
         let mut admitted = ArrayVec::<Admitted, BATCH>::new();
@@ -202,12 +203,13 @@ impl Monitor {
         (progress, n)
     }
 
-    /// Time moves on, to `clock`, which may have been set back, or to the latest packet: what is not waited for any longer is given up, and idle flows
-    /// leave. Results depend on when this is done, so it has to be done behind the same packets each time.
+    /// Advances time to `clock`, which may be earlier after a backward step, or to the latest packet: pending
+    /// data times out and idle flows expire. Results depend on the position of this call in the packet
+    /// sequence, so it must be the same in every run.
     pub fn advance(&mut self, clock: Option<Timestamp>, out: &mut dyn TakeTuples) {
         let clock = clock.unwrap_or(self.clock.max(self.latest));
         if clock < self.clock {
-            // It was set back.
+            // The clock was set back.
             self.latest = clock;
         }
         let given_up = self.gate.give_up(Some(clock));
@@ -220,14 +222,14 @@ impl Monitor {
         self.heed_slice();
     }
 
-    /// Ends an epoch: hands over all tuples written so far. From now on none is earlier than the clock.
+    /// Ends an epoch: emits all tuples written so far and advances the watermark.
     pub fn end_epoch(&mut self, out: &mut dyn TakeTuples) {
         self.flush(out);
         self.watermark = self.watermark.max(self.clock);
         self.promised = self.clock;
     }
 
-    /// Ends every flow and hands over all tuples.
+    /// Closes every flow and emits all tuples.
     pub fn finish(&mut self, out: &mut dyn TakeTuples) {
         let given_up = self.gate.give_up(None);
         self.on_wholes(given_up);
@@ -245,13 +247,13 @@ impl Monitor {
         self.flush(out);
     }
 
-    /// Current time by the packets' clock; after a backward step, the time before it.
+    /// Current event time; after a backward step, the time before it.
     #[must_use]
     pub fn clock(&self) -> Timestamp {
         self.clock.max(self.watermark)
     }
 
-    /// Where every packet went.
+    /// Packet counts.
     #[must_use]
     pub fn accounting(&self) -> Accounting {
         let (flows, fragments) = (*self.table.counters(), self.gate.fragments());
@@ -264,36 +266,36 @@ impl Monitor {
         self.lateness_ns = lateness_ns;
     }
 
-    /// Ends soon once `stop` is set.
+    /// Sets the flag that stops processing early.
     pub fn heed(&mut self, stop: Arc<AtomicBool>) {
         self.stop = stop;
     }
 
-    /// What the packets so far seem to lack.
+    /// Bytes missing from the capture so far.
     #[must_use]
     pub fn capture_loss(&self) -> flow::CaptureLoss {
         self.table.counters().capture_loss()
     }
 
-    /// LIMIT, as all workers share it.
+    /// LIMIT, shared by all workers.
     #[must_use]
     pub fn limiter(&self) -> &Limiter {
         self.gate.limiter()
     }
 
-    /// Whether the sampling rate may change: SAMPLE auto.
+    /// Whether the sampling rate may change (SAMPLE auto).
     #[must_use]
     pub fn adapts(&self) -> bool {
         self.asks.adapts
     }
 
-    /// The share of new flows that is looked at.
+    /// Current sampling rate for new flows.
     #[must_use]
     pub fn sample_rate(&self) -> f64 {
         if self.asks.adapts { self.adaptive.rate() } else { self.asks.rate }
     }
 
-    /// From now on so large a share of new flows is looked at; those that are in stay in. For SAMPLE auto only.
+    /// Sets the sampling rate for new flows; selected flows stay selected. Only for SAMPLE auto.
     pub fn set_sample_rate(&mut self, rate: f64) {
         self.adaptive.set(self.clock, rate);
     }
@@ -304,13 +306,13 @@ impl Monitor {
         self.adaptive.slice().level
     }
 
-    /// How many flows are in the table.
+    /// Number of flows in the table.
     #[must_use]
     pub fn flows(&self) -> usize {
         self.table.len()
     }
 
-    /// Packets that were put together, and will not be any wholer.
+    /// Processes datagrams abandoned by the reassembly.
     fn on_wholes(&mut self, wholes: Vec<Whole>) {
         for whole in &wholes {
             if self.asks.packets_only {
@@ -321,7 +323,7 @@ impl Monitor {
         }
     }
 
-    /// Hands over the tuples when enough have come together.
+    /// Emits all tuples if any writer is full.
     fn flush_full(&mut self, out: &mut dyn TakeTuples) {
         if self.outputs.any_full() {
             self.flush(out);
@@ -332,7 +334,7 @@ impl Monitor {
         self.accounting.tuples += self.outputs.flush(out);
     }
 
-    /// Takes all idle flows out of the table; once the job is to end, no more than a few, as all will be closed.
+    /// Expires idle flows; only a few if the job is stopping, because all flows are closed then.
     fn expire(&mut self, out: &mut dyn TakeTuples) {
         let mut events = std::mem::take(&mut self.events);
         while self.table.make_room(self.clock, &mut events) || !events.list().is_empty() {

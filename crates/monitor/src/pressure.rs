@@ -1,6 +1,6 @@
-//! Controller of SAMPLE auto: derives a worker's sampling rate from the load on it. Its input are observations of the
-//! source with their times; it has no clock, flows, or packets. [`crate::sample`] applies the rate to flows. A
-//! [`Ceiling`] bounds the rates if consumers of the results are slower than the workers.
+//! Controller of SAMPLE auto: derives a worker's sampling rate from its load. Its inputs are timed
+//! observations of the source; it uses no clock, flows, or packets. [`crate::sample`] applies the rate to
+//! flows. A [`Ceiling`] bounds the rates if consumers of the results are slower than the workers.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,30 +8,30 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use wire::Timestamp;
 
-/// The rate never falls below this.
+/// Lower bound of the rate.
 pub const RATE_MIN: f64 = 1.0 / 1024.0;
 
-/// More of the buffer waiting than this is too much.
+/// Share of the buffer waiting above which the rate is lowered.
 const BACKLOG_HIGH: f32 = 0.5;
-/// Less than this is calm.
+/// Share of the buffer waiting below which the load counts as low.
 const BACKLOG_LOW: f32 = 0.1;
-/// After a fall its effect is waited for: flows that are in stay in, and the backlog has to be worked off.
+/// Minimum time between two reductions: selected flows stay selected, and the backlog must drain first.
 const HOLD_NS: i64 = 500_000_000;
-/// So long it has to be calm before the rate rises by a step, and again before the next one.
+/// Period of low load before each increase.
 const CALM_NS: i64 = 2_000_000_000;
-/// A step up; from very low rates it is smaller, as ten times the work at once would be too much.
+/// Increase per step. Smaller at very low rates, where it would multiply the load.
 const STEP: f64 = 0.05;
 
-/// What a look at the source shows.
+/// One observation of the source.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
-    /// How late it is.
+    /// Time of the observation.
     pub now: Timestamp,
-    /// Share of the buffer that waits to be read.
+    /// Share of the source's buffer waiting to be read.
     pub backlog: f32,
-    /// Packets lost before us since the capture began.
+    /// Packets lost before the capture since its start.
     pub lost: u64,
-    /// The [`Ceiling`].
+    /// Value of the [`Ceiling`].
     pub ceiling: f64,
 }
 
@@ -41,19 +41,19 @@ pub struct Look {
 pub struct Ceiling(Arc<AtomicU64>);
 
 impl Default for Ceiling {
-    /// Everything is borne.
+    /// No bound.
     fn default() -> Ceiling {
         Ceiling(Arc::new(AtomicU64::new(1.0f64.to_bits())))
     }
 }
 
 impl Ceiling {
-    /// From now on rates are no higher than this.
+    /// Sets the maximum rate.
     pub fn set(&self, rate: f64) {
         self.0.store(rate.clamp(RATE_MIN, 1.0).to_bits(), Ordering::Relaxed);
     }
 
-    /// The highest rate.
+    /// Current maximum rate.
     #[must_use]
     pub fn get(&self) -> f64 {
         f64::from_bits(self.0.load(Ordering::Relaxed))
@@ -63,46 +63,46 @@ impl Ceiling {
 /// A change of a worker's sampling rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Change {
-    /// When.
+    /// Time of the change.
     pub ts: Timestamp,
-    /// Whose.
+    /// Number of the worker.
     pub worker: usize,
-    /// The rate from then on.
+    /// New rate.
     pub rate: f64,
-    /// Share of the buffer that waited to be read.
+    /// Share of the source's buffer waiting to be read.
     pub backlog: f32,
-    /// Packets lost before us since the change before.
+    /// Packets lost before the capture since the previous change.
     pub lost: u64,
-    /// The highest rate that those bear who take what is found.
+    /// Value of the [`Ceiling`].
     pub ceiling: f64,
-    /// The share of the flows that switches copy to it.
+    /// Share of the flows that switches copy to the worker.
     pub copied: f64,
 }
 
-/// The controller of one worker: halves the rate under pressure, raises it step by step when it is calm, and keeps it below the
-/// ceiling.
+/// Controller of one worker: halves the rate under load, raises it stepwise when the load is low, and keeps
+/// it below the ceiling.
 #[derive(Clone, Copy, Debug)]
 pub struct Governor {
-    /// What the worker bears.
+    /// Highest rate that the worker sustains.
     bears: f64,
-    /// What is in force: that, or the ceiling.
+    /// Rate in effect: the minimum of that and the ceiling.
     rate: f64,
     fell: Option<Timestamp>,
     calm_since: Option<Timestamp>,
-    /// Lost when it was last looked, and at the last change.
+    /// Losses at the last observation, and at the last change.
     lost: u64,
     told: u64,
 }
 
 impl Default for Governor {
-    /// Everything is looked at.
+    /// Starts at rate 1.
     fn default() -> Governor {
         Governor { bears: 1.0, rate: 1.0, fell: None, calm_since: None, lost: 0, told: 0 }
     }
 }
 
 impl Governor {
-    /// Takes a look; tells of the change if that calls for one, as worker `worker`'s.
+    /// Evaluates an observation; returns the change of the rate, if any, for worker `worker`.
     pub fn look(&mut self, look: Look, worker: usize) -> Option<Change> {
         let before = self.rate;
         let is_losing = look.lost > self.lost;
@@ -146,15 +146,16 @@ impl Governor {
 /// History of the rates of all workers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct History {
-    /// The last changes, at most [`CHANGES_MAX`].
+    /// The latest changes, at most [`CHANGES_MAX`].
     pub changes: VecDeque<Change>,
-    /// How many there were.
+    /// Total number of changes.
     pub count: u64,
-    /// The lowest share of flows of any worker: its rate, of what was copied. `None`: every flow was looked at throughout.
+    /// Lowest share of flows processed by any worker: sampling rate times copied share. `None`: no flow was
+    /// excluded.
     pub lowest: Option<f64>,
 }
 
-/// Most changes that are kept.
+/// Maximum number of stored changes.
 pub const CHANGES_MAX: usize = 1000;
 
 impl History {
@@ -173,7 +174,7 @@ impl History {
 mod tests {
     use super::*;
 
-    /// Looks every quarter of a second at `(backlog, lost in all)`; the rate after each.
+    /// Applies observations `(backlog, total lost)` every quarter of a second; returns the rate after each.
     fn rates(governor: &mut Governor, looks: impl IntoIterator<Item = (f32, u64)>) -> Vec<f64> {
         static EPOCH: i64 = 250_000_000;
         let start = governor.fell.max(governor.calm_since).map_or(0, |ts| ts.0 + EPOCH);
@@ -203,7 +204,7 @@ mod tests {
     fn recovers_after_calm_only_and_wholly() {
         let mut governor = Governor::default();
         rates(&mut governor, std::iter::repeat_n((1.0, 0), 100));
-        // Not calm enough, then calm but interrupted.
+        // Load not low, then low but interrupted.
         let restless = (0..100).map(|i| (if i % 8 == 7 { 0.3 } else { 0.0 }, 0));
         assert_eq!(rates(&mut governor, restless).last(), Some(&RATE_MIN));
         let calm = rates(&mut governor, std::iter::repeat_n((0.05, 0), 400));
@@ -227,11 +228,11 @@ mod tests {
         check(1, 0.0, 0.25, 0.25);
         check(2, 0.9, 0.25, 0.125);
         check(3, 0.3, 1.0, 0.125);
-        // It has borne nothing more since.
+        // No higher rate has been sustained since.
         check(4, 0.0, 1.0, 0.125);
         check(6, 0.0, 1.0, 0.175);
         check(8, 0.0, 0.0, RATE_MIN);
-        // What it bears has gone on rising.
+        // The sustained rate has continued to rise.
         check(9, 0.0, 1.0, 0.225);
     }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering, compiler_fence, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Thread};
 
-/// A channel for `capacity` items (at least one).
+/// Creates a channel for `capacity` items (at least one).
 pub fn ring<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     let (producer, consumer) = RingBuffer::new(capacity.max(1));
     let barrier = Barrier::new();
@@ -24,30 +24,30 @@ pub fn ring<T: Send>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     )
 }
 
-/// The end that gives.
+/// Sending end.
 #[derive(Debug)]
 pub struct Sender<T> {
-    // Dropped in this order: the producer says that it is gone, then the receiver is woken to see it.
+    // Drop order: the producer marks the ring abandoned, then the receiver is woken.
     producer: Producer<T>,
     own: Arc<Sleeper>,
     receiver: Wake,
 }
 
-/// Why an item was not taken; it comes back.
+/// Reason for a rejected item, which is returned.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Refused<T> {
-    /// No room now.
+    /// The ring is full.
     Full(T),
-    /// The receiver is gone.
+    /// The receiver was dropped.
     Closed(T),
 }
 
-/// The other end is gone.
+/// The other end was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Closed;
 
 impl<T: Send> Sender<T> {
-    /// Waits for room and sends; the item comes back when the receiver is gone.
+    /// Waits for room and sends; returns the item if the receiver was dropped.
     #[inline]
     pub fn send(&mut self, item: T) -> Result<(), T> {
         let mut item = item;
@@ -76,8 +76,8 @@ impl<T: Send> Sender<T> {
         }
     }
 
-    /// Sends all of `items` in their order, waiting for room as often as it takes; leaves `items` empty. When the
-    /// receiver goes, what it can no longer be given stays in `items`.
+    /// Sends all of `items` in order, waiting for room as needed; leaves `items` empty. If the receiver is
+    /// dropped, the unsent items stay in `items`.
     pub fn send_all(&mut self, items: &mut Vec<T>) -> Result<(), Closed> {
         while !items.is_empty() {
             if self.producer.is_abandoned() {
@@ -90,33 +90,33 @@ impl<T: Send> Sender<T> {
         Ok(())
     }
 
-    /// The share of the capacity in use, 0.0 to 1.0.
+    /// Share of the capacity in use, 0.0 to 1.0.
     pub fn fill(&self) -> f32 {
         self.len() as f32 / self.capacity() as f32
     }
 
-    /// Items sent and not yet taken.
+    /// Items sent and not yet received.
     pub fn len(&self) -> usize {
         self.capacity() - self.producer.slots()
     }
 
-    /// Whether everything sent was taken.
+    /// Whether every sent item was received.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Items that fit.
+    /// Capacity in items.
     pub fn capacity(&self) -> usize {
         self.producer.buffer().capacity()
     }
 
-    /// Moves as many items as there is room for.
+    /// Sends as many items as fit.
     fn send_some(&mut self, items: &mut Vec<T>) -> usize {
         let chunk = match self.producer.write_chunk_uninit(items.len()) {
             Err(ChunkError::TooFewSlots(free)) => self.producer.write_chunk_uninit(free),
             whole => whole,
         };
-        // What is free stays free until this thread fills it.
+        // Free slots stay free: only this thread fills them.
         let Ok(chunk) = chunk else { return 0 };
         let n = chunk.len();
         chunk.fill_from_iter(items.drain(..n));
@@ -131,17 +131,17 @@ impl<T: Send> Sender<T> {
     }
 }
 
-/// The end that takes.
+/// Receiving end.
 #[derive(Debug)]
 pub struct Receiver<T> {
-    // Dropped in this order: the consumer says that it is gone, then the sender is woken to see it.
+    // Drop order: the consumer marks the ring abandoned, then the sender is woken.
     consumer: Consumer<T>,
     own: Arc<Sleeper>,
     sender: Wake,
 }
 
 impl<T: Send> Receiver<T> {
-    /// Waits for an item; none when the sender is gone and all it sent was taken.
+    /// Waits for an item; returns `None` if the sender was dropped and the ring is empty.
     #[inline]
     pub fn recv(&mut self) -> Option<T> {
         loop {
@@ -149,14 +149,14 @@ impl<T: Send> Receiver<T> {
                 return Some(item);
             }
             if self.consumer.is_abandoned() {
-                // Something may have come between the look and the end.
+                // An item may have arrived between the two checks.
                 return self.try_recv();
             }
             self.wait();
         }
     }
 
-    /// An item if one is there.
+    /// Returns an item if available.
     #[inline]
     pub fn try_recv(&mut self) -> Option<T> {
         let item = self.consumer.pop().ok()?;
@@ -164,13 +164,13 @@ impl<T: Send> Receiver<T> {
         Some(item)
     }
 
-    /// Waits for at least one item and appends all there are, but at most `max`, to `into`; returns how many: 0 only
-    /// when the sender is gone and all it sent was taken, or for a `max` of 0.
+    /// Waits for at least one item and appends up to `max` available items to `into`; returns their number.
+    /// Returns 0 only if the sender was dropped and the ring is empty, or `max` is 0.
     pub fn recv_many(&mut self, into: &mut Vec<T>, max: usize) -> usize {
         self.recv_each(max, |item| into.push(item))
     }
 
-    /// [`Receiver::recv_many`] without a place in between: `take` is called for each item.
+    /// Like [`Receiver::recv_many`], but calls `take` for each item.
     pub fn recv_each(&mut self, max: usize, take: impl FnMut(T)) -> usize {
         while max > 0 && self.consumer.is_empty() && !self.consumer.is_abandoned() {
             self.wait();
@@ -178,25 +178,25 @@ impl<T: Send> Receiver<T> {
         self.take_some(max, take)
     }
 
-    /// Whether the sender is gone and all it sent was taken: nothing will come any more.
+    /// Whether the sender was dropped and the ring is empty.
     pub fn is_closed(&self) -> bool {
         self.consumer.is_abandoned() && self.consumer.is_empty()
     }
 
-    /// Items waiting to be taken.
+    /// Items waiting to be received.
     pub fn len(&self) -> usize {
         self.consumer.slots()
     }
 
-    /// Whether nothing waits to be taken.
+    /// Whether no item is waiting.
     pub fn is_empty(&self) -> bool {
         self.consumer.is_empty()
     }
 
-    /// Takes what is there, at most `max`.
+    /// Receives up to `max` available items.
     fn take_some(&mut self, max: usize, take: impl FnMut(T)) -> usize {
         let n = self.consumer.slots().min(max);
-        // What is there stays there until this thread takes it.
+        // Available items stay available: only this thread takes them.
         let Ok(chunk) = self.consumer.read_chunk(n) else { return 0 };
         chunk.into_iter().for_each(take);
         self.sender.wake();
@@ -210,10 +210,10 @@ impl<T: Send> Receiver<T> {
 
 /// A thread at one end that may be asleep.
 ///
-/// No wake-up is lost: the sleeper says `asleep`, then looks at the ring once more, then parks; the other end changes the
-/// ring, then looks at `asleep`. A [`Barrier`] stands between the two steps on both sides, so at least one of them sees
-/// the other. An `unpark` that comes before the `park` makes it return at once, and a `park` that returns for no reason
-/// looks again.
+/// No wake-up is lost: the sleeper sets `asleep`, checks the ring once more, then parks; the other end
+/// changes the ring, then checks `asleep`. A [`Barrier`] separates the two steps on both sides, so at least
+/// one of them sees the other's change. An `unpark` before the `park` makes it return at once, and the
+/// sleeper checks again after a spurious wake-up.
 #[derive(Debug)]
 struct Sleeper {
     asleep: AtomicBool,
@@ -221,9 +221,9 @@ struct Sleeper {
     barrier: Barrier,
 }
 
-/// Looks before giving the time slice away: about two microseconds.
+/// Checks before yielding: about two microseconds.
 const SPINS: usize = 64;
-/// Time slices given away before parking.
+/// Yields before parking.
 const YIELDS: usize = 16;
 
 impl Sleeper {
@@ -231,7 +231,7 @@ impl Sleeper {
         Self { asleep: AtomicBool::new(false), thread: Mutex::default(), barrier }
     }
 
-    /// Returns when `ready` (or, seldom, before).
+    /// Blocks until `ready`; may return early in rare cases.
     fn wait(&self, ready: impl Fn() -> bool) {
         for n in 0..SPINS + YIELDS {
             if ready() {
@@ -264,7 +264,7 @@ impl Sleeper {
     }
 }
 
-/// How one end wakes the other: after every change of the ring, and when it goes.
+/// Wakes the other end: after every change of the ring, and on drop.
 #[derive(Debug)]
 struct Wake(Arc<Sleeper>);
 
@@ -284,11 +284,12 @@ impl Drop for Wake {
     }
 }
 
-/// Keeps "I changed the ring" before "do you sleep?" on one side and "I sleep" before "did the ring change?" on the
-/// other. A fence on both sides would do, but the first side passes here with every item, where a fence costs more than
-/// all the rest (37 instead of 290 million items a second between two cores). Linux offers a lopsided one: the side about
-/// to sleep, whose next step is a system call anyway, has the kernel run a fence on every core where this process runs
-/// (`membarrier(2)`), and the frequent side only keeps the compiler from swapping its two steps.
+/// Orders "change the ring" before "check `asleep`" on one side and "set `asleep`" before "check the ring" on
+/// the other. A fence on both sides would suffice, but the first side runs once per item, where a fence costs
+/// more than everything else (37 instead of 290 million items per second between two cores). Linux offers an
+/// asymmetric barrier: the side about to sleep, whose next step is a system call anyway, has the kernel
+/// execute a fence on every core that runs this process (`membarrier(2)`), and the frequent side needs only a
+/// compiler fence.
 #[derive(Debug, Clone, Copy)]
 struct Barrier {
     lopsided: bool,
@@ -306,7 +307,7 @@ impl Barrier {
         Self { lopsided: false }
     }
 
-    /// The frequent side.
+    /// Barrier of the frequent side.
     #[inline]
     fn changing(self) {
         if self.lopsided {
@@ -316,7 +317,7 @@ impl Barrier {
         }
     }
 
-    /// The side about to sleep; it must not when this is false.
+    /// Barrier of the side about to sleep. Returns false if it failed: the caller must not sleep.
     fn sleeping(self) -> bool {
         fence(Ordering::SeqCst);
         #[cfg(target_os = "linux")]
@@ -332,7 +333,7 @@ impl Barrier {
 mod tests {
     use super::*;
 
-    /// Numbers from a seed.
+    /// Seeded pseudo-random numbers.
     struct Dice(u64);
 
     impl Dice {
@@ -343,7 +344,7 @@ mod tests {
             self.0 % n
         }
 
-        /// Now and then long enough for the other end to go to sleep.
+        /// Random pause, occasionally long enough for the other end to sleep.
         fn pause(&mut self) {
             let yields = [0, 0, 0, 0, 0, 0, 1, 200][self.below(8) as usize];
             (0..yields).for_each(|_| thread::yield_now());
@@ -356,7 +357,8 @@ mod tests {
         }
     }
 
-    /// All of 0..n in order through a ring of `capacity`, both ends pausing at random, one by one or in batches.
+    /// Sends 0..n through a ring of `capacity`, both ends pausing at random, singly or in batches; checks the
+    /// order.
     fn check_delivery(capacity: usize, n: u64, batch: usize, seed: u64) {
         let (mut sender, mut receiver) = ring(capacity);
         let sending = thread::spawn(move || {

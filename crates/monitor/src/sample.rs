@@ -1,5 +1,5 @@
-//! Which flows are looked at: by the flow's hash, so that a flow is wholly in or wholly out wherever it is seen.
-//! [`Sampler`] has one rate; [`Adaptive`] one that changes while flows live.
+//! Selects flows by the hash of the flow key, so that a flow is selected or rejected as a whole at every
+//! observation point. [`Sampler`] has a fixed rate; [`Adaptive`] a rate that changes while flows are active.
 
 use std::collections::VecDeque;
 
@@ -7,19 +7,19 @@ use plan::{Sample, Slice};
 use wire::packet::TcpFlags;
 use wire::{FlowKey, Packet, Timestamp, Transport};
 
-/// Not a secret: every monitor of a query must choose the same flows.
+/// Not secret: every monitor of a query must select the same flows.
 const SAMPLE_SEED: u64 = 0x6e65_7461_6c79_7469;
 
-/// The decision for every flow.
+/// Sampler with a fixed rate.
 #[derive(Clone, Copy, Debug)]
 pub struct Sampler {
-    /// Flows whose hash is at most this are in; `None`: all are.
+    /// Largest selected hash; `None`: every flow is selected.
     threshold: Option<u64>,
     seed: u64,
 }
 
 impl Sampler {
-    /// A sampler for the query's rate, which takes a sample of its own for every seed. `auto` starts with every flow.
+    /// Creates a sampler; each seed gives a different sample. `Auto` starts with every flow.
     #[must_use]
     pub fn new(sample: Sample, seed: u64) -> Sampler {
         let threshold = match sample {
@@ -29,13 +29,13 @@ impl Sampler {
         Sampler { threshold, seed: SAMPLE_SEED ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) }
     }
 
-    /// Whether every flow is.
+    /// Whether every flow is selected.
     #[must_use]
     pub fn takes_all(&self) -> bool {
         self.threshold.is_none()
     }
 
-    /// Whether the flow is looked at.
+    /// Whether the flow is selected.
     #[inline]
     #[must_use]
     pub fn takes(&self, key: &FlowKey) -> bool {
@@ -43,7 +43,7 @@ impl Sampler {
     }
 }
 
-/// The largest hash that is in; the product is below 2^64 for rates below 1, the cast saturates.
+/// Largest selected hash. The product is below 2^64 for rates below 1; the cast saturates.
 fn threshold(rate: f64) -> u64 {
     (rate.clamp(0.0, 1.0) * u64::MAX as f64) as u64
 }
@@ -69,7 +69,7 @@ pub struct Adaptive {
 }
 
 impl Adaptive {
-    /// Takes every flow at first; told how long TCP flows and others may be silent.
+    /// Creates a sampler with rate 1, given the idle timeouts of TCP flows and others.
     #[must_use]
     pub fn new(tcp_idle_ns: i64, others_idle_ns: i64) -> Adaptive {
         let (tcp, others) = (Lowest::within(tcp_idle_ns), Lowest::within(others_idle_ns));
@@ -77,20 +77,20 @@ impl Adaptive {
         Adaptive { rate: 1.0, has_changed: false, tcp, others, slices }
     }
 
-    /// Whether it ever had another rate than 1; before that nothing has to be asked of flows.
+    /// Whether the rate has ever changed from 1; until then flows need no check.
     #[inline]
     #[must_use]
     pub fn has_changed(&self) -> bool {
         self.has_changed
     }
 
-    /// The rate at which connections begin now.
+    /// Current rate for new connections.
     #[must_use]
     pub fn rate(&self) -> f64 {
         self.rate
     }
 
-    /// From `now` on it is `rate`.
+    /// Sets the rate from `now` on.
     pub fn set(&mut self, now: Timestamp, rate: f64) {
         self.tcp.ended(now, (self.rate, rate));
         self.others.ended(now, (self.rate, rate));
@@ -98,7 +98,7 @@ impl Adaptive {
         self.has_changed = true;
     }
 
-    /// From `now` on switches copy this slice of the flows.
+    /// Sets the slice of flows that switches copy from `now` on.
     pub fn set_slice(&mut self, now: Timestamp, slice: Slice) {
         let change = (self.slices.now.share(), slice.share());
         self.slices.tcp.ended(now, change);
@@ -107,13 +107,13 @@ impl Adaptive {
         self.has_changed = true;
     }
 
-    /// The slice of the flows that switches copy now.
+    /// Slice of the flows that switches copy now.
     #[must_use]
     pub fn slice(&self) -> Slice {
         self.slices.now
     }
 
-    /// Forgets rates that are too old to matter.
+    /// Removes rates older than the idle timeouts.
     pub fn forget(&mut self, now: Timestamp) {
         let Slices { tcp, others, .. } = &mut self.slices;
         [&mut self.tcp, &mut self.others, tcp, others].into_iter().for_each(|of| of.forget(now));
@@ -129,7 +129,7 @@ impl Adaptive {
         }
     }
 
-    /// The slice in which a flow has to be for a packet to let it in, by the same rule.
+    /// Slice that a flow must be in for this packet to select it; same rule as [`Adaptive::rate_of`].
     #[must_use]
     pub fn slice_of(&self, packet: &Packet<'_>) -> Slice {
         let Slices { now, tcp, others } = &self.slices;
@@ -142,7 +142,7 @@ impl Adaptive {
         now.at((-share.log2()).round() as u8)
     }
 
-    /// Whether a flow gets in at a rate.
+    /// Whether a flow is selected at a rate.
     #[must_use]
     pub fn takes(key: &FlowKey, rate: f64) -> bool {
         rate >= 1.0 || key.hash(SAMPLE_SEED) <= threshold(rate)
@@ -153,7 +153,7 @@ fn is_beginning(flags: TcpFlags) -> bool {
     flags.contains(TcpFlags::SYN) && !flags.intersects(TcpFlags::ACK | TcpFlags::RST)
 }
 
-/// The slice of flows that switches copy, and the smallest that they copied.
+/// Current slice of flows that switches copy, and the smallest within the idle timeouts.
 #[derive(Clone, Debug)]
 struct Slices {
     now: Slice,
@@ -161,11 +161,11 @@ struct Slices {
     others: Lowest,
 }
 
-/// The lowest rate of a stretch of time up to now.
+/// Lowest rate within a sliding period.
 #[derive(Clone, Debug)]
 struct Lowest {
     within_ns: i64,
-    /// Rates that were lower than all since, and when each ended; rising.
+    /// Earlier rates below all later ones, with their end times; ascending.
     before: VecDeque<(Timestamp, f64)>,
 }
 

@@ -7,19 +7,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use plan::{Coin, Slice};
 use wire::{Addr, Endpoint};
 
-/// The slice as it is now; at first all flows.
+/// Current slice; initially all flows.
 #[derive(Clone, Debug, Default)]
 pub struct SharedSlice(Arc<AtomicU64>);
 
 impl SharedSlice {
-    /// From now on this is the slice.
+    /// Sets the slice.
     pub fn set(&self, slice: Slice) {
         let coin = u64::from(slice.coin == Coin::Addresses);
         let word = u64::from(slice.drawn) | u64::from(slice.level) << 16 | coin << 24;
         self.0.store(word, Ordering::Relaxed);
     }
 
-    /// The slice.
+    /// Current slice.
     #[must_use]
     pub fn get(&self) -> Slice {
         let word = self.0.load(Ordering::Relaxed);
@@ -28,7 +28,7 @@ impl SharedSlice {
     }
 }
 
-/// Whether a flow between these ends is in a slice.
+/// Whether a flow between these endpoints is in a slice.
 #[inline]
 #[must_use]
 pub fn is_in(slice: Slice, ends: &[Endpoint; 2]) -> bool {

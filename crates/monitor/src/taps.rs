@@ -1,5 +1,5 @@
-//! Whether this tap is the one that tells of a flow, where several taps see it: by the flow's ends, and a table of addresses
-//! that is another one when taps come, go or change their addresses.
+//! Decides whether this tap reports a flow that several taps capture: by the flow's endpoints and a table of
+//! tap addresses, which is replaced when taps are added, removed, or change their addresses.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -16,19 +16,19 @@ pub struct SharedTaps(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// Rises with every change.
+    /// Incremented with every change.
     version: AtomicU64,
     table: Mutex<TapTable>,
 }
 
 impl SharedTaps {
-    /// Begins with a table.
+    /// Creates the shared table.
     #[must_use]
     pub fn new(table: TapTable) -> SharedTaps {
         SharedTaps(Arc::new(Shared { version: AtomicU64::new(0), table: Mutex::new(table) }))
     }
 
-    /// From now on another one counts; workers look at the end of each epoch.
+    /// Replaces the table; workers apply it at the end of an epoch.
     pub fn set(&self, table: TapTable) {
         *self.0.table.lock().unwrap_or_else(PoisonError::into_inner) = table;
         self.0.version.fetch_add(1, Ordering::Release);
@@ -39,7 +39,7 @@ impl SharedTaps {
     }
 }
 
-/// Whose an end of a flow is.
+/// Owner of an endpoint's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     Own,
@@ -47,7 +47,7 @@ enum Owner {
     Nobody,
 }
 
-/// One worker's copy of the table, ready to be asked.
+/// One worker's copy of the table, prepared for lookups.
 #[derive(Debug)]
 pub struct TapFilter {
     taps: Taps,
@@ -63,7 +63,7 @@ struct Owners {
 }
 
 impl TapFilter {
-    /// The filter of a plan and a table.
+    /// Creates the filter of a plan.
     #[must_use]
     pub fn new(taps: Taps, shared: &SharedTaps) -> TapFilter {
         let mut filter = TapFilter { taps, owners: Owners::default(), shared: shared.clone(), version: 0 };
@@ -71,7 +71,7 @@ impl TapFilter {
         filter
     }
 
-    /// Takes over the table if it is another one than before; whether it is.
+    /// Reads the table if it has changed; returns whether it has.
     pub fn refresh(&mut self) -> bool {
         let is_new = self.shared.version() != self.version;
         if is_new {
@@ -81,14 +81,14 @@ impl TapFilter {
     }
 
     fn read(&mut self) {
-        // The version first: what changes in between is read again.
+        // Reads the version first, so that a concurrent change is read again.
         self.version = self.shared.version();
         let table = self.shared.0.table.lock().unwrap_or_else(PoisonError::into_inner);
         let all = |list: &[IpAddr]| list.iter().copied().map(Addr::from).collect();
         self.owners = Owners { own: all(&table.own), others: all(&table.others) };
     }
 
-    /// Whether this tap tells of every flow.
+    /// Whether this tap reports every flow.
     #[must_use]
     pub fn tells_all(&self) -> bool {
         self.taps == Taps::All || self.owners.others.is_empty()
@@ -130,7 +130,7 @@ impl Owners {
         }
     }
 
-    /// A host's own address is its own, whatever others say.
+    /// A tap's own address takes precedence over the other taps' lists.
     fn of(&self, addr: Addr) -> Owner {
         if self.own.contains(&addr) {
             Owner::Own
@@ -159,7 +159,7 @@ mod tests {
         Endpoint { addr: ip.parse::<IpAddr>().expect("an address").into(), port: 1 }
     }
 
-    /// The other tap, which has the same table with sides exchanged, tells of the flow when we do not.
+    /// Checks this tap and the other tap, which has the same table with sides exchanged.
     fn check(taps: Taps, client: &str, server: &str, ours: bool, theirs: bool) {
         let tells = |own: &[&str], others: &[&str]| {
             let filter = TapFilter::new(taps, &SharedTaps::new(table(own, others)));
@@ -221,7 +221,7 @@ mod tests {
         assert!(filter.tells(end(US), end(THEM)), "not before it is taken over");
         assert!(filter.refresh() && !filter.refresh());
         assert!(!filter.tells(end(US), end(THEM)));
-        // A host that is alone is as one that knows of no other; IPv4 in IPv6 is IPv4.
+        // Without other taps everything is reported; IPv4-mapped addresses equal IPv4 addresses.
         shared.set(table(&[US], &[]));
         assert!(filter.refresh() && filter.tells_all());
         shared.set(table(&[US], &["::ffff:10.0.0.2"]));

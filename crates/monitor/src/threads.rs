@@ -41,7 +41,7 @@ pub(crate) enum Message {
 
 /// One thread of a job.
 pub(crate) struct Thread {
-    /// Its worker; none for a reader that deals.
+    /// Number of the worker; `None` for the reader that distributes packets.
     pub worker: Option<usize>,
     pub tell: SyncSender<Message>,
     pub in_flight: InFlight,
@@ -52,7 +52,7 @@ pub(crate) struct Thread {
 }
 
 impl Thread {
-    /// Starts a thread that does `work`.
+    /// Starts a thread that runs `work`.
     pub fn spawn(self, work: impl FnOnce(&Thread) + Send + 'static) -> std::io::Result<JoinHandle<()>> {
         let name = self.worker.map_or("reader".to_owned(), |n| format!("worker {n}"));
         Builder::new().name(name.clone()).spawn(move || {
@@ -66,9 +66,9 @@ impl Thread {
         })
     }
 
-    /// Reads a source and works on what it gives.
+    /// Reads a source and processes its packets.
     pub fn run(&self, worker: Worker, source: Box<dyn Source>, is_live: bool) {
-        // Files wait for us.
+        // The rate is not adapted for files: they are read as fast as they are processed.
         let governor = (is_live && worker.monitor().adapts()).then(Governor::default);
         let numbered = if is_live { Numbered::ByClock } else { Numbered::InTurn };
         let (log, losses) = (Logbook::default(), LossMeter::default());
@@ -90,7 +90,7 @@ impl Thread {
         self.tell(Message::Closing(log.closing(monitor.accounting(), source.as_ref(), monitor.clock())));
     }
 
-    /// Works on a block, epoch by epoch.
+    /// Processes a block, epoch by epoch.
     fn run_block(&self, block: &Block, epochs: &mut Epochs, alone: &mut Alone) -> Progress {
         let mut from = 0;
         while from < block.len() {
@@ -126,7 +126,7 @@ impl Thread {
         };
         let lost = alone.losses.look(alone.source.as_ref(), epochs);
         let report = alone.worker.end_epoch(alone.epoch, clock, &mut |part| self.part(part));
-        // Rows that are released now may show the names.
+        // Rows emitted now may contain these names.
         self.names(alone.log.new_names(alone.source.as_ref()));
         self.report(Report { lost, ..report });
         if let Some(governor) = &mut alone.governor {
@@ -135,9 +135,9 @@ impl Thread {
         self.show(&alone.worker, Some(alone.source.as_ref()));
     }
 
-    /// Works on what a reader deals.
+    /// Processes packets distributed by a reader.
     pub fn run_behind(&self, mut worker: Worker, mut ring: Receiver<Share>) {
-        // One of them reports for the reader.
+        // Worker 0 reports for the reader.
         let reports = self.worker == Some(0);
         let (mut clock, mut last) = (None, (None, None));
         while let Some(share) = ring.recv() {
@@ -158,7 +158,7 @@ impl Thread {
         self.tell(Message::Closing(Box::new(Closing { accounting, ..Closing::default() })));
     }
 
-    /// Reads a source and deals its packets.
+    /// Reads a source and distributes its packets.
     pub fn deal(&self, mut source: Box<dyn Source>, mut dispatch: Dispatch) {
         let mut log = Logbook::default();
         let mut block = dispatch.empty_block();
@@ -172,12 +172,12 @@ impl Thread {
                     log.limit_reached = true;
                     break;
                 }
-                // It has told why itself.
+                // The worker has reported its own panic.
                 Err(WorkerGone) => break,
             }
             block = dispatch.empty_block();
         }
-        // Where a worker is gone it has told why itself.
+        // An ended worker has reported its own panic.
         let _ = dispatch.finish(source.as_ref());
         self.names(log.new_names(source.as_ref()));
         log.unwanted = dispatch.unwanted();
@@ -185,7 +185,7 @@ impl Thread {
         self.tell(Message::Closing(log.closing(accounting, source.as_ref(), clock)));
     }
 
-    /// SAMPLE auto: has the sampling rate follow the pressure.
+    /// SAMPLE auto: adapts the sampling rate to the load.
     fn adapt(&self, worker: &mut Worker, source: &dyn Source, governor: &mut Governor) {
         let lost = source.counters().lost_before_us.unwrap_or(0);
         let (now, ceiling) = (worker.monitor().clock(), self.ceiling.get());
@@ -225,12 +225,12 @@ impl Thread {
         facts.into_iter().for_each(|facts| self.tell(Message::Packets(facts)));
     }
 
-    /// Sends a message; ignored if the receiver is gone.
+    /// Sends a message; ignored if the receiver was dropped.
     fn tell(&self, message: Message) {
         let _ = self.tell.send(message);
     }
 
-    /// Shows how the worker is.
+    /// Publishes the worker's vital signs.
     fn show(&self, worker: &Worker, source: Option<&dyn Source>) {
         let Some(number) = self.worker else { return };
         let accounting = worker.monitor().accounting();
@@ -256,7 +256,7 @@ impl Thread {
     }
 }
 
-/// A worker's report with what the reader of its packets has to report.
+/// Adds the reader's losses and limits to a worker's report.
 fn with(report: Report, lost: Option<Stretch>, limited: Option<Limited>) -> Report {
     Report { lost, limited: Limited::union(report.limited, limited), ..report }
 }
@@ -272,27 +272,27 @@ struct Alone {
     losses: LossMeter,
 }
 
-/// How epochs are numbered: the only worker's in turn, those of live workers by the clock, so that one that has little
-/// to do does not hold back the others.
+/// Numbering of epochs: consecutive for a single worker; by the clock for live workers, so that an idle
+/// worker does not delay the others.
 #[derive(Clone, Copy)]
 enum Numbered {
     InTurn,
     ByClock,
 }
 
-/// What a thread that reads a source remembers of it.
+/// Facts about a source already reported by its reader.
 #[derive(Default)]
 struct Logbook {
     first_ts: Option<Timestamp>,
     link: Option<LinkType>,
     names_told: usize,
     limit_reached: bool,
-    /// Packets behind LIMIT that were read with those before.
+    /// Packets that were read but lie beyond LIMIT.
     unwanted: Vec<Record>,
 }
 
 impl Logbook {
-    /// What a block says of the packets that was not known before. Links are looked at once a block.
+    /// Returns the new facts in a block. Only its first link type is checked.
     fn saw(&mut self, block: &Block) -> Option<PacketFacts> {
         let first = block.records().first()?;
         self.first_ts = self.first_ts.or(Some(first.ts));
@@ -323,7 +323,7 @@ fn epoch_of(clock: Timestamp) -> u64 {
     u64::try_from(clock.0.div_euclid(EPOCH_NS)).unwrap_or(0)
 }
 
-/// What a panic said.
+/// Message of a panic.
 fn words(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words")

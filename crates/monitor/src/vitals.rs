@@ -1,5 +1,5 @@
-//! A worker's vital signs, written by it at the end of each block and read by anyone: rates, losses, how full its
-//! tables are. They are for looking at while a query runs; the accounting at its end does not come from here.
+//! A worker's vital signs, written at the end of each block and readable by any thread: rates, losses, table
+//! sizes. For display while a query runs; the final accounting is separate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -24,12 +24,12 @@ pub struct Vitals {
     position_max: AtomicU64,
 }
 
-/// One look at the signs.
+/// One reading of the counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Reading {
     /// Packets taken from the source.
     pub packets: u64,
-    /// Their bytes on the wire.
+    /// Bytes of these packets on the wire.
     pub bytes: u64,
     /// Tuples written.
     pub tuples: u64,
@@ -37,26 +37,26 @@ pub struct Reading {
     pub flows: u64,
     /// Gaps in byte streams.
     pub gaps: u64,
-    /// Packets that the kernel or the adapter lost.
+    /// Packets lost by the kernel or the adapter.
     pub lost: u64,
-    /// Share of the source's buffer that waits to be read, 0 to 1.
+    /// Share of the source's buffer waiting to be read, 0 to 1.
     pub backlog: f64,
-    /// Share of the flows that is looked at, 0 to 1.
+    /// Sampling rate, 0 to 1.
     pub sample_rate: f64,
-    /// Packets of flows that SAMPLE left out.
+    /// Packets of flows excluded by SAMPLE.
     pub sampled_out: u64,
     /// Flows cut off and packets outside the slice that switches copy.
     pub cut_off: u64,
-    /// See there.
+    /// Packets outside the slice; see [`Accounting::strays`](crate::accounting::Accounting::strays).
     pub strays: u64,
     /// Level of the slice that the worker applies.
     pub slice_level: u8,
-    /// Bytes of input consumed, and all there are, where that is known; of the worker that reads.
+    /// Bytes of input consumed, and the total if known; only from the worker that reads.
     pub position: (u64, Option<u64>),
 }
 
 impl Vitals {
-    /// Writes what is now.
+    /// Stores all counters.
     pub fn write(&self, now: &Reading) {
         let share = |share: f64, scale: f64| (share.clamp(0.0, 1.0) * scale) as u64;
         let all = [
@@ -76,13 +76,13 @@ impl Vitals {
         all.into_iter().for_each(|(sign, value)| sign.store(value, Relaxed));
     }
 
-    /// Writes how far the input has been read.
+    /// Stores the position in the input.
     pub fn write_position(&self, (done, all): (u64, Option<u64>)) {
         self.position.store(done, Relaxed);
         self.position_max.store(all.map_or(0, |all| all.max(1)), Relaxed);
     }
 
-    /// Reads them; each is right, but not all of the same instant.
+    /// Reads all counters. Each is exact, but they are not from the same instant.
     #[must_use]
     pub fn read(&self) -> Reading {
         let all = self.position_max.load(Relaxed);
@@ -103,7 +103,7 @@ impl Vitals {
         }
     }
 
-    /// Signs for `workers` workers that have not begun.
+    /// Creates counters for `workers` workers.
     #[must_use]
     pub fn of_all(workers: usize) -> Arc<[Vitals]> {
         let new = |_| {

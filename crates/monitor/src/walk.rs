@@ -17,7 +17,7 @@ use crate::limiter::Limiter;
 use crate::networks::Networks;
 use crate::pipeline::Config;
 
-/// Who walks.
+/// Receiver of packets and flow data.
 pub trait Visit {
     /// Whether to deliver the data of the flow; called once, when the flow starts.
     fn opens(&mut self, flow: &Flow<'_>) -> bool;
@@ -32,26 +32,26 @@ pub trait Visit {
 /// Data or an event of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Said<'a> {
-    /// The next bytes of a side, each once.
+    /// New bytes of one direction; each is delivered once.
     Bytes(Side, &'a [u8], Timestamp),
-    /// A datagram of a side, and the number of its bytes not captured.
+    /// A datagram, and the number of its bytes not captured.
     Datagram(Side, &'a [u8], u32, Timestamp),
-    /// So many bytes of a side are missing.
+    /// A gap of this many bytes in one direction.
     Missing(Side, u64, Timestamp),
-    /// A side says no more.
+    /// End of one direction.
     End(Side),
-    /// The flow has ended.
+    /// End of the flow.
     Closed(CloseReason),
 }
 
-/// How far a walk went.
+/// Whether the walk continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reach {
     On,
     Over,
 }
 
-/// See the module's text.
+/// Gate and flow table without parsers.
 pub struct Walk {
     gate: Gate,
     table: Table<()>,
@@ -61,7 +61,7 @@ pub struct Walk {
 }
 
 impl Walk {
-    /// A walk past the packets that `spec` lets in.
+    /// Creates a walk over the packets that match `spec`.
     #[must_use]
     pub fn new(spec: &MonitorSpec, config: Config) -> Walk {
         Walk {
@@ -73,7 +73,7 @@ impl Walk {
         }
     }
 
-    /// Walks to the end of the input, or until `visit` is done with `go_on`.
+    /// Reads to the end of the input, or until `go_on` returns false.
     pub fn walk(mut self, source: &mut dyn Source, visit: &mut dyn Visit, go_on: &dyn Fn() -> bool) {
         let (mut block, mut epochs) = (Block::default(), Epochs::default());
         while go_on() && source.next_block(&mut block) {
@@ -108,7 +108,7 @@ impl Walk {
         Reach::On
     }
 
-    /// A packet, and the datagrams that it completes.
+    /// Processes a packet and the datagrams it completes.
     fn enter(&mut self, captured: &Captured<'_>, visit: &mut dyn Visit) -> Reach {
         let Walk { gate, table, networks, events, accounting } = self;
         let mut step = Step { table, networks, events, visit };
@@ -126,7 +126,7 @@ impl Walk {
         }
     }
 
-    /// The end of an epoch.
+    /// Ends an epoch.
     fn advance(&mut self, clock: Timestamp, visit: &mut dyn Visit) {
         let given_up = self.gate.give_up(Some(clock));
         self.wholes(given_up, visit);
@@ -138,7 +138,7 @@ impl Walk {
     }
 }
 
-/// One packet on its way.
+/// Processes one packet.
 struct Step<'w> {
     table: &'w mut Table<()>,
     networks: &'w mut Networks,

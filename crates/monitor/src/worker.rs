@@ -1,6 +1,6 @@
-//! One worker: its share of the packets, run to completion into partial results. It shares nothing with the others;
-//! what it has to say leaves in [`Report`]s, one at the end of every epoch. Where one input is dealt to several workers
-//! the epochs are the same for all, so that results do not depend on how many there are.
+//! One worker: processes its share of the packets to partial results. It shares no state with other workers
+//! and sends a [`Report`] at the end of every epoch. Workers that share an input have the same epochs, so
+//! results do not depend on their number.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -17,7 +17,7 @@ use crate::limits::{LimitMeter, reached};
 use crate::outputs::TakeTuples;
 use crate::{Accounting, Monitor, Progress, pipeline};
 
-/// See the module's text.
+/// A monitor with its stream operators.
 pub struct Worker {
     monitor: Monitor,
     analysis: Analysis,
@@ -39,15 +39,15 @@ struct Analysis {
 /// Final report of a worker or reader.
 #[derive(Default)]
 pub struct Closing {
-    /// Where the packets went.
+    /// Packet counts.
     pub accounting: Accounting,
-    /// What its source delivered, if it had one.
+    /// Counters of its source, if it had one.
     pub source: Option<capture::Counters>,
-    /// What went wrong with its source.
+    /// Errors of its source.
     pub errors: Vec<SourceError>,
-    /// Time of the first packet, and the time at the end.
+    /// Timestamp of the first packet, and the time at the end.
     pub seen: Option<(Timestamp, Timestamp)>,
-    /// Whether LIMIT ended it.
+    /// Whether LIMIT ended the input.
     pub limit_reached: bool,
 }
 
@@ -56,7 +56,7 @@ pub struct Closing {
 const LATENESS_NS: i64 = 1_000_000_000;
 
 impl Worker {
-    /// A worker with nothing seen yet.
+    /// Creates a worker.
     #[must_use]
     pub fn new(
         gate: Gate,
@@ -84,21 +84,21 @@ impl Worker {
         }
     }
 
-    /// The same worker, whose reports contain open windows of at most this many bytes.
+    /// Includes open windows in reports if they take at most this many bytes.
     #[must_use]
     pub fn peeking(mut self, peek_bytes_max: Option<usize>) -> Worker {
         self.analysis.peek_bytes_max = peek_bytes_max;
         self
     }
 
-    /// The same, which ends soon once `stop` is set.
+    /// Sets the flag that stops processing early.
     #[must_use]
     pub fn heeding(mut self, stop: Arc<AtomicBool>) -> Worker {
         self.monitor.heed(stop);
         self
     }
 
-    /// The same worker, which sends open windows at this interval and then forgets them.
+    /// Sends open windows at this interval and clears them.
     #[must_use]
     pub fn telling_open(mut self, every_ns: Option<i64>) -> Worker {
         self.analysis.deltas = every_ns.map(|every_ns| (every_ns, Timestamp::MIN));
@@ -114,7 +114,7 @@ impl Worker {
         self.monitor.take(packets, &mut Analyse { analysis: &mut self.analysis, early })
     }
 
-    /// Ends an epoch, at this time; `early` as for [`Worker::on_packets`].
+    /// Ends an epoch at `clock`; `early` as in [`Worker::on_packets`].
     pub fn end_epoch(&mut self, epoch: u64, clock: Timestamp, early: &mut dyn FnMut(Part)) -> Report {
         let mut analyse = Analyse { analysis: &mut self.analysis, early };
         self.monitor.advance(Some(clock), &mut analyse);
@@ -126,8 +126,7 @@ impl Worker {
         Report { open, ..self.say(epoch, watermark, partial) }
     }
 
-    /// Ends everything; the input's last time is `clock`, or that of the latest packet. `early` as for
-    /// [`Worker::on_packets`].
+    /// Ends the input at `clock`, or at the latest packet if `None`; `early` as in [`Worker::on_packets`].
     pub fn finish(&mut self, clock: Option<Timestamp>, early: &mut dyn FnMut(Part)) -> Report {
         let mut analyse = Analyse { analysis: &mut self.analysis, early };
         if clock.is_some() {
@@ -148,12 +147,12 @@ impl Worker {
         Report { epoch, watermark, part, loss, lost: None, limited, open: None }
     }
 
-    /// From now on so large a share of new flows is looked at, as [`Monitor::set_sample_rate`] has it.
+    /// Sets the sampling rate of new flows; see [`Monitor::set_sample_rate`].
     pub fn set_sample_rate(&mut self, rate: f64) {
         self.monitor.set_sample_rate(rate);
     }
 
-    /// The packets' part of it.
+    /// The worker's monitor.
     #[must_use]
     pub fn monitor(&self) -> &Monitor {
         &self.monitor
@@ -170,7 +169,7 @@ impl Analysis {
     }
 }
 
-/// Takes tuples as they are made.
+/// Passes tuples to the stream operators.
 struct Analyse<'w> {
     analysis: &'w mut Analysis,
     early: &'w mut dyn FnMut(Part),
@@ -187,7 +186,7 @@ impl TakeTuples for Analyse<'_> {
     }
 }
 
-/// Takes the rows that pass.
+/// Collects rows in `Report`.
 struct Keep<'w> {
     part: &'w mut Part,
     part_bytes_max: usize,

@@ -1,5 +1,6 @@
-//! Decides which flows are reported: by FROM and TO, and by tap. Both depend on the client, so a flow stays undecided
-//! until its client is known. Each is decided once per flow, the tap again when the address table changes.
+//! Decides which flows are reported: by FROM and TO, and by tap. Both depend on the client, so a flow stays
+//! undecided until its client is known. Each is decided once per flow; the tap again when the address table
+//! changes.
 
 use flow::FlowIdx;
 use parsers::{Probing, Stream};
@@ -27,7 +28,7 @@ impl FlowVerdict {
 }
 
 impl Monitor {
-    /// Decides whether a flow is reported, as far as its client is known.
+    /// Decides whether a flow is reported, if its client is known.
     pub(super) fn decide(&mut self, idx: FlowIdx) {
         let verdict = if self.asks.every_flow { FlowVerdict::In } else { self.judge(idx) };
         self.table.set_mark(idx, verdict as u8);
@@ -59,7 +60,7 @@ impl Monitor {
         FlowVerdict::of_mark(self.table.mark(idx))
     }
 
-    /// Whether tuples of the flow may be written now; where nothing better is known, the guessed client counts.
+    /// Whether tuples of the flow may be written now; an undecided flow is judged by the guessed client.
     pub(super) fn asked_for(&self, idx: FlowIdx) -> bool {
         match self.verdict(idx) {
             FlowVerdict::In => true,
@@ -73,7 +74,7 @@ impl Monitor {
         }
     }
 
-    /// Decides on all flows again, if other taps have come or gone.
+    /// Decides all flows again if the address table of taps has changed.
     pub(super) fn heed_taps(&mut self, out: &mut dyn TakeTuples) {
         let Some(taps) = &mut self.taps else { return };
         if !taps.refresh() {
@@ -96,8 +97,8 @@ impl Monitor {
         self.flush(out);
     }
 
-    /// Heeds the slice of flows that switches copy. Flows outside of it end here, as sampled out: what is half known of them is not told,
-    /// as those that go on count for them, too.
+    /// Applies a change of the slice that switches copy. Flows outside it end here as sampled out; their
+    /// partial results are not reported, because the remaining flows are scaled up to represent them.
     pub(super) fn heed_slice(&mut self) {
         let Some(slice) = self.slice.as_ref().map(SharedSlice::get) else { return };
         let before = self.adaptive.slice();
@@ -105,7 +106,7 @@ impl Monitor {
             return;
         }
         self.adaptive.set_slice(self.clock, slice);
-        // From now on marks are looked at.
+        // Marks have to be checked from now on.
         self.asks.every_flow = false;
         if slice.level < before.level {
             return;
@@ -130,7 +131,7 @@ impl Monitor {
         }
     }
 
-    /// A flow that was cut off comes again, with packets that would let in any like it.
+    /// Handles packets of a flow that was cut off, after a change of the slice that admits any such flow.
     pub(super) fn come_again(&mut self, idx: FlowIdx, level: u8) {
         self.table.state_mut(idx).level = level;
         let verdict = self.judge(idx);
@@ -141,7 +142,7 @@ impl Monitor {
         }
     }
 
-    /// A flow that another tap has told of so far is read from here on, as one that was joined midway.
+    /// Starts reading a flow that another tap reported so far, as one joined midway.
     fn take_up(&mut self, idx: FlowIdx, verdict: FlowVerdict) {
         self.table.set_mark(idx, verdict as u8);
         self.table.heed_payload(idx);

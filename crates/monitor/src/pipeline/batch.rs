@@ -1,5 +1,5 @@
-//! Cuts packets into batches, and gets a batch ready: which of its packets the gate admits, and that the memory of their flows is
-//! there when they are worked on.
+//! Divides packets into batches and prepares each batch: admits its packets and prefetches the memory of
+//! their flows.
 
 use arrayvec::ArrayVec;
 use flow::{Events, Hashed, Segment, Table};
@@ -12,25 +12,26 @@ use crate::gate::Verdict;
 use crate::networks::Networks;
 use crate::outputs::TakeTuples;
 
-/// Packets worked on at a time: enough to hide a cache miss, few enough to stay in the first-level cache.
+/// Packets per batch: enough to hide a cache miss, few enough to stay in the L1 cache.
 pub(super) const BATCH: usize = 64;
-/// Cache lines of a parser that are asked for.
+/// Cache lines of a parser to prefetch.
 const PARSER_LINES: usize = 8;
 
-/// An admitted packet. Packets off the fast path are decoded again, which costs less than storing the first result.
+/// An admitted packet. Packets off the fast path are decoded again, which costs less than storing the first
+/// result.
 pub(super) struct Admitted {
-    /// Where its flow is looked for.
+    /// Position of its flow in the table.
     pub at: Hashed,
-    /// What the fast path needs to know of it.
+    /// Header fields for the fast path.
     pub segment: Segment,
-    /// Which of its batch it is.
+    /// Index in the batch.
     pub place: u8,
-    /// Where in the packet its payload begins.
+    /// Offset of the payload in the packet.
     pub payload: u32,
 }
 
 impl Monitor {
-    /// Works on packets with their flows, a batch at a time.
+    /// Processes packets that need flows, in batches.
     pub(super) fn on_batches<'a>(
         &mut self,
         mut packets: impl Iterator<Item = Captured<'a>>,
@@ -50,7 +51,7 @@ impl Monitor {
         progress
     }
 
-    /// A packet that was put together, and what it completes if it carries a part itself.
+    /// Processes a reassembled packet, and the datagram it completes if it is a fragment itself.
     pub(super) fn on_whole_with_flow(&mut self, whole: &Whole) -> Progress {
         let mut events = std::mem::take(&mut self.events);
         let progress = self.on_whole(whole, &mut events);
@@ -58,7 +59,7 @@ impl Monitor {
         progress
     }
 
-    /// All packets of a batch; where one of them completes a datagram, that is worked on before the next.
+    /// Processes a batch; a datagram completed by a packet is processed before the next packet.
     #[inline]
     fn on_whole_batch(&mut self, mut batch: &[Captured<'_>], events: &mut Events) -> Progress {
         loop {
@@ -73,7 +74,7 @@ impl Monitor {
         }
     }
 
-    /// The datagram that the last packet has completed.
+    /// Processes the datagram completed by the last packet.
     #[cold]
     fn complete(&mut self, events: &mut Events) -> Progress {
         self.gate.take_whole().map_or(Progress::Continue, |whole| self.on_whole(&whole, events))
@@ -92,7 +93,7 @@ impl Monitor {
         if verdict == Verdict::Over { Progress::LimitReached } else { self.complete(events) }
     }
 
-    /// Asks for the memory of the flows of admitted packets; counts them.
+    /// Prefetches the flows of admitted packets and counts the packets.
     #[inline]
     pub(super) fn prefetch(&mut self, admitted: &mut ArrayVec<Admitted, BATCH>) {
         for ready in admitted.iter_mut() {
@@ -108,7 +109,7 @@ impl Monitor {
         self.accounting.parsed += admitted.len() as u64;
     }
 
-    /// Asks for the memory of what knows the flows' protocols.
+    /// Prefetches the parser state of the flows.
     #[inline]
     fn prefetch_parsers(&self, admitted: &[Admitted]) {
         for state in admitted.iter().filter_map(|ready| self.table.state_of(&ready.at)) {
@@ -116,7 +117,7 @@ impl Monitor {
         }
         for state in admitted.iter().filter_map(|ready| self.table.state_of(&ready.at)) {
             if let Stream::Parsing { parser, .. } = &state.stream {
-                // What every message touches lies in the first lines.
+                // The first lines hold the fields that every message uses.
                 let lines = size_of_val(parser.as_ref()).div_ceil(64).min(PARSER_LINES);
                 let parser: *const u8 = std::ptr::from_ref(parser.as_ref()).cast();
                 (0..lines).for_each(|line| capture::prefetch(parser.wrapping_add(64 * line)));
@@ -124,8 +125,8 @@ impl Monitor {
         }
     }
 
-    /// Chooses the packets of a batch that are worked on, and asks for the memory of their flows. Also how many it has
-    /// looked at: those up to one that completes a datagram.
+    /// Admits packets of a batch and prefetches their flows. Also returns the number examined, up to and
+    /// including one that completes a datagram.
     #[inline]
     pub(super) fn admit(
         &mut self,
@@ -148,7 +149,7 @@ impl Monitor {
     }
 }
 
-/// Notes where a packet's flow will be looked for.
+/// Records the flow position of an admitted packet.
 struct Enter<'m> {
     table: &'m Table<FlowState>,
     networks: &'m mut Networks,

@@ -59,7 +59,7 @@ impl Monitor {
         }
     }
 
-    /// A connection goes on that was idle: its parser does.
+    /// Moves the parser to the new flow of a connection that was idle.
     fn on_resumed(&mut self, idx: FlowIdx, from: FlowIdx) {
         let FlowState { stream, joined_midway, application, .. } = std::mem::take(self.table.state_mut(from));
         if !self.verdict(idx).leaves_out() {
@@ -70,7 +70,7 @@ impl Monitor {
 
     fn on_terminated(&mut self, idx: FlowIdx, reason: CloseReason, ts: Timestamp) {
         if reason == CloseReason::Rst {
-            // Neither side has more to say.
+            // No further data from either side.
             for side in [Side::A, Side::B] {
                 self.parse(idx, side, Input::End(End::Reset));
             }
@@ -103,9 +103,10 @@ impl Monitor {
         }
     }
 
-    /// A SYN or FIN, for `tcp_conn_time`.
+    /// Handles a SYN or FIN for `tcp_conn_time`.
     pub(super) fn on_control_segment(&mut self, idx: FlowIdx, flags: TcpFlags, ts: Timestamp) {
-        // A SYN that is not believed starts nothing; one that is believed later comes with its answer.
+        // An unconfirmed SYN does not start a connection; it is reported when the server's answer confirms
+        // it.
         let syn = self.table.flow(idx).syn_ts();
         let started = &mut self.table.state_mut(idx).started;
         if let Some(syn) = syn.filter(|_| flags.contains(TcpFlags::SYN) && started.is_none()) {
@@ -137,7 +138,7 @@ impl Monitor {
         }
     }
 
-    /// Writes a flow's record: all that has been counted since the one before.
+    /// Writes a flow record with all counts since the previous one.
     fn record(&mut self, idx: FlowIdx, reason: &str, now: Timestamp) {
         if !self.outputs.reads_flows() || !self.asked_for(idx) {
             return;
@@ -162,7 +163,7 @@ impl Monitor {
         self.outputs.on_record(&record, &context);
     }
 
-    /// What a flow speaks, as far as that is known by now.
+    /// Application protocol of a flow, as recognized so far.
     fn application(&self, idx: FlowIdx) -> Application {
         let state = self.table.state(idx);
         match &state.stream {
@@ -171,7 +172,7 @@ impl Monitor {
         }
     }
 
-    /// What has been counted of a flow since its last record.
+    /// Counts of a flow since its last record.
     fn counts_since(&mut self, idx: FlowIdx) -> flow_record::Counts {
         let counts = counts(&self.table.flow(idx));
         if !self.reports_again {
@@ -193,7 +194,7 @@ impl Monitor {
     }
 }
 
-/// A flow, asked who it is only when a tuple says so.
+/// Lazy access to the fields of a flow: computed only for columns that are written.
 pub(super) struct Facts<'a> {
     flow: Flow<'a>,
     joined_midway: bool,
@@ -203,7 +204,7 @@ pub(super) struct Facts<'a> {
 }
 
 impl<'a> Facts<'a> {
-    /// With what its state says, in this order.
+    /// Combines a flow with its monitor state.
     #[inline]
     pub fn of(
         flow: Flow<'a>,
@@ -245,7 +246,7 @@ impl FlowFacts for Facts<'_> {
     }
 }
 
-/// A flow's counts, the client's first.
+/// Counts of a flow, the client first.
 fn counts(flow: &Flow<'_>) -> flow_record::Counts {
     let client = flow.client().0;
     let sides = [client, client.other()];

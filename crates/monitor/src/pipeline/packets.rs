@@ -1,5 +1,4 @@
-//! Packets for parsers that look at nothing else: no flow is looked up. Tuples are written a column at a time, for a batch
-//! of packets.
+//! Packet-only path: no flow lookup. Tuples are written by column, for a batch of packets.
 
 use parsers::packet_level::Headers;
 use wire::{Captured, Packet, TakePacket};
@@ -38,7 +37,7 @@ impl Monitor {
         progress
     }
 
-    /// A packet that was put together.
+    /// Processes a reassembled packet.
     pub(super) fn on_whole_packet(&mut self, whole: &Whole) -> Progress {
         let mut headers = Headers::default();
         let verdict = self.on_whole_headers(whole, &mut headers);
@@ -46,7 +45,7 @@ impl Monitor {
         if verdict == Verdict::Over { Progress::LimitReached } else { Progress::Continue }
     }
 
-    /// The datagram that the last packet has completed; what the gate says of it.
+    /// Processes the datagram completed by the last packet; returns the gate's verdict.
     #[cold]
     fn complete_headers(&mut self, headers: &mut Headers) -> Verdict {
         self.gate.take_whole().map_or(Verdict::Refused, |whole| self.on_whole_headers(&whole, headers))
@@ -66,7 +65,7 @@ impl Monitor {
     }
 }
 
-/// Takes packets in.
+/// Collects the headers of admitted packets.
 struct Write<'m> {
     outputs: &'m mut Outputs,
     headers: &'m mut Headers,

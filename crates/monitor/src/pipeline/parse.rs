@@ -1,5 +1,5 @@
-//! What the sides of a flow say goes to its parser, which writes tuples; as long as the flow has none, to the protocols, which are asked whose
-//! it is.
+//! Passes each direction's bytes to the flow's parser, which writes tuples. Until a parser is assigned, the
+//! bytes go to protocol recognition.
 
 use flow::FlowIdx;
 use parsers::probing::{Doubt, ProbeFlow, Recognised, Review, direction};
@@ -10,18 +10,19 @@ use super::Monitor;
 use super::events::Facts;
 use crate::outputs::Application;
 
-/// Bytes of all flows that wait for an answer, which would tell whose they are, beyond the few that every flow may hold.
+/// Maximum bytes held by all flows while recognition waits for a response, beyond the small limit of each
+/// flow.
 const AWAITED_BYTES_MAX: usize = 16 << 20;
-/// What the parser of a flow takes, about: its state, and the requests that it remembers.
+/// Estimated memory of a parser in bytes: its state and pending requests.
 const PARSER_BYTES: u32 = 768;
 
-/// What a parser is given.
+/// Input of a parser.
 pub(super) enum Input<'a> {
     Bytes(Segment<'a>),
     /// A datagram, and the number of bytes cut from it.
     Datagram(Segment<'a>, u32),
     Gap(Gap),
-    /// The side says no more.
+    /// End of one direction.
     End(End),
     /// The flow has ended, at this time.
     Close(Timestamp),
@@ -32,8 +33,8 @@ pub(super) enum Input<'a> {
 }
 
 impl Monitor {
-    /// Gives the flow's parser what `side` said; forgets the parser when it has no more to say. A flow that has none yet gets
-    /// one if these bytes tell whose it is.
+    /// Passes input from `side` to the flow's parser and removes the parser when it has finished. Without a
+    /// parser, runs protocol recognition, which may assign one.
     #[inline(always)]
     pub(super) fn parse(&mut self, idx: FlowIdx, side: Side, mut input: Input<'_>) {
         if !self.asks.payload {
@@ -82,7 +83,7 @@ impl Monitor {
         if parser.is_done() {
             parser.on_close(&mut out);
             if parser.hands_over() {
-                // Whose the next bytes are, they tell.
+                // The next bytes determine the protocol.
                 state.stream = Stream::New;
                 return;
             }
@@ -92,7 +93,7 @@ impl Monitor {
         }
     }
 
-    /// What a flow without a parser says. Once it has one, what is left of the input for it.
+    /// Handles input of a flow without a parser. Returns the rest of the input once a parser is assigned.
     #[inline(never)]
     fn probe<'a>(&mut self, idx: FlowIdx, side: Side, input: Input<'a>) -> Option<Input<'a>> {
         match (&mut self.table.state_mut(idx).stream, input) {
@@ -115,8 +116,8 @@ impl Monitor {
         None
     }
 
-    /// Asks the protocols whether these bytes are theirs. When one has been found, the bytes before these have been fed to its
-    /// parser, and these are left; without a PROXY protocol header, which no protocol is shown.
+    /// Runs protocol recognition on these bytes. After a match, passes the held bytes to the parser and
+    /// returns the remaining ones. A PROXY protocol header is removed first.
     fn recognise<'a>(&mut self, idx: FlowIdx, side: Side, segment: Segment<'a>) -> Option<Segment<'a>> {
         let about = ProbeFlow::from(&self.table.flow(idx));
         let state = self.table.state_mut(idx);
@@ -153,7 +154,7 @@ impl Monitor {
         }
     }
 
-    /// Starts the parser of the recognized protocol and gives it the held bytes.
+    /// Starts the parser of the recognized protocol and passes it the held bytes.
     fn start(&mut self, idx: FlowIdx, side: Side, probing: Box<Probing>, found: Recognised) {
         let about = ProbeFlow::from(&self.table.flow(idx));
         self.heed_header(idx, &probing);
@@ -161,7 +162,7 @@ impl Monitor {
         let Recognised { protocol, asker } = found;
         let parser = (self.outputs.protocols()[usize::from(protocol)].start)();
         state.joined_midway = probing.joined_midway();
-        // Who began first gives the name, whichever of the two is read.
+        // The outer protocol names the flow, whichever of the two is parsed.
         state.application = probing.named().map_or(Application::Read(protocol), Application::ReadInside);
         let is_certain = about.client.is_some() || about.transport != IpProtocol::TCP || probing.is_proxied();
         let doubt = if is_certain { Doubt::default() } else { Doubt::open() };
@@ -171,14 +172,14 @@ impl Monitor {
         self.parse(idx, side, Input::Earlier(probing));
     }
 
-    /// Keeps the held bytes of a flow until its protocol is recognized.
+    /// Holds the bytes of a flow until its protocol is recognized.
     fn go_on_probing(&mut self, idx: FlowIdx, probing: Box<Probing>) {
         self.table.set_state_bytes(idx, probing.bytes() as u32);
         self.table.state_mut(idx).stream = Stream::Probing(probing);
     }
 
-    /// Looks whether what a side says contradicts that it is the client, or that it is the server. If enough does, the sides are
-    /// exchanged, and the connection is read from here on as one that was joined midway.
+    /// Checks whether a segment contradicts the assumed client and server. With enough evidence the sides are
+    /// swapped, and the connection is read from here on as one joined midway.
     #[cold]
     fn review(&mut self, idx: FlowIdx, side: Side, input: &Input<'_>) {
         let Input::Bytes(segment) = input else { return };
@@ -200,7 +201,7 @@ impl Monitor {
         self.decide(idx);
     }
 
-    /// Keeps what a PROXY protocol header said, if anybody asks for it.
+    /// Stores the contents of a PROXY protocol header if a column needs them.
     fn heed_header(&mut self, idx: FlowIdx, probing: &Probing) {
         self.accounting.parsers.unrecognized_bytes += probing.passed_over();
         if let Some(proxied) = probing.proxied().filter(|_| self.asks.proxied) {
@@ -216,7 +217,7 @@ impl Monitor {
         state.stream = Stream::Ignored;
     }
 
-    /// It is known who asks. A SYN knew before.
+    /// Sets the client found by recognition, unless a SYN determined it.
     fn heed_asker(&mut self, idx: FlowIdx, asker: Side, about: ProbeFlow) {
         if about.client.is_none() || about.transport != IpProtocol::TCP {
             self.table.set_client(idx, asker);
@@ -247,8 +248,8 @@ impl Monitor {
         }
     }
 
-    /// Ends the recognition of an idle or closed flow. Returns true if its protocol stays unknown and the flow is
-    /// unread.
+    /// Ends the recognition of an idle or closed flow. Returns true if its protocol stays unknown and the
+    /// flow is unread.
     fn end_probing(&mut self, idx: FlowIdx) -> bool {
         let stream = &mut self.table.state_mut(idx).stream;
         if !matches!(stream, Stream::Probing(_)) {
@@ -264,7 +265,7 @@ impl Monitor {
         true
     }
 
-    /// Counts a flow that leaves without having been parsed, under its name.
+    /// Counts a closed flow that was not parsed, by protocol name.
     pub(super) fn count_unread(&mut self, idx: FlowIdx) {
         let application = self.table.state(idx).application;
         if matches!(application, Application::Read(_) | Application::ReadInside(_)) || !self.asked_for(idx) {

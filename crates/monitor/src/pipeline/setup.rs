@@ -1,4 +1,4 @@
-//! A monitor as it is before the first packet: its limits, and what its plan asks of it.
+//! Initial state of a monitor: its limits and the requirements of its plan.
 
 use std::sync::Arc;
 
@@ -22,20 +22,19 @@ use crate::taps::{SharedTaps, TapFilter};
 /// Limits of a monitor.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The flow table's; `detail` is decided by the plan.
+    /// Limits of the flow table; `detail` is set by the plan.
     pub flow: flow::Config,
-    /// Bytes of IP fragments that may wait for others.
+    /// Maximum bytes of held IP fragments.
     pub fragment_bytes_max: usize,
-    /// What parsers may keep of each flow.
+    /// Limits of parsers per flow.
     pub parsers: parsers::Limits,
-    /// Memory for requests that wait, beyond 1,024 for each connection; clones share it.
+    /// Memory for pending requests beyond 1,024 per connection; clones share it.
     pub outstanding: parsers::pairing::Room,
-    /// Whose addresses are whose, where other taps see the same flows.
-    /// None: there are no other taps, and never will be.
+    /// Addresses of other taps that capture the same flows; `None` if this is the only tap.
     pub taps: Option<SharedTaps>,
-    /// Which slice of the flows switches copy to us, under SAMPLE auto. None: all of them, always.
+    /// Slice of the flows that switches copy under SAMPLE auto; `None` if they always copy all.
     pub slice: Option<SharedSlice>,
-    /// What the tuples say of where they come from.
+    /// Origin columns of the tuples.
     pub origin: Arc<Origin>,
 }
 
@@ -56,7 +55,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// What each of `workers` workers may use of it.
+    /// Returns the limits for each of `workers` workers.
     #[must_use]
     pub fn share(&self, workers: usize) -> Config {
         let workers = workers.max(1);
@@ -75,41 +74,41 @@ impl Config {
     }
 }
 
-/// What a plan asks of every packet, settled once.
+/// Requirements of a plan, computed once.
 #[derive(Clone, Copy)]
 pub(super) struct Asks {
-    /// Nothing but the packets themselves: there is no need to know their flows.
+    /// Packet headers only; no flow lookup.
     pub packets_only: bool,
     pub packets: bool,
     pub connections: bool,
     pub payload: bool,
-    /// FROM and TO leave nothing out, nor is another tap the one that tells.
+    /// Every flow is reported: FROM, TO and taps exclude none.
     pub every_flow: bool,
-    /// Who a flow is, in what is written without a protocol's parser.
+    /// Endpoint columns in packet and flow tuples.
     pub identity: bool,
-    /// What flow records count.
+    /// Counting columns in flow records.
     pub counts: bool,
-    /// What flow records say of a connection's life.
+    /// Connection state columns in flow records.
     pub life: bool,
-    /// What flows' packets came through.
+    /// Tunnel or VLAN columns.
     pub path: bool,
-    /// What a PROXY protocol header said.
+    /// PROXY protocol columns.
     pub proxied: bool,
-    /// SAMPLE auto: the rate may change.
+    /// The sampling rate may change (SAMPLE auto).
     pub adapts: bool,
-    /// The rate at which flows are in where that does not change.
+    /// Fixed sampling rate.
     pub rate: f64,
 }
 
 impl Monitor {
-    /// A monitor with nothing seen yet, behind a gate of its own.
+    /// Creates a monitor with its own gate.
     #[must_use]
     pub fn new(spec: &MonitorSpec, config: Config) -> Monitor {
         let gate = Gate::new(spec, Limiter::of(spec), config.fragment_bytes_max);
         Monitor::behind(gate, spec, config)
     }
 
-    /// A monitor behind `gate`.
+    /// Creates a monitor that uses `gate`.
     #[must_use]
     pub fn behind(gate: Gate, spec: &MonitorSpec, config: Config) -> Monitor {
         let mut outputs = Outputs::new(spec, &config.origin);

@@ -1,5 +1,5 @@
-//! Packets that are not on the fast path: those that open, change or end a flow, are out of order, or are looked at whole. The same
-//! way as in `on_batch`, with all that is known of the packet.
+//! Packets off the fast path: those that open, change, or end a flow, are out of order, or are read whole.
+//! Same steps as `on_batch`, with the fully decoded packet.
 
 use flow::{Events, FlowIdx, Hashed};
 use wire::packet::TcpFlags;
@@ -10,7 +10,7 @@ use crate::sample::Adaptive;
 use crate::slice::is_in;
 
 impl Monitor {
-    /// A packet that the gate has admitted.
+    /// Processes an admitted packet.
     #[inline]
     pub(super) fn on_slow_path(&mut self, captured: &Captured<'_>, at: &Hashed, events: &mut Events) {
         let mut work = Work { monitor: self, at, events };
@@ -18,7 +18,7 @@ impl Monitor {
         debug_assert!(decoded.is_ok(), "it was decoded when it was admitted");
     }
 
-    /// One packet, from its headers to its tuples.
+    /// Processes one packet, from headers to tuples.
     #[inline(always)]
     fn on_packet(&mut self, packet: &Packet<'_>, at: &Hashed, events: &mut Events) {
         self.now = self.clock.max(packet.ts);
@@ -29,11 +29,12 @@ impl Monitor {
         self.on_flow_packet(idx, packet, events);
     }
 
-    /// The same once SAMPLE auto has changed the rate: the packets of flows that are in, or get in by them.
+    /// Same after a rate change by SAMPLE auto: processes packets of flows already selected or selected by
+    /// this packet.
     #[inline(never)]
     fn on_sampled_packet(&mut self, packet: Packet<'_>, at: &Hashed, events: &mut Events) {
         let goes_on = self.table.goes_on(&packet, at, events);
-        // What was left of a flow that it has shown to be over.
+        // Closes a previous flow that this packet has shown to have ended.
         self.on_events(events, &[], None);
         let (rate, slice) = (self.adaptive.rate_of(&packet), self.adaptive.slice_of(&packet));
         let ends = [packet.five_tuple.src, packet.five_tuple.dst];
@@ -53,14 +54,14 @@ impl Monitor {
         if !goes_on || state.level > slice.level && state.level != CUT_OFF {
             state.level = slice.level;
         }
-        // Flows from before the first change were all in; into others such a packet would have let any flow like this.
+        // Flows older than the first change were all selected; a new flow is selected at this packet's rate.
         if !goes_on || state.rate > 0.0 {
             state.rate = state.rate.max(rate);
         }
         self.on_flow_packet(idx, &packet, events);
     }
 
-    /// Whether the flow of a packet that the table has taken in is left out; counts it then.
+    /// Whether the packet's flow is excluded; counts the packet if so.
     #[inline(always)]
     pub(super) fn leaves_out(&mut self, idx: FlowIdx) -> bool {
         if self.asks.every_flow {
@@ -77,11 +78,11 @@ impl Monitor {
         true
     }
 
-    /// A packet that the table has taken in.
+    /// Processes a packet after the flow table has added it.
     #[inline(always)]
     fn on_flow_packet(&mut self, idx: FlowIdx, packet: &Packet<'_>, events: &Events) {
         if !events.list().is_empty() {
-            // A copy: what others borrow has to lie in memory, for every packet if it is this one.
+            // A copy: a borrowed packet would have to be stored in memory on every call.
             let packet = *packet;
             self.on_events(events, packet.payload, Some(&packet));
         }
@@ -101,7 +102,7 @@ impl Monitor {
     }
 }
 
-/// Works on a packet with its flow.
+/// Processes a decoded packet with its flow.
 struct Work<'m> {
     monitor: &'m mut Monitor,
     at: &'m Hashed,
