@@ -1,8 +1,9 @@
-//! Names of application protocols by the first bytes of either side, also of those that no parser reads: for the column
-//! `application` of flows, and to say of flows that were not read what they are. A table: a protocol is a line of it.
+//! Names of application protocols by the first bytes of either side, including protocols without a parser.
+//! Used for the column `application` of flows and for the statistics of unread flows. One table line per
+//! protocol.
 //!
-//! A signature is content with a few bytes where few other protocols have them in that place. Where they are weaker it asks for
-//! the usual port, or for a length that fits. Wrong names are worse than none.
+//! A signature checks for bytes that few other protocols have in the same position. A weaker signature also
+//! requires the usual port or a matching length. No name is preferred to a wrong one.
 
 mod bytes;
 mod databases;
@@ -15,38 +16,38 @@ use self::bytes::{begins, either, on_usual_port};
 use crate::registry::{PARSERS, Reads};
 use crate::{Probe, ProbeContext, Protocol};
 
-/// How a protocol is recognised.
+/// Recognition rule of a protocol.
 #[derive(Clone, Copy)]
 pub struct Signature {
-    /// Its name.
+    /// Name of the protocol.
     pub name: &'static str,
-    /// Ports it is usually found on.
+    /// Usual server ports.
     pub ports: &'static [u16],
-    /// Over what it is spoken.
+    /// Transport.
     pub over: Over,
-    /// As [`Protocol::probe`].
+    /// Probe function; see [`Protocol::probe`].
     pub probe: fn(&[u8], ProbeContext) -> Probe,
-    /// Whether a parser reads it.
+    /// Whether a parser exists.
     pub known: Known,
 }
 
-/// How well a protocol is known.
+/// Level of support for a protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
-    /// A parser reads it: what may be its beginning is waited for.
+    /// A parser reads it; recognition waits for more bytes if they may begin one of its messages.
     Read,
-    /// No more than its name.
+    /// Recognized by name only.
     Named,
 }
 
-/// Transports.
+/// Transport protocols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
-    /// Byte streams.
+    /// TCP byte stream.
     Tcp,
-    /// Datagrams.
+    /// UDP datagrams.
     Udp,
-    /// Either of them.
+    /// TCP or UDP.
     Both,
 }
 
@@ -67,8 +68,9 @@ impl From<&Protocol> for Signature {
     }
 }
 
-/// Every signature but those of `read`, which are asked before: first the protocols of other parsers, then those of which no more
-/// than the name is known. Among these are some that a parser reads, too, where it needs more of a flow's beginning than a name does.
+/// All signatures except those of `read`, which are probed first: protocols with other parsers, then
+/// protocols recognized by name only. The latter include some that also have a parser, if its probe needs
+/// more bytes than a name does.
 #[must_use]
 pub fn signatures(read: &[&'static Protocol]) -> Vec<Signature> {
     let mut protocols: Vec<&'static Protocol> = Vec::new();
@@ -83,7 +85,7 @@ pub fn signatures(read: &[&'static Protocol]) -> Vec<Signature> {
     others.map(|protocol| Signature::from(*protocol)).chain(NAMED.iter().copied()).collect()
 }
 
-/// Ports of all protocols that are recognized, in ascending order; without those that clients get from their systems, too.
+/// Server ports of all recognized protocols, ascending; without ephemeral ports.
 #[must_use]
 pub fn server_ports() -> Arc<[u16]> {
     const EPHEMERAL: u16 = 32768;
@@ -94,7 +96,7 @@ pub fn server_ports() -> Arc<[u16]> {
     ports.into()
 }
 
-/// What is named without being read.
+/// Protocols recognized by name only.
 pub const NAMED: &[Signature] = &[
     tcp("tls", &[443, 465, 636, 853, 990, 993, 995, 8443], services::tls),
     tcp("http2", &[80, 8080, 50051], services::http2),

@@ -1,4 +1,4 @@
-//! Community ID v1: the flow identifier that Zeek, Suricata and others print, so that tuples can be joined with theirs
+//! Community ID v1: the flow identifier of Zeek, Suricata, and others, for joins with their logs
 //! (<https://github.com/corelight/community-id-spec>). Seed 0.
 
 use std::net::IpAddr;
@@ -12,19 +12,20 @@ use crate::FlowContext;
 
 /// Initial hash state (RFC 3174, section 6.1).
 const BEGIN: [u32; 5] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0];
-/// `1:`, and 20 bytes in base 64.
+/// `1:` followed by 20 bytes in Base64.
 const LENGTH: usize = 2 + 28;
 
-/// The flow's Community ID.
+/// Community ID of a flow.
 #[must_use]
 pub fn community_id(flow: &FlowContext) -> String {
     community_id_text(flow).iter().copied().map(char::from).collect()
 }
 
-/// The same in ASCII. What is hashed fits into one block, which is made in place: packets' tuples have one each.
+/// Community ID in ASCII. The hash input fits into one block and is built in place, because packet tuples
+/// need one ID each.
 pub(crate) fn community_id_text(flow: &FlowContext) -> [u8; LENGTH] {
     let (mut first, mut second) = (flow.client, flow.server);
-    // The specification orders by address, then port; a v4 address compares like its mapped form.
+    // The specification orders by address, then port; an IPv4 address compares like its mapped form.
     if (second.addr, second.port) < (first.addr, first.port) {
         std::mem::swap(&mut first, &mut second);
     }
@@ -47,7 +48,7 @@ pub(crate) fn community_id_text(flow: &FlowContext) -> [u8; LENGTH] {
     text
 }
 
-/// A message of at most 55 bytes, to be hashed.
+/// A message of at most 55 bytes to hash.
 struct Block {
     bytes: [u8; 64],
     at: usize,
@@ -59,7 +60,7 @@ impl Block {
         self.at += N;
     }
 
-    /// SHA-1 of it.
+    /// SHA-1 of the message.
     fn hash(mut self) -> [u8; 20] {
         let bits = 8 * self.at as u64;
         self.push([0x80]);
@@ -73,8 +74,8 @@ impl Block {
     }
 }
 
-/// ICMP's pseudo ports (type and counterpart type) are not kept in a flow, so ICMP is hashed without, as the
-/// specification does for protocols without ports.
+/// Whether ports are hashed. Flows do not store ICMP's pseudo ports (type and counterpart type), so ICMP is
+/// hashed without ports, as the specification requires for protocols without ports.
 fn has_ports(protocol: IpProtocol) -> bool {
     matches!(protocol, IpProtocol::TCP | IpProtocol::UDP | IpProtocol(132))
 }
@@ -107,7 +108,7 @@ mod tests {
         assert_eq!(community_id(&turned), expected);
     }
 
-    /// The values of the specification's own baseline files.
+    /// Values of the specification's baseline files.
     #[test]
     fn baseline() {
         check(

@@ -1,5 +1,5 @@
-//! For the tests of parsers: a conversation in fake time with one parser, and the tuples that came out as text. Each side
-//! numbers its bytes and acknowledges what it has heard, as real ones do.
+//! Test support for parsers: a conversation in simulated time with one parser, and the resulting tuples as
+//! text. Each side numbers its bytes and acknowledges the bytes it has received.
 
 use std::sync::Arc;
 
@@ -10,27 +10,27 @@ use wire::{Addr, Endpoint, IpProtocol, TcpSeq, Timestamp};
 
 use crate::{Counters, Direction, FlowContext, Gap, Limits, Output, Protocol, Segment, StreamParser, Tap};
 
-/// One flow's parser, fed by hand. Time is in microseconds.
+/// One flow's parser with manual input. Times are in microseconds.
 pub struct Dialogue {
     parser: Box<dyn StreamParser>,
     taps: Vec<Tap>,
     flow: FlowContext,
-    /// Now, in microseconds.
+    /// Current time in microseconds.
     pub now_us: i64,
-    /// What the parser counted.
+    /// Counters of the parser.
     pub counters: Counters,
     /// Per direction: the sequence number of its next byte, and the bytes of the other side received.
     next: [TcpSeq; 2],
     heard: [TcpSeq; 2],
-    /// How much it may keep.
+    /// Limits of the parser.
     pub limits: Limits,
     fields: Vec<&'static str>,
 }
 
-/// The first bytes' numbers.
+/// Initial sequence numbers.
 const STARTS: [TcpSeq; 2] = [TcpSeq(u32::MAX - 99), TcpSeq(1000)];
 
-/// A flow over TCP, from its start.
+/// A TCP flow captured from its start.
 pub fn flow() -> FlowContext {
     let end = |n, port| Endpoint { addr: Addr::v4([10, 0, 0, n]), port };
     FlowContext {
@@ -48,7 +48,7 @@ pub fn flow() -> FlowContext {
 }
 
 impl Dialogue {
-    /// A new flow of `protocol`; `rows` will show `fields` of `schema`.
+    /// Creates a flow of `protocol`; `rows` shows `fields` of `schema`.
     pub fn new(protocol: &Protocol, schema: Schema, variant: u8, fields: &[&'static str]) -> Dialogue {
         let schema = Arc::new(schema);
         let wanted: Vec<_> = schema.ids().collect();
@@ -65,18 +65,18 @@ impl Dialogue {
         }
     }
 
-    /// The flow was joined midway.
+    /// Marks the flow as joined midway.
     pub fn midstream(mut self) -> Dialogue {
         self.flow.midstream = true;
         self
     }
 
-    /// Client bytes, one microsecond after what was before.
+    /// Client bytes, one microsecond after the previous event.
     pub fn client(&mut self, bytes: impl AsRef<[u8]>) -> &mut Dialogue {
         self.bytes(Direction::ClientToServer, bytes.as_ref())
     }
 
-    /// Server bytes, one microsecond after what was before.
+    /// Server bytes, one microsecond after the previous event.
     pub fn server(&mut self, bytes: impl AsRef<[u8]>) -> &mut Dialogue {
         self.bytes(Direction::ServerToClient, bytes.as_ref())
     }
@@ -87,7 +87,7 @@ impl Dialogue {
         self.bytes_unheard(direction, bytes)
     }
 
-    /// Bytes whose sender has heard nothing since it spoke last.
+    /// Bytes whose sender has received nothing since its previous bytes.
     pub fn bytes_unheard(&mut self, direction: Direction, bytes: &[u8]) -> &mut Dialogue {
         let at = direction as usize;
         let place = Place { seq: self.next[at], ack: Some(self.heard[at]) };
@@ -95,7 +95,7 @@ impl Dialogue {
         self.step(|p, ts, out| p.on_bytes(direction, Segment { bytes, ts, place }, out))
     }
 
-    /// Requests whose client hears nothing meanwhile, and the responses to them, in segments.
+    /// Pipelined requests followed by their responses, in segments.
     pub fn pipeline(&mut self, requests: &[u8], responses: &[u8]) -> &mut Dialogue {
         for segment in requests.chunks(1448) {
             self.bytes_unheard(Direction::ClientToServer, segment);
@@ -112,7 +112,7 @@ impl Dialogue {
         self.step(|p, ts, out| p.on_datagram(direction, bytes, 0, ts, out))
     }
 
-    /// Missing bytes.
+    /// A gap of `len` bytes.
     pub fn gap(&mut self, direction: Direction, len: u64) -> &mut Dialogue {
         let seq = self.next[direction as usize];
         self.next[direction as usize] = seq.plus(len as u32);
@@ -132,23 +132,23 @@ impl Dialogue {
         })
     }
 
-    /// Whether the parser has no more to say.
+    /// Whether the parser has finished.
     pub fn is_done(&self) -> bool {
         self.parser.is_done()
     }
 
-    /// Whether it leaves the connection to another protocol.
+    /// Whether the parser hands the connection to another protocol.
     pub fn hands_over(&self) -> bool {
         self.parser.hands_over()
     }
 
-    /// Lets time pass.
+    /// Advances the time.
     pub fn wait_us(&mut self, us: i64) -> &mut Dialogue {
         self.now_us += us;
         self
     }
 
-    /// Closes the flow and shows all tuples, one a line, the fields joined with a blank; `-` is null.
+    /// Closes the flow; returns all tuples as lines of fields separated by blanks, `-` for null.
     pub fn rows(&mut self) -> Vec<String> {
         self.step(|p, _, out| p.on_close(out));
         let batch = self.taps[0].writer.finish();

@@ -1,9 +1,9 @@
-//! DNS (RFC 1035 and those that add to it) over UDP and TCP: one tuple for each question with its answer.
+//! DNS (RFC 1035 and its updates) over UDP and TCP: one tuple per question with its response.
 //!
-//! An answer belongs to the question with its id, name, type and class, of the same connection; a question that is sent
-//! again before it is answered counts as a retry, and times are those of the first. See `docs/dns.md` for the fields, the
-//! clocks and the limits. Not read: multicast DNS and LLMNR, where anybody answers to everybody, and DNS inside TLS, HTTPS
-//! or QUIC.
+//! A response is matched with the question of the same id, name, type, and class on the same connection. A
+//! question repeated before its response counts as a retry; times are those of the first transmission. See
+//! `docs/dns.md` for the fields, the clocks, and the limits. Not parsed: multicast DNS and LLMNR, which have
+//! no request–response pairs, and DNS inside TLS, HTTPS, or QUIC.
 
 mod answers;
 mod codes;
@@ -25,7 +25,7 @@ use wire::Timestamp;
 use self::connection::Connection;
 use crate::{Direction, End, Gap, Output, Protocol, Segment, StreamParser};
 
-/// The parser's variant.
+/// Variant: every tuple.
 pub const ALL: u8 = 0;
 
 /// The protocol.
@@ -38,7 +38,7 @@ pub static PROTOCOL: Protocol = Protocol {
     start: || Box::<Connection>::default(),
 };
 
-/// The parser's own fields.
+/// Fields specific to the parser.
 pub mod field {
     tuple::fields! {
         QUERY_NAME: Text, None, "query_name", "name asked for, in lower case and without the last dot; . is the root";
@@ -59,13 +59,13 @@ pub mod field {
     }
 }
 
-/// What a person looks at first.
+/// Columns displayed first.
 const FIRST: &[&str] = &["query_name", "query_type", "response_code", "answers", "response_time_ns"];
 
 /// The schema.
 #[must_use]
 pub fn schema() -> Schema {
-    // That there is no such name is an answer, too: the server did its work.
+    // NXDOMAIN counts as success: the server answered correctly.
     let facts =
         &Facts { success: Some("response_code in ('NOERROR', 'NXDOMAIN')"), first: FIRST, ..Facts::NONE };
     let (measure, key) = (Some(field::RESPONSE_TIME), Some(field::QUERY_NAME));

@@ -1,5 +1,5 @@
-//! Parsers of whole flows: `tcp_conn_time` (a connection's start and end) and `flow` (a flow's record). What they
-//! need to know of a flow is an argument; they keep nothing.
+//! Flow-level parsers: `tcp_conn_time` (start and end of a connection) and `flow` (flow records). They are
+//! stateless; all facts about the flow are arguments.
 
 use tuple::{FieldId, Schema, TupleWriter, common};
 use wire::Timestamp;
@@ -7,7 +7,7 @@ use wire::Timestamp;
 use crate::output::{write_common, write_path, write_proxied};
 use crate::{FlowContext, Quality};
 
-/// `tcp_conn_time`: when connections begin and end.
+/// `tcp_conn_time`: start and end of connections.
 pub mod tcp_conn_time {
     use super::{FlowContext, Quality, Schema, Timestamp, TupleWriter, write_common, write_path};
 
@@ -18,27 +18,27 @@ pub mod tcp_conn_time {
         CONN_TIME_NS: I64, Nanoseconds, "conn_time_ns", "start to end; at the end, where the start was seen";
     }
 
-    /// What ended a connection.
+    /// Event that ended a connection.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Flag {
         /// The first FIN of either side.
         Fin,
         /// A RST.
         Rst,
-        /// Idle for too long, or the input ended.
+        /// Idle timeout or end of input.
         Expired,
     }
 
-    /// The end of a connection.
+    /// End of a connection.
     #[derive(Clone, Copy, Debug)]
     pub struct End {
-        /// By what.
+        /// Ending event.
         pub flag: Flag,
-        /// When: of the FIN or RST, or of the last packet before it expired.
+        /// Time of the FIN or RST, or of the last packet before expiry.
         pub ts: Timestamp,
-        /// When the SYN was seen, if it was.
+        /// Time of the SYN, if seen.
         pub started: Option<Timestamp>,
-        /// Length of the handshake.
+        /// Duration of the handshake.
         pub handshake_ns: Option<i64>,
     }
 
@@ -85,7 +85,7 @@ pub mod tcp_conn_time {
     }
 }
 
-/// `flow`: what was seen of a flow.
+/// `flow`: flow records.
 pub mod flow_record {
     use super::{
         FieldId, FlowContext, Quality, Schema, Timestamp, TupleWriter, common, write_common, write_path,
@@ -116,7 +116,7 @@ pub mod flow_record {
         SYN_RETRANSMISSIONS: U64, None, "syn_retransmissions", "SYNs and SYN-ACKs among the retransmissions: the connect waited for them";
     }
 
-    /// The columns that are made of counts.
+    /// Columns derived from counts.
     pub const COUNTS: [FieldId; 14] = [
         common::QUALITY,
         CLIENT_PACKETS,
@@ -134,36 +134,36 @@ pub mod flow_record {
         DUPLICATES,
     ];
 
-    /// Others that every segment counts for.
+    /// Other columns that need every segment.
     pub const SEGMENTS: [FieldId; 3] = [HISTORY, CLIENT_RTT_NS, SERVER_RTT_NS];
 
-    /// A flow, since its start or since its last record.
+    /// Counts of a flow since its start or its last record.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Counts {
         /// Packets of client and server.
         pub packets: [u64; 2],
-        /// Their bytes on the wire.
+        /// Bytes on the wire of client and server.
         pub bytes: [u64; 2],
-        /// Their payload.
+        /// Payload bytes of client and server.
         pub payload_bytes: [u64; 2],
-        /// Of both sides together.
+        /// Retransmitted segments of both sides.
         pub retransmissions: u64,
-        /// SYNs and SYN-ACKs among those.
+        /// Retransmitted SYNs and SYN-ACKs; included in `retransmissions`.
         pub syn_retransmissions: u64,
-        /// Likewise.
+        /// Out-of-order segments of both sides.
         pub out_of_order: u64,
-        /// Likewise.
+        /// Gaps in the byte streams of both sides.
         pub gaps: u64,
-        /// Likewise.
+        /// Bytes in these gaps.
         pub gap_bytes: u64,
-        /// Likewise.
+        /// Bytes that were acknowledged but not captured, of both sides.
         pub acked_unseen_bytes: u64,
-        /// Likewise.
+        /// Duplicate packets of both sides.
         pub duplicates: u64,
     }
 
     impl Counts {
-        /// What has been counted since `earlier`.
+        /// Difference to `earlier`.
         #[must_use]
         pub fn since(&self, earlier: &Counts) -> Counts {
             let pair = |a: [u64; 2], b: [u64; 2]| [a[0] - b[0], a[1] - b[1]];
@@ -182,28 +182,28 @@ pub mod flow_record {
         }
     }
 
-    /// All a record says.
+    /// Contents of a flow record.
     #[derive(Clone, Copy, Debug)]
     pub struct Record<'a> {
-        /// First packet.
+        /// Time of the first packet.
         pub first_ts: Timestamp,
-        /// Last packet.
+        /// Time of the last packet.
         pub last_ts: Timestamp,
-        /// When the record was made.
+        /// Time of the record.
         pub now: Timestamp,
         /// Counts.
         pub counts: Counts,
-        /// TCP.
+        /// Duration of the TCP handshake.
         pub handshake_ns: Option<i64>,
-        /// TCP: of client and server.
+        /// TCP round-trip times of client and server.
         pub rtt_ns: [Option<i64>; 2],
-        /// TCP.
+        /// TCP connection state.
         pub conn_state: Option<&'a str>,
-        /// TCP.
+        /// TCP history letters.
         pub history: Option<&'a str>,
-        /// What it speaks.
+        /// Name of the application protocol.
         pub application: Option<&'a str>,
-        /// Why the record was made.
+        /// Reason for the record.
         pub reason: &'a str,
     }
 

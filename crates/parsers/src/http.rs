@@ -1,12 +1,13 @@
 //! HTTP/1 (RFC 9110, 9112): one tuple per request with its response.
 //!
-//! Reads both byte streams in place: heads line by line, bodies by arithmetic. Only a head split across segments is
-//! copied; of a head over 64 KiB, only that much and the fields that determine the end of the message are kept. Pairing
-//! uses the common queue, which returns halves rather than a wrong pair ([`crate::pairing`]). An interim response is
-//! not the answer. After `101 Switching Protocols` or a successful CONNECT, the connection belongs to another protocol.
+//! Parses both byte streams in place: heads line by line, bodies by length. Only a head split across segments
+//! is copied; of a head over 64 KiB, only that much and the fields that determine the end of the message are
+//! kept. Pairing uses the common queue, which returns halves rather than a wrong pair ([`crate::pairing`]).
+//! An interim response does not complete a request. After `101 Switching Protocols` or a successful CONNECT,
+//! the connection belongs to another protocol.
 //!
-//! Body bytes are counted as transferred: with chunk sizes and trailers, compressed. HTTP/2 is not parsed, contents are
-//! not decoded, and the behavior of proxies and caches is not reconstructed.
+//! Body bytes are counted as transferred: compressed, with chunk sizes and trailers. HTTP/2 is not parsed,
+//! contents are not decoded, and the behavior of proxies and caches is not reconstructed.
 
 mod body;
 mod connection;
@@ -48,7 +49,7 @@ pub static PROTOCOL: Protocol = Protocol {
     start: || Box::<Connection>::default(),
 };
 
-/// The fields of both parsers.
+/// Fields of both parsers.
 pub mod fields {
     use super::redact::{MEDIA_TYPE_VALUES, PATH_VALUES, QUERY_VALUES, URL_VALUES};
 
@@ -83,7 +84,7 @@ pub fn schema_get() -> Schema {
     schema_of("http_get", "HTTP/1 GET requests with their responses")
 }
 
-/// What the query language knows of requests.
+/// Semantic facts for the query language.
 const FACTS: Facts = Facts {
     success: Some("status < 400"),
     workload: Some(Workload {

@@ -1,9 +1,9 @@
-//! Byte streams, flows and packets to tuples. A parser recognises and reads one protocol; a new one is a file that
-//! follows `template.rs`, a line in [`registry`], a directory of captures and a fuzz target.
+//! Converts byte streams, flows, and packets to tuples. A parser recognizes and reads one protocol; a new one
+//! is a file that follows `template.rs`, a line in [`registry`], a directory of captures, and a fuzz target.
 //!
-//! Parsers are resumable state machines over borrowed slices: they are fed bytes in order, keep only what a message
-//! head split over segments needs (bounded), and write tuples to an [`Output`]. They read no clock, hold no packet,
-//! and know nothing of capture, reassembly or queries.
+//! Parsers are resumable state machines over borrowed slices: they receive bytes in order, buffer only a
+//! message head split over segments (bounded), and write tuples to an [`Output`]. They read no clock, hold no
+//! packet, and do not depend on capture, reassembly, or queries.
 
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,9 @@
 //! Memcached: the text protocol with meta commands, and the binary protocol, over TCP and UDP.
 //!
-//! One tuple per command and key; commands without a key have one with a null key. All three protocols share one set of
-//! statuses (see the `status` field). `noreply` commands have no status; the silence of a quiet command has the status
-//! that it implies. A value that was not requested is a half. Not parsed: TLS, the content of SASL, commands of the
-//! proxy, replication (TAP, DCP) of derived servers.
+//! One tuple per command and key; a command without a key has one tuple with a null key. All three protocols
+//! share one set of statuses (see the `status` field). `noreply` commands have no status; a quiet command
+//! without a response has the status it implies. A value that was not requested is a half. Not parsed: TLS,
+//! SASL contents, proxy commands, replication (TAP, DCP) of derived servers.
 //!
 //! Sources: memcached's doc/protocol.txt, doc/protocol-binary.xml, and proto_text.c.
 
@@ -48,7 +48,7 @@ pub static PROTOCOL: Protocol = Protocol {
     start: || Box::new(Parser::default()),
 };
 
-/// The parser's own fields.
+/// Fields specific to the parser.
 pub mod field {
     use tuple::redact::HASH;
 
@@ -80,10 +80,10 @@ pub fn schema_get() -> Schema {
     )
 }
 
-/// What the query language knows of commands.
+/// Semantic facts for the query language.
 const FACTS: Facts = Facts {
-    // What a server says that did what it was asked; a miss is an answer, too. The binary protocol's errors have no end,
-    // so that it is the successes that are named.
+    // Statuses of a command the server processed; a miss counts as success. The binary protocol's errors are
+    // open-ended, so the successes are listed.
     success: Some(
         "status in ('hit', 'miss', 'stored', 'not_stored', 'exists', 'not_found', 'deleted', 'touched', 'ok', \
          'auth_continue')",

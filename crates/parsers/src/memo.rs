@@ -1,29 +1,29 @@
-//! What was made of texts that come again and again: remembers the last results, so that it need not be made anew.
+//! Cache of conversion results for repeated texts.
 //!
-//! Bounded, to 2 MiB at worst: each text has one slot, which the next one that falls there takes; long ones are not
-//! remembered.
+//! Direct-mapped and bounded to 2 MiB: each text has one slot, which the next text with that slot replaces.
+//! Long texts are not cached.
 
-/// A power of two.
+/// Number of slots; a power of two.
 const SLOTS: usize = 1024;
-/// Longest text, and longest result, that is remembered.
+/// Maximum length of cached texts and results.
 const BYTES_MAX: usize = 1024;
 
-/// What one thing makes of texts.
+/// Cache of one conversion.
 #[derive(Debug, Default)]
 pub struct Memo {
-    /// None, or [`SLOTS`].
+    /// Empty until first use, then [`SLOTS`] slots.
     slots: Vec<Slot>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Slot {
-    /// Empty: nothing is remembered here.
+    /// Empty: unused slot.
     text: Vec<u8>,
     result: Vec<u8>,
 }
 
 impl Memo {
-    /// Appends to `out` what `make` appends for `text`: always the same for the same text.
+    /// Appends the result of `make` for `text` to `out`. `make` must be deterministic.
     #[inline]
     pub fn append(&mut self, text: &[u8], out: &mut Vec<u8>, make: impl FnOnce(&[u8], &mut Vec<u8>)) {
         if text.is_empty() || text.len() > BYTES_MAX {
@@ -55,7 +55,7 @@ impl Slot {
     }
 }
 
-/// Texts that are made to collide make each other slow, and nothing else.
+/// Texts chosen to collide slow each other down, without other effects.
 #[inline]
 fn slot_of(text: &[u8]) -> usize {
     let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);

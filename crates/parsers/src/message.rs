@@ -1,10 +1,10 @@
-//! Bytes as a parser gets them, and when a message was on the wire.
+//! Segments as delivered to a parser, and the time span of a message.
 
 use flow::Place;
 use wire::{TcpSeq, Timestamp};
 
-/// First and last byte of a message by the arrival of the segments that carried them. Segments may arrive out of
-/// order, so the last time is the latest of all: the moment from which the whole message could be read.
+/// Arrival times of a message's first and last byte. Segments may arrive out of order, so `last` is the
+/// latest of all arrivals: the time at which the message was complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// Arrival of the first byte.
@@ -20,25 +20,25 @@ impl Span {
         Span { first: ts, last: ts }
     }
 
-    /// More bytes of the message, arrived at `ts`.
+    /// Adds bytes that arrived at `ts`.
     pub fn extend(&mut self, ts: Timestamp) {
         self.last = self.last.max(ts);
     }
 }
 
-/// Bytes of one direction's stream: when they came, and where they belong in what both sides say.
+/// A segment of one direction's byte stream, with its arrival time and its position relative to both streams.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment<'a> {
     /// The bytes.
     pub bytes: &'a [u8],
     /// Arrival of the packet that carried them.
     pub ts: Timestamp,
-    /// Of the first of them.
+    /// Position of the first byte.
     pub place: Place,
 }
 
 impl<'a> Segment<'a> {
-    /// What is behind the first `n` bytes.
+    /// The segment after its first `n` bytes.
     #[inline]
     #[must_use]
     pub fn behind(self, n: usize) -> Segment<'a> {
@@ -46,14 +46,14 @@ impl<'a> Segment<'a> {
         Segment { bytes: &self.bytes[n..], place, ..self }
     }
 
-    /// The first `n` bytes.
+    /// The first `n` bytes of the segment.
     #[inline]
     #[must_use]
     pub fn first(self, n: usize) -> Segment<'a> {
         Segment { bytes: &self.bytes[..n], ..self }
     }
 
-    /// Sequence number of the byte behind them.
+    /// Sequence number after the last byte.
     #[inline]
     #[must_use]
     pub fn end(self) -> TcpSeq {
@@ -61,19 +61,19 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// Bytes of one direction's stream that are missing.
+/// A gap in one direction's byte stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// Of the first of them.
+    /// Sequence number of the first missing byte.
     pub seq: TcpSeq,
-    /// How many.
+    /// Length in bytes.
     pub len: u64,
-    /// When it showed that they are missing; of bytes that the snaplen cut off, arrival of their packet.
+    /// Time at which the gap was detected; for bytes cut by the snaplen, the arrival of their packet.
     pub ts: Timestamp,
 }
 
 impl Gap {
-    /// Sequence number behind the first `n` of them.
+    /// Sequence number after the first `n` bytes of the gap.
     #[must_use]
     pub fn after(self, n: u64) -> TcpSeq {
         self.seq.plus(n as u32)

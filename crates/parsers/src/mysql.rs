@@ -1,12 +1,14 @@
-//! MySQL and MariaDB: one tuple for every command with its result, and one for the login.
+//! MySQL and MariaDB: one tuple per command with its result, and one for the login.
 //!
-//! Reads the protocol from 4.1 on and what of 3.23 differs, plain and compressed (zlib); says so where TLS begins.
-//! A prepared statement's text is shown wherever the statement is used. The response is everything from the server's
-//! first packet to the one that ends the command: over several results, for `LOAD DATA LOCAL` from the request for
-//! the file on, for a login over all rounds of authentication. Values in rows are never looked at.
+//! Reads the protocol from version 4.1 and the differences of 3.23, uncompressed and compressed (zlib), up to
+//! the start of TLS, which is reported. The text of a prepared statement is shown with every execution. A
+//! response spans the server's first packet to the one that ends the command: over several results, for `LOAD
+//! DATA LOCAL` from the request for the file on, for a login over all rounds of authentication. Values in
+//! rows are not read.
 //!
-//! In slow mode a client's next command is looked for where the server has spoken since, or anywhere by its SQL; a
-//! response where bytes come after a command. `connection` has the rules, and `session` those of pairing.
+//! In slow mode, after missing bytes, the next command is searched after bytes of the server, or anywhere by
+//! its SQL; a response is searched after bytes of a command. The rules are in `connection`, those of pairing
+//! in `session`.
 
 mod attributes;
 mod command;
@@ -49,7 +51,7 @@ pub static PROTOCOL: Protocol = Protocol {
     start: || Box::new(Connection::new()),
 };
 
-/// Statements are redacted to their fingerprints.
+/// Redaction: a statement is replaced by its fingerprint.
 const LITERALS: Fold = Fold { name: "sql", fold: |_, sql, out| fingerprint::fingerprint(sql, out) };
 
 tuple::fields! {
@@ -68,9 +70,9 @@ tuple::fields! {
     TRANSFER_TIME: I64, Nanoseconds, "transfer_time_ns", "from the response's first byte to its last";
 }
 
-/// What the query language knows of commands.
+/// Semantic facts for the query language.
 const FACTS: Facts = Facts {
-    // Without a response there is no response time, and the second part is null.
+    // Without a response, the response time and thus the second condition is null.
     success: Some(
         "(error_code is null or error_code = 0) and (response_time_ns >= 0ns or response_time_ns < 0ns)",
     ),

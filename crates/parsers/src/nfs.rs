@@ -1,10 +1,10 @@
-//! ONC-RPC over TCP and UDP, and what NFS says by it: NFSv3 (RFC 1813) with all arguments and results down to attributes,
-//! NFSv2 and NFSv4 in outline, MOUNT, portmap; other programs by name or number.
+//! ONC-RPC over TCP and UDP, and the NFS programs: NFSv3 (RFC 1813) with all arguments and results including
+//! attributes, NFSv2 and NFSv4 in outline, MOUNT, portmap; other programs by name or number.
 //!
-//! One tuple for each call with its reply, matched by xid. File data pass through as they lie in their segments: they
-//! are skipped by length, and check-summed on the way where that is asked for. Names of handles are learned from the
-//! replies of the same connection. See `docs/nfs.md` for the fields, the clocks and the limits.
-//! Not read: bodies that RPCSEC_GSS wraps or encrypts, RDMA, and RPC inside TLS.
+//! One tuple per call with its reply, matched by xid. File data is skipped by length without copying, and
+//! checksummed if requested. Names of handles are learned from replies on the same connection. See
+//! `docs/nfs.md` for the fields, the clocks, and the limits. Not parsed: bodies that RPCSEC_GSS wraps or
+//! encrypts, RDMA, and RPC inside TLS.
 
 use tuple::{Facts, Holds, Part, Schema, Workload, common};
 use wire::Timestamp;
@@ -53,7 +53,7 @@ pub static PROTOCOL: Protocol = Protocol {
     start: || Box::new(Parser::default()),
 };
 
-/// The parsers' own fields.
+/// Fields specific to the parsers.
 pub mod field {
     use tuple::redact::{HASH, PATH as NAMES};
 
@@ -124,9 +124,9 @@ pub fn schema() -> Schema {
     schema_of("nfs", "NFS calls with their replies; version 3 in full, 2 and 4 in outline")
 }
 
-/// What the query language knows of calls.
+/// Semantic facts for the query language.
 const FACTS: Facts = Facts {
-    // A call that was taken, and did what it was asked where its procedure can fail.
+    // The call was accepted, and its procedure succeeded if it returns a status.
     success: Some("rpc_status = 'success' and (status is null or status = 'ok')"),
     workload: Some(Workload {
         operation: "procedure",

@@ -1,5 +1,5 @@
-//! Where parsers write: tuples of one flow, with the common fields filled in. What is wanted is known as bits, and a
-//! flow is only asked who it is when a tuple is written that says so.
+//! Output of parsers: tuples of one flow with the common fields filled in. Wanted columns are a bit set, and
+//! the fields of a flow are computed only for tuples that contain them.
 
 use tuple::{FieldId, TapColumns, TapEnd, TupleWriter, common};
 use wire::{Endpoint, IpProtocol, TcpSeq, Timestamp, Tunnel};
@@ -9,7 +9,7 @@ use crate::memo::Memo;
 use crate::pairing::{Room, TRANSACTIONS_MAX};
 use crate::proxy_header::Proxied;
 
-/// Who speaks.
+/// Direction of a byte stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// Requests.
@@ -19,7 +19,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// That of the other side.
+    /// The opposite direction.
     #[must_use]
     pub fn other(self) -> Direction {
         match self {
@@ -29,26 +29,26 @@ impl Direction {
     }
 }
 
-/// How a tuple was obtained (DESIGN section 4).
+/// How a tuple was obtained; the column `quality`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Quality {
-    /// Every byte that matters was seen.
+    /// All relevant bytes were captured.
     Exact,
-    /// Bytes of a body are missing; times and sizes are right.
+    /// Body bytes are missing; times and sizes are exact.
     GapBody,
-    /// The packets' times contradict the order of what they say, or a response began before its request was complete: times
-    /// that cannot be are null.
+    /// Packet timestamps contradict the message order, or a response began before its request was complete:
+    /// impossible times are null.
     Untimed,
-    /// The first transaction after a resynchronisation.
+    /// The first transaction after a resynchronization.
     Resync,
-    /// The connection was joined late.
+    /// The connection was joined midway.
     Midstream,
-    /// The request or the response was not seen.
+    /// The request or the response was not captured.
     Half,
 }
 
 impl Quality {
-    /// The text in the tuple.
+    /// Value of the `quality` column.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -62,37 +62,37 @@ impl Quality {
     }
 }
 
-/// What a flow's tuples have in common.
+/// Fields common to the tuples of a flow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FlowContext {
     /// The flow's id.
     pub id: u64,
-    /// Who opened it, or asks.
+    /// The endpoint that opened the flow or sends requests.
     pub client: Endpoint,
-    /// Who answers.
+    /// The endpoint that sends responses.
     pub server: Endpoint,
-    /// TCP, UDP, …
+    /// Transport protocol.
     pub protocol: IpProtocol,
-    /// Neither a SYN nor a parser said which end is the client.
+    /// Set if neither a SYN nor a parser determined the client.
     pub client_guessed: bool,
     /// The connection was joined after its start.
     pub midstream: bool,
-    /// The share of such flows that is looked at, 0 < p ≤ 1.
+    /// Sampling rate of the flow, 0 < p ≤ 1.
     pub sample_rate: f64,
-    /// What its first packet came through.
+    /// Tunnel of its first packet.
     pub tunnel: Tunnel,
     /// The VLAN of its first packet.
     pub vlan: Option<u16>,
-    /// What the PROXY protocol header says that it begins with.
+    /// Contents of the PROXY protocol header at its start.
     pub proxied: Option<Proxied>,
 }
 
-/// Who can say what a flow's tuples have in common, when one is written.
+/// Source of a flow's common fields, evaluated when a tuple is written.
 pub trait FlowFacts {
-    /// All of it.
+    /// All common fields.
     fn context(&self) -> FlowContext;
 
-    /// At which of the flow's ends this tap is, where that is asked for.
+    /// The flow's end at which this tap captures, if the query needs it.
     fn tap_end(&self) -> Option<TapEnd> {
         None
     }
@@ -104,7 +104,7 @@ impl FlowFacts for FlowContext {
     }
 }
 
-/// A flow while its parser acts: one thing that parsers go by, and whom to ask for the rest.
+/// A flow during one parser call: one field that parsers use, and lazy access to the rest.
 #[derive(Clone, Copy)]
 pub struct FlowRef<'a> {
     /// The connection was joined after its start.
@@ -113,13 +113,13 @@ pub struct FlowRef<'a> {
 }
 
 impl<'a> FlowRef<'a> {
-    /// A flow that `facts` speaks for.
+    /// Creates a reference to the flow described by `facts`.
     #[must_use]
     pub fn new(midstream: bool, facts: &'a dyn FlowFacts) -> Self {
         FlowRef { midstream, facts }
     }
 
-    /// All that its tuples have in common; not to be asked for every message.
+    /// All common fields. Too expensive for every message.
     #[must_use]
     pub fn context(&self) -> FlowContext {
         self.facts.context()
@@ -132,12 +132,12 @@ impl<'a> From<&'a FlowContext> for FlowRef<'a> {
     }
 }
 
-/// A set of columns of one schema; those beyond the 128th count as one.
+/// A set of columns of one schema; columns beyond the 128th share one bit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Columns(u128);
 
 impl Columns {
-    /// These columns.
+    /// The set of these columns.
     #[must_use]
     pub const fn of(ids: &[FieldId]) -> Columns {
         let mut bits = 0;
@@ -149,14 +149,14 @@ impl Columns {
         Columns(bits)
     }
 
-    /// Whether this column is among them.
+    /// Whether the set contains the column.
     #[inline]
     #[must_use]
     pub const fn has(self, id: FieldId) -> bool {
         self.0 & Self::bit(id) != 0
     }
 
-    /// Whether any of those is.
+    /// Whether the sets intersect.
     #[inline]
     #[must_use]
     pub const fn has_any(self, of: Columns) -> bool {
@@ -173,24 +173,24 @@ impl Columns {
     }
 }
 
-/// One query's use of one parser: the writer of its tuples, and which of the protocol's parsers it is.
+/// One query's use of one parser: its variant and the writer of its tuples.
 pub struct Tap {
-    /// The protocol's own number for the parser's name: `http` keeps every transaction, `http_get` only some.
+    /// Number of the parser within its protocol: `http` keeps every transaction, `http_get` only some.
     pub variant: u8,
-    /// Where the rows go.
+    /// Destination of the rows.
     pub writer: TupleWriter,
     columns: Columns,
     /// Whether its schema has columns of families.
     has_members: bool,
-    /// Where it says which request it is, for who has seen it at another tap, too.
+    /// Columns that identify a request across taps, if wanted.
     request: Option<TapColumns>,
     memo: Memo,
-    /// Community IDs of flows.
+    /// Cache of Community IDs.
     ids: Memo,
 }
 
 impl Tap {
-    /// A tap that writes to `writer`.
+    /// Creates a tap that writes to `writer`.
     #[must_use]
     pub fn new(variant: u8, writer: TupleWriter) -> Tap {
         let columns = Columns::wanted_by(&writer);
@@ -200,47 +200,48 @@ impl Tap {
     }
 }
 
-/// What parsers met and could not use; part of the summary.
+/// Counters of unusable input; part of the summary.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Messages that broke the protocol's rules.
+    /// Messages that violate the protocol.
     pub malformed_messages: u64,
-    /// Bytes passed over while looking for the next message head.
+    /// Bytes skipped during resynchronization.
     pub skipped_bytes: u64,
-    /// Times a parser had to look for the next message head.
+    /// Resynchronizations: searches for the next message head.
     pub resyncs: u64,
-    /// Message heads longer than the limit: what was over is cut.
+    /// Message heads above the size limit, which were truncated.
     pub oversized_heads: u64,
-    /// Requests given up or not kept because too many waited for a response; replies of ONC-RPC likewise.
+    /// Requests evicted or not stored because too many were pending; also replies of ONC-RPC.
     pub evicted_requests: u64,
-    /// Connections whose content cannot be read: encrypted.
+    /// Connections that cannot be parsed because they are encrypted.
     pub encrypted_flows: u64,
-    /// Connections whose content cannot be read: compressed.
+    /// Connections that cannot be parsed because they are compressed.
     pub compressed_flows: u64,
-    /// Messages whose body is wrapped or encrypted (RPCSEC_GSS): only their headers are read.
+    /// Messages whose body is wrapped or encrypted (RPCSEC_GSS): only their headers are parsed.
     pub protected_messages: u64,
-    /// Calls that were sent again.
+    /// Retransmitted calls.
     pub retransmitted_calls: u64,
-    /// Replies to calls that had been answered.
+    /// Replies to calls that already had a reply.
     pub repeated_replies: u64,
-    /// Replies or requests without a row: their other half had been written alone because of a limit or a timeout.
+    /// Requests or replies without a row: their other half was written alone because of a limit or a timeout.
     pub separated_halves: u64,
-    /// Names of file handles forgotten because too many were known.
+    /// File handle names evicted because of the limit.
     pub evicted_names: u64,
-    /// Prepared statements forgotten because a connection had too many.
+    /// Prepared statements evicted because of the limit per connection.
     pub evicted_statements: u64,
-    /// Blocks of file data without a check-sum because a message had too many.
+    /// Blocks of file data without a checksum because of the limit per message.
     pub unchecked_blocks: u64,
-    /// Bytes before a protocol's first message that were not parsed because too many bytes were held for recognition.
+    /// Bytes before a protocol's first message that were not parsed because too many bytes were held for
+    /// recognition.
     pub unrecognized_bytes: u64,
-    /// Bytes given to parsers that count what they copy: `nfs` and `rpc`.
+    /// Bytes read by parsers that count copies: `nfs` and `rpc`.
     pub parsed_bytes: u64,
-    /// Of these, bytes that were copied.
+    /// Bytes copied; included in `parsed_bytes`.
     pub copied_bytes: u64,
 }
 
 impl Counters {
-    /// Adds what other parsers have met with.
+    /// Adds the counts of `other`.
     pub fn add(&mut self, other: &Counters) {
         self.malformed_messages += other.malformed_messages;
         self.skipped_bytes += other.skipped_bytes;
@@ -265,11 +266,11 @@ impl Counters {
 /// Configurable memory limits of parsers, per flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of ONC-RPC calls that wait for their replies; a quarter of it for replies that wait for their calls.
+    /// Bytes of pending ONC-RPC calls; a quarter of it for replies that wait for their calls.
     pub rpc_bytes_max: usize,
-    /// Bytes of a MySQL connection's prepared statements.
+    /// Bytes of prepared statements of a MySQL connection.
     pub statement_bytes_max: usize,
-    /// Requests of a TCP connection that wait for their responses, at least [`crate::pairing::OUTSTANDING_MIN`].
+    /// Pending requests of a TCP connection, at least [`crate::pairing::OUTSTANDING_MIN`].
     pub outstanding_max: usize,
 }
 
@@ -279,25 +280,25 @@ impl Default for Limits {
     }
 }
 
-/// The sink of one flow's tuples for the length of one call.
+/// Sink for one flow's tuples during one call.
 pub struct Output<'a> {
     /// The flow.
     pub flow: FlowRef<'a>,
-    /// Current time by the packets' clock; end of a message that ends now.
+    /// Current time by the packets' clock; also the default end time of a tuple.
     pub now: Timestamp,
-    /// What went wrong.
+    /// Counters of unusable input.
     pub counters: &'a mut Counters,
-    /// How much may be kept.
+    /// Memory limits.
     pub limits: Limits,
-    /// The memory for requests beyond [`crate::pairing::OUTSTANDING_MIN`] of a connection; none: it is not limited.
+    /// Memory for requests beyond [`crate::pairing::OUTSTANDING_MIN`] of a connection; `None`: unlimited.
     pub room: Option<&'a Room>,
-    /// Where the request begins of which a tuple is written next; over TCP.
+    /// Sequence number of the request for the next tuple; TCP only.
     pub request: Option<TcpSeq>,
     taps: &'a mut [Tap],
 }
 
 impl<'a> Output<'a> {
-    /// An output to `taps`.
+    /// Creates an output to `taps`.
     #[inline]
     #[must_use]
     pub fn new(
@@ -310,47 +311,47 @@ impl<'a> Output<'a> {
         Output { flow: flow.into(), now, counters, limits, room: None, request: None, taps }
     }
 
-    /// The same with other limits.
+    /// Sets the limits.
     #[inline]
     #[must_use]
     pub fn with_limits(self, limits: Limits) -> Self {
         Output { limits, ..self }
     }
 
-    /// The same with a budget for requests that wait.
+    /// Sets the budget for pending requests.
     #[inline]
     #[must_use]
     pub fn with_room(self, room: &'a Room) -> Self {
         Output { room: Some(room), ..self }
     }
 
-    /// Whether any tap asked for this column: spares work that only it needs.
+    /// Whether any tap wants this column; allows to skip work for it.
     #[inline]
     #[must_use]
     pub fn wants(&self, id: FieldId) -> bool {
         self.columns().has(id)
     }
 
-    /// All columns that any tap asked for: to be asked once a flow.
+    /// Union of the columns of all taps; to be called once per flow.
     #[inline]
     #[must_use]
     pub fn columns(&self) -> Columns {
         Columns(self.taps.iter().fold(0, |bits, tap| bits | tap.columns.0))
     }
 
-    /// The columns of families, as [`tuple::Schema::members`]; all taps of one protocol have the same.
+    /// Columns of families, as [`tuple::Schema::members`]; equal for all taps of one protocol.
     pub fn members(&self) -> impl Iterator<Item = (FieldId, &str, &str)> {
         let first = self.taps.first().filter(|tap| tap.has_members);
         first.into_iter().flat_map(|tap| tap.writer.schema().members())
     }
 
-    /// What the protocol has made of texts, in all flows; to be used for one thing. `None`: nothing is written.
+    /// The protocol's cache of conversion results over all flows, for one conversion only. `None`: no tap.
     pub(crate) fn memo(&mut self) -> Option<&mut Memo> {
         Some(&mut self.taps.first_mut()?.memo)
     }
 
-    /// Writes one tuple to every tap whose variant `keep`s it: the common fields, then those set by `fill`. `ts` is the
-    /// start, `end` the time of the last byte; `None`: it ends now.
+    /// Writes one tuple to every tap whose variant satisfies `keep`: the common fields, then those set by
+    /// `fill`. `ts` is the start, `end` the time of the last byte, or `None` for the current time.
     #[inline]
     pub fn emit(
         &mut self,
@@ -379,7 +380,7 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Which request of its connection it is, and which tap says so. Datagrams have no place in a stream.
+/// Writes the position of the request and the tap's end of the flow. Datagrams have no position.
 #[cold]
 fn write_request(w: &mut TupleWriter, taps: TapColumns, request: Option<TcpSeq>, facts: &dyn FlowFacts) {
     if let Some(seq) = request.filter(|_| facts.context().protocol == IpProtocol::TCP) {
@@ -390,7 +391,7 @@ fn write_request(w: &mut TupleWriter, taps: TapColumns, request: Option<TcpSeq>,
     }
 }
 
-/// Common fields that say which flow it is.
+/// Common fields that depend on the flow.
 const OF_A_FLOW: Columns = Columns::of(&[
     common::ID,
     common::CLIENT_IP,
@@ -412,8 +413,8 @@ const OF_A_FLOW: Columns = Columns::of(&[
     common::PROXIED_SERVER_PORT,
 ]);
 
-/// Sets the fields that every tuple begins with, but for those of [`write_path`]. `ts` and `end` are the times of its
-/// subject's begin and end.
+/// Writes the common fields except those of [`write_path`]. `ts` and `end` are the start and end times of the
+/// subject.
 pub fn write_common(
     w: &mut TupleWriter,
     flow: &FlowContext,
@@ -428,7 +429,7 @@ pub fn write_common(
     write_times(w, ts, end, quality);
 }
 
-/// Sets the fields that say what a packet came through.
+/// Writes the tunnel and VLAN fields.
 #[inline]
 pub fn write_path(w: &mut TupleWriter, tunnel: &Tunnel, vlan: Option<u16>) {
     if let Some(vlan) = vlan {
@@ -439,7 +440,7 @@ pub fn write_path(w: &mut TupleWriter, tunnel: &Tunnel, vlan: Option<u16>) {
     }
 }
 
-/// Sets the fields that say what a PROXY protocol header said.
+/// Writes the PROXY protocol fields.
 #[inline]
 pub fn write_proxied(w: &mut TupleWriter, proxied: Option<Proxied>) {
     if let Some(Proxied { client, server }) = proxied {
@@ -471,7 +472,7 @@ fn write_times(w: &mut TupleWriter, ts: Timestamp, end: Timestamp, quality: Qual
     w.i64(common::TS_END, end.0);
 }
 
-/// Sets the Community ID, which is made anew only of flows that were not met for a while.
+/// Writes the Community ID, cached for recent flows.
 fn write_community_id(w: &mut TupleWriter, flow: &FlowContext, ids: &mut Memo) {
     let (mut key, mut text) = ([0; 37], Vec::new());
     let ends = [flow.client, flow.server].map(|end| (end.addr.0, end.port.to_be_bytes()));

@@ -1,5 +1,5 @@
-//! Parsers that need no byte stream: one tuple per packet (`tcp_pkt_size`, `packet`) or per flow's first packet
-//! (`tcp_flow_key`). They look at nothing but the headers.
+//! Parsers without a byte stream: one tuple per packet (`tcp_pkt_size`, `packet`) or per first packet of a
+//! flow (`tcp_flow_key`). They read headers only.
 
 use std::ops::Range;
 
@@ -107,8 +107,8 @@ pub mod packet {
     }
 }
 
-/// What a packet's headers say: the columns of `packet` and `tcp_pkt_size` for which no flow need be known. Those of many
-/// packets are written much faster by [`HeaderColumns`] than a tuple each by its parser.
+/// Header columns of `packet` and `tcp_pkt_size`, which need no flow. [`HeaderColumns`] writes them for many
+/// packets at a time, much faster than one tuple at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Header {
     Ts,
@@ -121,10 +121,10 @@ enum Header {
     Ttl,
 }
 
-/// Packets whose headers wait to be written: few enough to stay in the first-level cache.
+/// Capacity in packets; fits in the L1 cache.
 const HEADERS: usize = 64;
 
-/// The header fields of some packets that [`HeaderColumns`] may ask for, each by itself: source before destination.
+/// Header fields of several packets in columns: source before destination.
 #[derive(Clone, Debug)]
 pub struct Headers {
     len: usize,
@@ -137,7 +137,7 @@ pub struct Headers {
     is_tcp: [bool; HEADERS],
 }
 
-/// The wanted columns of one parser, where all of them are plain header fields that every packet has.
+/// Columns of a parser that uses only header fields every packet has.
 #[derive(Debug)]
 pub struct HeaderColumns {
     tcp_only: bool,
@@ -145,7 +145,7 @@ pub struct HeaderColumns {
 }
 
 impl HeaderColumns {
-    /// The columns that `writer` needs; `None` if these need more than headers, or belong to another parser.
+    /// The columns that `writer` needs; `None` if they are not all header fields or belong to another parser.
     #[must_use]
     pub fn of(writer: &TupleWriter) -> Option<HeaderColumns> {
         let tcp_only = match &*writer.schema().name {
@@ -168,7 +168,7 @@ impl HeaderColumns {
         Some(HeaderColumns { tcp_only, columns: wanted.map(header).collect::<Option<_>>()? })
     }
 
-    /// Writes the packets' rows, as the parser would, a column at a time.
+    /// Writes the packets' rows by column, with the same result as the parser.
     pub fn on_packets(&self, packets: &Headers, w: &mut TupleWriter) {
         if !self.tcp_only {
             return self.write(packets, 0..packets.len, w);
@@ -204,7 +204,7 @@ impl HeaderColumns {
 }
 
 impl Headers {
-    /// Takes the headers of a packet; only while it is not full.
+    /// Adds the headers of a packet. The buffer must not be full.
     #[inline(always)]
     pub fn push(&mut self, packet: &Packet<'_>) {
         let (at, FiveTuple { src, dst, .. }) = (self.len % HEADERS, packet.five_tuple);
@@ -220,28 +220,28 @@ impl Headers {
         self.len += 1;
     }
 
-    /// How many packets.
+    /// Number of packets.
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether there are no packets.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether there is no room for another.
+    /// Whether the buffer is full.
     #[inline]
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.len == HEADERS
     }
 
-    /// Forgets them.
+    /// Removes all packets.
     pub fn clear(&mut self) {
         self.len = 0;
     }
@@ -291,7 +291,7 @@ mod tests {
 
     use super::*;
 
-    /// A frame of TCP or UDP in IPv4.
+    /// A TCP or UDP frame over IPv4.
     fn frame(is_tcp: bool, ttl: u8, addrs: [u8; 8], ports: [u8; 4], payload: usize) -> Vec<u8> {
         let transport = if is_tcp { 20 } else { 8 };
         let mut bytes = vec![0; 34 + transport + payload.max(20)];
@@ -325,7 +325,7 @@ mod tests {
     }
 
     proptest! {
-        /// Columns written for many packets together say what each packet's tuple says.
+        /// Column-wise rows equal the rows of the packet parsers.
         #[test]
         fn headers_are_written_as_by_the_parsers(
             packets in prop::collection::vec(
@@ -347,7 +347,7 @@ mod tests {
                 for (i, bytes) in frames.iter().enumerate() {
                     let ts = Timestamp(i as i64);
                     let captured = Captured { ts, link_type: LinkType::Ethernet, original_len: 99, bytes };
-                    // By chance it is to a tunnel's port, with nothing of a tunnel in it.
+                    // A random port may be a tunnel's, without tunnel contents.
                     let Ok(packet) = Packet::decode(&captured) else { continue };
                     headers.push(&packet);
                     parse(&packet, &nobody(), &mut one);

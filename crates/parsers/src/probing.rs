@@ -1,8 +1,9 @@
-//! Finding out what a flow speaks, by its first bytes in both directions; then handing everything to that parser.
+//! Protocol recognition: determines a flow's protocol by its first bytes in both directions, then passes them
+//! to its parser.
 //!
-//! Holds the first bytes of a flow (bounded) until a protocol claims them. Knows no protocol itself: those to look
-//! for are an argument. A PROXY protocol header in front of them is removed first (`header`); who is the client of a
-//! connection without a SYN is decided by ports and both directions, and reviewed later (`roles`).
+//! Holds the first bytes of a flow (bounded) until a protocol claims them. The candidate protocols are an
+//! argument. A PROXY protocol header in front of them is removed first (`header`). The client of a connection
+//! without a SYN is determined by ports and both directions, and reviewed later (`roles`).
 
 mod header;
 mod roles;
@@ -16,97 +17,97 @@ pub use self::roles::{Doubt, Review};
 use crate::application::{Known, Over, Signature};
 use crate::{Direction, Gap, Output, Probe, ProbeContext, Protocol, Segment, StreamParser};
 
-/// Limit of the bytes that every flow may hold before it is recognized, and of the bytes of a side that a probe sees.
+/// Maximum bytes held per flow before recognition, and bytes of a side shown to a probe.
 const HELD_BYTES_MAX: usize = 4096;
-/// Most bytes of a flow that are kept while a protocol waits for the other side's answer.
+/// Maximum bytes held per flow while a protocol waits for the other side's response.
 const AWAITED_BYTES_MAX: usize = 1 << 20;
-/// Chunks without a result after which a flow seen from its start is given up.
+/// Chunks without a result after which recognition of a flow seen from its start ends.
 const CHUNKS_MAX: u32 = 16;
-/// The same for a flow joined midway, where most chunks do not begin a message.
+/// Same for a flow joined midway, where most chunks do not begin a message.
 const MIDSTREAM_CHUNKS_MAX: u32 = 200;
 
-/// What is known of one flow's protocol.
+/// Recognition state of a flow.
 #[derive(Default)]
 pub enum Stream {
-    /// Nothing yet.
+    /// No bytes yet.
     #[default]
     New,
-    /// Bytes seen, protocol not known.
+    /// Bytes held, protocol unknown.
     Probing(Box<Probing>),
-    /// Recognised.
+    /// Recognized.
     Parsing {
         /// The parser.
         parser: Box<dyn StreamParser>,
-        /// Its place in the list of protocols.
+        /// Index in the list of protocols.
         protocol: u8,
-        /// The side that asks.
+        /// The client's side.
         asker: Side,
-        /// Whether that may turn out wrong.
+        /// Whether client and server may be exchanged.
         doubt: Doubt,
     },
-    /// None of the protocols asked for.
+    /// None of the protocols to read.
     Ignored,
 }
 
-/// The bytes of a flow whose protocol is not known yet.
+/// Held bytes of a flow whose protocol is unknown.
 #[derive(Default)]
 pub struct Probing {
     held: Vec<Held>,
-    /// How many gave no result.
+    /// Number of chunks without a result.
     chunks: u32,
     midstream: bool,
     /// Whether a protocol may still claim the held bytes of each side.
     undecided: [bool; 2],
-    /// Whose it is of those that are only named: a place in their list.
+    /// Protocol recognized by name only: index in the list.
     named: Option<u8>,
     preamble: Preamble,
     claim: Option<Claim>,
-    /// Bytes for which there was no room, although a protocol waited for an answer.
+    /// Bytes discarded for lack of memory although a protocol waited for a response.
     passed_over: u64,
-    /// Who asks, if a protocol's own signature named it.
+    /// The client's side, if a protocol's own signature determined it.
     asker: Option<Side>,
 }
 
-/// What a flow may speak.
+/// Protocols a flow may have.
 #[derive(Clone, Copy)]
 pub struct Candidates<'a> {
-    /// The protocols that are to be read.
+    /// Protocols to be read.
     pub read: &'a [&'static Protocol],
-    /// Others, which are named where none of those claims the bytes.
+    /// Other signatures, which only name a flow.
     pub named: &'a [Signature],
-    /// How many bytes more there is room for, of a flow that holds the usual number.
+    /// Bytes that may be held beyond the usual limit of a flow.
     pub room: usize,
 }
 
-/// Bytes that `side` sent, or that are missing.
+/// Bytes of `side`, or a gap.
 struct Held {
     side: Side,
     ts: Timestamp,
     place: Place,
-    /// So many are missing before these.
+    /// Length of the gap before the bytes.
     missing: u64,
     bytes: Vec<u8>,
 }
 
-/// Which protocol spoke, and who asks.
+/// Recognized protocol and the client's side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recognised {
-    /// Place in the list of protocols.
+    /// Index in the list of protocols.
     pub protocol: u8,
-    /// The side that asks.
+    /// The client's side.
     pub asker: Side,
 }
 
-/// The flow as far as probing is concerned.
+/// Facts about a flow that recognition uses.
 #[derive(Clone, Copy, Debug)]
 pub struct ProbeFlow {
     /// TCP or UDP.
     pub transport: IpProtocol,
     /// The client by the SYN, if one was seen.
     pub client: Option<Side>,
-    /// The ports of sides A and B.
+    /// Ports of sides A and B.
     pub ports: [u16; 2],
-    /// Joined after its start.
+    /// Whether the flow was joined after its start.
     pub midstream: bool,
 }
 
@@ -129,10 +130,11 @@ impl Probing {
         Probing { midstream: true, preamble: Preamble::absent(), ..Probing::default() }
     }
 
-    /// Looks at the next bytes of `side`. `Ok(None)`: not known yet; `Err(())`: none of those to be read.
+    /// Examines the next bytes of `side`. Returns `Ok(None)` while the protocol is unknown.
     ///
     /// # Errors
-    /// When the flow has shown enough to be given up, or there is nothing to be read and its name is known.
+    /// When recognition ends: the limit of chunks is reached, or no protocol is to be read and the name is
+    /// known.
     #[allow(clippy::result_unit_err)]
     pub fn on_bytes(
         &mut self,
@@ -164,7 +166,8 @@ impl Probing {
         Ok(None)
     }
 
-    /// Whose the bytes are, with what is held of their side or by themselves; otherwise whether more bytes may tell.
+    /// Probes the bytes together with the held bytes of their side, then alone. The error is whether more
+    /// bytes may help.
     fn ask(
         &mut self,
         asked: &Asked<'_>,
@@ -187,7 +190,7 @@ impl Probing {
             Err(undecided) => undecided,
         };
         if !is_new && (!undecided || self.has_claimed(side)) {
-            // What came before may be of something else: these bytes alone may begin a message.
+            // Earlier bytes may belong to something else: these alone may begin a message.
             let alone = self.settle(asked.probe(bytes, true), (true, segment.ts));
             if let Ok(found) = alone {
                 if self.claim.is_none() {
@@ -203,7 +206,7 @@ impl Probing {
         Err(undecided)
     }
 
-    /// Keeps bytes that no protocol has claimed: what the other side answers may tell what they are.
+    /// Holds bytes that no protocol has claimed: the other side's response may identify them.
     fn hold(&mut self, side: Side, segment: Segment<'_>, flow: ProbeFlow, midstream: bool, room: usize) {
         let Segment { bytes, ts, place } = segment;
         let undecided = self.undecided[side.index()] || self.has_claimed(side);
@@ -211,9 +214,10 @@ impl Probing {
         let most =
             if undecided { AWAITED_BYTES_MAX.min(HELD_BYTES_MAX.max(held) + room) } else { HELD_BYTES_MAX };
         match () {
-            // Each datagram is looked at by itself.
+            // Each datagram is probed separately.
             () if flow.transport == IpProtocol::UDP => {}
-            // These bytes begin no message, or too much is held: the next ones of this side may begin one.
+            // These bytes begin no message, or the limit is reached: the next ones of this side may begin
+            // one.
             () if held + bytes.len() > most || midstream && !undecided => {
                 self.passed_over += if undecided { (self.len_of(side) + bytes.len()) as u64 } else { 0 };
                 self.forget(side, ts);
@@ -222,19 +226,20 @@ impl Probing {
         }
     }
 
-    /// The place in [`Candidates::named`] of what the flow speaks, if that is known.
+    /// Index in [`Candidates::named`] of the flow's name, if known.
     #[must_use]
     pub fn named(&self) -> Option<u8> {
         self.named
     }
 
-    /// Who asks, where the flow is that of a protocol which another parser reads.
+    /// The client's side, if the flow belongs to a protocol that another parser reads.
     #[must_use]
     pub fn asker(&self) -> Option<Side> {
         self.asker
     }
 
-    /// Looks for the flow's name in all that is held of a side and its new bytes, then in these alone. Whether more bytes may tell.
+    /// Looks for the flow's name in all held bytes of a side with its new bytes, then in the new bytes alone.
+    /// Returns whether more bytes may help.
     fn name(
         &mut self,
         asked: &Asked<'_>,
@@ -258,7 +263,7 @@ impl Probing {
         found == Err(true)
     }
 
-    /// Bytes of `side` are missing: what is held of it leads nowhere.
+    /// Handles a gap in the bytes of `side`: its held bytes are discarded.
     pub fn on_gap(&mut self, side: Side, gap: Gap) {
         let Some(gap) = self.behind_header_gap(side, gap) else { return };
         let place = Place { seq: gap.seq, ack: None };
@@ -266,7 +271,7 @@ impl Probing {
         self.forget(side, gap.ts);
     }
 
-    /// What is held of `side` leads nowhere. If bytes of it are missing, what comes next is behind a gap.
+    /// Discards the held bytes of `side` and keeps their length as a gap.
     fn forget(&mut self, side: Side, ts: Timestamp) {
         self.undecided[side.index()] = false;
         let of_side = || self.held.iter().filter(|h| h.side == side);
@@ -280,14 +285,14 @@ impl Probing {
         self.midstream = true;
     }
 
-    /// Its size in memory, in bytes.
+    /// Size in memory, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         size_of::<Probing>()
             + self.held.iter().map(|held| size_of::<Held>() + held.bytes.len()).sum::<usize>()
     }
 
-    /// The first bytes that are held of `side`, as many as protocols are shown.
+    /// The first held bytes of `side`, up to the number shown to a probe.
     fn held_of(&self, side: Side) -> Vec<u8> {
         let mut bytes = Vec::new();
         for held in self.held.iter().filter(|held| held.side == side) {
@@ -301,18 +306,18 @@ impl Probing {
         self.held.iter().filter(|h| h.side == side).map(|h| h.bytes.len()).sum()
     }
 
-    /// How many bytes are held.
+    /// Number of bytes held.
     fn held_bytes(&self) -> usize {
         self.held.iter().map(|h| h.bytes.len()).sum()
     }
 
-    /// How many bytes are held beyond what every flow may hold.
+    /// Bytes held beyond the usual limit of a flow.
     #[must_use]
     pub fn excess(&self) -> usize {
         self.held_bytes().saturating_sub(HELD_BYTES_MAX)
     }
 
-    /// Bytes for which there was no room, although a protocol waited for an answer.
+    /// Bytes discarded for lack of memory although a protocol waited for a response.
     #[must_use]
     pub fn passed_over(&self) -> u64 {
         self.passed_over
@@ -324,7 +329,7 @@ impl Probing {
         self.midstream
     }
 
-    /// Feeds what was held to the parser that was found.
+    /// Passes the held bytes to the parser.
     pub fn replay(self, asker: Side, parser: &mut dyn StreamParser, out: &mut Output<'_>) {
         for Held { side, ts, place, missing, bytes } in self.held {
             if missing > 0 {
@@ -337,23 +342,23 @@ impl Probing {
     }
 }
 
-/// Whom to ask about whose bytes.
+/// Arguments of a probe.
 struct Asked<'a> {
     side: Side,
     flow: ProbeFlow,
     protocols: &'a [&'static Protocol],
-    /// What is held of the other side.
+    /// Held bytes of the other side.
     other: &'a [u8],
 }
 
 impl Asked<'_> {
-    /// The first protocol that claims the bytes; otherwise whether any wants to see more.
+    /// The first protocol that claims the bytes; otherwise whether any needs more.
     fn probe(&self, bytes: &[u8], midstream: bool) -> Result<Claim, bool> {
         let protocols = self.protocols.iter().map(|protocol| Signature::from(*protocol));
         self.first(bytes, midstream, protocols)
     }
 
-    /// The place of the first signature that fits, and who asks; otherwise whether any that is read wants to see more.
+    /// The first matching signature and the client; otherwise whether any that is read needs more.
     fn first(
         &self,
         bytes: &[u8],
@@ -383,7 +388,8 @@ impl Asked<'_> {
         Err(undecided)
     }
 
-    /// Who asks if the bytes are of one protocol, and whether the ports say otherwise; else whether it wants to see more.
+    /// The client if the bytes match a signature, and whether the ports contradict it; otherwise whether it
+    /// needs more.
     fn one(&self, bytes: &[u8], midstream: bool, signature: &Signature) -> Result<(Side, bool), bool> {
         let by_port = self.flow.client_by_port(signature.ports);
         let mut context = context(self.side, self.flow, midstream, signature.ports);
@@ -408,7 +414,7 @@ impl Asked<'_> {
     }
 }
 
-/// The direction of bytes sent by `side` when `asker` asks.
+/// The direction of bytes sent by `side` when `asker` is the client.
 #[must_use]
 pub fn direction(side: Side, asker: Side) -> Direction {
     if side == asker { Direction::ClientToServer } else { Direction::ServerToClient }
@@ -432,7 +438,7 @@ mod tests {
     use crate::dialogue::flow;
     use crate::{Counters, template};
 
-    /// Notes where bytes belong.
+    /// Records the positions of segments.
     struct Places(Vec<Place>);
 
     impl StreamParser for Places {

@@ -1,4 +1,4 @@
-//! What a protocol has to offer: a [`Protocol`] says how to recognise it and how to start a [`StreamParser`].
+//! Interface of a protocol: a [`Protocol`] defines how to recognize it and how to start a [`StreamParser`].
 
 use wire::{IpProtocol, Timestamp};
 
@@ -6,81 +6,83 @@ use crate::{Direction, Gap, Output, Segment};
 
 /// A protocol's entry in the registry.
 pub struct Protocol {
-    /// Its name, for counters and messages.
+    /// Name for counters and messages.
     pub name: &'static str,
-    /// Ports it is usually found on: only a hint that lets `probe` be content with weaker evidence.
+    /// Usual server ports: a hint that lets `probe` accept weaker evidence.
     pub ports: &'static [u16],
-    /// Whether it is spoken over TCP.
+    /// Whether it uses TCP.
     pub tcp: bool,
-    /// Whether it is spoken over UDP.
+    /// Whether it uses UDP.
     pub udp: bool,
-    /// Looks at the first bytes one end sent (all of them so far, at most a few KiB).
+    /// Examines the first bytes that one end sent (all of them so far, at most a few KiB).
     pub probe: fn(&[u8], ProbeContext) -> Probe,
-    /// Starts a parser for one flow.
+    /// Creates a parser for one flow.
     pub start: fn() -> Box<dyn StreamParser>,
 }
 
-/// What is known of a flow when it is probed.
+/// Facts about a flow that a probe may use.
 #[derive(Clone, Copy, Debug)]
 pub struct ProbeContext {
     /// TCP or UDP.
     pub transport: IpProtocol,
-    /// The server's port (or, where the ends are not known, either port) is one of the protocol's usual ones.
+    /// The server's port (or either port, if the roles are unknown) is a usual port of the protocol.
     pub usual_port: bool,
-    /// The bytes are not known to be the first ones of the connection.
+    /// The bytes may not be the first ones of the connection.
     pub midstream: bool,
-    /// Who the SYN says is speaking; `None` without a SYN.
+    /// Direction of the bytes by the SYN; `None` without a SYN.
     pub speaker: Option<Direction>,
-    /// What the other side has said so far may be a request of the protocol, which this would answer.
+    /// The other side's bytes so far may be a request of the protocol, which these bytes would answer.
     pub answers: bool,
 }
 
-/// What the first bytes are.
+/// Result of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Probe {
-    /// Too few bytes to tell; ask again when there are more.
+    /// Too few bytes; probe again with more.
     NeedMore,
     /// Not this protocol, or not the start of a message.
     NotForUs,
-    /// A client of this protocol speaks.
+    /// A message of a client.
     Request,
-    /// A server of this protocol speaks.
+    /// A message of a server.
     Response,
 }
 
 /// How a byte stream ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Its sender has said that it is complete (FIN).
+    /// FIN: the stream is complete.
     Fin,
-    /// The connection was reset: there may have been more.
+    /// RST: the stream may be incomplete.
     Reset,
 }
 
-/// Reads both byte streams of one flow. Bytes of one direction are contiguous but for reported gaps; what one side had heard
-/// of the other when it spoke comes before what it said ([`flow::Place::ack`]). Any cutting of the same bytes gives the
-/// same tuples.
+/// Parses both byte streams of one flow. Bytes of one direction are contiguous except for reported gaps; a
+/// segment is delivered after the bytes that its sender had received ([`flow::Place::ack`]). The tuples do
+/// not depend on segment boundaries.
 pub trait StreamParser: Send {
-    /// The next bytes of one direction.
+    /// Handles the next bytes of one direction.
     fn on_bytes(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>);
 
-    /// Bytes of one direction are missing; the stream goes on behind them.
+    /// Handles a gap in one direction; the stream continues after it.
     fn on_gap(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>);
 
-    /// The stream of one direction has ended.
+    /// Handles the end of one direction.
     fn on_end(&mut self, direction: Direction, end: End, out: &mut Output<'_>);
 
-    /// The flow has ended (both FINs, RST, idle, end of input): open transactions are written, as halves if incomplete.
+    /// Handles the end of the flow (both FINs, RST, idle timeout, end of input): open transactions are
+    /// written, as halves if incomplete.
     fn on_close(&mut self, out: &mut Output<'_>);
 
-    /// A TCP connection has been silent for the idle timeout: what waits is written now, half or whole. Whether the parser can go on
-    /// where it is, because neither side has left anything unsaid; otherwise it is closed.
+    /// Handles the idle timeout of a TCP connection: pending transactions are written, complete or as halves.
+    /// Returns whether the parser can continue at its position, which requires that no message is in
+    /// progress; otherwise it is closed.
     fn on_idle(&mut self, out: &mut Output<'_>) -> bool {
         self.on_close(out);
         false
     }
 
-    /// A whole datagram (UDP); `cut` of its bytes were not captured.
+    /// Handles a UDP datagram; `cut` of its bytes were not captured.
     fn on_datagram(
         &mut self,
         direction: Direction,
@@ -92,13 +94,14 @@ pub trait StreamParser: Send {
         let _ = (direction, bytes, cut, ts, out);
     }
 
-    /// Whether no further tuple will come of this flow (encrypted, compressed, upgraded to something else): the
-    /// caller may stop delivering bytes.
+    /// Whether no further tuple will follow (encrypted, compressed, upgraded): the caller may stop delivering
+    /// bytes.
     fn is_done(&self) -> bool {
         false
     }
 
-    /// Whether, being done, it leaves the connection to another protocol: the caller may ask whose the next bytes are.
+    /// Whether a finished parser leaves the connection to another protocol, to be recognized by the next
+    /// bytes.
     fn hands_over(&self) -> bool {
         false
     }

@@ -1,5 +1,6 @@
-//! The header of the PROXY protocol, versions 1 and 2, which a proxy sends before the first byte of its client: who the client is, and
-//! whom it connected to. It is removed before a protocol is recognized, so no parser sees it.
+//! PROXY protocol header, versions 1 and 2, which a proxy sends before the first byte of its client: the
+//! client's address, and the address it connected to. It is removed before a protocol is recognized, so no
+//! parser sees it.
 //!
 //! <https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>
 
@@ -7,43 +8,44 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use wire::{Addr, Endpoint};
 
-/// Longest header whose checksum is verified. A longer one is passed over by its length, without holding it.
+/// Maximum header length for which the checksum is verified. A longer header is skipped by its length,
+/// without holding it.
 pub const CHECKED_BYTES_MAX: usize = 4096;
-/// Longest header of version 1, with its line end.
+/// Maximum length of a version 1 header, with its line end.
 const LINE_BYTES_MAX: usize = 107;
-/// What a header of version 1 begins with.
+/// Prefix of version 1.
 const V1: &[u8] = b"PROXY ";
-/// What a header of version 2 begins with.
+/// Signature of version 2.
 const V2: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
-/// Bytes of version 2 up to the length of the rest.
+/// Bytes of version 2 up to and including the length of the rest.
 const FIXED: usize = 16;
 /// Type of the element that holds a CRC-32c of the header.
 const CRC32C: u8 = 3;
 
-/// The ends of the connection between the original client and the proxy.
+/// Endpoints of the connection between the original client and the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Proxied {
-    /// The client.
+    /// The original client.
     pub client: Endpoint,
-    /// What the client connected to.
+    /// The address the client connected to.
     pub server: Endpoint,
 }
 
-/// A header as far as its addresses are known.
+/// A header with its addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Length of the header: the message begins behind it.
+    /// Length of the header; payload follows.
     pub len: usize,
-    /// Absent from `LOCAL`, `UNKNOWN` and Unix sockets.
+    /// Absent for `LOCAL`, `UNKNOWN`, and Unix sockets.
     pub proxied: Option<Proxied>,
 }
 
-/// What the first bytes of a connection are.
+/// Result for the first bytes of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
-    /// No header, or one that is malformed.
+    /// No header, or a malformed one.
     Other,
-    /// Possibly the begin of a header.
+    /// Possibly the start of a header.
     Open,
     /// A header, which may be longer than the bytes.
     Header(Header),
@@ -55,7 +57,7 @@ pub fn begins(first: u8) -> bool {
     first == V1[0] || first == V2[0]
 }
 
-/// Reads the first bytes of a client.
+/// Parses the first bytes of a client.
 #[must_use]
 pub fn read(bytes: &[u8]) -> Begin {
     let begins = |with: &[u8]| bytes.iter().zip(with).all(|(a, b)| a == b);
@@ -66,7 +68,7 @@ pub fn read(bytes: &[u8]) -> Begin {
     }
 }
 
-/// The length of a header of version 2 whose addresses may not be known.
+/// Length of a version 2 header whose addresses may be incomplete.
 #[must_use]
 pub fn v2_len(bytes: &[u8]) -> Option<usize> {
     let fixed = bytes.first_chunk::<FIXED>().filter(|fixed| fixed.starts_with(V2) && fixed[12] >> 4 == 2)?;
@@ -87,7 +89,7 @@ fn v1(bytes: &[u8]) -> Begin {
     }
 }
 
-/// `TCP4 client server port port`, or the same of TCP6.
+/// `TCP4 client server port port`, or the same with `TCP6`.
 fn v1_ends(line: &str) -> Option<Proxied> {
     let mut words = line.split(' ');
     let is_v4 = match words.next()? {
@@ -109,7 +111,7 @@ fn v1_ends(line: &str) -> Option<Proxied> {
 
 fn v2(bytes: &[u8]) -> Begin {
     let Some((fixed, rest)) = bytes.split_first_chunk::<FIXED>() else {
-        // Version and command, as far as they are there.
+        // Version and command, if present.
         let is_sound = bytes.get(V2.len()).is_none_or(|byte| matches!(byte, 0x20 | 0x21));
         return if is_sound { Begin::Open } else { Begin::Other };
     };
@@ -155,7 +157,7 @@ fn v2_ends(bytes: &[u8]) -> Option<Proxied> {
     Some(Proxied { client: end(0)?, server: end(1)? })
 }
 
-/// Whether the checksum of a whole header is right, if it has one.
+/// Whether the checksum of a complete header is correct, if it has one.
 #[must_use]
 pub fn is_sound(header: &[u8]) -> bool {
     let addresses = match header.get(13) {
@@ -195,7 +197,7 @@ mod tests {
         Endpoint { addr: Addr::from(ip.parse::<IpAddr>().expect("an address")), port }
     }
 
-    /// What the spec's own examples and limits are; each cut of them may still become a header.
+    /// Examples and limits of the specification; each prefix may still become a header.
     #[test]
     fn lines() {
         let four = Proxied { client: end("192.168.0.1", 56324), server: end("192.168.0.11", 443) };
@@ -266,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_checksum_has_to_be_right() {
-        // The check value of CRC-32c.
+        // Check value of CRC-32c.
         assert_eq!(crc32c(b"123456789".iter().copied()), 0xe306_9283);
         let four = [10, 0, 0, 1, 10, 0, 0, 2, 0, 80, 1, 187];
         let elements = [four.as_slice(), &[4, 0, 1, 9, CRC32C, 0, 4, 0, 0, 0, 0, 5, 0, 1, 1]].concat();

@@ -1,8 +1,9 @@
-//! Redis and its kin (Valkey, KeyDB): RESP2 and RESP3, inline commands, pipelines, transactions, publish/subscribe, pushes.
+//! Redis and compatible servers (Valkey, KeyDB): RESP2 and RESP3, inline commands, pipelines, transactions,
+//! publish/subscribe, pushes.
 //!
-//! One tuple for each command with its reply, and one for each message that the server sends unasked. A subscription is
-//! answered once for each channel; `CLIENT REPLY OFF` and `SKIP` are obeyed; where replication begins, reading ends.
-//! Not read: TLS, the cluster bus, RESP3's streamed strings and aggregates, which no server sends.
+//! One tuple per command with its reply, and one per unsolicited message of the server. A subscription has
+//! one reply per channel; `CLIENT REPLY OFF` and `SKIP` are respected; parsing ends where replication begins.
+//! Not parsed: TLS, the cluster bus, and RESP3's streamed strings and aggregates, which no server sends.
 //!
 //! Sources: the RESP specification and the command reference of redis.io.
 
@@ -52,7 +53,7 @@ tuple::fields! {
     TRANSFER_TIME_NS: I64, Nanoseconds, "transfer_time_ns", "first to last byte of the reply";
 }
 
-/// What the query language knows of commands.
+/// Semantic facts for the query language.
 const FACTS: Facts = Facts {
     success: Some("error is null and response_time_ns >= 0ns"),
     workload: Some(Workload {
@@ -75,7 +76,7 @@ pub fn schema() -> Schema {
     Schema { facts: &FACTS, ..Schema::of_parser("redis", 1, doc, FIELDS, measure, key) }
 }
 
-/// What is remembered of one connection.
+/// State of one connection.
 #[derive(Default)]
 pub struct Redis {
     replies: Replies,
@@ -88,17 +89,17 @@ pub struct Redis {
 enum Replies {
     #[default]
     All,
-    /// Not the next one.
+    /// All but the next one.
     NotNext,
     None,
 }
 
-/// How far the connection is on the way to replication.
+/// Progress toward replication.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Replication {
     #[default]
     NotAsked,
-    /// With SYNC, whose answer is a bulk string without an end.
+    /// By SYNC, whose reply is a bulk string without an end.
     AskedWithSync,
     Begun,
 }
@@ -130,7 +131,7 @@ impl Messages for Redis {
         next_line(bytes, from)
     }
 
-    /// What stands inside of a reply looks just like a reply: one is only believed where it has to begin.
+    /// The inside of a reply may look like a reply: a reply is only accepted at a proven message start.
     fn believe(&self, direction: Direction, bytes: &[u8], found: Found) -> bool {
         match direction {
             Direction::ClientToServer => found != Found::Anywhere && resp::may_be_command(bytes),
@@ -218,7 +219,7 @@ impl Messages for Redis {
     }
 }
 
-/// Its kind and channel.
+/// Writes kind and channel of a push.
 fn write_push(head: &[u8], w: &mut TupleWriter) {
     if head.first() == Some(&b'+') {
         return w.text(COMMAND, b"MONITOR");

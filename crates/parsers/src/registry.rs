@@ -1,4 +1,4 @@
-//! All parsers by name. The one list to add a line to.
+//! Registry of all parsers by name.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::flow_level::{flow_record, tcp_conn_time};
 use crate::packet_level::{PacketParser, packet, tcp_flow_key, tcp_pkt_size};
 use crate::{Protocol, dns, http, memcached, mysql, nfs, redis, tls};
 
-/// What a parser reads.
+/// Input of a parser.
 #[derive(Clone, Copy)]
 pub enum Reads {
     /// The first packet of every TCP flow.
@@ -17,17 +17,17 @@ pub enum Reads {
     Packets(PacketParser),
     /// Starts and ends of connections, for [`tcp_conn_time`].
     Connections,
-    /// Flows as a whole, for [`flow_record`].
+    /// Flow records, for [`flow_record`].
     Flows,
-    /// Byte streams or datagrams of a protocol; the number tells the protocol's parsers apart.
+    /// Byte streams or datagrams of a protocol; the number is the parser's variant.
     Messages(&'static Protocol, u8),
 }
 
 /// A parser by name.
 pub struct Registration {
-    /// Its schema; the schema's name is the parser's.
+    /// Its schema, whose name is the parser's name.
     pub schema: fn() -> Schema,
-    /// What it reads.
+    /// Its input.
     pub reads: Reads,
 }
 
@@ -59,13 +59,13 @@ pub fn schemas() -> Vec<Arc<Schema>> {
     PARSERS.iter().map(|p| Arc::new((p.schema)())).collect()
 }
 
-/// The schema of the parser called `name`.
+/// The schema of the parser named `name`.
 #[must_use]
 pub fn schema(name: &str) -> Option<Arc<Schema>> {
     find(name).map(|parser| Arc::new((parser.schema)()))
 }
 
-/// The parser called `name`.
+/// The parser named `name`.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Registration> {
     PARSERS.iter().find(|p| (p.schema)().name == name)

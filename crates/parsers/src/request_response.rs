@@ -1,11 +1,11 @@
 //! A parser for any protocol in which a server answers requests in order. A protocol supplies message ends
 //! ([`Messages::cut`]), possible message starts ([`Messages::next`]), and the fields of its tuple
-//! ([`Messages::write`]); everything else has a default that a less simple protocol overrides.
+//! ([`Messages::write`]); everything else has a default that a more complex protocol overrides.
 //!
-//! This module does the rest: heads in several segments (copied, bounded), bodies (skipped, not copied), messages whose
-//! end is known only from the bytes behind them, pairing across gaps ([`crate::pairing`]), times, lengths, qualities,
-//! halves, and counters. `template.rs` is the simple case; `redis.rs` uses nearly all features. Protocols with
-//! responses out of order need their own parser.
+//! This module handles the rest: heads in several segments (copied, bounded), bodies (skipped, not copied),
+//! messages whose end is known only from later bytes, pairing across gaps ([`crate::pairing`]), times,
+//! lengths, qualities, halves, and counters. `template.rs` is the simple case; `redis.rs` uses nearly all
+//! features. Protocols with responses out of order need their own parser.
 
 use tuple::{FieldId, TupleWriter};
 
@@ -22,132 +22,133 @@ mod tests;
 
 pub use self::connection::RequestResponse;
 
-/// What a protocol has to say of its messages. The type itself is what is remembered of one connection: of a simple
-/// protocol, nothing.
+/// Message syntax of a protocol. The implementing type is the per-connection state, which is empty for a
+/// simple protocol.
 pub trait Messages: Default + Send + 'static {
-    /// The field that takes the response time.
+    /// Field of the response time.
     const RESPONSE_TIME_NS: FieldId;
-    /// The field that takes the time from the first to the last byte of the response.
+    /// Field of the time from the first to the last byte of the response.
     const TRANSFER_TIME_NS: Option<FieldId> = None;
-    /// The fields that take the lengths of request and response.
+    /// Fields of the lengths of request and response.
     const BYTES: [Option<FieldId>; 2] = [None; 2];
 
-    /// Bytes of the smallest message: missing bytes hide the fewer messages, the larger this is.
+    /// Smallest message in bytes. A larger value bounds the number of messages hidden in a gap more tightly.
     const BYTES_MIN: u32 = 1;
     /// Maximum head size; bytes that are not recognized within it are not a message (`oversized_heads`).
     const HEAD_BYTES_MAX: usize = 64 * 1024;
-    /// So much of the heads of a message is kept for [`Messages::write`].
+    /// Bytes of a message's heads kept for [`Messages::write`].
     const KEPT_BYTES_MAX: usize = 8 * 1024;
-    /// Whether there are messages other than requests and their answers.
+    /// Whether the protocol has messages other than requests and their responses.
     const TALK: Talk = Talk::OneForOne;
 
-    /// Cuts the first message from `bytes`, which start with it, or the part that determines how to continue. Repeated
-    /// calls return the same.
+    /// Cuts the first message from `bytes`, which start with it, or the part that determines how to continue.
+    /// Repeated calls return the same.
     fn cut(&self, direction: Direction, bytes: &[u8]) -> Cut;
 
-    /// The same of a message that is under way: what comes next of it, `rest` being what [`Cut::Part`] said.
+    /// Same for a message in progress: cuts its next part; `rest` is the value from [`Cut::Part`].
     fn go_on(&self, direction: Direction, rest: u64, bytes: &[u8]) -> Cut {
         let _ = (direction, rest, bytes);
         Cut::NoMessage
     }
 
-    /// Where in `bytes[from..]` a message could start: by this one is found again where the place was lost, besides at the
-    /// start of segments. See [`crate::resync::Heads::next`].
+    /// Position in `bytes[from..]` where a message could start. Used, besides segment starts, to find
+    /// messages after missing bytes. See [`crate::resync::Heads::next`].
     fn next(direction: Direction, bytes: &[u8], from: usize) -> Option<usize>;
 
-    /// Whether what was found there is believed to be the start of a message. `bytes` may be the beginning of what `cut`
-    /// needs: false as soon as it cannot be.
+    /// Whether a message found there is accepted. `bytes` may be a prefix of the input that `cut` needs;
+    /// returns false as soon as it cannot be a message.
     fn believe(&self, direction: Direction, bytes: &[u8], found: Found) -> bool {
         let _ = (direction, bytes);
         found != Found::Anywhere
     }
 
-    /// A request begins, with this head. Whether it is answered.
+    /// Handles the head of a request; returns whether it is answered.
     fn request(&mut self, head: &[u8]) -> Expects {
         let _ = head;
         Expects::Response
     }
 
-    /// The server says something, with this head. `asked`: what is kept of the request that it answers if it answers one,
-    /// as far as that is known.
+    /// Handles the head of a server message; returns its role. `asked` is the stored head of the request it
+    /// answers, if known.
     fn response(&mut self, head: &[u8], asked: Option<&[u8]>) -> Role {
         let _ = (head, asked);
         Role::Answer
     }
 
-    /// Whether a response can be to a request, by what is kept of both.
+    /// Whether a response can answer a request, by their stored heads.
     fn fit(request: &[u8], response: &[u8]) -> Fit {
         let _ = (request, response);
         Fit::Maybe
     }
 
-    /// Bytes of `direction` are missing or were not understood: what was learnt from them may not hold any more.
+    /// Handles missing or invalid bytes of `direction`: state derived from them may be outdated.
     fn lose(&mut self, direction: Direction) {
         let _ = direction;
     }
 
-    /// What comes behind the message that has just ended.
+    /// What follows the message that has just ended.
     fn then(&self) -> Then {
         Then::Messages
     }
 
-    /// Writes the protocol's own fields, those above aside. `None`: not seen.
+    /// Writes the protocol's fields other than those above. `None`: not seen.
     fn write(request: Option<Said<'_>>, response: Option<Said<'_>>, w: &mut TupleWriter);
 }
 
-/// What the next bytes are.
+/// Classification of the next bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// The head goes on behind these bytes.
+    /// The head continues after these bytes.
     NeedMore,
-    /// A message, or its last part: bytes to parse, and bytes behind them to skip.
+    /// A message, or its last part: bytes to parse, followed by bytes to skip.
     Message {
-        /// At least one, and no more than there are.
+        /// At least 1, at most the bytes available.
         head: usize,
-        /// Any number; they need not have come yet.
+        /// Any number, including bytes not yet received.
         body: u64,
     },
-    /// The same, and the message goes on behind them.
+    /// A part of a message that continues after it.
     Part {
-        /// At least one, and no more than there are.
+        /// At least 1, at most the bytes available.
         head: usize,
-        /// Any number.
+        /// Any number, including bytes not yet received.
         body: u64,
-        /// What [`Messages::go_on`] needs to know: how many parts follow, say.
+        /// State for [`Messages::go_on`], for example the number of remaining parts.
         rest: u64,
     },
-    /// So many bytes between messages that say nothing: blank lines, say.
+    /// Bytes between messages to ignore, for example blank lines.
     Filler(usize),
-    /// No message begins, or goes on, here.
+    /// No message begins or continues here.
     NoMessage,
 }
 
-/// Whether there are messages other than requests and their answers.
+/// Whether there are messages other than requests and their responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Talk {
-    /// Every request is answered, and the server says nothing else.
+    /// Every request is answered, and the server sends nothing else.
     OneForOne,
-    /// Some requests are not answered, or the server also speaks unasked: missing bytes may hide nothing that counts.
+    /// Some requests are not answered, or the server sends unsolicited messages: missing bytes may hide no
+    /// message that counts.
     Freely,
 }
 
-/// What a message of the server is.
+/// Role of a server message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Role {
-    /// The answer to a request.
+    /// The response to a request.
     #[default]
     Answer,
-    /// A part of the answer, which the server's next message goes on with.
+    /// A part of the response, continued by the server's next message.
     AnswerGoesOn,
-    /// It was not asked for: a tuple of its own.
+    /// Unsolicited: written as its own tuple.
     Unsolicited,
     /// It answers no request and is ignored.
     Aside,
-    /// It is a part of an unknown answer that was not seen completely.
+    /// A part of a response that was not seen completely.
     Fragment,
 }
 
-/// What comes behind a message.
+/// What follows a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Then {
     /// More messages.
@@ -155,26 +156,26 @@ pub enum Then {
     Messages,
     /// Another protocol, which is recognized again.
     AnotherProtocol,
-    /// Nothing that is read.
+    /// Nothing that is parsed.
     Nothing,
 }
 
-/// Where a message was found that was looked for.
+/// How the start of a message was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// Where [`Messages::next`] said: it may be a part of another message.
+    /// By [`Messages::next`]: it may be a part of another message.
     Anywhere,
     /// At the start of a segment where acknowledgments prove that a message begins.
     SegmentStart,
-    /// Where the answer to a request begins, if its client waits for answers: it had heard everything up to here.
+    /// At the position of a response if its client waits: the client had received everything up to here.
     AnswerStart,
 }
 
 /// A message, for [`Messages::write`].
 #[derive(Clone, Copy, Debug)]
 pub struct Said<'a> {
-    /// What `cut` and `go_on` said are its heads, up to [`Messages::KEPT_BYTES_MAX`].
+    /// Heads from `cut` and `go_on`, up to [`Messages::KEPT_BYTES_MAX`].
     pub head: &'a [u8],
-    /// Of a request always the same.
+    /// Not used for requests.
     pub role: Role,
 }

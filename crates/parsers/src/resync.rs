@@ -1,10 +1,10 @@
-//! Finding the next message where it is not known where one begins: behind missing bytes, behind bytes that make no
-//! sense, and in a connection joined midway.
+//! Resynchronization: finds the next message after missing bytes, after invalid bytes, and in a connection
+//! joined midway.
 //!
-//! A protocol says two things ([`Heads`]): where a message could start, by what a fast search finds, and whether what stands
-//! there is plausible. [`Resync`] does the rest for one direction: it keeps a candidate of which too little has come over
-//! the segments that follow, knows when each of its bytes came and where they belong, and counts what is passed over.
-//! However the bytes are cut into segments the same messages are found. Holds at most [`Heads::HEAD_BYTES_MAX`] bytes.
+//! A protocol supplies two functions ([`Heads`]): candidate positions from a fast search, and a check of a
+//! candidate. [`Resync`] does the rest for one direction: it holds an incomplete candidate over the following
+//! segments, with the arrival time and position of each byte, and counts skipped bytes. The messages found do
+//! not depend on segment boundaries. Holds at most [`Heads::HEAD_BYTES_MAX`] bytes.
 
 use flow::Place;
 use memchr::memchr;
@@ -12,16 +12,17 @@ use wire::{TcpSeq, Timestamp};
 
 use crate::{Output, Segment};
 
-/// What a protocol knows of the places where its messages start.
+/// Message starts of a protocol.
 pub trait Heads {
-    /// So many bytes are enough to judge: with them, more can change nothing.
+    /// Bytes sufficient for a verdict: more cannot change it.
     const HEAD_BYTES_MAX: usize;
 
-    /// The first place in `bytes[from..]` where a message could start, as far as the bytes there and before tell, or may
-    /// when there are more; their length, if it is the byte to come.
+    /// The first position in `bytes[from..]` where a message could start, judged by the bytes there and
+    /// before; including positions that need more bytes. The length of `bytes` if the next byte is a
+    /// candidate.
     fn next(&self, bytes: &[u8], from: usize) -> Option<usize>;
 
-    /// Whether a message may begin with a segment, whatever comes before it.
+    /// Whether a message may begin with a segment, whatever precedes it.
     fn begins_segment(&self, beginning: Beginning) -> bool {
         beginning.first
     }
@@ -30,60 +31,60 @@ pub trait Heads {
     fn judge(&self, candidate: &Candidate<'_>) -> Verdict;
 }
 
-/// What is known of the start of a segment.
+/// Facts about the start of a segment.
 #[derive(Clone, Copy, Debug)]
 pub struct Beginning {
-    /// Its sequence number, and what its sender had received.
+    /// Its sequence number and acknowledgment.
     pub place: Place,
     /// The search starts with this segment.
     pub first: bool,
-    /// The bytes directly before it were seen, and their sender had received less.
+    /// The bytes directly before it were seen, with a lower acknowledgment.
     pub heard_more: bool,
 }
 
 /// Bytes with which a message could start.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a> {
-    /// At least one, at most [`Heads::HEAD_BYTES_MAX`].
+    /// At least 1, at most [`Heads::HEAD_BYTES_MAX`].
     pub bytes: &'a [u8],
-    /// When the first came.
+    /// Arrival of the first byte.
     pub ts: Timestamp,
-    /// Where they belong in what both sides say.
+    /// Position of the first byte.
     pub place: Place,
-    /// They begin a segment of which [`Heads::begins_segment`] said that a message may begin with it.
+    /// They begin a segment that passed [`Heads::begins_segment`].
     pub begins_segment: bool,
 }
 
-/// What a candidate is.
+/// Verdict on a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// So much like the start of a message that reading can go on with it.
+    /// The start of a message; parsing can continue here.
     Message,
-    /// Something else.
+    /// Not a message.
     No,
-    /// More bytes will tell. With [`Heads::HEAD_BYTES_MAX`] it means the same as `No`.
+    /// More bytes are needed. At [`Heads::HEAD_BYTES_MAX`] bytes the same as `No`.
     More,
 }
 
 /// A message that was found.
 #[derive(Debug)]
 pub struct Found {
-    /// When it began.
+    /// Arrival of its first byte.
     pub ts: Timestamp,
-    /// Where that belongs in what both sides say.
+    /// Position of its first byte.
     pub place: Place,
-    /// Bytes were passed over before it.
+    /// Bytes were skipped before it.
     pub skipped: bool,
     /// Its bytes from earlier segments.
     held: Vec<u8>,
-    /// Where those segments began, and the one at hand.
+    /// Starts of those segments, and of the current one.
     starts: Vec<Start>,
     used: usize,
 }
 
 impl Found {
-    /// Hands what is held of the message to `read`, as it came. Gives the number of bytes of the segment in which it was
-    /// found that come before the rest of it.
+    /// Passes the held bytes of the message to `read`, segment by segment. Returns the offset of the
+    /// remaining bytes in the current segment.
     pub fn replay(self, mut read: impl FnMut(Segment<'_>)) -> usize {
         for pair in self.starts.windows(2) {
             let Start { ts, place, .. } = pair[0];
@@ -92,38 +93,38 @@ impl Found {
         self.used
     }
 
-    /// It begins a segment of which [`Heads::begins_segment`] said that a message may begin with it.
+    /// It begins a segment that passed [`Heads::begins_segment`].
     pub fn begins_segment(&self) -> bool {
         self.starts[0].may_begin
     }
 
-    /// When its byte number `at` came, as far as it has come.
+    /// Arrival of its byte `at`, if already received.
     pub fn time_of(&self, at: usize) -> Timestamp {
         self.starts[self.starts.partition_point(|s| s.at <= at).saturating_sub(1)].ts
     }
 
-    /// The message's first bytes, of which some were found in `bytes`.
+    /// The message's first bytes; `bytes` is the segment in which it was found.
     pub fn first<'a>(&'a self, bytes: &'a [u8]) -> impl Iterator<Item = u8> + 'a {
         self.held.iter().chain(&bytes[self.used..]).copied()
     }
 }
 
-/// One direction's search.
+/// Search in one direction.
 #[derive(Debug, Default)]
 pub struct Resync {
-    /// A candidate, and what came behind it.
+    /// A candidate, and the bytes after it.
     held: Vec<u8>,
-    /// Where the segments in these bytes begin, and in those at hand.
+    /// Starts of the segments in the held bytes and in the current ones.
     starts: Vec<Start>,
     /// The next byte is a candidate.
     at_next: bool,
-    /// Where the last segment ends, and what its sender had received.
+    /// End of the last segment, and its acknowledgment.
     end: Option<Place>,
-    /// Some of them were passed over.
+    /// Bytes were skipped.
     skipped: bool,
 }
 
-/// Where a segment begins.
+/// Start of a segment.
 #[derive(Clone, Copy, Debug)]
 struct Start {
     at: usize,
@@ -133,7 +134,7 @@ struct Start {
 }
 
 impl Start {
-    /// What begins so far behind its start.
+    /// The candidate `into` bytes after this start.
     fn candidate<'a>(&self, bytes: &'a [u8], into: usize) -> Candidate<'a> {
         let place = Place { seq: self.place.seq.plus(into as u32), ..self.place };
         Candidate { bytes, ts: self.ts, place, begins_segment: self.may_begin && into == 0 }
@@ -141,7 +142,8 @@ impl Start {
 }
 
 impl Resync {
-    /// Looks for a message that starts in `segment`, or in bytes held before it. When there is none, all of it is used.
+    /// Searches for a message that starts in `segment` or in held bytes. Without a result all bytes are
+    /// consumed.
     pub fn find<H: Heads>(&mut self, heads: &H, segment: Segment<'_>, out: &mut Output<'_>) -> Option<Found> {
         let Segment { bytes, ts, place } = segment;
         let mut window = std::mem::take(&mut self.held);
@@ -174,21 +176,21 @@ impl Resync {
         None
     }
 
-    /// The candidate held, if there is one.
+    /// The held candidate, if any.
     #[must_use]
     pub fn candidate(&self) -> Option<Candidate<'_>> {
         let first = self.starts.first().filter(|_| !self.held.is_empty())?;
         Some(first.candidate(&self.held, 0))
     }
 
-    /// What comes next does not follow what came before: forgets it, and tells how many bytes were held.
+    /// Resets the search at a discontinuity; returns the number of bytes that were held.
     pub fn start_anew(&mut self, out: &mut Output<'_>) -> usize {
         let held = std::mem::take(self).held.len();
         out.counters.skipped_bytes += held as u64;
         held
     }
 
-    /// The first `n` bytes are of no use any more.
+    /// Drops the first `n` bytes.
     fn forget(&mut self, n: usize) {
         let behind = self.starts.partition_point(|s| s.at <= n);
         self.starts.drain(..behind.saturating_sub(1));
@@ -204,7 +206,8 @@ fn has_heard_more(before: Option<TcpSeq>, now: Option<TcpSeq>) -> bool {
     before.zip(now).is_some_and(|(before, now)| now.distance(before) > 0)
 }
 
-/// The first place that is not refused, and what is there; the end, if there is none. `known`: the first byte is a candidate.
+/// The first position that is not rejected, with its verdict; the end if there is none. `known`: the first
+/// byte is a candidate.
 fn first<H: Heads>(heads: &H, bytes: &[u8], known: bool, starts: &[Start]) -> (usize, Verdict) {
     let mut beginnings = starts.iter().filter(|s| s.may_begin).map(|s| s.at).peekable();
     let mut next = |from| {
@@ -225,13 +228,13 @@ fn first<H: Heads>(heads: &H, bytes: &[u8], known: bool, starts: &[Start]) -> (u
     (bytes.len(), if candidate.is_some() { Verdict::More } else { Verdict::No })
 }
 
-/// Whether a message starts anywhere in `bytes`, which begin none.
+/// Whether a message starts anywhere in `bytes`, which do not begin a segment.
 pub fn is_in<H: Heads>(heads: &H, bytes: &[u8]) -> bool {
     let whole = Start { at: 0, ts: Timestamp::MIN, place: Place::default(), may_begin: false };
     first(heads, bytes, false, &[whole]).1 == Verdict::Message
 }
 
-/// Where the next line starts, for [`Heads::next`].
+/// Start of the next line, for [`Heads::next`].
 #[must_use]
 pub fn next_line(bytes: &[u8], from: usize) -> Option<usize> {
     match from.checked_sub(1).and_then(|before| bytes.get(before)) {

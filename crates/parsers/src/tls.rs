@@ -1,8 +1,9 @@
 //! TLS (RFC 8446, RFC 5246 and earlier, SSL 3.0): one tuple per handshake, from its unencrypted part.
 //!
-//! Reads records, reassembles handshake messages, and extracts names, versions, times, alerts, and unencrypted
-//! certificates. The rest of the connection is not parsed. TLS that begins inside another protocol (STARTTLS, a proxy)
-//! is recognized by its ClientHello. See `docs/tls.md`. Not parsed: SSL 2.0, DTLS, QUIC, and encrypted content.
+//! Reads records, reassembles handshake messages, and extracts names, versions, times, alerts, and
+//! unencrypted certificates. The rest of the connection is not parsed. TLS that begins inside another
+//! protocol (STARTTLS, a proxy) is recognized by its ClientHello. See `docs/tls.md`. Not parsed: SSL 2.0,
+//! DTLS, QUIC, and encrypted content.
 
 mod certificate;
 mod codes;
@@ -22,7 +23,7 @@ pub use self::codes::cipher as cipher_name;
 use self::connection::Connection;
 use crate::{Direction, End, Gap, Output, Protocol, Segment, StreamParser};
 
-/// The parser's variant.
+/// Variant: every handshake.
 pub const ALL: u8 = 0;
 
 /// The protocol.
@@ -35,7 +36,7 @@ pub static PROTOCOL: Protocol = Protocol {
     start: || Box::<Connection>::default(),
 };
 
-/// The parser's own fields.
+/// Fields specific to the parser.
 pub mod field {
     tuple::fields! {
         SNI: Text, None, "sni", "host that the client names, in lower case";
@@ -59,8 +60,8 @@ pub mod field {
     }
 }
 
-/// What the query language knows of handshakes. A server that does not know the name warns, and may go on. How one ended whose
-/// end was not seen is not known.
+/// Semantic facts for the query language. An unrecognized-name warning of a server is not a failure. A
+/// handshake whose end was not seen has an unknown result.
 const FACTS: Facts = Facts {
     success: Some(
         "handshake_time_ns >= 0 and (alert is null or alert != 'encrypted' and alert_level = 'warning')",

@@ -1,26 +1,26 @@
-//! Where a sender's writes end, as the lengths of its packets tell: all packets of a write are as long as the path allows but the
-//! last one.
+//! Detects the end of a sender's writes by packet lengths: all packets of a write except the last have the
+//! maximum length of the path.
 
 use wire::Timestamp;
 
 use crate::{Direction, Gap, Segment};
 
-/// The shortest packets that paths of IPv4 and of IPv6 may demand (RFC 9293 section 3.7.1).
+/// Minimum segment sizes that IPv4 and IPv6 paths must support (RFC 9293 section 3.7.1).
 const PACKET_BYTES_MIN: u32 = 536;
 const PACKET_BYTES_MIN_V6: u32 = 1220;
 
 /// Payload size that every path allows.
 const LONGEST_MIN: u32 = 40;
 
-/// The packets of a connection.
+/// Packet lengths of a connection.
 #[derive(Debug)]
 pub struct Packets {
-    /// Length of the longest one, which is as long as the path allows if one of both directions is.
+    /// Longest packet of both directions; the maximum of the path if either direction has reached it.
     longest: u32,
     lanes: [Lane; 2],
 }
 
-/// The packets of one direction.
+/// Packets of one direction.
 #[derive(Clone, Copy, Debug)]
 struct Lane {
     /// Arrival of the last packet.
@@ -29,7 +29,7 @@ struct Lane {
     previous: Piece,
 }
 
-/// A packet, or missing bytes.
+/// A packet or a gap.
 #[derive(Clone, Copy, Debug, Default)]
 struct Piece {
     bytes: u32,
@@ -49,7 +49,7 @@ impl Default for Packets {
 }
 
 impl Packets {
-    /// The next packet.
+    /// Records a packet.
     #[inline]
     pub fn come(&mut self, direction: Direction, segment: Segment<'_>) {
         let bytes = u32::try_from(segment.bytes.len()).unwrap_or(u32::MAX);
@@ -59,13 +59,13 @@ impl Packets {
         lane.ts = segment.ts;
     }
 
-    /// Bytes behind the last packet are missing.
+    /// Records a gap after the last packet.
     #[cold]
     pub fn miss(&mut self, direction: Direction, gap: Gap) {
         let missing = u32::try_from(gap.len).unwrap_or(u32::MAX);
         let lane = &mut self.lanes[direction as usize];
         if gap.ts == lane.ts {
-            // The snaplen cut them off.
+            // Bytes cut by the snaplen.
             lane.last.bytes = lane.last.bytes.saturating_add(missing);
             self.longest = self.longest.max(lane.last.bytes);
         } else {
@@ -73,8 +73,9 @@ impl Packets {
         }
     }
 
-    /// Whether a write ends just before `segment`, which is all of the last packet: the packet there is short. Packets that a host
-    /// has merged have lengths with a common divisor; missing bytes are several packets, or one that is not longer than any path allows.
+    /// Whether a write ends directly before `segment`, which is the complete last packet: the previous packet
+    /// is short. Lengths of merged packets have a large common divisor; a gap is several packets, or one no
+    /// longer than any path allows.
     #[must_use]
     pub fn begins_write(&self, direction: Direction, segment: Segment<'_>) -> bool {
         let Lane { last, previous, .. } = self.lanes[direction as usize];
@@ -85,7 +86,7 @@ impl Packets {
     }
 }
 
-/// The greatest common divisor.
+/// Greatest common divisor.
 fn divisor(mut a: u32, mut b: u32) -> u32 {
     while b > 0 {
         (a, b) = (b, a % b);
@@ -123,12 +124,12 @@ mod tests {
         assert!(come(&mut packets, S, 1460, 4));
         packets.miss(S, gap(1460, 5));
         assert!(!come(&mut packets, S, 100, 5));
-        // All of a packet but its first bytes is cut off.
+        // All but the first bytes of a packet were cut off.
         packets.miss(S, gap(1360, 5));
         assert!(!come(&mut packets, S, 100, 6));
         packets.miss(S, gap(100, 7));
         assert!(come(&mut packets, S, 100, 7));
-        // What one direction sends tells what the path allows.
+        // Either direction may determine the maximum of the path.
         assert!(!come(&mut packets, C, 20, 8) && come(&mut packets, C, 20, 8));
     }
 
@@ -139,7 +140,7 @@ mod tests {
             !come(&mut packets, S, 40, 1) && !come(&mut packets, S, 40, 2) && !come(&mut packets, S, 7, 3)
         );
         assert!(come(&mut packets, S, 40, 4));
-        // Merged ones.
+        // Merged packets.
         let mut packets = Packets::default();
         assert!(!come(&mut packets, S, 4344, 1));
         assert!(!come(&mut packets, S, 1448, 2) && !come(&mut packets, S, 2896, 3));

@@ -3,7 +3,7 @@
 
 use crate::{Probe, ProbeContext};
 
-/// It is the protocol when `is`.
+/// `Request` if `is`, otherwise `NotForUs`.
 pub fn when(is: bool) -> Probe {
     if is { Probe::Request } else { Probe::NotForUs }
 }
@@ -16,7 +16,7 @@ pub fn begins(bytes: &[u8], prefixes: &[&[u8]]) -> Probe {
     if prefixes.iter().any(|prefix| prefix.starts_with(bytes)) { Probe::NeedMore } else { Probe::NotForUs }
 }
 
-/// What the one says, or the other where that does not recognise it.
+/// Result of `one`, or of `other` if `one` does not match.
 pub fn either(one: Probe, other: Probe) -> Probe {
     match (one, other) {
         (Probe::Request, _) | (_, Probe::Request) => Probe::Request,
@@ -25,37 +25,37 @@ pub fn either(one: Probe, other: Probe) -> Probe {
     }
 }
 
-/// What weak evidence says, on a usual port of the protocol.
+/// Accepts weak evidence only on a usual port of the protocol.
 pub fn on_usual_port(context: ProbeContext, probe: Probe) -> Probe {
     if context.usual_port { probe } else { Probe::NotForUs }
 }
 
-/// What `is` says of at least `n` bytes.
+/// Evaluates `is` once at least `n` bytes are available.
 pub fn with(bytes: &[u8], n: usize, is: impl FnOnce(&[u8]) -> bool) -> Probe {
     if bytes.len() < n { Probe::NeedMore } else { when(is(bytes)) }
 }
 
-/// The 16-bit number at `at`, in network order; 0 where there is none.
+/// Big-endian 16-bit number at `at`; 0 if out of range.
 pub fn u16_at(bytes: &[u8], at: usize) -> u16 {
     bytes.get(at..at + 2).map_or(0, |b| u16::from_be_bytes([b[0], b[1]]))
 }
 
-/// The same of 32 bits.
+/// Big-endian 32-bit number at `at`; 0 if out of range.
 pub fn u32_at(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).map_or(0, |b| u32::from_be_bytes([b[0], b[1], b[2], b[3]]))
 }
 
-/// The same of 32 bits, the lowest byte first.
+/// Little-endian 32-bit number at `at`; 0 if out of range.
 pub fn u32_le_at(bytes: &[u8], at: usize) -> u32 {
     u32_at(bytes, at).swap_bytes()
 }
 
-/// Whether these bytes occur.
+/// Whether `bytes` contains `what`.
 pub fn holds(bytes: &[u8], what: &[u8]) -> bool {
     memchr::memmem::find(bytes, what).is_some()
 }
 
-/// The first line, without its end; `None` where it is not complete.
+/// The first line without its line end; `None` if incomplete.
 pub fn line(bytes: &[u8]) -> Option<&[u8]> {
     let end = memchr::memchr(b'\n', bytes)?;
     Some(bytes[..end].strip_suffix(b"\r").unwrap_or(&bytes[..end]))
@@ -66,7 +66,7 @@ pub fn is_printable(bytes: &[u8]) -> bool {
     bytes.iter().all(|b| (0x20..0x7f).contains(b))
 }
 
-/// A length of BER, and how many bytes it takes.
+/// BER length: value and encoded size.
 pub fn ber_length(bytes: &[u8]) -> Option<(usize, usize)> {
     match *bytes.first()? {
         short @ 0..=0x7f => Some((short.into(), 1)),

@@ -1,11 +1,12 @@
-//! Signatures of databases, caches and queues.
+//! Signatures of databases, caches, and queues.
 
 use super::bytes::{
     begins, either, holds, is_printable, line, on_usual_port, u16_at, u32_at, u32_le_at, when, with,
 };
 use crate::{Direction, Probe, ProbeContext};
 
-/// StartupMessage and the requests that may stand in its place; on the usual port messages of either side.
+/// StartupMessage, SSLRequest, GSSENCRequest, or CancelRequest; on the usual port also messages of either
+/// side.
 pub fn postgresql(bytes: &[u8], context: ProbeContext) -> Probe {
     let opens = with(bytes, 8, |b| match (u32_at(b, 0), u32_at(b, 4)) {
         (8, 80_877_103 | 80_877_104) | (16, 80_877_102) => true,
@@ -15,7 +16,7 @@ pub fn postgresql(bytes: &[u8], context: ProbeContext) -> Probe {
     if !context.usual_port {
         return opens;
     }
-    // A type, and a length that counts itself.
+    // Type byte, and a length that includes itself.
     let message = with(bytes, 5, |b| {
         let len = u32_at(b, 1) as usize;
         let next = b.get(len + 1);
@@ -26,7 +27,7 @@ pub fn postgresql(bytes: &[u8], context: ProbeContext) -> Probe {
     either(opens, message)
 }
 
-/// Names and values, each ended by 0.
+/// Whether the startup parameters begin with a lower-case name.
 fn is_text(bytes: &[u8]) -> bool {
     bytes.iter().take(4).all(u8::is_ascii_lowercase)
 }
@@ -59,9 +60,9 @@ pub fn redis(bytes: &[u8], context: ProbeContext) -> Probe {
 }
 
 enum Line<'a> {
-    /// What follows a line of digits.
+    /// Bytes after a line of digits.
     Rest(&'a [u8]),
-    /// The line has no end yet.
+    /// The line is incomplete.
     Open,
 }
 
@@ -74,14 +75,15 @@ fn number_line(bytes: &[u8]) -> Option<Line<'_>> {
     }
 }
 
-/// The header of a message: its length and its operation; of those that are common what follows, too. Others on the usual port.
+/// Message header: length and operation, with further checks for the common operations; other operations only
+/// on the usual port.
 pub fn mongodb(bytes: &[u8], context: ProbeContext) -> Probe {
     with(bytes, 21, |b| {
         let fits = (21..=48_000_000).contains(&u32_le_at(b, 0));
         fits && match u32_le_at(b, 12) {
-            // OP_MSG: flags that there are, and the kind of the first section.
+            // OP_MSG: defined flags only, and the kind of the first section.
             2013 => u32_le_at(b, 16) & !0x1_0003 == 0 && b[20] <= 1,
-            // OP_QUERY: flags, and the name of a collection in a data base.
+            // OP_QUERY: flags, and a full collection name.
             2004 => {
                 let name = b[20..].iter().take_while(|c| **c != 0).count();
                 u32_le_at(b, 16) < 0x100
@@ -94,7 +96,7 @@ pub fn mongodb(bytes: &[u8], context: ProbeContext) -> Probe {
     })
 }
 
-/// A frame of CQL: STARTUP and OPTIONS anywhere, others on the usual port.
+/// CQL frame: STARTUP and OPTIONS on any port, others on the usual port.
 pub fn cassandra(bytes: &[u8], context: ProbeContext) -> Probe {
     with(bytes, 9, |b| {
         let (version, is_response) = (b[0] & 0x7f, b[0] & 0x80 != 0);
@@ -109,7 +111,7 @@ pub fn cassandra(bytes: &[u8], context: ProbeContext) -> Probe {
     })
 }
 
-/// The header of a request: a key and a version that there are, and the client's name.
+/// Request header: a defined key and version, and the client's name.
 pub fn kafka(bytes: &[u8], context: ProbeContext) -> Probe {
     with(bytes, 14, |b| {
         let (len, key, version) = (u32_at(b, 0), u16_at(b, 4), u16_at(b, 6));
@@ -123,7 +125,7 @@ pub fn kafka(bytes: &[u8], context: ProbeContext) -> Probe {
         };
         let whole = len as usize + 4 == b.len();
         let is_request = key <= 92 && version <= 20 && is_named && (whole || context.usual_port);
-        // An answer says no more than its length and which request it is to.
+        // A response header contains only a length and a correlation id.
         let is_answer = whole && context.usual_port;
         (is_request || is_answer) && (10..100 << 20).contains(&len)
     })
@@ -138,7 +140,7 @@ pub fn tds(bytes: &[u8], _: ProbeContext) -> Probe {
     })
 }
 
-/// A CONNECT packet of Oracle's TNS.
+/// CONNECT packet of Oracle TNS.
 pub fn oracle(bytes: &[u8], context: ProbeContext) -> Probe {
     if !context.usual_port {
         return Probe::NotForUs;

@@ -5,13 +5,13 @@ use wire::IpProtocol;
 use super::bytes::{ber_length, u16_at, u32_at, when, with};
 use crate::{Probe, ProbeContext};
 
-/// A message of DNS, over TCP behind its length: questions with names that are names, or records alone.
+/// DNS message, over TCP with a length prefix: questions with valid names, or records only.
 pub fn dns(bytes: &[u8], context: ProbeContext) -> Probe {
     in_message(bytes, context, |message| match u16_at(message, 4) {
         0 => {
             let is_response = message[2] & 0x80 != 0;
             let fits = u16_at(message, 6) > 0 || u16_at(message, 8) > 0;
-            // Multicast announces without having been asked; an error may repeat no question.
+            // Multicast announcements have no question, and an error may omit it.
             context.usual_port && is_response && (fits || message.len() == 12)
         }
         1..=16 => question(&message[12..]).is_some_and(|(_, kind, class)| {
@@ -22,7 +22,7 @@ pub fn dns(bytes: &[u8], context: ProbeContext) -> Probe {
     })
 }
 
-/// The same of NetBIOS names: 32 letters that each stand for half a byte.
+/// NetBIOS name message: a name of 32 letters, each encoding half a byte.
 pub fn netbios(bytes: &[u8], context: ProbeContext) -> Probe {
     in_message(bytes, context, |message| {
         let name = message.get(13..45);
@@ -44,7 +44,7 @@ fn in_message(bytes: &[u8], context: ProbeContext, is: impl FnOnce(&[u8]) -> boo
     when(bytes.len() >= 12 && is_header(bytes, context) && is(bytes))
 }
 
-/// An operation and a response code that there are, the bits that are always 0, and as many records as may be in a message.
+/// Header with defined operation and response codes, zero reserved bits, and a plausible number of records.
 fn is_header(message: &[u8], context: ProbeContext) -> bool {
     let operation = message[2] >> 3 & 0xf;
     let is_query = message[2] & 0x80 == 0;
@@ -55,7 +55,7 @@ fn is_header(message: &[u8], context: ProbeContext) -> bool {
         && records <= few
 }
 
-/// The first question: its labels' number, type and class.
+/// First question: number of labels, type, and class.
 fn question(mut bytes: &[u8]) -> Option<(usize, u16, u16)> {
     for labels in 0..128 {
         let (len, rest) = bytes.split_first()?;
@@ -74,7 +74,7 @@ fn question(mut bytes: &[u8]) -> Option<(usize, u16, u16)> {
     None
 }
 
-/// A request or an answer: an application tag of ASN.1 and its length; over TCP behind a length.
+/// Request or response: an ASN.1 application tag and its length; over TCP with a length prefix.
 pub fn kerberos(bytes: &[u8], transport: IpProtocol) -> Probe {
     with(bytes, 10, |b| {
         let b = if transport == IpProtocol::TCP { &b[4..] } else { b };
@@ -83,12 +83,12 @@ pub fn kerberos(bytes: &[u8], transport: IpProtocol) -> Probe {
     })
 }
 
-/// The magic cookie of RFC 8489, and a length that fits.
+/// Magic cookie of RFC 8489, and a matching length.
 pub fn stun(bytes: &[u8], _: ProbeContext) -> Probe {
     with(bytes, 20, |b| b[0] & 0xc0 == 0 && u16_at(b, 2).is_multiple_of(4) && u32_at(b, 4) == 0x2112_a442)
 }
 
-/// A long header of a version that there is, or the first packet of Google's.
+/// Long header of a known version, or the first packet of Google QUIC.
 pub fn quic(bytes: &[u8], _: ProbeContext) -> Probe {
     let is_version = |version: u32| {
         matches!(version, 1 | 0x6b33_43cf | 0x709a_50c4)
@@ -103,7 +103,7 @@ pub fn quic(bytes: &[u8], _: ProbeContext) -> Probe {
     )
 }
 
-/// A record of DTLS.
+/// DTLS record.
 pub fn dtls(bytes: &[u8], _: ProbeContext) -> Probe {
     when(
         bytes.len() >= 14
@@ -114,7 +114,7 @@ pub fn dtls(bytes: &[u8], _: ProbeContext) -> Probe {
     )
 }
 
-/// BOOTP with the magic cookie; on the usual ports also what is left of it in short captures.
+/// BOOTP with the magic cookie; on the usual ports also without it, in truncated captures.
 pub fn dhcp(bytes: &[u8], context: ProbeContext) -> Probe {
     let is_bootp = matches!(bytes, [1 | 2, 1, 6, ..]);
     when(match bytes.len() {
@@ -123,24 +123,24 @@ pub fn dhcp(bytes: &[u8], context: ProbeContext) -> Probe {
     })
 }
 
-/// A datagram of NetBIOS with its sender's address.
+/// NetBIOS datagram header.
 pub fn netbios_datagram(bytes: &[u8]) -> Probe {
     when(bytes.len() >= 14 && (0x10..=0x16).contains(&bytes[0]))
 }
 
-/// A message of a type that there is, and an option behind it.
+/// Defined message type, followed by an option.
 pub fn dhcpv6(bytes: &[u8]) -> Probe {
     when(bytes.len() >= 8 && (1..=36).contains(&bytes[0]))
 }
 
-/// A version, a mode, and a length that goes with it.
+/// Version, mode, and a matching length.
 pub fn ntp(bytes: &[u8]) -> Probe {
     let version = bytes.first().map_or(0, |b| b >> 3 & 7);
     let mode = bytes.first().map_or(0, |b| b & 7);
     when((1..=4).contains(&version) && (mode >= 6 && bytes.len() >= 8 || mode >= 1 && bytes.len() >= 48))
 }
 
-/// A sequence of a version and a community, or of version 3 and its header.
+/// Sequence of version and community, or version 3 and its header.
 pub fn snmp(bytes: &[u8], _: ProbeContext) -> Probe {
     let is = || {
         let (_, n) = ber_length(bytes.get(1..)?)?;
@@ -150,34 +150,34 @@ pub fn snmp(bytes: &[u8], _: ProbeContext) -> Probe {
     when(is().unwrap_or(false))
 }
 
-/// A priority in angle brackets.
+/// Priority in angle brackets.
 pub fn syslog(bytes: &[u8]) -> Probe {
     let digits = bytes.iter().skip(1).take_while(|b| b.is_ascii_digit()).count();
     when(bytes.first() == Some(&b'<') && (1..=3).contains(&digits) && bytes.get(1 + digits) == Some(&b'>'))
 }
 
-/// A code that there is, and a length that fits.
+/// Defined code, and a matching length.
 pub fn radius(bytes: &[u8]) -> Probe {
     let len = usize::from(u16_at(bytes, 2));
     when(bytes.len() >= 20 && (1..=50).contains(&bytes[0]) && (20..=bytes.len()).contains(&len))
 }
 
-/// A request for a file.
+/// Defined TFTP opcode.
 pub fn tftp(bytes: &[u8]) -> Probe {
     when(bytes.len() >= 4 && matches!(u16_at(bytes, 0), 1..=6))
 }
 
-/// Version 1, and a token that may be.
+/// Version 1, and a valid token length.
 pub fn coap(bytes: &[u8]) -> Probe {
     when(bytes.len() >= 4 && bytes[0] >> 6 == 1 && bytes[0] & 0xf <= 8)
 }
 
-/// The handshake's two messages, which have one length each.
+/// The two handshake messages, which have fixed lengths.
 pub fn wireguard(bytes: &[u8], _: ProbeContext) -> Probe {
     when(matches!((bytes.len(), bytes), (148, [1, 0, 0, 0, ..]) | (92, [2, 0, 0, 0, ..])))
 }
 
-/// Version 5 with the length that its records have, or version 9.
+/// Version 5 with the length of its records, or version 9.
 pub fn netflow(bytes: &[u8], context: ProbeContext) -> Probe {
     let records = usize::from(u16_at(bytes, 2));
     when(match u16_at(bytes, 0) {
@@ -194,7 +194,7 @@ pub fn netflow(bytes: &[u8], context: ProbeContext) -> Probe {
     })
 }
 
-/// Version 10 and the message's own length.
+/// Version 10 with the length of the message.
 pub fn ipfix(bytes: &[u8], _: ProbeContext) -> Probe {
     when(bytes.len() >= 20 && u16_at(bytes, 0) == 10 && usize::from(u16_at(bytes, 2)) == bytes.len())
 }

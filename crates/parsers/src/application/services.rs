@@ -1,9 +1,9 @@
-//! Signatures of what is spoken over TCP, databases aside.
+//! Signatures of TCP protocols other than databases.
 
 use super::bytes::{begins, ber_length, either, holds, line, on_usual_port, u16_at, u32_at, when, with};
 use crate::{Direction, Probe, ProbeContext};
 
-/// A record: a handshake or an alert, and midway application data; or the hello of SSL 2 that asks for more.
+/// TLS record: handshake or alert, midway also application data; or an SSL 2 hello.
 pub fn tls(bytes: &[u8], context: ProbeContext) -> Probe {
     let record = with(bytes, 6, |b| {
         let len = usize::from(u16_at(b, 3));
@@ -13,7 +13,7 @@ pub fn tls(bytes: &[u8], context: ProbeContext) -> Probe {
             0x15 => len == 2 && matches!(b[5], 1 | 2) || len >= 18,
             0x14 => len == 1 && b[5] == 1,
             0x17 => {
-                // Where another record begins behind it, that is one, too.
+                // Bytes after the record must begin another record.
                 let next = b.get(5 + len..).unwrap_or_default();
                 len >= 17
                     && (next.len() < 3 || (0x14..=0x18).contains(&next[0]) && next[1] == 3 && next[2] <= 4)
@@ -34,7 +34,7 @@ pub fn tls(bytes: &[u8], context: ProbeContext) -> Probe {
     either(record, ssl2)
 }
 
-/// The client's preface, the settings that a server begins with, or frames of a connection that was joined later.
+/// Client preface, initial settings of a server, or frames of a connection joined midway.
 pub fn http2(bytes: &[u8], context: ProbeContext) -> Probe {
     let preface = begins(bytes, &[b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"]);
     if context.speaker == Some(Direction::ClientToServer) && !context.midstream {
@@ -52,7 +52,7 @@ pub fn http2(bytes: &[u8], context: ProbeContext) -> Probe {
     either(preface, either(settings, when(are_frames(bytes))))
 }
 
-/// Whether the bytes are frames of HTTP/2, and more than any bytes could be. The last one may be cut.
+/// Whether the bytes are HTTP/2 frames, with enough evidence to exclude chance. The last frame may be cut.
 fn are_frames(mut bytes: &[u8]) -> bool {
     let (mut frames, mut sure) = (0, false);
     while bytes.len() >= 9 {
@@ -63,18 +63,18 @@ fn are_frames(mut bytes: &[u8]) -> bool {
         (frames, sure) = (frames + 1, sure || says && body.len() == len);
         bytes = &rest[body.len()..];
         if body.len() < len {
-            // A frame is certain only behind a complete frame.
+            // Only a frame that follows a complete frame counts as evidence.
             return frames > 1 && (sure || frames > 2);
         }
     }
     bytes.is_empty() && (frames > 1 || sure)
 }
 
-/// Whether the header of a frame fits, and if so whether the frame says more than others could by chance.
+/// Checks a frame header: `None` if invalid, otherwise whether it is strong evidence.
 fn frame(head: &[u8], len: usize, body: &[u8]) -> Option<bool> {
     let (flags, stream) = (head[4], u32_at(head, 5));
     let is_of_all = stream == 0;
-    // By type: whether the stream and the flags fit, and whether the length or the body says something.
+    // Per type: whether stream and flags are valid, and whether length or body are strong evidence.
     let (fits, says) = match head[3] {
         0 => (!is_of_all && flags & !0x09 == 0, false),
         1 => (!is_of_all && flags & !0x2d == 0 && len > 0, stream & 1 == 1 && begins_fields(flags, body)),
@@ -88,21 +88,21 @@ fn frame(head: &[u8], len: usize, body: &[u8]) -> Option<bool> {
     (fits && len <= 1 << 14 && stream >> 16 == 0).then_some(says)
 }
 
-/// Whether a block of fields begins with what names a request or a response: an indexed `:method`, `:path`, `:scheme` or `:status`,
-/// or an entry that this connection has added to the table.
+/// Whether a field block begins like a request or response: an indexed `:method`, `:path`, `:scheme`, or
+/// `:status`, or a dynamic table entry.
 fn begins_fields(flags: u8, body: &[u8]) -> bool {
     let is_whole = flags & 0x04 != 0;
     let at = usize::from(flags >> 3 & 1) + 5 * usize::from(flags >> 5 & 1);
     is_whole && matches!(body.get(at), Some(0x82..=0x8e | 0xbe..=0xd2 | 0x48))
 }
 
-/// A client's greeting, or a server's that says what it is.
+/// Client greeting, or a server greeting that names the protocol.
 pub fn smtp(bytes: &[u8], context: ProbeContext) -> Probe {
     let says = |bytes: &[u8]| holds(bytes, b"SMTP") || context.usual_port && !holds(bytes, b"FTP");
     either(begins(bytes, &[b"EHLO ", b"HELO ", b"LHLO ", b"ehlo ", b"helo "]), greeting(bytes, &says))
 }
 
-/// The same of FTP.
+/// Client command, or a server greeting that names the protocol.
 pub fn ftp(bytes: &[u8], context: ProbeContext) -> Probe {
     let says = |bytes: &[u8]| holds(bytes, b"FTP") || context.usual_port;
     either(
@@ -119,7 +119,7 @@ fn greeting(bytes: &[u8], says: &dyn Fn(&[u8]) -> bool) -> Probe {
     }
 }
 
-/// CONNECT.
+/// CONNECT packet.
 pub fn mqtt(bytes: &[u8], _: ProbeContext) -> Probe {
     with(bytes, 8, |b| {
         let len = b[1..5].iter().take_while(|b| **b & 0x80 != 0).count() + 1;
@@ -132,7 +132,7 @@ pub fn mqtt(bytes: &[u8], _: ProbeContext) -> Probe {
     })
 }
 
-/// A message of any version of SMB, or what opens a session over NetBIOS.
+/// Message of any SMB version, or a NetBIOS session request.
 pub fn smb(bytes: &[u8], context: ProbeContext) -> Probe {
     let message = with(bytes, 8, |b| {
         b[0] == 0 && [b"\xffSMB", b"\xfeSMB", b"\xfdSMB"].iter().any(|magic| b[4..].starts_with(*magic))
@@ -141,20 +141,20 @@ pub fn smb(bytes: &[u8], context: ProbeContext) -> Probe {
     either(message, on_usual_port(context, session))
 }
 
-/// A sequence of an identifier and an operation.
+/// Sequence of a message id and an operation.
 pub fn ldap(bytes: &[u8], _: ProbeContext) -> Probe {
     with(bytes, 7, |b| {
         let Some((len, n)) = ber_length(&b[1..]).filter(|_| b[0] == 0x30) else { return false };
         let [2, id_len @ 1..=4, rest @ ..] = &b[1 + n..] else { return false };
         let operation = rest.get(usize::from(*id_len)).copied().unwrap_or_default();
         let inner = rest.get(usize::from(*id_len) + 1..).and_then(ber_length);
-        // Tag, length and content of the operation end where the sequence does, if no controls follow.
+        // Tag, length, and content of the operation end where the sequence does, unless controls follow.
         let fits = inner.is_some_and(|(inner, n)| 2 + usize::from(*id_len) + 1 + n + inner <= len);
         fits && matches!(operation, 0x42 | 0x4a | 0x60 | 0x61 | 0x63..=0x69 | 0x6b..=0x6f | 0x73 | 0x77..=0x79)
     })
 }
 
-/// A connection request in a TPKT, for a remote desktop.
+/// Connection request of a remote desktop in a TPKT.
 pub fn rdp(bytes: &[u8], context: ProbeContext) -> Probe {
     with(bytes, 7, |b| {
         let is_opening = b[0] == 3 && b[1] == 0 && u16_at(b, 2) >= 11 && matches!(b[5], 0xe0 | 0xd0);
@@ -162,14 +162,14 @@ pub fn rdp(bytes: &[u8], context: ProbeContext) -> Probe {
     })
 }
 
-/// A marker, a length and a type.
+/// Marker, length, and type.
 pub fn bgp(bytes: &[u8], _: ProbeContext) -> Probe {
     with(bytes, 19, |b| {
         b[..16] == [0xff; 16] && (19..=4096).contains(&u16_at(b, 16)) && (1..=5).contains(&b[18])
     })
 }
 
-/// A BIND or its answer, or a call, of version 5.
+/// Bind, its response, or a call, of version 5.
 pub fn dcerpc(bytes: &[u8], _: ProbeContext) -> Probe {
     with(bytes, 16, |b| {
         let len = u16_at(b, 8).swap_bytes();
@@ -182,32 +182,32 @@ pub fn dcerpc(bytes: &[u8], _: ProbeContext) -> Probe {
     })
 }
 
-/// Options are negotiated.
+/// Option negotiation.
 pub fn telnet(bytes: &[u8]) -> Probe {
     with(bytes, 3, |b| b[0] == 0xff && (0xfa..=0xfe).contains(&b[1]))
 }
 
-/// An APDU.
+/// APDU.
 pub fn iec104(bytes: &[u8]) -> Probe {
     with(bytes, 6, |b| b[0] == 0x68 && (4..=253).contains(&b[1]))
 }
 
-/// A header with a length that fits.
+/// Header with a valid length.
 pub fn modbus(bytes: &[u8]) -> Probe {
     with(bytes, 8, |b| u16_at(b, 2) == 0 && (2..=254).contains(&u16_at(b, 4)))
 }
 
-/// A request line or a status line of SIP.
+/// Request line or status line of SIP.
 pub fn sip(bytes: &[u8], _: ProbeContext) -> Probe {
     of_version(bytes, b"SIP/2.0")
 }
 
-/// The same of RTSP.
+/// Request line or status line of RTSP.
 pub fn rtsp(bytes: &[u8], _: ProbeContext) -> Probe {
     of_version(bytes, b"RTSP/1.0")
 }
 
-/// A line that begins with a version, or with a method in capitals and ends with the version.
+/// A line that begins with the version, or begins with an upper-case method and ends with the version.
 fn of_version(bytes: &[u8], version: &[u8]) -> Probe {
     let is_method = bytes
         .iter()

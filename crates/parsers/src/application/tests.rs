@@ -1,4 +1,5 @@
-//! First bytes and the names that they give; every beginning of them is waited for or left alone, and no bytes panic.
+//! First bytes and the expected names. Prefixes of them are either incomplete or rejected, and no input
+//! panics.
 
 use proptest::prelude::*;
 use wire::IpProtocol;
@@ -128,7 +129,7 @@ proptest! {
         }
     }
 
-    /// What begins as a protocol does, and is cut anywhere, panics nowhere either.
+    /// Truncated messages do not panic.
     #[test]
     fn no_cut_panics(first in prop::sample::select(vec![
         b"\x16\x03\x01\x02\x00\x01".as_slice(), b"PRI * HTTP/2.0", b"\0\0\0\x29\0\x03\0\0user", b"*1\r\n$4\r\n", b"\x30\x84\0\0",

@@ -1,4 +1,4 @@
-//! The n-th response answers the n-th request: counting, over requests that need not be answered.
+//! Counting: the n-th response answers the n-th request, with requests that may remain unanswered.
 
 use flow::Place;
 
@@ -6,21 +6,21 @@ use super::numbering::Hole;
 use super::queue::{Counting, Missing, Naming, SCAN_MAX, Transactions};
 use super::transaction::{Answers, Expects, Fit, Outcome, Part, Silence, can_answer};
 
-/// Which request a response answers by count.
+/// Result of counting for one response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Counted {
     To(u64),
-    /// One of several that are answered only now and then; the count goes on.
+    /// One of several optional requests; counting continues.
     OneOf,
-    /// None waits.
+    /// No request is waiting.
     Nobody,
-    /// It contradicts the count: more than one could be meant, or the one that must be cannot.
+    /// The response contradicts the count: several requests are possible, or the required one is not.
     Contradiction,
 }
 
 impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
-    /// The request that a response at `place` answers, made the last one that was counted to, and whether that is known by
-    /// more than counting.
+    /// Returns the request that a response at `place` answers, as the last one counted, and whether more than
+    /// counting proves it.
     #[inline]
     pub(super) fn attribute(
         &mut self,
@@ -40,7 +40,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
                 self.next_response = number + 1;
                 return Some((number, false));
             }
-            // Each further response would pass them all again.
+            // Every further response would scan all of them again.
             (Counted::OneOf, Counting::Exact) if self.next_request - self.next_response > SCAN_MAX => {
                 self.counting = Counting::Lost(Missing::Responses);
             }
@@ -48,7 +48,8 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
             (Counted::Nobody | Counted::Contradiction, Counting::Exact) if self.trial.is_some() => {
                 self.contradict();
             }
-            // There is no request, unless the response came too early, which only its acknowledgment shows.
+            // No request is waiting; or the response was captured too early, which only an acknowledgment
+            // shows.
             (Counted::Nobody, Counting::Exact) if place.ack.is_some() => {}
             (Counted::Contradiction, Counting::Exact) => {
                 self.counting = Counting::Lost(Missing::Responses);
@@ -58,14 +59,14 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         None
     }
 
-    /// Counts on, over requests that need not be answered.
+    /// Counts to the next request, skipping requests that may remain unanswered.
     #[inline]
     fn count(&self, place: Place, limit: u64, fits: &impl Fn(&Q) -> Fit) -> Counted {
         let mut found = Counted::Nobody;
         for number in self.next_response..limit {
             let Some(transaction) = self.get(number).filter(|t| t.waits()) else { continue };
             if !can_answer(transaction.place, place) {
-                // What was asked later was not heard either.
+                // Later requests had not been received either.
                 let must = transaction.expects == Expects::Response && found == Counted::Nobody;
                 return if must { Counted::Contradiction } else { found };
             }
@@ -86,14 +87,14 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
             }
         }
         match (found, self.counting) {
-            // It need not be answered, and what may be missing behind it is as likely.
+            // An optional request: a request missing behind it is equally likely.
             (Counted::To(_), Counting::ExactBelow(_)) => Counted::Contradiction,
             _ => found,
         }
     }
 
-    /// A response at `place` answers one of several requests that need not be answered: whether the others were silently done
-    /// is not known.
+    /// Handles a response to one of several optional requests: the meaning of the others' silence becomes
+    /// unknown.
     #[cold]
     fn doubt_silence(&mut self, place: Place, fits: &impl Fn(&Q) -> Fit) {
         for number in self.next_response..self.next_request {
@@ -107,7 +108,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         }
     }
 
-    /// A response answers request `number`: those before it that might have been answered were not.
+    /// Handles a response to request `number`: earlier optional requests have had none.
     #[inline]
     pub(super) fn pass_over_silent(&mut self, number: u64) {
         for before in self.next_response.max(self.base)..number {
@@ -121,14 +122,14 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         }
     }
 
-    /// Whether a request below `number` must still be answered.
+    /// Whether a request below `number` still requires a response.
     #[inline]
     pub(super) fn owes(&self, number: u64) -> bool {
         let mut waiting = (self.next_response..number).filter_map(|n| self.get(n));
         self.lacks_oldest() || waiting.any(|t| t.waits() && t.expects == Expects::Response)
     }
 
-    /// Whether no response will ever be attributed again: counting is lost, and there are no rounds.
+    /// Whether no response can be attributed any more: counting is lost, and there are no rounds.
     #[inline]
     pub(super) fn is_hopeless(&self) -> bool {
         self.naming == Naming::None

@@ -1,4 +1,4 @@
-//! Room for outstanding requests, and the requests that are given up where there is none.
+//! Memory for outstanding requests, and eviction when it is used up.
 
 use flow::Place;
 use wire::Timestamp;
@@ -9,8 +9,8 @@ use super::transaction::{Answers, Expects, Transaction};
 use crate::Output;
 
 impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
-    /// Makes room for another request within the limits of `out`, or evicts the oldest one; `text`: the bytes that a request
-    /// keeps besides its place. To be called before [`Transactions::request`].
+    /// Makes room for another request within the limits of `out`, or evicts the oldest one. `text` returns
+    /// the bytes that a request holds besides its slot. To be called before [`Transactions::request`].
     #[inline]
     pub fn make_room(&mut self, out: &Output<'_>, text: impl Fn(&Q) -> usize) {
         if self.queue.len() >= OUTSTANDING_MIN {
@@ -23,7 +23,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         let held = self.queue.len();
         let mut loan = self.queue.loan.take().unwrap_or_default();
         let last = || (held - OUTSTANDING_MIN..held).filter_map(|i| self.queue.get(i)?.request());
-        // A response that is held takes as much as a request.
+        // A held response takes as much memory as a request.
         let each = 2 * size_of::<Transaction<Q, R>>();
         let has_room = held < out.limits.outstanding_max.max(OUTSTANDING_MIN)
             && (held < OUTSTANDING_MIN + loan.places
@@ -34,13 +34,13 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         }
     }
 
-    /// The bytes of texts for which memory was borrowed.
+    /// Bytes borrowed for texts.
     #[must_use]
     pub fn text_bytes_borrowed(&self) -> usize {
         self.queue.loan.as_ref().map_or(0, |loan| loan.text)
     }
 
-    /// Lets the oldest transaction be handed out as it is; false: there is none.
+    /// Evicts the oldest transaction, which is returned unfinished. Returns false if there is none.
     pub fn evict_oldest(&mut self) -> bool {
         let Some(oldest) = self.queue.get_mut(0) else { return false };
         if oldest.waits() && oldest.expects == Expects::Perhaps {
@@ -73,14 +73,14 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         self.next_response < self.base
     }
 
-    /// A response is that of a request that was evicted, by count.
+    /// Handles a response that, by count, answers an evicted request.
     #[cold]
     pub(super) fn separate(&mut self, first: Timestamp, place: Place) -> (Spot, &mut R) {
         self.next_response += 1;
         self.put_separated(first, place)
     }
 
-    /// A response names a request that was evicted.
+    /// Handles a response that names an evicted request.
     #[cold]
     pub fn response_to_evicted(&mut self, first: Timestamp, place: Place) -> Spot {
         let hole = self.begin_answer(place);
@@ -88,7 +88,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         self.put_separated(first, place).0
     }
 
-    /// Puts a response apart whose request was evicted.
+    /// Stores a response whose request was evicted.
     fn put_separated(&mut self, first: Timestamp, place: Place) -> (Spot, &mut R) {
         let (number, response) = self.loose.get_or_insert_default().push_separated(first, place);
         (Spot::Apart(number), response)

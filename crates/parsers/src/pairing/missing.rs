@@ -1,4 +1,4 @@
-//! How far counting holds when messages are missing: the transitions of [`Counting`].
+//! Effect of missing messages on counting: the transitions of [`Counting`].
 
 use flow::Place;
 
@@ -7,7 +7,7 @@ use super::queue::{Counting, Missing, Naming, Transactions};
 use super::transaction::{Answers, Expects, Transaction};
 
 impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
-    /// Requests may be missing behind the last one.
+    /// Records that requests may be missing after the last one.
     pub(super) fn doubt_requests(&mut self) {
         self.counting = match self.counting {
             Counting::Exact => Counting::ExactBelow(self.next_request),
@@ -16,8 +16,8 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         };
     }
 
-    /// Requests are missing before the one at `place`. Gives those of which the number is not known, or, where a round
-    /// begins, of which round they are.
+    /// Records requests missing before the one at `place`. Returns the hole if the number of requests is
+    /// unknown or, at the start of a round, if their round is.
     #[cold]
     pub(super) fn miss_requests(&mut self, hole: Hole, place: Place, begins_round: bool) -> Hole {
         self.doubt_requests();
@@ -33,7 +33,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         hole
     }
 
-    /// Where responses name their requests, some may be missing.
+    /// Records responses that may be missing when responses name their requests.
     #[inline]
     pub(super) fn doubt_responses(&mut self, hole: Hole) {
         self.counting = match self.counting {
@@ -43,7 +43,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         };
     }
 
-    /// Nothing is missing any more before request `number`: counting goes on there, up to where requests are missing.
+    /// Resumes counting at request `number`, before which nothing is missing, up to the next missing request.
     pub(super) fn count_from(&mut self, number: u64) {
         let has_hole = |n: &u64| self.get(*n).is_some_and(|t| t.hole != Hole::NONE);
         let hole = (number..self.next_request).find(has_hole);
@@ -57,7 +57,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         };
     }
 
-    /// Responses are missing before the one that begins now. Gives those that are not counted.
+    /// Records responses missing before the current one. Returns those that are not counted.
     #[cold]
     pub(super) fn miss_responses(&mut self, hole: Hole) -> Hole {
         let limit = match self.counting {
@@ -68,7 +68,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         let owed = |t: &&Transaction<Q, R>| t.expects == Expects::Response && t.waits();
         let n = (self.next_response..limit).filter_map(|n| self.get(n)).filter(owed).count();
         if n == 0 && self.counting == Counting::Exact && !self.lacks_oldest() {
-            // Nothing was asked: whatever is missing, it answered nothing.
+            // No request is waiting: the missing bytes answer none.
             return hole;
         }
         let is_known = hole.least == hole.most && hole.least as usize <= n;

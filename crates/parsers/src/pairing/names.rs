@@ -1,4 +1,4 @@
-//! Responses that name their requests, and searches for a request by what it says.
+//! Responses that name their requests, and searches for a request by its contents.
 
 use flow::Place;
 use wire::Timestamp;
@@ -6,14 +6,14 @@ use wire::Timestamp;
 use super::queue::{Counting, Naming, Transactions};
 use super::transaction::{Answers, Part, Transaction};
 
-/// Requests that a search by name may pass, for each request sent so far.
+/// Total requests that searches by name may visit, per request sent.
 const SEARCHED_PER_REQUEST: u64 = 64;
-/// Requests that any search by name may pass.
+/// Requests that any search by name may visit.
 const SEARCHED_MIN: u64 = 256;
 
 impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
-    /// A response to the request `number`, which it names. Gives its place. Those before that need not be answered were not;
-    /// behind missing messages no other is answered any more either.
+    /// Begins the response to request `number`, which it names; returns its slot. Earlier optional requests
+    /// have had no response; after missing messages, no earlier request can be answered any more.
     pub fn response_to(&mut self, number: u64, first: Timestamp, place: Place) -> Option<&mut R> {
         let hole = self.begin_answer(place);
         self.doubt_responses(hole);
@@ -35,8 +35,8 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         Some(&mut transaction.response)
     }
 
-    /// From here on every response names its request, and no two requests that wait have the same name: there is nothing to
-    /// count. What is not answered with [`Transactions::response_to`] answers nothing.
+    /// Disables counting: from here on every response names its request, and names of waiting requests are
+    /// unique. A response without [`Transactions::response_to`] answers no request.
     pub fn name_requests(&mut self) {
         if self.naming == Naming::None {
             self.naming = Naming::Unique;
@@ -44,7 +44,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         }
     }
 
-    /// From here on order alone tells again.
+    /// Enables counting again: from here on requests are matched by order.
     pub fn count_requests(&mut self) {
         if self.naming == Naming::Unique {
             self.naming = Naming::None;
@@ -53,7 +53,8 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         }
     }
 
-    /// The oldest request that waits and `is_it`, with its number; none if that were too long a search.
+    /// Returns the number of the oldest waiting request that satisfies `is_it`; `None` also if the search
+    /// limit is reached.
     pub fn find_waiting(&mut self, is_it: impl Fn(&Q) -> bool) -> Option<u64> {
         let patience = (SEARCHED_PER_REQUEST * self.next_request).saturating_sub(self.searched_by_name);
         let to = self.next_request.min(self.base + patience.max(SEARCHED_MIN));

@@ -1,16 +1,16 @@
 //! Numbers the messages of a round from both ends if some are missing.
 //!
-//! A round has as many responses as requests, but some of both may be missing. Each hole hides a number of messages
-//! between two bounds. So a message's number in its round, counted from the front and from the end, lies between two
-//! bounds; and neither side can have more messages than the other has room for. If both bounds are equal, the number is
-//! known, and a request and a response with the same number belong together, whatever is missing.
+//! A round has as many responses as requests, but some of both may be missing. Each hole hides a number of
+//! messages between two bounds. So a message's number in its round, counted from the front and from the end,
+//! lies between two bounds; and neither side can have more messages than the other side allows. If both
+//! bounds are equal, the number is known, and a request and a response with the same number belong together.
 //!
-//! Example: four requests; of the responses, the first two, a hole, and one. The hole contains one response, so the one
-//! behind it is the fourth.
+//! Example: four requests; of the responses, the first two, a hole, and one. The hole contains one response,
+//! so the one after it is the fourth.
 //!
-//! Bytes and protocols are not known here.
+//! Independent of bytes and protocols.
 
-/// How many messages may be missing at one place.
+/// Bounds of the number of messages missing at one position.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Hole {
     pub least: u32,
@@ -20,31 +20,32 @@ pub(super) struct Hole {
 impl Hole {
     /// Nothing is missing.
     pub const NONE: Hole = Hole { least: 0, most: 0 };
-    /// Any number may be.
+    /// Any number may be missing.
     pub const ANY: Hole = Hole { least: 0, most: u32::MAX };
 
-    /// Missing bytes that are whole messages, of at least `smallest` bytes each.
+    /// Missing bytes that consist of whole messages, each at least `smallest` bytes long.
     pub fn of_whole_messages(bytes: u32, smallest: u32) -> Hole {
         let most = bytes / smallest.max(1);
         Hole { least: most.min(1), most }
     }
 
-    /// This and another at the same place.
+    /// Sum of two holes at the same position.
     pub fn and(self, other: Hole) -> Hole {
         Hole { least: self.least.saturating_add(other.least), most: self.most.saturating_add(other.most) }
     }
 
-    /// Some of these messages, perhaps none.
+    /// Any part of the hole, possibly none.
     pub fn in_part(self) -> Hole {
         Hole { least: 0, ..self }
     }
 }
 
-/// The least and the most that a number can be.
+/// Lower and upper bound of a number.
 type Range = (u64, u64);
 
-/// The messages that surely have the same number, as indices of requests and responses that were seen. The holes are those
-/// before each message, and one behind the last. `None`: the two sides cannot be of one round.
+/// Returns the pairs with proven equal numbers, as indices of requests and responses that were seen. The
+/// holes are those before each message, and one after the last. `None`: the two sides cannot belong to one
+/// round.
 pub(super) fn pairs(requests: &[Hole], responses: &[Hole]) -> Option<Vec<(usize, usize)>> {
     let (asked, told) = (total(requests), total(responses));
     let all = (asked.0.max(told.0), asked.1.min(told.1));
@@ -57,7 +58,7 @@ pub(super) fn pairs(requests: &[Hole], responses: &[Hole]) -> Option<Vec<(usize,
     let mut pairs = Vec::new();
     let mut next = 0;
     for (q, question) in asked.iter().enumerate() {
-        // Responses before these are earlier ones, whichever question follows.
+        // Earlier responses answer none of the remaining requests.
         while told.get(next).is_some_and(|answer| answer[0].1 < question[0].0) {
             next += 1;
         }
@@ -71,7 +72,7 @@ pub(super) fn pairs(requests: &[Hole], responses: &[Hole]) -> Option<Vec<(usize,
     Some(pairs)
 }
 
-/// How many messages one side sent.
+/// Bounds of the number of messages of one side.
 fn total(holes: &[Hole]) -> Range {
     let seen = holes.len().saturating_sub(1) as u64;
     holes.iter().fold((seen, seen), |(least, most), hole| {
@@ -79,7 +80,7 @@ fn total(holes: &[Hole]) -> Range {
     })
 }
 
-/// The number of each message seen, counted from the front and from the end, in a batch of `all`.
+/// Bounds of the number of each message seen, counted from the front and from the end, in a round of `all`.
 fn numbers(holes: &[Hole], all: Range) -> Vec<[Range; 2]> {
     let (_, seen) = holes.split_last().unwrap_or((&Hole::NONE, &[]));
     let whole = total(holes);
@@ -117,7 +118,7 @@ mod tests {
             .collect()
     }
 
-    /// The numbers of the messages that were seen.
+    /// Numbers of the messages that were seen.
     fn numbered(world: &[u32]) -> Vec<u32> {
         let mut next = 0;
         let mut out = Vec::new();
@@ -130,7 +131,7 @@ mod tests {
         out
     }
 
-    /// The obvious way: pairs that are pairs in every world.
+    /// Reference implementation: pairs that are pairs in every world.
     fn obvious(requests: &[Hole], responses: &[Hole]) -> Option<Vec<(usize, usize)>> {
         let mut certain: Option<Vec<(usize, usize)>> = None;
         for all in 0..40 {
@@ -188,15 +189,15 @@ mod tests {
         let (o, hole) = (Hole::NONE, Hole { least: 1, most: 9 });
         let pairs =
             |requests: &[Hole], responses: &[Hole]| super::pairs(requests, responses).unwrap_or_default();
-        // The third of four answers is missing, and nothing else.
+        // The third of four responses is missing, and nothing else.
         assert_eq!(pairs(&[o; 5], &[o, o, hole, o]), [(0, 0), (1, 1), (3, 2)]);
-        // Two holes hide one each, because two are missing.
+        // Two holes hide one message each, because two are missing.
         assert_eq!(pairs(&[o; 7], &[hole, o, hole, o, o]), [(1, 0), (2, 1), (4, 2), (5, 3)]);
-        // Of three, one hides two.
+        // Three are missing; one hole hides two.
         assert_eq!(pairs(&[o; 9], &[o, hole, o, hole, o, o]), [(0, 0), (6, 3), (7, 4)]);
-        // Questions are missing.
+        // Requests are missing.
         assert_eq!(pairs(&[o, hole, o], &[o; 4]), [(0, 0), (1, 2)]);
-        // More answers than questions.
+        // More responses than requests.
         assert_eq!(pairs(&[o; 3], &[o; 4]), []);
     }
 }

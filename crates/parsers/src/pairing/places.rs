@@ -1,4 +1,4 @@
-//! Where messages begin, and which request is answered there, as far as acknowledgments tell.
+//! Positions at which messages begin, and the request answered there, as far as acknowledgments prove it.
 
 use flow::Place;
 use wire::TcpSeq;
@@ -9,14 +9,14 @@ use crate::Direction;
 use crate::resync::Beginning;
 
 impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
-    /// The request that the response at `spot` answers.
+    /// The request answered by the response at `spot`.
     #[must_use]
     pub fn request_of(&self, spot: Spot) -> Option<&Q> {
         let Spot::With(number) = spot else { return None };
         self.get(number)?.request()
     }
 
-    /// The request that a response beginning at `place` will be taken for the answer to, as far as is known now.
+    /// The request that a response beginning at `place` would be attributed to in the current state.
     #[must_use]
     pub fn next_to_answer(&self, place: Place) -> Option<&Q> {
         let number = match self.counting {
@@ -29,8 +29,8 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         later.find(|t| can_answer(t.place, place))?.request()
     }
 
-    /// The request whose client had heard everything up to `place` and nothing more: what begins there is the answer to it, if
-    /// the client only asks when it was answered.
+    /// The request whose client had received everything up to `place` and nothing more. A message at `place`
+    /// answers it if the client waits for responses.
     #[must_use]
     pub fn answered_from(&self, place: Place) -> Option<&Q> {
         let to = self.next_request.min(self.next_response + SCAN_MAX);
@@ -39,14 +39,15 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         waiting.find(|t| t.waits() && heard(t)).filter(|_| !self.lacks_oldest())?.request()
     }
 
-    /// Whether acknowledgments prove that a message of `direction` starts with the segment that begins there. A client that has
-    /// received more since its last bytes starts a request, and so does one that has received a response that acknowledges just what it
-    /// had sent before. A response starts where the client of a request had received everything; where no request is known, between
-    /// two segments that acknowledge different requests of a client that waits.
+    /// Whether acknowledgments prove that a message of `direction` starts with this segment. A client that
+    /// has received more since its last bytes starts a request, and so does one that has received a response
+    /// acknowledging exactly what it had sent before. A response starts where the client of a request had
+    /// received everything; without a known request, between two segments that acknowledge different requests
+    /// of a client that waits.
     #[must_use]
     pub fn begins_message(&self, direction: Direction, beginning: Beginning) -> bool {
         let Beginning { place, first, heard_more } = beginning;
-        // What is missing is too short for a message, so nothing began there.
+        // The missing bytes are too few for a message, so no message began there.
         let hole = match self.edges[direction as usize] {
             Edge::At(end) | Edge::Missing(end) => u32::try_from(place.seq.distance(end)).ok(),
             Edge::Start | Edge::Within | Edge::Unknown => None,
@@ -61,19 +62,19 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         let is_answered = |last: Place| {
             last.ack == Some(place.seq) && place.ack.is_some_and(|ack| ack.distance(last.seq) > 0)
         };
-        // Nothing tells where a connection was joined.
+        // No evidence exists at the position where a connection was joined.
         let is_joined_here = first && self.joined && self.next_request == 0 && !self.lacks_first;
         let answers = [self.last_response, self.searched];
         heard_more || is_joined_here || answers.into_iter().flatten().any(is_answered)
     }
 
-    /// A response is looked for in bytes of the server that begin at `place`.
+    /// Records that a response is searched for in bytes of the server from `place` on.
     pub fn search(&mut self, place: Place) {
         self.searched = Some(place);
     }
 
-    /// Where the next response begins, if one request alone waits and none is missing: at the first byte that its client had not
-    /// heard.
+    /// Position of the next response, if exactly one request waits and none is missing: the first byte its
+    /// client had not received.
     #[must_use]
     pub fn next_response_seq(&self) -> Option<TcpSeq> {
         if self.lacks_oldest()
@@ -86,7 +87,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         waiting.next().filter(|_| waiting.next().is_none())?.place.ack
     }
 
-    /// The requests that wait, with their numbers.
+    /// Waiting requests with their numbers.
     pub fn waiting(&self) -> impl Iterator<Item = (u64, &Q)> {
         (self.base..self.next_request)
             .filter_map(|n| Some((n, self.get(n).filter(|t| t.waits())?.request()?)))

@@ -1,8 +1,8 @@
-//! The transactions of one connection, oldest request first, and how far counting holds.
+//! The transactions of one connection, oldest request first, and the state of counting.
 //!
-//! A parser says where messages begin and end; the queue finds the request of each response and hands transactions out
-//! when they are over. Holds at most [`TRANSACTIONS_MAX`] requests, and as many responses of which the request is not known
-//! yet, or [`RESPONSES_HELD_MAX`] if that is more.
+//! A parser reports the start and end of messages; the queue finds the request of each response and returns
+//! finished transactions. Holds at most [`TRANSACTIONS_MAX`] requests, and as many responses without a known
+//! request, or [`RESPONSES_HELD_MAX`] if that is more.
 
 use flow::Place;
 use wire::{TcpSeq, Timestamp};
@@ -15,41 +15,43 @@ use super::transaction::{Answers, Edge, Expects, Fit, Outcome, Part, Transaction
 use super::trial::Trial;
 use crate::Direction;
 
-/// Most requests held; beyond, the oldest is handed out as it is. [`crate::Limits::outstanding_max`] is its default.
+/// Maximum number of requests held; beyond it the oldest is returned unfinished. Default of
+/// [`crate::Limits::outstanding_max`].
 pub const TRANSACTIONS_MAX: usize = 131_072;
-/// Responses that may always be held until their round ends; more are held while there are fewer than requests.
+/// Responses that may always be held until their round ends; more are held as long as they are fewer than the
+/// requests.
 pub const RESPONSES_HELD_MAX: usize = 256;
 
-/// Where more requests wait, nothing is looked for among all of them for every response.
+/// Maximum number of waiting requests that are scanned for each response.
 pub(super) const SCAN_MAX: u64 = 1024;
 
-/// How far the n-th response answers the n-th request.
+/// Range in which the n-th response answers the n-th request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Counting {
-    /// Everywhere: nothing is missing.
+    /// All requests: nothing is missing.
     #[default]
     Exact,
-    /// For requests below this number; just before it requests may be missing.
+    /// Requests below this number; requests may be missing directly before it.
     ExactBelow(u64),
-    /// Nowhere, until a round begins; what is missing.
+    /// None until a round begins; with the kind of missing messages.
     Lost(Missing),
 }
 
-/// What is missing where counting is lost.
+/// Messages missing when counting is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Missing {
-    /// Only responses.
+    /// Responses only.
     Responses,
-    /// Requests, perhaps responses too.
+    /// Requests, possibly responses too.
     Requests,
 }
 
-/// Where a response was put.
+/// Where a response is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spot {
     /// With the request of this number.
     With(u64),
-    /// Apart: its request is not known, or not yet.
+    /// Separately: its request is unknown, possibly only for now.
     Apart(u64),
 }
 
@@ -59,13 +61,13 @@ impl Default for Spot {
     }
 }
 
-/// How requests and responses find each other.
+/// How responses are matched with requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Naming {
-    /// By their order alone.
+    /// By order only.
     #[default]
     None,
-    /// A response names its request, and no two requests have the same name.
+    /// A response names its request, and names are unique.
     Unique,
 }
 
@@ -74,71 +76,71 @@ pub(super) enum Naming {
 enum Answered {
     #[default]
     All,
-    /// There are some that are not.
+    /// Not all.
     Some,
 }
 
-/// Whether the server says what it was not asked.
+/// Whether the server sends unsolicited messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Unasked {
     #[default]
     Never,
-    /// It does now and then.
+    /// It may.
     Sometimes,
 }
 
-/// The transactions of one connection. Laid out as written: what every message touches is in front.
+/// The transactions of one connection. `repr(C)` order: the fields used by every message come first.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Transactions<Q, R> {
-    /// The number of the oldest transaction held.
+    /// Number of the oldest transaction held.
     pub(super) base: u64,
     pub(super) next_request: u64,
     /// The oldest request that no response has been counted to.
     pub(super) next_response: u64,
     pub(super) counting: Counting,
-    /// Where the last message of each direction ended.
+    /// End of the last message of each direction.
     pub(super) edges: [Edge; 2],
     pub(super) round: Round,
     pub(super) client: Client,
-    /// The connection was joined midway, and what it said before is still of consequence.
+    /// The connection was joined midway, and messages before that still matter.
     pub(super) joined: bool,
     /// Bytes of the client are missing before its first request.
     pub(super) lacks_first: bool,
     pub(super) naming: Naming,
     answered: Answered,
     unasked: Unasked,
-    /// Bytes of the smallest message that the protocol has.
+    /// Smallest message of the protocol, in bytes.
     pub(super) message_bytes_min: u32,
     pub(super) evicted: u32,
-    /// Bytes of the smallest request seen.
+    /// Smallest request seen, in bytes.
     pub(super) smallest_request: u32,
-    /// The count rests on what was counted, not on what the client is taken for: no request before [`Self::next_response`]
-    /// can still be answered.
+    /// The count does not rely on the model of the client: no request before [`Self::next_response`] can
+    /// still be answered.
     pub(super) anchored: bool,
-    /// The request with which the count began anew.
+    /// The request at which counting resumed.
     pub(super) anew: u64,
-    /// Requests that may be missing before the next one, besides those just before it.
+    /// Requests that may be missing before the next one, besides those directly before it.
     carried: Hole,
-    /// Where the last response began.
+    /// Position of the last response.
     pub(super) last_response: Option<Place>,
-    /// Where the last bytes of the server begin in which a response was looked for.
+    /// Position of the last bytes of the server in which a response was searched for.
     pub(super) searched: Option<Place>,
-    /// Up to here the server has spoken, as far as a parser has told that what it begins is not known yet.
+    /// End of server bytes that the parser has received but not yet recognized as a message.
     pub(super) spoken: Option<TcpSeq>,
     pub(super) queue: Slots<Transaction<Q, R>>,
-    /// From this one on transactions are not handed out: they are on trial.
+    /// First transaction on trial: from here on none is returned.
     pub(super) held_from: u64,
     pub(super) trial: Option<Box<Trial>>,
-    /// Responses whose requests are not known.
+    /// Responses without known requests.
     pub(super) loose: Option<Box<Loose<Q, R>>>,
-    /// Requests that searches by name passed.
+    /// Requests visited by searches by name.
     pub(super) searched_by_name: u64,
 }
 
 impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
-    /// A queue for a protocol whose smallest message has `bytes` bytes, which limits the messages that missing bytes
-    /// can hide.
+    /// Creates a queue for a protocol whose smallest message has `bytes` bytes; this bounds the number of
+    /// messages that missing bytes can hide.
     #[must_use]
     pub fn of_messages_from(bytes: u32) -> Self {
         Transactions {
@@ -171,19 +173,19 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         }
     }
 
-    /// Of a protocol whose clients must wait for each response before they ask again.
+    /// For protocols that require clients to wait for each response.
     #[must_use]
     pub fn of_clients_that_wait(self) -> Self {
         Transactions { client: Client::that_waits(), ..self }
     }
 
-    /// The same for a protocol with unanswered requests: missing bytes may hide no answered request.
+    /// For protocols with requests that remain unanswered: missing bytes may hide no answered request.
     #[must_use]
     pub fn with_silent_requests(self) -> Self {
         Transactions { answered: Answered::Some, ..self }
     }
 
-    /// Of a protocol in which the server also speaks unasked: missing bytes may hide no response.
+    /// For protocols with unsolicited server messages: missing bytes may hide no response.
     #[must_use]
     pub fn with_unsolicited_messages(self) -> Self {
         Transactions { unasked: Unasked::Sometimes, ..self }
@@ -194,20 +196,20 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         self.message_bytes_min = bytes;
     }
 
-    /// From here on the server may also speak unasked.
+    /// Allows unsolicited server messages from here on.
     pub fn allow_unsolicited_messages(&mut self) {
         self.unasked = Unasked::Sometimes;
     }
 
-    /// The connection is joined midway: before the first message there may have been others.
+    /// Marks the connection as joined midway: messages may precede the first one seen.
     pub fn join_midway(&mut self) {
         (self.joined, self.anchored) = (true, false);
         self.edges = [Edge::Unknown; 2];
         self.counting = Counting::Lost(Missing::Requests);
     }
 
-    /// A request begins. Gives its number and its place, which holds what an earlier request left there. `found`: it was
-    /// looked for, behind missing bytes.
+    /// Begins a request. Returns its number and its slot, which contains an earlier request. `found`: it was
+    /// found by a search after missing bytes.
     pub fn request(
         &mut self,
         first: Timestamp,
@@ -225,14 +227,14 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         if hole != Hole::NONE {
             hole = self.miss_requests(hole, place, begins_round);
         } else if self.counting == Counting::ExactBelow(self.next_request) {
-            // What was missing was too little for a message.
+            // The missing bytes were too few for a message.
             self.counting = Counting::Exact;
         }
         hole = hole.and(std::mem::take(&mut self.carried));
         if begins_round {
             hole = self.begin_round(place, hole);
         } else if place.ack.is_none() && self.edges[Direction::ServerToClient as usize] == Edge::Start {
-            // Nothing tells where the server's first response begins.
+            // The position of the server's first response is unknown.
             self.counting = Counting::Lost(Missing::Responses);
         }
         if expects != Expects::Nothing {
@@ -255,13 +257,13 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         (number, &mut transaction.request)
     }
 
-    /// The request `number`, while it is held.
+    /// The request `number`, if it is still held.
     #[inline]
     pub fn request_mut(&mut self, number: u64) -> Option<&mut Q> {
         self.at(number).filter(|t| t.asked != Part::Unseen).map(|t| &mut t.request)
     }
 
-    /// The request `number` has ended, at `end` if that is known. Gives it, while it is held, for a last word.
+    /// Ends request `number`, at `end` if known. Returns it for final changes if it is still held.
     #[inline]
     pub fn finish_request(&mut self, number: u64, end: Option<TcpSeq>) -> Option<&mut Q> {
         self.edges[Direction::ClientToServer as usize] = end.map_or(Edge::Unknown, Edge::At);
@@ -274,8 +276,8 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         self.at(number).map(|transaction| &mut transaction.request)
     }
 
-    /// A response begins; `fits` tells by its head whether it can be to a request. Gives where it is and its place, which
-    /// holds what an earlier one left there.
+    /// Begins a response; `fits` decides by its head whether it can answer a request. Returns its location
+    /// and its slot, which contains an earlier response.
     pub fn response(&mut self, first: Timestamp, place: Place, fits: impl Fn(&Q) -> Fit) -> (Spot, &mut R) {
         let hole = self.begin_answer(place);
         if self.naming == Naming::Unique {
@@ -296,13 +298,13 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         (Spot::With(number), &mut transaction.response)
     }
 
-    /// The response at `spot`, while it is held.
+    /// The response at `spot`, if it is still held.
     #[inline]
     pub fn response_mut(&mut self, spot: Spot) -> Option<&mut R> {
         self.answered(spot).map(|t| &mut t.response)
     }
 
-    /// The response at `spot` has ended, at `end` if that is known. Gives it, while it is held, for a last word.
+    /// Ends the response at `spot`, at `end` if known. Returns it for final changes if it is still held.
     #[inline]
     pub fn finish_response(&mut self, spot: Spot, end: Option<TcpSeq>) -> Option<&mut R> {
         self.edges[Direction::ServerToClient as usize] = end.map_or(Edge::Unknown, Edge::At);
@@ -311,7 +313,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         Some(&mut transaction.response)
     }
 
-    /// What `direction` says from `begin` to `end` is no message of its own, and comes between two.
+    /// Skips bytes of `direction` from `begin` to `end` that lie between two messages.
     pub fn pass(&mut self, direction: Direction, begin: TcpSeq, end: Option<TcpSeq>) {
         let edge = &mut self.edges[direction as usize];
         if matches!(edge, Edge::Start) || *edge == Edge::At(begin) {
@@ -319,13 +321,14 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         }
     }
 
-    /// The server has spoken up to `end`, and what it began behind its last message is not known yet: nothing is missing.
+    /// Records that the server's bytes up to `end` were received but not yet recognized, so nothing is
+    /// missing.
     pub fn speaks(&mut self, end: TcpSeq) {
         self.spoken = Some(end);
     }
 
-    /// Bytes of `direction` are missing behind its last message. The number of messages is determined when the next one
-    /// begins; until then it is unknown.
+    /// Records a gap in `direction` after its last message. The number of missing messages is determined when
+    /// the next one begins; until then it is unknown.
     pub fn miss(&mut self, direction: Direction) {
         let edge = &mut self.edges[direction as usize];
         *edge = match *edge {
@@ -338,26 +341,26 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         }
     }
 
-    /// Bytes of `direction` were not understood: whether there were messages among them is not known.
+    /// Records bytes of `direction` that were not understood and may contain messages.
     pub fn lose(&mut self, direction: Direction) {
         self.edges[direction as usize] = Edge::Unknown;
         self.miss(direction);
     }
 
-    /// Whether no message is missing and no response to an abandoned request will follow.
+    /// Whether no message is missing and no response to an evicted request will follow.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.counting == Counting::Exact && !self.lacks_oldest()
     }
 
-    /// The request `number` gets no response: it was silently done, or its response was not seen.
+    /// Concludes request `number` without a response: silent by definition, or the response was not seen.
     pub fn conclude(&mut self, number: u64, outcome: Outcome) {
         if let Some(transaction) = self.at(number).filter(|t| t.answered == Part::Unseen) {
             transaction.outcome = outcome;
         }
     }
 
-    /// The server has said all: what has no response gets none.
+    /// Ends the server's stream: unanswered requests get no response.
     pub fn end_responses(&mut self) {
         let missing = self.hole_at_end(Direction::ServerToClient);
         if self.counting == Counting::Exact && missing == Hole::NONE {
@@ -369,8 +372,8 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         self.give_up(self.base, self.next_request);
     }
 
-    /// The connection is silent, and may stay so for long: what is held is settled as at its end. Whether counting can go on behind
-    /// that; not where a request was left without its response, which may still come.
+    /// Handles an idle connection: held transactions are settled as at its end. Returns whether counting can
+    /// continue, which requires that no request waits for a response.
     pub fn rest(&mut self) -> bool {
         let owes = self.counting == Counting::Exact && self.waiting().next().is_some();
         if self.lacks_oldest() || self.carried != Hole::NONE || owes {
@@ -382,11 +385,11 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         })
     }
 
-    /// The connection is idle, possibly for long: open transactions are returned unfinished. Counting continues behind
-    /// them if the number of outstanding responses is known; otherwise rounds have to prove it again.
+    /// Handles an idle connection: open transactions are returned unfinished. Counting continues after them
+    /// if the number of outstanding responses is known; otherwise rounds have to prove it again.
     pub fn pause(&mut self) {
         let open = || (self.next_response..self.next_request).filter_map(|n| self.get(n));
-        // Where some requests are not answered, or the server also speaks unasked, their number is not known.
+        // With optional requests or unsolicited messages, the number of outstanding responses is unknown.
         let is_known = self.unasked == Unasked::Never
             && open().all(|t| t.waits() && t.expects == Expects::Response && t.asked == Part::Ended);
         let is_counted = self.counting == Counting::Exact && (is_known || !open().any(Transaction::waits));
@@ -399,7 +402,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         }
     }
 
-    /// The connection has ended: all transactions are returned as they are.
+    /// Ends the connection: all transactions are returned as they are.
     pub fn close(&mut self) {
         self.settle_last_round(Hole::ANY);
         for i in 0..self.queue.len() {
@@ -412,7 +415,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         }
     }
 
-    /// Hands out the transactions that are over, oldest first.
+    /// Passes the finished transactions to `take`, oldest first.
     #[inline]
     pub fn hand_out(&mut self, mut take: impl FnMut(&mut Transaction<Q, R>)) {
         if let Some(loose) = &mut self.loose
@@ -429,7 +432,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
             } else if front.request().is_some() || front.response().is_some() {
                 take(front);
             }
-            // The response to one that was evicted will come yet, and has to be counted.
+            // The response to an evicted request will follow and must be counted.
             let is_counted = front.outcome != Outcome::BrokenOff
                 || front.expects == Expects::Nothing
                 || self.naming == Naming::Unique;
@@ -439,10 +442,10 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
             if self.next_response == self.base && is_counted {
                 self.next_response += 1;
             } else if !is_counted && is_missing {
-                // It has no row: that of its response is the only one.
+                // It has no row: the row of its response is the only one.
                 self.counting = Counting::Lost(Missing::Requests);
             } else if is_silent && self.lacks_oldest() {
-                // How many of those that were evicted are answered is not known any more.
+                // The number of evicted requests with a response is no longer known.
                 self.counting = Counting::Lost(Missing::Requests);
             }
             self.base += 1;
@@ -454,24 +457,24 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         }
     }
 
-    /// Returns the request `number` if it is complete and never answered: it is finished even if others before it are
-    /// not.
+    /// Returns the request `number` if it is complete and never answered: it is finished even if others
+    /// before it are not.
     pub fn hand_out_silent(&mut self, number: u64, take: impl FnOnce(&mut Transaction<Q, R>)) {
         let is_over = |t: &&mut Transaction<Q, R>| t.expects == Expects::Nothing && t.asked == Part::Ended;
         if let Some(transaction) = self.at(number).filter(is_over) {
             take(transaction);
-            // Only its place in the queue is left.
+            // Only its slot in the queue remains.
             transaction.asked = Part::Unseen;
         }
     }
 
-    /// Transactions held.
+    /// Number of transactions held.
     #[must_use]
     pub fn held(&self) -> usize {
         self.queue.len()
     }
 
-    /// Requests so far, the missing ones that were counted included.
+    /// Number of requests so far, including counted missing ones.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.next_request
@@ -496,7 +499,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         transaction.filter(|t| t.answered != Part::Unseen)
     }
 
-    /// The messages that may be missing in `direction` before one that begins at `seq`.
+    /// Messages that may be missing in `direction` before one that begins at `seq`.
     #[inline]
     pub(super) fn hole_before(&self, direction: Direction, seq: TcpSeq) -> Hole {
         match self.edges[direction as usize] {
@@ -514,7 +517,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         }
     }
 
-    /// The number of messages that `bytes` missing bytes between two messages may hide.
+    /// Number of messages that `bytes` missing bytes between two messages may hide.
     pub(super) fn hole_of(&self, bytes: i32) -> Hole {
         match u32::try_from(bytes) {
             Ok(bytes) => Hole::of_whole_messages(bytes, self.message_bytes_min),
@@ -522,7 +525,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         }
     }
 
-    /// The messages that may be missing behind the last one, if `direction` ends here.
+    /// Messages that may be missing after the last one if `direction` ends here.
     pub(super) fn hole_at_end(&self, direction: Direction) -> Hole {
         match self.edges[direction as usize] {
             Edge::At(_) | Edge::Start => Hole::NONE,
@@ -530,7 +533,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         }
     }
 
-    /// A response begins. Gives what may be missing before it.
+    /// Begins a response. Returns the messages that may be missing before it.
     #[inline]
     pub(super) fn begin_answer(&mut self, place: Place) -> Hole {
         let hole = self.hole_before(Direction::ServerToClient, place.seq);
@@ -539,7 +542,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         hole
     }
 
-    /// Holds a response until its round ends, or permanently.
+    /// Stores a response separately until its round ends, or permanently.
     #[cold]
     fn put_apart(&mut self, first: Timestamp, place: Place, hole: Hole) -> (Spot, &mut R) {
         let is_held =
@@ -550,7 +553,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         (Spot::Apart(number), response)
     }
 
-    /// Hands out the requests `from..to` that have no response.
+    /// Returns the unanswered requests `from..to` as halves.
     pub(super) fn give_up(&mut self, from: u64, to: u64) {
         for number in from.max(self.base)..to {
             if let Some(transaction) = self.at(number).filter(|t| t.answered == Part::Unseen) {
@@ -562,7 +565,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
 }
 
 impl<Q: Default, R: Default + Answers<Q>> Transaction<Q, R> {
-    /// Hands out request and response as halves.
+    /// Returns request and response as halves.
     #[cold]
     fn part(&mut self, take: &mut impl FnMut(&mut Transaction<Q, R>)) {
         if self.asked != Part::Unseen && self.answered != Part::Unseen {
@@ -582,12 +585,12 @@ impl<Q: Default, R: Default + Answers<Q>> Transaction<Q, R> {
 }
 
 impl<Q, R> Transaction<Q, R> {
-    /// What may be missing before a request without an answer is missing before the next one.
+    /// Messages that may be missing before an unanswered request carry over to the next one.
     fn unsettled_hole(&self) -> Hole {
         if self.outcome == Outcome::Silent && self.answered == Part::Unseen { self.hole } else { Hole::NONE }
     }
 
-    /// It is handed out as it is.
+    /// Marks the transaction to be returned as it is.
     pub(super) fn break_off(&mut self) {
         let silent = self.outcome == Outcome::Silent && self.asked == Part::Ended;
         self.outcome = if silent { Outcome::Silent } else { Outcome::BrokenOff };

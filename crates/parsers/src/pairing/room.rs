@@ -1,10 +1,10 @@
-//! The memory for requests that wait: each connection has [`OUTSTANDING_MIN`] places, and borrows more from a budget that
-//! connections share.
+//! Memory for outstanding requests: each connection has [`OUTSTANDING_MIN`] slots and borrows more from a
+//! budget shared by all connections.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// Requests that may wait on each connection without a loan, and the places that one step of a loan adds.
+/// Outstanding requests per connection without a loan; also the slots that one step of a loan adds.
 pub const OUTSTANDING_MIN: usize = 1024;
 
 /// A budget in bytes; clones share it.
@@ -14,7 +14,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// Limits what connections borrow to `max` bytes.
+    /// Creates a budget of `max` bytes for all connections.
     #[must_use]
     pub fn of_bytes(max: usize) -> Room {
         Room { left: Arc::new(AtomicI64::new(i64::try_from(max).unwrap_or(i64::MAX))) }
@@ -29,20 +29,20 @@ impl Room {
     }
 }
 
-/// What a connection has borrowed; dropping it returns the bytes.
+/// Memory borrowed by a connection; dropping it returns the bytes.
 #[derive(Debug, Default)]
 pub(super) struct Loan {
     room: Option<Room>,
-    /// Places beyond [`OUTSTANDING_MIN`].
+    /// Slots beyond [`OUTSTANDING_MIN`].
     pub places: usize,
-    /// Bytes of the texts of requests that wait.
+    /// Bytes of the texts of outstanding requests.
     pub text: usize,
     bytes: usize,
 }
 
 impl Loan {
-    /// Borrows `places` of `each` bytes, and the bytes of texts. False if the budget is used up. Without a budget every loan is
-    /// granted.
+    /// Borrows `places` slots of `each` bytes, and the bytes of texts. Returns false if the budget is used
+    /// up. Without a budget every loan is granted.
     pub fn extend(
         &mut self,
         room: Option<&Room>,

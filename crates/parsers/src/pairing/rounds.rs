@@ -20,14 +20,14 @@ use super::slots::Slots;
 use super::transaction::{Answers, Edge, Expects, Fit, Outcome, Part, Transaction, can_answer};
 use crate::Direction;
 
-/// The requests that were asked after the same had been heard.
+/// Requests sent with the same acknowledgment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Round {
-    /// The first of them.
+    /// Number of its first request.
     pub first: u64,
-    /// Up to where the client had heard the server.
+    /// The client's acknowledgment at its start.
     pub heard: Option<TcpSeq>,
-    /// How many may be answered.
+    /// Number of requests that may be answered.
     pub asked: u32,
     pub opening: Opening,
 }
@@ -35,14 +35,14 @@ pub(super) struct Round {
 /// Whether the first request seen of a round is its first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Opening {
-    /// It is.
+    /// It is the first.
     #[default]
     Whole,
-    /// Before it some may be missing, of this round or the one before.
+    /// Earlier requests of this round or the one before may be missing.
     Holed,
 }
 
-/// A request and a response apart, by their numbers, that belong together if the client only asks when it was answered.
+/// A request and a separate response, by number, that belong together if the client waits for responses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pair {
     request: u64,
@@ -51,16 +51,16 @@ pub(super) struct Pair {
     is_whole: bool,
 }
 
-/// Responses whose requests are not known, or not yet.
+/// Responses without a known request.
 #[derive(Debug)]
 pub(super) struct Loose<Q, R> {
     base: u64,
     responses: Slots<Transaction<Q, R>>,
-    /// Those before this one are settled: of rounds that are over.
+    /// Responses below this number belong to finished rounds.
     settled: u64,
-    /// Messages of the present round, at least: those held, and those missing before them.
+    /// Minimum number of responses in the current round: those held, and those missing before them.
     least: u64,
-    /// Some of the present round could not be held.
+    /// Some responses of the current round could not be held.
     overflowed: bool,
 }
 
@@ -71,7 +71,7 @@ impl<Q: Default, R: Default> Default for Loose<Q, R> {
 }
 
 impl<Q: Default, R: Default> Loose<Q, R> {
-    /// Adds a new response. At most `held_max` are held because their requests may be known later.
+    /// Adds a response. At most `held_max` are held because their requests may become known.
     pub fn push(&mut self, first: Timestamp, place: Place, hole: Hole, held_max: usize) -> (u64, &mut R) {
         let is_held = self.responses.len() < held_max;
         self.overflowed |= held_max > 0 && !is_held;
@@ -85,7 +85,7 @@ impl<Q: Default, R: Default> Loose<Q, R> {
         (number, &mut response.response)
     }
 
-    /// A response to a request that was evicted begins.
+    /// Adds a response to an evicted request.
     pub fn push_separated(&mut self, first: Timestamp, place: Place) -> (u64, &mut R) {
         let number = self.end();
         let response = self.responses.push();
@@ -102,7 +102,7 @@ impl<Q: Default, R: Default> Loose<Q, R> {
         self.responses.get_mut(usize::try_from(number.checked_sub(self.base)?).ok()?)
     }
 
-    /// They are handed out as they are.
+    /// Marks all responses to be returned as they are.
     pub fn close(&mut self) {
         for i in 0..self.responses.len() {
             if let Some(response) = self.responses.get_mut(i) {
@@ -111,10 +111,10 @@ impl<Q: Default, R: Default> Loose<Q, R> {
         }
     }
 
-    /// Hands out those that are over, oldest first. Whether none is left.
+    /// Passes the finished responses to `take`, oldest first. Returns whether none is left.
     pub fn hand_out(&mut self, mut take: impl FnMut(&mut Transaction<Q, R>)) -> bool {
         while let Some(front) = self.responses.get_mut(0) {
-            // Whose round is not over waits for its request.
+            // A response of the current round waits for its request.
             if front.outcome == Outcome::Open || !front.is_over() {
                 return false;
             }
@@ -131,14 +131,14 @@ impl<Q: Default, R: Default> Loose<Q, R> {
         self.base + self.responses.len() as u64
     }
 
-    /// Those of the present round.
+    /// Responses of the current round.
     fn of_round(&self) -> impl Iterator<Item = (u64, &Transaction<Q, R>)> {
         let held = (self.settled.max(self.base)..self.end()).filter_map(|n| Some((n, self.get(n)?)));
         held.filter(|(_, response)| response.outcome == Outcome::Open)
     }
 
-    /// Ends the current round; its responses outside of `pairs` answer no known request. `pairs` are in the order of
-    /// their responses.
+    /// Ends the current round; its responses outside of `pairs` answer no known request. `pairs` are in the
+    /// order of their responses.
     fn end_round(&mut self, pairs: &[Pair]) {
         let alone: Vec<u64> = self.of_round().map(|(n, _)| n).collect();
         let is_alone = |n: &u64| pairs.binary_search_by_key(n, |pair| pair.response).is_err();
@@ -153,11 +153,12 @@ impl<Q: Default, R: Default> Loose<Q, R> {
 }
 
 impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
-    /// A request at `place` starts a round, with `hole` missing before it; updates the previous round. Returns the
-    /// missing messages that may belong to the new round.
+    /// Handles a request at `place` that starts a round, with `hole` missing before it; settles the previous
+    /// round. Returns the missing messages that may belong to the new round.
     pub(super) fn begin_round(&mut self, place: Place, hole: Hole) -> Hole {
         let Some(heard) = place.ack else { return hole };
-        // What the server had heard when the client had not heard this answer yet was not asked in the new round.
+        // A request that the server had received before the client received this response belongs to the
+        // previous round.
         let is_of_round_before = hole != Hole::NONE
             && self.last_response.is_some_and(|last| {
                 last.ack.is_some_and(|ack| ack.distance(place.seq) >= 0) && last.seq.distance(heard) < 0
@@ -188,7 +189,8 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         within
     }
 
-    /// Nothing is missing among the requests: what the client does says whether it waits, and whether responses are missing.
+    /// Updates the model of the client when no request is missing: whether it waits, and whether responses
+    /// are missing.
     #[inline]
     fn learn(&mut self, heard: TcpSeq) {
         let owed = self.owes(self.next_request);
@@ -208,8 +210,8 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         }
     }
 
-    /// The client has `heard` missing bytes of the server, which hide `responses`: requests without a response are
-    /// marked.
+    /// Handles `responses` hidden in missing server bytes that the client has received (up to `heard`):
+    /// unanswered requests are marked.
     fn miss_answers(&mut self, heard: TcpSeq, responses: Hole) {
         if self.client.waits() {
             self.counting = Counting::Lost(Missing::Responses);
@@ -217,13 +219,15 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         }
     }
 
-    /// Whether counting can go on without rounds: the client keeps none, and no request is missing, or none so far.
+    /// Whether counting can continue without rounds: the client keeps none, and no request is missing, or
+    /// none so far.
     pub(super) fn counts_on(&self) -> bool {
         let by_bounds = self.counting == Counting::Lost(Missing::Responses) && self.anchored;
         !self.client.waits() && (by_bounds || matches!(self.counting, Counting::ExactBelow(_)))
     }
 
-    /// Whether the server's last message ended behind what the client had `heard`: it answers something that was asked before.
+    /// Whether the server's last message ended after the client's acknowledgment `heard`: it answers an
+    /// earlier request.
     fn has_said_more_than(&self, heard: TcpSeq) -> bool {
         let edge = self.edges[Direction::ServerToClient as usize];
         matches!(edge, Edge::At(end) | Edge::Missing(end) if heard.distance(end) < 0)
@@ -238,19 +242,19 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         is_seen && self.owes(limit)
     }
 
-    /// The responses that may be missing behind the last one, up to what the client has `heard`.
+    /// Responses that may be missing after the last one, up to the client's acknowledgment `heard`.
     fn unheard(&self, heard: TcpSeq) -> Hole {
         self.hole_before(Direction::ServerToClient, heard)
     }
 
-    /// A round that begins where the client is known to have heard everything begins the count anew.
+    /// Resumes counting with a round before which the client had received everything.
     fn count_anew(&mut self, opening: Opening) {
         self.counting = match opening {
             Opening::Whole if self.client.waits() => {
                 if !self.anchored && self.trial.is_none() && !self.client.must_wait() {
                     self.begin_trial(self.next_request);
                 }
-                // A connection joined midway says so by its first transaction.
+                // A connection joined midway is marked at its first transaction.
                 self.anew = if std::mem::take(&mut self.joined) { u64::MAX } else { self.next_request };
                 Counting::Exact
             }
@@ -259,7 +263,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         };
     }
 
-    /// The request that a response at `place` answers where counting is lost.
+    /// Returns the request that a response at `place` answers when counting is lost.
     #[cold]
     pub(super) fn attribute_in_round(
         &mut self,
@@ -283,8 +287,9 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         Some((number, true))
     }
 
-    /// Whether the client had not heard of the response at `place` when it began the present round, and the server had not heard of
-    /// that when it sent the response: something was asked before, and not answered.
+    /// Whether the response at `place` belongs to an earlier round: the client had not received it when the
+    /// current round began, and the server had not received the round's first request when it sent the
+    /// response.
     fn is_of_earlier_round(&self, place: Place) -> bool {
         let Some((heard, ack)) = self.round.heard.zip(place.ack) else { return false };
         let first = self.get(self.round.first).filter(|_| self.round.opening == Opening::Whole);
@@ -292,7 +297,8 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         place.seq.distance(heard) >= 0 && first.is_some_and(unheard)
     }
 
-    /// The only request that was heard when the response at `place` was sent and cannot have been answered before it.
+    /// The only request that the sender of the response at `place` had received and that cannot have been
+    /// answered before.
     fn only_candidate(&self, place: Place, hole: Hole) -> Option<u64> {
         let is_bounded = self.next_request - self.next_response <= SCAN_MAX;
         if self.counting != Counting::Lost(Missing::Responses)
@@ -301,7 +307,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         {
             return None;
         }
-        // Without an acknowledgment it may be to a request that comes later.
+        // Without an acknowledgment, it may answer a later request.
         place.ack?;
         let held = self.loose.as_ref().map_or(0, |loose| loose.least);
         let from = self.next_response + held + u64::from(hole.least);
@@ -313,7 +319,8 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         self.get(only)?.request().map(|_| only)
     }
 
-    /// The first request of the present round, if the response at `place` is the first thing that its client heard then.
+    /// The first request of the current round, if the response at `place` begins where the round's
+    /// acknowledgment ends.
     fn first_of_round(&self, place: Place) -> Option<u64> {
         let known = self.client.waits()
             && self.round.opening == Opening::Whole
@@ -322,12 +329,12 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         let mut asked = (self.round.first..self.next_request).filter_map(|n| Some((n, self.get(n)?)));
         let (number, first) = asked.find(|(_, t)| t.expects != Expects::Nothing).filter(|_| known)?;
         let must = first.expects == Expects::Response && first.waits() && first.request().is_some();
-        // Behind requests that are not answered others may be missing.
+        // After requests that remain unanswered, others may be missing.
         let is_first = (self.round.first..=number).filter_map(|n| self.get(n)).all(|t| t.hole == Hole::NONE);
         (must && is_first && can_answer(first.place, place)).then_some(number)
     }
 
-    /// Rounds tell nothing any more.
+    /// Ends the use of rounds.
     pub(super) fn end_rounds(&mut self) {
         if let Some(loose) = &mut self.loose {
             loose.end_round(&[]);
@@ -335,7 +342,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         self.fail_trial();
     }
 
-    /// The connection ends; so much may be missing of the server's end.
+    /// Settles the last round when the connection ends; `missing` responses may follow at the end.
     pub(super) fn settle_last_round(&mut self, missing: Hole) {
         if self.counting != Counting::Exact && self.naming == Naming::None {
             self.settle(None, self.hole_at_end(Direction::ClientToServer), missing);
@@ -343,8 +350,8 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         self.end_trial();
     }
 
-    /// Ends the current round: the client has `heard` everything, or the connection ends. Requests and responses may be
-    /// missing behind the last ones seen.
+    /// Ends the current round: the client has received everything up to `heard`, or the connection ends.
+    /// Requests and responses may be missing after the last ones seen.
     #[cold]
     fn settle(&mut self, heard: Option<TcpSeq>, requests: Hole, responses: Hole) {
         let (from, to) = (self.next_response.max(self.base), self.next_request);
@@ -384,7 +391,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         }
     }
 
-    /// Whether as many responses came as requests were sent, at least: then none is missing but those that are counted.
+    /// Whether at least as many responses as requests were counted, so that no others are missing.
     fn is_answered_by_count(&self, requests: Hole, responses: Hole) -> bool {
         if self.counting != Counting::Lost(Missing::Responses) {
             return false;
@@ -400,14 +407,16 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         requests == Hole::NONE && !overflowed && all.all(|known| known) && least == asked
     }
 
-    /// The pairs of the present round, by the numbers of request and response; `None`: it is none.
+    /// Returns the pairs of the current round, by the numbers of request and response; `None` if request and
+    /// response counts cannot match.
     fn pair_round(&self, heard: Option<TcpSeq>, requests: Hole, responses: Hole) -> Option<Vec<Pair>> {
         let (mut numbers, mut asked) = (Vec::new(), Vec::new());
-        // Those that were evicted.
+        // Evicted requests.
         let mut missing = Hole { least: 0, most: self.base.saturating_sub(self.next_response) as u32 };
         for number in self.next_response.max(self.base)..self.next_request {
             let transaction = self.get(number)?;
-            // A connection joined midway is joined between two rounds, as far as a round of one request tells.
+            // A connection joined midway is assumed to begin between two rounds if its first round has one
+            // request.
             let is_joined_between = number == 0 && self.joined && !self.lacks_first && self.round.asked == 1;
             missing = missing.and(if is_joined_between { Hole::NONE } else { transaction.hole });
             match transaction.expects {
@@ -430,7 +439,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         let told: Vec<Hole> = held.iter().map(|(_, t)| t.hole).chain([responses]).collect();
         let pairs = numbering::pairs(&asked, &told)?;
         let pair = |(q, r): (usize, usize)| {
-            // Where only the connection's start is missing, what is behind a pair says nothing of it.
+            // If only the start of the connection is missing, messages after a pair do not affect it.
             let (asked, told) =
                 if self.joined { (&asked[..=q], &told[..=r]) } else { (&asked[..], &told[..]) };
             let is_whole = asked.iter().chain(told).all(|hole| *hole == Hole::NONE);
@@ -448,7 +457,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         pairs.iter().all(can_be).then_some(pairs)
     }
 
-    /// Puts responses to their requests.
+    /// Moves responses to their requests.
     fn make(&mut self, pairs: &[Pair]) {
         let Some(loose) = &mut self.loose else { return };
         for Pair { request, response, is_whole } in pairs {

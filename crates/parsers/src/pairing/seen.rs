@@ -1,26 +1,26 @@
-//! How much of a message was seen.
+//! Completeness of a message.
 
-/// How much of a message was seen.
+/// How much of a message was captured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Seen {
-    /// All of it.
+    /// All bytes.
     #[default]
     Whole,
-    /// Not some bytes inside.
+    /// Inner bytes are missing.
     Holed,
-    /// Not its last byte: when that came is not known.
+    /// The last byte is missing: its time is unknown.
     OpenEnd,
-    /// Nor anything behind: how long it was, and what it said there, is not known.
+    /// All bytes after some point are missing: length and further contents are unknown.
     Cut,
 }
 
 impl Seen {
-    /// Bytes are missing; `apart`: they did not come with those before them.
+    /// Records missing bytes; `apart`: they arrived later than the bytes before them.
     pub fn miss(&mut self, apart: bool) {
         *self = if apart { Seen::OpenEnd } else { Seen::Holed };
     }
 
-    /// Bytes behind the missing ones came.
+    /// Records bytes after a gap.
     #[inline]
     pub fn go_on(&mut self) {
         if *self == Seen::OpenEnd {

@@ -1,30 +1,30 @@
-//! A queue whose places are used again as they were left: what an element has allocated serves the next one there.
-//! With one element in and one out, as requests and responses mostly come, it is always the same place, and that lies in
-//! the queue itself: it is in the cache when its owner is.
+//! A queue that reuses its slots without clearing them: the allocations of an element serve the next one in
+//! the same slot. With alternating `push` and `pop`, the common case of requests and responses, it is always
+//! the same slot, stored inline in the queue and therefore in the cache with its owner.
 //!
-//! Grows by doubling; the caller bounds it. Returns most of its memory, and its loan, when it is empty.
+//! Grows by doubling; the caller bounds it. Returns most of its memory, and its loan, when it becomes empty.
 
 use super::room::Loan;
 
-/// Places kept by an empty queue.
+/// Slots kept by an empty queue.
 const KEPT_MAX: usize = 8;
 
-/// The queue. Laid out as written.
+/// The queue. Fields are in `repr(C)` order.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Slots<T> {
     first: usize,
     len: usize,
-    /// The place 0.
+    /// Slot 0.
     one: T,
-    /// The others; all together a power of two.
+    /// Slots 1 and up; the total is a power of two.
     more: Vec<T>,
-    /// The memory for elements beyond those that are always allowed.
+    /// Memory for elements beyond the free allowance.
     pub loan: Option<Box<Loan>>,
 }
 
 impl<T: Default> Slots<T> {
-    /// Adds an element, which is what an earlier one left there.
+    /// Adds an element, which contains an earlier one.
     #[inline]
     pub fn push(&mut self) -> &mut T {
         if self.len == self.places() {
@@ -35,12 +35,12 @@ impl<T: Default> Slots<T> {
         self.at(at)
     }
 
-    /// Takes the oldest element out; there must be one.
+    /// Removes the oldest element; the queue must not be empty.
     #[inline]
     pub fn pop(&mut self) {
         debug_assert!(self.len > 0, "nothing to take out");
         self.len -= 1;
-        // From an empty queue the next element goes to the place that was used last, or to the first.
+        // If the queue is empty, the next element reuses the last slot, or slot 0 after shrinking.
         if self.len > 0 {
             self.first = self.place(1);
         } else if self.places() > KEPT_MAX {
@@ -63,13 +63,13 @@ impl<T: Default> Slots<T> {
 }
 
 impl<T> Slots<T> {
-    /// How many elements.
+    /// Number of elements.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// The element `i`, the oldest being 0.
+    /// Element `i`; 0 is the oldest.
     #[inline]
     pub fn get(&self, i: usize) -> Option<&T> {
         match self.place(i) {
@@ -79,7 +79,7 @@ impl<T> Slots<T> {
         }
     }
 
-    /// The same, to change.
+    /// Mutable element `i`; 0 is the oldest.
     #[inline]
     pub fn get_mut(&mut self, i: usize) -> Option<&mut T> {
         let at = self.place(i);
@@ -96,7 +96,7 @@ impl<T> Slots<T> {
         1 + self.more.len()
     }
 
-    /// Where element `i` is, or would be.
+    /// Slot of element `i`.
     #[inline]
     fn place(&self, i: usize) -> usize {
         self.first.wrapping_add(i) & self.more.len()

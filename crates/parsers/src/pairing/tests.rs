@@ -1,4 +1,4 @@
-//! Scripts of requests, responses and losses of both, and the pairs that come out.
+//! Scripts of requests, responses, and losses of both, with the expected pairs.
 
 use flow::Place;
 use proptest::prelude::*;
@@ -12,7 +12,8 @@ const S: Direction = Direction::ServerToClient;
 
 impl Answers<char> for char {}
 
-/// Both ends of a connection, who number and acknowledge bytes, and the queue that hears some of what they say.
+/// Both ends of a connection with their sequence numbers and acknowledgments, and a queue that receives a
+/// part of the messages.
 struct Ends {
     transactions: Transactions<char, char>,
     next: [u32; 2],
@@ -38,7 +39,8 @@ impl Ends {
         }
     }
 
-    /// One side says something, having heard everything (`heard`) or nothing new; `seen`: the queue gets it.
+    /// Sends a message of one side that has received everything (`heard`) or nothing new; `seen`: the queue
+    /// receives it.
     fn say(&mut self, direction: Direction, name: char, bytes: u32, heard: bool, seen: bool) {
         let (at, other) = (direction as usize, 1 - direction as usize);
         if heard {
@@ -84,7 +86,8 @@ impl Ends {
     }
 }
 
-/// Finished transactions as text: `12` is request 1 with response 2, `'` marks one found behind missing messages.
+/// Finished transactions as text: `12` is request 1 with response 2, `'` marks one found after missing
+/// messages.
 fn hand_out(transactions: &mut Transactions<char, char>, out: &mut Vec<String>) {
     transactions.hand_out(|t| {
         let resync =
@@ -93,8 +96,9 @@ fn hand_out(transactions: &mut Transactions<char, char>, out: &mut Vec<String>) 
     });
 }
 
-/// Plays `script`. `q1` is request 1 of a client that has heard everything, `p1` of one that has heard nothing since it
-/// asked last, `r1` the response to request 1; `Q`, `P` and `R`: the same are missing.
+/// Runs `script`. `q1` is request 1 of a client that has received everything, `p1` of one that has received
+/// nothing since its last request, `r1` the response to request 1. `Q`, `P`, and `R`: the same message is
+/// missing.
 fn check(script: &str, expected: &str) {
     let mut ends = Ends::new();
     for step in script.split(' ') {
@@ -121,12 +125,12 @@ fn whole_streams() {
 
 #[test]
 fn a_client_that_waits() {
-    // A lost response is no other request's.
+    // A lost response affects no other request.
     check("q1 r1 q2 r2 q3 R3 q4 r4 q5 r5", "11 22 3- 44' 55");
-    // Nor is the response to a lost request.
+    // Nor does the response to a lost request.
     check("q1 r1 q2 r2 q3 r3 Q4 r4 q5 r5 q6 r6", "11 22 33 -4 55' 66");
     check("q1 r1 q2 r2 q3 r3 Q4 r4 Q5 r5 q6 r6 q7 r7", "11 22 33 -4 -5 66' 77");
-    // Both.
+    // Both are lost.
     check("q1 r1 q2 r2 q3 r3 Q4 R4 q5 r5 q6 r6", "11 22 33 55' 66'");
 }
 
@@ -152,7 +156,7 @@ fn batches() {
 fn a_client_that_asks_any_time_is_not_guessed_at() {
     // By count `r5` answers 5 or 6, and so `r6` answers 6.
     check("q1 p2 r1 q3 r2 q4 r3 R4 q5 q6 r5 r6", "11 22 33 -5 4- 5- 66'");
-    // A request is missing: nothing can be counted.
+    // A request is missing: counting is impossible.
     check("q1 p2 r1 q3 r2 q4 r3 r4 Q5 q6 r5 r6 q7 r7", "11 22 33 44 -5 -6 6- 7- -7");
     // It shows that it does with the first request behind the missing one: others had no response yet.
     check("q1 p2 p3 r1 Q4 p5 r2 r3 r4 r5 q6 r6 q7 r7 q8 r8", "11 22 33 -4 -5 5- 6- -6 7- -7 8- -8");
@@ -160,7 +164,7 @@ fn a_client_that_asks_any_time_is_not_guessed_at() {
 
 #[test]
 fn what_a_client_is_taken_for_is_on_trial() {
-    // A client that waits is seen to send while a request is not answered, after a request is missing.
+    // After a missing request, the client, which seemed to wait, sends while a request is unanswered.
     let begin = "q1 r1 q2 r2 q3 r3 Q4 r4 q5 r5 q6 r6";
     check(begin, "11 22 33 -4 55' 66");
     check(&format!("{begin} q7 p8 r7 q9"), "11 22 33 -4 5- -5 6- -6 7- -7 8- 9-");
@@ -223,11 +227,12 @@ fn who_is_never_answered_waits_for_nobody() {
 #[test]
 fn silence_means_something_when_all_was_seen() {
     use Outcome::{Half, Open, Silent};
-    // Requests by name, those in upper case need not be answered; which of them a response can be to; and what becomes.
+    // Requests by name, optional ones in upper case; the requests that each response can answer; and the
+    // outcomes.
     for (asked, told, expected) in [
         ("ABc", Some("c"), [Silent, Silent, Open]),
         ("ABc", Some("B"), [Silent, Open, Half]),
-        // Which of two is answered is not known; the count goes on.
+        // Which of two is answered is unknown; counting continues.
         ("ABc", Some("AB"), [Half, Half, Half]),
         ("ABc", Some("AB c"), [Half, Half, Open]),
         ("ABc", Some("AB AB c"), [Half, Half, Open]),
@@ -265,7 +270,7 @@ fn silence_means_something_when_all_was_seen() {
 
 #[test]
 fn responses_that_name_their_requests() {
-    // Steps: `q1` a request, `r1` the response to it, `R`: bytes are missing, `Q` the same.
+    // Steps: `q1` a request, `r1` its response, `R` missing server bytes, `Q` missing client bytes.
     for (script, expected) in [
         ("q1 q2 q3 r2 r1 r3", "11 22 33"),
         ("q1 q2 q3 R r3 q4 r4", "1- 2- 33' 44"),
@@ -314,7 +319,7 @@ fn a_hole_is_counted_once() {
     let mut ends = Ends::with(Transactions::of_messages_from(10).of_clients_that_wait());
     let asked = [('1', 10, true), ('2', 10, false), ('3', 10, false), ('4', 10, true), ('5', 10, true)];
     asked.into_iter().for_each(|(name, bytes, seen)| ends.say(C, name, bytes, name == '1', seen));
-    // The hole before the second response is that of the first.
+    // The hole before the second response contains the first.
     ends.say(S, '1', 10, true, false);
     ends.say(S, '2', 50, true, true);
     ends.say(S, '3', 10, true, true);
@@ -358,7 +363,7 @@ fn more_requests_than_are_held() {
     }
 }
 
-/// What one end of a generated conversation does next.
+/// A generated round of requests.
 #[derive(Clone, Debug)]
 struct Round {
     requests: usize,
@@ -371,7 +376,8 @@ fn rounds(size: usize) -> impl Strategy<Value = Vec<Round>> {
     proptest::collection::vec(round, 1..20)
 }
 
-/// Plays rounds, after two whole ones, and compares the pairs. Gives how many of the findable were found.
+/// Runs rounds, after two complete ones, and checks the pairs. Returns the number found and the number
+/// findable.
 fn play(rounds: &[Round], whole: usize) -> Result<(usize, usize), TestCaseError> {
     let mut ends = Ends::new();
     let mut name = 'a';
@@ -409,7 +415,7 @@ proptest! {
     #[test]
     fn all_is_found_where_one_direction_loses(mut rounds in rounds(1), direction in 0..2usize) {
         rounds.iter_mut().for_each(|round| round.lost[direction] = false);
-        // Nothing shows the end of the last round.
+        // The end of the last round has no evidence.
         rounds.push(Round { requests: 1, lost: vec![false; 2] });
         rounds.push(Round { requests: 1, lost: vec![false; 2] });
         let (found, findable) = play(&rounds, 3)?;

@@ -1,4 +1,4 @@
-//! A request and its response, as far as they are known, and the state they are in.
+//! A request with its response, and the state of the transaction.
 
 use flow::Place;
 use wire::{TcpSeq, Timestamp};
@@ -11,32 +11,32 @@ pub enum Expects {
     /// Always.
     #[default]
     Response,
-    /// Only when something unusual happens; silence has a meaning.
+    /// Only in exceptional cases; silence has a meaning.
     Perhaps,
     /// Never.
     Nothing,
 }
 
-/// Whether a response can be to a request, by what both say.
+/// Whether a response can answer a request, by their contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fit {
     /// It names the request.
     Sure,
-    /// Nothing speaks against it.
+    /// No contradiction.
     Maybe,
-    /// No.
+    /// It cannot.
     No,
 }
 
-/// What a response says of the request that it answers, for responses that were held.
+/// Evidence in a response about its request, used for held responses.
 pub trait Answers<Q> {
-    /// Whether it can be to this one.
+    /// Whether it can answer this request.
     fn fit(&self, request: &Q) -> Fit {
         let _ = request;
         Fit::Maybe
     }
 
-    /// It was read as the answer to a request that may be another's: what was taken from that does not hold.
+    /// Discards what was derived from a request that may not be its own.
     fn doubt(&mut self) {}
 }
 
@@ -46,29 +46,29 @@ pub(super) enum Part {
     /// Nothing.
     #[default]
     Unseen,
-    /// Its beginning.
+    /// Its start.
     Begun,
-    /// All that there will be.
+    /// All that will be seen.
     Ended,
 }
 
-/// What it would mean that a request which need not be answered was not.
+/// Meaning of a missing response to an optional request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Silence {
-    /// It was silently done.
+    /// The request was carried out silently.
     #[default]
     Done,
-    /// Nothing: a response was this one's or that of another.
+    /// Unknown: a response answered this request or another.
     Unknown,
 }
 
-/// What may still come of a transaction.
+/// What may still follow in a transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Outcome {
-    /// The rest of it.
+    /// Its remaining messages.
     #[default]
     Open,
-    /// No response: the request has none ([`Expects::Nothing`]), or what it asked was done without a word
+    /// No response: the request has none ([`Expects::Nothing`]), or was carried out silently
     /// ([`Expects::Perhaps`]).
     Silent,
     /// The other half was not seen or is ambiguous. The half that has begun continues.
@@ -77,7 +77,8 @@ pub enum Outcome {
     BrokenOff,
 }
 
-/// A request and its response. Used again and again, so what is absent is not gone. Laid out as written.
+/// A request and its response. Slots are reused, so fields of an absent half keep old contents. Fields are in
+/// `repr(C)` order.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Transaction<Q, R> {
@@ -86,62 +87,62 @@ pub struct Transaction<Q, R> {
     pub(super) outcome: Outcome,
     pub(super) expects: Expects,
     pub(super) silence: Silence,
-    /// Messages are missing before, and the pair was found in spite of that.
+    /// The pair was found although messages are missing before it.
     pub(super) recounted: bool,
-    /// The request was found by looking for it.
+    /// The request was found by a search.
     pub(super) found: bool,
-    /// The response may be that to another request: both are handed out as halves.
+    /// The response may answer another request: both are returned as halves.
     pub(super) apart: bool,
-    /// A response to a request that was evicted.
+    /// A response to an evicted request.
     pub(super) separated: bool,
     /// Start of the request, or of the response while there is no request.
     pub(super) place: Place,
     pub(super) request_first: Timestamp,
     pub(super) response_first: Timestamp,
-    /// Messages of the same direction that may be missing just before.
+    /// Messages of the same direction that may be missing directly before.
     pub(super) hole: Hole,
     pub(super) request: Q,
     pub(super) response: R,
 }
 
 impl<Q, R> Transaction<Q, R> {
-    /// The request, unless it was not seen.
+    /// The request, if it was seen.
     #[inline]
     pub fn request(&self) -> Option<&Q> {
         (self.asked != Part::Unseen).then_some(&self.request)
     }
 
-    /// The response, unless there was none or it could not be attributed.
+    /// The response, if there is one that could be attributed.
     #[inline]
     pub fn response(&self) -> Option<&R> {
         (self.answered != Part::Unseen).then_some(&self.response)
     }
 
-    /// Both, to change or to let go of memory, whether or not they are there.
+    /// Both slots, to change them or free memory, whether or not the halves are present.
     #[inline]
     pub fn parts_mut(&mut self) -> (&mut Q, &mut R) {
         (&mut self.request, &mut self.response)
     }
 
-    /// First byte of the request, else of the response.
+    /// Time of the first byte of the request, or of the response if there is no request.
     #[inline]
     pub fn first(&self) -> Timestamp {
         if self.asked != Part::Unseen { self.request_first } else { self.response_first }
     }
 
-    /// The place of the request's first byte, unless it was not seen.
+    /// Sequence number of the request, if it was seen.
     #[inline]
     pub fn request_seq(&self) -> Option<TcpSeq> {
         (self.asked != Part::Unseen).then_some(self.place.seq)
     }
 
-    /// First byte of the response, if there is one.
+    /// Time of the first byte of the response, if there is one.
     #[inline]
     pub fn response_first(&self) -> Timestamp {
         self.response_first
     }
 
-    /// Found behind missing messages: the request by looking for it, or the pair in spite of them.
+    /// Found after missing messages: the request by a search, or the pair by other evidence than counting.
     #[inline]
     pub fn resynchronised(&self) -> bool {
         self.recounted || self.found
@@ -158,25 +159,25 @@ impl<Q, R> Transaction<Q, R> {
         }
     }
 
-    /// A response whose request was evicted and has a row: to be counted, not to be written.
+    /// A response whose evicted request has a row: it is counted but not written.
     #[inline]
     pub fn is_separated(&self) -> bool {
         self.separated
     }
 
-    /// Why there is no response, where there is none.
+    /// Reason for a missing response.
     #[inline]
     pub fn outcome(&self) -> Outcome {
         self.outcome
     }
 
-    /// All of the request was seen.
+    /// Whether the request is complete.
     #[inline]
     pub fn request_ended(&self) -> bool {
         self.asked == Part::Ended
     }
 
-    /// All of the response was seen.
+    /// Whether the response is complete.
     #[inline]
     pub fn response_ended(&self) -> bool {
         self.answered == Part::Ended
@@ -196,19 +197,19 @@ impl<Q, R> Transaction<Q, R> {
         (self.asked, self.answered, self.hole) = (Part::Unseen, Part::Begun, hole);
     }
 
-    /// A request that is missing, and has its place in the count.
+    /// Initializes the placeholder of a missing request, which counts.
     pub(super) fn begin_missing(&mut self, place: Place) {
         self.begin_request(Timestamp::MIN, place, Expects::Response);
         self.asked = Part::Unseen;
     }
 
-    /// It waits for a response, or may get one.
+    /// Whether a response may still follow.
     #[inline]
     pub(super) fn waits(&self) -> bool {
         self.answered == Part::Unseen && self.outcome == Outcome::Open && self.expects != Expects::Nothing
     }
 
-    /// Nothing more of it will come.
+    /// Whether the transaction is finished.
     #[inline]
     pub(super) fn is_over(&self) -> bool {
         match self.outcome {
@@ -220,8 +221,8 @@ impl<Q, R> Transaction<Q, R> {
     }
 }
 
-/// Whether a response that begins at `answer` can be to a request that begins at `question`: its sender had heard the
-/// question, and the asker had not heard it yet.
+/// Whether a response at `answer` can answer a request at `question`: its sender had received the request,
+/// and the client had not yet received the response.
 #[inline]
 pub(crate) fn can_answer(question: Place, answer: Place) -> bool {
     let heard_question = answer.ack.is_none_or(|ack| ack.distance(question.seq) > 0);
@@ -229,18 +230,18 @@ pub(crate) fn can_answer(question: Place, answer: Place) -> bool {
     heard_question && news
 }
 
-/// Where the last message of a direction ended, as far as that is known. If the next one begins elsewhere, messages are missing.
+/// End of the last message of a direction. If the next one begins elsewhere, messages are missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Edge {
     /// No message yet: the next one may begin anywhere.
     #[default]
     Start,
-    /// A message is under way.
+    /// A message is in progress.
     Within,
-    /// It ended here, and nothing is known to be missing behind it.
+    /// It ended here, and nothing is known to be missing after it.
     At(TcpSeq),
-    /// It ended here, and bytes behind it are missing.
+    /// It ended here, and bytes after it are missing.
     Missing(TcpSeq),
-    /// Where it ended is not known.
+    /// Its end is unknown.
     Unknown,
 }

@@ -1,37 +1,38 @@
-//! Pairs that rest on what the client is taken for: that it waits for its answers. They are handed out when enough later rounds
-//! agree with that, and in halves as soon as one contradicts it.
+//! Pairs that rely on the assumption that the client waits for its responses. They are returned when enough
+//! later rounds agree with it, and as halves as soon as one contradicts it.
 //!
-//! A client that keeps several requests outstanding sends one for each response, as one that waits does. So where several requests
-//! may have been outstanding, a round of one request is weak evidence, and a round of several is strong.
+//! A client that keeps several requests outstanding sends one for each response, as one that waits does. So
+//! where several requests may have been outstanding, a round of one request is weak evidence, and a round of
+//! several is strong.
 
 use super::queue::{Counting, Missing, Transactions};
 use super::transaction::{Answers, Expects, Outcome};
 
-/// Sufficient evidence: rounds of one request where several may have been outstanding.
+/// Sufficient evidence, in rounds of one request where several may have been outstanding.
 const ENOUGH: usize = 32;
-/// So much when the connection ends.
+/// Sufficient evidence at the end of the connection.
 const ENOUGH_AT_END: usize = 8;
-/// What a round counts that is strong evidence.
+/// Weight of a round that is strong evidence.
 const STRONG: usize = 4;
 
-/// The rounds of a trial.
+/// Rounds of a trial.
 #[derive(Debug)]
 pub(super) struct Trial {
-    /// The first requests of the last rounds, as often as they count, in a ring.
+    /// Ring of the first requests of the last rounds, each repeated by its weight.
     starts: [u64; ENOUGH],
     oldest: usize,
-    /// Evidence of rounds before which several requests may have been outstanding.
+    /// Evidence from rounds before which several requests may have been outstanding.
     of_several: usize,
-    /// No round had several requests so far.
+    /// No round has had several requests.
     singly: bool,
-    /// Evidence since messages are missing of which the number is not known.
+    /// Evidence since the last gap with an unknown number of messages.
     whole: usize,
-    /// So many requests, of the smallest size there is, may be missing in a row.
+    /// Maximum number of requests, of the smallest size, missing in a row.
     hidden: u32,
 }
 
 impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
-    /// What request `from` and later ones are paired with rests on the client's conduct.
+    /// Starts a trial: pairs of request `from` and later ones rely on the client's behavior.
     #[cold]
     pub(super) fn begin_trial(&mut self, from: u64) {
         let trial =
@@ -42,8 +43,8 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         }
     }
 
-    /// The round that began with request `start` may have had as many responses as requests, at least `requests`;
-    /// `whole`: the number of its missing messages is known.
+    /// Records a round that agrees: it began with request `start`, had at least `requests`, and may have had
+    /// as many responses. `whole`: the number of its missing messages is known.
     #[cold]
     pub(super) fn agree(&mut self, start: u64, requests: u32, whole: bool) {
         let (several, singly) = (self.may_have_asked_several(), self.client.asks_singly());
@@ -64,21 +65,21 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         }
     }
 
-    /// Whether several requests may have been outstanding: some were in one round, or are missing in a row.
+    /// Whether several requests may have been outstanding: several in one round, or missing in a row.
     fn may_have_asked_several(&self) -> bool {
         let hidden = self.trial.as_ref().map_or(0, |trial| trial.hidden);
         let bytes = u64::from(hidden) * u64::from(self.message_bytes_min);
         !self.client.asks_singly() || bytes >= 2 * u64::from(self.smallest_request)
     }
 
-    /// Requests are missing, in a row as many as that at most.
+    /// Records up to `requests` missing in a row.
     pub(super) fn hide(&mut self, requests: u32) {
         if let Some(trial) = &mut self.trial {
             trial.hidden = trial.hidden.max(requests);
         }
     }
 
-    /// The connection ends.
+    /// Ends the trial with the connection.
     pub(super) fn end_trial(&mut self) {
         if self.counting == Counting::Exact && !self.owes(self.next_request) {
             self.agree(self.round.first, self.round.asked, true);
@@ -95,7 +96,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         (self.held_from, self.trial) = (u64::MAX, None);
     }
 
-    /// What was paired on trial may be wrong.
+    /// Fails the trial: pairs on trial become halves.
     #[cold]
     pub(super) fn fail_trial(&mut self) {
         if self.trial.is_none() {
@@ -112,7 +113,7 @@ impl<Q: Default, R: Default + Answers<Q>> Transactions<Q, R> {
         self.pass_trial();
     }
 
-    /// The client has sent a request although an earlier one was not answered.
+    /// Handles a request that the client sent although an earlier one was unanswered.
     #[cold]
     pub(super) fn contradict(&mut self) {
         self.client.asked_unanswered();

@@ -1,4 +1,4 @@
-//! A PROXY protocol header in front of what a connection says: recognized, checked and removed.
+//! A PROXY protocol header in front of a connection's bytes: recognized, checked, and removed.
 
 use wire::{IpProtocol, Side};
 
@@ -6,10 +6,10 @@ use super::{Held, ProbeFlow, Probing};
 use crate::proxy_header::{self, Begin, CHECKED_BYTES_MAX, Header, Proxied};
 use crate::{Gap, Segment};
 
-/// What is known of the header.
+/// State of the header.
 #[derive(Default)]
 pub struct Preamble {
-    /// Whether the first bytes of each side have been judged.
+    /// Whether the first bytes of each side have been examined.
     judged: [bool; 2],
     sender: Option<Side>,
     /// Bytes of the sender that still belong to the header.
@@ -30,19 +30,19 @@ impl Preamble {
 }
 
 impl Probing {
-    /// What a PROXY protocol header said.
+    /// Contents of the PROXY protocol header.
     #[must_use]
     pub fn proxied(&self) -> Option<Proxied> {
         self.preamble.proxied
     }
 
-    /// Whether there was a header, which its sender's being the client is certain by.
+    /// Whether there was a header; its sender is certainly the client.
     #[must_use]
     pub fn is_proxied(&self) -> bool {
         self.preamble.sender.is_some()
     }
 
-    /// What is left of a segment behind the header. `None`: nothing, or what may be a header is held.
+    /// The part of a segment after the header. `None`: nothing, or a possible header is held.
     pub fn behind_header<'a>(
         &mut self,
         side: Side,
@@ -85,7 +85,7 @@ impl Probing {
         None
     }
 
-    /// What is left of a gap behind the header, the rest of which is passed over if its length is known.
+    /// The part of a gap after the header. The rest of a header is skipped if its length is known.
     pub(super) fn behind_header_gap(&mut self, side: Side, gap: Gap) -> Option<Gap> {
         if !self.preamble.judged[side.index()] {
             let seen = self.held_of(side);

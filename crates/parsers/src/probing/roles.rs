@@ -1,24 +1,24 @@
-//! Who asks, in a connection whose SYN was not seen. A protocol that recognizes its messages says who sent them, but what one side said may
-//! be the inside of something else. So a claim that contradicts the usual port needs a second one, and every claim is reviewed by the
-//! messages behind it.
+//! Determines the client of a connection whose SYN was not seen. A protocol that recognizes its messages
+//! determines their sender, but the bytes may be the inside of something else. So a claim that contradicts
+//! the usual port needs a second one, and every claim is reviewed by later messages.
 
 use wire::{IpProtocol, Side, Timestamp};
 
 use super::{Asked, ProbeFlow, Probing, Recognised};
 use crate::Protocol;
 
-/// What a protocol says of some bytes.
+/// Result of recognition for some bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
     pub found: Recognised,
-    /// Who sent the bytes.
+    /// Sender of the bytes.
     pub side: Side,
-    /// By its port the other side would be the one that asks.
+    /// By its port, the other side would be the client.
     pub against_port: bool,
 }
 
 impl ProbeFlow {
-    /// The client, where no SYN tells and one end alone has a usual port of the protocol.
+    /// The client by port, if no SYN was seen and exactly one end has a usual port of the protocol.
     pub(super) fn client_by_port(&self, ports: &[u16]) -> Option<Side> {
         if self.client.is_some() || self.transport != IpProtocol::TCP {
             return None;
@@ -32,7 +32,7 @@ impl ProbeFlow {
 }
 
 impl Probing {
-    /// What is to be believed of a claim. `is_new`: it is made of bytes that no other claim is made of.
+    /// Decides whether to accept a claim. `is_new`: it is based on bytes that no other claim is based on.
     pub(super) fn settle(
         &mut self,
         claim: Result<Claim, bool>,
@@ -40,7 +40,7 @@ impl Probing {
     ) -> Result<Recognised, bool> {
         let claim = claim?;
         match self.claim {
-            // The same bytes say the same.
+            // Repeated for the same bytes.
             Some(earlier) if earlier == claim && !is_new => Err(true),
             Some(earlier) if earlier.found != claim.found && !claim.against_port => {
                 self.claim = None;
@@ -55,27 +55,27 @@ impl Probing {
         }
     }
 
-    /// Whether bytes of `side` are held for a claim that needs another.
+    /// Whether bytes of `side` are held for an unconfirmed claim.
     pub(super) fn has_claimed(&self, side: Side) -> bool {
         self.claim.is_some_and(|claim| claim.side == side)
     }
 
-    /// A claim that no second one has confirmed. At the end of the flow it is used.
+    /// The unconfirmed claim. It is used at the end of the flow.
     #[must_use]
     pub fn claimed(&self) -> Option<Recognised> {
         self.claim.map(|claim| claim.found)
     }
 }
 
-/// Messages that are looked at before the roles are taken for certain.
+/// Messages reviewed before the roles are certain.
 const REVIEWED_MAX: u8 = 64;
-/// So many more messages on one side than on the other decide.
+/// Lead in messages that decides a review.
 const LEAD: u8 = 2;
 
-/// Whether the client of a connection may be its server, and what speaks for each.
+/// Evidence for and against the assumed client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Doubt {
-    /// Segments that are still looked at.
+    /// Segments left to review.
     left: u8,
     confirmed: u8,
     contradicted: u8,
@@ -84,14 +84,14 @@ pub struct Doubt {
 /// Result of a review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Review {
-    /// Nothing.
+    /// No change.
     Same,
-    /// The side that was taken for the server is the client.
+    /// The assumed server is the client.
     Exchanged,
 }
 
 impl Doubt {
-    /// The doubt about a connection whose roles were taken from one message.
+    /// Opens the review of roles determined by one message.
     #[must_use]
     pub fn open() -> Doubt {
         Doubt { left: REVIEWED_MAX, confirmed: 1, contradicted: 0 }
@@ -104,7 +104,7 @@ impl Doubt {
         self.left > 0
     }
 
-    /// Looks at the next bytes of `side`.
+    /// Reviews the next bytes of `side`.
     pub fn review(
         &mut self,
         protocol: &'static Protocol,

@@ -1,4 +1,5 @@
-//! The two directions of a connection: bytes to parts of messages, parts to messages, messages to transactions.
+//! The two directions of a connection: bytes to parts of messages, parts to messages, messages to
+//! transactions.
 
 use wire::{TcpSeq, Timestamp};
 
@@ -7,7 +8,7 @@ use super::{Cut, Messages, Role, Talk, Then};
 use crate::pairing::{Spot, Transactions};
 use crate::{Direction, End, Gap, Output, Segment, Span, StreamParser};
 
-/// How much of a head that is split is copied at first before `cut` looks at it again; then as much as is held.
+/// Bytes of a split head copied before `cut` is first called again; after that the buffer doubles.
 const COPY_BYTES: usize = 512;
 
 /// The parser of protocol `M` for one flow.
@@ -18,9 +19,9 @@ pub struct RequestResponse<M> {
     pub(super) transactions: Transactions<Message<M>, Message<M>>,
     pub(super) request: u64,
     pub(super) answering: Answering,
-    /// The response that the server's next message goes on with.
+    /// The response that the server's next message continues.
     pub(super) open: Option<Spot>,
-    /// What the server says unasked, while it does.
+    /// The unsolicited message in progress.
     pub(super) unsolicited: Message<M>,
     pub(super) then: Then,
     started: bool,
@@ -32,7 +33,7 @@ pub struct RequestResponse<M> {
 struct Part {
     head: usize,
     body: u64,
-    /// What comes behind it, if anything.
+    /// State for the parts that follow, if any.
     rest: Option<u64>,
 }
 
@@ -68,7 +69,8 @@ impl<M: Messages> RequestResponse<M> {
         }
     }
 
-    /// Uses some of `segment`, or changes the state so that the next step does.
+    /// Consumes bytes of `segment`, or changes the state so that the next step does. Returns the number of
+    /// bytes consumed.
     fn step(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
         let lane = self.lane(direction);
         match lane.state {
@@ -87,7 +89,7 @@ impl<M: Messages> RequestResponse<M> {
         }
     }
 
-    /// Whatever the next bytes are the head of, they are looked at where they are.
+    /// Parses a head in place.
     fn in_place(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
         let bytes = &segment.bytes[..segment.bytes.len().min(M::HEAD_BYTES_MAX)];
         let lane = self.lane(direction);
@@ -111,7 +113,7 @@ impl<M: Messages> RequestResponse<M> {
         }
     }
 
-    /// The same where they came in pieces: they are put together.
+    /// Collects a head that is split over segments.
     fn split(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
         let Segment { bytes, ts, .. } = segment;
         let lane = self.lane(direction);
@@ -156,7 +158,7 @@ impl<M: Messages> RequestResponse<M> {
         }
     }
 
-    /// A message begins or goes on with `head`, which is all of the part's head.
+    /// Begins or continues a message with `head`, which is the complete head of the part.
     fn take(&mut self, direction: Direction, head: &[u8], part: Part, out: &mut Output<'_>) -> usize {
         let lane = self.lane(direction);
         let span = lane.span.take().unwrap_or(Span::at(out.now));
@@ -219,7 +221,7 @@ impl<M: Messages> RequestResponse<M> {
         }
     }
 
-    /// Behind `left` bytes comes `rest` of the message, if anything.
+    /// Sets the state: `left` bytes of body, then `rest` of the message, if any.
     fn go_to(&mut self, direction: Direction, left: u64, rest: Option<u64>, out: &mut Output<'_>) {
         match (left, rest) {
             (1.., _) => self.lane(direction).state = State::Body { left, rest },
@@ -231,7 +233,7 @@ impl<M: Messages> RequestResponse<M> {
         }
     }
 
-    /// The message in progress has ended, at `end` if that is known.
+    /// Ends the message in progress, at `end` if known.
     pub(super) fn finish(&mut self, direction: Direction, end: Option<TcpSeq>, out: &mut Output<'_>) {
         self.lane(direction).state = State::Between;
         match (direction, self.answering) {
@@ -259,7 +261,7 @@ impl<M: Messages> RequestResponse<M> {
         self.flush(out);
     }
 
-    /// Some of the message in progress came at `ts`.
+    /// Records that bytes of the message in progress arrived at `ts`.
     fn extend(&mut self, direction: Direction, ts: Timestamp) {
         if let Some(message) = self.message(direction) {
             message.extend(ts);

@@ -1,4 +1,4 @@
-//! Where one direction stands in its byte stream, and what is kept of its messages.
+//! Position of one direction in its byte stream, and the stored parts of its messages.
 
 use std::marker::PhantomData;
 
@@ -10,39 +10,39 @@ use crate::Span;
 use crate::pairing::{Answers, Fit, Seen, Spot};
 use crate::resync::Resync;
 
-/// What the next byte is part of.
+/// What the next byte belongs to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum State {
-    /// A message that begins here, or of whose head a part is held.
+    /// A message that begins here, or whose head is partly held.
     #[default]
     Between,
-    /// The message under way, of which this is still to come.
+    /// The next part of the message in progress, with its state.
     Inside(u64),
-    /// A body: bytes to come, and what comes of the message behind them, if anything.
+    /// A body: bytes left, and the state of the parts after them, if any.
     Body { left: u64, rest: Option<u64> },
-    /// A message may begin anywhere.
+    /// Unknown: a message may begin anywhere.
     Lost,
-    /// Nothing that is read.
+    /// Nothing that is parsed.
     Over,
 }
 
-/// One direction.
+/// State of one direction.
 #[derive(Default)]
 pub struct Lane {
     pub state: State,
-    /// A head of which not all has come, and when it came.
+    /// An incomplete head, and its arrival time.
     pub head: Vec<u8>,
     pub span: Option<Span>,
-    /// Where the message in progress, or the next one, begins, and its bytes as far as they are known.
+    /// Start of the current or next message, and its length so far.
     pub place: Place,
     pub bytes: u64,
-    /// It was looked for.
+    /// It was found by a search.
     pub found: bool,
     pub resync: Resync,
 }
 
 impl Lane {
-    /// Whether a message is under way.
+    /// Whether a message is in progress.
     pub fn is_within(&self) -> bool {
         match self.state {
             State::Between => !self.head.is_empty(),
@@ -52,52 +52,52 @@ impl Lane {
     }
 }
 
-/// Where the server's message in progress goes.
+/// Destination of the server's message in progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Answering {
     #[default]
     Nothing,
-    /// To its request.
+    /// The transaction of its request.
     Request(Spot),
-    /// Into a tuple of its own.
+    /// Its own tuple.
     Unsolicited,
-    /// Nowhere.
+    /// None.
     Aside,
-    /// Nowhere, and there it leaves a hole.
+    /// None; it counts as missing.
     Fragment,
 }
 
-/// What is kept of a message.
+/// Stored parts of a message.
 pub struct Message<M> {
     pub span: Span,
     pub seen: Seen,
     pub role: Role,
     pub head: Vec<u8>,
-    /// All of them, unless its end is missing.
+    /// Total length, unless its end is missing.
     pub bytes: u64,
     protocol: PhantomData<fn() -> M>,
 }
 
 impl<M: Messages> Message<M> {
-    /// Begins anew, in the memory of an earlier one.
+    /// Resets the message, reusing its memory.
     pub fn begin(&mut self, span: Span, role: Role) {
         (self.span, self.seen, self.role, self.bytes) = (span, Seen::Whole, role, 0);
         self.head.clear();
     }
 
-    /// A head of it, and a body behind that.
+    /// Adds a head and the body that follows it.
     pub fn add(&mut self, head: &[u8], body: u64) {
         let room = M::KEPT_BYTES_MAX.saturating_sub(self.head.len());
         self.head.extend_from_slice(&head[..head.len().min(room)]);
         self.bytes = self.bytes.saturating_add(body).saturating_add(head.len() as u64);
     }
 
-    /// What `write` sees of it.
+    /// The message in the form that `write` reads.
     pub fn said(&self) -> Said<'_> {
         Said { head: &self.head, role: self.role }
     }
 
-    /// More of it came at `ts`.
+    /// Records that bytes arrived at `ts`.
     pub fn extend(&mut self, ts: Timestamp) {
         self.span.extend(ts);
         self.seen.go_on();

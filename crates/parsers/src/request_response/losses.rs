@@ -1,4 +1,4 @@
-//! Missing bytes, bytes that are no message, ends; and looking for the next message behind them.
+//! Missing bytes, invalid bytes, and ends of streams; and the search for the next message after them.
 
 use std::marker::PhantomData;
 
@@ -9,7 +9,7 @@ use crate::pairing::{Seen, Transactions};
 use crate::resync::{Beginning, Candidate, Heads, Verdict};
 use crate::{Direction, Gap, Output, Segment};
 
-/// Where `M`'s messages could start.
+/// Search for the start of a message of `M`.
 struct Search<'a, M> {
     direction: Direction,
     protocol: &'a M,
@@ -51,7 +51,7 @@ impl<M: Messages> Heads for Search<'_, M> {
 }
 
 impl<M: Messages> RequestResponse<M> {
-    /// Looks for the next message.
+    /// Searches for the next message.
     pub(super) fn search(
         &mut self,
         direction: Direction,
@@ -72,7 +72,7 @@ impl<M: Messages> RequestResponse<M> {
         found.replay(|held| crate::StreamParser::on_bytes(self, direction, held, out))
     }
 
-    /// What should be a message, or a part of one, is none: looks for one in `segment`.
+    /// Handles bytes that are not the expected message or part: searches for one in `segment`.
     #[cold]
     pub(super) fn no_message(
         &mut self,
@@ -81,7 +81,7 @@ impl<M: Messages> RequestResponse<M> {
         out: &mut Output<'_>,
     ) -> usize {
         out.counters.malformed_messages += 1;
-        // What was found will not be found again.
+        // A message that was found by a search is not found again.
         let used = if self.lane(direction).found { segment.bytes.len() } else { 0 };
         out.counters.skipped_bytes += used as u64;
         self.get_lost(direction, out);
@@ -90,13 +90,13 @@ impl<M: Messages> RequestResponse<M> {
         used
     }
 
-    /// Bytes are missing.
+    /// Handles a gap.
     pub(super) fn miss(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
         match self.lane(direction).state {
             State::Over => return,
             State::Body { left, rest } => {
                 if let Some(message) = self.message(direction) {
-                    // What the snaplen cut off came with the bytes before it.
+                    // Bytes cut by the snaplen arrived with the bytes before them.
                     message.seen.miss(gap.ts != message.span.last);
                     if left <= gap.len && rest.is_none() {
                         message.span.extend(gap.ts);
@@ -124,7 +124,7 @@ impl<M: Messages> RequestResponse<M> {
         }
     }
 
-    /// Everybody is silent in the middle of something: what is open is written without what may still come of it.
+    /// Handles an idle connection with a message in progress: it is written as cut.
     #[cold]
     pub(super) fn pause(&mut self, out: &mut Output<'_>) {
         for direction in [Direction::ClientToServer, Direction::ServerToClient] {
@@ -147,7 +147,7 @@ impl<M: Messages> RequestResponse<M> {
         self.flush(out);
     }
 
-    /// No more bytes of `direction` will come.
+    /// Ends `direction`.
     pub(super) fn end(&mut self, direction: Direction, out: &mut Output<'_>) {
         self.break_off(direction, out);
         self.lane(direction).resync.start_anew(out);
@@ -158,7 +158,7 @@ impl<M: Messages> RequestResponse<M> {
         *self.lane(direction) = Lane { state, ..Lane::default() };
     }
 
-    /// Where the next message begins is not known.
+    /// Enters the state in which the start of the next message is unknown.
     fn get_lost(&mut self, direction: Direction, out: &mut Output<'_>) {
         self.break_off(direction, out);
         let lane = self.lane(direction);
@@ -168,7 +168,7 @@ impl<M: Messages> RequestResponse<M> {
         self.protocol.lose(direction);
     }
 
-    /// The message in progress, if there is one, has no end.
+    /// Ends the message in progress, if any, without its end.
     fn break_off(&mut self, direction: Direction, out: &mut Output<'_>) {
         if matches!(self.lane(direction).state, State::Inside(_) | State::Body { .. }) {
             if let Some(message) = self.message(direction) {
@@ -176,7 +176,7 @@ impl<M: Messages> RequestResponse<M> {
             }
             self.finish(direction, None, out);
         }
-        // Nor has an answer of which parts have come.
+        // The same for a response with further parts.
         if direction == Direction::ServerToClient
             && let Some(spot) = self.open.take()
             && let Some(response) = self.transactions.finish_response(spot, None)

@@ -1,9 +1,10 @@
-//! A toy protocol with the features that the simple one lacks: a greeting, messages of several parts, blank lines,
-//! requests without an answer, answers of several messages, and a change of protocol.
+//! A test protocol with the features that the simple one lacks: a greeting, messages of several parts, blank
+//! lines, requests without a response, responses of several messages, and a change of protocol.
 //!
-//! A request is `ASK`, `TELL` (no answer), `MANY` (answered with several messages), or `BYE` (changes the protocol),
-//! and a line of any number of words. A response is a line; one that ends in `+` is followed by another of the same
-//! answer. `LIST n` are n strings, each with a length, a line end, and the bytes. `!` starts an unsolicited message.
+//! A request is `ASK`, `TELL` (no response), `MANY` (answered with several messages), or `BYE` (changes the
+//! protocol), and a line of any number of words. A response is a line; one that ends in `+` is followed by
+//! another of the same response. `LIST n` are n strings, each with a length, a line end, and the bytes. `!`
+//! starts an unsolicited message.
 
 use memchr::memchr;
 use tuple::{FieldId, Schema, TupleWriter};
@@ -140,7 +141,7 @@ fn messages_of_parts() {
 
 #[test]
 fn missing_bytes_of_messages_of_parts() {
-    // Inside of a body; up to its end; and beyond.
+    // A gap inside a body, to its end, and beyond it.
     let mut first = talk();
     first.client("ASK a\n").server("LIST 2\n4\nab").gap(S, 1).server("c1\nx").client("ASK b\n").server("b\n");
     assert_eq!(first.rows(), ["ASK 6 LIST 2/4/1/ 16 1000 2000 gap_body", "ASK 6 b/ 2 1000 0 exact"]);
@@ -177,7 +178,7 @@ fn what_nobody_asked_for() {
     );
 }
 
-/// The gap can hide only an unsolicited message: the message behind it still answers the request.
+/// The gap can hide only an unsolicited message: the message after it still answers the request.
 #[test]
 fn missing_bytes_of_what_nobody_asked_for() {
     let mut talk = talk();

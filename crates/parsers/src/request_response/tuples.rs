@@ -8,7 +8,7 @@ use super::{Messages, Role, Said};
 use crate::pairing::{Outcome, Seen, Transaction};
 use crate::{Output, Quality};
 
-/// Most memory that a place in the queue keeps for the next head there.
+/// Maximum memory that a queue slot keeps for the next head.
 const KEPT_BYTES: usize = 1024;
 
 impl<M: Messages> RequestResponse<M> {
@@ -37,7 +37,7 @@ impl<M: Messages> RequestResponse<M> {
         self.transactions.hand_out_silent(self.request, |request| Row::of(request, false).write(out));
     }
 
-    /// Writes what the server said unasked.
+    /// Writes the unsolicited message.
     pub(super) fn emit_unsolicited(&mut self, out: &mut Output<'_>) {
         let message = &self.unsolicited;
         let quality = if message.seen == Seen::Whole { Quality::Exact } else { Quality::GapBody };
@@ -50,7 +50,7 @@ impl<M: Messages> RequestResponse<M> {
 }
 
 struct Row<'a, M> {
-    /// When it began, and when its last byte came.
+    /// Start time, and the time of the last byte.
     times: (Timestamp, Option<Timestamp>),
     quality: Quality,
     request: Option<&'a Message<M>>,
@@ -58,7 +58,7 @@ struct Row<'a, M> {
 }
 
 impl<M: Messages> Row<'_, M> {
-    /// `midway`: a pair would be the first of a connection that was joined midway.
+    /// `midway`: a pair is marked as the first of a connection joined midway.
     fn of(transaction: &Transaction<Message<M>, Message<M>>, midway: bool) -> Row<'_, M> {
         let (request, response) = (transaction.request(), transaction.response());
         let last = |message: Option<&Message<M>>| message.map_or(Timestamp::MIN, |message| message.span.last);
@@ -79,13 +79,13 @@ impl<M: Messages> Row<'_, M> {
         row
     }
 
-    /// Last byte of the request to first byte of the response, where both were seen.
+    /// Time from the last byte of the request to the first byte of the response, if both were seen.
     fn response_time(&self) -> Option<i64> {
         let (request, response) = self.request.zip(self.response)?;
         request.seen.has_end().then(|| response.span.first.since(request.span.last))
     }
 
-    /// First to last byte of the response, where both were seen.
+    /// Time from the first to the last byte of the response, if both were seen.
     fn transfer_time(&self) -> Option<i64> {
         let response = self.response.filter(|response| response.seen.has_end())?;
         Some(response.span.last.since(response.span.first))
@@ -117,7 +117,7 @@ impl<M: Messages> Row<'_, M> {
 }
 
 impl Said<'_> {
-    /// Whether it was not asked for.
+    /// Whether the message is unsolicited.
     #[must_use]
     pub fn is_unsolicited(self) -> bool {
         self.role == Role::Unsolicited
