@@ -1,4 +1,5 @@
-//! What the records of an answer say, as text: data a comma between. Text is in quotes, so that a comma in it ends nothing.
+//! Text of answer records: their data, separated by commas. Character strings are quoted, so commas in them
+//! are unambiguous.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -7,20 +8,20 @@ use super::codes::{kind, with_type_name};
 use super::message::{Header, Record, Records};
 use super::name;
 
-/// Most text of one answer.
+/// Maximum text of one response in bytes.
 const TEXT_BYTES_MAX: usize = 64 << 10;
 
-/// What the answer section says.
+/// Contents of the answer section.
 #[derive(Debug, Default)]
 pub struct Answers {
     /// Its records, separated by commas; `None`: not needed, or too long.
     pub text: Option<Vec<u8>>,
-    /// Their least time to live.
+    /// Minimum time to live.
     pub ttl_min: Option<u32>,
 }
 
-/// Reads the answer section of a message with a complete header; `with_text`: as text, too. `None`: the section is
-/// incomplete or invalid.
+/// Parses the answer section of a message with a complete header; `with_text`: also as text. `None`: the
+/// section is incomplete or invalid.
 pub fn read(message: &[u8], header: Header, with_text: bool) -> Option<Answers> {
     let mut records = Records::behind_questions(message, header);
     let mut answers = Answers { text: with_text.then(Vec::new), ttl_min: None };
@@ -38,7 +39,7 @@ pub fn read(message: &[u8], header: Header, with_text: bool) -> Option<Answers> 
     records.at().map(|_| answers)
 }
 
-/// The upper bits of the response code, which the OPT record has (RFC 6891 section 6.1.3).
+/// Upper bits of the response code, from the OPT record (RFC 6891 section 6.1.3).
 pub fn upper_code(message: &[u8], header: Header) -> u16 {
     let mut records = Records::behind_questions(message, header);
     for _ in 0..header.counts[1..].iter().map(|n| u32::from(*n)).sum() {
@@ -51,12 +52,12 @@ pub fn upper_code(message: &[u8], header: Header) -> u16 {
     0
 }
 
-/// Writes the data of one record. `None`: they are not what its type says.
+/// Writes the data of one record. `None`: the data does not match its type.
 fn write(message: &[u8], record: Record, out: &mut Vec<u8>) -> Option<()> {
     let (start, end) = record.data;
     let data = &message[start..end];
     match record.kind {
-        // An UPDATE says with records without data that something is or is not to be.
+        // In an UPDATE, records without data state existence conditions.
         _ if data.is_empty() => with_type_name(record.kind, |name| out.extend_from_slice(name)),
         kind::A => write!(out, "{}", Ipv4Addr::from(*data.as_array::<4>()?)).ok()?,
         kind::AAAA => write!(out, "{}", Ipv6Addr::from(*data.as_array::<16>()?)).ok()?,
@@ -89,7 +90,7 @@ fn write(message: &[u8], record: Record, out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// Strings with their lengths before them, in quotes, a blank between.
+/// Length-prefixed strings, quoted and separated by blanks.
 fn write_texts(mut data: &[u8], out: &mut Vec<u8>) -> Option<()> {
     while let Some((length, rest)) = data.split_first() {
         let (text, rest) = rest.split_at_checked(usize::from(*length))?;
@@ -114,7 +115,7 @@ fn write_quoted(text: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Primary server, mailbox, serial number and times.
+/// Primary server, mailbox, serial number, and timers.
 fn write_soa(message: &[u8], start: usize, out: &mut Vec<u8>) -> Option<()> {
     let mailbox = name::end(message, start)?;
     let numbers = name::end(message, mailbox)?;
@@ -164,7 +165,7 @@ fn write_parameter(key: u16, value: &[u8], out: &mut Vec<u8>) -> Option<()> {
         3 => write!(out, "={}", word(value, 0)?).ok()?,
         4 => write_list(value.as_chunks::<4>().0.iter().map(|a| Ipv4Addr::from(*a)), out)?,
         6 => write_list(value.as_chunks::<16>().0.iter().map(|a| Ipv6Addr::from(*a)), out)?,
-        // What is left is binary.
+        // Other parameters are binary.
         _ => {}
     }
     Some(())

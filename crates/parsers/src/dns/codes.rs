@@ -1,6 +1,6 @@
-//! Names of numbers: types of records, response codes, opcodes (IANA's registries of DNS parameters).
+//! Names of record types, response codes, and opcodes (IANA registries of DNS parameters).
 
-/// Types that are looked at here.
+/// Record types with special handling.
 pub mod kind {
     pub const A: u16 = 1;
     pub const NS: u16 = 2;
@@ -20,7 +20,7 @@ pub mod kind {
     pub const CAA: u16 = 257;
 }
 
-/// All types with a name, ascending.
+/// All named types, ascending.
 const TYPES: &[(u16, &str)] = &[
     (1, "A"),
     (2, "NS"),
@@ -116,7 +116,7 @@ pub fn is_known_type(kind: u16) -> bool {
     TYPES.binary_search_by_key(&kind, |known| known.0).is_ok()
 }
 
-/// Hands out the name of a type, `TYPE` and its number where it has none (RFC 3597).
+/// Passes the name of a type to `name`; `TYPE` and its number if it has none (RFC 3597).
 pub fn with_type_name(kind: u16, name: impl FnOnce(&[u8])) {
     match TYPES.binary_search_by_key(&kind, |known| known.0) {
         Ok(at) => name(TYPES[at].1.as_bytes()),

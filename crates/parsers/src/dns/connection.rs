@@ -1,4 +1,4 @@
-//! One flow: what its datagrams, or its two byte streams, hold of messages.
+//! One flow: extracts messages from its datagrams or its two byte streams.
 
 use flow::Place;
 use wire::Timestamp;
@@ -9,20 +9,20 @@ use super::message::{Header, Question};
 use super::probe::{Starts, is_consistent, is_plausible};
 use crate::{Direction, Gap, Output, Quality, Segment, Span};
 
-/// Multicast DNS (RFC 6762), LLMNR (RFC 4795), and NetBIOS's names, whose messages have the same form.
+/// Multicast DNS (RFC 6762), LLMNR (RFC 4795), and NetBIOS name service, which share the message format.
 const MDNS: u16 = 5353;
 const LLMNR: u16 = 5355;
 const NETBIOS: u16 = 137;
 
-/// Who speaks.
+/// Participants of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Who {
-    /// Not looked at yet.
+    /// Not examined yet.
     #[default]
     Unknown,
     /// A client and a server.
     Pair,
-    /// Multicast or broadcast.
+    /// A multicast or broadcast group.
     Group,
 }
 
@@ -30,18 +30,18 @@ enum Who {
 #[derive(Default)]
 pub struct Connection {
     who: Who,
-    /// Over TCP, the two directions.
+    /// The two directions; TCP only.
     lanes: Option<Box<[Lane; 2]>>,
     exchanges: Exchanges,
 }
 
 impl Connection {
-    /// The query is not addressed to a single server.
+    /// Whether queries are not addressed to a single server.
     pub fn is_of_others(&self) -> bool {
         self.who == Who::Group
     }
 
-    /// The next bytes of one direction.
+    /// Handles the next bytes of one direction.
     pub fn bytes(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) {
         self.exchanges.expire(direction, segment.ts, out);
         let mut rest = segment;
@@ -54,7 +54,7 @@ impl Connection {
         }
     }
 
-    /// Bytes of one direction are missing.
+    /// Handles a gap in one direction.
     pub fn gap(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
         let lane = self.lane(direction, out);
         if let State::Lost(_) = lane.state {
@@ -71,7 +71,7 @@ impl Connection {
         }
     }
 
-    /// A message in a datagram, the last `cut` bytes of which were not captured.
+    /// Handles a datagram, the last `cut` bytes of which were not captured.
     pub fn datagram(
         &mut self,
         direction: Direction,
@@ -91,7 +91,7 @@ impl Connection {
         self.message(direction, bytes, len, (Span::at(ts), None, None), out);
     }
 
-    /// No more will come.
+    /// Ends the flow.
     pub fn close(&mut self, out: &mut Output<'_>) {
         if self.lanes.is_some() {
             for direction in [Direction::ClientToServer, Direction::ServerToClient] {
@@ -101,7 +101,7 @@ impl Connection {
         self.exchanges.close(out);
     }
 
-    /// Whether no message is under way in the byte streams.
+    /// Whether no message is in progress in the byte streams.
     pub fn is_between(&self) -> bool {
         let is_between = |lane: &Lane| lane.state == State::Framed && lane.held.is_empty();
         self.lanes.as_ref().is_none_or(|lanes| lanes.iter().all(is_between))
@@ -118,7 +118,7 @@ impl Connection {
         &mut lanes[direction as usize]
     }
 
-    /// Uses some of `segment`.
+    /// Consumes bytes of `segment`; returns their number.
     fn step(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
         let lane = self.lane(direction, out);
         match lane.step(segment.bytes) {
@@ -152,14 +152,14 @@ impl Connection {
         }
     }
 
-    /// The message that is held is all there.
+    /// Processes the held message, which is complete.
     fn complete(&mut self, direction: Direction, out: &mut Output<'_>) {
         if !self.hand_over(direction, out) {
             self.lose(direction, out);
         }
     }
 
-    /// Uses the incomplete held message as it is.
+    /// Processes the held message although it is incomplete.
     fn break_off(&mut self, direction: Direction, out: &mut Output<'_>) {
         if self.lane(direction, out).held.len() > PREFIX {
             self.hand_over(direction, out);
@@ -169,7 +169,7 @@ impl Connection {
         lane.begun = None;
     }
 
-    /// Reads the message that is held. Whether it is one.
+    /// Parses the held message; returns whether it is valid.
     fn hand_over(&mut self, direction: Direction, out: &mut Output<'_>) -> bool {
         let lane = self.lane(direction, out);
         let (mut held, len, found) =
@@ -182,7 +182,7 @@ impl Connection {
         is_message
     }
 
-    /// Where the next message begins is not known any more.
+    /// Enters the state in which the start of the next message is unknown.
     fn lose(&mut self, direction: Direction, out: &mut Output<'_>) {
         out.counters.resyncs += 1;
         let lane = self.lane(direction, out);
@@ -192,7 +192,7 @@ impl Connection {
         lane.resync.start_anew(out);
     }
 
-    /// Looks for the next message.
+    /// Searches for the next message.
     fn search(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
         let lane = self.lane(direction, out);
         let State::Lost(quality) = lane.state else { return 0 };
@@ -207,7 +207,7 @@ impl Connection {
         })
     }
 
-    /// A message. Whether it is one.
+    /// Handles a message; returns whether it is valid.
     fn message(
         &mut self,
         direction: Direction,
@@ -233,7 +233,7 @@ impl Connection {
     }
 }
 
-/// Whether one asks another, or everybody.
+/// Determines the participants by ports and addresses.
 fn who(out: &Output<'_>) -> Who {
     let flow = out.flow.context();
     let ends = [flow.client, flow.server];

@@ -12,11 +12,11 @@ use super::waiting::Asked;
 use crate::output::Columns;
 use crate::{Output, Quality};
 
-/// What of an answer's records is needed for columns.
+/// Columns that need the answer records.
 const RECORDS: Columns = Columns::of(&[field::ANSWERS, field::TTL_MIN]);
 const CODE: Columns = Columns::of(&[field::RESPONSE_CODE]);
 
-/// A question with its answer, if it has one.
+/// Writes a question with its response, if any.
 pub fn tuple(asked: &Asked, answer: Option<&Message<'_>>, out: &mut Output<'_>) {
     let mut quality = if asked.gap { Quality::GapBody } else { Quality::Exact };
     let mut response_time = None;
@@ -51,7 +51,7 @@ pub fn tuple(asked: &Asked, answer: Option<&Message<'_>>, out: &mut Output<'_>) 
     );
 }
 
-/// A question or an answer alone.
+/// Writes a question or a response without its other half.
 pub fn half(message: &Message<'_>, out: &mut Output<'_>) {
     let header = message.header;
     let question = match Question::read(message.bytes, header) {
@@ -92,7 +92,7 @@ fn write_question(w: &mut TupleWriter, header: Header, question: Option<&[u8]>) 
     codes::with_type_name(type_of(question), |name| w.text(field::QUERY_TYPE, name));
 }
 
-/// What an answer says, as far as anybody asked for it.
+/// Wanted contents of a response.
 struct Said {
     header: Header,
     code: u16,
@@ -106,7 +106,7 @@ impl Said {
         let columns = out.columns();
         let upper = if columns.has_any(CODE) { answers::upper_code(bytes, header) } else { 0 };
         let mut answers = None;
-        // What an UPDATE has in the place of answers are conditions.
+        // In an UPDATE, the answer section contains prerequisites.
         let has_answers = header.opcode() != codes::UPDATE;
         if columns.has_any(RECORDS) && has_answers {
             let with_text = out.wants(field::ANSWERS);

@@ -1,4 +1,4 @@
-//! Which answer is to which question, of one flow: by id and question, whichever comes first.
+//! Matches responses to questions of one flow by id and question; either may be captured first.
 
 use flow::Place;
 use wire::Timestamp;
@@ -10,29 +10,29 @@ use super::waiting::{Asked, Repeated, Waiting};
 use crate::pairing::can_answer;
 use crate::{Direction, Output, Quality, Span};
 
-/// A message, as far as it was captured.
+/// A message as captured.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
     pub direction: Direction,
     pub header: Header,
     pub bytes: &'a [u8],
-    /// Its length.
+    /// Length on the wire.
     pub len: u32,
     pub span: Span,
-    /// Over TCP where it begins in what both sides say.
+    /// Position in the byte stream; TCP only.
     pub place: Option<Place>,
-    /// How it was found, unless it followed another.
+    /// How it was found, unless it directly followed another.
     pub found: Option<Quality>,
 }
 
 impl Message<'_> {
-    /// Bytes of it are missing.
+    /// Whether bytes are missing.
     pub fn is_cut(&self) -> bool {
         self.bytes.len() < self.len as usize
     }
 }
 
-/// The queries of a flow and their outcomes.
+/// Queries of a flow and their outcomes.
 #[derive(Default)]
 pub struct Exchanges {
     waiting: Waiting,
@@ -42,19 +42,19 @@ pub struct Exchanges {
 }
 
 impl Exchanges {
-    /// A message; `question`: its first one.
+    /// Handles a message; `question` is its first question.
     pub fn message(&mut self, message: &Message<'_>, question: Question<'_>, out: &mut Output<'_>) {
         match (message.header.is_answer(), question) {
             (true, question) => self.answer(message, question, out),
             (false, Question::Whole(question)) => self.question(message, question, out),
-            // Cookies alone (RFC 7873 section 5.4), or an operation that asks nothing.
+            // Cookies only (RFC 7873 section 5.4), or an operation without a question.
             (false, Question::None) => self.question(message, &[], out),
-            // Its answer would be ambiguous.
+            // Its response would be ambiguous.
             (false, _) => emit::half(message, out),
         }
     }
 
-    /// No more will come.
+    /// Ends the flow.
     pub fn close(&mut self, out: &mut Output<'_>) {
         while let Some(held) = self.early.take_oldest() {
             unasked(&held, out);
@@ -139,7 +139,7 @@ impl Exchanges {
         }
     }
 
-    /// Writes an answer for whose question no more can be waited.
+    /// Writes a response that was evicted before its question was captured.
     #[cold]
     fn crowd_out(&mut self, held: &Held, out: &mut Output<'_>) {
         unasked(held, out);
@@ -149,7 +149,7 @@ impl Exchanges {
         }
     }
 
-    /// Lets go of what will not find its other half any more, when `direction` speaks at `now`.
+    /// Removes entries that can no longer be matched, when `direction` sends at `now`.
     pub fn expire(&mut self, direction: Direction, now: Timestamp, out: &mut Output<'_>) {
         while let Some(held) = self.early.take_overdue(direction, now) {
             unasked(&held, out);
@@ -167,8 +167,8 @@ impl Exchanges {
     }
 }
 
-/// Whether an answer can be that to a question with its id and name, and not that to an earlier one: over TCP by what either
-/// end had heard of the other, else by the time.
+/// Whether a response may answer this question rather than an earlier one with the same id and name: over TCP
+/// by acknowledgments, otherwise by time.
 fn can_get(asked: &Asked, answer: &Message<'_>) -> bool {
     match (asked.place, answer.place) {
         (Some(asked), Some(answered)) => can_answer(asked, answered),
@@ -188,7 +188,7 @@ fn message_of(held: &Held) -> Option<Message<'_>> {
     })
 }
 
-/// An answer whose question was not seen.
+/// Writes a response without a question.
 fn unasked(held: &Held, out: &mut Output<'_>) {
     if let Some(message) = message_of(held) {
         emit::half(&message, out);

@@ -1,23 +1,23 @@
-//! One direction of a TCP connection: messages, each with its length in two bytes before it (RFC 1035 section 4.2.2). A
-//! message that lies whole in a segment is read there; one that is split is collected, up to the 64 KiB that it may have.
+//! One direction of a TCP connection: messages with a two-byte length prefix (RFC 1035 section 4.2.2). A
+//! message inside one segment is parsed in place; a split one is collected, up to 64 KiB.
 
 use flow::Place;
 
 use crate::resync::Resync;
 use crate::{Gap, Quality, Segment, Span};
 
-/// Length of the length.
+/// Size of the length prefix.
 pub const PREFIX: usize = 2;
 
-/// Where a byte stream is.
+/// Position in a byte stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum State {
-    /// In a message, or between two.
+    /// In a message or between two.
     #[default]
     Framed,
     /// In a message with missing bytes, with this many bytes left.
     Skipping(usize),
-    /// Anywhere.
+    /// Unknown; the quality is that of the next message found.
     Lost(Quality),
 }
 
@@ -25,29 +25,29 @@ pub enum State {
 #[derive(Debug, Default)]
 pub struct Lane {
     pub state: State,
-    /// What has come of a message, its length before it.
+    /// Received bytes of a message, including the length prefix.
     pub held: Vec<u8>,
-    /// When and where it began.
+    /// Time and position of its start.
     pub begun: Option<(Span, Place)>,
-    /// How the next message was found, unless it follows another.
+    /// How the next message was found, unless it directly follows another.
     pub found: Option<Quality>,
     pub resync: Resync,
 }
 
-/// What the next bytes are.
+/// Classification of the next bytes.
 pub enum Step {
-    /// So many belong to a message that goes on.
+    /// This many bytes belong to an incomplete message.
     More(usize),
-    /// So many bytes complete the message that is held.
+    /// This many bytes complete the held message.
     Held(usize),
-    /// The first bytes are a message, its length before it.
+    /// This many bytes are a complete message with its length prefix.
     Here(usize),
-    /// They are not read.
+    /// This many bytes are skipped.
     Skipped(usize),
 }
 
 impl Lane {
-    /// What the next bytes, of which there is at least one, are.
+    /// Classifies the next bytes, at least one.
     pub fn step(&self, bytes: &[u8]) -> Step {
         if let State::Skipping(left) = self.state {
             return Step::Skipped(left.min(bytes.len()));
@@ -66,19 +66,20 @@ impl Lane {
         if bytes.len() >= missing { Step::Held(missing) } else { Step::More(bytes.len()) }
     }
 
-    /// Keeps bytes of a message that goes on.
+    /// Appends bytes of an incomplete message.
     pub fn hold(&mut self, segment: Segment<'_>) {
         let (span, _) = self.begun.get_or_insert((Span::at(segment.ts), segment.place));
         span.extend(segment.ts);
         self.held.extend_from_slice(segment.bytes);
     }
 
-    /// Whether all of the message that is held is there: an empty one has only a length.
+    /// Whether the held message is complete. An empty message has only the prefix.
     pub fn is_whole(&self) -> bool {
         self.held.len() >= PREFIX && self.held.len() == PREFIX + self.held_len()
     }
 
-    /// Bytes of the message that is held are missing: how many of it come behind them, if it goes on so far.
+    /// Handles a gap in the held message: returns the bytes of the message after the gap, or `None` if the
+    /// gap exceeds the message.
     pub fn behind(&self, gap: Gap) -> Option<usize> {
         match self.state {
             State::Skipping(left) => left.checked_sub(usize::try_from(gap.len).ok()?),
@@ -87,7 +88,7 @@ impl Lane {
         }
     }
 
-    /// The length that stands before what is held.
+    /// Length in the prefix of the held message.
     pub fn held_len(&self) -> usize {
         self.held.first_chunk::<PREFIX>().map_or(0, |length| u16::from_be_bytes(*length).into())
     }

@@ -1,11 +1,10 @@
-//! A message: its header, its question, and its records one after the other. All of it is read where it lies, as far as
-//! it was captured.
+//! A message: header, question, and records in sequence, parsed in place as far as captured.
 
 use super::name;
 
 /// Length of the header.
 pub const HEADER_LEN: usize = 12;
-/// Type and class behind the name of a question.
+/// Type and class after the name of a question.
 const QUESTION_TAIL: usize = 4;
 
 /// The header (RFC 1035 section 4.1.1).
@@ -13,7 +12,7 @@ const QUESTION_TAIL: usize = 4;
 pub struct Header {
     pub id: u16,
     flags: u16,
-    /// Questions, answers, records about authorities, and others.
+    /// Numbers of questions, answers, authority records, and additional records.
     pub counts: [u16; 4],
 }
 
@@ -53,7 +52,7 @@ impl Header {
         self.flags & 0x0040 != 0
     }
 
-    /// The response code's lower four bits.
+    /// Lower four bits of the response code.
     pub fn code(self) -> u8 {
         (self.flags & 15) as u8
     }
@@ -62,19 +61,19 @@ impl Header {
 /// The first question of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question<'a> {
-    /// Name, type and class as they stand there.
+    /// Name, type, and class as on the wire.
     Whole(&'a [u8]),
-    /// A truncated name, as far as it goes.
+    /// The available part of a truncated name.
     Cut(&'a [u8]),
     /// The message has none.
     None,
-    /// No name begins like this.
+    /// Not a valid name.
     Malformed,
 }
 
 impl<'a> Question<'a> {
-    /// The first question of a message of which the header is there. No name of it may be compressed: nothing comes before it
-    /// that it could point to.
+    /// The first question of a message with a complete header. Its name cannot be compressed: no earlier name
+    /// exists to point to.
     pub fn read(message: &'a [u8], header: Header) -> Question<'a> {
         if header.counts[0] == 0 {
             return Question::None;
@@ -98,12 +97,12 @@ impl<'a> Question<'a> {
     }
 }
 
-/// The type that a whole question asks for.
+/// Type of a complete question.
 pub fn type_of(question: &[u8]) -> u16 {
     word_from_end(question, 4)
 }
 
-/// The class of a whole question.
+/// Class of a complete question.
 pub fn class_of(question: &[u8]) -> u16 {
     word_from_end(question, 2)
 }
@@ -113,8 +112,8 @@ fn word_from_end(question: &[u8], n: usize) -> u16 {
     u16::from_be_bytes([question[at], question[at + 1]])
 }
 
-/// Whether two questions are the same. Letters of names may be written either way; lengths are no letters. A message without a
-/// question asks the same as another one.
+/// Whether two questions are equal. Names are case-insensitive; length bytes are not letters. Two messages
+/// without a question are equal.
 pub fn is_same(a: &[u8], b: &[u8]) -> bool {
     if a.len() <= QUESTION_TAIL {
         return a.is_empty() && b.is_empty();
@@ -129,25 +128,25 @@ pub fn may_be(question: &[u8], seen: &[u8]) -> bool {
     seen.len() < question.len() && question[..seen.len()].eq_ignore_ascii_case(seen)
 }
 
-/// A record.
+/// A resource record.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
     pub kind: u16,
     pub ttl: u32,
-    /// Where its data lie in the message.
+    /// Start and end of its data in the message.
     pub data: (usize, usize),
 }
 
-/// The records of a message: first those of the answer, then the others.
+/// Records of a message: answers first, then the other sections.
 pub struct Records<'a> {
     message: &'a [u8],
     at: Option<usize>,
 }
 
 impl<'a> Records<'a> {
-    /// Behind the questions of a message of which the header is there.
+    /// Starts after the questions of a message with a complete header.
     pub fn behind_questions(message: &'a [u8], header: Header) -> Records<'a> {
-        // A count of questions that do not fit ends at the last byte.
+        // An implausible question count ends at the last byte.
         let mut at = Some(HEADER_LEN);
         for _ in 0..header.counts[0] {
             at = at.and_then(|at| name::end(message, at)).map(|at| at + QUESTION_TAIL);
@@ -158,7 +157,7 @@ impl<'a> Records<'a> {
         Records { message, at: at.filter(|at| *at <= message.len()) }
     }
 
-    /// Where the next one begins, unless what is there of the message breaks off or makes no sense before.
+    /// Position of the next record; `None` after truncated or invalid data.
     pub fn at(&self) -> Option<usize> {
         self.at
     }

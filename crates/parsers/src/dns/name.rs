@@ -1,16 +1,15 @@
-//! Domain names as they stand in messages: labels, and pointers to labels further up (RFC 1035 section 4.1.4).
+//! Domain names in messages: labels, and pointers to earlier labels (RFC 1035 section 4.1.4).
 //!
-//! A pointer has to point before the labels it ends, so that no name goes round in circles; a name is read up to the 255
-//! bytes that it may have.
+//! A pointer must point before the labels it ends, which excludes loops; a name is limited to 255 bytes.
 
-/// Longest name, in bytes as sent.
+/// Maximum length of a name on the wire, in bytes.
 pub const NAME_BYTES_MAX: usize = 255;
-/// Most pointers in one: a name has no more labels.
+/// Maximum number of pointers in a name: it has no more labels.
 const POINTERS_MAX: usize = 127;
-/// The two bits that make a length a pointer.
+/// The two bits that mark a pointer.
 const POINTER: u8 = 0xc0;
 
-/// What stands behind the name at `at`; `None`: it breaks off or is none.
+/// Position after the name at `at`; `None`: truncated or invalid.
 pub fn end(message: &[u8], mut at: usize) -> Option<usize> {
     loop {
         match *message.get(at)? {
@@ -24,8 +23,8 @@ pub fn end(message: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// Appends the name at `at` as people write it, in lower case. `None`: it breaks off, is none, or is too long; what was
-/// appended then means nothing.
+/// Appends the name at `at` in text form, in lower case. `None`: truncated, invalid, or too long; the text
+/// appended is then meaningless.
 pub fn write(message: &[u8], mut at: usize, out: &mut Vec<u8>) -> Option<()> {
     let (mut bytes, mut pointers, mut floor) = (1, 0, at);
     let first = out.len();
@@ -63,7 +62,7 @@ pub fn write(message: &[u8], mut at: usize, out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// A dot inside a label is no end of it, and what cannot be printed is a number (RFC 1035 section 5.1).
+/// Escapes dots inside a label and unprintable bytes (RFC 1035 section 5.1).
 fn write_label(label: &[u8], out: &mut Vec<u8>) {
     for byte in label {
         match byte {
@@ -74,7 +73,7 @@ fn write_label(label: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// `\DDD`.
+/// Writes `\DDD`.
 pub fn write_number(byte: u8, out: &mut Vec<u8>) {
     out.extend_from_slice(&[b'\\', b'0' + byte / 100, b'0' + byte / 10 % 10, b'0' + byte % 10]);
 }

@@ -1,5 +1,5 @@
-//! Recognizes DNS by a message's header and question. A header that is unusual, but not impossible, is accepted where the
-//! records fill the message to its last byte.
+//! Recognizes DNS by a message's header and question. An unusual but possible header is accepted if the
+//! records fill the message exactly.
 
 use wire::IpProtocol;
 
@@ -9,12 +9,12 @@ use super::message::{self, HEADER_LEN, Header, Question, Records};
 use crate::resync::{self, Candidate, Heads, Verdict};
 use crate::{Probe, ProbeContext};
 
-/// Longest start of a message over TCP that is needed to judge it: length, header, question.
+/// Bytes needed to judge the start of a message over TCP: length, header, and question.
 const START_BYTES_MAX: usize = PREFIX + HEADER_LEN + super::name::NAME_BYTES_MAX + 4;
-/// No message of 64 KiB holds more records.
+/// Maximum number of records in a 64 KiB message.
 const RECORDS_MAX: u16 = 5956;
 
-/// Recognises a question or an answer.
+/// Recognizes a question or a response.
 pub fn probe(bytes: &[u8], context: ProbeContext) -> Probe {
     if context.transport == IpProtocol::UDP {
         return datagram(bytes, context.usual_port);
@@ -34,7 +34,7 @@ pub fn probe(bytes: &[u8], context: ProbeContext) -> Probe {
     }
 }
 
-/// The header of a whole message over TCP, if it is unusual but its records fill the message.
+/// The header of a complete message over TCP, if it is unusual but its records fill the message.
 #[cold]
 fn unusual_start(bytes: &[u8]) -> Option<Header> {
     let (length, rest) = bytes.split_first_chunk::<PREFIX>()?;
@@ -48,12 +48,12 @@ fn unusual_start(bytes: &[u8]) -> Option<Header> {
     }
 }
 
-/// Whether an unusual header alone makes a flow DNS.
+/// Whether an unusual header alone identifies DNS.
 fn is_unusual(message: &[u8], header: Header) -> bool {
     codes::opcode(header.opcode()).is_some() && is_consistent(message, header)
 }
 
-/// A message in a datagram of its own: on a port of its own with a header and a question, elsewhere down to the last byte.
+/// Checks a datagram: on a usual port by header and question, elsewhere up to the last byte.
 fn datagram(bytes: &[u8], usual_port: bool) -> Probe {
     let Some(header) = Header::read(bytes) else { return Probe::NotForUs };
     if !is_plausible(header) && !is_unusual(bytes, header) {
@@ -62,7 +62,7 @@ fn datagram(bytes: &[u8], usual_port: bool) -> Probe {
     let plausible = match Question::read(bytes, header) {
         Question::Whole(question) => is_plausible_question(question, header),
         Question::Cut(_) => usual_port && bytes.len() > HEADER_LEN,
-        // A server that could not read a question, or does not repeat it.
+        // A server that could not parse the question, or does not repeat it.
         Question::None => usual_port && header.is_answer(),
         Question::Malformed => false,
     };
@@ -73,34 +73,34 @@ fn datagram(bytes: &[u8], usual_port: bool) -> Probe {
     }
 }
 
-/// Whether the message's records fill the bytes.
+/// Whether the message's records fill the bytes exactly.
 fn is_whole(bytes: &[u8], header: Header) -> bool {
     let mut records = Records::behind_questions(bytes, header);
     let count = header.counts[1..].iter().map(|n| u32::from(*n)).sum::<u32>();
     (0..count).all(|_| records.read().is_some()) && records.at() == Some(bytes.len())
 }
 
-/// Whether a message whose header is not [`is_plausible`] is DNS all the same: the questions and records that it announces end
-/// where it ends. Servers answer reserved bits, unknown operations, response codes and answers in queries, and several
-/// questions.
+/// Whether a message whose header is not [`is_plausible`] is valid DNS: its questions and records end exactly
+/// at its end. Servers respond to reserved bits, unknown operations and response codes, answers in queries,
+/// and several questions.
 #[cold]
 pub fn is_consistent(message: &[u8], header: Header) -> bool {
     message.len() > HEADER_LEN && is_whole(message, header)
 }
 
-/// Whether a header is a usual one: one question, no more records than fit, and no answers in a question.
+/// Whether a header is usual: one question, a possible number of records, and no answers in a question.
 pub fn is_plausible(header: Header) -> bool {
     let [questions, answers, authorities, others] = header.counts;
     let codes_make_sense = match header.is_answer() {
         true => header.code() <= 11,
-        // A question says nothing about how it went.
+        // A question has no result.
         false => header.code() == 0 && !header.is_truncated(),
     };
     let query = header.opcode() == 0;
     let counts_make_sense = if header.is_answer() || !query {
         answers <= RECORDS_MAX && authorities <= RECORDS_MAX && others <= RECORDS_MAX
     } else {
-        // IXFR says in an authority record which version is known.
+        // IXFR contains its current version as an authority record.
         answers == 0 && authorities <= 1 && others <= 4
     };
     questions <= 1
@@ -111,14 +111,14 @@ pub fn is_plausible(header: Header) -> bool {
         && counts_make_sense
 }
 
-/// Whether type and class make sense.
+/// Whether type and class are plausible.
 fn is_plausible_question(question: &[u8], header: Header) -> bool {
     let (kind, class) = (message::type_of(question), message::class_of(question));
     let known = codes::is_known_type(kind) || kind >= 0xff00 || header.is_answer() && kind > 0;
     known && matches!(class, 1 | 3 | 4 | 254 | 255)
 }
 
-/// What a message over TCP begins with.
+/// Verdict on the start of a message over TCP.
 fn start(bytes: &[u8]) -> Verdict {
     let Some(length) = bytes.first_chunk::<PREFIX>().map(|n| usize::from(u16::from_be_bytes(*n))) else {
         return Verdict::More;
@@ -137,13 +137,13 @@ fn start(bytes: &[u8]) -> Verdict {
     }
 }
 
-/// Where messages begin in a stream of which bytes are missing.
+/// Search for message starts after missing bytes.
 pub struct Starts;
 
 impl Heads for Starts {
     const HEAD_BYTES_MAX: usize = START_BYTES_MAX;
 
-    /// There is one question, and the name asked for has at least one byte before it: `id flags 0 1` behind a length.
+    /// Matches one question and a non-empty header before its count: `id flags 0 1` after the length prefix.
     fn next(&self, bytes: &[u8], from: usize) -> Option<usize> {
         const COUNT: usize = PREFIX + 4;
         (from..bytes.len()).find(|at| match bytes[*at..].get(COUNT..COUNT + 2) {

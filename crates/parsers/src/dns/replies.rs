@@ -1,5 +1,5 @@
-//! Answers over UDP that no question waits for: those that were captured before their question, and those that were given before.
-//! And exchanges of which one half was written alone, so that the other half, should it come, is not a second row.
+//! Unmatched responses over UDP: those captured before their question, and those sent before. Also exchanges
+//! of which one half was written alone, so that the other half does not become a second row.
 
 use std::collections::VecDeque;
 
@@ -10,51 +10,52 @@ use super::message::{self, Header, Question};
 use super::waiting::Asked;
 use crate::Direction;
 
-/// How much earlier than its question an answer may be captured.
+/// How much earlier than its question a response may be captured.
 pub const SKEW_NS: i64 = 1_000_000;
-/// Most answers held, and bytes of each that are kept.
+/// Maximum number of held responses, and of bytes stored for each.
 const HELD_MAX: usize = 32;
 const HELD_BYTES_MAX: usize = 4096;
 /// Maximum number of answered queries to remember.
 const ANSWERED_MAX: usize = 64;
 const ANSWERED_NS: i64 = 30_000_000_000;
 
-/// An answer whose question has not come yet.
+/// A response captured before its question.
 #[derive(Debug)]
 pub struct Held {
     pub direction: Direction,
     pub bytes: Vec<u8>,
-    /// Its length.
+    /// Length on the wire.
     pub len: u32,
     pub ts: Timestamp,
 }
 
-/// The answers held, oldest first.
+/// Held responses, oldest first.
 #[derive(Debug, Default)]
 pub struct Early {
     answers: VecDeque<Held>,
 }
 
 impl Early {
-    /// Holds an answer; gives back one that does not fit any more.
+    /// Holds a response; returns the oldest if the limit is exceeded.
     pub fn hold(&mut self, direction: Direction, bytes: &[u8], len: u32, ts: Timestamp) -> Option<Held> {
         let bytes = bytes[..bytes.len().min(HELD_BYTES_MAX)].to_vec();
         self.answers.push_back(Held { direction, bytes, len, ts });
         if self.answers.len() > HELD_MAX { self.answers.pop_front() } else { None }
     }
 
-    /// Takes out the answer to a question.
+    /// Removes and returns the response to a question.
     pub fn take(&mut self, asked: &Asked, question: &[u8]) -> Option<Held> {
         let at = self.answers.iter().position(|held| answers(held, asked, question))?;
         self.answers.remove(at)
     }
 
-    /// Takes out the oldest, if `asker`, who speaks at `now`, would have asked before.
+    /// Removes and returns the oldest response if a question of `asker` sent before `now` would already have
+    /// been captured.
     pub fn take_overdue(&mut self, asker: Direction, now: Timestamp) -> Option<Held> {
         self.answers.pop_front_if(|held| held.direction != asker && held.ts.plus(SKEW_NS) < now)
     }
 
-    /// Takes out the oldest.
+    /// Removes and returns the oldest response.
     pub fn take_oldest(&mut self) -> Option<Held> {
         self.answers.pop_front()
     }
@@ -67,7 +68,7 @@ fn answers(held: &Held, asked: &Asked, question: &[u8]) -> bool {
     same && header.id == asked.header.id && held.direction != asked.direction
 }
 
-/// Questions that were answered lately; a ring.
+/// Ring of recently answered questions.
 #[derive(Debug, Default)]
 pub struct Answered {
     ring: Vec<(Direction, u16, u64, Timestamp)>,
@@ -75,7 +76,7 @@ pub struct Answered {
 }
 
 impl Answered {
-    /// A question of `asker` was answered.
+    /// Records an answered question of `asker`.
     pub fn note(&mut self, asker: Direction, id: u16, question: &[u8], ts: Timestamp) {
         let entry = (asker, id, digest(question), ts);
         if self.ring.len() < ANSWERED_MAX {
@@ -86,7 +87,8 @@ impl Answered {
         }
     }
 
-    /// Whether such a question of `asker` was answered shortly before `ts`; `question`: unless the answer does not repeat it.
+    /// Whether this question of `asker` was answered shortly before `ts`; `question` is `None` if the
+    /// response does not repeat it.
     pub fn knows(&self, asker: Direction, id: u16, question: Option<&[u8]>, ts: Timestamp) -> bool {
         let question = question.map(digest);
         self.ring.iter().any(|(who, known, digest, then)| {
@@ -97,19 +99,20 @@ impl Answered {
     }
 }
 
-/// Maximum exchanges of a flow with one half already written.
+/// Maximum number of exchanges of a flow with one half already written.
 const TOLD_MAX: usize = 1 << 17;
 
-/// Which half of an exchange was written alone.
+/// Half of an exchange that was written alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// The question, because its answer did not come in time or too many waited.
+    /// The question: its response timed out or it was evicted.
     Question,
-    /// The answer, because too many were held.
+    /// The response: it was evicted.
     Answer,
 }
 
-/// Exchanges of which one half was written alone: digests in two generations, of which the older is dropped as a whole.
+/// Exchanges of which one half was written alone: digests in two generations, of which the older is dropped
+/// as a whole.
 #[derive(Debug, Default)]
 pub struct Halves {
     young: HashTable<u64>,
@@ -117,7 +120,7 @@ pub struct Halves {
 }
 
 impl Halves {
-    /// One half of what `asker` asked with `id` was written.
+    /// Records the half written for `asker`'s question with `id`.
     pub fn note(&mut self, told: Told, asker: Direction, id: u16, question: &[u8]) {
         if self.young.len() >= TOLD_MAX / 2 {
             self.old = std::mem::take(&mut self.young);
@@ -143,7 +146,7 @@ fn key(told: Told, asker: Direction, id: u16, question: &[u8]) -> u64 {
     digest(question) ^ which.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// FNV-1a of the question, the letters of its name in lower case.
+/// FNV-1a of the question with its name in lower case.
 fn digest(question: &[u8]) -> u64 {
     let name = question.len().saturating_sub(4);
     let bytes = question.iter().enumerate();

@@ -1,4 +1,4 @@
-//! Conversations in bytes, and what the parser makes of them.
+//! Conversations in bytes and the expected tuples.
 
 use proptest::prelude::*;
 use wire::IpProtocol;
@@ -21,7 +21,7 @@ const FIELDS: &[&str] = &[
     "quality",
 ];
 
-/// A name as it is sent.
+/// A name in wire format.
 fn name(text: &str) -> Vec<u8> {
     let labels = text.split('.').filter(|label| !label.is_empty());
     let mut name: Vec<u8> =
@@ -44,7 +44,7 @@ fn question(id: u16, text: &str) -> Vec<u8> {
     question_of(id, text, A)
 }
 
-/// A record of the name that was asked for, or of `owner`.
+/// A record of the question's name, or of `owner`.
 fn record(kind: u16, ttl: u32, data: &[u8]) -> Vec<u8> {
     let mut record = vec![0xc0, 12];
     record.extend(kind.to_be_bytes());
@@ -64,7 +64,7 @@ fn answer(id: u16, text: &str) -> Vec<u8> {
     answer_of(id, text, A, 0, &[record(A, 60, &[10, 0, 0, 9])])
 }
 
-/// With its length before it.
+/// Adds the length prefix.
 fn framed(message: Vec<u8>) -> Vec<u8> {
     [(message.len() as u16).to_be_bytes().to_vec(), message].concat()
 }
@@ -94,13 +94,13 @@ fn a_question_and_its_answer() {
 
 #[test]
 fn answers_find_their_questions() {
-    // In any order, by id, name and type.
+    // Matched by id, name, and type, in any order.
     let (a, b) = (question(1, "a"), question(1, "b"));
     check(
         talk().datagram(C, &a).datagram(C, &b).datagram(S, &answer(1, "b")).datagram(S, &answer(1, "a")),
         &["1 b A NOERROR 10.0.0.9 0 1000 exact", "1 a A NOERROR 10.0.0.9 0 3000 exact"],
     );
-    // Not to another question, whatever its id.
+    // A different question does not match, even with the same id.
     check(
         talk().datagram(C, &a).datagram(S, &answer(1, "b")).datagram(S, &answer(2, "a")),
         &["1 b A NOERROR 10.0.0.9 - - half", "2 a A NOERROR 10.0.0.9 - - half", "1 a A - - 0 - half"],
@@ -109,12 +109,12 @@ fn answers_find_their_questions() {
         talk().datagram(C, &a).datagram(S, &answer_of(1, "a", 28, 0, &[])),
         &["1 a AAAA NOERROR - - - half", "1 a A - - 0 - half"],
     );
-    // The type HTTPS, 65, is no capital letter of the type 97.
+    // Type 65 (HTTPS) is not the upper-case form of type 97.
     check(
         talk().datagram(C, &question_of(1, "a", 65)).datagram(S, &answer_of(1, "a", 97, 0, &[])),
         &["1 a TYPE97 NOERROR - - - half", "1 a HTTPS - - 0 - half"],
     );
-    // A server that could not read the question does not repeat it.
+    // A server that could not parse the question does not repeat it.
     let unread = message(1, 0x8001, [0, 0, 0, 0], &[]);
     check(talk().datagram(C, &a).datagram(S, &unread), &["1 a A FORMERR - 0 1000 exact"]);
     check(
@@ -130,7 +130,7 @@ fn a_question_that_is_sent_again() {
     twice.datagram(C, &q).wait_us(5_000_000).datagram(C, &q).datagram(S, &a).datagram(S, &a);
     check(&mut twice, &["1 a A NOERROR 10.0.0.9 1 5000002000 exact"]);
     assert_eq!((twice.counters.retransmitted_calls, twice.counters.repeated_replies), (1, 1));
-    // No resolver waits that long: it is another query.
+    // Beyond the timeout it is a new query.
     check(
         talk().datagram(C, &q).wait_us(31_000_000).datagram(C, &q).datagram(S, &a),
         &["1 a A - - 0 - half", "1 a A NOERROR 10.0.0.9 0 1000 exact"],
@@ -152,7 +152,7 @@ fn an_answer_captured_before_its_question() {
     );
 }
 
-/// How many rows are exact, and how many there are.
+/// Number of exact rows, and of all rows.
 fn exact(talk: &mut Dialogue) -> (usize, usize) {
     let rows = talk.rows();
     (rows.iter().filter(|row| row.ends_with("exact")).count(), rows.len())
@@ -170,27 +170,27 @@ fn a_hundred_thousand_questions_wait() {
 
 #[test]
 fn a_question_that_is_given_up_is_counted_once() {
-    // Too many in all.
+    // Exceeds the total limit.
     let (n, name) = (waiting::QUESTIONS_MAX as u32 + 10, |n: u32| format!("n{}", n >> 16));
     let mut many = talk();
     (0..n).for_each(|n| _ = many.datagram(C, &question(n as u16, &name(n))));
     (0..n).for_each(|n| _ = many.datagram(S, &answer(n as u16, &name(n))));
     assert_eq!((many.counters.evicted_requests, many.counters.separated_halves), (10, 10));
     assert_eq!(exact(&mut many), (n as usize - 10, n as usize));
-    // Too many with the same id.
+    // Exceeds the limit for one id.
     let (n, name) = (waiting::SAME_ID_MAX + 2, |n: usize| format!("n{n}"));
     let mut same_id = talk();
     (0..n).for_each(|n| _ = same_id.datagram(C, &question(7, &name(n))));
     (0..n).for_each(|n| _ = same_id.datagram(S, &answer(7, &name(n))));
     assert_eq!((same_id.counters.evicted_requests, same_id.counters.separated_halves), (2, 2));
     assert_eq!(exact(&mut same_id), (n - 2, n));
-    // Too late, and once more.
+    // A late response, twice.
     let (q, a) = (question(1, "a"), answer(1, "a"));
     let mut late = talk();
     late.datagram(C, &q).wait_us(31_000_000).datagram(S, &a).datagram(S, &a);
     check(&mut late, &["1 a A - - 0 - half"]);
     assert_eq!((late.counters.separated_halves, late.counters.repeated_replies), (1, 1));
-    // Too many answers before their questions.
+    // Too many responses before their questions.
     let (mut early, n) = (talk(), 40);
     (0..n).for_each(|id| _ = early.datagram(S, &answer(id, "a")));
     (0..n).for_each(|id| _ = early.datagram(C, &question(id, "a")));
@@ -204,8 +204,8 @@ fn unusual_headers() {
     let other = [name("b"), vec![0, 1, 0, 1]].concat();
     let a = record(A, 60, &[10, 0, 0, 9]);
     let both = [&asked[..], &other].concat();
-    // A reserved bit; a code in a question, and codes without a name; records in a question's answers; two questions; an
-    // operation without a name.
+    // Reserved bit; response code in a question, and unnamed codes; records in a question's answer section;
+    // two questions; unnamed opcode.
     let cases = [
         ((0x0140, [1, 0, 0, 0], asked.clone()), (0x81c0, [1, 0, 0, 0], asked.clone()), "NOERROR"),
         ((0x0105, [1, 0, 0, 0], asked.clone()), (0x818c, [1, 0, 0, 0], asked.clone()), "RCODE12"),
@@ -218,7 +218,7 @@ fn unusual_headers() {
     for ((flags, counts, rest), (flags2, counts2, rest2), code) in cases {
         let (q, a) = (message(9, flags, counts, &rest), message(9, flags2, counts2, &rest2));
         let expected = [format!("9 a A {code} - 0 1000 exact")];
-        // The first message of a flow is not to be the only one that is unusual.
+        // The flow does not begin with the unusual message.
         let (mut udp, mut tcp) = (talk(), talk());
         assert_eq!(udp.datagram(C, &q).datagram(S, &a).rows(), expected, "{q:x?}");
         assert_eq!(tcp.client(framed(q.clone())).server(framed(a.clone())).rows(), expected, "{q:x?}");
@@ -236,11 +236,11 @@ fn unusual_headers() {
             }
         }
     }
-    // Without a question: a cookie alone.
+    // Without a question: cookie only.
     let opt = vec![0, 0, 41, 4, 0, 0, 0, 0, 0, 0, 0];
     let (q, a) = (message(3, 0, [0, 0, 0, 1], &opt), message(3, 0x8000, [0, 0, 0, 1], &opt));
     check(talk().datagram(C, &q).datagram(C, &q).datagram(S, &a), &["3 - - NOERROR - 1 2000 exact"]);
-    // What announces more than there is, is none.
+    // Counts beyond the end of the message are malformed.
     let mut short = talk();
     short.datagram(C, &message(1, 0x0140, [2, 0, 0, 0], &asked));
     assert_eq!((short.rows().len(), short.counters.malformed_messages), (0, 1));
@@ -298,7 +298,7 @@ fn the_header_and_the_records_together() {
     let mut talk = Dialogue::new(&PROTOCOL, schema(), ALL, fields);
     talk.datagram(C, &question(1, "a")).datagram(S, &message(1, 0x8000, [1, 0, 0, 1], &rest));
     assert_eq!(talk.rows(), ["0 - false false true BADVERS query"]);
-    // The records of an UPDATE are no answers.
+    // The records of an UPDATE are not answers.
     let mut talk = Dialogue::new(&PROTOCOL, schema(), ALL, fields);
     let rest = [name("a"), vec![0, 6, 0, 1], record(A, 0, &[])].concat();
     talk.datagram(C, &message(1, 0x2800, [1, 1, 0, 0], &rest));
@@ -311,15 +311,15 @@ fn missing_bytes_of_a_stream() {
     let [q, a] = [question(1, "aa"), answer(1, "aa")].map(framed);
     let [q2, a2] = [question(2, "bb"), answer(2, "bb")].map(framed);
     let late = a.len() - 4;
-    // The last bytes of an answer: how it went is known, what it says is not.
+    // The last bytes of a response are missing: its code is known, its contents are not.
     let mut talk1 = talk();
     talk1.client(&q).server(&a[..late]).gap(S, 4).client(&q2).server(&a2);
     check(&mut talk1, &["1 aa A NOERROR - 0 1000 gap_body", "2 bb A NOERROR 10.0.0.9 0 1000 exact"]);
-    // The beginning of one: the next is found again.
+    // Its first bytes are missing: the next one is found.
     let mut talk2 = talk();
     talk2.client(&q).client(&q2).gap(S, 6).server(&a[6..]).server(&a2);
     check(&mut talk2, &["2 bb A NOERROR 10.0.0.9 0 3000 resync", "1 aa A - - 0 - half"]);
-    // A question that was not seen.
+    // The question was not captured.
     let mut talk3 = talk();
     talk3.gap(C, q.len() as u64).server(&a).client(&q2).server(&a2);
     check(&mut talk3, &["1 aa A NOERROR 10.0.0.9 - - half", "2 bb A NOERROR 10.0.0.9 0 1000 resync"]);
@@ -351,7 +351,7 @@ fn what_is_recognised() {
         check(&framed(a.clone())[..9], IpProtocol::TCP, usual, Probe::NeedMore);
         check(&framed(a.clone())[..25], IpProtocol::TCP, usual, Probe::Response);
     }
-    // Cut, or with bytes behind it, only where DNS is expected.
+    // Truncated or with trailing bytes: only on the usual port.
     check(&a[..a.len() - 2], IpProtocol::UDP, false, Probe::NotForUs);
     check(&a[..a.len() - 2], IpProtocol::UDP, true, Probe::Response);
     check(&[q.clone(), vec![0]].concat(), IpProtocol::UDP, false, Probe::NotForUs);
@@ -378,7 +378,7 @@ proptest! {
             for (i, (direction, message)) in messages.iter().enumerate() {
                 let mut bytes = &framed(message.clone())[..];
                 if i == 3 {
-                    // Bytes are lost at the same place.
+                    // Bytes are lost at the same position.
                     let (from, to) = (lost.start.min(bytes.len()), lost.end.min(bytes.len()));
                     let (before, behind) = (&bytes[..from], &bytes[to..]);
                     for piece in before.chunks(*sizes.next().expect("a cycle")) {
@@ -403,7 +403,7 @@ proptest! {
         prop_assert_eq!(told(&sizes), told(&[1000]));
     }
 
-    /// A slow and obvious version: an answer is that of the first question with its id and name that still waits.
+    /// Reference implementation: a response answers the first waiting question with its id and name.
     #[test]
     fn answers_are_given_to_their_own_questions(messages in conversation()) {
         let mut talk = Dialogue::new(&PROTOCOL, schema(), ALL, &["transaction_id", "query_name", "retries", "quality"]);

@@ -1,5 +1,5 @@
-//! Questions that wait for their answers: found by id and question, the oldest given up first. A place that becomes free
-//! keeps its buffer for the next question.
+//! Outstanding questions, found by id and question; the oldest is evicted first. A freed slot keeps its
+//! buffer for the next question.
 
 use flow::Place;
 use hashbrown::HashTable;
@@ -11,54 +11,54 @@ use crate::{Direction, Quality, Span};
 /// Maximum outstanding queries of a flow, and of those with the same id, which are compared for each message.
 pub const QUESTIONS_MAX: usize = 1 << 17;
 pub const SAME_ID_MAX: usize = 64;
-/// Age at which a query, however often it was sent, is considered unanswered: resolvers give up sooner.
+/// Age after the last transmission at which a query is considered unanswered; longer than resolvers wait.
 const PATIENCE_NS: i64 = 30_000_000_000;
-/// No place.
+/// No slot.
 const NONE: u32 = u32::MAX;
 
-/// A question.
+/// An outstanding question.
 #[derive(Clone, Debug)]
 pub struct Asked {
     pub direction: Direction,
     pub header: Header,
-    /// Name, type and class as they were sent.
+    /// Name, type, and class as on the wire.
     pub question: Vec<u8>,
-    /// When it was on the wire, for the first time.
+    /// Time of the first transmission.
     pub span: Span,
-    /// When it was sent for the last time.
+    /// Time of the last transmission.
     pub last_sent: Timestamp,
-    /// Over TCP where it begins in what both sides say.
+    /// Position in the byte stream; TCP only.
     pub place: Option<Place>,
-    /// How it was found, unless it followed another message.
+    /// How it was found, unless it directly followed another message.
     pub found: Option<Quality>,
-    /// Bytes of it are missing.
+    /// Whether bytes are missing.
     pub gap: bool,
-    /// Its length.
+    /// Length in bytes.
     pub bytes: u32,
-    /// How often it was sent again.
+    /// Number of retransmissions.
     pub retries: u32,
 }
 
-/// What an answer repeats of its question, as far as it was captured.
+/// The question repeated in a response, as far as captured.
 #[derive(Clone, Copy, Debug)]
 pub enum Repeated<'a> {
-    /// All of it.
+    /// Complete.
     Whole(&'a [u8]),
-    /// Its beginning.
+    /// Its first bytes.
     Beginning(&'a [u8]),
-    /// Nothing: only the id tells.
+    /// Absent: only the id identifies it.
     Nothing,
 }
 
 #[derive(Debug)]
 struct Slot {
     asked: Asked,
-    /// Neighbours among those that wait, by age.
+    /// Neighbors in the list by age.
     older: u32,
     newer: u32,
 }
 
-/// All questions of a flow.
+/// Outstanding questions of a flow.
 #[derive(Debug)]
 pub struct Waiting {
     slots: Vec<Slot>,
@@ -75,7 +75,7 @@ impl Default for Waiting {
 }
 
 impl Waiting {
-    /// Where the same question waits that `direction` asks with `id`; otherwise the question that has to make room for it.
+    /// Slot of the same question of `direction` with `id`; otherwise the slot to evict for it, if any.
     pub fn find(&self, direction: Direction, id: u16, question: &[u8]) -> Result<usize, Option<usize>> {
         let mut same_id = 0;
         let found = self.find_where(direction, id, |asked| {
@@ -95,7 +95,7 @@ impl Waiting {
         of_id.min_by_key(|at| self.slots[**at as usize].asked.last_sent).map(|at| *at as usize)
     }
 
-    /// Where the question waits that an answer speaks of. What does not repeat all of it answers the only one it can.
+    /// Slot of the question that a response answers. An incomplete repetition must match exactly one.
     pub fn find_asked(&self, asker: Direction, id: u16, repeated: Repeated<'_>) -> Option<usize> {
         let fits = |asked: &Asked| match repeated {
             Repeated::Whole(question) => message::is_same(&asked.question, question),
@@ -121,12 +121,12 @@ impl Waiting {
         found.map(|at| *at as usize)
     }
 
-    /// The question at `place`.
+    /// The question in a slot.
     pub fn get(&mut self, place: usize) -> &mut Asked {
         &mut self.slots[place].asked
     }
 
-    /// A question waits from now on; `question` is copied into a buffer that is free.
+    /// Adds a question; `question` is copied into a free buffer.
     pub fn enter(&mut self, asked: Asked, question: &[u8]) {
         let at = self.free.pop().unwrap_or(self.slots.len() as u32);
         let id = asked.header.id;
@@ -146,7 +146,7 @@ impl Waiting {
         self.by_id.insert_unique(hash(id), at, |at| hash(slots[*at as usize].asked.header.id));
     }
 
-    /// The oldest.
+    /// The oldest question.
     pub fn oldest(&self) -> Option<usize> {
         (self.oldest != NONE).then_some(self.oldest as usize)
     }
@@ -156,7 +156,7 @@ impl Waiting {
         self.oldest().filter(|place| now.since(self.slots[*place].asked.last_sent) > PATIENCE_NS)
     }
 
-    /// Takes a question out.
+    /// Removes a question.
     pub fn remove(&mut self, place: usize) {
         let at = place as u32;
         let Slot { older, newer, ref asked } = self.slots[place];
@@ -167,7 +167,7 @@ impl Waiting {
         self.free.push(at);
     }
 
-    /// Behind `older` comes `next`, and before `newer` comes `last`.
+    /// Makes `next` follow `older`, and `last` precede `newer`.
     fn link(&mut self, older: u32, newer: u32, next: u32, last: u32) {
         match self.slots.get_mut(older as usize) {
             Some(slot) => slot.newer = next,
@@ -180,7 +180,7 @@ impl Waiting {
     }
 }
 
-/// Who chooses ids to collide makes his own flow slow, up to the bound.
+/// Chosen collisions slow down only the sender's own flow, up to the limit.
 fn hash(id: u16) -> u64 {
     u64::from(id).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

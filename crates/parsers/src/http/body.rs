@@ -1,57 +1,57 @@
 //! HTTP/1 message bodies (RFC 9112 sections 6 and 7): how many of the next bytes belong to the body.
 //!
-//! Content is passed over by arithmetic; only chunk-size lines and trailer lines are looked at. Survives any cutting.
-//! A chunk size that is no number, or none that fits 64 bits, ends all knowledge: the rest of the stream is body.
+//! Content is skipped by length; only chunk-size lines and trailer lines are parsed. Independent of segment
+//! boundaries. After an invalid chunk size, or one above 64 bits, the rest of the stream is body.
 
 use memchr::memchr;
 
-/// What is left of a body.
+/// Remaining part of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
     /// Remaining bytes; 0: the body is complete.
     Length(u64),
-    /// Chunks.
+    /// Chunked coding.
     Chunked(Chunk),
     /// Everything until the connection ends.
     UntilEnd,
 }
 
-/// Where in a chunked body.
+/// Position in a chunked body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chunk {
     /// In the digits of a chunk size: value so far, number of digits.
     Size(u64, u8),
-    /// Behind them, up to the line end; the size.
+    /// After the digits, up to the line end; holds the size.
     Extension(u64),
-    /// In a chunk: bytes to come, never none.
+    /// In a chunk: remaining bytes, at least one.
     Data(u64),
-    /// In the line end behind a chunk.
+    /// In the line end after a chunk.
     DataEnd,
-    /// In the trailer section; whether the line has any content yet.
+    /// In the trailer section; whether the current line has any content.
     Trailer(bool),
 }
 
-/// What [`Body::advance`] did.
+/// Result of [`Body::advance`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Advance {
     /// Bytes that belong to the body.
     pub used: usize,
-    /// The body is complete.
+    /// Whether the body is complete.
     pub done: bool,
-    /// The chunks broke the rules.
+    /// Whether the chunked coding is invalid.
     pub malformed: bool,
 }
 
-/// What a gap does to a body.
+/// Effect of a gap on a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Skip {
-    /// The gap lies inside.
+    /// The gap lies inside the body.
     Inside,
     /// The gap and the body end together.
     Ended,
     /// The body ended this many bytes before the end of the gap.
     EndedInside(u64),
-    /// Where the body ends is not known any more.
+    /// The end of the body is unknown.
     Lost,
 }
 
@@ -59,7 +59,7 @@ impl Body {
     /// A chunked body, before its first byte.
     pub const CHUNKED: Body = Body::Chunked(Chunk::Size(0, 0));
 
-    /// Takes the next bytes.
+    /// Consumes the next bytes.
     pub fn advance(&mut self, bytes: &[u8]) -> Advance {
         match self {
             Body::Length(left) => {
@@ -78,7 +78,7 @@ impl Body {
         }
     }
 
-    /// Passes over `len` missing bytes.
+    /// Skips `len` missing bytes.
     pub fn skip(&mut self, len: u64) -> Skip {
         match self {
             Body::Length(left) if *left > len => {
@@ -102,7 +102,7 @@ impl Body {
 }
 
 impl Chunk {
-    /// Bytes used, and whether the body is complete; `None`: malformed.
+    /// Returns the bytes consumed, and whether the body is complete; `None`: invalid.
     fn advance(&mut self, bytes: &[u8]) -> Option<(usize, bool)> {
         let mut at = 0;
         while let Some(&b) = bytes.get(at) {
@@ -149,7 +149,7 @@ impl Chunk {
     }
 }
 
-/// The next byte of a chunk-size line.
+/// Handles the next byte of a chunk-size line.
 fn size(n: u64, digits: u8, b: u8) -> Option<Chunk> {
     if let Some(d) = char::from(b).to_digit(16) {
         let n = n.checked_mul(16)?.checked_add(u64::from(d))?;
@@ -169,7 +169,7 @@ fn size(n: u64, digits: u8, b: u8) -> Option<Chunk> {
 mod tests {
     use super::*;
 
-    /// Feeds `bytes` in pieces of `n`; bytes used when the body was over.
+    /// Consumes `bytes` in pieces of `n`; returns the bytes used at the end of the body.
     fn feed(bytes: &[u8], n: usize) -> (usize, bool, bool) {
         let (mut body, mut used, mut malformed) = (Body::CHUNKED, 0, false);
         for piece in bytes.chunks(n) {

@@ -1,7 +1,7 @@
-//! One HTTP/1 connection: takes the bytes of both directions and knows, step by step, what they are part of.
+//! One HTTP/1 connection: a state machine over the bytes of both directions.
 //!
-//! Each step uses some bytes, or changes the state so that the next one does. What a message means is in
-//! `messages.rs`, what missing bytes do in `losses.rs`.
+//! Each step consumes bytes, or changes the state so that the next one does. The meaning of messages is in
+//! `messages.rs`, the effect of missing bytes in `losses.rs`.
 
 use super::head::{self, Head};
 use super::lane::{Collected, HEAD_BYTES_MAX, Lane, State};
@@ -15,7 +15,8 @@ use crate::{Direction, End, Gap, Output, Segment, Span, StreamParser};
 /// `HTTP/1.0 200` and an empty line.
 const MESSAGE_BYTES_MIN: u32 = 16;
 
-/// One connection. Laid out as written: each segment touches its lane, a message's begin and end the rest.
+/// One connection. Fields are in `repr(C)` order: each segment uses its lane, the start and end of a message
+/// the rest.
 #[repr(C)]
 pub struct Connection {
     pub(super) client: Lane,
@@ -25,13 +26,13 @@ pub struct Connection {
     /// The response whose body the server is sending.
     pub(super) response: Spot,
     pub(super) wanted: Option<Wanted>,
-    /// Texts of the requests held.
+    /// Bytes of text of the held requests.
     pub(super) waiting_bytes: usize,
     /// Status of the last interim response.
     pub(super) interim: u16,
-    /// The final response came before the body that the client said it would send: it may not send it.
+    /// The final response preceded the announced request body: the client may omit it.
     pub(super) body_doubtful: bool,
-    /// There was a request of HTTP/0.9.
+    /// There was an HTTP/0.9 request.
     pub(super) simple: bool,
     pub(super) server_seen: bool,
     pub(super) emitted: bool,
@@ -40,12 +41,12 @@ pub struct Connection {
     pub(super) transactions: Transactions<Request, Response>,
 }
 
-/// What comes behind the last message of HTTP/1.
+/// What follows the last HTTP/1 message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behind {
     /// An unknown protocol.
     Unread,
-    /// What a CONNECT has opened the way for: it may be of any protocol.
+    /// A tunnel opened by CONNECT, with any protocol.
     Tunnelled,
 }
 
@@ -167,7 +168,7 @@ impl Connection {
         }
     }
 
-    /// A head that lies in `segment` as a whole is read where it lies.
+    /// Parses a head in place if it lies within `segment`.
     #[inline]
     fn between(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
         let Segment { bytes, ts, place } = segment;
@@ -177,7 +178,7 @@ impl Connection {
             return blank;
         }
         if direction == Direction::ClientToServer && out.flow.midstream && self.transactions.requests() == 0 {
-            // What came before is not known: these bytes may be in the middle of anything.
+            // Earlier bytes are unknown: these may be in the middle of a message.
             self.client.state = State::Lost;
             return 0;
         }
@@ -216,7 +217,7 @@ impl Connection {
         if self.has_no_body_after_all(direction, bytes) {
             if direction == Direction::ServerToClient && self.transactions.request_of(self.response).is_none()
             {
-                // It may as well be the body: which of them is not known without the request.
+                // It may also be the body: without the request this is unknown.
                 self.lose_end_to_doubt(out);
             } else {
                 self.finish(direction, Some(place.seq), out);
@@ -234,8 +235,8 @@ impl Connection {
         advance.used
     }
 
-    /// A body was announced, but the other end's behaviour says that it need not come, and `bytes` begin another message:
-    /// the client did not get its `100 Continue`; or the response may be one to HEAD.
+    /// Whether an announced body is absent because `bytes` begin another message: the client did not get its
+    /// `100 Continue`, or the response may answer HEAD.
     #[inline]
     fn has_no_body_after_all(&mut self, direction: Direction, bytes: &[u8]) -> bool {
         match direction {
@@ -281,7 +282,7 @@ impl Connection {
         let found = lane.resync().find(&Heads { direction, at, begins_write, transactions }, segment, out);
         let Some(found) = found else { return segment.bytes.len() };
         if found.skipped {
-            // What was passed over may be the end of a message, or several.
+            // The skipped bytes may be the end of a message, or several messages.
             self.transactions.lose(direction);
         }
         self.lane(direction).start_head(found.ts, found.place, true);
@@ -296,7 +297,7 @@ impl Connection {
         }
     }
 
-    /// What the queries need, found out once.
+    /// Requirements of the queries, computed once.
     #[inline]
     pub(super) fn wanted(&mut self, out: &Output<'_>) -> &Wanted {
         self.wanted.get_or_insert_with(|| Wanted::new(out))

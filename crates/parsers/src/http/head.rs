@@ -1,17 +1,17 @@
 //! HTTP/1 message heads (RFC 9112): start lines, the few relevant header fields, and the end of the head.
 //!
-//! Reads borrowed bytes once and copies nothing; of an irrelevant field it reads only the first letter. It accepts
-//! common deviations: bare LF, spaces before the colon, repeated fields (the first counts), unknown lines. Folded
-//! fields (obs-fold) are reported, for the caller to [`unfold`] and read again. Bodies are described only as far as
-//! header fields do.
+//! Reads borrowed bytes once and copies nothing; of an irrelevant field it reads only the first letter. It
+//! accepts common deviations: bare LF, spaces before the colon, repeated fields (the first counts), unknown
+//! lines. Folded fields (obs-fold) are reported; the caller calls [`unfold`] and parses again. Bodies are
+//! described only as far as header fields do.
 
 use memchr::memchr;
 
 use super::lines::LineFeeds;
 
-/// Longest method taken for one.
+/// Maximum length of a method.
 const METHOD_BYTES_MAX: usize = 32;
-/// Methods by which a request is recognised in the middle of a byte stream.
+/// Methods by which a request is recognized in the middle of a byte stream.
 const KNOWN_METHODS: [&[u8]; 16] = [
     b"GET",
     b"POST",
@@ -31,39 +31,39 @@ const KNOWN_METHODS: [&[u8]; 16] = [
     b"REPORT",
 ];
 
-/// The digits of an HTTP version: `1.1`.
+/// HTTP version, for example `1.1`.
 pub type Version = [u8; 3];
 
-/// `GET /path HTTP/1.1`.
+/// Request line, for example `GET /path HTTP/1.1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestLine<'a> {
     pub method: &'a [u8],
     pub target: &'a [u8],
-    /// None: no version in the line, as in HTTP/0.9.
+    /// `None`: no version in the line, as in HTTP/0.9.
     pub version: Option<Version>,
 }
 
-/// How the fields say the body is delimited.
+/// Body length as stated by the header fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Framing {
     pub content_length: Option<u64>,
-    /// A Content-Length that is no number, or several that differ.
+    /// An invalid Content-Length, or several that differ.
     pub bad_length: bool,
     pub coding: Coding,
 }
 
-/// What Transfer-Encoding says.
+/// Value of Transfer-Encoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Coding {
     #[default]
     None,
     /// `chunked` is the final coding.
     Chunked,
-    /// Something else is.
+    /// Any other final coding.
     Other,
 }
 
-/// A request's head, as far as anybody wants to know.
+/// Relevant parts of a request's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestHead<'a> {
     pub line: RequestLine<'a>,
@@ -74,7 +74,7 @@ pub struct RequestHead<'a> {
     pub expects_continue: bool,
 }
 
-/// A response's head.
+/// Relevant parts of a response's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResponseHead<'a> {
     pub version: Version,
@@ -83,18 +83,19 @@ pub struct ResponseHead<'a> {
     pub framing: Framing,
 }
 
-/// What a look at the bytes of a head gave.
+/// Result of parsing the bytes of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Head<H> {
     /// The complete head of `len` bytes.
     Complete { head: H, len: usize, folded: bool },
-    /// As far as the bytes go; `None` where they end in the start line.
+    /// Incomplete; `None` if the bytes end in the start line.
     Partial(Option<H>),
     /// Not a head.
     Invalid,
 }
 
-/// Kinds of header fields, as bits. What says where a message ends is always read; the rest where it is wanted.
+/// Kinds of header fields, as bits. Fields that determine the end of the message are always read, the others
+/// on demand.
 pub mod kind {
     /// Host.
     pub const HOST: u8 = 1;
@@ -106,13 +107,13 @@ pub mod kind {
     pub(super) const EXPECT: u8 = 8;
     /// Content-Length and Transfer-Encoding.
     pub(super) const FRAMING: u8 = 16;
-    /// The line goes on with the field before.
+    /// The line continues the previous field.
     pub(super) const FOLDED: u8 = 32;
-    /// The empty line, perhaps.
+    /// Possibly the empty line.
     pub(super) const END: u8 = 64;
 }
 
-/// What kinds of lines begin with a byte.
+/// Possible kinds of a line by its first byte.
 const KINDS: [u8; 256] = {
     let mut kinds = [0; 256];
     let mut b = 0;
@@ -132,7 +133,7 @@ const KINDS: [u8; 256] = {
     kinds
 };
 
-/// Reads a request's head, and of its fields the `wanted` kinds.
+/// Parses a request's head, with the `wanted` kinds of fields.
 #[inline]
 pub fn request(bytes: &[u8], wanted: u8) -> Head<RequestHead<'_>> {
     let mut feeds = LineFeeds::new(bytes);
@@ -158,7 +159,7 @@ pub fn request(bytes: &[u8], wanted: u8) -> Head<RequestHead<'_>> {
     ended(head, end)
 }
 
-/// Reads a response's head, and of its fields the `wanted` kinds.
+/// Parses a response's head, with the `wanted` kinds of fields.
 #[inline]
 pub fn response(bytes: &[u8], wanted: u8) -> Head<ResponseHead<'_>> {
     let mut feeds = LineFeeds::new(bytes);
@@ -179,8 +180,8 @@ pub fn response(bytes: &[u8], wanted: u8) -> Head<ResponseHead<'_>> {
     ended(head, end)
 }
 
-/// Reads a request line, without its line end. The version may be missing (HTTP/0.9, or a client that is wrong); a target
-/// with blanks is taken where the version shows its end.
+/// Parses a request line without its line end. The version may be missing (HTTP/0.9, or an invalid client); a
+/// target with blanks is accepted if a version ends the line.
 pub fn request_line(line: &[u8]) -> Option<RequestLine<'_>> {
     let blank = match line {
         [b'G', b'E', b'T', b' ', ..] => 3,
@@ -205,7 +206,7 @@ fn method_end(line: &[u8]) -> Option<usize> {
     (end > 0 && line[..end].iter().all(|b| is_token(*b))).then_some(end)
 }
 
-/// Reads a status line.
+/// Parses a status line.
 pub fn status_line(line: &[u8]) -> Option<(Version, u16)> {
     let (start, after) = line.split_first_chunk::<12>()?;
     let [b'H', b'T', b'T', b'P', b'/', version @ .., b' ', a, b, c] = start else { return None };
@@ -220,7 +221,7 @@ pub fn status_line(line: &[u8]) -> Option<(Version, u16)> {
     Some((version, u16::from(a - b'0') * 100 + u16::from(b - b'0') * 10 + u16::from(c - b'0')))
 }
 
-/// Whether these bytes, which hold no line end, may be the start of a request line.
+/// Whether these bytes, which contain no line end, may be the start of a request line.
 pub fn begins_request(bytes: &[u8]) -> bool {
     match memchr(b' ', &bytes[..bytes.len().min(METHOD_BYTES_MAX + 1)]) {
         Some(0) => false,
@@ -232,21 +233,21 @@ pub fn begins_request(bytes: &[u8]) -> bool {
     }
 }
 
-/// Whether these bytes, which hold no line end, may be the start of a status line.
+/// Whether these bytes, which contain no line end, may be the start of a status line.
 pub fn begins_response(bytes: &[u8]) -> bool {
     const SHAPE: &[u8] = b"HTTP/1.1 200";
     bytes.iter().zip(SHAPE).all(|(b, s)| if s.is_ascii_digit() { b.is_ascii_digit() } else { b == s })
         && bytes.get(SHAPE.len()).is_none_or(|b| b" \r".contains(b))
 }
 
-/// Whether a line of a head looks like a field: a token and a colon.
+/// Whether a line looks like a header field: a token and a colon.
 pub fn is_field(line: &[u8]) -> bool {
     let name = line.iter().take_while(|b| is_token(**b)).count();
     name > 0 && line.get(name) == Some(&b':')
 }
 
-/// A request with one of the known methods, a target and HTTP/1: what is taken for a request in the middle of other bytes.
-/// `line` may be cut at its end if `cut`.
+/// Whether a line is a request with a known method, a target, and HTTP/1: the condition for requests in the
+/// middle of other bytes. `cut`: the line may continue.
 pub fn is_plausible_request(line: &[u8], cut: bool) -> bool {
     let Some(method) = KNOWN_METHODS.iter().find(|m| line.starts_with(m)) else {
         return cut && KNOWN_METHODS.iter().any(|m| m.starts_with(line));
@@ -304,7 +305,7 @@ impl Framing {
         }
     }
 
-    /// RFC 9112 section 6.3: values that differ are an error; the first is what most ends go by.
+    /// RFC 9112 section 6.3: differing values are an error; most implementations use the first.
     fn length(&mut self, value: &[u8]) {
         if let (Some(n), None) = (number(value), self.content_length) {
             self.content_length = Some(n);
@@ -330,13 +331,14 @@ impl Framing {
     }
 }
 
-/// Where the fields end.
+/// How the fields end.
 enum End {
     At { len: usize, folded: bool },
     Beyond,
 }
 
-/// Hands every field line of the `wanted` kinds to `each`, up to the empty line; `nl` ends the line before.
+/// Passes every field line of the `wanted` kinds to `each`, up to the empty line; `nl` ends the previous
+/// line.
 #[inline]
 fn fields<'a>(
     bytes: &'a [u8],
@@ -389,7 +391,7 @@ fn value<'a, const N: usize>(line: &'a [u8], name: &[u8; N]) -> Option<&'a [u8]>
     Some(value.trim_ascii())
 }
 
-/// Whether `line` may begin with these letters, in either case: tells most fields apart in one comparison.
+/// Whether `line` may begin with these letters, in either case: distinguishes most fields in one comparison.
 #[inline]
 fn begins_with(line: &[u8], lower: &[u8; 8]) -> bool {
     let lower_case = |word: &[u8; 8]| u64::from_le_bytes(*word) | 0x2020_2020_2020_2020;

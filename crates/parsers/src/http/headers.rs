@@ -1,6 +1,6 @@
-//! Header fields that a query names: `request_header.x_request_id` reads `X-Request-Id`. Names differ in no more than
-//! case and `-` or `_`; the values of several lines with one name are joined by a comma (RFC 9110 section 5.3). Reads a head
-//! once more, and only where a query asks for such a field. Trailers are not read.
+//! Header fields named by a query: `request_header.x_request_id` is `X-Request-Id`. Names match regardless of
+//! case and of `-` or `_`; values of repeated fields are joined by a comma (RFC 9110 section 5.3). Parses a
+//! head a second time, only for queries with such a field. Trailers are not read.
 
 use memchr::memchr;
 use tuple::{Family, FieldId, HASH, TupleWriter};
@@ -8,33 +8,33 @@ use tuple::{Family, FieldId, HASH, TupleWriter};
 use super::head;
 use crate::Output;
 
-/// Of requests.
+/// Family of request fields.
 pub const OF_REQUEST: Family =
     Family { name: "request_header", doc: "the request's header field", fold: Some(HASH) };
-/// Of responses.
+/// Family of response fields.
 pub const OF_RESPONSE: Family =
     Family { name: "response_header", doc: "the response's header field", fold: Some(HASH) };
 
-/// The fields that are asked for.
+/// Fields named by the queries.
 #[derive(Debug)]
 pub struct Named {
     pub request: Names,
     pub response: Names,
 }
 
-/// Those of one kind of message: their columns and names, as [`Family::key`] writes them.
+/// Fields of one kind of message: columns and names, as written by [`Family::key`].
 pub type Names = Vec<(FieldId, Box<[u8]>)>;
 
-/// What a head says in them.
+/// Values of the named fields in one head.
 #[derive(Debug, Default)]
 pub struct Values {
     text: Vec<u8>,
-    /// A line with one of the names: which, and where its value begins and ends in the text.
+    /// Lines with one of the names: index of the name, start and end of the value in the text.
     lines: Vec<(u8, [u32; 2])>,
 }
 
 impl Named {
-    /// What the queries at hand ask for, if they do.
+    /// Fields named by the current queries; `None` if there are none.
     pub fn of(out: &Output<'_>) -> Option<Box<Named>> {
         let of = |family: Family| -> Names {
             let members = out.members().filter(|(id, name, _)| *name == family.name && out.wants(*id));
@@ -46,14 +46,14 @@ impl Named {
 }
 
 impl Values {
-    /// Becomes what `head`, the bytes of a whole head, says in fields called `names`.
+    /// Replaces the values by those of `names` in `head`, the bytes of a complete head.
     pub fn become_those_of(&mut self, head: &[u8], names: &Names) {
         self.text.clear();
         self.lines.clear();
         if names.is_empty() {
             return;
         }
-        // A line that begins with a blank goes on with the field before (obs-fold).
+        // A line that begins with a blank continues the previous field (obs-fold).
         let mut goes_on = false;
         for line in head.split(|b| *b == b'\n').skip(1).map(head::without_cr) {
             if let [b' ' | b'\t', ..] = line {
@@ -87,12 +87,12 @@ impl Values {
         *end = self.text.len() as u32;
     }
 
-    /// Memory that its texts take.
+    /// Memory of its texts in bytes.
     pub fn text_bytes(&self) -> usize {
         self.text.len() + self.lines.len() * size_of::<(u8, [u32; 2])>()
     }
 
-    /// Sets the columns of those fields that there were.
+    /// Writes the columns of the fields that were present.
     pub fn write(&self, names: &Names, w: &mut TupleWriter) {
         for (i, (id, _)) in names.iter().enumerate() {
             let mut values = self.lines.iter().filter(|(name, _)| usize::from(*name) == i).map(|(_, at)| {
@@ -111,7 +111,7 @@ impl Values {
     }
 }
 
-/// Whether a field is called so; `wanted` is in lower case and has `_` for `-`.
+/// Whether a field has this name; `wanted` is in lower case and has `_` for `-`.
 fn is_called(name: &[u8], wanted: &[u8]) -> bool {
     let plain = |b: &u8| if *b == b'-' { b'_' } else { b.to_ascii_lowercase() };
     name.len() == wanted.len() && name.iter().zip(wanted).all(|(b, wanted)| plain(b) == *wanted)
@@ -132,7 +132,7 @@ mod tests {
         "response_header.set_cookie",
     ];
 
-    /// What a request and its response say in those fields, in whatever pieces they come.
+    /// Checks the values of a request and its response, for several segment sizes.
     fn check(request: &str, response: &str, expected: &str) {
         let mut with_fields: Schema = schema();
         FIELDS.iter().for_each(|field| with_fields.add_member(field));
@@ -165,7 +165,7 @@ mod tests {
             &head(OK, "Set-Cookie: a=1\r\nVia: x\r\nSet-Cookie: b=2\r\nset-cookie:\r\n"),
             "- a - a=1, b=2, ",
         );
-        // Folded fields (RFC 9112 section 5.2), after a field that is asked for and after others.
+        // Folded fields (RFC 9112 section 5.2), after a named field and after others.
         check(
             &head(GET, "X-Request-ID: one\r\n  two\r\n\tthree\r\nVia: no\r\n traceparent: no\r\n"),
             &head(OK, ""),

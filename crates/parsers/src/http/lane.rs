@@ -1,8 +1,8 @@
-//! One direction of an HTTP/1 connection: in which message its byte stream is, and a head that has come in part.
+//! One direction of an HTTP/1 connection: its position in the byte stream, and a partly received head.
 //!
-//! Finds heads, in order or after losses, and knows which of the next bytes they take. What a head says, and what
-//! becomes of messages, is the connection's business. Holds at most [`HEAD_BYTES_MAX`] bytes and what [`Tail`] keeps of longer
-//! heads, and no memory at all as long as heads come whole.
+//! Finds heads, in order or after losses, and their length. The contents of heads and the fate of messages
+//! are handled by the connection. Holds at most [`HEAD_BYTES_MAX`] bytes and the parts of longer heads that
+//! [`Tail`] keeps; no memory while heads arrive in one segment.
 
 use flow::Place;
 use memchr::memchr;
@@ -15,29 +15,30 @@ use wire::Timestamp;
 use crate::resync::Resync;
 use crate::{Direction, Span};
 
-/// Longest head of which all is kept; of a longer one those fields are read on that tell where the message ends.
+/// Maximum head length kept in full; of a longer one, only the fields that determine the end of the message
+/// are kept.
 pub const HEAD_BYTES_MAX: usize = 64 << 10;
-/// Bytes copied before they are examined again.
+/// Bytes copied before they are parsed again.
 const COPY_BYTES: usize = 2048;
-/// Memory that is kept for the next head.
+/// Memory kept for the next head.
 const KEPT_BYTES: usize = 4096;
 
-/// Where a byte stream is.
+/// Position in a byte stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Between messages.
     Between,
-    /// In a head that is being collected.
+    /// In a partly received head.
     Head,
     /// In a body.
     Body(Body),
-    /// Anywhere: looking for the next head.
+    /// Unknown: searching for the next head.
     Lost,
-    /// In what is not HTTP/1.
+    /// In another protocol.
     Over,
 }
 
-/// One direction. As long as a cache line, and laid out as written.
+/// One direction. One cache line, in `repr(C)` order.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Lane {
@@ -50,7 +51,7 @@ pub struct Lane {
 
 const _: () = assert!(size_of::<Lane>() == 64, "every segment touches a lane");
 
-/// How far a message has come behind its first byte.
+/// Progress of a message after its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// Arrival of its last byte so far.
@@ -58,52 +59,52 @@ pub struct Extent {
     pub body_bytes: u64,
     /// Bytes of its body are missing.
     pub gap: bool,
-    /// Among them the last so far, which came later than `last`.
+    /// The last bytes so far are among them and arrived after `last`.
     pub last_lost: bool,
-    /// Where its body ended is not known.
+    /// The end of its body is unknown.
     pub end_lost: bool,
 }
 
-/// A head that has come in part, or is looked for.
+/// A partly received head, or the search for one.
 #[derive(Debug)]
 struct Collector {
     direction: Direction,
     span: Span,
-    /// Where it begins.
+    /// Position of its start.
     place: Place,
     found: bool,
     resync: Resync,
     bytes: Vec<u8>,
     line_start: usize,
     scanned: usize,
-    /// Bytes that the head has had so far.
+    /// Bytes of the head so far.
     len: u32,
-    /// What it says beyond the limit.
+    /// The part beyond the limit.
     tail: Option<Box<Tail>>,
 }
 
-/// A head that was collected, as [`Lane::take`] hands it out.
+/// A collected head, as returned by [`Lane::take`].
 pub struct Head {
     pub bytes: Vec<u8>,
     pub span: Span,
-    /// Where it begins.
+    /// Position of its start.
     pub place: Place,
-    /// It was found by looking for it.
+    /// It was found by a search.
     pub found: bool,
-    /// Its length.
+    /// Length in bytes.
     pub len: u32,
-    /// What of it is not in `bytes`.
+    /// Parts that are not in `bytes`.
     pub cut: Cut,
 }
 
 /// Result of adding bytes to a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Collected {
-    /// More is needed.
+    /// The head is incomplete.
     More,
     /// The head is complete.
     Complete,
-    /// This is no head; it has been dropped.
+    /// Not a head; it has been dropped.
     NoHead,
 }
 
@@ -120,7 +121,7 @@ impl Extent {
         Extent { last: ts, body_bytes: 0, gap: false, last_lost: false, end_lost: false }
     }
 
-    /// More bytes of the message.
+    /// Adds bytes of the message.
     #[inline]
     pub fn extend(&mut self, body_bytes: u64, ts: Timestamp) {
         self.last = self.last.max(ts);
@@ -135,7 +136,7 @@ impl Lane {
         Lane { state: State::Between, message, direction, collector: None }
     }
 
-    /// A head begins that is to be collected; `found`: it was looked for.
+    /// Begins to collect a head; `found`: it was found by a search.
     #[cold]
     pub fn start_head(&mut self, ts: Timestamp, place: Place, found: bool) {
         self.state = State::Head;
@@ -144,19 +145,19 @@ impl Lane {
         (collector.found, collector.span, collector.place) = (found, Span::at(ts), place);
     }
 
-    /// The head being collected was found by looking for it.
+    /// Whether the current head was found by a search.
     pub fn found(&self) -> bool {
         self.collector.as_ref().is_some_and(|c| c.found)
     }
 
-    /// Forgets the head.
+    /// Discards the head.
     pub fn clear(&mut self) {
         if let Some(collector) = &mut self.collector {
             collector.clear();
         }
     }
 
-    /// Hands out the head and what is known of it; to be given back.
+    /// Returns the head with its metadata; the buffer is returned by [`Lane::give_back`].
     pub fn take(&mut self) -> Head {
         let collector = self.collector();
         let &mut Collector { span, place, found, len, .. } = collector;
@@ -164,19 +165,19 @@ impl Lane {
         Head { bytes: std::mem::take(&mut collector.bytes), span, place, found, len, cut }
     }
 
-    /// Takes back what [`Lane::take`] handed out, to use the memory again.
+    /// Takes back the buffer of [`Lane::take`] for reuse.
     pub fn give_back(&mut self, bytes: Vec<u8>) {
         let collector = self.collector();
         collector.bytes = bytes;
         collector.clear();
     }
 
-    /// Takes back what [`Lane::take`] handed out, as if nothing had been.
+    /// Undoes [`Lane::take`].
     pub fn resume(&mut self, bytes: Vec<u8>) {
         self.collector().bytes = bytes;
     }
 
-    /// Adds bytes to the head; those behind it stay where they are. Gives the number used.
+    /// Adds bytes to the head, up to its end. Returns the number consumed.
     pub fn collect(&mut self, bytes: &[u8], ts: Timestamp) -> (usize, Collected) {
         self.collector().collect(bytes, ts)
     }
@@ -270,7 +271,7 @@ impl Collector {
         (bytes.len(), Collected::More)
     }
 
-    /// Looks at what is new up to the end of the head, which becomes the end of what is held.
+    /// Scans new bytes up to the end of the head and truncates the buffer there.
     fn scan(&mut self) -> Scanned {
         while let Some(nl) = memchr(b'\n', &self.bytes[self.scanned..]) {
             let end = self.scanned + nl;

@@ -1,20 +1,20 @@
-//! Where the lines of a piece of text end, found 64 bytes at a time: one comparison of a whole block gives the places of
-//! all its line feeds. A search per line would start anew at each of a head's short lines.
+//! Positions of line ends, found 64 bytes at a time: one comparison of a block gives all its line feeds. A
+//! search per line would restart at each of a head's short lines.
 //!
-//! Says nothing of what is in the lines.
+//! Does not interpret the lines.
 
 use wide::u8x16;
 
-/// Bytes looked at together.
+/// Bytes per comparison.
 const BLOCK: usize = 64;
 
-/// The places of all line feeds, ascending.
+/// Iterator over the positions of all line feeds, ascending.
 pub struct LineFeeds<'a> {
     bytes: &'a [u8],
-    /// Line feeds of the present block that have not been handed out; bit 0 is at `base`.
+    /// Remaining line feeds of the current block; bit 0 is at `base`.
     mask: u64,
     base: usize,
-    /// Where the next block begins.
+    /// Start of the next block.
     next: usize,
 }
 
@@ -25,7 +25,7 @@ impl<'a> LineFeeds<'a> {
         LineFeeds { bytes, mask: 0, base: 0, next: 0 }
     }
 
-    /// Goes on to the next block that has line feeds; false: there is none.
+    /// Advances to the next block with a line feed; returns false at the end.
     #[inline]
     fn next_block(&mut self) -> bool {
         while let Some(block) = self.bytes[self.next..].first_chunk() {
@@ -39,7 +39,7 @@ impl<'a> LineFeeds<'a> {
         self.last_block()
     }
 
-    /// The bytes behind the last whole block.
+    /// Handles the bytes after the last complete block.
     #[inline]
     fn last_block(&mut self) -> bool {
         let len = self.bytes.len();
@@ -48,7 +48,7 @@ impl<'a> LineFeeds<'a> {
             return false;
         }
         if let Some(block) = self.bytes.last_chunk() {
-            // It overlaps the one before.
+            // It overlaps the previous block.
             self.base = len - BLOCK;
             self.mask = line_feeds(block) & (u64::MAX << (BLOCK - rest));
         } else {
@@ -74,7 +74,7 @@ impl Iterator for LineFeeds<'_> {
     }
 }
 
-/// A bit for each line feed.
+/// One bit per line feed.
 #[inline]
 fn line_feeds(block: &[u8; BLOCK]) -> u64 {
     let (quarters, _) = block.as_chunks::<16>();

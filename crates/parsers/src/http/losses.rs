@@ -1,4 +1,4 @@
-//! What missing bytes, bytes that make no sense and ends do to an HTTP/1 connection.
+//! Missing bytes, invalid bytes, and ends of streams in an HTTP/1 connection.
 
 use super::body::{Body, Skip};
 use super::connection::Connection;
@@ -6,7 +6,7 @@ use super::lane::{Extent, State};
 use crate::{Direction, Gap, Output};
 
 impl Connection {
-    /// Bytes of `direction` are missing.
+    /// Handles a gap in `direction`.
     #[cold]
     pub(super) fn miss(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
         match self.lane(direction).state {
@@ -26,7 +26,7 @@ impl Connection {
         self.flush(out);
     }
 
-    /// The bytes at hand, which should begin a message, do not.
+    /// Handles bytes that do not begin the expected message.
     #[cold]
     pub(super) fn not_a_head(&mut self, direction: Direction, out: &mut Output<'_>) {
         let joined = direction == Direction::ServerToClient && out.flow.midstream && !self.server_seen;
@@ -34,7 +34,7 @@ impl Connection {
         self.lose(direction, out);
     }
 
-    /// Where `direction` is in its byte stream is not known any more, because of what is in it.
+    /// Enters the state in which the start of the next message is unknown, after invalid bytes.
     #[cold]
     pub(super) fn lose(&mut self, direction: Direction, out: &mut Output<'_>) {
         out.counters.resyncs += 1;
@@ -42,7 +42,7 @@ impl Connection {
         self.transactions.lose(direction);
     }
 
-    /// The same, because of what is missing.
+    /// Same after missing bytes.
     fn lose_to_gap(&mut self, direction: Direction, out: &mut Output<'_>) {
         out.counters.resyncs += 1;
         self.transactions.miss(direction);
@@ -52,8 +52,7 @@ impl Connection {
         }
     }
 
-    /// A gap in a body. When what is missing came is not known, only that it was between what was
-    /// seen.
+    /// Handles a gap in a body. The arrival of the missing bytes is unknown.
     fn skip(&mut self, direction: Direction, mut body: Body, gap: Gap, out: &mut Output<'_>) {
         let skip = body.skip(gap.len);
         let missing = match skip {
@@ -64,12 +63,12 @@ impl Connection {
             && self.server.message.body_bytes == 0
             && self.may_answer_head()
         {
-            // There may be no body, whatever its length: these may be other messages.
+            // The response may have no body: the gap may contain other messages.
             return self.lose_end(direction, gap, out);
         }
         let message = &mut self.lane(direction).message;
         message.gap = true;
-        // What the snaplen cut off came with the bytes before it.
+        // Bytes cut by the snaplen arrived with the bytes before them.
         message.last_lost = gap.ts != message.last;
         if matches!(skip, Skip::Ended | Skip::EndedInside(_)) {
             message.last = message.last.max(gap.ts);
@@ -86,7 +85,7 @@ impl Connection {
         }
     }
 
-    /// The end of the message in progress is somewhere in a gap.
+    /// Ends the message in progress at an unknown position in a gap.
     fn lose_end(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
         let message = &mut self.lane(direction).message;
         (message.gap, message.end_lost) = (true, true);
@@ -95,7 +94,7 @@ impl Connection {
         self.lose_to_gap(direction, out);
     }
 
-    /// Whether the response in progress has a body is not known.
+    /// Ends the response in progress when it is unknown whether it has a body.
     #[cold]
     pub(super) fn lose_end_to_doubt(&mut self, out: &mut Output<'_>) {
         (self.server.message.gap, self.server.message.end_lost) = (true, true);
@@ -103,7 +102,7 @@ impl Connection {
         self.lose(Direction::ServerToClient, out);
     }
 
-    /// The connection has ended, but `direction` without a FIN.
+    /// Handles the end of the connection when `direction` had no FIN.
     pub(super) fn break_off(&mut self, direction: Direction) {
         let lane = self.lane(direction);
         if matches!(lane.state, State::Body(_)) {
@@ -111,7 +110,7 @@ impl Connection {
         }
     }
 
-    /// Everybody is silent in the middle of something: what is open is written without what may still come of it.
+    /// Handles an idle connection with a message in progress: it is written as cut.
     #[cold]
     pub(super) fn pause(&mut self, out: &mut Output<'_>) {
         let cut = |message: Extent| Extent { gap: true, end_lost: true, ..message };
@@ -129,11 +128,12 @@ impl Connection {
         self.flush(out);
     }
 
-    /// No more bytes of `direction` will come.
+    /// Ends `direction`.
     pub(super) fn end(&mut self, direction: Direction, out: &mut Output<'_>) {
         match self.lane(direction).state {
             State::Body(body) => {
-                // It was announced to be longer; a client need not send what is refused before (RFC 9110 section 10.1.1).
+                // The announced body is incomplete; a client may omit the body of a rejected request (RFC
+                // 9110 section 10.1.1).
                 let refused = direction == Direction::ClientToServer && self.body_doubtful;
                 self.lane(direction).message.gap |= body != Body::UntilEnd && !refused;
                 self.finish(direction, None, out);

@@ -1,5 +1,5 @@
-//! Messages of an HTTP/1 connection: what a head says of what follows, which response answers which request, and
-//! when both are over.
+//! Messages of an HTTP/1 connection: what follows a head, which response answers which request, and when both
+//! are complete.
 
 use flow::Place;
 use wire::TcpSeq;
@@ -14,41 +14,41 @@ use super::transaction::{self, Method, Request, Wanted};
 use crate::pairing::{Expects, Fit, Spot};
 use crate::{Direction, Output, Segment, Span};
 
-/// Most text kept of requests that wait for responses, besides what is borrowed.
+/// Maximum bytes of text of outstanding requests, besides borrowed memory.
 const WAITING_BYTES_MAX: usize = 1 << 20;
 
-/// How a head was come by.
+/// How a head was obtained.
 #[derive(Clone, Copy)]
 pub struct Collection {
-    /// By looking for it.
+    /// By a search.
     found: bool,
-    /// What of it was not kept.
+    /// Parts that were not kept.
     cut: Cut,
-    /// Where it begins.
+    /// Position of its start.
     place: Place,
-    /// Its length, unless all of it is at hand.
+    /// Its length, unless all of it is available.
     len: Option<u32>,
 }
 
 impl Collection {
-    /// It lay where it was expected, in one piece.
+    /// A complete head at the expected position.
     pub fn whole(place: Place) -> Collection {
         Collection { found: false, cut: Cut::default(), place, len: None }
     }
 
-    /// Where the head ends of which `len` bytes are at hand.
+    /// End of the head, of which `len` bytes are available.
     fn end(&self, len: usize) -> TcpSeq {
         self.place.seq.plus(self.len.unwrap_or(len as u32))
     }
 
-    /// A text of the message is cut; `named`: a query names fields of its own.
+    /// Whether a text of the message is cut; `named`: a query names header fields.
     fn is_cut(&self, named: bool) -> bool {
         self.cut.texts || self.cut.fields && named
     }
 }
 
 impl Connection {
-    /// The collected head is complete.
+    /// Handles the collected head.
     #[cold]
     pub(super) fn begin_collected(&mut self, direction: Direction, out: &mut Output<'_>) {
         let fields = self.wanted(out).fields;
@@ -93,7 +93,7 @@ impl Connection {
         self.client.message.gap = how.is_cut(wanted.headers.is_some());
         self.body_doubtful = false;
         if head.expects_continue {
-            // A `100 Continue` is no response: missing bytes may hide nothing else.
+            // A `100 Continue` is not a final response: missing bytes may hide only that.
             self.transactions.allow_unsolicited_messages();
         }
         self.bound(out);
@@ -151,7 +151,7 @@ impl Connection {
         }
     }
 
-    /// What follows is not HTTP/1.
+    /// Ends HTTP/1 on the connection.
     #[cold]
     fn switch_protocols(&mut self, end: Option<TcpSeq>, out: &mut Output<'_>) {
         self.finish(Direction::ServerToClient, end, out);
@@ -161,7 +161,7 @@ impl Connection {
         (self.client.state, self.server.state) = (State::Over, State::Over);
     }
 
-    /// The head of a message ended at `end`, and its body begins.
+    /// Enters the body of a message whose head ended at `end`.
     #[inline]
     pub(super) fn enter(
         &mut self,
@@ -176,7 +176,7 @@ impl Connection {
         }
     }
 
-    /// The message in progress is complete; it ended at `end`, if that is known.
+    /// Completes the message in progress; it ended at `end`, if known.
     #[inline]
     pub(super) fn finish(&mut self, direction: Direction, end: Option<TcpSeq>, out: &mut Output<'_>) {
         self.lane(direction).state = State::Between;
@@ -214,7 +214,7 @@ impl Connection {
         });
     }
 
-    /// Gives up the oldest requests where too many or too long ones wait.
+    /// Evicts the oldest requests if their number or text exceeds the limits.
     #[inline]
     fn bound(&mut self, out: &mut Output<'_>) {
         if self.waiting_bytes > WAITING_BYTES_MAX || self.transactions.has_evicted() {
@@ -224,7 +224,7 @@ impl Connection {
 
     #[cold]
     fn evict(&mut self, out: &mut Output<'_>) {
-        // The response in progress may be the oldest one's.
+        // The response in progress may answer the oldest request.
         if matches!(self.server.state, State::Body(_))
             && let Some(response) = self.transactions.response_mut(self.response)
         {
@@ -238,12 +238,13 @@ impl Connection {
         out.counters.evicted_requests += self.transactions.take_evicted();
     }
 
-    /// Whether the response in progress, of which only the head has been seen, may be one to HEAD, as far as its request is held.
+    /// Whether the response in progress, of which only the head was received, may answer HEAD, if its request
+    /// is still held.
     pub(super) fn may_answer_head(&self) -> bool {
         self.transactions.request_of(self.response).is_none_or(|r| r.method == Method::Head)
     }
 
-    /// A client that has sent one line without a version, and waits: HTTP/0.9.
+    /// Completes an HTTP/0.9 request: one line without a version, after which the client waits.
     #[inline]
     pub(super) fn complete_simple_request(&mut self, out: &mut Output<'_>) {
         if self.client.state == State::Head && self.client.at_line_start() && !self.client.found() {
@@ -290,7 +291,7 @@ impl Connection {
     }
 }
 
-/// The head in `bytes`, with folded fields put together.
+/// Parses the head in `bytes`, with folded fields joined.
 fn whole<'a, H>(bytes: &'a [u8], unfolded: &'a mut Vec<u8>, read: impl Fn(&'a [u8]) -> Head<H>) -> Option<H> {
     match read(bytes) {
         Head::Complete { head, folded: false, .. } | Head::Partial(Some(head)) => Some(head),
@@ -305,7 +306,7 @@ fn whole<'a, H>(bytes: &'a [u8], unfolded: &'a mut Vec<u8>, read: impl Fn(&'a [u
     }
 }
 
-/// RFC 9112 section 6.3.
+/// Body of a response by RFC 9112 section 6.3.
 #[inline]
 fn response_body(head: &ResponseHead<'_>, method: Option<Method>) -> Body {
     if matches!(head.status, 204 | 304) || method == Some(Method::Head) {

@@ -1,14 +1,15 @@
-//! Recognises HTTP/1 by the first bytes one end sent.
+//! Recognizes HTTP/1 by the first bytes of one end.
 
 use memchr::memchr;
 
 use super::head;
 use crate::{Direction, Probe, ProbeContext};
 
-/// So much of a request line without its end is enough, if all else fits.
+/// Length at which an incomplete request line is sufficient if all else matches.
 const LONG_LINE_BYTES: usize = 512;
 
-/// A request line, or a status line. HTTP/2's preface and other protocols with the same shape have another version.
+/// Recognizes a request line or a status line. The HTTP/2 preface and protocols with the same format have
+/// another version.
 pub fn probe(bytes: &[u8], context: ProbeContext) -> Probe {
     let blank = bytes.iter().take_while(|b| b"\r\n".contains(b)).count();
     let bytes = &bytes[blank..];
@@ -26,7 +27,7 @@ pub fn probe(bytes: &[u8], context: ProbeContext) -> Probe {
     match line {
         Some((line, rest)) => match head::request_line(line) {
             Some(l) => match l.version {
-                // Joined midway this may be the end of something else.
+                // Midway, this may be the end of something else.
                 Some(_) if context.midstream && !head::is_plausible_request(line, false) => Probe::NotForUs,
                 Some(version) if version[0] == b'1' => Probe::Request,
                 Some(_) => Probe::NotForUs,
@@ -38,7 +39,7 @@ pub fn probe(bytes: &[u8], context: ProbeContext) -> Probe {
     }
 }
 
-/// A request line without a version: one of HTTP/0.9, or of a client that is wrong but goes on with fields.
+/// A request line without a version: HTTP/0.9, or an invalid client that continues with fields.
 fn without_version(line: &head::RequestLine<'_>, rest: &[u8], context: ProbeContext) -> Probe {
     match memchr(b'\n', rest) {
         Some(nl) if head::is_field(&rest[..nl]) => Probe::Request,
@@ -52,7 +53,7 @@ fn without_version(line: &head::RequestLine<'_>, rest: &[u8], context: ProbeCont
     }
 }
 
-/// `GET /path` and nothing else: an HTTP/0.9 request.
+/// An HTTP/0.9 request: `GET /path` and nothing else.
 pub fn is_simple(line: &head::RequestLine<'_>) -> bool {
     line.version.is_none() && line.method == b"GET" && line.target.starts_with(b"/")
 }

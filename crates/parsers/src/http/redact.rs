@@ -1,26 +1,26 @@
-//! Redacts user input in URLs and content types: values of query and path parameters and credentials become hashes.
-//! Parameter names, the path, and the host are kept.
+//! Redacts user input in URLs and content types: values of query and path parameters and credentials become
+//! hashes. Parameter names, the path, and the host are kept.
 //!
-//! A percent-encoded delimiter, encoded once or repeatedly (`%3F`, `%253F`), is treated as the delimiter, because it
-//! may be an encoded URL with a query. This errs on the side of hashing too much.
+//! A percent-encoded delimiter, encoded once or repeatedly (`%3F`, `%253F`), is treated as the delimiter,
+//! because it may be an encoded URL with a query. In case of doubt, values are hashed.
 
 use memchr::memchr;
 use tuple::{Fold, Secret};
 
-/// Of `[user@]host/path?query`, or the first part alone.
+/// For `[user@]host/path?query`, or the first part alone.
 pub const URL_VALUES: Fold = Fold { name: "url", fold: url };
 
-/// Of what follows the `?`.
+/// For the part after `?`.
 pub const QUERY_VALUES: Fold = Fold { name: "url query", fold: query };
 
-/// Of a path: parameters of its segments (RFC 3986 section 3.3), as in `/cart;jsessionid=1234`, and what follows an
-/// encoded `?`.
+/// For a path: parameters of its segments (RFC 3986 section 3.3), as in `/cart;jsessionid=1234`, and the part
+/// after an encoded `?`.
 pub const PATH_VALUES: Fold = Fold { name: "url path", fold: path };
 
-/// Of `type/subtype; name=value`.
+/// For `type/subtype; name=value`.
 pub const MEDIA_TYPE_VALUES: Fold = Fold { name: "media type", fold: media_type };
 
-/// Values of `charset` that say nothing of anybody.
+/// Values of `charset` that are not redacted.
 const CHARSETS: [&str; 8] =
     ["utf-8", "utf8", "us-ascii", "iso-8859-1", "iso-8859-15", "windows-1252", "gbk", "shift_jis"];
 
@@ -76,7 +76,7 @@ fn query(secret: &Secret, query: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// A parameter; one without a name is a value. No name has an encoded mark in it: there it ends.
+/// Redacts a parameter; one without a name is a value. An encoded delimiter ends a name.
 fn pair(secret: &Secret, parameter: &[u8], out: &mut Vec<u8>) {
     let (name, mark, value) = match split(parameter, b"=&;?#") {
         (value, [], _) => (&[][..], &[][..], value),
@@ -115,7 +115,7 @@ fn media_type(secret: &Secret, text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// What stands before the first of `marks`, that mark as it is written, and what follows it.
+/// Splits at the first of `marks`: the part before, the mark as written, and the part after.
 fn split<'a>(text: &'a [u8], marks: &[u8]) -> (&'a [u8], &'a [u8], &'a [u8]) {
     let mut at = 0;
     while at < text.len() {
@@ -128,8 +128,8 @@ fn split<'a>(text: &'a [u8], marks: &[u8]) -> (&'a [u8], &'a [u8], &'a [u8]) {
     (text, &[], &[])
 }
 
-/// The first character of a text that is not empty, and how long it is: as it stands, or percent-encoded any number of
-/// times.
+/// The first character of a non-empty text, decoded if percent-encoded any number of times, and its encoded
+/// length.
 fn first(text: &[u8]) -> (u8, usize) {
     if text[0] != b'%' {
         return (text[0], 1);

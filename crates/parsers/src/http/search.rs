@@ -1,4 +1,4 @@
-//! Where an HTTP/1 message could begin among other bytes, and what makes its head plausible.
+//! Search for HTTP/1 messages among other bytes, and the plausibility check of their heads.
 
 use memchr::{memchr, memmem};
 
@@ -10,17 +10,17 @@ use crate::Direction;
 use crate::pairing::Transactions;
 use crate::resync::{self, Beginning, Candidate, Verdict};
 
-/// How every status line begins.
+/// Prefix of every status line.
 const RESPONSE: &[u8] = b"HTTP/1.";
 
-/// The heads of one direction.
+/// Search for heads in one direction.
 pub struct Heads<'a> {
     pub direction: Direction,
-    /// Where the next one begins, if that is known.
+    /// Position of the next head, if known.
     pub at: Option<TcpSeq>,
-    /// A write ends just before the segment at hand.
+    /// A write ends directly before the current segment.
     pub begins_write: bool,
-    /// What was asked and answered before.
+    /// Transactions so far.
     pub transactions: &'a Transactions<Request, Response>,
 }
 
@@ -42,7 +42,8 @@ impl resync::Heads for Heads<'_> {
         self.begins_write || self.transactions.begins_message(self.direction, beginning)
     }
 
-    /// A start line, and behind it nothing but fields, where a message may begin: bodies quote heads.
+    /// Accepts a start line followed by fields only, at a position where a message may begin: bodies may
+    /// quote heads.
     fn judge(&self, candidate: &Candidate<'_>) -> Verdict {
         if !self.at.map_or_else(|| self.may_begin(candidate), |at| candidate.place.seq == at) {
             return Verdict::No;
@@ -62,7 +63,7 @@ impl resync::Heads for Heads<'_> {
         }
         match () {
             () if !begun && !self.is_start_line(head::without_cr(rest), true) => Verdict::No,
-            // Longer than anybody looks.
+            // Beyond the examined length.
             () if candidate.bytes.len() == Self::HEAD_BYTES_MAX => Verdict::Message,
             () => Verdict::More,
         }
@@ -76,7 +77,7 @@ impl Heads<'_> {
                 && self.transactions.answered_from(candidate.place).is_some()
     }
 
-    /// Whether a head begins with this line, or if it is `cut` may begin so.
+    /// Whether this is a start line or, if `cut`, the beginning of one.
     fn is_start_line(&self, line: &[u8], cut: bool) -> bool {
         match self.direction {
             Direction::ClientToServer => {

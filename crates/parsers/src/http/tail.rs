@@ -1,40 +1,41 @@
-//! What is kept of a head beyond [`HEAD_BYTES_MAX`](super::lane::HEAD_BYTES_MAX): the end of a start line, where the version
-//! stands, and the fields that tell where the message ends or that have a column of their own. All other lines are passed over.
+//! Parts of a head beyond [`HEAD_BYTES_MAX`](super::lane::HEAD_BYTES_MAX) that are kept: the end of the start
+//! line, which contains the version, and the fields that determine the end of the message or have a column.
+//! All other lines are skipped.
 
 use super::head::{self, VERSION_BYTES};
 use crate::Direction;
 
-/// Fields that are kept, in lower case.
+/// Fields to keep, in lower case.
 const KEPT: [&[u8]; 6] =
     [b"content-length", b"transfer-encoding", b"expect", b"host", b"user-agent", b"content-type"];
-/// Most bytes of a line that are kept, and of all lines.
+/// Maximum bytes kept of a line, and of all lines.
 const LINE_BYTES_MAX: usize = 4096;
 const TAIL_BYTES_MAX: usize = 16 << 10;
 
-/// What of a head was not kept.
+/// Parts of a head that were not kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cut {
     /// Part of the request target or of a field in [`KEPT`].
     pub texts: bool,
-    /// Other fields, or the reason of a status line.
+    /// Other fields, or the reason phrase of a status line.
     pub fields: bool,
 }
 
-/// A line that has ended.
+/// A complete line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Line {
     /// The start line.
     Start,
-    /// The empty line at the head's end.
+    /// The empty line at the end of the head.
     Last,
 }
 
-/// The part of a head that is beyond the limit.
+/// The part of a head beyond the limit.
 #[derive(Debug)]
 pub struct Tail {
     direction: Direction,
     in_start_line: bool,
-    /// Of a start line the last bytes, of another line the first ones.
+    /// The last bytes of a start line, or the first bytes of any other line.
     line: Vec<u8>,
     /// Length of the line so far.
     line_len: usize,
@@ -45,8 +46,8 @@ pub struct Tail {
 }
 
 impl Tail {
-    /// The head's first bytes are in `kept`, and its line in progress begins at `line_start` of them. Another line than the
-    /// start line moves here.
+    /// Continues a head whose first bytes are in `kept`, with its current line at `line_start`. A current
+    /// line other than the start line is moved here.
     pub fn begin(direction: Direction, kept: &mut Vec<u8>, line_start: usize) -> Tail {
         let mut tail = Tail {
             direction,
@@ -64,11 +65,11 @@ impl Tail {
         tail
     }
 
-    /// More bytes of the line in progress.
+    /// Adds bytes of the current line.
     pub fn add(&mut self, bytes: &[u8]) {
         self.line_len = self.line_len.saturating_add(bytes.len());
         if self.in_start_line {
-            // One more for a CR.
+            // Includes a possible CR.
             const ENOUGH: usize = VERSION_BYTES + 1;
             self.line.extend_from_slice(&bytes[bytes.len().saturating_sub(ENOUGH)..]);
             self.line.drain(..self.line.len().saturating_sub(ENOUGH));
@@ -78,7 +79,7 @@ impl Tail {
         }
     }
 
-    /// The current line is complete: adds its relevant part to `kept`.
+    /// Completes the current line and adds its relevant part to `kept`.
     pub fn end_line(&mut self, kept: &mut Vec<u8>) -> Option<Line> {
         let ended = match std::mem::take(&mut self.in_start_line) {
             true => {
@@ -92,7 +93,7 @@ impl Tail {
         ended
     }
 
-    /// What of the head was not kept.
+    /// Parts of the head that were not kept.
     pub fn cut(&self) -> Cut {
         self.cut
     }
@@ -101,7 +102,7 @@ impl Tail {
         let line = head::without_cr(&self.line);
         let len = self.line_len - (self.line.len() - line.len());
         if self.direction == Direction::ServerToClient {
-            // The reason, which is not shown.
+            // The reason phrase, which has no column.
             self.cut.fields = true;
         } else {
             self.cut.texts = true;
@@ -115,7 +116,7 @@ impl Tail {
         kept.push(b'\n');
     }
 
-    /// Whether the line is empty.
+    /// Completes a field line; returns whether it is empty.
     fn end_field(&mut self, kept: &mut Vec<u8>) -> bool {
         let line = head::without_cr(&self.line);
         let is_last = line.is_empty();

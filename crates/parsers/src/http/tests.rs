@@ -14,7 +14,7 @@ fn dialogue(fields: &[&'static str]) -> Dialogue {
     Dialogue::new(&PROTOCOL, schema(), ALL, fields)
 }
 
-/// One thing that happens; each takes a microsecond.
+/// One event; each takes a microsecond.
 #[derive(Clone, Debug)]
 enum Step {
     Bytes(Direction, Vec<u8>),
@@ -30,7 +30,7 @@ fn s(text: impl AsRef<[u8]>) -> Step {
     Step::Bytes(S, text.as_ref().to_vec())
 }
 
-/// For failures: who said what.
+/// Description of the steps for failures.
 fn tell(steps: &[Step]) -> String {
     let who = |d: &Direction| if *d == C { 'C' } else { 'S' };
     let tell = |step: &Step| match step {
@@ -209,7 +209,7 @@ fn bodies() {
 #[test]
 fn framing_that_hides_requests() {
     let paths = |text: &str, paths: &[&str]| check_fields(&["path", "request_bytes"], &[c(text)], paths);
-    // Both lengths: chunks count. Two lengths: the first counts. A chunk size of 2^64: all the rest is body.
+    // Both lengths: chunks count. Two lengths: the first counts. Chunk size 2^64: the rest is body.
     paths(
         "POST /a HTTP/1.1\r\nContent-Length: 40\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /b HTTP/1.1\r\n\r\n",
         &["/a 5", "/b 0"],
@@ -320,7 +320,8 @@ fn midstream() {
         ["GET h /a 200 1000 midstream", "GET h /b 200 1000 exact"]
     );
     assert_eq!(play(&[ok("x"), get("/b"), ok("")]), ["- - - 200 - half", "GET h /b 200 1000 resync"]);
-    // The server was still answering something older when the first request that was seen came: the client does not wait.
+    // The server was still answering earlier requests when the first request was captured: the client does
+    // not wait.
     let rows = play(&[get("/b"), s("rest of a body"), ok("old"), ok("new")]);
     assert_eq!(rows, ["- - - 200 - half", "- - - 200 - half", "GET h /b - - half"]);
 }
@@ -361,7 +362,7 @@ fn gaps_in_bodies() {
 fn a_lost_response_is_not_replaced_by_the_next_one() {
     let paths =
         |steps: &[Step], rows: &[&str]| check_fields(&["path", "response_bytes", "quality"], steps, rows);
-    // The client has been seen to wait for each response.
+    // The client has always waited for responses.
     paths(
         &[
             get("/a"),
@@ -377,7 +378,7 @@ fn a_lost_response_is_not_replaced_by_the_next_one() {
         ],
         &["/a 1 exact", "/b 2 exact", "/c - half", "/d 4 resync", "/e 0 exact"],
     );
-    // The same, but the table reports the gap when the next request has been seen.
+    // Same, but the table reports the gap after the next request.
     paths(
         &[
             get("/a"),
@@ -411,7 +412,7 @@ fn a_lost_response_is_not_replaced_by_the_next_one() {
         ],
         &["/a 1 exact", "/b 2 exact", "/c 3 exact", "/d - half", "/e 5 resync", "/f 1 exact", "/g 2 exact"],
     );
-    // More are left: which of them is answered is known with the next batch.
+    // Several are left: the pairs are known with the next batch.
     paths(
         &[
             batch("x y"),
@@ -439,7 +440,7 @@ fn a_lost_response_is_not_replaced_by_the_next_one() {
             "/g 2 exact",
         ],
     );
-    // Only the head is lost; but nothing is known of the client, nor whether it asked more.
+    // Only the head is lost, but the client's behavior and further requests are unknown.
     paths(&[get("/a"), Step::Gap(S, 38), s("rest"), get("/b"), ok("22")], &["/a - half", "/b 2 resync"]);
 }
 
@@ -451,7 +452,7 @@ fn a_lost_request_does_not_take_the_next_ones_response() {
         &[get("/a"), ok("1"), get("/b"), ok("22"), Step::Gap(C, 40), ok("333"), get("/d"), ok("4444")],
         &["/a 1 exact", "/b 2 exact", "- 3 half", "/d 4 resync"],
     );
-    // What is missing is shorter than a packet: `/d` begins a write. The gap has room for one request only.
+    // The gap is shorter than a packet: `/d` begins a write. The gap has room for one request only.
     let long = || c(format!("GET /a HTTP/1.1\r\nHost: h\r\nA: {}\r\n\r\n", "a".repeat(80)));
     paths(
         &[long(), get("/b"), Step::Gap(C, 30), get("/d"), ok("1"), ok("22"), ok("333"), ok("4444")],
@@ -462,7 +463,7 @@ fn a_lost_request_does_not_take_the_next_ones_response() {
         &[long(), get("/b"), Step::Gap(C, 80), get("/d"), ok("1"), ok("22"), ok("333"), ok("4444")],
         &["/a 1 exact", "/b 2 exact", "- 3 half", "- 4 half", "/d - half"],
     );
-    // What begins with a packet behind a longer gap may be in the body of a request in it.
+    // After a longer gap, a message at a packet start may belong to the body of a missing request.
     paths(
         &[long(), get("/b"), Step::Gap(C, 200), get("/d"), ok("1"), ok("22"), ok("333"), ok("4444")],
         &["/a 1 exact", "/b 2 exact", "- 3 half", "- 4 half"],
@@ -477,7 +478,7 @@ fn heads_in_pieces() {
     check(&steps, &["GET h /path 200 1000 exact"]);
 }
 
-/// Heads over the limit, in pieces of several sizes.
+/// Heads over the limit, in several segment sizes.
 #[test]
 fn heads_that_are_too_long() {
     let long = "a".repeat(70_000);
@@ -499,7 +500,7 @@ fn heads_that_are_too_long() {
     };
     let plain = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
     let last = "/b h 1.1 200 exact";
-    // Nothing that is shown: framing and host behind the limit are read.
+    // No text is lost: framing and host beyond the limit are read.
     let request =
         format!("POST /a HTTP/1.0\r\nX: {long}\r\nHost: h\r\ncontent-LENGTH: 5\r\nY: z\r\n\r\nGET /");
     check(&request, plain, ["/a h 1.0 200 exact", last], 1);
@@ -509,14 +510,14 @@ fn heads_that_are_too_long() {
     let cookies = format!("Set-Cookie: {}\r\n", "a".repeat(99)).repeat(900);
     let response = format!("HTTP/1.1 200 OK\r\n{cookies}Content-Length: 9\r\n\r\nHTTP/1.1 ");
     check("GET /a HTTP/1.1\r\n\r\n", &response, ["/a - 1.1 200 exact", last], 1);
-    // A line that the limit divides.
+    // A line across the limit.
     let at = |n: usize| {
         format!("GET /a HTTP/1.1\r\nX: {}\r\nContent-Length: 12\r\n\r\nGET / HTTP/1", "a".repeat(n))
     };
     for n in super::lane::HEAD_BYTES_MAX - 60..super::lane::HEAD_BYTES_MAX {
         check(&at(n), plain, ["/a - 1.1 200 exact", last], u64::from(n + 22 > super::lane::HEAD_BYTES_MAX));
     }
-    // A path that is cut is not exact.
+    // A cut path is not exact.
     let path = format!("/{}", &long[..super::lane::HEAD_BYTES_MAX - 5]);
     let cut = format!("{path} - 1.1 200 gap_body");
     check(&format!("GET /{long} HTTP/1.1\r\n\r\n"), plain, [&cut, last], 1);
@@ -537,7 +538,7 @@ fn bodies_that_a_fin_cuts_short() {
     }
     let post = |more: &str| c(format!("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 6\r\n{more}\r\n"));
     check(&[post(""), c("hello"), Step::End(C), ok("")], &["POST h / 200 2000 gap_body"]);
-    // A body that is refused need not be sent.
+    // The body of a rejected request may be omitted.
     check(&[post("Expect: 100-continue\r\n"), ok(""), Step::End(C)], &["POST h / 200 1000 exact"]);
 }
 
@@ -550,7 +551,7 @@ fn requests_without_responses_are_bounded() {
     assert_eq!((rows.len(), counters.evicted_requests), (3000, 1000));
 }
 
-/// So many requests in one pipeline, and their responses.
+/// `n` pipelined requests and their responses.
 fn pipeline(n: usize, outstanding_max: usize) -> (Vec<String>, Counters) {
     let requests: String = (0..n).map(|i| format!("GET /{i} HTTP/1.1\r\nHost: h\r\n\r\n")).collect();
     let response = |i| format!("HTTP/1.1 {} OK\r\nContent-Length: 2\r\n\r\nab", 200 + i % 4);
@@ -578,7 +579,7 @@ fn evicted_requests_are_counted_once() {
     }
 }
 
-/// A conversation of whole messages, in order, with all kinds of framing.
+/// A conversation of complete messages, in order, with all kinds of framing.
 fn conversation() -> impl Strategy<Value = Vec<Step>> {
     let request = prop_oneof![
         "GET /[a-z]{0,5}(\\?[a-z]{0,3})? HTTP/1\\.[01]\r\n(Host: [a-z]{1,5}\r\n)?(X: y\r\n)?\r\n",
@@ -649,7 +650,7 @@ proptest! {
         play(talk, &steps);
     }
 
-    /// Each exchange carries its number in path and length: no loss of whole segments may pair two numbers.
+    /// Each exchange has its number in path and length: no loss of whole segments may pair two numbers.
     #[test]
     fn no_loss_makes_a_wrong_pair(
         batches in proptest::collection::vec(1..4usize, 2..10), lost in proptest::collection::vec(any::<u8>(), 40),
@@ -683,7 +684,7 @@ proptest! {
     }
 }
 
-/// Between two messages bytes are missing that are too few for one.
+/// Between two messages, fewer bytes are missing than a message has.
 #[test]
 fn a_hole_too_small_for_a_message() {
     let fields = &["path", "status"];
@@ -693,7 +694,7 @@ fn a_hole_too_small_for_a_message() {
         let steps = [&start[..], &[Step::Gap(direction, 2)], &rest].concat();
         check_fields(fields, &steps, &["/a 200", "/b 200", "/c 200"]);
     }
-    // It is the beginning of the next one.
+    // The missing bytes begin the next message.
     let cut = s("TP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     let steps = [&start[..], &[get("/b"), Step::Gap(S, 2), cut]].concat();
     check_fields(fields, &steps, &["/a 200", "/b -"]);

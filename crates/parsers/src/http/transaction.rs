@@ -1,4 +1,4 @@
-//! What is kept of a request until its response comes, and the tuple made of both.
+//! Stored part of a request until its response, and the tuple of both.
 
 use tuple::TupleWriter;
 
@@ -10,7 +10,7 @@ use crate::pairing::{Answers, Transaction};
 use crate::{Columns, Output, Quality};
 use wire::Timestamp;
 
-/// Most memory for text that a place in the queue keeps for the next request there.
+/// Maximum memory for text that a queue slot keeps for the next request.
 const KEPT_BYTES: usize = 1024;
 
 /// A request, as far as wanted columns need it.
@@ -25,10 +25,10 @@ pub struct Request {
     has_path: bool,
     has_query: bool,
     has_agent: bool,
-    /// Method, host, path, query, user agent and template, one after another.
+    /// Method, host, path, query, user agent, and template, concatenated.
     text: Vec<u8>,
     ends: [u32; 6],
-    /// The fields that a query names, where one does.
+    /// Fields named by a query, if any.
     headers: Option<Box<Values>>,
 }
 
@@ -46,7 +46,7 @@ pub struct Response {
     headers: Option<Box<Values>>,
 }
 
-/// Methods that change what follows.
+/// Methods that affect framing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     Get,
@@ -55,19 +55,19 @@ pub enum Method {
     Other,
 }
 
-/// What the queries at hand need; found out once a connection.
+/// Requirements of the queries, computed once per connection.
 #[derive(Debug)]
 pub struct Wanted {
     columns: Columns,
     /// Kinds of header fields.
     pub fields: u8,
-    /// Any text of a request.
+    /// Whether any text of a request is needed.
     texts: bool,
-    /// Header fields by name.
+    /// Named header fields.
     pub headers: Option<Box<Named>>,
 }
 
-/// Columns made of a request's host, path and query, and of any of its text.
+/// Columns derived from a request's host, path, and query, and from any of its text.
 const OF_HOST: Columns = Columns::of(&[fields::HOST, fields::URL]);
 const OF_PATH: Columns = Columns::of(&[fields::PATH, fields::URL]);
 const OF_QUERY: Columns = Columns::of(&[fields::URL_QUERY, fields::URL]);
@@ -115,7 +115,7 @@ impl Default for Request {
 }
 
 impl Request {
-    /// Becomes the request of `head`, of which it keeps what is wanted.
+    /// Replaces the contents by the request of `head`, as far as wanted.
     #[inline]
     pub fn become_one(&mut self, head: &RequestHead<'_>, wanted: &Wanted) {
         self.method = Method::of(head.line.method);
@@ -159,12 +159,12 @@ impl Request {
         self.ends[i] = self.text.len() as u32;
     }
 
-    /// Without a version and a head: HTTP/0.9.
+    /// Whether it is an HTTP/0.9 request, without version and head.
     pub fn is_simple(&self) -> bool {
         self.version == Some(*b"0.9")
     }
 
-    /// Memory held for its text.
+    /// Memory of its text in bytes.
     #[inline]
     pub fn text_bytes(&self) -> usize {
         self.text.len() + self.headers.as_ref().map_or(0, |headers| headers.text_bytes())
@@ -203,7 +203,7 @@ impl Request {
 }
 
 impl Answers<Request> for Response {
-    /// Whether it has a body depends on the request's method.
+    /// The end of the body depends on the request's method.
     fn doubt(&mut self) {
         self.extent.end_lost = true;
     }
@@ -224,12 +224,12 @@ impl Default for Response {
 }
 
 impl Response {
-    /// Becomes the response of `head`.
+    /// Replaces the contents by the response of `head`.
     #[inline]
     pub fn become_one(&mut self, head: &ResponseHead<'_>, interim: u16) {
         (self.version, self.status, self.interim) = (head.version, head.status, interim);
         self.content_type.clear();
-        // It was read only if it is wanted.
+        // It is only parsed if wanted.
         self.has_type = head.content_type.is_some();
         if let Some(value) = head.content_type {
             self.content_type.extend_from_slice(value);
@@ -241,7 +241,7 @@ impl Response {
         self.headers.get_or_insert_default().become_those_of(head, &named.response);
     }
 
-    /// Becomes one of HTTP/0.9: nothing but a body.
+    /// Resets to an HTTP/0.9 response, which has a body only.
     pub fn become_simple(&mut self) {
         *self = Response::default();
     }
@@ -257,7 +257,7 @@ impl Response {
         if self.has_type {
             w.text(fields::CONTENT_TYPE, &self.content_type);
         }
-        // Its request was not known when it came: what was taken for its body is not.
+        // Its request was unknown when it arrived: bytes counted as its body are not.
         let no_body = to_head && self.extent.body_bytes > 0;
         if no_body {
             w.u64(fields::RESPONSE_BYTES, 0);
@@ -282,7 +282,7 @@ impl Method {
     }
 }
 
-/// Lets go of what a transaction that has been written holds beyond the usual.
+/// Frees the memory of a written transaction above the limit.
 pub fn trim(transaction: &mut Transaction<Request, Response>) {
     let (request, response) = transaction.parts_mut();
     for text in [&mut request.text, &mut response.content_type] {
@@ -353,15 +353,16 @@ fn write_headers(request: Option<&Request>, response: Option<&Response>, named: 
     }
 }
 
-/// Last byte of the request to first byte of the response, if both were seen; below 0 the response began before the request
-/// was complete, or the packets' times are wrong.
+/// Time from the last byte of the request to the first byte of the response, if both were seen. Negative if
+/// the response began before the request was complete, or timestamps are wrong.
 fn response_time(transaction: &Transaction<Request, Response>) -> Option<i64> {
     let (request, _) = transaction.request().zip(transaction.response())?;
     let seen = !(request.extent.end_lost || request.extent.last_lost);
     seen.then(|| transaction.response_first().since(request.extent.last))
 }
 
-/// When the last byte came. `None`: now, for a body without a known end, whose connection neither ended nor lost bytes there.
+/// Time of the last byte. `None`: now, for a body without a known end, whose connection neither ended nor
+/// lost bytes there.
 fn complete_at(transaction: &Transaction<Request, Response>) -> Option<Timestamp> {
     if transaction.response().is_some_and(|response| response.extent.end_lost && !response.extent.last_lost) {
         return None;

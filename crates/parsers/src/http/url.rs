@@ -1,24 +1,24 @@
-//! Request targets (RFC 9112 section 3.2) taken apart, and paths with their ids folded.
+//! Parts of request targets (RFC 9112 section 3.2), and path templates with ids folded.
 
 use memchr::{memchr, memchr2};
 
-/// Shortest run of hexadecimal digits, and of letters mixed with digits, that is taken for an id.
+/// Minimum length of hexadecimal ids, and of mixed ids of letters and digits.
 const HEX_MIN: usize = 12;
 const MIXED_MIN: usize = 16;
-/// Longest file name's extension.
+/// Maximum length of a file name extension.
 const EXTENSION_MAX: usize = 5;
 
 /// The parts of a request target; all borrowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target<'a> {
-    /// Host and port, where the target names them.
+    /// Host and port, if present.
     pub authority: Option<&'a [u8]>,
     pub path: &'a [u8],
-    /// Behind the `?`.
+    /// The part after `?`.
     pub query: Option<&'a [u8]>,
 }
 
-/// Takes a target of any of the four forms apart.
+/// Splits a target in any of the four forms.
 pub fn target<'a>(method: &[u8], target: &'a [u8]) -> Target<'a> {
     if target.first() == Some(&b'/') {
         return origin(None, target);
@@ -49,8 +49,8 @@ fn after_scheme(target: &[u8]) -> Option<&[u8]> {
     target[colon..].strip_prefix(b"://")
 }
 
-/// Adds `path` to `out` with every segment that is an id as `{id}`: numbers, UUIDs, long hexadecimal and long mixed
-/// tokens. A file name's extension stays.
+/// Appends `path` to `out` with every segment that is an id replaced by `{id}`: numbers, UUIDs, long
+/// hexadecimal and long mixed tokens. A file name extension is kept.
 pub fn template(path: &[u8], out: &mut Vec<u8>) {
     let mut copied = 0;
     let (mut start, mut digits) = (0, 0);
@@ -79,7 +79,7 @@ pub fn template(path: &[u8], out: &mut Vec<u8>) {
 
 /// `segment` without an extension of up to five letters and digits that begins with a letter.
 fn stem(segment: &[u8]) -> &[u8] {
-    // A dot further in front ends nothing that is an extension.
+    // An earlier dot does not begin an extension.
     let tail = segment.len().saturating_sub(EXTENSION_MAX + 1);
     match segment[tail..].iter().rposition(|b| *b == b'.').map(|at| tail + at) {
         Some(dot) => match &segment[dot + 1..] {

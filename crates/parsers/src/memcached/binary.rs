@@ -1,6 +1,6 @@
-//! The binary protocol: a 24-byte header, extras, key and value, in both directions.
+//! The binary protocol: a 24-byte header, extras, key, and value, in both directions.
 //!
-//! The byte order is the network's, magic 0x80 asks and 0x81 answers (memcached's protocol_binary.h).
+//! Big-endian; magic 0x80 marks requests and 0x81 responses (memcached's protocol_binary.h).
 
 use flow::Place;
 use wire::TcpSeq;
@@ -15,13 +15,13 @@ use crate::{Direction, Output, Segment, Span};
 
 /// Length of the header.
 pub const HEADER_LEN: usize = 24;
-/// Most bytes of a head that are read.
+/// Maximum bytes of a head that are read.
 const HEAD_MAX: usize = HEADER_LEN + 0xff + KEY_MAX;
-/// Most requests among which one is looked for by its name where names need not be unique.
+/// Maximum requests searched by name if names may repeat.
 const CANDIDATES_MAX: usize = 256;
-/// Most extras that any command has.
+/// Maximum extras of any command.
 const EXTRAS_MAX: usize = 24;
-/// Largest body taken for real while looking for the next header.
+/// Maximum plausible body length in a search for the next header.
 const PLAUSIBLE_BODY_MAX: u32 = 128 << 20;
 
 /// A header.
@@ -35,16 +35,16 @@ pub struct Header {
     pub extras_len: usize,
     /// Always 0.
     pub data_type: u8,
-    /// Requests: the virtual bucket; responses: the status.
+    /// Requests: virtual bucket; responses: status.
     pub status: u16,
-    /// Length of extras, key and value.
+    /// Length of extras, key, and value.
     pub body_len: u32,
-    /// The client's number.
+    /// Number chosen by the client.
     pub opaque: u32,
 }
 
 impl Header {
-    /// Reads a header; `None`: too short, another magic, or lengths that contradict each other.
+    /// Parses a header; `None`: too short, wrong magic, or contradictory lengths.
     #[inline]
     pub fn read(bytes: &[u8], magic: u8) -> Option<Header> {
         let h: &[u8; HEADER_LEN] = bytes.first_chunk()?;
@@ -60,7 +60,7 @@ impl Header {
         (h[0] == magic && header.key_len + header.extras_len <= header.body_len as usize).then_some(header)
     }
 
-    /// Whether a sane peer would send it: what chance does not produce.
+    /// Whether the header is plausible: random bytes rarely match.
     pub fn is_plausible(&self, magic: u8) -> bool {
         let sane = self.data_type == 0
             && self.key_len <= KEY_MAX
@@ -77,7 +77,7 @@ impl Header {
         }
     }
 
-    /// Extras and key as protocol_binary.h prescribes for the usual opcodes.
+    /// Whether extras and key match protocol_binary.h for the usual opcodes.
     fn request_shape_is_right(&self) -> bool {
         let (key, extras) = (self.key_len > 0, self.extras_len);
         let nothing_else = self.body_len as usize == self.key_len + extras;
@@ -96,13 +96,13 @@ impl Header {
         }
     }
 
-    /// Bytes up to the end of the key, as far as they are looked at.
+    /// Bytes up to the end of the key, as far as they are parsed.
     #[inline]
     fn head_len(&self) -> usize {
         HEADER_LEN + if self.key_len <= KEY_MAX { self.extras_len + self.key_len } else { 0 }
     }
 
-    /// Bytes behind what [`Header::head_len`] counts.
+    /// Bytes after those of [`Header::head_len`].
     #[inline]
     fn rest_len(&self) -> u64 {
         (u64::from(self.body_len) + HEADER_LEN as u64).saturating_sub(self.head_len() as u64)
@@ -115,18 +115,18 @@ impl Header {
     }
 }
 
-/// A header with extras and key, and where it was.
+/// A header with extras and key, and its position.
 struct Head<'a> {
     header: Header,
     bytes: &'a [u8],
     span: Span,
     place: Place,
-    /// Behind its end.
+    /// Position after its end.
     end: TcpSeq,
 }
 
 impl Head<'_> {
-    /// The key of the cache that it names.
+    /// The cache key, if any.
     fn key(&self) -> &[u8] {
         let Header { opcode, key_len, extras_len, .. } = self.header;
         if key_len > KEY_MAX || !has_cache_key(opcode) {
@@ -136,7 +136,7 @@ impl Head<'_> {
     }
 }
 
-/// The magic of messages in one direction.
+/// Magic of messages in one direction.
 #[inline]
 pub fn magic(direction: Direction) -> u8 {
     match direction {
@@ -146,7 +146,8 @@ pub fn magic(direction: Direction) -> u8 {
 }
 
 impl Connection {
-    /// The next binary bytes of one direction, which begin a head or go on with one; how many are used.
+    /// Handles the next binary bytes of one direction, which begin or continue a head; returns the number
+    /// consumed.
     #[inline]
     pub(super) fn read_binary(
         &mut self,
@@ -239,7 +240,7 @@ impl Connection {
         self.read_request(head.header.rest_len(), head.end, out);
     }
 
-    /// Opaques that do not come twice name their requests.
+    /// Unique opaques name their requests.
     #[inline]
     fn note_opaque(&mut self, opaque: u32) {
         self.opaques.note(opaque);
@@ -255,7 +256,7 @@ impl Connection {
         if !self.continues_stat(head) {
             self.cut_response();
             if is_stat && !self.is_stat_awaited(head) {
-                // One of several responses to a stat, perhaps not the first.
+                // One of several responses to a stat, possibly not the first.
                 out.counters.skipped_bytes += head.bytes.len() as u64;
                 self.transactions.lose(Direction::ServerToClient);
                 return self.pass_behind(header.rest_len(), head.end, out);
@@ -263,14 +264,14 @@ impl Connection {
             self.begin_binary_response(head, out);
         }
         if let Some(answering) = &mut self.answering {
-            // The last of a stat's responses has no key (and an error is the only one).
+            // The last response to a stat has no key; an error is the only response.
             let goes_on = is_stat && header.key_len > 0 && header.status == 0;
             answering.ends = if goes_on { Ends::Later } else { Ends::WithValue };
         }
         self.pass_behind(header.rest_len(), head.end, out);
     }
 
-    /// So many bytes of a response's value follow what ends at `end`.
+    /// Skips the rest of a response's value after `end`.
     #[inline]
     fn pass_behind(&mut self, bytes: u64, end: TcpSeq, out: &mut Output<'_>) {
         match bytes {
@@ -318,13 +319,13 @@ impl Connection {
         self.answering = Some(self.begin_answering(spot));
     }
 
-    /// The request that waits and has this name.
+    /// The waiting request with this name.
     #[inline]
     fn find_named(&mut self, opcode: u8, opaque: u32, key: &[u8]) -> Option<u64> {
         self.transactions.find_waiting(|request| request.is_named(opcode, opaque, key))
     }
 
-    /// The only request that waits and has this name, if others must be answered before it, and nothing is missing.
+    /// The only waiting request with this name, if others must be answered before it, and nothing is missing.
     #[inline]
     fn find_out_of_order(&self, opcode: u8, opaque: u32, key: &[u8]) -> Option<u64> {
         let mut waiting = self.transactions.waiting().take(CANDIDATES_MAX);
@@ -341,7 +342,7 @@ impl Connection {
         is_only.then_some(number)
     }
 
-    /// Whether this is a further response of the stat being read.
+    /// Whether this is a further response of the stat in progress.
     fn continues_stat(&mut self, head: &Head<'_>) -> bool {
         let Header { opcode, opaque, .. } = head.header;
         let same =
@@ -364,13 +365,13 @@ impl Connection {
     }
 }
 
-/// The name of a command that has none.
+/// Name of an opcode without one.
 #[inline]
 fn format_name(command: Command, opcode: u8) -> Option<String> {
     command.name().is_none().then(|| format!("0x{opcode:02x}"))
 }
 
-/// Whether the key field holds a key of the cache, not the name of a statistic or of a SASL mechanism.
+/// Whether the key field holds a cache key, rather than the name of a statistic or SASL mechanism.
 fn has_cache_key(opcode: u8) -> bool {
     !matches!(opcode, OPCODE_STAT | 0x20..=0x22)
 }

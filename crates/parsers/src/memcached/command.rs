@@ -1,22 +1,23 @@
-//! Memcached vocabulary: commands of the text, meta, and binary protocols, their possible answers, and common outcomes.
+//! Memcached vocabulary: commands of the text, meta, and binary protocols, their possible responses, and
+//! common statuses.
 //!
 //! Sources: memcached's doc/protocol.txt and protocol_binary.h.
 
-/// What a client asked for.
+/// Command of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Command {
     /// The request was not seen.
     #[default]
     Unseen,
-    /// A text command that is not in [`WORDS`]; its word is kept with the request.
+    /// A text command that is not in [`WORDS`]; its word is stored with the request.
     Other,
-    /// A text command: place in [`WORDS`].
+    /// A text command: index in [`WORDS`].
     Text(u8),
     /// A binary opcode.
     Binary(u8),
 }
 
-/// Which replies a command may get, and where they end.
+/// Possible replies of a command, and their end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Class {
     /// `VALUE` lines up to `END`.
@@ -47,7 +48,7 @@ pub enum Class {
     Version,
     /// One line, mostly `OK`.
     Admin,
-    /// `OK`, then log lines for ever.
+    /// `OK`, then log lines without end.
     Watch,
     /// No reply: the connection is closed.
     Farewell,
@@ -60,9 +61,9 @@ pub enum Class {
 
 /// A text command.
 pub struct Word {
-    /// As sent.
+    /// Name as sent.
     pub name: &'static [u8],
-    /// Its replies.
+    /// Possible replies.
     pub class: Class,
     /// Words between the command and its (first) key; `None`: it has no key.
     pub key_after: Option<u8>,
@@ -72,7 +73,7 @@ const fn word(name: &'static str, class: Class, key_after: Option<u8>) -> Word {
     Word { name: name.as_bytes(), class, key_after }
 }
 
-/// All text commands, the usual ones first.
+/// All text commands, the most frequent ones first.
 pub const WORDS: &[Word] = &[
     word("get", Class::Retrieval, Some(0)),
     word("set", Class::Storage, Some(0)),
@@ -132,7 +133,7 @@ const fn read(name: &'static str, quiet: bool) -> Opcode {
     Opcode { name, quiet, read: true, success: Status::Hit }
 }
 
-/// Opcodes 0x00 to 0x24; 0x1f is not given.
+/// Opcodes 0x00 to 0x24; 0x1f is not assigned.
 const OPCODES: [Opcode; 0x25] = [
     read("get", false),
     opcode("set", Status::Stored),
@@ -173,7 +174,7 @@ const OPCODES: [Opcode; 0x25] = [
     read("gatkq", true),
 ];
 
-/// Opcodes 0x30 to 0x3c: range operations, named in protocol_binary.h, implemented by few.
+/// Opcodes 0x30 to 0x3c: range operations, named in protocol_binary.h, rarely implemented.
 const RANGE_OPCODES: [Opcode; 13] = [
     opcode("rget", Status::Ok),
     opcode("rset", Status::Ok),
@@ -199,19 +200,19 @@ fn known(opcode: u8) -> Option<&'static Opcode> {
     }
 }
 
-/// `STAT`, the one binary command with several responses.
+/// `STAT`, the only binary command with several responses.
 pub const OPCODE_STAT: u8 = 0x10;
-/// `QUITQ`, the one binary command that is never answered.
+/// `QUITQ`, the only binary command that is never answered.
 pub const OPCODE_QUITQ: u8 = 0x17;
 
 impl Command {
-    /// The text command of this word.
+    /// The text command with this name.
     #[inline]
     pub fn of_word(word: &[u8]) -> Option<Command> {
         WORDS.iter().position(|w| w.name == word).map(|i| Command::Text(i as u8))
     }
 
-    /// The entry of a text command.
+    /// The table entry of a text command.
     pub fn word(self) -> Option<&'static Word> {
         match self {
             Command::Text(i) => WORDS.get(usize::from(i)),
@@ -228,7 +229,7 @@ impl Command {
         }
     }
 
-    /// Whether it reads values: what `memcached_get` keeps.
+    /// Whether it reads values; selects the tuples of `memcached_get`.
     #[inline]
     pub fn is_read(self) -> bool {
         match self {
@@ -240,17 +241,17 @@ impl Command {
         }
     }
 
-    /// Whether a binary opcode is one we know.
+    /// Whether a binary opcode is defined.
     pub fn is_known_opcode(opcode: u8) -> bool {
         known(opcode).is_some()
     }
 
-    /// Whether a binary opcode answers only when something unusual happens.
+    /// Whether a binary opcode is answered only in exceptional cases.
     pub fn is_quiet_opcode(opcode: u8) -> bool {
         known(opcode).is_some_and(|o| o.quiet)
     }
 
-    /// What it means that a quiet command was not answered.
+    /// Status implied by a missing response to a quiet command.
     pub fn silence(self) -> Status {
         match self {
             Command::Binary(op) => match known(op) {
@@ -269,7 +270,7 @@ impl Command {
     }
 }
 
-/// How a command went, in one vocabulary for the three protocols.
+/// Result of a command, in one vocabulary for the three protocols.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Status {
     /// Not seen; null in the tuple.
@@ -277,7 +278,7 @@ pub enum Status {
     Unknown,
     /// A read found its key.
     Hit,
-    /// A read did not.
+    /// A read did not find its key.
     Miss,
     /// `STORED`, `HD` of a set, success of a binary store.
     Stored,
@@ -285,7 +286,7 @@ pub enum Status {
     NotStored,
     /// `EXISTS`, `EX`, binary 2.
     Exists,
-    /// `NOT_FOUND`, `NF`, binary 1 of other than reads.
+    /// `NOT_FOUND`, `NF`, binary 1 except for reads.
     NotFound,
     /// `DELETED`, `HD` of a delete.
     Deleted,
@@ -293,7 +294,7 @@ pub enum Status {
     Touched,
     /// Any other success.
     Ok,
-    /// `ERROR`: no such command.
+    /// `ERROR`: unknown command.
     Error,
     /// `CLIENT_ERROR …`.
     ClientError,
@@ -301,14 +302,14 @@ pub enum Status {
     ServerError,
     /// `BUSY …`, binary 0x85.
     Busy,
-    /// Another line that says no.
+    /// Any other refusal.
     Refused,
     /// A binary status other than the above.
     Binary(u16),
 }
 
 impl Status {
-    /// The meaning of a binary response's status to `opcode` (protocol_binary.h, section 3.2).
+    /// Status of a binary response to `opcode` (protocol_binary.h, section 3.2).
     pub fn of_binary(opcode: u8, status: u16) -> Status {
         match status {
             0 => known(opcode).map_or(Status::Ok, |o| o.success),
@@ -321,7 +322,7 @@ impl Status {
         }
     }
 
-    /// The text in the tuple; empty for a binary status without a name.
+    /// Value of the `status` column; empty for an unnamed binary status.
     pub fn name(self) -> &'static str {
         match self {
             Status::Unknown => "",
@@ -361,7 +362,7 @@ fn binary_status_name(code: u16) -> &'static str {
     }
 }
 
-/// Whether a command of the text or the binary protocol is called so.
+/// Whether a command of the text or binary protocol has this name.
 pub fn is_known_name(name: &[u8]) -> bool {
     let is_opcode = |opcode| Command::Binary(opcode).name() == Some(name);
     WORDS.iter().any(|word| word.name == name) || (0..=u8::MAX).any(is_opcode)

@@ -1,7 +1,7 @@
 //! One client and one server: divides the bytes of both directions into messages.
 //!
-//! `text.rs` and `binary.rs` define the format of messages, `messages.rs` their meaning. Values are skipped by
-//! arithmetic; only a head split across segments is copied (bounded).
+//! `text.rs` and `binary.rs` define the format of messages, `messages.rs` their meaning. Values are skipped
+//! by length; only a head split across segments is copied (bounded).
 
 use wire::Timestamp;
 
@@ -18,7 +18,7 @@ use crate::{Direction, Gap, Output, Segment};
 /// `mn` or `EN` and a line end.
 const MESSAGE_BYTES_MIN: u32 = 4;
 
-/// Which protocol the connection speaks; its first byte tells.
+/// Protocol of the connection, determined by its first byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Form {
     #[default]
@@ -27,10 +27,10 @@ pub enum Form {
     Binary,
 }
 
-/// Whether the next pair is the first of a connection that was joined midway.
+/// Whether the next pair is the first of a connection joined midway.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Start {
-    /// Nothing came yet.
+    /// No message yet.
     #[default]
     Unknown,
     /// No.
@@ -45,11 +45,11 @@ pub struct Connection {
     pub(super) start: Start,
     pub(super) client: Lane,
     pub(super) server: Lane,
-    /// The request under way, or the last one.
+    /// The current or last request.
     pub(super) request: u64,
-    /// The response being read.
+    /// The current response.
     pub(super) answering: Option<Answering>,
-    /// Memory of what the requests held ask for.
+    /// Memory of the keys and texts of held requests.
     pub(super) weight: usize,
     pub(super) opaques: Opaques,
     pub(super) evicted: Evicted,
@@ -76,7 +76,7 @@ impl Default for Connection {
 }
 
 impl Connection {
-    /// The next bytes of one direction.
+    /// Handles the next bytes of one direction.
     pub fn on_bytes(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) {
         if self.form == Form::Unknown && !segment.bytes.is_empty() {
             self.begin(out);
@@ -94,7 +94,7 @@ impl Connection {
         }
     }
 
-    /// Bytes of one direction are missing.
+    /// Handles a gap in one direction.
     pub fn on_gap(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
         self.begin(out);
         self.packets.miss(direction, gap);
@@ -110,7 +110,7 @@ impl Connection {
         }
     }
 
-    /// One direction is complete.
+    /// Handles the end of one direction.
     pub fn on_end(&mut self, direction: Direction, out: &mut Output<'_>) {
         if direction == Direction::ServerToClient {
             if self.server.state == State::Lost {
@@ -122,14 +122,14 @@ impl Connection {
         }
     }
 
-    /// No more bytes will come: everything is written.
+    /// Ends the connection: everything is written.
     pub fn close(&mut self, out: &mut Output<'_>) {
         self.cut_response();
         self.transactions.close();
         self.flush(out);
     }
 
-    /// The connection is silent: what is held is written. Whether it can go on behind that.
+    /// Handles an idle connection: held transactions are written. Returns whether parsing can continue.
     pub fn rest(&mut self, out: &mut Output<'_>) -> bool {
         let is_between = |lane: &Lane| lane.state == State::Between;
         let is_between = is_between(&self.client) && is_between(&self.server) && self.answering.is_none();
@@ -156,7 +156,7 @@ impl Connection {
         self.transactions.held() == 0
     }
 
-    /// Whether nothing is under way: no request waits, no response is half read.
+    /// Whether no request waits and no response is in progress.
     pub fn is_idle(&self) -> bool {
         self.transactions.held() == 0
             && self.transactions.is_exact()
@@ -164,7 +164,7 @@ impl Connection {
             && [&self.client, &self.server].iter().all(|lane| lane.state == State::Between)
     }
 
-    /// What comes next is another conversation, which may be of the other protocol.
+    /// The next bytes begin another conversation, possibly in the other protocol.
     pub fn reset_form(&mut self) {
         self.form = Form::Unknown;
     }
@@ -187,7 +187,7 @@ impl Connection {
         self.transactions.set_smallest_message(smallest);
     }
 
-    /// Uses some bytes, or changes the state so that the next step does; how many.
+    /// Consumes bytes, or changes the state so that the next step does; returns their number.
     #[inline]
     fn step(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
         match self.lane(direction).state {
@@ -206,7 +206,7 @@ impl Connection {
         }
     }
 
-    /// Looks for the next message; gives how many bytes come before what is left of it.
+    /// Searches for the next message; returns the number of bytes before its remaining part.
     #[cold]
     fn search(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
         let Connection { form, client, server, transactions, packets, .. } = self;
@@ -219,13 +219,13 @@ impl Connection {
         let Some(found) = lane.resync.find(&heads, segment, out) else { return segment.bytes.len() };
         (lane.state, lane.found) = (State::Between, true);
         if found.skipped && direction == Direction::ClientToServer {
-            // What was passed over may be the end of a request, or several.
+            // The skipped bytes may be the end of a request, or several requests.
             transactions.lose(direction);
         }
         found.replay(|held| self.read(direction, held, out))
     }
 
-    /// Bytes that may have held heads are missing.
+    /// Handles missing bytes that may have contained heads.
     #[cold]
     fn lose_to_gap(&mut self, direction: Direction, out: &mut Output<'_>) {
         if self.lane(direction).state == State::Over {
@@ -239,7 +239,7 @@ impl Connection {
         self.flush(out);
     }
 
-    /// What should have been a head is none.
+    /// Handles bytes that are not the expected head.
     #[cold]
     pub(super) fn not_a_head(&mut self, direction: Direction, out: &mut Output<'_>) {
         out.counters.malformed_messages += 1;
@@ -259,9 +259,9 @@ impl Connection {
         }
     }
 
-    /// Bytes inside the value that `direction` sends are missing.
+    /// Handles missing bytes inside a value sent by `direction`.
     fn miss_in_value(&mut self, direction: Direction, ts: Timestamp) {
-        // What the snaplen cut off came with the bytes before it.
+        // Bytes cut by the snaplen arrived with the bytes before them.
         match direction {
             Direction::ClientToServer => {
                 if let Some(request) = self.transactions.request_mut(self.request) {

@@ -1,5 +1,5 @@
-//! Transactions written as tuples: one for each key asked for, one with a null key for a command that has none, and one for
-//! each key that came back without being asked for.
+//! Writes transactions as tuples: one per requested key, one with a null key for a command without keys, and
+//! one per returned key that was not requested.
 
 use tuple::TupleWriter;
 use wire::Timestamp;
@@ -18,16 +18,16 @@ use crate::{Output, Quality};
 pub enum Written {
     /// A request with its response.
     Pair,
-    /// Something else.
+    /// Anything else.
     Other,
 }
 
-/// What the tuples of a transaction have in common.
+/// Fields common to the tuples of a transaction.
 struct Row<'a> {
-    /// When it began, and when its last byte came.
+    /// Start time, and the time of the last byte.
     times: (Timestamp, Option<Timestamp>),
     quality: Quality,
-    /// `memcached_get` has it, too.
+    /// Whether `memcached_get` has the tuple, too.
     read: bool,
     command: Option<&'a [u8]>,
     key: Option<&'a [u8]>,
@@ -38,7 +38,7 @@ struct Row<'a> {
     transfer_time: Option<i64>,
 }
 
-/// Writes the tuples of `transaction`; `midway`: a pair would be the first of a connection that was joined midway.
+/// Writes the tuples of `transaction`; `midway`: a pair is marked as the first of a connection joined midway.
 #[inline]
 pub fn emit(transaction: &mut Transaction<Request, Response>, midway: bool, out: &mut Output<'_>) -> Written {
     let quality = quality(transaction, midway);
@@ -65,7 +65,7 @@ pub fn emit(transaction: &mut Transaction<Request, Response>, midway: bool, out:
             emit_each_key(request, row, out);
             Written::Pair
         }
-        // Not answered as what is no command is: a part of something else.
+        // Not answered like an unknown command: a part of another message.
         (true, false) if request.command == Command::Other => {
             out.counters.malformed_messages += 1;
             Written::Other
@@ -105,15 +105,15 @@ fn quality(transaction: &Transaction<Request, Response>, midway: bool) -> Qualit
     }
 }
 
-/// Last byte of the request to first byte of the response, where both were seen; below 0 the response began before the
-/// request was complete, or the packets' times are wrong.
+/// Time from the last byte of the request to the first byte of the response, if both were seen. Negative if
+/// the response began before the request was complete, or timestamps are wrong.
 fn response_time(transaction: &Transaction<Request, Response>) -> Option<i64> {
     let (request, _) = transaction.request().zip(transaction.response())?;
     let seen = request.seen.has_end() && transaction.request_ended();
     seen.then(|| transaction.response_first().since(request.last))
 }
 
-/// First to last byte of the response, where both were seen.
+/// Time from the first to the last byte of the response, if both were seen.
 fn transfer_time(transaction: &Transaction<Request, Response>) -> Option<i64> {
     let response = transaction.response()?;
     let seen = response.seen.has_end() && transaction.response_ended();
@@ -142,7 +142,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Of what came without a request.
+    /// A row for a response without a request.
     fn of_stray(
         response: &Response,
         value: Option<(&'a [u8], Option<u64>)>,
@@ -169,8 +169,8 @@ impl<'a> Row<'a> {
     }
 }
 
-/// The keys that came back and are not known to have been asked for: gives those that `request` asked for to it, and writes
-/// the others; how many.
+/// Handles returned keys without a known request: assigns those of `request` to it and writes the others;
+/// returns their number.
 #[cold]
 fn emit_strays(
     mut request: Option<&mut Request>,
@@ -194,7 +194,8 @@ fn emit_strays(
     written
 }
 
-/// Every key of a request with the length of its value, if it came back; once without, if the command has none.
+/// Writes one row per key of a request with the length of its value, if returned; one row without a key if
+/// the command has none.
 #[inline]
 fn emit_each_key<'a>(request: &'a Request, mut row: Row<'a>, out: &mut Output<'_>) {
     if request.keys.is_empty() {
@@ -249,14 +250,14 @@ fn fill(row: &Row<'_>, w: &mut TupleWriter) {
     }
 }
 
-/// Sets the key that `key` is the base64 of, or itself where it is none.
+/// Writes the key decoded from Base64, or unchanged if it is not Base64.
 #[cold]
 fn decode_key(key: &[u8], w: &mut TupleWriter) {
     let mut room = [0; 256];
     w.text(field::CACHE_KEY, base64(key, &mut room).unwrap_or(key));
 }
 
-/// `0x` and four digits, or two where they are enough.
+/// `0x` and two or four digits.
 fn hex(code: u16) -> Vec<u8> {
     format!("0x{code:02x}").into_bytes()
 }

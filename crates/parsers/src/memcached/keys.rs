@@ -1,26 +1,26 @@
-//! Keys of one message, each with the length of its value, one behind another in one buffer that is used again.
+//! Keys of one message with the lengths of their values, concatenated in a reusable buffer.
 
-/// Comparisons of keys that one response may cost: bounds the work for keys in another order.
+/// Maximum key comparisons per response: bounds the work for keys in another order.
 const COMPARISONS_MAX: u32 = 1 << 16;
-/// Most memory that a place in the queue keeps for the next message there.
+/// Maximum memory that a queue slot keeps for the next message.
 const KEPT_BYTES: usize = 1 << 12;
 
-/// A key and what is known of its value.
+/// A key and the length of its value.
 #[derive(Clone, Copy, Debug)]
 struct Key {
-    /// Where it ends in the buffer.
+    /// End in the buffer.
     end: u32,
     value_bytes: Option<u64>,
 }
 
-/// The keys.
+/// Keys of one message.
 #[derive(Debug, Default)]
 pub struct Keys {
     bytes: Vec<u8>,
     keys: Vec<Key>,
 }
 
-/// Where to look for the key that came back next: servers answer in the order asked, proxies in any.
+/// Expected position of the next returned key: servers respond in the requested order, proxies in any.
 #[derive(Clone, Copy, Debug)]
 pub struct Cursor {
     next: usize,
@@ -34,7 +34,7 @@ impl Default for Cursor {
 }
 
 impl Cursor {
-    /// The last key asked for has come back, and it was the last one that did.
+    /// Whether the last requested key has been returned, and was the last one returned.
     pub fn is_behind(self, keys: &Keys) -> bool {
         self.next > 0 && self.next == keys.len()
     }
@@ -47,7 +47,7 @@ impl Keys {
         self.keys.clear();
     }
 
-    /// Lets go of memory beyond the usual.
+    /// Frees memory above the limit.
     #[inline]
     pub fn trim(&mut self) {
         if self.bytes.capacity() + self.keys.capacity() * size_of::<Key>() > KEPT_BYTES {
@@ -71,13 +71,13 @@ impl Keys {
         self.keys.is_empty()
     }
 
-    /// Memory in use.
+    /// Memory in use, in bytes.
     #[inline]
     pub fn weight(&self) -> usize {
         self.bytes.len() + self.keys.len() * size_of::<Key>()
     }
 
-    /// The key `i` with the length of its value.
+    /// Key `i` with the length of its value.
     #[inline]
     pub fn get(&self, i: usize) -> Option<(&[u8], Option<u64>)> {
         let key = self.keys.get(i)?;
@@ -85,13 +85,13 @@ impl Keys {
         Some((&self.bytes[start as usize..key.end as usize], key.value_bytes))
     }
 
-    /// All of them.
+    /// All keys.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], Option<u64>)> {
         (0..self.len()).filter_map(|i| self.get(i))
     }
 
-    /// Which of them `key` is.
+    /// Index of `key`.
     #[inline]
     fn find(&self, key: &[u8], cursor: &mut Cursor, skips: impl Fn(Option<u64>) -> bool) -> Option<usize> {
         let n = self.len();
@@ -107,7 +107,7 @@ impl Keys {
         None
     }
 
-    /// Notes that `key` was returned with a value of `value_bytes`. Returns whether it was requested.
+    /// Records that `key` was returned with a value of `value_bytes`. Returns whether it was requested.
     #[inline]
     pub fn came(&mut self, key: &[u8], value_bytes: u64, cursor: &mut Cursor) -> bool {
         let Some(i) = self.find(key, cursor, |value_bytes| value_bytes.is_some()) else { return false };
@@ -115,13 +115,13 @@ impl Keys {
         true
     }
 
-    /// Whether `key` is among them.
+    /// Whether it contains `key`.
     #[inline]
     pub fn has(&self, key: &[u8]) -> bool {
         self.find(key, &mut Cursor::default(), |_| false).is_some()
     }
 
-    /// Whether all of `others` are among them.
+    /// Whether it contains all of `others`.
     pub fn has_all(&self, others: &Keys) -> bool {
         let mut cursor = Cursor::default();
         others.iter().all(|(key, _)| self.find(key, &mut cursor, |_| false).is_some())

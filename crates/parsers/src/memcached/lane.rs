@@ -1,4 +1,4 @@
-//! Where one direction of a connection stands in its byte stream.
+//! Position of one direction in its byte stream.
 
 use flow::Place;
 use wire::Timestamp;
@@ -6,21 +6,21 @@ use wire::Timestamp;
 use crate::resync::Resync;
 use crate::{Output, Segment, Span};
 
-/// What the next byte is part of.
+/// What the next byte belongs to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum State {
-    /// It begins a line or a header.
+    /// The start of a line or a header.
     #[default]
     Between,
-    /// A line or header of which the beginning is held.
+    /// A line or header that is partly held.
     Head,
-    /// A line that is longer than anybody reads.
+    /// A line beyond the length that is read.
     LongHead,
     /// A value with this many bytes left.
     Value(u64),
-    /// Not known.
+    /// Unknown.
     Lost,
-    /// Nothing that is read.
+    /// Nothing that is parsed.
     Over,
 }
 
@@ -28,17 +28,17 @@ pub enum State {
 #[derive(Debug, Default)]
 pub struct Lane {
     pub state: State,
-    /// What is held of a head, and when and where its bytes were.
+    /// Held bytes of a head, with their time and position.
     pub head: Vec<u8>,
     pub span: Option<Span>,
     pub place: Place,
     pub resync: Resync,
-    /// The next message was looked for, behind missing bytes.
+    /// The next message was found by a search, after missing bytes.
     pub found: bool,
 }
 
 impl Lane {
-    /// Holds bytes of a head, up to `limit` in all.
+    /// Holds bytes of a head, up to `limit` in total.
     #[cold]
     pub fn hold(&mut self, segment: Segment<'_>, limit: usize, out: &mut Output<'_>) {
         let Segment { bytes, ts, place } = segment;
@@ -54,7 +54,8 @@ impl Lane {
         }
     }
 
-    /// Takes out the head that is complete, to be given back with [`Lane::give_back`]; `ts`: when its last byte came.
+    /// Takes the complete head; the buffer is returned with [`Lane::give_back`]. `ts` is the arrival of its
+    /// last byte.
     #[cold]
     pub fn take(&mut self, ts: Timestamp) -> (Vec<u8>, Span) {
         self.state = State::Between;
@@ -67,7 +68,7 @@ impl Lane {
         self.head = head;
     }
 
-    /// Where the next message begins is not known any more.
+    /// Enters the state in which the start of the next message is unknown.
     pub fn lose(&mut self, out: &mut Output<'_>) {
         out.counters.resyncs += u64::from(self.state != State::Lost);
         out.counters.skipped_bytes += self.head.len() as u64;

@@ -1,4 +1,4 @@
-//! Requests and responses as they begin, go on and end, whichever protocol they are in.
+//! Start, continuation, and end of requests and responses, independent of the protocol.
 
 use flow::Place;
 use wire::{TcpSeq, Timestamp};
@@ -13,16 +13,16 @@ use crate::pairing::Seen;
 use crate::pairing::{Expects, Outcome, Spot};
 use crate::{Direction, Gap, Output, Span};
 
-/// Most memory of what the requests held ask for, besides what is borrowed.
+/// Maximum memory of keys and texts of held requests, besides borrowed memory.
 const WEIGHT_MAX: usize = 512 * 1024;
 
-/// The response being read.
+/// The response in progress.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answering {
     pub spot: Spot,
-    /// The class of its request, if that is known.
+    /// Class of its request, if known.
     pub class: Class,
-    /// Where in the request the key that comes next probably is.
+    /// Expected position of the next key in the request.
     pub cursor: Cursor,
     pub ends: Ends,
 }
@@ -30,14 +30,14 @@ pub(super) struct Answering {
 /// Where a response ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ends {
-    /// With the value that is passed over.
+    /// With the value being skipped.
     WithValue,
-    /// Behind it.
+    /// After it.
     Later,
 }
 
 impl Connection {
-    /// A request begins at `place`. Its keys and then its value follow.
+    /// Begins a request at `place`. Its keys and then its value follow.
     #[inline]
     pub(super) fn begin_request(&mut self, asked: &Asked<'_>, span: Span, place: Place) -> &mut Request {
         let found = std::mem::take(&mut self.client.found);
@@ -47,7 +47,7 @@ impl Connection {
         request
     }
 
-    /// The kept part of the request is complete; `value` bytes follow the part that ends at `end`.
+    /// Completes the stored part of the request; `value` bytes follow the part that ends at `end`.
     #[inline]
     pub(super) fn read_request(&mut self, value: u64, end: TcpSeq, out: &mut Output<'_>) {
         self.transactions.make_room(out, Request::weight);
@@ -76,7 +76,7 @@ impl Connection {
         let Some(request) = self.transactions.finish_request(self.request, Some(end)) else { return };
         match request.expects {
             Expects::Nothing => self.write_silent(out),
-            // Its response may have come.
+            // Its response may have arrived.
             _ if request.value_bytes.is_some() => {}
             _ => return,
         }
@@ -92,7 +92,7 @@ impl Connection {
         });
     }
 
-    /// A response begins: it is at `spot`.
+    /// Begins a response at `spot`.
     #[inline]
     pub(super) fn begin_answering(&mut self, spot: Spot) -> Answering {
         let class = self.transactions.request_of(spot).map_or(Class::Any, |request| request.class);
@@ -100,13 +100,13 @@ impl Connection {
         Answering { spot, class, cursor: Cursor::default(), ends: Ends::WithValue }
     }
 
-    /// The response being read, while it is held.
+    /// The response in progress, if it is still held.
     #[inline]
     pub(super) fn response_mut(&mut self) -> Option<&mut Response> {
         self.transactions.response_mut(self.answering?.spot)
     }
 
-    /// The response names `key`, with the length of its value.
+    /// Records a returned `key` with the length of its value.
     #[inline]
     pub(super) fn key_came(&mut self, key: &[u8], value_bytes: u64) {
         let Some(answering) = &mut self.answering else { return };
@@ -121,7 +121,7 @@ impl Connection {
         }
     }
 
-    /// The response being read ends here.
+    /// Ends the response in progress.
     pub(super) fn finish_response(&mut self, end: TcpSeq, out: &mut Output<'_>) {
         let Some(Answering { spot, class, .. }) = self.answering.take() else { return };
         let status =
@@ -140,7 +140,7 @@ impl Connection {
         self.flush(out);
     }
 
-    /// What is left of the response being read will not be seen.
+    /// Ends the response in progress without its remaining part.
     pub(super) fn cut_response(&mut self) {
         let Some(answering) = self.answering.take() else { return };
         if let Some(response) = self.transactions.finish_response(answering.spot, None) {
@@ -148,7 +148,7 @@ impl Connection {
         }
     }
 
-    /// More of a value came (not, if there is no `ts`: it is missing), up to `end`; `left` is to come.
+    /// Records bytes of a value up to `end`, with `left` remaining; `ts` is `None` if they are missing.
     #[inline]
     pub(super) fn pass_value(
         &mut self,
@@ -179,8 +179,8 @@ impl Connection {
         }
     }
 
-    /// Whether the gap behind a value is just the end of its response: `END\r\n` is all that can follow the last key
-    /// asked for.
+    /// Whether the gap after a value is exactly the end of its response: only `END\r\n` can follow the last
+    /// requested key.
     pub(super) fn ends_in_gap(&mut self, gap: Gap, out: &mut Output<'_>) -> bool {
         const END: &[u8] = b"END\r\n";
         let head = &self.server.head;

@@ -1,13 +1,13 @@
-//! Whether a client numbers its binary requests: if its opaques rise, read in either byte order, none comes twice.
+//! Detects clients that number their binary requests: ascending opaques, in either byte order, are unique.
 
 use std::collections::VecDeque;
 
 use crate::pairing::TRANSACTIONS_MAX;
 
-/// So many that rise make a client that counts.
+/// Ascending opaques required to assume numbering.
 const RISING_MIN: u8 = 4;
 
-/// What was seen of a client's opaques.
+/// Opaques of a client so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Opaques {
     last: Option<u32>,
@@ -17,7 +17,7 @@ pub struct Opaques {
 }
 
 impl Opaques {
-    /// The next request's opaque.
+    /// Records the next request's opaque.
     #[inline]
     pub fn note(&mut self, opaque: u32) {
         match self.last.replace(opaque) {
@@ -30,24 +30,24 @@ impl Opaques {
         }
     }
 
-    /// Whether no two requests have the same one.
+    /// Whether opaques are unique.
     #[inline]
     pub fn are_unique(self) -> bool {
         self.seen >= RISING_MIN && (self.rises || self.rises_swapped)
     }
 
-    /// A key by which they are in order.
+    /// Sort key of an opaque.
     fn order(self, opaque: u32) -> u32 {
         if self.rises { opaque } else { opaque.swap_bytes() }
     }
 }
 
-/// The opaques of the last requests that were evicted while opaques were unique, in order.
+/// The opaques of the last requests that were evicted while opaques were unique, ascending.
 #[derive(Debug, Default)]
 pub struct Evicted(VecDeque<u32>);
 
 impl Evicted {
-    /// Another one.
+    /// Adds an evicted request.
     #[cold]
     pub fn push(&mut self, opaque: u32) {
         if self.0.len() >= TRANSACTIONS_MAX {

@@ -1,7 +1,7 @@
-//! What memcached's messages look like: to find out what a flow speaks, and to find the way again after missing bytes.
+//! Recognition of memcached messages: to identify a flow, and to resynchronize after missing bytes.
 //!
-//! Text off the usual port must not be what another line protocol could say: `get k` and `quit` are Redis' inline
-//! commands, too, `stats` is beanstalkd's. Such a line waits for the server's answer, which tells.
+//! Off the usual port, text must be distinguishable from other line protocols: `get k` and `quit` are also
+//! Redis inline commands, `stats` is also beanstalkd. For such lines, the server's response decides.
 
 use memchr::memchr;
 use wire::IpProtocol;
@@ -16,17 +16,17 @@ use crate::pairing::{Fit, Transactions};
 use crate::resync::{Beginning, Candidate, Heads, Verdict, next_line};
 use crate::{Direction, Probe, ProbeContext};
 
-/// An unfinished line longer than this is none of ours, unless it is a multi-get.
+/// Maximum length of an incomplete line, except for a multi-get.
 const LINE_MAX: usize = 2048;
 
-/// Datagrams of the longest message that is believed: a megabyte, and then some.
+/// Maximum plausible number of datagrams of a message: about one megabyte.
 const TOTAL_MAX: u16 = 4096;
 
-/// How much a line proves.
+/// Strength of the evidence in a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Evidence {
     None,
-    /// It may be memcached or another protocol.
+    /// Memcached or another protocol.
     Weak,
     Strong,
 }
@@ -40,7 +40,7 @@ pub fn probe(bytes: &[u8], context: ProbeContext) -> Probe {
         Some((frame, payload)) if frame.number == 0 && frame.total <= TOTAL_MAX => {
             probe_payload(payload, context)
         }
-        // Both ends' datagrams are whole: more bytes will not come.
+        // Datagrams are complete: more bytes will not follow.
         Some(_) if context.usual_port && bytes.len() > FRAME_LEN => Probe::Response,
         _ => Probe::NotForUs,
     }
@@ -62,7 +62,7 @@ fn probe_payload(bytes: &[u8], context: ProbeContext) -> Probe {
 
 fn probe_header(bytes: &[u8], magic: u8, found: Probe) -> Probe {
     if bytes.len() < HEADER_LEN {
-        // The data type is 0, and the key is never long.
+        // The data type is 0, and keys are short.
         let sound = bytes.get(1).is_none_or(|op| Command::is_known_opcode(*op))
             && bytes.get(2).is_none_or(|b| *b == 0)
             && bytes.get(5).is_none_or(|b| *b == 0);
@@ -75,7 +75,7 @@ fn probe_header(bytes: &[u8], magic: u8, found: Probe) -> Probe {
 }
 
 fn probe_text(bytes: &[u8], context: ProbeContext, may_ask: bool, may_answer: bool) -> Probe {
-    // Away from home and in the middle of something, what may be a line of ours is more often a piece of another text.
+    // Off the usual port and midway, a matching line is more often a part of another text.
     let patient = context.usual_port || !context.midstream;
     let Some(end) = memchr(b'\n', bytes) else {
         return match probe_unfinished(bytes, may_ask, may_answer) {
@@ -88,7 +88,7 @@ fn probe_text(bytes: &[u8], context: ProbeContext, may_ask: bool, may_answer: bo
     let asks = if may_ask { request_evidence(line) } else { Evidence::None };
     let answers = if may_answer { response_evidence(line) } else { Evidence::None };
     let enough = if context.usual_port { Evidence::Weak } else { Evidence::Strong };
-    // What others answer, too, tells enough behind a command that others give, too.
+    // A response shared with other protocols is sufficient after a command shared with them.
     let is_told = context.answers && Reply::read(line).kind != Kind::Error;
     let may_be_mistyped = may_ask && context.usual_port && is_plain(line);
     if asks >= enough {
@@ -96,14 +96,14 @@ fn probe_text(bytes: &[u8], context: ProbeContext, may_ask: bool, may_answer: bo
     } else if answers >= enough || is_told && answers == Evidence::Weak {
         Probe::Response
     } else if patient && line.len() <= LINE_MAX && (asks == Evidence::Weak || may_be_mistyped) {
-        // The server's answer will tell; `ERROR`, if the first command is none.
+        // The server's response decides; `ERROR` if the first command is invalid.
         Probe::NeedMore
     } else {
         Probe::NotForUs
     }
 }
 
-/// The start of a line: `NeedMore` while it may become one of ours.
+/// Checks the start of a line: `NeedMore` while it may become a command or reply.
 fn probe_unfinished(bytes: &[u8], may_ask: bool, may_answer: bool) -> Probe {
     let mut words = Words(bytes);
     let first = words.next().unwrap_or_default();
@@ -131,15 +131,15 @@ fn probe_unfinished(bytes: &[u8], may_ask: bool, may_answer: bool) -> Probe {
     }
 }
 
-/// The next message of one direction, where it is not known where one begins.
+/// Search for the next message of one direction.
 pub struct Search<'a> {
     /// The requests so far.
     pub transactions: &'a Transactions<Request, Response>,
-    /// Who speaks.
+    /// Direction of the bytes.
     pub direction: Direction,
-    /// A write ends just before the segment at hand.
+    /// A write ends directly before the current segment.
     pub begins_write: bool,
-    /// The binary protocol is spoken.
+    /// Whether the connection uses the binary protocol.
     pub is_binary: bool,
 }
 
@@ -187,7 +187,7 @@ impl Heads for Search<'_> {
 }
 
 impl Search<'_> {
-    /// Whether `header` may be where it was found: what is not the first of the responses to a stat is no beginning.
+    /// Whether `header` may begin a message at its position: only the first response to a stat may.
     fn may_begin(&self, header: &Header, candidate: &Candidate<'_>) -> bool {
         self.direction == Direction::ClientToServer
             || header.opcode != OPCODE_STAT
@@ -195,7 +195,7 @@ impl Search<'_> {
     }
 }
 
-/// What a line proves of its sender being a memcached client.
+/// Evidence in a line that its sender is a memcached client.
 fn request_evidence(line: &[u8]) -> Evidence {
     let mut words = Words(line);
     let Some(command) = words.next().and_then(Command::of_word) else { return Evidence::None };
@@ -220,7 +220,7 @@ fn request_evidence(line: &[u8]) -> Evidence {
         }
         Class::Deletion => {
             let sound = words.next().is_some_and(is_key);
-            // "delete key 0" is old clients' way.
+            // Old clients send "delete key 0".
             let mut rest = words;
             if rest.next().is_some_and(|w| number(w).is_some()) {
                 words = rest;
@@ -262,7 +262,7 @@ fn storage_evidence(mut words: Words<'_>, cas: bool) -> Evidence {
     evidence(sound && ends_right(words), true)
 }
 
-/// Nothing more, or `noreply`.
+/// Whether nothing else, or `noreply`, follows.
 fn ends_right(mut words: Words<'_>) -> bool {
     matches!((words.next(), words.next()), (None | Some(b"noreply"), None))
 }
@@ -274,7 +274,7 @@ fn is_plain(line: &[u8]) -> bool {
         && !line.windows(5).any(|w| w == b"HTTP/")
 }
 
-/// 1 to 250 bytes without blanks and control characters.
+/// Whether a word is a key: 1 to 250 bytes without blanks and control characters.
 fn is_key(word: &[u8]) -> bool {
     (1..=250).contains(&word.len()) && word.iter().all(|b| *b > b' ' && *b != 0x7f)
 }
@@ -283,7 +283,7 @@ fn is_meta_flag(word: &[u8]) -> bool {
     word[0].is_ascii_alphabetic() && word.len() <= 252
 }
 
-/// What a line proves of its sender being a memcached server.
+/// Evidence in a line that its sender is a memcached server.
 fn response_evidence(line: &[u8]) -> Evidence {
     let reply = Reply::read(line);
     match reply.kind {
@@ -425,7 +425,7 @@ mod tests {
         let header = [0x80, 0x01, 0, 1, 8, 0, 0, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
         check(&header[..10], false, Probe::NeedMore);
         check(&header, false, Probe::Request);
-        // SSL 2's hello begins with 0x80, too.
+        // An SSL 2 hello begins with 0x80, too.
         check(&[0x80, 0x2e, 1, 0, 2, 0, 0x15, 0, 0, 0, 0x10], false, Probe::NotForUs);
         let mut keys = b"get".to_vec();
         (0..600).for_each(|i| keys.extend(format!(" key:{i}").bytes()));

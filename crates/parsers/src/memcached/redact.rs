@@ -1,4 +1,4 @@
-//! Commands without what is none: a line's first word that memcached does not know may be anything, a part of a value too.
+//! Redaction of unknown commands: the first word of a line may be anything, including part of a value.
 
 use tuple::{Fold, Secret};
 

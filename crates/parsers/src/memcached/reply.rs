@@ -1,18 +1,18 @@
-//! One line of a server's text: what kind of reply it is, which commands it can answer, and what it says of them.
+//! One reply line of the text protocol: its kind, the commands it can answer, and their status.
 
 use super::command::{Class, Command, Status};
 use super::words::{Words, number};
 
-/// What the first word says.
+/// Kind of a reply by its first word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
-    /// `VALUE key flags bytes [cas]`, a value follows.
+    /// `VALUE key flags bytes [cas]`, followed by a value.
     Value,
-    /// `VA bytes flags…`, a value follows.
+    /// `VA bytes flags…`, followed by a value.
     Va,
     /// `END`.
     End,
-    /// `STAT`, `ITEM`, `PREFIX`: a line of several.
+    /// `STAT`, `ITEM`, `PREFIX`: one line of several.
     Item,
     /// `STORED`.
     Stored,
@@ -32,7 +32,7 @@ pub enum Kind {
     Version,
     /// Digits.
     Number,
-    /// Meta: done.
+    /// Meta: success.
     Hd,
     /// Meta: miss.
     En,
@@ -62,7 +62,7 @@ pub enum Kind {
 /// One line.
 #[derive(Clone, Copy, Debug)]
 pub struct Reply<'a> {
-    /// What it is.
+    /// Kind of the line.
     pub kind: Kind,
     /// `VALUE`: the key.
     pub key: &'a [u8],
@@ -73,7 +73,7 @@ pub struct Reply<'a> {
 }
 
 impl<'a> Reply<'a> {
-    /// Reads a line without its end.
+    /// Parses a line without its line end.
     #[inline]
     pub fn read(line: &'a [u8]) -> Reply<'a> {
         let reply = |kind| Reply { kind, key: b"", bytes: 0, flags: Words(b"") };
@@ -85,7 +85,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// `VALUE` and these words.
+    /// Parses the words of a `VALUE` line.
     #[inline]
     fn value(mut words: Words<'a>) -> Reply<'a> {
         let (key, _flags, bytes) = (words.next(), words.next(), words.next().and_then(number));
@@ -117,7 +117,7 @@ impl<'a> Reply<'a> {
 }
 
 impl Kind {
-    /// The only command that is answered so.
+    /// The command, if only one is answered like this.
     pub fn command(self) -> Option<Command> {
         match self {
             Kind::Mn => Command::of_word(b"mn"),
@@ -126,7 +126,7 @@ impl Kind {
         }
     }
 
-    /// Whether it can be the first line of the answer to a command of this class.
+    /// Whether it can be the first line of a response to a command of this class.
     pub fn answers(self, class: Class) -> bool {
         use Kind as K;
         if self.is_error() {
@@ -138,7 +138,7 @@ impl Kind {
             Class::Deletion => matches!(self, K::Deleted | K::NotFound),
             Class::Touch => matches!(self, K::Touched | K::NotFound),
             Class::Arithmetic => matches!(self, K::Number | K::NotFound),
-            // `OK` is what 1.6.0 to 1.6.8 said for `HD`.
+            // Versions 1.6.0 to 1.6.8 sent `OK` for `HD`.
             Class::MetaGet => matches!(self, K::Va | K::Hd | K::En | K::Ok),
             Class::MetaSet => matches!(self, K::Hd | K::Ns | K::Ex | K::Nf | K::Ok),
             Class::MetaDelete => matches!(self, K::Hd | K::Nf | K::Ex | K::Ok),
@@ -148,7 +148,7 @@ impl Kind {
             Class::Version => self == K::Version,
             Class::Lines => matches!(self, K::Item | K::End | K::En | K::Ok | K::Busy | K::Other),
             Class::Admin | Class::Watch => matches!(self, K::Ok | K::Busy | K::Other),
-            // Whatever it asks for, what answers a known command does not answer it.
+            // For an unknown command: any reply that answers no known command.
             Class::Any => matches!(self, K::Ok | K::Busy | K::Other),
             Class::Farewell | Class::Binary => false,
         }
@@ -160,7 +160,7 @@ impl Kind {
         matches!(self, Kind::Error | Kind::ClientError | Kind::ServerError)
     }
 
-    /// Whether a quiet meta command would have kept this to itself: it cannot be its answer then.
+    /// Whether a quiet meta command suppresses this reply.
     pub fn is_hushed(self, class: Class) -> bool {
         match class {
             Class::MetaGet => self == Kind::En,
@@ -170,7 +170,7 @@ impl Kind {
         }
     }
 
-    /// Whether more lines follow it, in the answer to a command of this class.
+    /// Whether more lines follow in a response to a command of this class.
     pub fn goes_on(self, class: Class) -> bool {
         match self {
             Kind::Value => true,
@@ -180,11 +180,11 @@ impl Kind {
         }
     }
 
-    /// What it says of a command of this class; for a retrieval, of the keys that did not come back.
+    /// Status for a command of this class; for a retrieval, of the keys that were not returned.
     pub fn status(self, class: Class) -> Status {
         match self {
             Kind::Value => Status::Hit,
-            // Without its request, they are the end of anything, or what is good for it.
+            // Without its request, their meaning is unknown.
             Kind::End | Kind::En | Kind::Hd | Kind::Va if class == Class::Any => Status::Unknown,
             Kind::End | Kind::En if class == Class::Lines => Status::Ok,
             Kind::En if class == Class::MetaDebug => Status::NotFound,

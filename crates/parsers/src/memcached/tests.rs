@@ -1,5 +1,5 @@
-//! Conversations with the whole parser: text and meta commands here; the binary protocol, UDP, and missing or hostile
-//! bytes in files of their own.
+//! Conversations with the complete parser: text and meta commands here; the binary protocol, UDP, and missing
+//! or hostile bytes in separate files.
 
 use flow::Place;
 use wire::Timestamp;
@@ -18,7 +18,7 @@ fn dialogue(fields: &[&'static str]) -> Dialogue {
     Dialogue::new(&PROTOCOL, schema(), ALL, fields)
 }
 
-/// A dialogue whose client has shown that it waits for each answer, and how many tuples that gave.
+/// A dialogue whose client has waited for each response, and the number of tuples so far.
 fn waiting_client(fields: &[&'static str]) -> (Dialogue, usize) {
     let mut d = dialogue(fields);
     for _ in 0..4 {
@@ -27,7 +27,7 @@ fn waiting_client(fields: &[&'static str]) -> (Dialogue, usize) {
     (d, 4)
 }
 
-/// Plays `steps` and compares the tuples. A step is bytes of one end.
+/// Plays `steps`, each the bytes of one end, and checks the tuples.
 #[track_caller]
 fn check(steps: &[(Direction, &str)], rows: &[&str]) {
     let mut d = dialogue(FIELDS);
@@ -79,7 +79,7 @@ fn multi_get_gives_a_tuple_for_each_key() {
         "gets d false - miss exact",
     ];
     check(&[asked, (S, "VALUE a 0 1 7\r\nx\r\nVALUE c 0 2 8\r\nxy\r\nVALUE a 0 1 7\r\nx\r\nEND\r\n")], &rows);
-    // A proxy may answer in another order.
+    // A proxy may respond in another order.
     check(&[asked, (S, "VALUE c 0 2 8\r\nxy\r\nVALUE a 0 1 7\r\nx\r\nVALUE a 0 1 7\r\nx\r\nEND\r\n")], &rows);
     check(
         &[(C, "get a\r\n"), (S, "VALUE z 0 1\r\nx\r\nEND\r\n")],
@@ -194,7 +194,7 @@ fn pipelines_and_split_commands() {
 
 #[test]
 fn what_the_server_makes_of_bad_lines() {
-    // The block is five bytes; what is behind them is a command (memcached 1.6.18).
+    // The block is five bytes; the bytes after it are a command (memcached 1.6.18).
     check(
         &[
             (C, "set t 0 0 3\r\ntoolong\r\n"),
@@ -212,7 +212,7 @@ fn what_the_server_makes_of_bad_lines() {
             &["set t - - client_error exact", "get a false - miss exact"],
         );
     }
-    // Too large: swallowed; the answer comes before the value's end.
+    // Too large: discarded; the response precedes the end of the value.
     check(
         &[
             (C, "set big 0 0 10\r\n01234"),
@@ -222,7 +222,7 @@ fn what_the_server_makes_of_bad_lines() {
         ],
         &["set big - 10 server_error untimed", "get a false - miss exact"],
     );
-    // A key too long: old servers take the value for a command and answer it, too; new ones do not.
+    // Key too long: old servers parse the value as a command and answer it, too; new ones do not.
     let long = "k".repeat(251);
     let set = format!("set {long} 0 0 1\r\nx\r\n");
     let row = format!("set {long} - 1 client_error exact");
@@ -307,7 +307,7 @@ fn quiet_meta_commands_are_resolved_by_what_follows() {
         &[(C, "ma n q v\r\nma x q\r\nmn\r\n"), (S, "NF\r\nMN\r\n")],
         &["- - - - not_found half", "ma n - - - half", "ma x - - - half", "mn - - - ok exact"],
     );
-    // One that can have caused it, without a token.
+    // One possible request, without a token.
     check(
         &[(C, "mg a v q\r\nmn\r\n"), (S, "VA 1\r\nx\r\nMN\r\n")],
         &["mg a true 1 hit exact", "mn - - - ok exact"],
@@ -317,7 +317,7 @@ fn quiet_meta_commands_are_resolved_by_what_follows() {
         &[(C, "mg a v q\r\nmg b v q\r\nmn\r\n"), (S, "VA 1\r\nx\r\nMN\r\n")],
         &["- - - 1 - half", "mg a - - - half", "mg b - - - half", "mn - - - ok exact"],
     );
-    // Nothing behind them, but the server has ended: silence.
+    // Nothing follows them, but the server's stream has ended: silent.
     check(&[(C, "mg a v q\r\n")], &["mg a false - miss exact"]);
 }
 
@@ -362,7 +362,7 @@ fn waiting_requests_are_bounded() {
     assert!(d.counters.evicted_requests >= 1900);
 }
 
-/// So many requests in one pipeline, and their responses.
+/// `n` pipelined requests and their responses.
 fn pipeline(n: usize, outstanding_max: usize) -> (Vec<String>, crate::Counters) {
     let requests: String = (0..n).map(|i| format!("get k{i}\r\n")).collect();
     let response =
@@ -415,13 +415,13 @@ fn times_are_those_of_first_and_last_bytes() {
         .wait_us(4)
         .server("c\r\nEND\r\n");
     assert_eq!(d.rows(), ["100000 10000 1000 121000"]);
-    // The answer that comes before the end of the value: less than nothing.
+    // A response before the end of the value: negative response time.
     let mut d = dialogue(&["response_time_ns", "transfer_time_ns", "quality"]);
     d.client("set a 0 0 3\r\nab").server("SERVER_ERROR x\r\n").wait_us(9).client("c\r\n");
     assert_eq!(d.rows(), ["- 0 untimed"]);
 }
 
-/// Not a measurement: that a long connection needs no more than a handful of buffers is seen in how fast this is.
+/// Not a measurement: the run time shows that a long connection needs only a few buffers.
 #[test]
 fn a_long_connection() {
     let mut parser = Parser::default();

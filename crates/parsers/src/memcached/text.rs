@@ -1,7 +1,7 @@
-//! The text protocol with its meta commands: request lines, reply lines, and the values behind them.
+//! The text protocol with its meta commands: request lines, reply lines, and their values.
 //!
-//! Reads lines as the server does (memcached's proto_text.c and proto_parser.c): what it refuses before it knows a
-//! value's length has no value, so the next line is a command.
+//! Parses lines as the server does (memcached's proto_text.c and proto_parser.c): a command rejected before
+//! its value length is known has no value, so the next line is a command.
 
 use flow::Place;
 use memchr::memchr;
@@ -17,23 +17,24 @@ use super::words::{MetaFlags, Words, block_length, is_signed_number, meta_flags,
 use crate::pairing::{Expects, Spot};
 use crate::{Direction, Output, Segment, Span};
 
-/// Most bytes of a line that are read; servers take more only of `get` and `gets`.
+/// Maximum bytes of a line that are read; servers accept more only for `get` and `gets`.
 const LINE_MAX: usize = 64 * 1024;
 /// Maximum bytes kept of an unknown command.
 const NAME_MAX: usize = 64;
 
-/// A line without its end, and where it was.
+/// A line without its line end, and its position.
 #[derive(Clone, Copy)]
 struct Line<'a> {
     text: &'a [u8],
     span: Span,
     place: Place,
-    /// Behind its end.
+    /// Position after its end.
     end: TcpSeq,
 }
 
 impl Connection {
-    /// The next text bytes of one direction, which begin a line or go on with one; how many are used.
+    /// Handles the next text bytes of one direction, which begin or continue a line; returns the number
+    /// consumed.
     #[inline]
     pub(super) fn read_text(
         &mut self,
@@ -57,7 +58,7 @@ impl Connection {
         end + 1
     }
 
-    /// The rest of a line, the beginning of which is held, or a line that is too long.
+    /// Handles the rest of a partly held line, or a line that is too long.
     #[cold]
     fn on_held_line(&mut self, direction: Direction, rest: Segment<'_>, out: &mut Output<'_>) {
         let lane = self.lane(direction);
@@ -65,7 +66,7 @@ impl Connection {
         let (is_cut, place) = (lane.state == State::LongHead, lane.place);
         let (mut head, span) = lane.take(rest.ts);
         if is_cut {
-            // The last word is not whole.
+            // The last word is incomplete.
             head.truncate(head.iter().rposition(|b| *b == b' ').unwrap_or(head.len()));
         }
         self.on_line(direction, Line { text: without_end(&head), span, place, end: rest.end() }, out);
@@ -120,7 +121,8 @@ impl Connection {
         self.read_request(value, line.end, out);
     }
 
-    /// `set key flags exptime bytes [cas] [noreply]` and its like; how many bytes follow the line.
+    /// Handles `set key flags exptime bytes [cas] [noreply]` and similar commands; returns the number of
+    /// bytes after the line.
     #[inline]
     fn on_storage(&mut self, mut asked: Asked<'_>, mut words: Words<'_>, line: Line<'_>) -> u64 {
         let [key, flags, exptime, bytes] = std::array::from_fn(|_| words.next());
@@ -131,7 +133,7 @@ impl Connection {
             && exptime.is_some_and(is_signed_number)
             && (!needs_cas || words.next().is_some_and(|w| number(w).is_some()));
         asked.refused = refused(sound);
-        // With too few words: `ERROR`, whatever the last one says.
+        // Too few words give `ERROR`, regardless of the last one.
         if bytes.is_some() && says_noreply(line.text) {
             asked.expects = Expects::Nothing;
         }
@@ -142,13 +144,13 @@ impl Connection {
         asked.value_bytes.map_or(0, |bytes| bytes + 2)
     }
 
-    /// `mg key flags…`, `ms key bytes flags…`; how many bytes follow the line.
+    /// Handles `mg key flags…`, `ms key bytes flags…`; returns the number of bytes after the line.
     fn on_meta<'a>(&mut self, mut asked: Asked<'a>, mut words: Words<'a>, line: Line<'_>) -> u64 {
         let key = words.next();
         if asked.class == Class::MetaSet {
             let mut ahead = words;
             let first = ahead.next().unwrap_or_default();
-            // 1.6.0 to 1.6.8 had the length as a flag: `ms key S5 T0`.
+            // Versions 1.6.0 to 1.6.8 had the length as a flag: `ms key S5 T0`.
             let flag = first.strip_prefix(b"S");
             asked.value_bytes = block_length(flag.unwrap_or(first));
             asked.refused = refused(flag.is_none() && key.is_some_and(|k| k.len() <= KEY_MAX));
@@ -164,7 +166,7 @@ impl Connection {
         asked.value_bytes.map_or(0, |bytes| bytes + 2)
     }
 
-    /// What is no command gets `ERROR`.
+    /// Handles an unknown command, which is answered with `ERROR`.
     #[cold]
     fn on_unknown(&mut self, name: &[u8], line: Line<'_>, out: &mut Output<'_>) {
         let label = (Label::Name, &name[..name.len().min(NAME_MAX)]);
@@ -208,7 +210,7 @@ impl Connection {
         }
     }
 
-    /// The first line of a response. Nothing: it cannot be one.
+    /// Handles the first line of a response. `None`: it cannot be one.
     #[inline]
     fn begin_reply(&mut self, reply: &Reply<'_>, line: Line<'_>, out: &mut Output<'_>) -> Option<Answering> {
         if reply.kind == Kind::Other {
@@ -231,13 +233,13 @@ fn refused(sound: bool) -> Refused {
     if sound { Refused::Skipped } else { Refused::MayBeRead }
 }
 
-/// `noreply` is the last word.
+/// Whether `noreply` is the last word.
 #[inline]
 fn says_noreply(text: &[u8]) -> bool {
     text.trim_ascii_end().ends_with(b" noreply")
 }
 
-/// The dumps of `lru_crawler` are many lines.
+/// Class of a command with a subcommand: dumps of `lru_crawler` have many lines.
 fn class_of_subcommand(word: &Word, mut words: Words<'_>) -> Class {
     match (word.name, words.next()) {
         (b"lru_crawler", Some(b"metadump" | b"mgdump")) => Class::Lines,

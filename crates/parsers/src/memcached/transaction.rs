@@ -1,4 +1,4 @@
-//! What is kept of a request and of a response, and whether the one can be the answer to the other.
+//! Stored parts of a request and a response, and whether one can answer the other.
 
 use wire::Timestamp;
 
@@ -8,14 +8,14 @@ use super::reply::{Kind, Reply};
 use super::words::Words;
 use crate::pairing::{Answers, Expects, Fit, Seen};
 
-/// Most keys of a response whose request is not known that are kept.
+/// Maximum keys stored of a response without a known request.
 const CAME_MAX: usize = 1024;
-/// Longest key that a server takes.
+/// Maximum key length that a server accepts.
 pub const KEY_MAX: usize = 250;
-/// Most memory for other texts that a place in the queue keeps for the next message there.
+/// Maximum memory for other texts that a queue slot keeps for the next message.
 const KEPT_BYTES: usize = 256;
 
-/// How the keys of a request are written.
+/// Encoding of a request's keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KeyForm {
     #[default]
@@ -23,7 +23,7 @@ pub enum KeyForm {
     Base64,
 }
 
-/// What the answer to a meta command repeats of it, besides its opaque token.
+/// Parts of a meta command that its response repeats, besides its opaque token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Echo {
     #[default]
@@ -31,24 +31,24 @@ pub enum Echo {
     Key,
 }
 
-/// What a server does with the value of a request that it refuses.
+/// Treatment of the value of a rejected request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Refused {
-    /// Passes over it.
+    /// It is skipped.
     #[default]
     Skipped,
-    /// Old ones take it for commands.
+    /// Old servers parse it as commands.
     MayBeRead,
 }
 
-/// What the text that is kept besides the keys is.
+/// Kind of the text stored besides the keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Label {
     #[default]
     None,
-    /// The word of a command that is not a known one.
+    /// Name of an unknown command.
     Name,
-    /// The opaque token of a meta command.
+    /// Opaque token of a meta command.
     Tag,
 }
 
@@ -63,18 +63,18 @@ pub struct Request {
     pub refused: Refused,
     pub seen: Seen,
     label: Label,
-    /// Binary: the number that its response repeats.
+    /// Binary: number repeated in its response.
     pub opaque: u32,
-    /// Length of the value it carries.
+    /// Length of its value.
     pub value_bytes: Option<u64>,
-    /// When its last byte so far came.
+    /// Arrival of its last byte so far.
     pub last: Timestamp,
-    /// What it asks for, and of what came back the lengths.
+    /// Requested keys, with the lengths of returned values.
     pub keys: Keys,
     text: Vec<u8>,
 }
 
-/// What a line or header says of the request that begins with it.
+/// Contents of a request's line or header.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Asked<'a> {
     pub command: Command,
@@ -89,7 +89,7 @@ pub struct Asked<'a> {
 }
 
 impl Request {
-    /// Becomes the one that is `asked`, as yet without keys.
+    /// Replaces the contents by `asked`, without keys.
     #[inline]
     pub fn become_one(&mut self, asked: &Asked<'_>, last: Timestamp) {
         let Asked { command, class, expects, key_form, echo, refused, opaque, value_bytes, label } = *asked;
@@ -102,14 +102,14 @@ impl Request {
         self.text.extend_from_slice(label.1);
     }
 
-    /// Bytes that go on with it.
+    /// Records that bytes of it arrived at `ts`.
     #[inline]
     pub fn extend(&mut self, ts: Timestamp) {
         self.last = self.last.max(ts);
         self.seen.go_on();
     }
 
-    /// The command's name.
+    /// Name of the command.
     pub fn name(&self) -> &[u8] {
         self.command.name().unwrap_or(if self.label == Label::Name { &self.text } else { b"" })
     }
@@ -118,25 +118,25 @@ impl Request {
         (self.label == Label::Tag).then_some(&self.text)
     }
 
-    /// Memory in use.
+    /// Memory in use, in bytes.
     #[inline]
     pub fn weight(&self) -> usize {
         self.keys.weight() + self.text.len()
     }
 
-    /// Whether its answer, unless that is an error, repeats something of it.
+    /// Whether its response, unless an error, repeats a part of it.
     fn has_mark(&self) -> bool {
         self.label == Label::Tag || self.echo == Echo::Key
     }
 
-    /// Whether it has this binary name.
+    /// Whether it matches this binary command.
     #[inline]
     pub fn is_named(&self, opcode: u8, opaque: u32, key: &[u8]) -> bool {
         let has_key = || key.is_empty() || self.keys.get(0).is_none_or(|(asked, _)| asked == key);
         self.command == Command::Binary(opcode) && self.opaque == opaque && has_key()
     }
 
-    /// Lets go of memory beyond the usual.
+    /// Frees memory above the limit.
     #[inline]
     pub fn trim(&mut self) {
         self.keys.trim();
@@ -146,13 +146,13 @@ impl Request {
     }
 }
 
-/// What a response says.
+/// Contents of a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Said {
-    /// Nothing that was seen.
+    /// Not seen.
     #[default]
     Nothing,
-    /// A first line, and one that ends it.
+    /// Its first and last line.
     Text { first: Kind, last: Option<Kind> },
     /// A header.
     Binary { opcode: u8, opaque: u32, status: Status },
@@ -163,18 +163,18 @@ pub enum Said {
 pub struct Response {
     pub said: Said,
     pub seen: Seen,
-    /// Length of the value it carries, where that is not told key by key.
+    /// Length of its value, if not stored per key.
     pub value_bytes: Option<u64>,
-    /// When its last byte so far came.
+    /// Arrival of its last byte so far.
     pub last: Timestamp,
-    /// The keys that came back, as long as it is not known who asked for them.
+    /// Returned keys, while the request is unknown.
     pub came: Keys,
-    /// The flags of a meta response, on the same condition.
+    /// Flags of a meta response, while the request is unknown.
     flags: Vec<u8>,
 }
 
 impl Response {
-    /// Becomes one of which nothing is known yet.
+    /// Resets to an empty response.
     #[inline]
     pub fn become_one(&mut self, said: Said, last: Timestamp) {
         (self.said, self.seen, self.value_bytes, self.last) = (said, Seen::Whole, None, last);
@@ -182,26 +182,26 @@ impl Response {
         self.flags.clear();
     }
 
-    /// Keeps what tells later which request it answers.
+    /// Stores the flags that identify the request.
     pub fn keep_flags(&mut self, flags: Words<'_>) {
         self.flags.extend_from_slice(flags.0);
     }
 
-    /// Notes a returned key without a known request.
+    /// Records a returned key without a known request.
     pub fn keep_key(&mut self, key: &[u8], value_bytes: Option<u64>) {
         if self.came.len() < CAME_MAX {
             self.came.push(&key[..key.len().min(KEY_MAX)], value_bytes);
         }
     }
 
-    /// Bytes that go on with it.
+    /// Records that bytes of it arrived at `ts`.
     #[inline]
     pub fn extend(&mut self, ts: Timestamp) {
         self.last = self.last.max(ts);
         self.seen.go_on();
     }
 
-    /// The line that ends it.
+    /// Records its last line.
     #[inline]
     pub fn end_with(&mut self, kind: Kind) {
         if let Said::Text { last, .. } = &mut self.said {
@@ -209,7 +209,7 @@ impl Response {
         }
     }
 
-    /// What it says of a command of this class; for a retrieval, of the keys that did not come back.
+    /// Status for a command of this class; for a retrieval, of the keys that were not returned.
     pub fn status(&self, class: Class) -> Status {
         match self.said {
             Said::Text { last: Some(kind), .. } => kind.status(class),
@@ -218,7 +218,7 @@ impl Response {
         }
     }
 
-    /// The command it names, or that alone is answered so.
+    /// The command it names or implies.
     pub fn command(&self) -> Command {
         match self.said {
             Said::Binary { opcode, .. } => Command::Binary(opcode),
@@ -227,7 +227,7 @@ impl Response {
         }
     }
 
-    /// Lets go of memory beyond the usual.
+    /// Frees memory above the limit.
     #[inline]
     pub fn trim(&mut self) {
         self.came.trim();
@@ -240,7 +240,7 @@ impl Response {
 impl Answers<Request> for Response {
     fn fit(&self, request: &Request) -> Fit {
         match self.said {
-            // What is not kept cannot be compared.
+            // Keys beyond the limit cannot be compared.
             _ if self.came.len() >= CAME_MAX => Fit::No,
             Said::Binary { opcode, opaque, .. } => {
                 let key = self.came.get(0).map_or(&b""[..], |(key, _)| key);
@@ -253,7 +253,7 @@ impl Answers<Request> for Response {
     }
 }
 
-/// Whether a reply can be the first line of the answer to `request`.
+/// Whether a reply can be the first line of the response to `request`.
 #[inline]
 pub fn fit_reply(request: &Request, reply: &Reply<'_>) -> Fit {
     match reply.kind {
@@ -271,7 +271,7 @@ fn fit_text(request: &Request, kind: Kind, flags: Words<'_>) -> Fit {
     if !flags.0.is_empty() {
         return fit_flags(request, flags);
     }
-    // Where the request has a token or asks for its key back, only an error comes without.
+    // If the request has a token or wants its key repeated, only an error comes without it.
     if quiet && request.has_mark() && !kind.is_error() { Fit::No } else { Fit::Maybe }
 }
 
@@ -293,7 +293,7 @@ fn fit_flags(request: &Request, flags: Words<'_>) -> Fit {
     fit
 }
 
-/// Whether a binary response can be the answer to `request`.
+/// Whether a binary response can answer `request`.
 #[inline]
 pub fn fit_binary(request: &Request, opcode: u8, opaque: u32, key: &[u8]) -> Fit {
     match request.is_named(opcode, opaque, key) {

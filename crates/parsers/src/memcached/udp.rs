@@ -1,13 +1,14 @@
-//! Memcached over UDP: an 8-byte frame header before each datagram (request id, number of the datagram in its message,
-//! datagrams of the message, reserved), then text or binary as over TCP.
+//! Memcached over UDP: an 8-byte frame header before each datagram (request id, number of the datagram in its
+//! message, datagrams of the message, reserved), then text or binary as over TCP.
 //!
-//! Each request id is a conversation of its own. A message's datagrams may come in any order; a server may answer one
-//! request with several messages (1.6 does for each value of a multi-get). What is missing stays missing.
+//! Each request id is a separate conversation. A message's datagrams may arrive in any order; a server may
+//! answer one request with several messages (1.6 does for each value of a multi-get). Missing datagrams are
+//! not recovered.
 //!
-//! A response captured before its request waits for it if this client does not use an id again soon: then it cannot be the
-//! late response to an earlier use, and a later use is far away. It waits for a few requests only. Where ids are used again,
-//! a request that follows an unanswered one of the same id within the life of a datagram, and the responses of that id, are
-//! halves: nothing tells whose they are.
+//! A response captured before its request waits for it if this client does not reuse ids soon: then it cannot
+//! be the late response to an earlier use, and a later use is far away. It waits for a few requests only. If
+//! ids are reused, a request that follows an unanswered one of the same id within the lifetime of a datagram,
+//! and the responses of that id, are halves: their pairs are ambiguous.
 
 use std::cmp::Ordering;
 
@@ -19,21 +20,21 @@ use crate::{Direction, Gap, Output, Segment};
 
 /// Length of the frame header.
 pub const FRAME_LEN: usize = 8;
-/// Most requests of one flow that wait.
+/// Maximum outstanding requests of a flow.
 const EXCHANGES_MAX: usize = 256;
-/// Most datagrams that wait for an earlier one, and their bytes, of one exchange.
+/// Maximum datagrams of an exchange that wait for an earlier one, and their bytes.
 const LATER_MAX: usize = 64;
 const LATER_BYTES_MAX: usize = 64 * 1024;
 
-/// Connections kept for the next exchanges.
+/// Connections kept for reuse by later exchanges.
 const SPARE_MAX: usize = 4;
-/// Ids used lately.
+/// Number of recent ids stored.
 const RECENT: usize = 64;
-/// So many requests with different ids make a client that does not use them again soon.
+/// Requests with different ids required to assume that ids are not reused soon.
 const FRESH_MIN: u64 = 4;
-/// Requests for which a response captured before its own request waits.
+/// Number of later requests during which an early response waits for its own.
 const EARLY_MAX: u64 = 32;
-/// After this long a datagram will not arrive any more.
+/// Maximum lifetime of a datagram in the network.
 const LIFETIME_NS: i64 = 1_000_000_000;
 
 /// A frame header.
@@ -48,12 +49,12 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Reads a header whose numbers make sense, and what is behind it.
+    /// Parses a plausible header; also returns the bytes after it.
     pub fn read(datagram: &[u8]) -> Option<(Frame, &[u8])> {
         let (h, rest) = datagram.split_first_chunk::<FRAME_LEN>()?;
         let word = |i: usize| u16::from_be_bytes([h[i], h[i + 1]]);
         let frame = Frame { id: word(0), number: word(2), total: word(4) };
-        // The last word is reserved; servers do not look at it, and some clients leave there what was.
+        // The last word is reserved; servers ignore it, and some clients leave stale data in it.
         (frame.number < frame.total).then_some((frame, rest))
     }
 }
@@ -66,31 +67,31 @@ pub struct Exchanges {
     ids: Ids,
 }
 
-/// What goes by one request id.
+/// Conversation of one request id.
 struct Exchange {
     id: u16,
     stage: Stage,
     stream: Stream,
-    /// The datagram of the response that comes next.
+    /// Number of the next datagram of the response.
     next: u16,
-    /// When the last datagram came.
+    /// Arrival of the last datagram.
     last: Timestamp,
     later: Vec<Later>,
     later_bytes: usize,
 }
 
-/// What is known of an exchange.
+/// State of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// There is a request, or will never be one.
+    /// It has a request, or never will.
     Asked,
-    /// Responses were captured before their request; the number of requests at that time.
+    /// Responses were captured before their request; holds the number of requests at that time.
     Early(u64),
-    /// The id was used again although the request before was not answered: whose response comes is not known.
+    /// The id was reused before the earlier request was answered: responses are ambiguous.
     Doubtful,
 }
 
-/// The datagrams of one exchange, as if each side's were a stream.
+/// The datagrams of one exchange as two streams.
 #[derive(Default)]
 struct Stream {
     connection: Connection,
@@ -105,13 +106,13 @@ struct Later {
     bytes: Vec<u8>,
 }
 
-/// What this client does with its ids.
+/// Use of ids by the client.
 #[derive(Default)]
 struct Ids {
-    /// The last ones, in a ring.
+    /// Ring of recent ids.
     last: Vec<u16>,
     requests: u64,
-    /// One came again while it was among them.
+    /// An id was reused while in the ring.
     again: bool,
 }
 
@@ -126,14 +127,14 @@ impl Ids {
         self.requests += 1;
     }
 
-    /// Whether `id` was not used recently, nor is any soon used again.
+    /// Whether `id` was not used recently, and the client does not reuse ids soon.
     fn is_fresh(&self, id: u16) -> bool {
         self.requests >= FRESH_MIN && !self.again && !self.last.contains(&id)
     }
 }
 
 impl Exchanges {
-    /// A datagram, the last `cut` bytes of which were not captured.
+    /// Handles a datagram, the last `cut` bytes of which were not captured.
     pub fn on_datagram(
         &mut self,
         direction: Direction,
@@ -160,7 +161,7 @@ impl Exchanges {
         }
     }
 
-    /// A request must fit one datagram (memcached refuses others).
+    /// Handles a request, which must fit one datagram (memcached rejects others).
     fn on_request(&mut self, id: u16, piece: Later, bytes: &[u8], out: &mut Output<'_>) {
         if piece.number > 0 {
             out.counters.skipped_bytes += bytes.len() as u64;
@@ -172,7 +173,7 @@ impl Exchanges {
             let before = &self.open[place];
             match before.stage {
                 Stage::Early(_) => {}
-                // The id is used again: the earlier request was not answered, and may still be.
+                // The id is reused: the earlier request is unanswered, and may still be answered.
                 _ if self.ids.again && piece.ts.since(before.last) < LIFETIME_NS => {
                     stage = Stage::Doubtful;
                     self.end(place, out);
@@ -240,7 +241,7 @@ impl Exchanges {
         }
     }
 
-    /// Lets go of early responses whose requests will not come.
+    /// Removes early responses whose requests have not followed.
     fn end_late(&mut self, out: &mut Output<'_>) {
         let requests = self.ids.requests;
         let is_late = |e: &Exchange| matches!(e.stage, Stage::Early(then) if requests - then > EARLY_MAX);
@@ -265,7 +266,7 @@ impl Exchanges {
 impl Exchange {
     fn read(&mut self, piece: &Later, bytes: &[u8], out: &mut Output<'_>) {
         self.stream.feed(Direction::ServerToClient, bytes, piece.cut, piece.ts, out);
-        // Behind a message's last datagram the next message of the same id begins.
+        // After a message's last datagram, the next message of the same id begins.
         self.next = if self.next + 1 >= piece.total { 0 } else { self.next + 1 };
     }
 
@@ -277,7 +278,7 @@ impl Exchange {
         }
     }
 
-    /// Keeps a datagram until what comes before it has come.
+    /// Holds a datagram until its predecessors have arrived.
     fn keep(&mut self, piece: Later, bytes: &[u8], out: &mut Output<'_>) {
         // A server may send several messages of one datagram each.
         let known = piece.total > 1 && self.later.iter().any(|l| l.number == piece.number);
@@ -298,7 +299,7 @@ impl Exchange {
 }
 
 impl Stream {
-    /// A datagram of one side, who has heard all that the other said before.
+    /// Passes on a datagram of one side, which has received all earlier ones of the other.
     fn feed(&mut self, direction: Direction, bytes: &[u8], cut: u32, ts: Timestamp, out: &mut Output<'_>) {
         let [at, other] = [direction as usize, 1 - direction as usize];
         let place = Place { seq: self.next[at], ack: Some(self.next[other]) };
@@ -312,7 +313,7 @@ impl Stream {
         }
     }
 
-    /// What is under way is written in halves.
+    /// Writes pending transactions as halves.
     fn forget(&mut self, out: &mut Output<'_>) {
         std::mem::take(self).connection.close(out);
     }

@@ -1,4 +1,4 @@
-//! The words of a text line: split at blanks as the server does, numbers as it reads them, meta flags, base64 keys.
+//! Words of a text line: split at blanks as the server does, numbers, meta flags, and Base64 keys.
 
 use super::transaction::{Echo, KeyForm};
 use crate::pairing::Expects;
@@ -25,7 +25,7 @@ impl<'a> Iterator for Words<'a> {
     }
 }
 
-/// Where the first blank is, or the end; eight bytes at a time.
+/// Position of the first blank, or the end; eight bytes at a time.
 #[inline]
 fn blank(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::MAX / 0xff;
@@ -48,7 +48,7 @@ pub fn without_end(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// An unsigned decimal number, all of the word.
+/// Parses an unsigned decimal number that is the whole word.
 #[inline]
 pub fn number(word: &[u8]) -> Option<u64> {
     if word.is_empty() || word.len() > 20 {
@@ -73,23 +73,23 @@ pub fn is_signed_number(word: &[u8]) -> bool {
     number(digits).is_some()
 }
 
-/// The length of a data block as the server reads it: what it refuses has no data block.
+/// Length of a data block as the server parses it; `None`: rejected, so there is no block.
 pub fn block_length(word: &[u8]) -> Option<u64> {
     let n = number(word.strip_prefix(b"+").unwrap_or(word))?;
     (n <= i32::MAX as u64 - 2).then_some(n)
 }
 
-/// What the flags of a meta command say of its answer.
+/// Effect of a meta command's flags on its response.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MetaFlags<'a> {
     pub expects: Expects,
     pub key_form: KeyForm,
     pub echo: Echo,
-    /// The opaque token, which the answer repeats.
+    /// Opaque token, repeated in the response.
     pub tag: Option<&'a [u8]>,
 }
 
-/// The flags of a meta command.
+/// Parses the flags of a meta command.
 pub fn meta_flags(words: Words<'_>) -> MetaFlags<'_> {
     let mut flags = MetaFlags::default();
     for word in words {
@@ -104,7 +104,7 @@ pub fn meta_flags(words: Words<'_>) -> MetaFlags<'_> {
     flags
 }
 
-/// Decodes standard base64 with padding into `room`; `None` when it is none or too long.
+/// Decodes standard Base64 with padding into `room`; `None`: invalid or too long.
 pub fn base64<'r>(text: &[u8], room: &'r mut [u8; 256]) -> Option<&'r [u8]> {
     let body = text.strip_suffix(b"==").or(text.strip_suffix(b"=")).unwrap_or(text);
     if text.is_empty() || !text.len().is_multiple_of(4) {

@@ -1,5 +1,5 @@
-//! Query attributes of MySQL 8: what stands between COM_QUERY's first byte and the SQL.
-//! ("COM_QUERY" and "Binary protocol value" in the MySQL source documentation.)
+//! Query attributes of MySQL 8, between COM_QUERY's first byte and the SQL. ("COM_QUERY" and "Binary protocol
+//! value" in the MySQL source documentation.)
 
 use super::command::is_sql;
 use super::fields::Fields;
@@ -7,8 +7,8 @@ use super::login::capability;
 
 const ATTRIBUTES_MAX: u64 = 4096;
 
-/// The SQL in `body`, which begins with attributes if both ends agreed on them; where that is not known
-/// (`None`), if it looks so. What cannot be read is given as it is.
+/// The SQL in `body`, after attributes if both ends agreed on them; if unknown (`None`), they are detected.
+/// Invalid attributes are returned as part of the SQL.
 pub fn behind(body: &[u8], capabilities: Option<u64>) -> &[u8] {
     match capabilities {
         Some(c) if c & capability::QUERY_ATTRIBUTES != 0 => read(body).unwrap_or(body),
@@ -44,7 +44,7 @@ fn read(body: &[u8]) -> Option<&[u8]> {
     Some(f.0)
 }
 
-/// Steps over a binary value of a type.
+/// Skips a binary value of a type.
 fn skip_value(f: &mut Fields<'_>, kind: u64) -> Option<()> {
     match kind {
         0x01 => f.take(1),

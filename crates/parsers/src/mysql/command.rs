@@ -1,5 +1,5 @@
-//! Commands: their names, what they carry and what the server answers them with.
-//! ("Command phase" in the MySQL source documentation; MariaDB's own from its knowledge base.)
+//! Commands: names, arguments, and forms of response. ("Command phase" in the MySQL source documentation;
+//! MariaDB's commands from its knowledge base.)
 
 /// `COM_QUIT`.
 pub const QUIT: u8 = 0x01;
@@ -22,14 +22,14 @@ const STMT_RESET: u8 = 0x1a;
 const STMT_FETCH: u8 = 0x1c;
 const STMT_BULK_EXECUTE: u8 = 0xfa;
 
-/// What a request is.
+/// Kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The client's first packet: it logs in.
+    /// The client's first packet: login.
     Login,
-    /// The client asks for TLS: nothing after it can be read.
+    /// Request for TLS: nothing after it can be parsed.
     TlsRequest,
-    /// The server refused the connection before the client could log in.
+    /// The server rejected the connection before the login.
     Connect,
     /// A command by its first byte.
     Command(u8),
@@ -37,14 +37,14 @@ pub enum Kind {
     Unseen,
 }
 
-/// The form of a command's response.
+/// Form of a command's response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awaited {
-    /// None.
+    /// No response.
     Nothing,
-    /// OK, ERR, EOF, a result set, a request for a file, and more of these.
+    /// OK, ERR, EOF, result sets, or file requests.
     Result,
-    /// What a prepared statement looks like.
+    /// Description of a prepared statement.
     Statement,
     /// Rows of a cursor.
     Rows,
@@ -61,17 +61,17 @@ pub enum Awaited {
 /// Effect of a command on the connection's default database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum DefaultDatabase {
-    /// It stays.
+    /// Unchanged.
     #[default]
     Unchanged,
-    /// It is this one.
+    /// Changed to this one.
     Is(Vec<u8>),
-    /// It may be another: what says so was not seen, or not understood.
+    /// Unknown: the evidence was not seen or not understood.
     Unread,
 }
 
 impl DefaultDatabase {
-    /// Makes it so.
+    /// Applies it to `database`.
     pub fn apply(&self, database: &mut Option<Vec<u8>>) {
         match self {
             DefaultDatabase::Unchanged => {}
@@ -82,7 +82,7 @@ impl DefaultDatabase {
 }
 
 impl Kind {
-    /// The name in the tuple.
+    /// Value of the `command` column.
     pub fn name(self) -> Option<&'static str> {
         match self {
             Kind::Login => Some("login"),
@@ -93,7 +93,7 @@ impl Kind {
         }
     }
 
-    /// What the server will answer.
+    /// Form of the server's response.
     pub fn awaited(self) -> Awaited {
         match self {
             Kind::Login | Kind::Command(CHANGE_USER) => Awaited::Auth,
@@ -107,24 +107,24 @@ impl Kind {
         }
     }
 
-    /// Whether the payload is text to show: SQL or a database's name.
+    /// Whether the payload is text to show: SQL or a database name.
     pub fn has_text(self) -> bool {
         matches!(self, Kind::Command(QUERY | STMT_PREPARE | INIT_DB))
     }
 
-    /// Whether it is about a prepared statement, whose id then follows the command's byte.
+    /// Whether it refers to a prepared statement, whose id follows the command byte.
     pub fn has_statement(self) -> bool {
         let of_statement = |c| matches!(c, STMT_EXECUTE..=STMT_RESET | STMT_FETCH | STMT_BULK_EXECUTE);
         matches!(self, Kind::Command(c) if of_statement(c))
     }
 
-    /// Whether its response may ask for a file, which the client then sends.
+    /// Whether its response may request a file from the client.
     pub fn may_upload(self) -> bool {
         matches!(self, Kind::Command(QUERY | STMT_EXECUTE | STMT_BULK_EXECUTE))
     }
 }
 
-/// Whether a payload of `len` bytes can be the command `code`: what tells a header from any other bytes.
+/// Whether a payload of `len` bytes can be the command `code`; distinguishes a header from other bytes.
 pub fn is_plausible(code: u8, len: u32) -> bool {
     match code {
         QUIT | 0x09 | 0x0a | 0x0d | 0x0e | 0x1d | RESET_CONNECTION | 0x20 => len == 1,
@@ -143,7 +143,7 @@ pub fn is_plausible(code: u8, len: u32) -> bool {
     }
 }
 
-/// Whether text begins like SQL: with one of its verbs, behind blanks, brackets and comments.
+/// Whether text begins with an SQL verb, after blanks, brackets, and comments.
 pub fn is_sql(text: &[u8]) -> bool {
     const VERBS: &[&str] = &[
         "select",
@@ -216,7 +216,7 @@ pub fn is_sql(text: &[u8]) -> bool {
     loop {
         text = match text {
             [b' ' | b'\t' | b'\r' | b'\n' | b'(' | b';', rest @ ..] => rest,
-            // Code for the server in a comment.
+            // Executable comment.
             [b'/', b'*', b'!', rest @ ..] | [b'/', b'*', b'M', b'!', rest @ ..] => {
                 &rest[rest.iter().take(6).take_while(|b| b.is_ascii_digit()).count()..]
             }
@@ -238,7 +238,7 @@ pub fn is_sql(text: &[u8]) -> bool {
     ends && word <= 12 && VERBS.iter().any(|v| v.as_bytes().eq_ignore_ascii_case(&text[..word]))
 }
 
-/// What `sql`, of which the end is missing if it is `cut`, does to the default database.
+/// Effect of `sql` on the default database; `cut`: its end is missing.
 pub fn database_after(sql: &[u8], cut: bool) -> DefaultDatabase {
     let sql = behind_comments(sql);
     let Some(name) = behind_use(sql) else {
@@ -269,14 +269,14 @@ pub fn database_after(sql: &[u8], cut: bool) -> DefaultDatabase {
 
 const USE: &[u8] = b"use";
 
-/// What follows a `USE` that `sql` begins with.
+/// The part after `USE`, if `sql` begins with it.
 fn behind_use(sql: &[u8]) -> Option<&[u8]> {
     let (verb, name) = sql.split_at_checked(USE.len())?;
     let ends = name.first().is_some_and(|b| b.is_ascii_whitespace() || *b == b'`' || *b == b'/');
     (ends && verb.eq_ignore_ascii_case(USE)).then_some(name)
 }
 
-/// `sql` without the blanks and comments that it begins with.
+/// `sql` without leading blanks and comments.
 fn behind_comments(sql: &[u8]) -> &[u8] {
     let mut sql = sql.trim_ascii_start();
     while let Some(comment) = sql.strip_prefix(b"/*") {

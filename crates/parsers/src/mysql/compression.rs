@@ -1,25 +1,25 @@
-//! The compressed protocol: packets of seven bytes of head and a payload that is stored, zlib or zstd.
+//! The compressed protocol: packets with a seven-byte header and a payload that is stored, zlib, or zstd.
 //!
-//! Turns one direction's compressed packets back into the bytes inside them, piece by piece through a small buffer. A
-//! gap inside a payload becomes a gap of known length inside. ("Compression" in the MySQL source documentation.)
+//! Decompresses one direction through a small buffer. A gap inside a payload becomes a gap of known length in
+//! the output. ("Compression" in the MySQL source documentation.)
 
 use flate2::{Decompress, FlushDecompress, Status};
 
 const HEADER: usize = 7;
 
-/// What comes out.
+/// Output of decompression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
-    /// Bytes of the protocol inside.
+    /// Bytes of the inner protocol.
     Bytes(&'a [u8]),
     /// Nothing can be read from here on.
     Unreadable,
 }
 
-/// How payloads are compressed.
+/// Compression method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// zlib, which a payload shows by itself.
+    /// zlib, detected by the payload.
     Zlib,
     /// zstd.
     Zstd,
@@ -30,19 +30,19 @@ pub enum Method {
 pub struct Unpacking {
     header: [u8; HEADER],
     header_len: usize,
-    /// Payload bytes still to come.
+    /// Remaining payload bytes.
     left: u64,
-    /// Bytes still to come out of it; `None` when it is stored.
+    /// Remaining bytes of its output; `None`: stored.
     inside: Option<u64>,
-    /// What is left of the payload is of no use: a part before it is missing.
+    /// The rest of the payload is unusable: an earlier part is missing.
     broken: bool,
     zlib: Option<Box<Decompress>>,
-    /// What payloads turned out to be.
+    /// Detected method.
     pub method: Option<Method>,
 }
 
 impl Unpacking {
-    /// The next piece that `bytes` hold; `None` when they are used up.
+    /// Returns the next piece in `bytes`; `None` when they are consumed.
     pub fn next<'a, 'b: 'a>(&mut self, bytes: &mut &'b [u8], scratch: &'a mut [u8]) -> Option<Piece<'a>> {
         loop {
             if self.header_len < HEADER && !self.take_header(bytes) {
@@ -68,7 +68,8 @@ impl Unpacking {
         }
     }
 
-    /// `len` bytes are missing: how many that is inside; `None` when the next packet's place is not known.
+    /// Handles `len` missing bytes: returns the length of the gap in the output; `None` if the position of
+    /// the next packet is unknown.
     pub fn gap(&mut self, len: u64) -> Option<u64> {
         if self.header_len < HEADER || len > self.left {
             return None;
@@ -84,7 +85,7 @@ impl Unpacking {
         }
     }
 
-    /// Whether a packet's head is complete.
+    /// Completes a packet header; returns whether it is complete.
     fn take_header(&mut self, bytes: &mut &[u8]) -> bool {
         let n = bytes.len().min(HEADER - self.header_len);
         self.header[self.header_len..self.header_len + n].copy_from_slice(&bytes[..n]);
@@ -104,10 +105,10 @@ impl Unpacking {
         true
     }
 
-    /// A piece of what the next `n` bytes of a payload hold.
+    /// Decompresses a piece of the next `n` bytes of a payload.
     fn inflate<'a>(&mut self, bytes: &mut &[u8], n: usize, scratch: &'a mut [u8]) -> Piece<'a> {
         if self.method.is_none() && n > 0 {
-            // zstd frames begin with 28 b5 2f fd, zlib streams with x8 for the window's size x.
+            // zstd frames begin with 28 b5 2f fd, zlib streams with x8 for window size x.
             self.method =
                 Some(if bytes[0] & 0x0f == 8 && bytes[0] != 0x28 { Method::Zlib } else { Method::Zstd });
         }
@@ -124,7 +125,7 @@ impl Unpacking {
         self.left -= read as u64;
         let inside = inside - made as u64;
         self.inside = Some(inside);
-        // What is left of the payload when everything is out (a checksum) is stepped over.
+        // The rest of the payload after the output (a checksum) is skipped.
         self.broken = inside == 0;
         let stuck = matches!(status, Ok(Status::StreamEnd)) || read == 0 && made == 0;
         if status.is_err() || stuck && inside > 0 {

@@ -1,8 +1,8 @@
-//! One connection's bytes: where packets begin, and decompression.
+//! Bytes of one connection: packet boundaries, and decompression.
 //!
-//! Where the place of the next packet is lost (*slow mode*), a client is found again with the first segment that it sent
-//! after hearing more, for then it asks anew; or anywhere by a header with SQL behind it. A server is found again where
-//! its bytes are the first that a client heard after a command, and look like an answer to it.
+//! When the position of the next packet is unknown (*slow mode*), the client is found at its first segment
+//! after receiving more bytes, which begins a request, or at any header followed by SQL. The server is found
+//! where its bytes are the first that a client received after a command and match the expected response.
 
 use flow::Place;
 use wire::{TcpSeq, Timestamp};
@@ -20,11 +20,11 @@ const SCRATCH: usize = 1 << 13;
 /// Whether packet boundaries are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sync {
-    /// It is.
+    /// Known.
     Reading,
-    /// No; the next segment may begin one.
+    /// Unknown; the next segment may begin a packet.
     Joining,
-    /// No.
+    /// Unknown.
     Lost,
 }
 
@@ -33,10 +33,10 @@ struct Lane {
     framing: Framing,
     sync: Sync,
     resync: Resync,
-    /// Arrival of the last bytes, and up to where their sender had heard the other side.
+    /// Arrival of the last bytes, and their acknowledgment.
     arrived: Timestamp,
     heard: Option<TcpSeq>,
-    /// Where the bytes that were read so far end.
+    /// Position after the bytes consumed so far.
     end: TcpSeq,
 }
 
@@ -59,7 +59,7 @@ impl Lane {
     }
 }
 
-/// One connection: both directions' packets, and what they mean.
+/// One connection: packets of both directions, and their meaning.
 pub struct Connection {
     lanes: [Lane; 2],
     session: Session,
@@ -67,7 +67,8 @@ pub struct Connection {
     started: bool,
 }
 
-/// The compressed protocol's state. The bytes inside are numbered as if they went on behind those outside.
+/// State of the compressed protocol. Decompressed bytes continue the sequence numbers of the uncompressed
+/// ones.
 struct Packed {
     unpacking: [Unpacking; 2],
     next: [TcpSeq; 2],
@@ -89,7 +90,7 @@ impl StreamParser for Connection {
         if self.session.done {
             return;
         }
-        // What the snaplen cut off came with the bytes before it.
+        // Bytes cut by the snaplen arrived with the bytes before them.
         let cut = gap.ts == self.lanes[direction as usize].arrived;
         let Some(packed) = &mut self.packed else { return self.gap(direction, gap, cut, out) };
         match packed.unpacking[direction as usize].gap(gap.len) {
@@ -99,7 +100,7 @@ impl StreamParser for Connection {
                 *next = gap.after(inside);
                 self.gap(direction, gap, cut, out);
             }
-            // Nothing tells where the next compressed packet begins.
+            // The position of the next compressed packet is unknown.
             None => self.give_up(out),
         }
     }
@@ -129,7 +130,7 @@ impl StreamParser for Connection {
 }
 
 impl Connection {
-    /// A connection of which nothing was seen yet.
+    /// A connection without any bytes so far.
     pub fn new() -> Connection {
         Connection {
             lanes: [Lane::new(), Lane::new()],
@@ -149,7 +150,7 @@ impl Connection {
         }
     }
 
-    /// Bytes as they are on the wire.
+    /// Handles bytes as on the wire.
     fn bytes(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) {
         let mut rest = segment;
         while !rest.bytes.is_empty() && !self.session.done {
@@ -164,7 +165,7 @@ impl Connection {
         }
     }
 
-    /// Bytes of the plain protocol; what is left of them belongs to the compressed one.
+    /// Handles bytes of the uncompressed protocol; returns the rest, which is compressed.
     #[inline]
     fn plain_bytes<'a>(
         &mut self,
@@ -179,7 +180,7 @@ impl Connection {
         }
     }
 
-    /// Bytes of the plain protocol are missing; `cut`: they arrived with those before them.
+    /// Handles missing bytes of the uncompressed protocol; `cut`: they arrived with those before them.
     fn gap(&mut self, direction: Direction, gap: Gap, cut: bool, out: &mut Output<'_>) {
         if gap.len == 0 {
             return;
@@ -196,7 +197,7 @@ impl Connection {
         };
     }
 
-    /// It is not known any more where packets begin.
+    /// Enters slow mode in one direction.
     fn lose(&mut self, direction: Direction, out: &mut Output<'_>) {
         let lane = &mut self.lanes[direction as usize];
         let first = lane.sync == Sync::Reading;
@@ -209,7 +210,7 @@ impl Connection {
         self.lanes[direction as usize].lose(out);
     }
 
-    /// Nothing after this can be read: writes what waits.
+    /// Ends parsing: pending transactions are written.
     fn give_up(&mut self, out: &mut Output<'_>) {
         if !self.session.done {
             self.session.adopt(self.lanes[Direction::ClientToServer as usize].framing.partial(), out);
@@ -289,12 +290,12 @@ impl Connection {
         }
     }
 
-    /// Looks for a response; how many bytes come before what is left of it.
+    /// Searches for a response; returns the number of bytes before its remaining part.
     #[cold]
     fn find_response(&mut self, segment: Segment<'_>, out: &mut Output<'_>) -> Option<usize> {
         let lane = &mut self.lanes[Direction::ServerToClient as usize];
         let place = lane.resync.candidate().map_or(segment.place, |candidate| candidate.place);
-        // In a connection joined midway the first response may be to a request from before.
+        // In a connection joined midway, the first response may answer an earlier request.
         let joining = (lane.sync == Sync::Joining).then_some(Expected::ANY);
         let Some(expected) = self.session.expected_at(place).or(joining) else {
             lane.resync.start_anew(out);
@@ -349,7 +350,7 @@ impl Connection {
         }
     }
 
-    /// From here on everything is compressed; the server's next byte is `server`.
+    /// Starts decompression in both directions; the server's next byte is `server`.
     fn begin_packed(&mut self, server: TcpSeq, out: &mut Output<'_>) {
         out.counters.compressed_flows += 1;
         let next = [self.lanes[Direction::ClientToServer as usize].end, server];
@@ -357,7 +358,7 @@ impl Connection {
         self.packed = Some(Box::new(Packed { unpacking, next, scratch: vec![0; SCRATCH] }));
     }
 
-    /// A connection joined late turns out to be compressed.
+    /// Handles a connection joined midway that turns out to be compressed.
     fn join_packed(&mut self, out: &mut Output<'_>) {
         self.lanes.iter_mut().for_each(|lane| lane.sync = Sync::Reading);
         self.session.join_packed();
@@ -377,7 +378,7 @@ impl Connection {
         while !self.session.done {
             match unpacking.next(&mut rest, scratch) {
                 Some(compression::Piece::Bytes(bytes)) => {
-                    // What its sender had heard is everything that was unpacked before.
+                    // Its sender had received everything decompressed before.
                     let place =
                         Place { seq: next[direction as usize], ack: Some(next[1 - direction as usize]) };
                     let piece = Segment { bytes, place, ..segment };

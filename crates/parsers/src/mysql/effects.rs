@@ -1,5 +1,5 @@
-//! What finished transactions leave behind in a connection (who is logged in, the default database, prepared statements),
-//! and the tuples made of both.
+//! Effects of finished transactions on the connection (user, default database, prepared statements), and the
+//! tuples.
 
 use tuple::TupleWriter;
 use wire::Timestamp;
@@ -16,27 +16,27 @@ use crate::pairing::Seen;
 use crate::pairing::{self, Transaction};
 use crate::{Output, Quality};
 
-/// Longest statement, without its literals, whose fingerprint is remembered.
+/// Maximum length of a statement, without its literals, whose fingerprint is cached.
 const SHORT_MAX: usize = 512;
 
-/// The error of a server that does not know the statement either (ER_UNKNOWN_STMT_HANDLER).
+/// Server error for an unknown statement (ER_UNKNOWN_STMT_HANDLER).
 const UNKNOWN_STATEMENT: u64 = 1243;
 
-/// What requests that are missing may have changed, by their responses.
+/// Possible effect of missing requests, by their responses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Unseen {
-    /// None is missing.
+    /// No request is missing.
     #[default]
     Nothing,
     /// No response to one was seen yet.
     Unanswered,
-    /// All responses were those to requests that change neither user nor database.
+    /// All responses answered requests that change neither user nor database.
     Harmless,
-    /// A response was not, or is missing too.
+    /// Unknown: a response answered something else, or is missing too.
     Anything,
 }
 
-/// What a transaction changes for what is read next.
+/// Effect of a transaction on the parser.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Change {
     /// Nothing.
@@ -44,49 +44,49 @@ pub enum Change {
     None,
     /// The client is logged in.
     LoggedIn,
-    /// Nothing that can be read follows.
+    /// Nothing that can be parsed follows.
     End,
 }
 
-/// The state that transactions leave behind.
+/// Connection state set by transactions.
 #[derive(Default)]
 pub struct Effects {
     user: Option<Vec<u8>>,
     database: Option<Vec<u8>>,
     statements: Statements,
     unseen: Unseen,
-    /// How often requests were lost, and up to which time that has been thought of.
+    /// Number of request losses, and the number already accounted for.
     losses: u32,
     settled: u32,
-    /// The response before the next one may be missing.
+    /// A response before the next one may be missing.
     response_lost: bool,
     emitted: bool,
     pub keeps_text: bool,
-    /// How the content is wrapped, for the tuple.
+    /// Value of the `encoding` column.
     pub encoding: Option<&'static str>,
     fingerprint: Vec<u8>,
     scratch: Vec<u8>,
 }
 
 impl Effects {
-    /// Before the first bytes: what is wanted.
+    /// Determines the wanted columns before the first bytes.
     pub fn start(&mut self, out: &Output<'_>) {
         self.keeps_text = [QUERY, FINGERPRINT, DATABASE].iter().any(|f| out.wants(*f));
     }
 
-    /// What is missing may have been requests.
+    /// Records that requests may be missing.
     pub fn miss_requests(&mut self) {
         self.losses = self.losses.saturating_add(1);
         let unanswered = self.response_lost || self.unseen == Unseen::Anything;
         self.unseen = if unanswered { Unseen::Anything } else { Unseen::Unanswered };
     }
 
-    /// How often requests were lost.
+    /// Number of request losses.
     pub fn losses(&self) -> u32 {
         self.losses
     }
 
-    /// What is missing may have been responses.
+    /// Records that responses may be missing.
     pub fn miss_responses(&mut self) {
         self.response_lost = true;
         if self.unseen != Unseen::Nothing {
@@ -152,7 +152,7 @@ impl Effects {
         }
     }
 
-    /// Whether the text of a statement is whole, if anybody wants it.
+    /// Quality by the completeness of the statement text, if wanted.
     fn quality_of_text(&self, transaction: &Transaction<Request, Response>) -> Quality {
         let Some(request) = transaction.request().filter(|_| self.keeps_text) else { return Quality::Exact };
         let error = transaction.response().and_then(|response| response.outcome.error);
@@ -163,7 +163,7 @@ impl Effects {
         if is_whole { Quality::Exact } else { Quality::GapBody }
     }
 
-    /// What a response changes for what comes after it.
+    /// Applies a response's effects.
     fn take_effect(&mut self, request: &Request, response: &Response) {
         if request.kind != Kind::Unseen && !response.holed {
             self.response_lost = false;
@@ -179,14 +179,14 @@ impl Effects {
         }
         let asked = request.database_after();
         let changed = match (&response.outcome.database, &asked) {
-            // The request says what the response, of which that part is missing, does not.
+            // The request contains what the missing part of the response would.
             (DefaultDatabase::Unread, DefaultDatabase::Is(_)) | (DefaultDatabase::Unchanged, _) => &asked,
             (told, _) => told,
         };
         changed.apply(&mut self.database);
     }
 
-    /// Whether the request took effect is not known.
+    /// Clears state that the request may have changed, if its success is unknown.
     fn forget_what_may_have_changed(&mut self, request: &Request) {
         if matches!(request.kind, Kind::Login | Kind::Command(command::CHANGE_USER)) {
             self.take_account(request);
@@ -201,8 +201,8 @@ impl Effects {
         self.database = account.map(|(_, name)| name.to_vec()).filter(|name| !name.is_empty());
     }
 
-    /// A request that is missing may have been `USE` or `COM_CHANGE_USER`, unless its response was that to something
-    /// else.
+    /// Clears user and database if a missing request may have been `USE` or `COM_CHANGE_USER`, unless its
+    /// response answered something else.
     fn doubt_account(&mut self, request: &Request, response: Option<&Response>) {
         if request.kind == Kind::Unseen && self.unseen != Unseen::Nothing {
             let changes_nothing = |o: &Outcome| {
@@ -216,7 +216,7 @@ impl Effects {
         }
         if request.losses > self.settled {
             self.settled = request.losses;
-            // What was lost since the request came is for the one behind that.
+            // Losses after the request arrived count for the next one.
             let next = if self.losses > self.settled { Unseen::Anything } else { Unseen::Nothing };
             if let Unseen::Unanswered | Unseen::Anything = std::mem::replace(&mut self.unseen, next) {
                 (self.user, self.database) = (None, None);
@@ -275,7 +275,7 @@ impl Effects {
             }
             _ => (None, None),
         };
-        // What was not seen may have changed them; and what is written late, behind a loss, was before it.
+        // Missing requests may have changed them; a row written after a loss may precede it.
         let is_known = is_seen && request.losses >= self.settled;
         let context = Context {
             query,
@@ -290,7 +290,7 @@ impl Effects {
     }
 }
 
-/// Makes `fingerprint` that of `sql`: of statements that differ in their literals alone, once.
+/// Sets `fingerprint` to that of `sql`; cached for statements that differ in their literals only.
 fn make_fingerprint(sql: &[u8], scratch: &mut Vec<u8>, fingerprint: &mut Vec<u8>, out: &mut Output<'_>) {
     fingerprint.clear();
     scratch.clear();

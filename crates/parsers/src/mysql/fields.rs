@@ -1,7 +1,7 @@
-//! Reads the integers and strings of MySQL payloads from the front of a slice; `None` where the bytes end first.
-//! ("Protocol basics: data types" in the MySQL source documentation.)
+//! Reads the integers and strings of MySQL payloads from the front of a slice; `None` if the bytes are
+//! insufficient. ("Protocol basics: data types" in the MySQL source documentation.)
 
-/// What is left to read.
+/// Remaining bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Fields<'a>(pub &'a [u8]);
 
@@ -43,7 +43,7 @@ impl<'a> Fields<'a> {
         s
     }
 
-    /// `string<NUL>`, or what there is where the NUL is missing.
+    /// `string<NUL>`, or all bytes if the NUL is missing.
     pub fn nul_str_or_rest(&mut self) -> &'a [u8] {
         self.nul_str().unwrap_or_else(|| std::mem::take(&mut self.0))
     }

@@ -1,9 +1,9 @@
-//! The shape of a SQL statement: literals folded to `?`, comments dropped, white space made uniform.
+//! Fingerprint of an SQL statement: literals folded to `?`, comments removed, white space normalized.
 //!
-//! Lists of values behind IN and VALUES become one `?`, rows that look alike one row; names and keywords stay as they
-//! were written. `SELECT a FROM t WHERE id IN (1,2) -- x` and `… IN (7)` give `SELECT a FROM t WHERE id IN (?)`.
-//! One pass, linear, any bytes; the result is bounded. It does not check grammar, and takes double quotes for strings
-//! (the server's default). `/*! … */` is read as the code that it is for the server.
+//! Value lists after IN and VALUES become one `?`, and equal rows one row; names and keywords are unchanged.
+//! `SELECT a FROM t WHERE id IN (1,2) -- x` and `… IN (7)` give `SELECT a FROM t WHERE id IN (?)`. One linear
+//! pass over any bytes; the result is bounded. It does not check grammar, and treats double quotes as strings
+//! (the server's default). `/*! … */` is read as code, as the server does.
 
 use std::ops::Range;
 
@@ -12,9 +12,9 @@ use super::tokens::{CLASS, Class, FALSE, KEYWORD_MAX, NULL, SPACES, Space, TRUE,
 
 /// Maximum length; the rest is replaced with `...`.
 pub const FINGERPRINT_MAX: usize = 4096;
-/// Brackets nested deeper are not looked into for lists.
+/// Maximum bracket nesting in which lists are detected.
 const DEPTH_MAX: usize = 64;
-/// Marks a bracket.
+/// Flag of a bracket with a value list.
 const LISTED: u32 = 1 << 31;
 
 /// Appends the fingerprint of `sql` to `out`.
@@ -41,20 +41,20 @@ struct Folder<'a> {
     sql: &'a [u8],
     at: usize,
     out: &'a mut Vec<u8>,
-    /// The end of the output that is not in `out` yet, for it is as it stands in the text, here.
+    /// Pending output: the range of the text that is unchanged.
     run: Range<usize>,
     /// The last token, and the two before it.
     last: Token,
     before: Token,
     earlier: Token,
-    /// White space or a comment stands before the next token.
+    /// White space or a comment precedes the next token.
     spaced: bool,
-    /// For every open bracket where it is in `out`, with [`LISTED`] if it holds a list of values.
+    /// Position in `out` of every open bracket, with [`LISTED`] if it holds a value list.
     open: [u32; DEPTH_MAX],
     depth: usize,
-    /// The bracket closed last held a list of values.
+    /// The last closed bracket held a value list.
     closed_list: bool,
-    /// Where in `out` the rows behind VALUES begin.
+    /// Position in `out` of the rows after VALUES.
     rows_from: usize,
     /// Inside `/*! … */`.
     versioned: bool,
@@ -83,7 +83,7 @@ impl<'a> Folder<'a> {
         }
     }
 
-    /// Reads one token, or white space, or a comment; false at the end.
+    /// Reads one token, white space, or a comment; returns false at the end.
     #[inline]
     fn token(&mut self) -> bool {
         let Some(&b) = self.sql.get(self.at) else { return false };
@@ -98,7 +98,7 @@ impl<'a> Folder<'a> {
         true
     }
 
-    /// A byte that is a token for itself, or begins one of few.
+    /// Handles a byte that is a token itself, or begins a short one.
     fn sign(&mut self, b: u8) {
         let next = self.sql.get(self.at + 1).copied().unwrap_or(0);
         match b {
@@ -132,7 +132,7 @@ impl<'a> Folder<'a> {
         self.spaced = true;
     }
 
-    /// How many bytes from here on are of `class`.
+    /// Number of bytes of `class` from here on.
     fn count(&self, class: Class) -> usize {
         self.sql[self.at..].iter().take_while(|b| CLASS[**b as usize] == class).count()
     }
@@ -143,7 +143,7 @@ impl<'a> Folder<'a> {
         self.out.len() + self.run.len()
     }
 
-    /// Brings the output up to date.
+    /// Appends the pending output.
     #[inline]
     fn flush(&mut self) {
         self.out.extend_from_slice(&self.sql[self.run.clone()]);
@@ -174,7 +174,7 @@ impl<'a> Folder<'a> {
         self.spaced = false;
     }
 
-    /// Whether white space should be between the last token and `next`.
+    /// Whether white space separates the last token and `next`.
     #[inline]
     fn is_separate(&mut self, next: Token) -> bool {
         match SPACES[self.last as usize][next as usize] {
@@ -213,7 +213,8 @@ impl<'a> Folder<'a> {
         self.becomes(Token::Value);
     }
 
-    /// A sign that is not between two operands is part of the literal; one of several is left alone.
+    /// Removes a sign that belongs to the literal because it is not between two operands; one of several
+    /// signs is kept.
     fn drop_sign(&mut self) {
         let unary = !self.before.ends_operand();
         let [before @ .., b'-' | b'+'] = self.out.as_slice() else { return };
@@ -299,7 +300,7 @@ impl<'a> Folder<'a> {
         }
         let word = &rest[..n.max(1)];
         let key = if n <= KEYWORD_MAX { key } else { 0 };
-        // `x'ff'`, `N'…'`, `_utf8mb4'…'`: what stands before the quote is part of the literal.
+        // `x'ff'`, `N'…'`, `_utf8mb4'…'`: the prefix is part of the literal.
         if let (Some(&quote @ (b'\'' | b'"')), [b'x' | b'X' | b'b' | b'B' | b'n' | b'N'] | [b'_', ..]) =
             (rest.get(n), word)
         {
@@ -333,7 +334,7 @@ impl<'a> Folder<'a> {
         }
     }
 
-    /// Whether the innermost bracket holds a list of values.
+    /// Whether the innermost bracket holds a value list.
     fn in_list(&self) -> bool {
         self.depth > 0 && self.open[self.depth - 1] & LISTED != 0
     }
@@ -348,7 +349,7 @@ impl<'a> Folder<'a> {
         }
     }
 
-    /// `(?), (NOW()), (?)` is `(?), (NOW())`: a row that looks like one before it is left out.
+    /// Removes a row equal to an earlier one: `(?), (NOW()), (?)` becomes `(?), (NOW())`.
     fn drop_equal_row(&mut self, from: usize) {
         let (earlier, row) = self.out.split_at(from);
         let Some(earlier) = earlier.strip_suffix(b", ") else { return };
@@ -360,7 +361,7 @@ impl<'a> Folder<'a> {
         }
     }
 
-    /// A row that the text's end has cut, behind others that are whole: how much of it there is says nothing.
+    /// Removes a row truncated by the end of the text, after complete rows.
     fn drop_open_row(&mut self) {
         let open = self.open[..self.depth].iter().find(|at| **at & LISTED != 0);
         let from = open.map_or(self.out.len(), |at| (at & !LISTED) as usize);
@@ -379,7 +380,7 @@ impl<'a> Folder<'a> {
     }
 }
 
-/// Whether one of `rows`, with commas between, is `row`.
+/// Whether the comma-separated `rows` contain `row`.
 fn has_row(rows: &[u8], row: &[u8]) -> bool {
     let (mut depth, mut start) = (0, 0);
     for (at, b) in rows.iter().enumerate() {

@@ -1,39 +1,40 @@
 //! Divides one direction into MySQL packets: three bytes of length, one of sequence, payload.
 //!
-//! Returns complete packets with the first bytes of their payload: borrowed if the packet is contiguous, otherwise
-//! copied up to the number of bytes that the caller needs. Other bytes are skipped by arithmetic, as is a gap inside a
-//! payload; a gap that hides a header is reported. The meaning of packets is not known here.
+//! Returns complete packets with the first bytes of their payload: borrowed if the packet is contiguous,
+//! otherwise copied up to the number of bytes that the caller needs. Other bytes are skipped by length, as is
+//! a gap inside a payload; a gap that contains a header is reported. The contents of packets are not
+//! interpreted.
 
 use flow::Place;
 use wire::{TcpSeq, Timestamp};
 
 use crate::Span;
 
-/// Length of a packet that goes on in the next one.
+/// Length of a packet that continues in the next one.
 pub const PACKET_MAX: u32 = 0xff_ffff;
 const HEADER: usize = 4;
 
 /// A complete packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
-    /// Its place in the exchange.
+    /// Sequence number.
     pub seq: u8,
     /// Length of the payload.
     pub len: u32,
-    /// The payload's first bytes: all of it, or as many as were wanted or seen.
+    /// First bytes of the payload: all, or as many as were wanted or captured.
     pub head: &'a [u8],
-    /// When it was on the wire.
+    /// Arrival of its first and last byte.
     pub span: Span,
-    /// Bytes of it are missing.
+    /// Bytes are missing.
     pub holed: bool,
-    /// Its last byte is, and when that arrived is not known: `span` ends with the last byte that was seen.
+    /// The last byte is missing, and its arrival is unknown: `span` ends with the last byte captured.
     pub open_end: bool,
-    /// Where it begins.
+    /// Position of its start.
     pub place: Place,
 }
 
 impl Packet<'_> {
-    /// Bytes on the wire.
+    /// Length including the header.
     pub fn wire_len(&self) -> u64 {
         u64::from(self.len) + HEADER as u64
     }
@@ -43,30 +44,30 @@ impl Packet<'_> {
         self.head.len() == self.len as usize
     }
 
-    /// Where it ends.
+    /// Position after its end.
     pub fn end(&self) -> TcpSeq {
         self.place.seq.plus(self.len + HEADER as u32)
     }
 
-    /// The first byte of the payload, if there is one and it was seen.
+    /// First byte of the payload, if present and captured.
     pub fn first(&self) -> Option<u8> {
         self.head.first().copied()
     }
 }
 
-/// The packet under way.
+/// The packet in progress.
 pub struct Framing {
     header: [u8; HEADER],
     header_len: u8,
-    /// Payload bytes still to come.
+    /// Remaining payload bytes.
     left: u32,
-    /// How many payload bytes to keep; known with the first of them.
+    /// Payload bytes to keep; known with the first of them.
     keep: Option<usize>,
     kept: Vec<u8>,
     span: Span,
     holed: bool,
     open_end: bool,
-    /// Where the packet under way begins, or the next one will.
+    /// Start of the current or next packet.
     place: Place,
 }
 
@@ -88,7 +89,7 @@ impl Default for Framing {
 }
 
 impl Framing {
-    /// The next bytes are at `place`.
+    /// Sets the position of the next bytes.
     #[inline]
     pub fn set_place(&mut self, place: Place) {
         if self.is_between() {
@@ -96,8 +97,8 @@ impl Framing {
         }
     }
 
-    /// The next packet that ends in `bytes`, which are consumed up to there. `keep` says by the first byte of a
-    /// payload how much of it is wanted, should the packet be in pieces.
+    /// Returns the next packet that ends in `bytes` and consumes it. `keep` returns, by the first byte of a
+    /// payload, how much of a split packet is wanted.
     #[inline]
     pub fn next<'a, 'b: 'a>(
         &'a mut self,
@@ -126,8 +127,8 @@ impl Framing {
         self.resume(bytes, ts, keep)
     }
 
-    /// Steps over whole packets as long as `is_row` says so of their sequence number and first byte; how many, and
-    /// their bytes.
+    /// Skips complete packets while `is_row` accepts their sequence number and first byte; returns their
+    /// number and bytes.
     #[inline]
     pub fn skip_rows(&mut self, bytes: &mut &[u8], mut is_row: impl FnMut(u8, u8) -> bool) -> (u64, u64) {
         if self.header_len != 0 {
@@ -147,8 +148,9 @@ impl Framing {
         (rows, skipped as u64)
     }
 
-    /// `len` bytes are missing. Whether the place of the next header is still known; the packet that ended in the
-    /// gap is handed out by the next [`Framing::next`]. `cut`: they arrived with the last bytes that were seen.
+    /// Handles `len` missing bytes. Returns whether the position of the next header is still known; a packet
+    /// that ended in the gap is returned by the next [`Framing::next`]. `cut`: they arrived with the last
+    /// bytes captured.
     pub fn gap(&mut self, len: u64, cut: bool) -> bool {
         if self.header_len as usize != HEADER || len > u64::from(self.left) {
             return false;
@@ -160,18 +162,18 @@ impl Framing {
         true
     }
 
-    /// Whether no packet is under way.
+    /// Whether no packet is in progress.
     pub fn is_between(&self) -> bool {
         self.header_len == 0
     }
 
-    /// Forgets the packet under way.
+    /// Discards the packet in progress.
     pub fn reset(&mut self) {
         self.header_len = 0;
         self.kept.clear();
     }
 
-    /// The packet under way as if it ended here, once its header is complete.
+    /// The packet in progress as if it ended here, once its header is complete.
     pub fn partial(&self) -> Option<Packet<'_>> {
         (self.header_len as usize == HEADER).then(|| Packet {
             seq: self.header[3],
@@ -188,7 +190,7 @@ impl Framing {
         u32::from_le_bytes([self.header[0], self.header[1], self.header[2], 0])
     }
 
-    /// The packet under way began before, or will end later.
+    /// Continues a packet that began earlier or ends later.
     fn resume<'a, 'b: 'a>(
         &'a mut self,
         bytes: &mut &'b [u8],

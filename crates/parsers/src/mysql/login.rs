@@ -1,17 +1,17 @@
-//! The connection phase: greeting, the client's login in both forms, the request for TLS; and what was agreed on.
+//! The connection phase: greeting, login in both forms, TLS request, and the negotiated capabilities.
 //! ("Connection phase" in the MySQL source documentation.)
 
 use super::fields::Fields;
 
 /// Capability flags; MariaDB's own are in the upper half.
 pub mod capability {
-    /// MySQL says: long passwords; MariaDB's servers leave it out to say who they are.
+    /// MySQL: long passwords. MariaDB servers clear it to identify themselves.
     pub const MYSQL: u64 = 1;
-    /// The login names a database.
+    /// The login contains a database.
     pub const CONNECT_WITH_DB: u64 = 1 << 3;
     /// zlib after the login.
     pub const COMPRESS: u64 = 1 << 5;
-    /// The protocol of MySQL 4.1.
+    /// Protocol of MySQL 4.1.
     pub const PROTOCOL_41: u64 = 1 << 9;
     /// TLS from here on.
     pub const SSL: u64 = 1 << 11;
@@ -19,32 +19,32 @@ pub mod capability {
     pub const SECURE_CONNECTION: u64 = 1 << 15;
     /// The authentication data has a length-encoded length.
     pub const PLUGIN_AUTH_LENENC: u64 = 1 << 21;
-    /// OK packets tell of changed state.
+    /// OK packets contain state changes.
     pub const SESSION_TRACK: u64 = 1 << 23;
     /// OK instead of EOF.
     pub const DEPRECATE_EOF: u64 = 1 << 24;
-    /// Column definitions may be left out.
+    /// Column definitions may be omitted.
     pub const OPTIONAL_METADATA: u64 = 1 << 25;
     /// zstd after the login.
     pub const ZSTD: u64 = 1 << 26;
     /// Queries carry attributes.
     pub const QUERY_ATTRIBUTES: u64 = 1 << 27;
-    /// MariaDB: column definitions may be left out.
+    /// MariaDB: column definitions may be omitted.
     pub const MARIADB_CACHE_METADATA: u64 = 1 << 36;
 }
 
 /// A login, borrowed from its packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Login<'a> {
-    /// What the client can do, MariaDB's extension included, if that was seen.
+    /// Client capabilities, including MariaDB's, if captured.
     pub capabilities: Option<u64>,
-    /// Who logs in, if that was seen.
+    /// User name, if captured.
     pub user: Option<&'a [u8]>,
-    /// The database asked for, if its name was seen to its end.
+    /// Database, if its complete name was captured.
     pub database: Option<&'a [u8]>,
 }
 
-/// The capabilities that a greeting offers, all where it is cut; `None` where the payload is not a greeting.
+/// Capabilities offered by a greeting, all if it is truncated; `None`: not a greeting.
 pub fn greeting(payload: &[u8]) -> Option<u64> {
     let mut f = Fields(payload);
     let version = f.int(1)?;
@@ -57,7 +57,7 @@ pub fn greeting(payload: &[u8]) -> Option<u64> {
     }
 }
 
-/// Whether the first client packet only asks for TLS.
+/// Whether the first client packet is a TLS request.
 pub fn is_tls_request(payload: &[u8], len: u32) -> bool {
     match len {
         32 => Fields(payload).int(4).is_some_and(|c| c & capability::SSL != 0),
@@ -68,11 +68,11 @@ pub fn is_tls_request(payload: &[u8], len: u32) -> bool {
     }
 }
 
-/// The client's login, of which `payload` is the beginning, or all of it if it `is_whole`.
+/// Parses the client's login; `payload` is complete if `is_whole`, otherwise its first bytes.
 pub fn login(payload: &[u8], is_whole: bool) -> Login<'_> {
     let mut login = Login::default();
     let Some(first) = Fields(payload).int(2) else { return login };
-    // What is missing stays empty.
+    // Missing fields stay empty.
     let _ = if first & capability::PROTOCOL_41 == 0 {
         login.capabilities = Some(first);
         login_320(payload, is_whole, &mut login)
@@ -82,7 +82,7 @@ pub fn login(payload: &[u8], is_whole: bool) -> Login<'_> {
     login
 }
 
-/// `COM_CHANGE_USER`, behind the command's byte.
+/// Parses `COM_CHANGE_USER` after the command byte.
 pub fn change_user(payload: &[u8], capabilities: Option<u64>) -> Login<'_> {
     let mut f = Fields(payload);
     let agreed = capabilities.unwrap_or(capability::SECURE_CONNECTION);
@@ -93,12 +93,12 @@ pub fn change_user(payload: &[u8], capabilities: Option<u64>) -> Login<'_> {
     Login { capabilities, user, database }
 }
 
-/// Whether a server's version is one: printable, not empty, not endless.
+/// Whether this is a plausible server version: printable and 1 to 128 bytes.
 pub fn is_version(v: &[u8]) -> bool {
     !v.is_empty() && v.len() <= 128 && v.iter().all(|b| (b' '..0x7f).contains(b))
 }
 
-/// User and database wait in their request's text.
+/// Stores user and database in their request's text.
 pub fn write_account(text: &mut Vec<u8>, login: Login<'_>) {
     if let Some(user) = login.user {
         text.extend_from_slice(user);
@@ -107,7 +107,7 @@ pub fn write_account(text: &mut Vec<u8>, login: Login<'_>) {
     }
 }
 
-/// What [`write_account`] wrote.
+/// Reads the output of [`write_account`].
 pub fn read_account(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = memchr::memchr(0, text)?;
     Some((&text[..end], &text[end + 1..]))
@@ -122,7 +122,7 @@ fn offered(mut f: Fields<'_>) -> Option<u64> {
     Some(low | high << 16 | mariadb_part(low, &mut f) << 32)
 }
 
-/// MariaDB's own capabilities, where a bit that is not set says that they are next.
+/// MariaDB's own capabilities, present if the MySQL bit is clear.
 fn mariadb_part(low: u64, f: &mut Fields<'_>) -> u64 {
     let own = f.int(4).unwrap_or(0);
     if low & capability::MYSQL == 0 { own } else { 0 }
@@ -160,7 +160,7 @@ fn login_320<'a>(payload: &'a [u8], is_whole: bool, login: &mut Login<'a>) -> Op
     Some(())
 }
 
-/// A string that the end of the packet may end, if that was seen.
+/// A string ended by NUL or by the end of the packet, if captured.
 fn last_str(mut f: Fields<'_>, is_whole: bool) -> Option<&[u8]> {
     f.nul_str().or(is_whole.then_some(f.0)).filter(|s| !s.is_empty())
 }

@@ -1,17 +1,18 @@
-//! Recognises MySQL by the server's greeting or, in connections joined late, by what commands and OK packets look
-//! like. One command of unmistakable form is enough, or two of a weaker one, or any on a usual port.
+//! Recognizes MySQL by the server's greeting or, in connections joined midway, by the format of commands and
+//! OK packets. One command of unmistakable format is sufficient, or two of a weaker one, or any on a usual
+//! port.
 
 use super::command::{self, is_plausible, is_sql};
 use super::fields::Fields;
 use super::login::{self, capability};
 use crate::{Direction, Probe, ProbeContext};
 
-/// Packets looked at.
+/// Maximum packets examined.
 const PACKETS_MAX: usize = 16;
-/// Bytes of a greeting's version to wait for.
+/// Maximum bytes to wait for in a greeting's version.
 const VERSION_MAX: usize = 128;
 
-/// Looks at the first bytes that one end sent.
+/// Examines the first bytes of one end.
 pub fn probe(bytes: &[u8], context: ProbeContext) -> Probe {
     if bytes.is_empty() {
         return Probe::NeedMore;
@@ -36,7 +37,7 @@ pub fn probe(bytes: &[u8], context: ProbeContext) -> Probe {
     }
 }
 
-/// How much a packet speaks for MySQL.
+/// Evidence of a packet for MySQL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Evidence {
     Against,
@@ -58,7 +59,7 @@ fn of_server(bytes: &[u8], context: ProbeContext) -> Probe {
     verdict(bytes, context.usual_port, Probe::Response, |len, seq, payload| match (seq, payload.first()) {
         (_, None) => Evidence::Open,
         (0, Some(9 | 10)) => greeting_evidence(len, payload),
-        // Refused: too many connections, host blocked or not allowed.
+        // Rejected: too many connections, host blocked or not allowed.
         (0, Some(0xff)) if len > 3 && len < 512 => match Fields(&payload[1..]).int(2) {
             Some(1040 | 1129 | 1130 | 1203 | 1226) if context.usual_port || is_text(len, &payload[3..]) => {
                 Evidence::Strong
@@ -67,7 +68,7 @@ fn of_server(bytes: &[u8], context: ProbeContext) -> Probe {
             Some(_) => Evidence::Against,
         },
         (1, Some(0)) if len == 7 => match payload {
-            // OK that changed no or few rows, status without strange bits, no warnings.
+            // OK with few or no changed rows, plausible status, no warnings.
             [0, 0..=0xfa, 0..=0xfa, _, 0..=0x7f, 0, 0, ..] => Evidence::Weak,
             _ if payload.len() < 7 => Evidence::Open,
             _ => Evidence::Against,
@@ -76,12 +77,12 @@ fn of_server(bytes: &[u8], context: ProbeContext) -> Probe {
     })
 }
 
-/// Whether the rest of a packet of `len` bytes is a text, and nothing follows.
+/// Whether the rest of a packet of `len` bytes is text, and nothing follows.
 fn is_text(len: usize, text: &[u8]) -> bool {
     text.len() + 3 == len && text.iter().all(|b| (b' '..0x7f).contains(b))
 }
 
-/// Walks over packets and adds up what each says by its length, sequence number and payload.
+/// Adds up the evidence of packets by length, sequence number, and payload.
 fn verdict(
     bytes: &[u8],
     usual_port: bool,
@@ -146,20 +147,20 @@ fn command_evidence(len: usize, bytes: &[u8]) -> Evidence {
         command::STMT_CLOSE | 0x1a if body.len() < 4 => Evidence::Open,
         command::STMT_CLOSE | 0x1a if body[3] != 0 => Evidence::Against,
         command::INIT_DB if len > 65 || !body.iter().all(|b| (b'!'..0x7f).contains(b)) => Evidence::Against,
-        // So short that only a company of others makes it MySQL.
+        // Too short to be evidence alone.
         _ if len <= 9 || code == command::INIT_DB => Evidence::Weak,
         _ => Evidence::Against,
     }
 }
 
-/// Whether a packet of the compressed protocol holds one stored command: seen from a plain one's header, the length
-/// inside follows three zeros.
+/// Whether a compressed packet holds one stored command: parsed with an uncompressed header, the inner length
+/// follows three zeros.
 pub fn is_packed(len: usize, payload: &[u8]) -> bool {
     let is_text = matches!(payload.get(7), Some(&(command::QUERY | command::STMT_PREPARE)));
     is_packed_head(len, payload) && (!is_text || is_sql(&payload[8..]))
 }
 
-/// The same by the first bytes alone.
+/// Same, by the first bytes only.
 pub fn is_packed_head(len: usize, payload: &[u8]) -> bool {
     match payload {
         [0, 0, 0, a, b, c, 0, code, ..] => {
@@ -170,7 +171,7 @@ pub fn is_packed_head(len: usize, payload: &[u8]) -> bool {
     }
 }
 
-/// The client's login of 4.1: capabilities that fit, and the filler's zeros.
+/// Whether this is a login of 4.1: consistent capabilities and the filler's zeros.
 pub fn is_login(len: usize, payload: &[u8]) -> bool {
     login_evidence(len, payload) == Evidence::Strong
 }
@@ -191,13 +192,13 @@ fn greeting_evidence(len: usize, payload: &[u8]) -> Evidence {
         return Evidence::Against;
     }
     match memchr::memchr(0, &version[..version.len().min(VERSION_MAX)]) {
-        // Behind the version: thread id, scramble, and in version 10 a zero.
+        // After the version: thread id, scramble, and in version 10 a zero.
         Some(n) if login::is_version(&version[..n]) => match version.get(n + 13) {
             Some(0) => Evidence::Strong,
             Some(_) if payload[0] == 10 => Evidence::Against,
             _ => Evidence::Strong,
         },
-        // Cut by the capture.
+        // Truncated by the capture.
         None if version.len() >= 16 && login::is_version(version) => Evidence::Strong,
         None if payload.len() < len && (version.is_empty() || login::is_version(version)) => Evidence::Open,
         _ => Evidence::Against,

@@ -1,8 +1,8 @@
-//! One command's response: from its first packet to the one that ends it, over several results.
+//! One command's response: from its first to its last packet, over several results.
 //!
-//! Takes whole packets with the first bytes of their payload; says whether more must come. Rows and column definitions
-//! are counted, never read. Where the login was not seen, whether EOF packets are in use is learned from the first
-//! result set. ("Text resultset", "OK_Packet" … in the MySQL source documentation.)
+//! Receives complete packets with the first bytes of their payload; returns whether more must follow. Rows
+//! and column definitions are counted but not parsed. If the login was not captured, the use of EOF packets
+//! is learned from the first result set. ("Text resultset", "OK_Packet" … in the MySQL source documentation.)
 
 use super::command::{Awaited, DefaultDatabase, Kind};
 use super::fields::Fields;
@@ -13,30 +13,30 @@ use crate::Span;
 const STATUS_MORE_RESULTS: u64 = 0x0008;
 const STATUS_CURSOR_EXISTS: u64 = 0x0040;
 const STATUS_SESSION_CHANGED: u64 = 0x4000;
-/// The kind of a change of state that names the new default database.
+/// Type of a state change that contains the new default database.
 const SCHEMA_CHANGED: u64 = 1;
-/// A longer EOF packet is an OK packet that took its place.
+/// Maximum length of an EOF packet; a longer one is an OK packet in its place.
 const EOF_LEN_MAX: u32 = 5;
 /// More columns than any server allows.
 const COLUMNS_MAX: u64 = 65_535;
 
-/// How this connection writes results.
+/// Variant of the result format on a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Dialect {
-    /// No EOF packets; `None`: not known.
+    /// No EOF packets; `None`: unknown.
     pub deprecate_eof: Option<bool>,
-    /// Column definitions may be missing: a byte before the count says so (MySQL).
+    /// Column definitions may be missing, indicated by a byte before the count (MySQL).
     pub optional_metadata: bool,
-    /// The same, with the byte behind the count (MariaDB).
+    /// Same, indicated by a byte after the count (MariaDB).
     pub cached_metadata: bool,
-    /// OK packets tell of changed state.
+    /// OK packets contain state changes.
     pub session_track: bool,
-    /// Sequence numbers need not be in order (compressed).
+    /// Sequence numbers may be out of order (compressed).
     pub unordered: bool,
 }
 
 impl Dialect {
-    /// What was agreed on in the login.
+    /// Dialect of the negotiated capabilities.
     pub fn of(capabilities: u64) -> Dialect {
         let has = |flag| capabilities & flag != 0;
         Dialect {
@@ -52,28 +52,28 @@ impl Dialect {
 /// Whether a response is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// More will come.
+    /// More packets follow.
     More,
-    /// It is, unless an EOF packet follows.
+    /// Complete, unless an EOF packet follows.
     Maybe,
-    /// It is.
+    /// Complete.
     Done,
     /// The packet cannot belong to it.
     Malformed,
 }
 
-/// What a response said.
+/// Contents of a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Rows of all result sets.
     pub rows: Option<u64>,
-    /// Rows changed, of all results.
+    /// Rows changed by all results.
     pub affected_rows: Option<u64>,
-    /// The error's number, and that there was one; [`UNREAD_ERROR`] where the number was not seen.
+    /// Error number; [`UNREAD_ERROR`] if it was not captured.
     pub error: Option<u64>,
-    /// The statement that was prepared.
+    /// Id of the prepared statement.
     pub statement: Option<u32>,
-    /// What it says of the default database.
+    /// Change of the default database.
     pub database: DefaultDatabase,
     /// It has no end: replication.
     pub endless: bool,
@@ -87,56 +87,56 @@ enum Stage {
     Columns {
         left: u64,
     },
-    /// Behind them an EOF packet, perhaps.
+    /// After them an optional EOF packet.
     ColumnsEnd,
     Rows,
-    /// A row of over 16 MiB goes on.
+    /// A row of over 16 MiB continues.
     RowGoesOn,
     /// Definitions of a prepared statement: its parameters, then its columns.
     Definitions {
         left: u64,
         then: u64,
     },
-    /// Behind each group an EOF packet, perhaps.
+    /// After each group an optional EOF packet.
     DefinitionsEnd {
         then: u64,
     },
     /// Definitions up to an EOF packet.
     Fields,
-    /// The server asked for a file.
+    /// The server has requested a file.
     Upload,
-    /// Everything but an EOF packet was seen.
+    /// Complete except for an optional EOF packet.
     MaybeOver,
 }
 
-/// No error has this number.
+/// Number for errors without a known one.
 pub const UNREAD_ERROR: u64 = 0;
 
-/// A response under way.
+/// A response in progress.
 #[derive(Debug)]
 pub struct Response {
     awaited: Awaited,
     stage: Stage,
-    /// Sequence number of the next packet, where the client does not speak in between.
+    /// Sequence number of the next packet, unless the client sends in between.
     next_seq: Option<u8>,
-    /// Sequence number of its first packet, and whether such numbers say nothing.
+    /// Sequence number of its first packet, and whether such numbers are meaningless.
     pub first_seq: u8,
     pub unordered: bool,
-    /// What it said so far.
+    /// Contents so far.
     pub outcome: Outcome,
-    /// When it was on the wire; `None` before its first packet.
+    /// Arrival of its first and last byte; `None` before its first packet.
     pub span: Option<Span>,
-    /// Its packets' bytes.
+    /// Bytes of its packets.
     pub wire_bytes: u64,
-    /// Bytes of it are missing.
+    /// Bytes are missing.
     pub holed: bool,
-    /// Its last byte was not seen: `span` ends earlier than it did.
+    /// Its last byte was not captured: `span` ends too early.
     pub open_end: bool,
-    /// Its request was not seen.
+    /// Its request was not captured.
     pub unasked: bool,
-    /// What it says depends on the request, which was not seen.
+    /// Its meaning depends on a request that was not captured.
     pub doubtful: bool,
-    /// It came instead of a greeting: the connection is refused.
+    /// It replaced the greeting: the connection is rejected.
     pub refused: bool,
 }
 
@@ -147,7 +147,7 @@ impl Default for Response {
 }
 
 impl Response {
-    /// The response to a command that awaits `awaited`.
+    /// The response to a command with this form.
     pub fn new(awaited: Awaited) -> Response {
         let outcome = Outcome::default();
         Response {
@@ -167,12 +167,12 @@ impl Response {
         }
     }
 
-    /// What its request was, if that was not seen.
+    /// Kind of its request if that was not captured.
     pub fn unseen_kind(&self) -> Kind {
         if self.refused { Kind::Connect } else { Kind::Unseen }
     }
 
-    /// The response to what kind of command it was read as.
+    /// Form it was parsed as.
     pub fn awaited(&self) -> Awaited {
         self.awaited
     }
@@ -182,17 +182,17 @@ impl Response {
         self.stage == Stage::MaybeOver
     }
 
-    /// Whether the next packet is a row or what ends the rows.
+    /// Whether the next packet is a row or ends the rows.
     pub fn in_rows(&self) -> bool {
         self.stage == Stage::Rows
     }
 
-    /// Sequence number of the next packet, if it must have one.
+    /// Required sequence number of the next packet, if any.
     pub fn next_seq(&self) -> Option<u8> {
         self.next_seq
     }
 
-    /// Rows that the caller stepped over.
+    /// Adds rows that the caller skipped.
     pub fn add_rows(&mut self, rows: u64, wire_bytes: u64, ts: wire::Timestamp) {
         self.next_seq = self.next_seq.map(|n| n.wrapping_add(rows as u8));
         *self.outcome.rows.get_or_insert(0) += rows;
@@ -202,12 +202,12 @@ impl Response {
         }
     }
 
-    /// Whether `p` is the EOF packet that a response which may be over was waiting for.
+    /// Whether `p` is the optional EOF packet at the end of a response.
     pub fn is_belated_eof(&self, p: &Packet<'_>) -> bool {
         is_eof(p) && self.next_seq.is_none_or(|n| n == p.seq)
     }
 
-    /// The next packet.
+    /// Handles the next packet.
     pub fn on_packet(&mut self, p: &Packet<'_>, dialect: &mut Dialect) -> Progress {
         if self.next_seq.is_some_and(|n| n != p.seq) {
             return Progress::Malformed;
@@ -221,7 +221,7 @@ impl Response {
     fn progress(&mut self, p: &Packet<'_>, dialect: &mut Dialect) -> Progress {
         self.wire_bytes += p.wire_len();
         self.holed |= p.holed;
-        // What asks for another way to authenticate is not the end.
+        // A request for another authentication method does not end it.
         let goes_on = self.unasked && p.first() == Some(0xfe) && p.len > 8;
         self.holed |= goes_on;
         self.open_end = p.open_end || goes_on;
@@ -250,7 +250,7 @@ impl Response {
         }
     }
 
-    /// Whether it matters what the next packet begins with.
+    /// Whether the first byte of the next packet is needed.
     fn reads_next(&self) -> bool {
         !matches!(self.stage, Stage::Columns { .. } | Stage::Definitions { .. } | Stage::RowGoesOn)
             && self.awaited != Awaited::Text
@@ -261,7 +261,7 @@ impl Response {
         Progress::More
     }
 
-    /// The first packet of a result.
+    /// Handles the first packet of a result.
     fn first(&mut self, p: &Packet<'_>, dialect: &mut Dialect) -> Progress {
         if let Some(progress) = self.error(p) {
             return progress;
@@ -297,7 +297,7 @@ impl Response {
         let mut defined = true;
         match p.first() {
             None => return Progress::Malformed,
-            // An OK packet is longer than a count of columns.
+            // An OK packet is longer than a column count.
             Some(0x00 | 0x01) if dialect.optional_metadata && (2..7).contains(&p.len) => {
                 defined = f.int(1) == Some(1);
             }
@@ -354,12 +354,12 @@ impl Response {
         self.after(p)
     }
 
-    /// A result ends with `p`; the server's status in it says whether another follows.
+    /// Ends a result with `p`, whose status shows whether another follows.
     fn after(&mut self, p: &Packet<'_>) -> Progress {
         match status(p) {
             Some(status) if status & STATUS_MORE_RESULTS != 0 => self.go(Stage::First),
             None if p.holed => {
-                // Whether another result follows, and what it would add, is not known.
+                // It is unknown whether another result follows, and its rows.
                 (self.outcome.rows, self.outcome.affected_rows) = (None, None);
                 self.open_end = true;
                 Progress::Done
@@ -368,7 +368,7 @@ impl Response {
         }
     }
 
-    /// What an error packet means; `None` where `p` is none. MariaDB's progress reports look like one.
+    /// Handles an error packet; `None` if `p` is none. MariaDB's progress reports have the same format.
     fn error(&mut self, p: &Packet<'_>) -> Option<Progress> {
         if p.first() != Some(0xff) {
             return None;
@@ -397,7 +397,7 @@ impl Response {
         }
     }
 
-    /// The last definition of a group was seen.
+    /// Handles the last definition of a group.
     fn definitions_over(&mut self, then: u64, dialect: &Dialect) -> Progress {
         match (dialect.deprecate_eof, then) {
             (Some(true), 0) => Progress::Done,
@@ -421,13 +421,13 @@ impl Response {
         }
     }
 
-    /// The default database, where the packet tells of a change.
+    /// Records a change of the default database in a packet.
     fn note_state(&mut self, p: &Packet<'_>, dialect: &Dialect) {
         if !dialect.session_track || p.len <= EOF_LEN_MAX {
             return;
         }
         match changed_database(p.head) {
-            // No name: there is none any more.
+            // Empty name: no default database.
             Ok(Some(b"")) => self.outcome.database = DefaultDatabase::Unread,
             Ok(Some(name)) => self.outcome.database = DefaultDatabase::Is(name.to_vec()),
             Err(Unread) if !p.is_whole() => self.outcome.database = DefaultDatabase::Unread,
@@ -453,7 +453,7 @@ pub fn can_begin(awaited: Awaited, head: [u8; 5]) -> bool {
     }
 }
 
-/// EOF, or the OK that took its place. A row that begins so is of over 16 MiB.
+/// Whether a packet ends the rows: EOF or its OK form. A row with the same first byte is over 16 MiB.
 fn ends_rows(p: &Packet<'_>) -> bool {
     p.first() == Some(0xfe) && p.len < PACKET_MAX
 }
@@ -462,7 +462,7 @@ fn is_eof(p: &Packet<'_>) -> bool {
     p.first() == Some(0xfe) && p.len <= EOF_LEN_MAX
 }
 
-/// The server's status in an OK or EOF packet, where it has one (from 4.1 on) and that was seen.
+/// Server status in an OK or EOF packet, if present (from 4.1 on) and captured.
 fn status(p: &Packet<'_>) -> Option<u64> {
     let mut f = Fields(p.head.get(1..)?);
     if is_eof(p) {
@@ -471,11 +471,11 @@ fn status(p: &Packet<'_>) -> Option<u64> {
     f.lenenc().and_then(|_| f.lenenc()).and_then(|_| f.int(2))
 }
 
-/// The part of a packet that would tell is missing, or makes no sense.
+/// The relevant part of a packet is missing or invalid.
 #[derive(Debug, PartialEq, Eq)]
 struct Unread;
 
-/// Session state information of an OK packet: the schema's name, if it changed.
+/// Session state of an OK packet: the name of the schema, if changed.
 fn changed_database(payload: &[u8]) -> Result<Option<&[u8]>, Unread> {
     let mut changes = match state_changes(payload).ok_or(Unread)? {
         Some(changes) => Fields(changes),
@@ -490,7 +490,7 @@ fn changed_database(payload: &[u8]) -> Result<Option<&[u8]>, Unread> {
     Ok(None)
 }
 
-/// What an OK packet lists of changed state, if it says that there is any.
+/// State changes in an OK packet, if indicated.
 fn state_changes(payload: &[u8]) -> Option<Option<&[u8]>> {
     let mut f = Fields(payload.get(1..)?);
     f.lenenc()?;
@@ -503,7 +503,7 @@ fn state_changes(payload: &[u8]) -> Option<Option<&[u8]>> {
     f.lenenc_str().map(Some)
 }
 
-/// An OK packet without a text, which is not as long as the answer to a preparation.
+/// Whether this is an OK packet without text, distinguishable by length from the response to a preparation.
 fn is_bare_ok(p: &Packet<'_>) -> bool {
     const PREPARED_LEN: u32 = 12;
     const STATUS_AND_WARNINGS: usize = 4;
@@ -518,7 +518,7 @@ mod tests {
 
     use super::*;
 
-    /// Feeds payloads; shows what the last one led to and the outcome.
+    /// Handles payloads; checks the last progress and the outcome.
     fn check(awaited: Awaited, capabilities: Option<u64>, payloads: &[&[u8]], expected: (Progress, Outcome)) {
         let mut dialect = capabilities.map(Dialect::of).unwrap_or_default();
         let mut response = Response::new(awaited);

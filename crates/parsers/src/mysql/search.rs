@@ -1,4 +1,4 @@
-//! Where MySQL's packets could begin in bytes of which that is not known, and what makes a command or a response plausible.
+//! Search for MySQL packets at unknown positions, and plausibility checks of commands and responses.
 
 use memchr::memchr;
 
@@ -6,27 +6,27 @@ use super::session::Expected;
 use super::{command, probe};
 use crate::resync::{Beginning, Candidate, Heads, Verdict};
 
-/// Header and a payload's first byte.
+/// Header and first byte of a payload.
 pub const HEAD: usize = 5;
-/// The same of a packet inside a compressed one.
+/// Same for a packet inside a compressed one.
 const PACKED_HEAD: usize = 12;
-/// Shortest login.
+/// Minimum length of a login.
 const LOGIN_LEN_MIN: u32 = 32;
 /// Bytes of SQL that are examined to distinguish it from other text.
 const SQL: usize = 256;
 
-/// The client's commands.
+/// Search for the client's commands.
 pub struct Commands {
-    /// The segment at hand begins one, if it looks at all like it. Anywhere else nothing does but SQL.
+    /// The current segment begins a command if plausible. Elsewhere only SQL is accepted.
     pub expected: bool,
-    /// It may turn out to be a packet of the compressed protocol.
+    /// It may be a packet of the compressed protocol.
     pub may_be_packed: bool,
 }
 
 impl Heads for Commands {
     const HEAD_BYTES_MAX: usize = HEAD + SQL;
 
-    /// A command's packet has the number 0.
+    /// A command's packet has sequence number 0.
     fn next(&self, bytes: &[u8], from: usize) -> Option<usize> {
         match bytes.get(from + 3..) {
             Some(numbers) => Some(from + memchr(0, numbers).unwrap_or(numbers.len())),
@@ -57,7 +57,7 @@ impl Heads for Commands {
     }
 }
 
-/// Whether a packet of the compressed protocol begins so.
+/// Whether a packet of the compressed protocol begins with these bytes.
 pub fn is_packed(bytes: impl Iterator<Item = u8>) -> bool {
     let mut head = [0; PACKED_HEAD];
     let n = head.iter_mut().zip(bytes).map(|(to, byte)| *to = byte).count();

@@ -1,8 +1,8 @@
-//! What a connection's packets mean: the login, commands, and the responses to them.
+//! Meaning of a connection's packets: login, commands, and responses.
 //!
-//! Takes whole packets of either direction in order and keeps the state that says how the next one is read. Which response
-//! answers which command is [`crate::pairing`]'s business; what both leave behind, and their tuples, are
-//! [`Effects`](super::effects::Effects)'. Knows nothing of headers, gaps inside packets, and compression.
+//! Receives complete packets of either direction in order and keeps the state for the next one. Pairing is
+//! done by [`crate::pairing`]; effects and tuples by [`Effects`](super::effects::Effects). Independent of
+//! headers, gaps inside packets, and compression.
 
 use flow::Place;
 use wire::TcpSeq;
@@ -18,51 +18,51 @@ use crate::pairing::Seen;
 use crate::pairing::{Fit, Spot, Transactions};
 use crate::{Direction, Output};
 
-/// Bytes of a statement's text that are kept.
+/// Maximum bytes kept of a statement's text.
 pub const TEXT_MAX: usize = 1 << 16;
-/// Bytes of a packet's payload that are kept where no text is in it.
+/// Maximum bytes kept of a payload without text.
 const HEAD_MAX: usize = 1024;
-/// Bytes of text that may wait for responses.
+/// Maximum bytes of text of outstanding requests.
 const WAITING_TEXT_MAX: usize = 1 << 18;
-/// Header and a byte of payload.
+/// Header and one byte of payload.
 const MESSAGE_BYTES_MIN: u32 = 5;
 
-/// What the client's next packet can be.
+/// Expected next packet of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Anything.
+    /// Any packet.
     Start,
     /// A login.
     Greeted,
-    /// What a login still needs, or a command.
+    /// Authentication data, or a command.
     Authenticating,
     /// A command.
     Commands,
 }
 
-/// What the client is in the middle of.
+/// Message in progress of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Speaking {
-    /// Nothing.
+    /// None.
     Between,
     /// A request of several packets.
     Request,
-    /// A request that was taken in before its first packet was over.
+    /// A request that began before its first packet was complete.
     Unread,
-    /// A file that it sends.
+    /// A file upload.
     Upload,
 }
 
-/// What was seen of the client so far.
+/// Completeness of the client's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum History {
-    /// All it said.
+    /// Complete.
     Unbroken,
-    /// Not all of it: what looks like no command is none.
+    /// Incomplete: implausible commands are rejected.
     Broken,
 }
 
-/// What is going on in one connection.
+/// Protocol state of one connection.
 pub struct Session {
     transactions: Transactions<Request, Response>,
     effects: Effects,
@@ -70,26 +70,26 @@ pub struct Session {
     speaking: Speaking,
     history: History,
     server_spoke: bool,
-    /// What the server offered, and what both agreed on.
+    /// Capabilities offered by the server, and those agreed on.
     offered: u64,
     capabilities: Option<u64>,
     dialect: Dialect,
-    /// The request under way, or the last one.
+    /// The current or last request.
     request: u64,
-    /// The response under way, where it will be kept, and where its last packet ended.
+    /// The response in progress, its destination, and the position after its last packet.
     response: Option<Response>,
     spot: Spot,
     response_end: Option<TcpSeq>,
-    /// Text of the requests that wait.
+    /// Bytes of text of outstanding requests.
     text_bytes: usize,
     /// Both directions are compressed from here on.
     pub packs: bool,
-    /// Nothing more can be read.
+    /// Nothing more can be parsed.
     pub done: bool,
 }
 
 impl Session {
-    /// A connection of which nothing was seen yet.
+    /// A connection without any packets so far.
     pub fn new() -> Session {
         Session {
             transactions: Transactions::of_messages_from(MESSAGE_BYTES_MIN).of_clients_that_wait(),
@@ -111,7 +111,7 @@ impl Session {
         }
     }
 
-    /// Before the first bytes: what is wanted, and whether the start was missed.
+    /// Determines the wanted columns, and whether the start was missed, before the first bytes.
     pub fn start(&mut self, out: &Output<'_>) {
         self.effects.start(out);
         if out.flow.midstream {
@@ -120,7 +120,7 @@ impl Session {
         }
     }
 
-    /// The connection was joined late and is compressed.
+    /// Handles a connection joined midway that is compressed.
     pub fn join_packed(&mut self) {
         self.phase = Phase::Commands;
         self.server_spoke = true;
@@ -128,12 +128,12 @@ impl Session {
         self.dialect.unordered = true;
     }
 
-    /// Content turned out to be compressed by zstd, which is not read.
+    /// Records zstd compression.
     pub fn is_zstd(&mut self) {
         self.effects.encoding = Some("zstd");
     }
 
-    /// How much of the client's next payload is wanted, by its first byte.
+    /// Bytes wanted of the client's next payload, by its first byte.
     #[inline]
     pub fn client_keep(&self) -> impl Fn(u8) -> usize + use<> {
         let none = self.speaking != Speaking::Between;
@@ -145,37 +145,37 @@ impl Session {
         }
     }
 
-    /// How much of the server's next payload is wanted, by its first byte.
+    /// Bytes wanted of the server's next payload, by its first byte.
     #[inline]
     pub fn server_keep(&self) -> impl Fn(u8) -> usize + use<> {
         let rows = self.in_rows();
         move |first| if rows && first < 0xfe { 1 } else { HEAD_MAX }
     }
 
-    /// Whether rows are coming, which [`Session::add_rows`] takes in bulk.
+    /// Whether rows follow, which [`Session::add_rows`] handles in bulk.
     #[inline]
     pub fn in_rows(&self) -> bool {
         self.response.as_ref().is_some_and(Response::in_rows)
     }
 
-    /// Sequence number of the next row, if it must have one.
+    /// Required sequence number of the next row, if any.
     pub fn next_seq(&self) -> Option<u8> {
         self.response.as_ref().and_then(Response::next_seq)
     }
 
-    /// Rows that were stepped over.
+    /// Adds skipped rows.
     pub fn add_rows(&mut self, rows: u64, wire_bytes: u64, ts: wire::Timestamp) {
         if let Some(response) = &mut self.response {
             response.add_rows(rows, wire_bytes, ts);
         }
     }
 
-    /// Whether anything of the server was read.
+    /// Whether any bytes of the server were parsed.
     pub fn server_spoke(&self) -> bool {
         self.server_spoke
     }
 
-    /// Whether the connection was seen from its start after all: the server's first bytes are a greeting.
+    /// Whether the connection was captured from its start after all: the server's first bytes are a greeting.
     pub fn is_opening(&self, bytes: &[u8]) -> bool {
         let version = bytes.get(4..).filter(|_| bytes[3] == 0).unwrap_or_default();
         !self.server_spoke
@@ -183,7 +183,7 @@ impl Session {
             && login::greeting(version).is_some()
     }
 
-    /// A packet of the client. False: it cannot be one.
+    /// Handles a packet of the client. Returns false if it is invalid.
     pub fn client_packet(&mut self, p: &Packet<'_>, out: &mut Output<'_>) -> bool {
         match (self.speaking, self.phase) {
             (Speaking::Request, _) => self.go_on(p, out),
@@ -197,7 +197,7 @@ impl Session {
                 return self.command(p, out);
             }
             _ => {
-                // A file that the server has asked for, up to an empty packet.
+                // A requested file, up to an empty packet.
                 let request = self.transactions.request_mut(self.request);
                 let may_upload =
                     self.speaking == Speaking::Upload || request.is_some_and(|r| r.kind.may_upload());
@@ -208,7 +208,7 @@ impl Session {
         true
     }
 
-    /// A packet of the server. False: it does not fit at all.
+    /// Handles a packet of the server. Returns false if it is invalid.
     pub fn server_packet(&mut self, p: &Packet<'_>, out: &mut Output<'_>) -> bool {
         if !std::mem::replace(&mut self.server_spoke, true) && p.seq == 0 && self.opening(p) {
             return true;
@@ -234,8 +234,8 @@ impl Session {
         }
     }
 
-    /// Client bytes are missing, and with them the place of the next packet. What is left of one is a request whose
-    /// end is somewhere in the gap.
+    /// Handles missing client bytes after which the next packet's position is unknown. A partial packet
+    /// becomes a request with an unknown end.
     pub fn client_lost(&mut self, partial: Option<Packet<'_>>, out: &mut Output<'_>) {
         self.adopt(partial, out);
         if matches!(self.speaking, Speaking::Request | Speaking::Unread)
@@ -252,13 +252,13 @@ impl Session {
         self.flush(out);
     }
 
-    /// More client bytes are missing, or could not be read.
+    /// Records further missing or unreadable client bytes.
     pub fn miss_requests(&mut self) {
         self.effects.miss_requests();
         self.transactions.miss(Direction::ClientToServer);
     }
 
-    /// Server bytes are missing, and with them the place of the next packet.
+    /// Handles missing server bytes after which the next packet's position is unknown.
     pub fn server_lost(&mut self, out: &mut Output<'_>) {
         self.server_spoke = true;
         self.settle(out);
@@ -276,14 +276,15 @@ impl Session {
         }
     }
 
-    /// What a packet at `place` has to look like to be the answer to the request whose client had heard everything before.
+    /// Expected format of a packet at `place` as the response to the request whose client had received
+    /// everything before.
     pub fn expected_at(&self, place: Place) -> Option<Expected> {
         let request = self.transactions.answered_from(place)?;
         let seq = (request.seen != Seen::Cut).then_some(request.answer_seq);
         Some(Expected { awaited: request.awaited(), seq })
     }
 
-    /// The client's packet under way becomes a request before its end was seen.
+    /// Turns the client's packet in progress into a request before its end.
     pub fn adopt(&mut self, partial: Option<Packet<'_>>, out: &mut Output<'_>) {
         let Some(p) = partial.filter(|_| !self.done && self.speaking == Speaking::Between) else { return };
         match (self.phase, p.head.first()) {
@@ -298,7 +299,7 @@ impl Session {
         self.speaking = Speaking::Unread;
     }
 
-    /// The first packet of a request adopted earlier is complete.
+    /// Completes the first packet of a request adopted earlier.
     fn read_adopted(&mut self, p: &Packet<'_>, out: &mut Output<'_>) {
         let Some(request) = self.transactions.request_mut(self.request) else {
             self.speaking = Speaking::Between;
@@ -313,14 +314,14 @@ impl Session {
         self.flush(out);
     }
 
-    /// The server has said all it will say.
+    /// Ends the server's stream.
     pub fn end_responses(&mut self, out: &mut Output<'_>) {
         self.settle(out);
         self.transactions.end_responses();
         self.flush(out);
     }
 
-    /// The connection is silent: what is held is written. Whether it can go on behind that.
+    /// Handles an idle connection: held transactions are written. Returns whether parsing can continue.
     pub fn rest(&mut self, out: &mut Output<'_>) -> bool {
         self.settle(out);
         let is_between = self.response.is_none() && self.speaking == Speaking::Between && !self.done;
@@ -331,7 +332,7 @@ impl Session {
         self.transactions.held() == 0 && !self.done
     }
 
-    /// Writes what waits: nothing after it is read.
+    /// Writes pending transactions and ends parsing.
     pub fn close(&mut self, out: &mut Output<'_>) {
         self.done = true;
         self.settle(out);
@@ -344,20 +345,20 @@ impl Session {
         self.flush(out);
     }
 
-    /// What the client says between requests.
+    /// Skips client bytes between requests.
     fn pass(&mut self, p: &Packet<'_>) {
         self.transactions.pass(Direction::ClientToServer, p.place.seq, Some(p.end()));
     }
 
     fn begin_commands(&mut self) {
         if self.phase == Phase::Greeted {
-            // The login was not seen.
+            // The login was not captured.
             self.history = History::Broken;
         }
         self.phase = Phase::Commands;
     }
 
-    /// The rest of a request whose beginning is known.
+    /// Handles the rest of a request whose beginning is known.
     fn go_on(&mut self, p: &Packet<'_>, out: &mut Output<'_>) {
         let goes_on = p.len == PACKET_MAX;
         if let Some(request) = self.transactions.request_mut(self.request) {
@@ -370,7 +371,7 @@ impl Session {
         }
     }
 
-    /// The server's first packet, with sequence number 0: a greeting, or the connection is refused.
+    /// Handles the server's first packet, with sequence number 0: a greeting, or a rejected connection.
     fn opening(&mut self, p: &Packet<'_>) -> bool {
         if let Some(offered) = login::greeting(p.head) {
             self.offered = offered;
@@ -406,7 +407,7 @@ impl Session {
         let is_plausible =
             |code: &u8| self.history == History::Unbroken || command::is_plausible(*code, p.len);
         let Some(code) = p.first().filter(is_plausible) else {
-            // Which command it is may be in a hole.
+            // The command byte may be missing.
             out.counters.malformed_messages += 1;
             self.miss_requests();
             return self.history == History::Unbroken;
@@ -436,7 +437,7 @@ impl Session {
         self.fill(Kind::Command(code), p);
     }
 
-    /// What packet `p`, with which the last request begins, says.
+    /// Stores the contents of `p`, the first packet of the last request.
     #[inline]
     fn fill(&mut self, kind: Kind, p: &Packet<'_>) {
         if kind == Kind::Login {
@@ -467,7 +468,7 @@ impl Session {
         self.text_bytes += request.text.len();
     }
 
-    /// The first packet of the last request is complete, and with it the request, unless it continues in the next
+    /// Completes the first packet of the last request, and the request unless it continues in the next
     /// packet.
     fn end_packet(&mut self, p: &Packet<'_>) {
         if p.len == PACKET_MAX {
@@ -487,7 +488,7 @@ impl Session {
         request.losses = losses;
     }
 
-    /// The first packet of a response: finds the request for it. False: it is not one.
+    /// Handles the first packet of a response and finds its request. Returns false if it is not one.
     fn begin_response(&mut self, p: &Packet<'_>) -> bool {
         let is_error = p.first() == Some(0xff);
         let asked = self.transactions.next_to_answer(p.place);
@@ -509,7 +510,7 @@ impl Session {
         true
     }
 
-    /// What begins no response: whether it should have.
+    /// Handles a packet that does not begin a response; returns whether one was expected.
     fn is_answer_out_of_sequence(&mut self, p: &Packet<'_>, out: &mut Output<'_>) -> bool {
         let awaited = self.transactions.next_to_answer(p.place).is_some();
         out.counters.malformed_messages += u64::from(awaited);
@@ -519,7 +520,7 @@ impl Session {
         awaited
     }
 
-    /// A response that may be over is.
+    /// Completes a response that only an optional EOF packet could continue.
     #[inline]
     fn settle(&mut self, out: &mut Output<'_>) {
         if self.response.as_ref().is_some_and(Response::may_be_over) {
@@ -528,7 +529,7 @@ impl Session {
         }
     }
 
-    /// The current response is complete.
+    /// Completes the current response.
     fn finish(&mut self, out: &mut Output<'_>) {
         let Some(response) = self.response.take() else { return };
         if let Some(slot) = self.transactions.finish_response(self.spot, self.response_end) {
@@ -579,19 +580,19 @@ impl Session {
     }
 }
 
-/// What the first packet of a response has to look like.
+/// Expected first packet of a response.
 #[derive(Clone, Copy, Debug)]
 pub struct Expected {
     awaited: Awaited,
-    /// Its number, if that is known.
+    /// Sequence number, if known.
     seq: Option<u8>,
 }
 
 impl Expected {
-    /// The response to a request that was not seen.
+    /// The response to a request that was not captured.
     pub const ANY: Expected = Expected { awaited: Awaited::Result, seq: Some(1) };
 
-    /// Whether a packet that begins with `head`, header and first byte, can be it.
+    /// Whether a packet that begins with `head`, header and first byte, matches.
     pub fn can_begin(self, head: [u8; 5]) -> bool {
         self.seq.is_none_or(|seq| seq == head[3]) && response::can_begin(self.awaited, head)
     }

@@ -1,14 +1,14 @@
-//! Statements with short literals in place of long ones: texts that differ in nothing else become the same, and what
-//! was made of one need not be made of the others.
+//! Shortens literals of statements, so that statements that differ in their literals only become equal and
+//! share a cache entry.
 
 use memchr::{memchr, memchr2};
 use wide::u8x16;
 
 use super::tokens::{CLASS, Class};
 
-/// Appends `sql` to `out` with `0` for every number of digits alone and two quotes for every string, which leaves its
-/// fingerprint what it is. False, with anything in `out`: it has comments, strings without an end, or is longer than
-/// `limit` even so; little more than that is ever appended.
+/// Appends `sql` to `out` with `0` for every separate number and two quotes for every string; the fingerprint
+/// is the same. Returns false, with arbitrary contents in `out`, if `sql` has comments or unterminated
+/// strings, or exceeds `limit` after shortening; the output exceeds `limit` only slightly.
 pub fn shorten(sql: &[u8], limit: usize, out: &mut Vec<u8>) -> bool {
     let (mut at, mut copied) = (0, 0);
     loop {
@@ -41,7 +41,7 @@ pub fn shorten(sql: &[u8], limit: usize, out: &mut Vec<u8>) -> bool {
             b'#' => return false,
             b'-' if next == b'-' => return false,
             b'/' if next == b'*' => return false,
-            // A number behind it would be a name.
+            // A following number would become a name.
             b'.' if CLASS[usize::from(next)] == Class::Space => return false,
             _ => {}
         }
@@ -50,7 +50,7 @@ pub fn shorten(sql: &[u8], limit: usize, out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// Where the string ends that began with `quote` just before `from`.
+/// End of the string whose `quote` is directly before `from`.
 pub fn string_end(sql: &[u8], from: usize, quote: u8) -> Option<usize> {
     let mut end = from;
     loop {
@@ -68,7 +68,7 @@ fn goes_on(beside: Option<u8>) -> bool {
     beside.is_some_and(|b| b == b'.' || CLASS[usize::from(b)] <= Class::Digit)
 }
 
-/// How many bytes come before the first that has to be looked at.
+/// Number of bytes before the first special one.
 #[inline]
 fn plain(sql: &[u8]) -> usize {
     let (blocks, rest) = sql.as_chunks();
@@ -81,7 +81,7 @@ fn plain(sql: &[u8]) -> usize {
     sql.len() - rest.len() + (special(&block).trailing_zeros() as usize).min(rest.len())
 }
 
-/// A bit for each byte that has to be looked at: `"` `#` `'` `-` `.` `/` a digit, and the back quote.
+/// One bit per special byte: `"` `#` `'` `-` `.` `/`, a digit, and the backquote.
 #[inline]
 fn special(block: &[u8; 16]) -> u32 {
     let bytes = u8x16::new(*block);

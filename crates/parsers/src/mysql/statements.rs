@@ -1,6 +1,6 @@
-//! The texts of a connection's prepared statements, with their fingerprints once those were asked for.
+//! Texts of a connection's prepared statements, with their fingerprints computed on demand.
 //!
-//! Bounded in bytes: those go first that were not used for longest, and what refers to them later has no text.
+//! Bounded in bytes: the least recently used ones are evicted, and later executions of these have no text.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -8,15 +8,15 @@ use std::hash::{BuildHasherDefault, Hasher};
 use super::fingerprint::fingerprint;
 use super::transaction::LAST_STATEMENT as LAST;
 
-/// What a statement takes besides its text and fingerprint, about.
+/// Approximate memory of a statement besides its text and fingerprint, in bytes.
 const OVERHEAD_BYTES: usize = 128;
 
-/// A statement.
+/// A prepared statement.
 #[derive(Default)]
 pub struct Statement {
     /// Its text.
     pub text: Vec<u8>,
-    /// The statement is longer.
+    /// Whether the text is truncated.
     pub shortened: bool,
     fingerprint: Option<Box<[u8]>>,
     serial: u64,
@@ -24,12 +24,12 @@ pub struct Statement {
 }
 
 impl Statement {
-    /// What it takes; a fingerprint is about as long as the text.
+    /// Memory in bytes; a fingerprint is about as long as the text.
     fn bytes(&self) -> usize {
         OVERHEAD_BYTES + 2 * self.text.len()
     }
 
-    /// Its fingerprint, made once.
+    /// Its fingerprint, computed once.
     pub fn fingerprint(&mut self) -> &[u8] {
         self.fingerprint.get_or_insert_with(|| {
             let mut out = Vec::new();
@@ -38,18 +38,18 @@ impl Statement {
         })
     }
 
-    /// Its fingerprint, if it was asked for before.
+    /// Its fingerprint, if already computed.
     pub fn known_fingerprint(&self) -> Option<&[u8]> {
         self.fingerprint.as_deref()
     }
 }
 
-/// The statements by their ids.
+/// Prepared statements by id.
 #[derive(Default)]
 pub struct Statements {
     by_id: HashMap<u32, Statement, BuildHasherDefault<IdHasher>>,
-    /// Ids and serial numbers in the order of their preparation or, where they were used since, of the last look at them.
-    /// Some are of statements that are gone.
+    /// Ids and serial numbers in eviction order: preparation, or the last check after use. May contain
+    /// removed statements.
     order: VecDeque<(u32, u64)>,
     serial: u64,
     bytes: usize,
@@ -57,7 +57,7 @@ pub struct Statements {
 }
 
 impl Statements {
-    /// A statement was prepared: how many others had to go, so that all take at most `bytes_max`.
+    /// Adds a statement; returns the number of others evicted to stay within `bytes_max`.
     pub fn insert(&mut self, id: u32, text: Vec<u8>, shortened: bool, bytes_max: usize) -> u64 {
         self.remove(id);
         self.serial += 1;
@@ -77,7 +77,8 @@ impl Statements {
         evicted
     }
 
-    /// Looks at the one that was prepared or looked at least recently: whether it went, as it was not used since.
+    /// Checks the next statement in eviction order; returns whether it was evicted because it was unused
+    /// since the last check.
     fn evict(&mut self) -> bool {
         let Some((id, serial)) = self.order.pop_front() else { return false };
         let Some(statement) = self.by_id.get_mut(&id).filter(|statement| statement.serial == serial) else {
@@ -92,23 +93,23 @@ impl Statements {
         goes
     }
 
-    /// A statement was prepared whose text was not seen as a whole: what refers to it has none.
+    /// Records a statement whose text was not captured completely: its executions have no text.
     pub fn insert_unread(&mut self, id: u32) {
         self.remove(id);
         self.last = None;
     }
 
-    /// All statements are gone.
+    /// Removes all statements.
     pub fn clear(&mut self) {
         *self = Statements::default();
     }
 
-    /// No statement was prepared although that was asked for.
+    /// Records a failed preparation.
     pub fn preparation_failed(&mut self) {
         self.last = None;
     }
 
-    /// The statement called `id` by the client.
+    /// The statement that the client refers to as `id`.
     pub fn find(&mut self, id: u32) -> Option<&mut Statement> {
         let id = if id == LAST { self.last? } else { id };
         let statement = self.by_id.get_mut(&id)?;
@@ -116,13 +117,13 @@ impl Statements {
         Some(statement)
     }
 
-    /// Whether all of a statement's text is known.
+    /// Whether a statement's complete text is known.
     pub fn is_whole(&self, id: u32) -> bool {
         let id = if id == LAST { self.last } else { Some(id) };
         id.and_then(|id| self.by_id.get(&id)).is_some_and(|statement| !statement.shortened)
     }
 
-    /// The statement was closed.
+    /// Removes a closed statement.
     pub fn remove(&mut self, id: u32) {
         self.forget(if id == LAST { self.last.unwrap_or(id) } else { id });
     }
@@ -134,7 +135,8 @@ impl Statements {
     }
 }
 
-/// Servers count their statements; who sends ids to collide makes his own connection slow, up to the bound.
+/// Servers number their statements; chosen collisions slow down only the sender's own connection, up to the
+/// limit.
 #[derive(Default)]
 struct IdHasher(u64);
 
@@ -164,7 +166,7 @@ mod tests {
         let evicted: u64 = (0..2 * fit as u32).map(|id| s.insert(id, text(), false, max)).sum();
         assert_eq!((evicted, s.by_id.len() as u64), (2 * fit - fit, fit));
         assert!(s.find(0).is_none() && s.find(2 * fit as u32 - 1).is_some());
-        // One that is used stays.
+        // A statement in use is not evicted.
         let used = fit as u32 + 1;
         for id in 0..fit as u32 * 10 {
             assert!(s.find(used).is_some(), "{id}");

@@ -1,4 +1,4 @@
-//! Dialogues of a client and a server: what tuples come of them, whole, cut, with gaps and joined late.
+//! Dialogues of a client and a server with the expected tuples: complete, cut, with gaps, and joined midway.
 
 use proptest::prelude::*;
 use testkit::mysql::packet;
@@ -21,7 +21,7 @@ const SHOWN: &[&str] = &[
     "transfer_time_ns",
 ];
 
-/// One end's bytes; a number of them may be missing.
+/// Bytes of one end; some may be missing.
 #[derive(Clone, Debug)]
 enum Say {
     Client(Vec<u8>),
@@ -97,7 +97,7 @@ fn check_midstream(says: &[Say], expected: &[&str]) {
     assert_eq!(play(&mut dialogue().midstream(), says).0, expected);
 }
 
-/// A login and then `says`; the tuples but for the login's.
+/// Plays a login and then `says`; checks all tuples.
 #[track_caller]
 fn check_commands(says: &[Say], expected: &[&str]) {
     let (rows, _) = play(&mut dialogue(), &[opening(PLAIN), says.to_vec()].concat());
@@ -250,7 +250,7 @@ fn prepared_statements_show_their_text() {
     );
 }
 
-/// Statements beyond the limit lose their text: those that are executed are not exact then, and counted.
+/// Statements beyond the limit lose their text: their executions are not exact, and counted.
 #[test]
 fn forgotten_statements_are_not_exact() {
     let id = |n: u32| n.to_le_bytes();
@@ -345,7 +345,7 @@ fn joined_late() {
             "exact query - - SELECT 2 1 - - 1000 0",
         ],
     );
-    // In the middle of rows; the end of a prepared statement's definitions is not known at first.
+    // In the middle of rows; the end of a prepared statement's definitions is unknown at first.
     check_midstream(
         &[
             Server(b"ow of something\x05\0\0\x09\xfe\0\0\x02\0".to_vec()),
@@ -356,7 +356,7 @@ fn joined_late() {
         ],
         &["midstream stmt_prepare - - SELECT a FROM t - - - 1000 0", "exact ping - - - - 1 - 1000 0"],
     );
-    // What the client says is not the beginning of a packet.
+    // The client's bytes are not the start of a packet.
     check_midstream(
         &[Client(b"'some', 'thing')".to_vec()), packets(&[OK]), query("COMMIT"), packets(&[OK])],
         &["half - - - - - 1 - - 0", "midstream query - - COMMIT - 1 - 1000 0"],
@@ -373,10 +373,10 @@ fn a_lost_command_may_have_changed_the_database() {
         assert_eq!(selects.collect::<Vec<_>>(), databases.iter().map(|name| Some(*name)).collect::<Vec<_>>());
     };
     let select = [query("SELECT 1"), two_rows()];
-    // It may have been USE; rows were changed, so it was not.
+    // It may have been USE; but rows were changed, so it was not.
     check(&[&lost(DONE)[..], &select, &select].concat(), &["-", "-"]);
     check(&[&lost(OK)[..], &select].concat(), &["shop"]);
-    // Messages behind the loss are known.
+    // Messages after the loss are known.
     check(&[&lost(DONE)[..], &[query("USE b"), packets(&[DONE])], &select].concat(), &["b"]);
 }
 
@@ -402,7 +402,7 @@ fn gaps_inside_payloads_are_exact() {
 #[test]
 fn after_a_gap_nothing_is_mispaired() {
     let Server(rows) = two_rows() else { unreachable!() };
-    // The middle of a response: its end is not known.
+    // The middle of a response is missing: its end is unknown.
     check_commands(
         &[
             query("SELECT 1"),
@@ -420,7 +420,7 @@ fn after_a_gap_nothing_is_mispaired() {
             "exact query app shop SELECT 3 2 - - 1000 0",
         ],
     );
-    // The beginning of a response, and perhaps more than that.
+    // The start of a response, and possibly more, is missing.
     check_commands(
         &[
             query("SELECT 1"),
@@ -456,7 +456,7 @@ fn after_a_gap_nothing_is_mispaired() {
             "exact query app shop SELECT 4 2 - - 1000 0",
         ],
     );
-    // The end of a command and a whole one: the response is the first's.
+    // The end of a command and a complete one were lost: the response answers the first.
     let Client(long) = query("SELECT 'long text'") else { unreachable!() };
     check_commands(
         &[
@@ -517,7 +517,7 @@ fn waiting_requests_are_bounded() {
     assert!(rows.iter().all(|r| r.starts_with("half query")));
 }
 
-/// A long and varied conversation, every step whole.
+/// A long and varied conversation in complete steps.
 fn conversation() -> Vec<Say> {
     let mut says = opening(PLAIN);
     says.extend([
@@ -542,7 +542,7 @@ fn conversation() -> Vec<Say> {
     says
 }
 
-/// Untimed columns of the tuples.
+/// Columns of the tuples other than times.
 fn untimed(d: &mut Dialogue, says: &[Say]) -> Vec<String> {
     let rows = play(d, says).0;
     rows.iter().map(|r| r.rsplitn(3, ' ').nth(2).unwrap_or_default().to_owned()).collect()
@@ -610,7 +610,7 @@ proptest! {
 
     #[test]
     fn a_gap_never_mispairs(at in 3usize..14, skip in 1usize..40, up in any::<bool>()) {
-        // Query n is answered with n rows; a gap somewhere must not give any query another's rows.
+        // Query n is answered with n rows; no gap may give a query the rows of another.
         let mut says = opening(PLAIN);
         for n in 1..6u8 {
             let rows = vec![ROW; n.into()];

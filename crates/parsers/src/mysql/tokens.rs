@@ -1,8 +1,8 @@
-//! What the tokens of SQL are to the fingerprint: classes of bytes, the words that matter, white space between tokens.
+//! Tables for fingerprints: byte classes, relevant words, and white space between tokens.
 //!
-//! Tables only, made when the program is built; `fingerprint` reads the text.
+//! Computed at compile time; `fingerprint` reads the text.
 
-/// What a token is to those around it.
+/// Role of a token for its neighbors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Token {
     /// None yet.
@@ -11,7 +11,7 @@ pub enum Token {
     Word,
     /// IN, VALUES: a list follows.
     ListWord,
-    /// A keyword that a value follows: a sign behind it belongs to the value.
+    /// A keyword followed by a value, whose sign belongs to it.
     ValueWord,
     /// A literal.
     Value,
@@ -20,7 +20,7 @@ pub enum Token {
     Comma,
     Dot,
     Semicolon,
-    /// `=`, `<`, `>` and what is made of them.
+    /// `=`, `<`, `>` and combinations.
     Comparison,
     Operator,
 }
@@ -41,7 +41,7 @@ impl Token {
         Token::Operator,
     ];
 
-    /// Whether it ends an operand, so that a sign or a dot behind it does not begin one.
+    /// Whether it ends an operand, so that a following sign or dot does not begin one.
     pub fn ends_operand(self) -> bool {
         matches!(self, Token::Word | Token::Value | Token::Close)
     }
@@ -52,7 +52,7 @@ impl Token {
 pub enum Space {
     Never,
     Always,
-    /// Where there was any.
+    /// As in the text.
     Kept,
 }
 
@@ -77,14 +77,14 @@ pub static SPACES: [[Space; 12]; 12] = {
     table
 };
 
-/// What the word of this [`keyword`] is.
+/// Role of the word with this [`keyword`].
 #[inline]
 pub fn word_of(key: u64) -> Token {
     let (known, word) = WORDS[place(key)];
     if known == key { word } else { Token::Word }
 }
 
-/// Words that matter, each at its place.
+/// Hash table of relevant words.
 static WORDS: [(u64, Token); 1 << PLACE_BITS] = {
     let mut table = [(0, Token::Word); 1 << PLACE_BITS];
     let mut i = 0;
@@ -106,7 +106,7 @@ const BEFORE_VALUES: [u64; 29] = [
     HAVING, DIV, MOD, XOR, IF, DEFAULT, RETURN, IS, ALL, DISTINCT, REGEXP, RLIKE,
 ];
 const PLACE_BITS: u32 = 8;
-/// Found by trial.
+/// Found by search.
 const FACTOR: u64 = 0x612e_7696_a6ce_cc1b;
 
 #[inline]
@@ -114,7 +114,7 @@ const fn place(key: u64) -> usize {
     (key.wrapping_mul(FACTOR) >> (u64::BITS - PLACE_BITS)) as usize
 }
 
-/// Longest word that matters.
+/// Maximum length of a relevant word.
 pub const KEYWORD_MAX: usize = 8;
 
 /// A word of at most eight letters as a number, in lower case.
@@ -136,10 +136,10 @@ keywords! {
     CASE HAVING DIV MOD XOR IF DEFAULT RETURN IS ALL DISTINCT REGEXP RLIKE
 }
 
-/// What a byte begins.
+/// Class of a byte that begins a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
-    /// Part of a name; with [`Class::Digit`] what names are made of.
+    /// Part of a name, as is [`Class::Digit`].
     Word,
     Digit,
     Space,

@@ -1,4 +1,4 @@
-//! What is kept of a request until its response has come, and whether a response can be to it.
+//! Stored part of a request until its response, and whether a response can answer it.
 
 use wire::Timestamp;
 
@@ -8,31 +8,31 @@ use super::response::Response;
 use crate::Span;
 use crate::pairing::{Answers, Expects, Fit, Seen};
 
-/// MariaDB: the statement that was prepared last, for a client that does not wait to hear its id.
+/// MariaDB: the last prepared statement, for a client that does not wait for its id.
 pub const LAST_STATEMENT: u32 = u32::MAX;
-/// Most memory for text that a place in the queue keeps for the next request there.
+/// Maximum memory for text that a queue slot keeps for the next request.
 pub const KEPT_BYTES: usize = 1 << 14;
 
 /// One request.
 #[derive(Debug)]
 pub struct Request {
     pub kind: Kind,
-    /// Its text, up to a limit, if anybody wants it.
+    /// Its text, up to a limit, if wanted.
     pub text: Vec<u8>,
-    /// Some of its text, of as much as is ever kept, was not seen.
+    /// Part of the text within the limit was not captured.
     pub text_cut: bool,
-    /// Its text is longer than what is ever kept.
+    /// Its text exceeds the limit.
     pub shortened: bool,
-    /// The statement it is about.
+    /// Id of its prepared statement.
     pub statement: u32,
-    /// When it was on the wire.
+    /// Arrival of its first and last byte.
     pub span: Span,
-    /// Its bytes on the wire.
+    /// Bytes on the wire.
     pub wire_bytes: u64,
-    /// The sequence number of its response.
+    /// Sequence number of its response.
     pub answer_seq: u8,
     pub seen: Seen,
-    /// How often requests had been lost when it came.
+    /// Number of request losses before it.
     pub losses: u32,
 }
 
@@ -54,7 +54,7 @@ impl Default for Request {
 }
 
 impl Request {
-    /// Becomes the request of `kind` that begins with packet `p`.
+    /// Replaces the contents by the request of `kind` that begins with packet `p`.
     pub fn become_one(&mut self, kind: Kind, p: &Packet<'_>) {
         self.text.clear();
         let text = std::mem::take(&mut self.text);
@@ -74,7 +74,7 @@ impl Request {
         };
     }
 
-    /// A packet that goes on with it.
+    /// Adds a packet that continues it.
     pub fn extend(&mut self, p: &Packet<'_>) {
         self.span.extend(p.span.last);
         self.wire_bytes += p.wire_len();
@@ -98,12 +98,12 @@ impl Request {
         }
     }
 
-    /// What the server will answer.
+    /// Form of the response.
     pub fn awaited(&self) -> Awaited {
         self.kind.awaited()
     }
 
-    /// Whether its response can begin with a packet of this number; `unordered`: numbers say nothing.
+    /// Whether its response can begin with a packet of this number; `unordered`: numbers are meaningless.
     pub fn can_get(&self, seq: u8, unordered: bool) -> bool {
         unordered || self.seen == Seen::Cut || self.awaited() == Awaited::Auth || self.answer_seq == seq
     }
@@ -115,7 +115,7 @@ pub fn expects(kind: Kind) -> Expects {
 }
 
 impl Answers<Request> for Response {
-    /// It was read as the answer to a request of some kind; of another kind it would have been read otherwise.
+    /// It was parsed as the response to one form of command; other forms do not match.
     fn fit(&self, request: &Request) -> Fit {
         let fits = self.awaited() == request.awaited() && request.can_get(self.first_seq, self.unordered);
         if fits { Fit::Maybe } else { Fit::No }

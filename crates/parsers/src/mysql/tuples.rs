@@ -1,4 +1,4 @@
-//! Writes one tuple: a request, its response as far as it was seen, and the connection's state.
+//! Writes one tuple: a request, the captured part of its response, and the connection's state.
 
 use tuple::{FieldId, TupleWriter};
 
@@ -11,31 +11,31 @@ use super::{
 };
 use crate::pairing::Seen;
 
-/// What the tuple shows besides.
+/// Other columns of the tuple.
 pub struct Context<'a> {
-    /// The statement.
+    /// Text of the statement.
     pub query: Option<&'a [u8]>,
     /// Its fingerprint.
     pub fingerprint: Option<&'a [u8]>,
-    /// Who is logged in.
+    /// User name.
     pub user: Option<&'a [u8]>,
     /// The default database.
     pub database: Option<&'a [u8]>,
-    /// How the connection is wrapped.
+    /// Encoding of the connection.
     pub encoding: Option<&'static str>,
 }
 
-/// What a tuple is made of.
+/// Input of a tuple.
 pub struct Tuple<'a> {
-    /// The request, if it was seen.
+    /// The request, if captured.
     pub request: Option<&'a Request>,
-    /// What it was, as far as that is known.
+    /// Its kind, if known.
     pub kind: Kind,
-    /// The response, and whether what it says is known to its end.
+    /// The response, and whether its contents are complete.
     pub response: Option<(&'a Response, bool)>,
 }
 
-/// Sets the tuple's own fields.
+/// Writes the columns specific to the parser.
 pub fn write(w: &mut TupleWriter, tuple: &Tuple<'_>, context: &Context<'_>) {
     set_text(w, QUERY, context.query);
     set_text(w, FINGERPRINT, context.fingerprint);
@@ -59,7 +59,7 @@ pub fn write(w: &mut TupleWriter, tuple: &Tuple<'_>, context: &Context<'_>) {
     }
 }
 
-/// The request's last byte to the response's first, if both were seen.
+/// Time from the request's last byte to the response's first, if both were captured.
 pub fn response_time(request: &Request, response: &Response) -> Option<i64> {
     Some(response.span.filter(|_| request.seen.has_end())?.first.since(request.span.last))
 }

@@ -1,4 +1,4 @@
-//! Attributes of files in NFSv3 (RFC 1813 section 2.3) and NFSv2 (RFC 1094 section 2.3.5).
+//! File attributes in NFSv3 (RFC 1813 section 2.3) and NFSv2 (RFC 1094 section 2.3.5).
 
 use super::xdr::Xdr;
 
@@ -11,28 +11,28 @@ pub struct Attributes {
     pub mode: u32,
     /// Hard links.
     pub links: u32,
-    /// Owner.
+    /// Owner id.
     pub uid: u32,
-    /// Owner's group.
+    /// Group id.
     pub gid: u32,
-    /// Length.
+    /// Size in bytes.
     pub size: u64,
-    /// Bytes on the disk.
+    /// Bytes used on disk.
     pub used: u64,
-    /// File system.
+    /// File system id.
     pub fsid: u64,
-    /// Number in it.
+    /// File number within the file system.
     pub fileid: u64,
-    /// Last access, change of data, change of attributes: ns since the epoch.
+    /// Last access, data change, and attribute change: ns since the epoch.
     pub times: [i64; 3],
 }
 
-/// `wcc_attr`: what a file was before it was changed.
+/// `wcc_attr`: attributes of a file before it was changed.
 #[derive(Clone, Copy, Debug)]
 pub struct Weak {
-    /// Length.
+    /// Size in bytes.
     pub size: u64,
-    /// Last change of data.
+    /// Last data change: ns since the epoch.
     pub mtime: i64,
 }
 
@@ -41,11 +41,11 @@ pub struct Weak {
 pub struct Settings {
     /// Protection bits.
     pub mode: Option<u32>,
-    /// Owner.
+    /// Owner id.
     pub uid: Option<u32>,
-    /// Owner's group.
+    /// Group id.
     pub gid: Option<u32>,
-    /// Length.
+    /// Size in bytes.
     pub size: Option<u64>,
 }
 
@@ -72,7 +72,7 @@ impl Attributes {
         Some(Attributes { kind, mode, links, uid, gid, size, used, fsid, fileid, times })
     }
 
-    /// The name of the file's type, as find and stat have it.
+    /// Name of the file type, as in find and stat.
     pub fn kind_name(&self) -> &'static str {
         match self.kind {
             1 => "file",
@@ -125,6 +125,6 @@ fn words<const N: usize>(x: &mut Xdr<'_>) -> Option<[u32; N]> {
 
 /// Seconds, and fractions of a second in units of `scale` nanoseconds.
 fn time(x: &mut Xdr<'_>, scale: i64) -> Option<i64> {
-    // Servers keep times before 1970, and after 2038, in 32 bits; those of today are the same either way.
+    // Servers encode times before 1970, and after 2038, in 32 bits; current times are unambiguous.
     Some(i64::from(x.u32()?) * 1_000_000_000 + i64::from(x.u32()?) * scale)
 }

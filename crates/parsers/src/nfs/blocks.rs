@@ -1,43 +1,43 @@
-//! Check-sums of file data as it passes: XXH3-64 of every whole block of 512 bytes at a multiple of 512 of the file.
-//! Takes slices as they come; nothing is put together. A block in one slice is hashed where it lies; one that is cut is
-//! hashed by words of 8 bytes, of which only those that are cut themselves are copied.
+//! Checksums of file data: XXH3-64 of every complete block of 512 bytes at a multiple of 512 in the file.
+//! Reads slices without assembling them. A block in one slice is hashed in place; a split one is hashed by
+//! words of 8 bytes, of which only split ones are copied.
 
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Length of a block.
 pub const BLOCK: u64 = 512;
-/// Most blocks of one operation; later ones are left out and counted.
+/// Maximum blocks of one operation; later ones are skipped and counted.
 pub const BLOCKS_MAX: u64 = 8192;
 
-/// The data of one operation.
+/// Data of one operation.
 #[derive(Default)]
 pub struct Blocks {
-    /// Bytes before the first whole block.
+    /// Bytes before the first complete block.
     skip: u64,
-    /// Bytes of whole blocks to come.
+    /// Remaining bytes of complete blocks.
     left: u64,
-    /// The block that has begun.
+    /// The block in progress.
     begun: Begun,
-    /// The check-sums so far; 0 for a block of which bytes are missing.
+    /// Checksums so far; 0 for a block with missing bytes.
     list: Vec<u64>,
-    /// Bytes copied.
+    /// Number of bytes copied.
     pub copied: u64,
 }
 
-/// A block of which a part has come.
+/// A partly received block.
 #[derive(Default)]
 struct Begun {
     acc: [u64; 8],
-    /// Bytes that have come.
+    /// Bytes received.
     at: usize,
-    /// The word that has begun.
+    /// The word in progress.
     word: u64,
-    /// Bytes are missing.
+    /// Whether bytes are missing.
     broken: bool,
 }
 
 impl Blocks {
-    /// Data of `len` bytes at `offset` of a file follow. Returns how many blocks are over the limit.
+    /// Begins data of `len` bytes at file `offset`. Returns the number of blocks over the limit.
     pub fn begin(&mut self, offset: u64, len: u64) -> u64 {
         self.clear();
         self.begun.reset();
@@ -47,13 +47,13 @@ impl Blocks {
         blocks.saturating_sub(BLOCKS_MAX)
     }
 
-    /// Nothing follows.
+    /// Resets to no data.
     pub fn clear(&mut self) {
         self.list.clear();
         self.left = 0;
     }
 
-    /// The next bytes.
+    /// Adds the next bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         let mut bytes = self.of_whole_blocks(bytes.len() as u64, bytes);
         if self.begun.at > 0 {
@@ -69,7 +69,7 @@ impl Blocks {
         }
     }
 
-    /// The next `len` bytes are missing.
+    /// Skips `len` missing bytes.
     pub fn gap(&mut self, len: u64) {
         let before = self.left;
         self.of_whole_blocks(len, &[]);
@@ -83,19 +83,19 @@ impl Blocks {
         }
     }
 
-    /// All has come: the check-sums.
+    /// Returns the checksums of the complete data.
     pub fn finish(&mut self) -> &[u64] {
         self.left = 0;
         &self.list
     }
 
-    /// Puts what [`Blocks::finish`] shows into `list`.
+    /// Moves the checksums of [`Blocks::finish`] to `list`.
     pub fn move_to(&mut self, list: &mut Vec<u64>) {
         std::mem::swap(list, &mut self.list);
         self.clear();
     }
 
-    /// Counts off `len` bytes; what of `bytes` belongs to whole blocks.
+    /// Counts `len` bytes; returns the part of `bytes` in complete blocks.
     #[inline]
     fn of_whole_blocks<'b>(&mut self, len: u64, bytes: &'b [u8]) -> &'b [u8] {
         let skipped = self.skip.min(len);
@@ -118,7 +118,7 @@ impl Begun {
         (self.acc, self.at, self.broken) = (ACC, 0, false);
     }
 
-    /// Bytes that do not go beyond the block.
+    /// Adds bytes that end within the block.
     fn push(&mut self, mut bytes: &[u8], copied: &mut u64) {
         let (within, mut n) = (self.at % 8, self.at / 8);
         self.at += bytes.len();
@@ -139,7 +139,7 @@ impl Begun {
         let (words, rest) = bytes.as_chunks::<8>();
         let (head, words) = words.split_at(words.len().min(n.wrapping_neg() % 8));
         let (stripes, tail) = words.as_chunks::<8>();
-        // The order does not matter: nothing but sums, up to 1024 bytes.
+        // The order does not matter: only sums, up to 1024 bytes.
         mix_stripes(&mut self.acc, stripes, &KEYS[(n + head.len()) / 8 % 8..]);
         let behind = n + head.len() + 8 * stripes.len();
         for (n, word) in (n..).zip(head).chain((behind..).zip(tail)) {
@@ -160,13 +160,13 @@ impl Begun {
     }
 }
 
-/// The first 8 bytes, or fewer with zeros behind them.
+/// The first 8 bytes, or fewer padded with zeros.
 #[inline]
 fn first_word(bytes: &[u8]) -> u64 {
     bytes.first_chunk().map_or_else(|| last_bytes(bytes, bytes.len()), |word| u64::from_le_bytes(*word))
 }
 
-/// The last `n` < 8 bytes with zeros behind them.
+/// The last `n` < 8 bytes padded with zeros.
 #[inline]
 fn last_bytes(bytes: &[u8], n: usize) -> u64 {
     match bytes.last_chunk() {
@@ -175,7 +175,7 @@ fn last_bytes(bytes: &[u8], n: usize) -> u64 {
     }
 }
 
-// XXH3 for inputs of 512 bytes with seed 0 (xxHash's doc/xxhash_spec.md); tests compare it with the library's.
+// XXH3 for inputs of 512 bytes with seed 0 (xxHash's doc/xxhash_spec.md); tests compare it with the library.
 
 const PRIME32_1: u64 = 0x9e37_79b1;
 const PRIME32_2: u64 = 0x85eb_ca77;
@@ -188,7 +188,7 @@ const PRIME64_5: u64 = 0x27d4_eb2f_1656_67c5;
 const ACC: [u64; 8] =
     [PRIME32_3, PRIME64_1, PRIME64_2, PRIME64_3, PRIME64_4, PRIME32_2, PRIME64_5, PRIME32_1];
 
-/// What the words of each stripe are mixed with; the last one's are elsewhere.
+/// Keys of the words of each stripe except the last.
 const KEYS: [[u64; 8]; 8] = {
     let (mut keys, mut stripe) = ([[0; 8]; 8], 0);
     while stripe < 8 {
@@ -197,7 +197,7 @@ const KEYS: [[u64; 8]; 8] = {
     }
     keys
 };
-/// What the sums are mixed with at the end.
+/// Keys of the final mix.
 const FINAL_KEYS: [u64; 8] = secret_at(11);
 
 const fn secret_at(at: usize) -> [u64; 8] {
@@ -209,7 +209,7 @@ const fn secret_at(at: usize) -> [u64; 8] {
     words
 }
 
-/// Word `n` of the block: a lane of one of its eight stripes.
+/// Mixes word `n` of the block: a lane of one of its eight stripes.
 #[inline]
 fn mix(acc: &mut [u64; 8], n: usize, word: u64) {
     let lane = n % 8;
@@ -217,7 +217,7 @@ fn mix(acc: &mut [u64; 8], n: usize, word: u64) {
     acc[lane] = acc[lane].wrapping_add(halves_multiplied(word ^ KEYS[n / 8 % 8][lane]));
 }
 
-/// Whole stripes; a function of its own, so that the sums stay in (vector) registers.
+/// Mixes complete stripes; a separate function, so that the sums stay in (vector) registers.
 #[inline(never)]
 fn mix_stripes(sums: &mut [u64; 8], stripes: &[[[u8; 8]; 8]], keys: &[[u64; 8]]) {
     let mut acc = *sums;
@@ -258,7 +258,7 @@ mod tests {
 
     use super::*;
 
-    /// The list of a whole payload, put together.
+    /// Checksums of a complete payload; reference implementation.
     fn slow(offset: u64, data: &[u8]) -> Vec<u64> {
         let skip = (offset.wrapping_neg() % BLOCK) as usize;
         let blocks = data.get(skip..).unwrap_or_default().chunks_exact(BLOCK as usize);

@@ -1,90 +1,91 @@
-//! Arguments and results of all procedures that are read, in one shape: what a procedure does not have is `None`.
-//! Borrowed from the message. Read as far as the bytes go, so that what a cut message still says is known.
+//! Arguments and results of all parsed procedures in one form; fields that a procedure does not have are
+//! `None`. Borrowed from the message. Parsed as far as the bytes go, so that the available part of a cut
+//! message is known.
 
 use super::attributes::{Attributes, Settings, Weak};
 use super::rpc::Target;
 use super::xdr::Xdr;
 use super::{mount, portmap, programs, v2, v3, v4};
 
-/// Longest file handle (RFC 7530; NFSv3 says 64).
+/// Maximum length of a file handle (RFC 7530; NFSv3 allows 64).
 pub const HANDLE_BYTES_MAX: usize = 128;
-/// Longest name or path.
+/// Maximum length of a name or path.
 pub const NAME_BYTES_MAX: usize = 4096;
 
-/// A call's arguments.
+/// Arguments of a call.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Args<'a> {
     /// The file or directory operated on.
     pub handle: Option<&'a [u8]>,
-    /// The name in it; the path of a MNT.
+    /// The name in the directory; the path of a MNT.
     pub name: Option<&'a [u8]>,
     /// The other directory of RENAME and LINK.
     pub to_handle: Option<&'a [u8]>,
-    /// The other name of RENAME and LINK; what a symbolic link points to.
+    /// The other name of RENAME and LINK; target of a symbolic link.
     pub to_name: Option<&'a [u8]>,
     /// First byte of READ, WRITE, COMMIT; cookie of READDIR and READDIRPLUS.
     pub offset: Option<u64>,
-    /// Bytes asked for or sent.
+    /// Bytes requested or sent.
     pub count: Option<u64>,
-    /// How far a WRITE goes before it is answered: `stable_how`.
+    /// Requested stability of a WRITE: `stable_how`.
     pub stable: Option<u32>,
-    /// Rights asked for.
+    /// Access rights requested.
     pub access: Option<u32>,
     /// Attributes to set.
     pub settings: Settings,
-    /// What else there is to say.
+    /// Other arguments.
     pub more: More<'a>,
-    /// Length of the file data that begins where reading ended.
+    /// Length of the file data at the end of the parsed part.
     pub data: Option<u32>,
 }
 
-/// A reply's results.
+/// Results of a reply.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Results<'a> {
     /// NFS status.
     pub status: Option<u32>,
-    /// Attributes of the object that was found or made, else of the one operated on.
+    /// Attributes of the object found or created, otherwise of the one operated on.
     pub attributes: Option<Attributes>,
-    /// What a changed file was before.
+    /// Attributes of a changed file before the change.
     pub before: Option<Weak>,
-    /// The object that was found or made.
+    /// Handle of the object found or created.
     pub object: Option<&'a [u8]>,
-    /// Where a symbolic link points to.
+    /// Target of a symbolic link.
     pub target: Option<&'a [u8]>,
     /// Bytes read or written.
     pub count: Option<u64>,
-    /// The end of the file or directory is reached.
+    /// Whether the end of the file or directory is reached.
     pub eof: Option<bool>,
-    /// How far a WRITE has gone.
+    /// Stability of a WRITE.
     pub stable: Option<u32>,
-    /// Rights granted.
+    /// Access rights granted.
     pub access: Option<u32>,
-    /// Names in a part of a directory.
+    /// Number of names in a part of a directory.
     pub entries: Option<u64>,
-    /// Where these lie.
+    /// Position of these names.
     pub list: Option<Xdr<'a>>,
-    /// What else there is to say.
+    /// Other results.
     pub more: More<'a>,
-    /// Length of the file data that begins where reading ended.
+    /// Length of the file data at the end of the parsed part.
     pub data: Option<u32>,
 }
 
-/// Rare things, printed as `name=value`, a blank between them.
+/// Rare fields, printed as `name=value` and separated by blanks.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum More<'a> {
     /// Nothing.
     #[default]
     Nothing,
-    /// Numbers with their names.
+    /// Named numbers.
     Numbers(&'static [&'static str], [u64; 9]),
-    /// A text with its name.
+    /// A named text.
     Text(&'static str, &'a [u8]),
     /// The operations of an NFSv4 COMPOUND.
     Compound(Xdr<'a>),
 }
 
 impl<'a> Args<'a> {
-    /// Reads arguments; `None`: they go on. What is behind the part of interest is left in `x`.
+    /// Parses arguments; `None`: incomplete. Leaves the rest after the relevant part in `x`.
     pub fn read(&mut self, target: &Target, x: &mut Xdr<'a>) -> Option<()> {
         match (target.program, target.version) {
             _ if target.protected => Some(()),
@@ -103,7 +104,7 @@ impl<'a> Args<'a> {
 }
 
 impl Args<'_> {
-    /// The message breaks off: of a COMPOUND's operations the later ones might have said something else.
+    /// Clears fields that missing operations of a truncated COMPOUND could have changed.
     pub fn forget_unsettled(&mut self) {
         if let More::Compound(_) = self.more {
             *self = Args { handle: self.handle, ..Args::default() };
@@ -112,7 +113,7 @@ impl Args<'_> {
 }
 
 impl<'a> Results<'a> {
-    /// Reads results; `None`: they go on. `listing`: the names of a directory are asked for.
+    /// Parses results; `None`: incomplete. `listing`: also the names of a directory.
     pub fn read(&mut self, target: &Target, listing: bool, x: &mut Xdr<'a>) -> Option<()> {
         match (target.program, target.version) {
             _ if target.protected => Some(()),
@@ -132,7 +133,7 @@ impl<'a> Results<'a> {
 }
 
 impl More<'_> {
-    /// Appends the texts, if there are any.
+    /// Appends the fields as text.
     pub fn push(&self, parts: &mut Vec<Vec<u8>>) {
         match self {
             More::Nothing | More::Compound(_) => {}

@@ -1,4 +1,4 @@
-//! Calls and replies of one flow, matched by xid; the parts of a message to read; state learned from both.
+//! Calls and replies of one flow, matched by xid; the parts of a message to parse; state learned from both.
 
 use flow::Place;
 use wire::{TcpSeq, Timestamp};
@@ -17,39 +17,39 @@ use crate::output::Columns;
 use crate::pairing::can_answer;
 use crate::{Direction, Output, Quality, Segment, Span};
 
-/// Most bytes of a call, without file data, that are read and kept.
+/// Maximum bytes of a call, without file data, that are parsed and stored.
 pub const CALL_BYTES_MAX: usize = 4 * 1024;
-/// Most bytes of a reply, without file data, that are read.
+/// Maximum bytes of a reply, without file data, that are parsed.
 pub const REPLY_BYTES_MAX: usize = 64 * 1024;
 /// Answered calls remembered to detect repeated replies and, over UDP, repeated calls.
 const ANSWERED_MAX: usize = 64;
-/// What needs the names in directories.
+/// Columns that need the names in directories.
 pub const LISTING: Columns = Columns::of(&[field::ENTRIES, field::PATH, field::EOF]);
 
 /// File data in a message.
 #[derive(Clone, Copy, Debug)]
 pub struct FileData {
-    /// Where in the file; `u64::MAX`: not known.
+    /// Offset in the file; `u64::MAX`: unknown.
     pub offset: u64,
-    /// How many bytes.
+    /// Length in bytes.
     pub len: u32,
 }
 
-/// What is to be read of a message, and what follows.
+/// The part of a message to parse, and what follows.
 pub enum Layout {
-    /// Its end has not come.
+    /// More bytes are needed.
     NeedMore,
-    /// No message begins like this.
+    /// Not a message.
     NoMessage,
-    /// So many bytes, then file data, then nothing of interest.
+    /// A head, then optional file data, then nothing relevant.
     Head {
         /// Call or reply.
         kind: Kind,
-        /// Number of bytes to read.
+        /// Bytes to parse.
         at: usize,
-        /// What follows it.
+        /// File data after the head.
         data: Option<FileData>,
-        /// A reply whose call is not known: read as far as that goes.
+        /// A reply whose call is unknown: parsed as far as possible.
         early: bool,
     },
 }
@@ -57,35 +57,35 @@ pub enum Layout {
 /// Calls and replies.
 #[derive(Default)]
 pub struct Calls {
-    /// Columns that any query asked for.
+    /// Union of the wanted columns of all queries.
     pub wanted: Columns,
-    /// Messages come in datagrams: they may be sent, and answered, again.
+    /// Messages are datagrams: they may be retransmitted, and answered again.
     pub is_udp: bool,
     /// Calls of the client, and of the server.
     waiting: [Waiting; 2],
-    /// What looks like calls of theirs.
+    /// Suspected calls of each.
     suspects: [Suspects; 2],
-    /// Replies whose calls have not come.
+    /// Replies captured before their calls.
     early: Early,
     names: Names,
-    /// Program called last.
+    /// Program of the last call.
     program: Option<u32>,
-    /// xids answered last; a ring.
+    /// Ring of recently answered xids.
     answered: Vec<u32>,
     answered_next: usize,
 }
 
-/// The place of a direction in arrays of both.
+/// Array index of a direction.
 #[inline]
 pub fn index(direction: Direction) -> usize {
     usize::from(direction == Direction::ServerToClient)
 }
 
-/// Number of bytes to read, and the data behind them.
+/// Bytes to parse, and the data after them.
 type Read = (usize, Option<FileData>);
 
 impl Calls {
-    /// What the first bytes of a message are; `whole`: there are no more.
+    /// Layout of a message by its first bytes; `whole`: there are no more.
     #[inline]
     pub fn layout(&mut self, direction: Direction, message: &[u8], whole: bool) -> Layout {
         let (kind, max) = match (scan::is_call(message, false), scan::is_reply(message)) {
@@ -103,7 +103,7 @@ impl Calls {
         match read {
             Some((at, data)) => Layout::Head { kind, at, data, early },
             None if !whole => Layout::NeedMore,
-            // It breaks off, or makes no sense: what can be read will be.
+            // Truncated or invalid: parsed as far as possible.
             None => Layout::Head { kind, at: message.len(), data: None, early },
         }
     }
@@ -121,7 +121,7 @@ impl Calls {
         if let Some(place) = place {
             let (call, mut results) = (waiting.get(place), Results::default());
             results.read(&call.target, self.wanted.has_any(LISTING), &mut x)?;
-            // The position of the data is in the call; it is looked up only if needed.
+            // The offset of the data is in the call; parsed only if needed.
             let wanted = self.wanted.has(field::BLOCK_CHECKSUMS);
             let offset = || if wanted { offset(call) } else { None }.unwrap_or(u64::MAX);
             data = results.data.map(|len| FileData { offset: offset(), len });
@@ -129,42 +129,42 @@ impl Calls {
         Some((message.len() - x.left(), data))
     }
 
-    /// The data if their checksums are needed and available.
+    /// The data if their checksums are wanted and possible.
     #[inline]
     pub fn to_be_checked(&self, data: Option<FileData>) -> Option<FileData> {
         data.filter(|d| self.wanted.has(field::BLOCK_CHECKSUMS) && d.len > 0 && d.offset < u64::MAX)
     }
 
-    /// The call that waits for a reply with this xid at `place`.
+    /// The waiting call that a reply with this xid at `place` answers.
     pub fn asked(&self, direction: Direction, xid: u32, place: Place) -> Option<&Call> {
         let waiting = &self.waiting[1 - index(direction)];
         let call = waiting.peek(waiting.find(xid)?);
         call.place.is_none_or(|asked| can_answer(asked, place)).then_some(call)
     }
 
-    /// Whether several calls that were sent after it have been answered: its reply may be lost.
+    /// Whether several later calls have been answered: its reply may be lost.
     pub fn is_overtaken(&self, direction: Direction, call: &Call) -> bool {
         self.waiting[1 - index(direction)].is_overtaken(call)
     }
 
-    /// What looks like that call.
+    /// The suspected call that a reply with this xid at `place` answers.
     pub fn suspected(&self, direction: Direction, xid: u32, place: Place) -> Option<&Suspect> {
         self.suspects[1 - index(direction)].find(xid, place)
     }
 
-    /// Whether the record of a reply is to a call that waits, or to what looks like one.
+    /// Whether the record of a reply answers a waiting or suspected call.
     pub fn is_awaited(&self, direction: Direction, record: &[u8], place: Place) -> bool {
         let Some(xid) = word(record, 1) else { return false };
         self.asked(direction, xid, place).is_some() || self.suspected(direction, xid, place).is_some()
     }
 
-    /// What calls of a direction say is the client's name.
+    /// Client machine name in the calls of a direction.
     pub fn machine(&self, direction: Direction) -> Option<&[u8]> {
         self.waiting[index(direction)].machine()
     }
 
-    /// A record that looks like a call was found. Its known part extends to the sequence number `to`, which arrived at
-    /// `last`.
+    /// Adds a record found by search that looks like a call. Its known part extends to the sequence number
+    /// `to`, which arrived at `last`.
     pub fn suspect(
         &mut self,
         direction: Direction,
@@ -195,22 +195,22 @@ impl Calls {
         out.counters.evicted_requests += evicted;
     }
 
-    /// Bytes of a direction in which it is searched.
+    /// Handles bytes of a direction in search mode.
     pub fn extend_suspects(&mut self, direction: Direction, segment: Segment<'_>) {
         self.suspects[index(direction)].extend(segment);
     }
 
-    /// The last one that was found has missing bytes.
+    /// Marks the last suspect as having missing bytes.
     pub fn cut_last_suspect(&mut self, direction: Direction) {
         self.suspects[index(direction)].cut_last();
     }
 
-    /// Bytes of it are missing.
+    /// Handles missing bytes from `seq` on.
     pub fn suspects_gap(&mut self, direction: Direction, seq: TcpSeq) {
         self.suspects[index(direction)].gap(seq);
     }
 
-    /// Makes calls of what a reply confirms. Where the last of them ends.
+    /// Turns the suspects that a reply confirms into calls. Returns the end of the last one.
     #[cold]
     fn confirm(
         &mut self,
@@ -227,7 +227,7 @@ impl Calls {
         let end = calls.last()?.end;
         for (nth, mut suspect) in calls.into_iter().enumerate() {
             if nth > 0 {
-                // It directly follows a call; only its data, if there are any, were passed over.
+                // It directly follows a call; only that call's data, if any, was skipped.
                 suspect.call.found = None;
                 suspect.call.gap |= of_call(&suspect.call.head).is_some_and(|(_, data)| data.is_some());
             }
@@ -237,7 +237,7 @@ impl Calls {
         Some(end)
     }
 
-    /// Keeps the head of a call until [`Calls::call`].
+    /// Stores the head of a call until [`Calls::call`].
     #[inline]
     pub fn keep(&mut self, direction: Direction, head: &[u8]) {
         let call = self.waiting[index(direction)].coming();
@@ -245,7 +245,7 @@ impl Calls {
         call.head.extend_from_slice(head);
     }
 
-    /// The call that is kept waits from now on.
+    /// Adds the stored call to the waiting ones.
     pub fn call(
         &mut self,
         direction: Direction,
@@ -270,7 +270,7 @@ impl Calls {
         self.wait(direction, xid, out);
     }
 
-    /// The call that came in waits from now on, unless it was known.
+    /// Adds the new call to the waiting ones, unless it is a retransmission.
     fn wait(&mut self, direction: Direction, xid: u32, out: &mut Output<'_>) {
         let target = self.waiting[index(direction)].coming().target;
         out.counters.protected_messages += u64::from(target.protected);
@@ -282,12 +282,12 @@ impl Calls {
                 waiting.get(place).repeats += 1;
                 return;
             }
-            // The number is used again: the earlier call was not answered.
+            // The xid is reused: the earlier call was not answered.
             self.give_up(direction, place, out);
         }
         let waiting = &mut self.waiting[index(direction)];
         if self.is_udp && self.answered.contains(&xid) {
-            // Sent again though it was answered: the reply was lost behind us.
+            // Retransmitted although answered: the reply was lost after the capture.
             out.counters.retransmitted_calls += 1;
             waiting.coming().repeats = 1;
         }
@@ -307,7 +307,7 @@ impl Calls {
         self.waiting[index(direction)].enter(xid);
     }
 
-    /// A reply. If it confirms calls that were found by search: where the last of them ends.
+    /// Handles a reply. Returns the end of the last suspect that it confirms, if any.
     pub fn reply(&mut self, direction: Direction, reply: &Reply<'_>, out: &mut Output<'_>) -> Option<TcpSeq> {
         let xid = Xdr::new(reply.head).u32()?;
         let mut end = None;
@@ -331,8 +331,9 @@ impl Calls {
         end
     }
 
-    /// A reply whose call is not known waits for it. Where too many do, the new one does not: the call of the oldest
-    /// comes first. `is_repeated`: a call with its xid has been answered; without another, this answers it again.
+    /// Holds a reply until its call is captured. If too many are held, the new one is written instead,
+    /// because the call of the oldest comes first. `is_repeated`: a call with its xid has been answered;
+    /// without another call, this is a repeated reply.
     #[cold]
     fn hold(&mut self, direction: Direction, reply: &Reply<'_>, is_repeated: bool, out: &mut Output<'_>) {
         if self.early.has_room(out.limits.rpc_bytes_max / 4) {
@@ -344,7 +345,7 @@ impl Calls {
         }
     }
 
-    /// The direction continues at `place` and `ts`: all previous bytes have arrived.
+    /// Advances a direction to `place` and `ts`: all previous bytes have arrived.
     #[inline]
     pub fn come_to(
         &mut self,
@@ -373,7 +374,7 @@ impl Calls {
         emit::unasked(reply, self.program.is_none_or(|p| p == programs::NFS), out);
     }
 
-    /// No reply will come.
+    /// Ends the flow.
     pub fn close(&mut self, out: &mut Output<'_>) {
         while !self.early.is_empty() {
             self.give_up_early(out);
@@ -391,7 +392,7 @@ impl Calls {
         waiting.remove(place);
     }
 
-    /// The call that came in is written at once, as if no reply came.
+    /// Writes the new call immediately, without a reply.
     #[cold]
     fn refuse(&mut self, direction: Direction, out: &mut Output<'_>) {
         let waiting = &mut self.waiting[index(direction)];
@@ -417,11 +418,11 @@ fn of_call(message: &[u8]) -> Option<Read> {
     Some((message.len() - x.left(), args.data.map(|len| FileData { offset, len })))
 }
 
-/// Where in its file a call reads.
+/// File offset of a call.
 fn offset(call: &Call) -> Option<u64> {
     let header = rpc::call(&call.head)?;
     let (mut x, mut args) = (header.args, Args::default());
-    // What comes behind the offset may be missing.
+    // The part after the offset may be missing.
     let _ = args.read(&header.target, &mut x);
     args.offset
 }

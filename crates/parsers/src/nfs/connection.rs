@@ -1,8 +1,9 @@
-//! One flow: records cut into messages, and these handed to [`Calls`]. Either end may call (NFSv4.1's back channel).
+//! One flow: divides records into messages and passes them to [`Calls`]. Either end may call (NFSv4.1's back
+//! channel).
 //!
-//! *Fast mode* goes by lengths: of a message only the part that is read is looked at; file data are passed over, or
-//! check-summed on the way. Behind a loss of unknown content *slow mode* looks at every byte for what may be a message, until
-//! one is confirmed (see `suspects` and `search`).
+//! *Fast mode* uses lengths: only the relevant part of a message is parsed; file data is skipped or
+//! checksummed. After a loss of unknown content, *slow mode* searches every byte for a possible message,
+//! until one is confirmed (see `suspects` and `search`).
 
 use wire::Timestamp;
 
@@ -26,7 +27,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// The next bytes of one direction.
+    /// Handles the next bytes of one direction.
     pub fn on_bytes(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) {
         self.start(out);
         out.counters.parsed_bytes += segment.bytes.len() as u64;
@@ -36,12 +37,12 @@ impl Connection {
         self.feed(direction, segment, out);
     }
 
-    /// Bytes of one direction are missing.
+    /// Handles a gap in one direction.
     pub fn on_gap(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
         self.start(out);
         let Gap { len, ts, seq } = gap;
         self.lanes[index(direction)].has_gap = true;
-        // What is known to be missing the moment its segment came was cut off by the snaplen: it came, too.
+        // A gap reported with the arrival of its segment was cut by the snaplen: these bytes arrived, too.
         let came = self.lanes[index(direction)].last_ts == ts;
         if self.lanes[index(direction)].stage == Stage::Lost && !self.is_cut_message(direction, gap, out) {
             let lane = &mut self.lanes[index(direction)];
@@ -67,7 +68,7 @@ impl Connection {
         }
     }
 
-    /// A message in a datagram, the last `cut` bytes of which were not captured.
+    /// Handles a datagram, the last `cut` bytes of which were not captured.
     pub fn on_datagram(
         &mut self,
         direction: Direction,
@@ -92,7 +93,7 @@ impl Connection {
         self.lanes[index(direction)].next_message();
     }
 
-    /// No more bytes will come: everything is written.
+    /// Ends the flow: everything is written.
     pub fn close(&mut self, out: &mut Output<'_>) {
         for direction in [Direction::ClientToServer, Direction::ServerToClient] {
             let lane = &mut self.lanes[index(direction)];
@@ -107,7 +108,7 @@ impl Connection {
         self.calls.close(out);
     }
 
-    /// Whether no message is under way.
+    /// Whether no message is in progress.
     pub fn is_between(&self) -> bool {
         self.lanes.iter().all(Lane::is_between)
     }
@@ -136,7 +137,7 @@ impl Connection {
         }
     }
 
-    /// Uses some of `segment`, or changes the state so that the next step does.
+    /// Consumes bytes of `segment`, or changes the state so that the next step does.
     fn step(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
         let Segment { bytes, ts, .. } = segment;
         let lane = &mut self.lanes[index(direction)];
@@ -157,7 +158,7 @@ impl Connection {
         used
     }
 
-    /// Goes over bytes that have been read.
+    /// Advances over parsed bytes.
     #[inline]
     fn pass(&mut self, direction: Direction, n: usize, ts: Timestamp, out: &mut Output<'_>) {
         let lane = &mut self.lanes[index(direction)];
@@ -167,7 +168,7 @@ impl Connection {
         }
     }
 
-    /// The first bytes of a message.
+    /// Handles the first bytes of a message.
     #[inline]
     fn head_in_place(
         &mut self,
@@ -202,7 +203,7 @@ impl Connection {
         }
     }
 
-    /// More bytes of a message whose first ones did not say enough.
+    /// Handles more bytes of a message whose first ones were insufficient.
     fn split_head(
         &mut self,
         direction: Direction,
@@ -230,7 +231,7 @@ impl Connection {
         used
     }
 
-    /// What is to be read of a message has come; it goes on.
+    /// Handles the relevant part of a message that continues.
     fn begin(
         &mut self,
         direction: Direction,
@@ -259,7 +260,7 @@ impl Connection {
         }
     }
 
-    /// A message that lies here whole.
+    /// Handles a complete message in place.
     fn message_in_place(
         &mut self,
         direction: Direction,
@@ -284,7 +285,7 @@ impl Connection {
         self.hand_over(direction, &bytes[..at], true, out);
     }
 
-    /// The message's last byte has come, or (not `ended`) will not.
+    /// Completes the message at its last byte, or without it if not `ended`.
     fn end_message(&mut self, direction: Direction, ended: bool, out: &mut Output<'_>) {
         let head = std::mem::take(&mut self.lanes[index(direction)].head);
         self.hand_over(direction, &head, ended, out);
@@ -293,7 +294,7 @@ impl Connection {
         lane.next_message();
     }
 
-    /// Gives a message to those who wait for it.
+    /// Passes a message to the calls.
     fn hand_over(&mut self, direction: Direction, head: &[u8], ended: bool, out: &mut Output<'_>) {
         let lane = &mut self.lanes[index(direction)];
         out.counters.copied_bytes += std::mem::take(&mut lane.blocks.copied);
@@ -314,7 +315,7 @@ impl Connection {
         }
     }
 
-    /// Bytes of a head are missing: what came before them has to do.
+    /// Handles missing bytes in a head: parses the bytes before them.
     fn freeze_head(&mut self, direction: Direction, out: &mut Output<'_>) {
         let lane = &mut self.lanes[index(direction)];
         lane.stage = Stage::Rest;
@@ -325,7 +326,7 @@ impl Connection {
         }
     }
 
-    /// What should be a message is none.
+    /// Handles bytes that are not the expected message.
     #[cold]
     fn no_message(&mut self, direction: Direction, out: &mut Output<'_>) -> usize {
         out.counters.malformed_messages += 1;
@@ -334,7 +335,7 @@ impl Connection {
         0
     }
 
-    /// Where the next message begins is not known any more.
+    /// Enters slow mode.
     fn lose(&mut self, direction: Direction, out: &mut Output<'_>) {
         let lane = &mut self.lanes[index(direction)];
         out.counters.resyncs += u64::from(lane.stage != Stage::Lost);
@@ -345,10 +346,10 @@ impl Connection {
         self.lanes[index(direction)].lose();
     }
 
-    /// Looks for the next message.
+    /// Searches for the next message.
     #[cold]
     fn search(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) -> usize {
-        // The other side has spoken, and nothing of that was captured.
+        // The other side has sent bytes, but none were captured.
         let other = &self.lanes[1 - index(direction)];
         let alone = other.last_ts == Timestamp::MIN && other.has_gap;
         let Connection { lanes, calls, .. } = self;
@@ -360,7 +361,7 @@ impl Connection {
             return 0;
         }
         let begins_segment = lane.segment == segment.place.seq;
-        // A call's reply will confirm it; a reply has nothing before it that could.
+        // A call is confirmed by its reply; a reply has nothing before it to confirm it.
         if lane.expects == Expects::First {
             let replies = direction == Direction::ServerToClient;
             let seq = segment.place.seq;
@@ -380,7 +381,7 @@ impl Connection {
             let seen = (segment.end(), found.time_of(bytes - 1));
             self.calls.suspect(direction, &head, began, seen, cause, out);
         }
-        // Messages may begin inside of what is none.
+        // Messages may begin inside a false match.
         let mut passed = 0;
         let used = found.replay(|held| {
             self.lanes[index(direction)].segment = held.place.seq;
@@ -395,8 +396,8 @@ impl Connection {
         used + 1 - passed
     }
 
-    /// Looks at a candidate that a gap cuts, if it begins a segment: a call is kept as a suspect, a reply to a call that
-    /// waits is read. Returns whether it was such a reply.
+    /// Handles a candidate cut by a gap, if it begins a segment: a call becomes a suspect, a reply to a
+    /// waiting call is parsed. Returns whether it was such a reply.
     #[cold]
     fn is_cut_message(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) -> bool {
         let lane = &mut self.lanes[index(direction)];
@@ -416,7 +417,7 @@ impl Connection {
         if scan::is_call(&head[MARK..], true) != Some(true) {
             return false;
         }
-        // What the snaplen cut off came with the rest.
+        // Bytes cut by the snaplen arrived with the rest.
         let missing = if lane.last_ts == gap.ts { gap.len as usize } else { 0 };
         let (cause, end) = (lane.cause, gap.seq.plus(missing as u32));
         self.calls.suspect(direction, &head, (ts, place, true), (end, ts), cause, out);
@@ -424,7 +425,7 @@ impl Connection {
         false
     }
 
-    /// Whether what was found is a message for sure, so that its direction is not lost any more.
+    /// Whether the match is certainly a message, which ends the search in its direction.
     fn is_message(&mut self, direction: Direction, found: &Found, head: &[u8], alone: bool) -> bool {
         let (seq, begins) = (found.place.seq, found.begins_segment());
         let lane = &mut self.lanes[index(direction)];

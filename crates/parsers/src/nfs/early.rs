@@ -1,5 +1,6 @@
-//! Replies whose calls have not come yet: the client's bytes wait for a segment that is missing, or the two directions of a
-//! mirrored link are captured out of order. Held, bounded, until the call comes or cannot come any more.
+//! Replies captured before their calls: the client's bytes wait for a missing segment, or the two directions
+//! of a mirrored link are captured out of order. Held, bounded, until the call is captured or can no longer
+//! be.
 
 use std::collections::VecDeque;
 
@@ -15,16 +16,17 @@ use super::waiting::Call;
 use super::xdr::Xdr;
 use crate::Direction;
 
-/// Most bytes of one, file data aside.
+/// Maximum bytes of a reply, without file data.
 const REPLY_BYTES_MAX: usize = 4 * 1024;
-/// How much earlier than its call a reply may be captured, where nothing but the time tells: over UDP, where a call may be
-/// sent again just when its first reply comes.
+/// How much earlier than its call a reply may be captured over UDP, where only time is evidence: a call may
+/// be retransmitted when its first reply arrives.
 pub const SKEW_NS: i64 = 1_000_000;
 /// NFSv3's READ.
 const READ: u32 = 6;
 
-/// What is to be read of a reply whose call is not known. If its results have the form of a READ's, with one length told
-/// twice, its data are check-summed as if they began at a whole block: whether both is so the call will say.
+/// The part to parse of a reply whose call is unknown. If its results have the form of a READ, with the same
+/// length twice, its data is checksummed as if it began at a complete block; the call verifies both
+/// assumptions.
 pub fn layout(message: &[u8], mut x: Xdr<'_>) -> Option<(usize, Option<FileData>)> {
     let mut results = Results::default();
     if v3::results(READ, false, &mut x, &mut results).is_some()
@@ -37,14 +39,14 @@ pub fn layout(message: &[u8], mut x: Xdr<'_>) -> Option<(usize, Option<FileData>
     (message.len() >= REPLY_BYTES_MAX).then_some((message.len(), None))
 }
 
-/// The replies held, oldest first.
+/// Held replies, oldest first.
 #[derive(Default)]
 pub struct Early {
     replies: VecDeque<Held>,
     bytes: usize,
 }
 
-/// A reply.
+/// A held reply.
 pub struct Held {
     xid: u32,
     direction: Direction,
@@ -57,7 +59,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// The reply as it came.
+    /// The reply as received.
     pub fn reply(&self) -> Reply<'_> {
         Reply { head: &self.head, message: self.message, ended: self.ended, checksums: &self.checksums }
     }
@@ -83,7 +85,7 @@ impl Early {
         self.bytes < bytes_max
     }
 
-    /// Holds a reply.
+    /// Adds a reply.
     pub fn hold(&mut self, direction: Direction, reply: &Reply<'_>, is_repeated: bool) {
         let Some(xid) = Xdr::new(reply.head).u32() else { return };
         let (head, checksums) = (reply.head.to_vec(), reply.checksums.to_vec());
@@ -93,7 +95,7 @@ impl Early {
         self.replies.push_back(held);
     }
 
-    /// Takes the reply to a call out, if there is one.
+    /// Removes and returns the reply to a call, if held.
     #[inline]
     pub fn take(&mut self, caller: Direction, xid: u32, call: &Call) -> Option<Held> {
         if self.replies.is_empty() {
@@ -105,15 +107,15 @@ impl Early {
         Some(held)
     }
 
-    /// Takes the oldest out.
+    /// Removes and returns the oldest reply.
     pub fn take_oldest(&mut self) -> Option<Held> {
         let held = self.replies.pop_front()?;
         self.bytes -= held.bytes();
         Some(held)
     }
 
-    /// Whether the caller of the oldest, of whom bytes come that begin at `place` and `ts`, has come so far that its call
-    /// would have been seen: what had been heard of the caller when the reply was sent tells, else the time.
+    /// Whether the call of the oldest reply would already have been captured, given the caller's bytes at
+    /// `place` and `ts`: by the reply's acknowledgment, otherwise by time.
     #[inline]
     pub fn is_overdue(&self, caller: Direction, place: Option<Place>, ts: Timestamp) -> bool {
         let Some(oldest) = self.replies.front().filter(|h| h.direction != caller) else { return false };

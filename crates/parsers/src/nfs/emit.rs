@@ -18,11 +18,11 @@ use crate::{Output, Quality, Span};
 pub struct Reply<'a> {
     /// Header and results, without file data.
     pub head: &'a [u8],
-    /// The message it came in.
+    /// Metadata of the message.
     pub message: Message,
-    /// Its last byte was seen.
+    /// Whether its last byte was captured.
     pub ended: bool,
-    /// Check-sums of its data.
+    /// Checksums of its data.
     pub checksums: &'a [u64],
 }
 
@@ -31,7 +31,7 @@ impl Reply<'_> {
         word(self.head)
     }
 
-    /// How long after the end of `call` it began.
+    /// Time from the end of `call` to its start, in ns.
     fn came_after(&self, call: &Call) -> i64 {
         self.span().first.since(call.span.last)
     }
@@ -41,7 +41,7 @@ impl Reply<'_> {
     }
 }
 
-/// Everything that is known of one call.
+/// All facts about one call.
 struct Tuple<'a> {
     call: Option<&'a Call>,
     reply: Option<&'a Reply<'a>>,
@@ -49,17 +49,17 @@ struct Tuple<'a> {
     args: Args<'a>,
     rpc_status: Option<rpc::RpcStatus>,
     results: Results<'a>,
-    /// A reply that was read before its call was known does not hold all results.
+    /// Results are incomplete: the reply was parsed before its call was known.
     cut: bool,
-    /// Arguments or results are missing that `details` would show.
+    /// Arguments or results for `details` are missing.
     lacks_details: bool,
     path: &'a [u8],
 }
 
-/// Columns that are paths, and what is needed to know them.
+/// Columns with paths, and what they require.
 const PATH: Columns = Columns::of(&[field::PATH]);
 
-/// A call, with its reply if there was one.
+/// Writes a call, with its reply if any.
 pub fn tuple(
     call: &Call,
     reply: Option<&Reply<'_>>,
@@ -117,7 +117,7 @@ pub fn tuple(
     out.emit(times, quality, |variant| variant != super::NFS_ONLY || nfs, |w| tuple.write(w));
 }
 
-/// A reply whose call was not seen; `nfs`: it may be one of NFS.
+/// Writes a reply without a call; `nfs`: it may be an NFS reply.
 pub fn unasked(reply: &Reply<'_>, nfs: bool, out: &mut Output<'_>) {
     let tuple = Tuple {
         call: None,
@@ -140,12 +140,12 @@ pub fn unasked(reply: &Reply<'_>, nfs: bool, out: &mut Output<'_>) {
 
 fn quality(call: &Call, reply: &Reply<'_>, cut: bool) -> Quality {
     let gap = if call.gap || reply.message.gap || cut { Quality::GapBody } else { Quality::Exact };
-    // Captured by another clock, or by one that was set: how long it took is not known.
+    // The clocks of the packets differ, or a clock was set: the duration is unknown.
     let gap = if reply.came_after(call) < 0 { gap.max(Quality::Untimed) } else { gap };
     [call.found, reply.message.found].into_iter().flatten().fold(gap, Quality::max)
 }
 
-/// What a call and its reply say of names.
+/// Learns names from a call and its reply.
 fn learn(target: &Target, args: &Args<'_>, results: &Results<'_>, names: &mut Names) {
     match (target.program, target.procedure) {
         (programs::MOUNT, mount::MNT) => {
@@ -177,7 +177,7 @@ fn learn(target: &Target, args: &Args<'_>, results: &Results<'_>, names: &mut Na
     }
 }
 
-/// The path of what is operated on.
+/// Appends the path of the object operated on.
 fn find_path(target: &Target, args: &Args<'_>, names: &mut Names, path: &mut Vec<u8>) {
     match target.program {
         programs::MOUNT => path.extend_from_slice(args.name.unwrap_or_default()),
@@ -240,13 +240,13 @@ impl Tuple<'_> {
         }
     }
 
-    /// The file data of a call that was confirmed later were passed over.
+    /// Whether the file data of a call confirmed later was skipped.
     fn lacks_checksums(&self) -> bool {
         self.call.is_some_and(|call| (call.found.is_some() || call.gap) && call.checksums.is_empty())
             && self.args.data.is_some()
     }
 
-    /// Whether file data came with the call or the reply, and were read where they belong.
+    /// Whether the call or reply contained file data, parsed at the correct block offset.
     fn has_data(&self) -> bool {
         let Some(offset) = self.args.offset else { return false };
         let sound =
@@ -290,7 +290,7 @@ impl Tuple<'_> {
         }
     }
 
-    /// READ or WRITE of versions 2 and 3.
+    /// Whether it is a READ or WRITE of versions 2 and 3.
     fn moves_data(&self) -> bool {
         self.call.is_some_and(|call| {
             let Target { program, version, procedure, .. } = call.target;

@@ -1,5 +1,4 @@
-//! One direction of a TCP connection: where it stands in its records (RFC 5531 section 11) and in the message they
-//! carry.
+//! One direction of a TCP connection: its position in records (RFC 5531 section 11) and in their message.
 
 use flow::Place;
 
@@ -10,71 +9,72 @@ use wire::{TcpSeq, Timestamp};
 use super::blocks::Blocks;
 use super::scan::{MARK, is_plausible_mark};
 
-/// Most memory that an empty head keeps.
+/// Maximum memory kept by an empty head.
 const KEPT_BYTES: usize = 4096;
 
-/// Where one direction stands.
+/// State of one direction.
 pub struct Lane {
-    /// In the message.
+    /// Position in the message.
     pub stage: Stage,
-    /// The record mark that has begun.
+    /// A partly received record mark.
     mark: [u8; MARK],
     mark_len: u8,
-    /// Bytes of the fragment to come; 0: a record mark comes.
+    /// Remaining bytes of the fragment; 0: a record mark follows.
     pub left: u32,
-    /// The fragment is the message's last.
+    /// Whether the fragment is the message's last.
     pub last: bool,
-    /// The message.
+    /// The current message.
     pub message: Message,
-    /// When bytes came last.
+    /// Arrival of the last bytes.
     pub last_ts: Timestamp,
-    /// Bytes of it are missing.
+    /// Whether bytes of the direction are missing.
     pub has_gap: bool,
-    /// The part of the head that has come, or of the reply whose data are passing.
+    /// The received part of the head, or the head of a reply whose data follows.
     pub head: Vec<u8>,
-    /// The search for the next message.
+    /// Search for the next message.
     pub resync: Resync,
-    /// File data.
+    /// Checksums of file data.
     pub blocks: Blocks,
-    /// Bytes of it to come.
+    /// Remaining bytes of file data.
     pub data_left: u32,
-    /// What the next message that a search finds is.
+    /// Quality of the next message found by the search.
     pub cause: Quality,
-    /// Where the segment at hand begins.
+    /// Start of the current segment.
     pub segment: TcpSeq,
-    /// While lost: the next message begins here, because a call that was confirmed ends here.
+    /// While lost: end of a confirmed call, where the next message begins.
     pub follows: Option<TcpSeq>,
-    /// While lost, and the other direction was not captured: where the next message may begin.
+    /// While lost, if the other direction was not captured: where the next message may begin.
     pub expects: Expects,
 }
 
-/// Where a message may begin without another that confirms it.
+/// Positions where a message may begin without confirmation by another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expects {
-    /// Nowhere.
+    /// None.
     Nothing,
-    /// Where the direction's first bytes begin.
+    /// The first bytes of the direction.
     First,
-    /// Where the last message that was found ends, if it is one.
+    /// The end of the last message found, if it is one.
     Behind(Chain),
 }
 
-/// Messages that were found one directly behind the other.
+/// Messages found directly one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chain {
-    /// Where the first begins.
+    /// Start of the first.
     pub start: TcpSeq,
-    /// Where the last ends.
+    /// End of the last.
     pub end: TcpSeq,
-    /// The last begins a segment.
+    /// Whether the last begins a segment.
     pub begins_segment: bool,
 }
 
-/// Longer than any message: after a chain of this length the next message is outside of any file data it started in.
+/// Longer than any message: after a chain of this length the next message is outside of any file data it
+/// started in.
 const CHAIN_BYTES: i32 = 2 << 20;
 
 impl Expects {
-    /// Whether a message that was found at `seq`, where a segment begins or not, follows from those before it.
+    /// Whether the previous messages confirm one found at `seq`; `begins_segment`: it begins a segment.
     pub fn confirms(&self, seq: TcpSeq, begins_segment: bool) -> bool {
         match self {
             Expects::Behind(chain) if chain.end == seq => {
@@ -84,7 +84,7 @@ impl Expects {
         }
     }
 
-    /// A message was found from `seq` to `end`, which may be one. One that lies in the last one says nothing.
+    /// Records a possible message from `seq` to `end`. One inside the last one is ignored.
     pub fn note(&mut self, seq: TcpSeq, end: TcpSeq, begins_segment: bool) {
         let start = match self {
             Expects::Behind(chain) if chain.end == seq => chain.start,
@@ -100,10 +100,10 @@ impl Expects {
     }
 }
 
-/// What comes next.
+/// What the next bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// The part of a message that is read.
+    /// The parsed part of a message.
     Head,
     /// File data.
     Data,
@@ -118,30 +118,30 @@ pub enum Stage {
 pub struct Message {
     /// Its kind, if known.
     pub kind: Kind,
-    /// When it was on the wire, from its first byte on.
+    /// Arrival times, from its first byte on.
     pub span: Option<Span>,
-    /// Where it begins in what both sides say.
+    /// Position of its start; TCP only.
     pub place: Option<Place>,
-    /// Its bytes so far.
+    /// Bytes so far.
     pub bytes: u64,
-    /// Bytes are missing.
+    /// Whether bytes are missing.
     pub gap: bool,
-    /// How it was found, unless it followed another.
+    /// How it was found, unless it directly followed another.
     pub found: Option<Quality>,
-    /// A reply that was read before its call was known.
+    /// A reply parsed before its call was known.
     pub early: bool,
-    /// Where it ended is known.
+    /// Whether its end is known.
     measured: bool,
 }
 
 /// What a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Not known, or not readable.
+    /// Unknown or unreadable.
     Unknown,
-    /// A call; it lies in the spare place of those that wait.
+    /// A call, stored in the spare slot of the waiting ones.
     Call,
-    /// A reply; its head is kept.
+    /// A reply, whose head is kept.
     Reply,
 }
 
@@ -157,7 +157,7 @@ const NOTHING: Message = Message {
 };
 
 impl Message {
-    /// Its length, if that is known.
+    /// Length in bytes, if known.
     pub fn len(&self) -> Option<u64> {
         self.measured.then_some(self.bytes)
     }
@@ -187,7 +187,7 @@ impl Default for Lane {
 }
 
 impl Lane {
-    /// Reads (a part of) a record mark. `None`: there is none here.
+    /// Reads a record mark or part of it. `None`: invalid.
     #[inline]
     pub fn read_mark(&mut self, bytes: &[u8], ts: Timestamp) -> Option<usize> {
         self.message.span.get_or_insert(Span::at(ts)).extend(ts);
@@ -206,12 +206,12 @@ impl Lane {
         Some(n)
     }
 
-    /// Whether no message is under way.
+    /// Whether no message is in progress.
     pub fn is_between(&self) -> bool {
         self.stage == Stage::Head && self.message.span.is_none()
     }
 
-    /// Counts off `n` bytes of the fragment.
+    /// Consumes `n` bytes of the fragment.
     #[inline]
     pub fn pass(&mut self, n: usize, ts: Timestamp) {
         self.left -= n as u32;
@@ -221,7 +221,7 @@ impl Lane {
         }
     }
 
-    /// Counts off missing bytes of the fragment.
+    /// Skips missing bytes of the fragment.
     pub fn pass_gap(&mut self, n: u64) {
         self.message.gap = true;
         self.message.bytes += n;
@@ -233,7 +233,7 @@ impl Lane {
         }
     }
 
-    /// Takes the file data at the start of `bytes`; how many these are.
+    /// Consumes the file data at the start of `bytes`; returns its length.
     #[inline]
     pub fn read_data(&mut self, bytes: &[u8]) -> usize {
         let n = bytes.len().min(self.data_left as usize);
@@ -250,12 +250,12 @@ impl Lane {
         }
     }
 
-    /// A message that came at once.
+    /// Begins the message of a datagram.
     pub fn begin_datagram(&mut self, bytes: u64, gap: bool, ts: Timestamp) {
         self.message = Message { span: Some(Span::at(ts)), bytes, gap, ..NOTHING };
     }
 
-    /// The message breaks off.
+    /// Ends the message early.
     pub fn break_off(&mut self) {
         (self.message.gap, self.message.measured) = (true, false);
         if self.stage == Stage::Data {
@@ -263,13 +263,13 @@ impl Lane {
         }
     }
 
-    /// Whether the message's last byte has come.
+    /// Whether the message's last byte was received.
     #[inline]
     pub fn is_over(&self) -> bool {
         self.left == 0 && self.last
     }
 
-    /// The next message begins here.
+    /// Prepares for the next message.
     #[inline]
     pub fn next_message(&mut self) {
         self.stage = Stage::Head;
@@ -281,7 +281,7 @@ impl Lane {
         }
     }
 
-    /// Where the next message begins is not known.
+    /// Enters the state in which the start of the next message is unknown.
     pub fn lose(&mut self) {
         self.next_message();
         (self.stage, self.left, self.mark_len) = (Stage::Lost, 0, 0);
@@ -295,7 +295,7 @@ impl Lane {
         (self.follows, self.cause) = (None, Quality::Resync);
     }
 
-    /// A search has found the next message.
+    /// Begins a message found by the search.
     pub fn find(&mut self) {
         self.next_message();
         self.message.found = Some(std::mem::replace(&mut self.cause, Quality::Resync));

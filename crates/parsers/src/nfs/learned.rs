@@ -1,38 +1,38 @@
-//! Names of file handles, as the replies of one connection tell them: a bounded table of handles, each with its name
-//! and its directory. A name that has not been used for longest makes room for a new one (second chance).
+//! Names of file handles, learned from the replies of one connection: a bounded table of handles with their
+//! names and directories. Names are evicted by the second-chance algorithm.
 
 use hashbrown::HashTable;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Most handles known.
+/// Maximum number of handles.
 const HANDLES_MAX: usize = 4096;
-/// Longest name that is kept.
+/// Maximum length of a name.
 const NAME_BYTES_MAX: usize = 255;
-/// Deepest path.
+/// Maximum depth of a path.
 const DEPTH_MAX: usize = 64;
 
-/// What one connection has told.
+/// Names learned on one connection.
 #[derive(Default)]
 pub struct Names {
     nodes: Vec<Node>,
     by_handle: HashTable<u32>,
-    /// Where to look for a place next.
+    /// Position of the clock hand for eviction.
     hand: usize,
     generation: u32,
-    /// Names given up for new ones.
+    /// Number of evicted names.
     pub evicted: u64,
 }
 
 struct Node {
     handle: Box<[u8]>,
-    /// Empty where only names in this directory are known.
+    /// Empty if only names in this directory are known.
     name: Box<[u8]>,
     parent: Option<NodeId>,
     generation: u32,
     used: bool,
 }
 
-/// A node, unless its place has been given to another.
+/// Reference to a node, invalid after its slot was reused.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct NodeId {
     at: u32,
@@ -40,7 +40,8 @@ struct NodeId {
 }
 
 impl Names {
-    /// `handle` is called `name` in the directory `parent`; without one it is a mounted directory, and `name` its path.
+    /// Records that `handle` is named `name` in the directory `parent`; without a parent it is a mounted
+    /// directory, and `name` its path.
     pub fn learn(&mut self, parent: Option<&[u8]>, name: &[u8], handle: &[u8]) {
         if name.len() > NAME_BYTES_MAX || parent.is_some() && matches!(name, b"" | b"." | b"..") {
             return;
@@ -54,7 +55,7 @@ impl Names {
         }
     }
 
-    /// The entry `from` of a directory is now the entry `to` of another.
+    /// Renames an entry: `from` and `to` are directory handle and name.
     pub fn rename(&mut self, from: (&[u8], &[u8]), to: (&[u8], &[u8])) {
         let Some(parent) = self.find(from.0) else { return };
         let child = self.nodes.iter().position(|n| n.parent == Some(parent) && *n.name == *from.1);
@@ -64,8 +65,8 @@ impl Names {
         }
     }
 
-    /// Appends the path of `handle`, or of its entry `name`, as far up as it is known; absolute if a mounted directory
-    /// is known. Appends nothing if nothing is known.
+    /// Appends the path of `handle`, or of its entry `name`, with all known parent directories; absolute if a
+    /// mounted directory is known. Appends nothing if nothing is known.
     pub fn path(&mut self, handle: Option<&[u8]>, name: Option<&[u8]>, path: &mut Vec<u8>) {
         let mut parts: Vec<u32> = Vec::new();
         let mut next = handle.and_then(|handle| self.find(handle));
@@ -94,7 +95,7 @@ impl Names {
         Some(NodeId { at, generation: self.nodes[at as usize].generation })
     }
 
-    /// The place of `handle`, an old or a new one; `parent` keeps its own.
+    /// The node of `handle`, existing or new; `parent` is not evicted.
     fn place_beside(&mut self, handle: &[u8], parent: Option<NodeId>) -> NodeId {
         if let Some(place) = self.find(handle) {
             self.nodes[place.at as usize].used = true;
@@ -121,7 +122,7 @@ impl Names {
         NodeId { at: at as u32, generation: self.generation }
     }
 
-    /// Forgets a node that has not been used since the hand was there last.
+    /// Evicts a node that has not been used since the hand's last pass; `keep` stays.
     fn free(&mut self, keep: Option<usize>) -> usize {
         while std::mem::take(&mut self.nodes[self.hand].used) || Some(self.hand) == keep {
             self.hand = (self.hand + 1) % HANDLES_MAX;

@@ -1,14 +1,14 @@
-//! MOUNT (RFC 1813 appendix I; RFC 1094 appendix A): where file handles come from.
+//! MOUNT (RFC 1813 appendix I; RFC 1094 appendix A), the source of file handles.
 
 use super::body::{Args, HANDLE_BYTES_MAX, NAME_BYTES_MAX, Results};
 use super::rpc::Target;
 use super::xdr::Xdr;
 
-/// The procedure that gives a directory's handle.
+/// The procedure that returns a directory's handle.
 pub const MNT: u32 = 1;
 const UMNT: u32 = 3;
 
-/// Reads a procedure's arguments.
+/// Parses the arguments of a procedure.
 pub fn args<'a>(procedure: u32, x: &mut Xdr<'a>, args: &mut Args<'a>) -> Option<()> {
     if matches!(procedure, MNT | UMNT) {
         args.name = Some(x.opaque(NAME_BYTES_MAX)?);
@@ -16,7 +16,7 @@ pub fn args<'a>(procedure: u32, x: &mut Xdr<'a>, args: &mut Args<'a>) -> Option<
     Some(())
 }
 
-/// Reads a procedure's results.
+/// Parses the results of a procedure.
 pub fn results<'a>(target: &Target, x: &mut Xdr<'a>, r: &mut Results<'a>) -> Option<()> {
     if target.procedure == MNT {
         let status = x.u32()?;

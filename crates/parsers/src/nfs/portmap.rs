@@ -1,4 +1,4 @@
-//! Portmap and rpcbind (RFC 1833): which port a program is at.
+//! Portmap and rpcbind (RFC 1833): ports of programs.
 
 use super::body::{Args, More, Results};
 use super::rpc::Target;
@@ -7,7 +7,7 @@ use super::xdr::Xdr;
 /// GETPORT of version 2, GETADDR of versions 3 and 4.
 const GETPORT: u32 = 3;
 
-/// Reads the arguments of version 2.
+/// Parses the arguments of version 2.
 pub fn args<'a>(procedure: u32, x: &mut Xdr<'a>, args: &mut Args<'a>) -> Option<()> {
     const NAMES: &[&str] = &["program", "version", "transport"];
     if procedure == GETPORT {
@@ -20,7 +20,7 @@ pub fn args<'a>(procedure: u32, x: &mut Xdr<'a>, args: &mut Args<'a>) -> Option<
     Some(())
 }
 
-/// Reads a procedure's results.
+/// Parses the results of a procedure.
 pub fn results<'a>(target: &Target, x: &mut Xdr<'a>, r: &mut Results<'a>) -> Option<()> {
     const ADDRESS_BYTES_MAX: usize = 256;
     if target.procedure == GETPORT {

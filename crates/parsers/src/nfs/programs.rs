@@ -1,4 +1,4 @@
-//! Names of programs, procedures and statuses, as their RFCs and tshark write them.
+//! Names of programs, procedures, and statuses, as in their RFCs and tshark.
 
 use super::rpc::Target;
 
@@ -12,7 +12,7 @@ pub const MOUNT: u32 = 100_005;
 /// Access control lists for NFSv3, as in Solaris and Linux.
 pub const NFSACL: u32 = 100_227;
 
-/// A version of a program whose procedures are known.
+/// A program version with known procedures.
 struct Known {
     program: u32,
     version: u32,
@@ -90,7 +90,7 @@ pub fn procedure(target: &Target) -> Option<&'static str> {
     known.procedures.get(target.procedure as usize).copied()
 }
 
-/// The name of an NFS status (the same numbers in all versions and in MOUNT), in lower case without its prefix.
+/// Name of an NFS status (the same numbers in all versions and in MOUNT), in lower case without its prefix.
 pub fn status(number: u32) -> Option<&'static str> {
     Some(match number {
         0 => "ok",

@@ -1,24 +1,24 @@
-//! Headers of ONC-RPC messages (RFC 5531): who calls what under which name, and how a call was taken.
+//! Headers of ONC-RPC messages (RFC 5531): target, credentials, and reply status.
 
 use super::xdr::Xdr;
 
-/// Most bytes of credentials and of a verifier (section 8.2).
+/// Maximum bytes of credentials and of a verifier (section 8.2).
 const AUTH_BYTES_MAX: usize = 400;
-/// Longest name of a machine (section 8.2.1 says 255).
+/// Maximum length of a machine name (section 8.2.1).
 const MACHINE_BYTES_MAX: usize = 255;
-/// The version of ONC-RPC itself.
+/// Version of ONC-RPC itself.
 pub const RPC_VERSION: u32 = 2;
 
-/// What is called.
+/// Target of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Target {
     /// Program.
     pub program: u32,
     /// Its version.
     pub version: u32,
-    /// The procedure of that version.
+    /// Procedure number.
     pub procedure: u32,
-    /// Arguments and results are wrapped or encrypted (RPCSEC_GSS), and not read.
+    /// Arguments and results are wrapped or encrypted (RPCSEC_GSS), and not parsed.
     pub protected: bool,
 }
 
@@ -27,57 +27,57 @@ pub struct Target {
 pub struct Call<'a> {
     /// What is called.
     pub target: Target,
-    /// By whom.
+    /// Credentials of the caller.
     pub credentials: Credentials<'a>,
     /// The arguments.
     pub args: Xdr<'a>,
 }
 
-/// Who calls.
+/// Credentials of a call.
 #[derive(Clone, Copy, Debug)]
 pub enum Credentials<'a> {
-    /// `AUTH_SYS`: a user as the client's machine says.
+    /// `AUTH_SYS`: a user as stated by the client machine.
     Sys {
-        /// The machine's name.
+        /// Machine name.
         machine: &'a [u8],
-        /// User.
+        /// User id.
         uid: u32,
-        /// First group.
+        /// Primary group id.
         gid: u32,
     },
-    /// `RPCSEC_GSS` (RFC 2203): its service, or 0 while a context is being made.
+    /// `RPCSEC_GSS` (RFC 2203): its service, or 0 during context creation.
     Gss(u32),
-    /// Another flavor, by its number.
+    /// Another flavor, by number.
     Other(u32),
 }
 
 /// A reply's header.
 #[derive(Clone, Copy, Debug)]
 pub struct Reply<'a> {
-    /// How the call was taken.
+    /// Reply status.
     pub status: RpcStatus,
-    /// The results, if it was.
+    /// The results, if successful.
     pub results: Xdr<'a>,
 }
 
-/// How a call was taken: `accept_stat`, or 16 and `reject_stat`.
+/// Reply status: `accept_stat`, or 16 plus `reject_stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RpcStatus(u32);
 
-/// What a call that begins like one calls; of its credentials nothing is known.
+/// Target of a message that begins like a call, without its credentials.
 pub fn target(message: &[u8]) -> Option<Target> {
     let mut x = Xdr::new(message);
     let _xid_type_version = x.fixed(12)?;
     Some(Target { program: x.u32()?, version: x.u32()?, procedure: x.u32()?, protected: false })
 }
 
-/// Whether a call that begins like one comes with RPCSEC_GSS.
+/// Whether a message that begins like a call uses RPCSEC_GSS.
 pub fn is_gss(message: &[u8]) -> bool {
     let mut x = Xdr::new(message);
     x.fixed(24).and_then(|_| x.u32()) == Some(GSS)
 }
 
-/// Reads the header of a call; `None`: it goes on, or it is none.
+/// Parses the header of a call; `None`: incomplete or invalid.
 pub fn call(message: &[u8]) -> Option<Call<'_>> {
     let mut x = Xdr::new(message);
     let (_xid, _type, _rpc_version) = (x.u32()?, x.u32()?, x.u32()?);
@@ -90,7 +90,7 @@ pub fn call(message: &[u8]) -> Option<Call<'_>> {
     Some(Call { target, credentials, args: x })
 }
 
-/// Reads the header of a reply.
+/// Parses the header of a reply.
 pub fn reply(message: &[u8]) -> Option<Reply<'_>> {
     let mut x = Xdr::new(message);
     let (_xid, _type) = (x.u32()?, x.u32()?);
@@ -101,10 +101,10 @@ pub fn reply(message: &[u8]) -> Option<Reply<'_>> {
     Some(Reply { status: RpcStatus(x.u32()?), results: x })
 }
 
-/// Service of RPCSEC_GSS that leaves bodies as they are.
+/// RPCSEC_GSS service without protection of bodies.
 const GSS_NONE: u32 = 1;
 const REJECTED: u32 = 16;
-/// The flavor RPCSEC_GSS.
+/// RPCSEC_GSS flavor.
 const GSS: u32 = 6;
 
 fn credentials(flavor: u32, body: &[u8]) -> Option<Credentials<'_>> {
@@ -124,7 +124,7 @@ fn credentials(flavor: u32, body: &[u8]) -> Option<Credentials<'_>> {
 }
 
 impl Credentials<'_> {
-    /// The name of the flavor, and of its service.
+    /// Name of the flavor, with its service.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Sys { .. } => "sys",
@@ -142,7 +142,7 @@ impl Credentials<'_> {
 }
 
 impl RpcStatus {
-    /// The procedure was called, and what comes are its results.
+    /// Whether the procedure was called and its results follow.
     pub fn is_success(self) -> bool {
         self.0 == 0
     }

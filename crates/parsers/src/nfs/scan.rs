@@ -1,5 +1,4 @@
-//! What an ONC-RPC message looks like from its first bytes, where it is not known that one begins: in a new flow, and
-//! behind a loss.
+//! Recognizes ONC-RPC messages by their first bytes at unknown positions: in a new flow, and after a loss.
 
 use memchr::memmem;
 use wire::IpProtocol;
@@ -11,23 +10,23 @@ use crate::{Direction, Probe, ProbeContext};
 
 /// Length of a record mark (RFC 5531 section 11).
 pub const MARK: usize = 4;
-/// So many bytes from a record mark on tell a message from anything else.
+/// Bytes from a record mark on that identify a message.
 pub const SIGNATURE: usize = MARK + 24;
-/// Fewer bytes from a record mark on say nothing.
+/// Minimum bytes from a record mark on that are any evidence.
 const WINDOW_MIN: usize = 17;
-/// Bytes searched in one go.
+/// Bytes per search step.
 const SCANNED: usize = 1024;
-/// Longest fragment: servers take data of a few MiB at most.
+/// Maximum fragment length: servers accept at most a few MiB of data.
 pub const FRAGMENT_BYTES_MAX: u32 = 64 << 20;
-/// Most bytes of credentials and verifiers.
+/// Maximum bytes of credentials and verifiers.
 const AUTH_BYTES_MAX: u32 = 400;
-/// Longest header of a call.
+/// Maximum header length of a call.
 const HEADER_BYTES_MAX: usize = 24 + 2 * (8 + AUTH_BYTES_MAX as usize);
-/// More procedures no program has.
+/// Maximum plausible procedure number.
 const PROCEDURES_MAX: u32 = 256;
-/// More versions no program has.
+/// Maximum plausible version.
 const VERSION_MAX: u32 = 256;
-/// Numbers of programs from here on are reserved (RFC 5531 section 8.5).
+/// First reserved program number (RFC 5531 section 8.5).
 const PROGRAM_MAX: u32 = 0x6000_0000;
 
 /// Whether a fragment may have this length.
@@ -41,7 +40,7 @@ pub fn word(bytes: &[u8], i: usize) -> Option<u32> {
     bytes.get(4 * i..4 * i + 4)?.first_chunk().map(|word| u32::from_be_bytes(*word))
 }
 
-/// Whether `message` begins like a call: of any program, or of one that is known here.
+/// Whether `message` begins like a call: of any program, or if `known` of a known one.
 pub fn is_call(message: &[u8], known: bool) -> Option<bool> {
     if word(message, 1)? != 0 || word(message, 2)? != RPC_VERSION {
         return Some(false);
@@ -64,7 +63,8 @@ pub fn is_reply(message: &[u8]) -> Option<bool> {
     Some(plain && (len > 0 || word(message, 5)? <= 5))
 }
 
-/// Where a record could start: the message type is two words behind the mark, and what comes then hardly differs.
+/// Next possible start of a record: the message type is two words after the mark, and the following bytes
+/// hardly vary.
 pub fn next(bytes: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
     while bytes.len() - at >= WINDOW_MIN {
@@ -76,11 +76,11 @@ pub fn next(bytes: &[u8], from: usize) -> Option<usize> {
         }
         at += window.len() - 2 * MARK;
     }
-    // Too few to say.
+    // Too few bytes for a verdict.
     (at < bytes.len()).then_some(at)
 }
 
-/// The next record of one direction that holds a call of a known program, or a reply that `awaited` knows.
+/// Search for a record with a call of a known program, or a reply accepted by the function.
 pub struct Search<F>(pub F);
 
 impl<F: Fn(u32) -> bool> Heads for Search<F> {
@@ -105,12 +105,12 @@ impl<F: Fn(u32) -> bool> Heads for Search<F> {
     }
 }
 
-/// Recognises a call of a known program, a reply, or where the connection was joined midway a call further on.
+/// Recognizes a call of a known program, a reply, or in a connection joined midway a later call.
 pub fn probe(bytes: &[u8], context: ProbeContext) -> Probe {
     if context.transport == IpProtocol::UDP {
         return match verdict(bytes) {
             Probe::NeedMore => Probe::NotForUs,
-            // Little more than zeros: DHCP, for one, has them in the same places.
+            // Mostly zeros: DHCP, for example, has them in the same positions.
             Probe::Response if !context.usual_port => Probe::NotForUs,
             probe => probe,
         };
@@ -121,7 +121,7 @@ pub fn probe(bytes: &[u8], context: ProbeContext) -> Probe {
         None if bytes.first().is_some_and(|b| matches!(b, 0 | 0x80)) => Probe::NeedMore,
         None => Probe::NotForUs,
     };
-    // File data may hold calls: those of the side with the usual port are no requests.
+    // File data may contain calls: those of the side with the usual port are not requests.
     let may_ask = context.speaker == Some(Direction::ClientToServer) || !context.usual_port;
     match begins {
         Probe::NotForUs if context.midstream && may_ask && resync::is_in(&Search(|_| false), bytes) => {
@@ -131,8 +131,8 @@ pub fn probe(bytes: &[u8], context: ProbeContext) -> Probe {
     }
 }
 
-/// Whether the call of a program that is not known makes sense: its numbers are small, and the procedure that does nothing has no
-/// arguments. Other protocols have zeros, and a time, in their places.
+/// Whether the call of an unknown program is plausible: its numbers are small, and procedure 0 has no
+/// arguments. Other protocols have zeros and a timestamp in these positions.
 fn is_sensible(call: &rpc::Call<'_>, message: &[u8]) -> bool {
     let rpc::Target { program, version, procedure, .. } = call.target;
     let is_numbered =
@@ -144,7 +144,7 @@ fn is_sensible(call: &rpc::Call<'_>, message: &[u8]) -> bool {
 fn verdict(message: &[u8]) -> Probe {
     match (is_call(message, false), is_reply(message)) {
         (Some(true), _) if is_call(message, true) == Some(true) => Probe::Request,
-        // Another program: its header has to make sense as a whole.
+        // Another program: its complete header must be plausible.
         (Some(true), _) => match rpc::call(message) {
             Some(call) if is_sensible(&call, message) => Probe::Request,
             None if message.len() < HEADER_BYTES_MAX => Probe::NeedMore,

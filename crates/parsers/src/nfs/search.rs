@@ -1,4 +1,4 @@
-//! Which bytes of a lost direction look like a message, given the connection's calls.
+//! Search for messages in a direction with unknown position, using the connection's calls.
 
 use wire::TcpSeq;
 
@@ -10,20 +10,21 @@ use super::xdr::Xdr;
 use crate::Direction;
 use crate::resync::{Beginning, Candidate, Heads, Verdict};
 
-/// Longest message whose length its content does not tell.
+/// Maximum length of a message whose contents do not determine it.
 const UNREAD_BYTES_MAX: usize = 4 << 20;
-/// Of a record's mark: it holds the end of its message.
+/// Flag of a record mark: last fragment of a message.
 const LAST: u32 = 1 << 31;
 
-/// Records that hold a call of a known program, or a reply to a call that waits. Their lengths have to fit what they say.
+/// Records with a call of a known program, or a reply to a waiting call. Their lengths must match their
+/// contents.
 pub struct Messages<'a> {
-    /// The calls that wait.
+    /// The waiting calls.
     pub calls: &'a Calls,
-    /// Who speaks.
+    /// Direction of the bytes.
     pub direction: Direction,
-    /// The bytes at hand begin where a segment does.
+    /// Whether the current bytes begin a segment.
     pub begins_segment: bool,
-    /// Nothing of the other direction has been captured.
+    /// Whether nothing of the other direction was captured.
     pub alone: bool,
 }
 
@@ -63,9 +64,9 @@ impl Heads for Messages<'_> {
 }
 
 impl Messages<'_> {
-    /// Whether a reply is one to a call that waits. Where the reply may have been lost and stand in a file that was read, it has to
-    /// begin a segment. If the call was itself found by search, one of them has to be alone in its segments, or both have to begin one:
-    /// file data that hold calls and replies seldom do.
+    /// Whether a reply answers a waiting call. If the reply may have been lost, so that this one may be part
+    /// of file data, it must begin a segment. If the call was itself found by search, one of them must be
+    /// alone in its segments, or both must begin one, which calls and replies in file data rarely do.
     fn is_awaited(&self, candidate: &Candidate<'_>, message: &[u8], len: usize) -> bool {
         let Some(xid) = word(message, 0) else { return false };
         let begins = candidate.begins_segment;
@@ -90,8 +91,8 @@ impl Messages<'_> {
     }
 }
 
-/// How long a call is by what it says, at least and at most; `None`: it goes on, or makes no sense. `machine`: what the
-/// connection's other calls give as the client's name, where they do.
+/// Minimum and maximum length of a call by its contents; `None`: incomplete or invalid. `machine`: client
+/// machine name in the connection's other calls, if known.
 fn call_len(message: &[u8], machine: Option<&[u8]>) -> Option<(usize, usize)> {
     let header = rpc::call(message)?;
     if let (Credentials::Sys { machine: named, .. }, Some(machine)) = (header.credentials, machine)
@@ -105,12 +106,12 @@ fn call_len(message: &[u8], machine: Option<&[u8]>) -> Option<(usize, usize)> {
     Some((least, least + header.target.unread_args_max()))
 }
 
-/// The same of a reply to a call of `target`.
+/// Minimum and maximum length of a reply to a call of `target`.
 fn reply_len(message: &[u8], target: Option<Target>) -> Option<(usize, usize)> {
     let reply = rpc::reply(message)?;
     let (mut x, mut results) = (reply.results, Results::default());
     let unread = match target {
-        // What is behind may say which versions are known.
+        // Supported versions may follow.
         _ if !reply.status.is_success() => 8,
         None => UNREAD_BYTES_MAX,
         Some(target) => {
@@ -122,18 +123,18 @@ fn reply_len(message: &[u8], target: Option<Target>) -> Option<(usize, usize)> {
     Some((least, least + unread))
 }
 
-/// Bytes read of a message with `x` behind them, and of the file data that follow.
+/// Parsed bytes of a message, with `x` after them, and of the file data that follows.
 fn read(message: &[u8], x: Xdr<'_>, data: Option<u32>) -> usize {
     message.len() - x.left() + data.map_or(0, |len| (len as usize).next_multiple_of(4))
 }
 
-/// Where a record that begins at `seq` with these bytes ends.
+/// End of a record that begins at `seq` with these bytes.
 pub fn end(record: &[u8], seq: TcpSeq) -> TcpSeq {
     seq.plus(MARK as u32 + (word(record, 0).unwrap_or_default() & !LAST))
 }
 
 impl Target {
-    /// Most bytes of the arguments that are not read.
+    /// Maximum bytes of arguments that are not parsed.
     fn unread_args_max(&self) -> usize {
         match (self.program, self.version) {
             _ if self.protected => UNREAD_BYTES_MAX,
@@ -143,11 +144,11 @@ impl Target {
         }
     }
 
-    /// Most bytes of the results that are not read.
+    /// Maximum bytes of results that are not parsed.
     fn unread_results_max(&self) -> usize {
         match (self.program, self.version, self.procedure) {
             _ if self.protected => UNREAD_BYTES_MAX,
-            // The names in a directory.
+            // Names in a directory.
             (super::programs::NFS, 3, 16 | 17) => UNREAD_BYTES_MAX,
             (super::programs::NFS, 3, _) => 256,
             (super::programs::NFS, 4, 1..) => UNREAD_BYTES_MAX,

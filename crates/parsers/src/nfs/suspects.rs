@@ -1,7 +1,7 @@
-//! Messages found by search, where it is not known whether a message begins at a position: behind a loss, and in a
-//! connection joined midway. File data may hold RPC messages themselves, so what looks like a call is a *suspect*: it
-//! becomes a call when a reply with its xid acknowledges all of it, or when it directly follows a call that was confirmed
-//! this way. A suspect alone never becomes a tuple.
+//! Messages found by search at unknown positions: after a loss, and in a connection joined midway. File data
+//! may contain RPC messages, so a record that looks like a call is a *suspect*: it becomes a call when a
+//! reply with its xid acknowledges all of it, or when it directly follows a call that was confirmed this way.
+//! A suspect alone never becomes a tuple.
 
 use std::collections::VecDeque;
 
@@ -12,31 +12,31 @@ use super::lane::Message;
 use super::waiting::Call;
 use crate::Segment;
 
-/// A reply confirms a suspect within this time only.
+/// Maximum time for a reply to confirm a suspect.
 const PATIENCE_NS: i64 = 10_000_000_000;
 /// Maximum number of suspects that are still completed.
 const OPEN_MAX: usize = 64;
 
-/// What looks like a call.
+/// A possible call.
 #[derive(Debug)]
 pub struct Suspect {
     /// The call, if it is one.
     pub call: Call,
-    /// Its transaction id.
+    /// Transaction id.
     pub xid: u32,
-    /// Its first byte.
+    /// Position of its first byte.
     pub place: Place,
-    /// The byte behind its last.
+    /// Sequence number after its last byte.
     pub end: TcpSeq,
-    /// It begins where a segment begins.
+    /// It begins a segment.
     pub begins_segment: bool,
-    /// It also ends where one ends.
+    /// It also ends a segment.
     pub fills_segments: bool,
 }
 
 impl Suspect {
-    /// Whether a reply with its xid at `place` can be its reply: the server had received all of it, and the client had
-    /// not heard the reply when it sent the call.
+    /// Whether a reply with its xid at `place` can answer it: the server had received all of it, and the
+    /// client had not received the reply when it sent the call.
     fn can_get(&self, reply: Place) -> bool {
         let received = reply.ack.is_some_and(|ack| ack.distance(self.end) >= 0);
         received && self.place.ack.is_none_or(|heard| reply.seq.distance(heard) >= 0)
@@ -61,7 +61,7 @@ impl Suspects {
         self.list.is_empty()
     }
 
-    /// Adds one. The oldest make room; how many did.
+    /// Adds a suspect; returns the number evicted for it.
     pub fn push(&mut self, suspect: Suspect, bytes_max: usize) -> u64 {
         self.bytes += suspect.bytes();
         self.list.push_back(suspect);
@@ -73,14 +73,14 @@ impl Suspects {
         evicted
     }
 
-    /// The only one to which a reply with this xid, at `place`, can belong.
+    /// The suspect that a reply with this xid at `place` can answer, if it is the only one.
     pub fn find(&self, xid: u32, place: Place) -> Option<&Suspect> {
         let mut fitting = self.list.iter().filter(|s| s.xid == xid && s.can_get(place));
         fitting.next().filter(|_| fitting.next().is_none())
     }
 
-    /// Takes the call that `reply` confirms, and those that follow it directly. Whatever else was found between them
-    /// lies inside of one.
+    /// Removes and returns the call that `reply` confirms, and those directly after it. Other suspects in
+    /// between lie inside one of them.
     pub fn confirm(&mut self, xid: u32, reply: &Message) -> Vec<Suspect> {
         let (Some(place), Some(span)) = (reply.place, reply.span) else { return Vec::new() };
         let Some(found) = self.find(xid, place) else { return Vec::new() };
@@ -101,7 +101,7 @@ impl Suspects {
         calls
     }
 
-    /// The next bytes of the direction: the last ones of what ends in them.
+    /// Handles the next bytes of the direction: records the arrival of suspects that end in them.
     pub fn extend(&mut self, segment: Segment<'_>) {
         for s in self.open() {
             let rest = s.end.distance(segment.place.seq);
@@ -113,14 +113,14 @@ impl Suspects {
         }
     }
 
-    /// Bytes of the last one are missing.
+    /// Marks the last one as having missing bytes.
     pub fn cut_last(&mut self) {
         if let Some(last) = self.list.back_mut() {
             last.call.gap = true;
         }
     }
 
-    /// Bytes from `seq` on are missing.
+    /// Handles missing bytes from `seq` on.
     pub fn gap(&mut self, seq: TcpSeq) {
         for s in self.open() {
             s.call.gap |= s.end.distance(seq) > 0;

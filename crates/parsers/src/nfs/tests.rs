@@ -1,4 +1,4 @@
-//! Conversations in bytes, and what the parser makes of them.
+//! Conversations in bytes and the expected tuples.
 
 use proptest::prelude::*;
 use testkit::Xdr;
@@ -257,7 +257,7 @@ fn calls_that_are_sent_again() {
     assert_eq!(t.counters.retransmitted_calls, 2);
     assert_eq!(t.counters.repeated_replies, 1);
     assert_eq!(t.rows(), ["1 2000 1 exact", "1 1000 1 exact"]);
-    // The number of another call: the one before has no reply.
+    // The xid is reused: the earlier call has no reply.
     let mut t = talk(SHORT);
     t.client(getattr(1).record()).client(read(1, 0, 5).record()).server(read_reply(1, b"12345").record());
     assert_eq!(t.rows(), ["1 GETATTR - - half", "1 READ ok 1000 exact"]);
@@ -279,7 +279,7 @@ fn replies_that_come_before_their_calls() {
     let mut t = talk(fields);
     t.wait_us(10);
     answered.iter().for_each(|answer| _ = t.datagram(S, &answer.0));
-    // What the client said before is captured later.
+    // Earlier calls of the client are captured later.
     t.now_us = 0;
     asked.iter().for_each(|ask| _ = t.datagram(C, &ask.0));
     t.wait_us(2000).datagram(C, &getattr(9).0);
@@ -307,8 +307,8 @@ fn calls_that_wait_are_bounded() {
     assert_eq!(t.rows().len(), 2000);
 }
 
-/// `ahead` calls are under way, answered in an order that `shuffle` gives, of which `lost` in 1000 are not; how many of
-/// 4000 were paired.
+/// With `ahead` outstanding calls, answered in the order of `shuffle`, of which `lost` in 1000 are not;
+/// returns the number of 4000 that were paired.
 fn paired_under_load(ahead: u32, shuffle: impl Fn(u32) -> u32, lost: u32) -> usize {
     let mut t = talk(&["quality"]);
     t.limits.rpc_bytes_max = 64 << 10;
@@ -338,7 +338,7 @@ fn under_load_as_many_are_paired_as_there_is_room_for() {
         check(ahead, in_order, 0, 4000 * room / ahead);
         check(ahead, backwards_by_16, 0, 4000 * room / ahead);
     }
-    // What is never answered does not stay for good.
+    // Unanswered calls are removed eventually.
     check(100, in_order, 100, 3600);
     check(100, backwards_by_16, 200, 3200);
     check(500, in_order, 100, 3600 * room / 500 / 2);
@@ -398,7 +398,7 @@ fn what_the_snaplen_cut_off_came() {
     let (ask, answer) = (getattr(1).record(), getattr_reply(1).record());
     for (direction, bytes) in [(C, ask), (S, answer)] {
         t.bytes(direction, &bytes[..30]);
-        // At the same moment.
+        // At the same time.
         t.now_us -= 1;
         t.gap(direction, bytes.len() as u64 - 30);
     }
@@ -461,7 +461,7 @@ fn replies_alone() {
 #[test]
 fn calls_in_file_data_are_none() {
     let inner = |xid| call(xid, 12).opaque(b"ROOT").opaque(b"never sent").record();
-    // The mark of the last one claims what follows, too.
+    // The mark of the last one includes the bytes after it.
     let mut stored = [inner(7777), getattr(7778).record(), inner(7779)].concat();
     let last = stored.len() - inner(7779).len();
     stored[last..last + 4].copy_from_slice(&0x8400_0000u32.to_be_bytes());
@@ -479,7 +479,7 @@ fn calls_in_file_data_are_none() {
 
 #[test]
 fn a_call_that_was_confirmed_confirms_what_follows_it() {
-    // Three calls at once behind a loss: the last one's reply comes first, the second one's never.
+    // Three calls after a loss: the reply to the last one comes first, the one to the second never.
     let mut t = talk(SHORT);
     t.client(getattr(1).record()).server(getattr_reply(1).record()).gap(C, 50);
     t.client([getattr(2).record(), getattr(3).record(), getattr(4).record()].concat());
@@ -564,7 +564,7 @@ fn probing() {
     check(&[0; 64], true, false, Probe::NotForUs);
 }
 
-/// One operation of a random conversation: the call, the reply, how long the data are.
+/// One operation of a random conversation: call and reply; `len` is the data length.
 fn operation(xid: u32, kind: u8, len: usize) -> (Xdr, Xdr) {
     let data = data(len);
     match kind {
@@ -642,7 +642,7 @@ proptest! {
         prop_assert_eq!(whole.len(), operations.len());
         let exact = |row: &&String| row.ends_with("exact");
         prop_assert!(holed.iter().filter(exact).all(|row| whole.contains(row)), "{:#?}\n{:#?}", whole, holed);
-        // Nothing is paired with what it does not belong to.
+        // There are no wrong pairs.
         let named = |row: &String| row.split(' ').take(2).collect::<Vec<_>>().join(" ");
         for row in holed.iter().map(named).filter(|row| !row.ends_with('-')) {
             prop_assert!(whole.iter().any(|was| named(was) == row), "{:#?}\n{}", whole, row);

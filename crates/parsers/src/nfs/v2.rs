@@ -1,4 +1,4 @@
-//! NFSv2 (RFC 1094 section 2.2): what is operated on, and how it went.
+//! NFSv2 (RFC 1094 section 2.2): handles, names, and status.
 
 use super::attributes::Attributes;
 use super::body::{Args, NAME_BYTES_MAX, Results};
@@ -7,7 +7,7 @@ use super::xdr::Xdr;
 /// Length of every handle.
 const HANDLE_BYTES: usize = 32;
 
-/// Reads a procedure's arguments.
+/// Parses the arguments of a procedure.
 pub fn args<'a>(procedure: u32, x: &mut Xdr<'a>, args: &mut Args<'a>) -> Option<()> {
     if !matches!(procedure, 1 | 2 | 4..=6 | 8..=17) {
         return Some(());
@@ -46,7 +46,7 @@ pub fn args<'a>(procedure: u32, x: &mut Xdr<'a>, args: &mut Args<'a>) -> Option<
     Some(())
 }
 
-/// Reads a procedure's results.
+/// Parses the results of a procedure.
 pub fn results<'a>(procedure: u32, x: &mut Xdr<'a>, r: &mut Results<'a>) -> Option<()> {
     if !matches!(procedure, 1 | 2 | 4..=6 | 8..=17) {
         return Some(());

@@ -4,7 +4,7 @@ use super::attributes::{Attributes, Settings, Weak};
 use super::body::{Args, HANDLE_BYTES_MAX, More, NAME_BYTES_MAX, Results};
 use super::xdr::Xdr;
 
-/// Reads a procedure's arguments.
+/// Parses the arguments of a procedure.
 pub fn args<'a>(procedure: u32, x: &mut Xdr<'a>, args: &mut Args<'a>) -> Option<()> {
     if !matches!(procedure, 1..=21) {
         return Some(());
@@ -76,7 +76,7 @@ pub fn args<'a>(procedure: u32, x: &mut Xdr<'a>, args: &mut Args<'a>) -> Option<
     Some(())
 }
 
-/// Reads a procedure's results.
+/// Parses the results of a procedure.
 pub fn results<'a>(procedure: u32, listing: bool, x: &mut Xdr<'a>, r: &mut Results<'a>) -> Option<()> {
     if !matches!(procedure, 1..=21) {
         return Some(());
@@ -94,7 +94,7 @@ pub fn results<'a>(procedure: u32, listing: bool, x: &mut Xdr<'a>, r: &mut Resul
         8..=11 if ok => {
             r.object = if x.bool()? { Some(x.opaque(HANDLE_BYTES_MAX)?) } else { None };
             r.attributes = Attributes::read_optional(x)?;
-            // The directory's attributes before and after.
+            // Attributes of the directory before and after.
             r.before = Weak::read_optional(x)?;
         }
         2 | 7..=14 | 21 => {
@@ -119,7 +119,7 @@ pub fn results<'a>(procedure: u32, listing: bool, x: &mut Xdr<'a>, r: &mut Resul
     Some(())
 }
 
-/// What follows the attributes where a procedure that changes nothing did what it was asked.
+/// Parses the results after the attributes, for a successful procedure that changes nothing.
 fn of_success<'a>(procedure: u32, listing: bool, x: &mut Xdr<'a>, r: &mut Results<'a>) -> Option<()> {
     match procedure {
         4 => r.access = Some(x.u32()?),

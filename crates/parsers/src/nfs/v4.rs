@@ -1,12 +1,12 @@
-//! NFSv4 COMPOUND (RFC 7530, RFC 8881): which operations a call lists, as far as their arguments are known here, and how
-//! it went as a whole. File data in it are passed over.
+//! NFSv4 COMPOUND (RFC 7530, RFC 8881): the listed operations, as far as their arguments are known, and the
+//! overall status. File data in it is skipped.
 
 use super::body::{Args, HANDLE_BYTES_MAX, More, NAME_BYTES_MAX, Results};
 use super::xdr::Xdr;
 
-/// Most operations that are listed.
+/// Maximum number of operations listed.
 const OPERATIONS_MAX: u32 = 64;
-/// Longest opaque in arguments: owners, attributes.
+/// Maximum length of opaques in arguments: owners, attributes.
 const OPAQUE_MAX: usize = 4096;
 const STATEID: usize = 16;
 
@@ -22,22 +22,22 @@ const NAMES: [&str; 60] = [
     "DESTROY_CLIENTID", "RECLAIM_COMPLETE", "ALLOCATE",
 ];
 
-/// Reads a COMPOUND's arguments as far as they are known.
+/// Parses the arguments of a COMPOUND as far as they are known.
 pub fn args<'a>(x: &mut Xdr<'a>, args: &mut Args<'a>) -> Option<()> {
     args.more = More::Compound(*x);
     each(x, args, |_| {})
 }
 
-/// How a COMPOUND went.
+/// Parses the status of a COMPOUND.
 pub fn results(x: &mut Xdr<'_>, r: &mut Results<'_>) -> Option<()> {
     r.status = Some(x.u32()?);
     Some(())
 }
 
-/// The operations of a COMPOUND, a blank between them; `...` where the rest is not known.
+/// Operations of a COMPOUND, separated by blanks; `...` if the rest is unknown.
 pub fn names(mut x: Xdr<'_>) -> String {
     let mut list = Vec::new();
-    // Of arguments that are cut the operations before are known.
+    // For truncated arguments, the operations before are known.
     let _ = each(&mut x, &mut Args::default(), |name| list.push(name));
     list.join(" ")
 }
@@ -56,7 +56,7 @@ fn each<'a>(x: &mut Xdr<'a>, args: &mut Args<'a>, mut seen: impl FnMut(&'static 
     Some(())
 }
 
-/// Reads an operation's arguments; `false`: it is not known how.
+/// Parses the arguments of an operation; `false`: unknown format.
 fn operation<'a>(number: u32, x: &mut Xdr<'a>, args: &mut Args<'a>) -> Option<bool> {
     match number {
         10 | 16 | 23 | 24 | 27 | 31 | 32 => {}
@@ -102,7 +102,7 @@ fn operation<'a>(number: u32, x: &mut Xdr<'a>, args: &mut Args<'a>) -> Option<bo
             let _stateid = x.fixed(STATEID)?;
             args.offset = Some(x.u64()?);
             (args.stable, args.count) = (Some(x.u32()?), Some(x.u32()?.into()));
-            // The data follow.
+            // Data follows.
             return Some(false);
         }
         52 | 58 => _ = x.u32()?,

@@ -1,8 +1,7 @@
-//! Calls that wait for their replies: found by xid, bounded in memory. A place that becomes free keeps its buffers for
-//! the next call.
+//! Outstanding calls by xid, bounded in memory. A freed slot keeps its buffers for the next call.
 //!
-//! When the memory is used up a new call does not push out the oldest one, for under load that is the very one that
-//! is answered next, and all would be lost. It is refused, unless the oldest is unlikely to be answered.
+//! When the limit is reached, a new call does not evict the oldest one: under load that one is answered next,
+//! and every call would be lost. The new call is rejected, unless the oldest is unlikely to be answered.
 
 use flow::Place;
 use hashbrown::HashTable;
@@ -13,41 +12,41 @@ use super::rpc::{self, Target};
 use crate::pairing::can_answer;
 use crate::{Quality, Span};
 
-/// Most memory that a free place keeps.
+/// Maximum memory kept by a free slot.
 const KEPT_BYTES: usize = 4096;
-/// Most free places kept.
+/// Maximum number of free slots.
 const SPARE_MAX: usize = 64;
 /// Age at which a call is unlikely to be answered.
 const PATIENCE_NS: i64 = 10_000_000_000;
-/// So many later calls that were answered make a call an old one.
+/// Later calls answered after which a call is considered overtaken.
 const OVERTAKEN: u64 = 4;
-/// No place.
+/// No slot.
 const NONE: u32 = u32::MAX;
 
 /// A call.
 #[derive(Debug)]
 pub struct Call {
-    /// What is called.
+    /// Target of the call.
     pub target: Target,
-    /// Its place in the order of all calls.
+    /// Sequence number among all calls.
     pub number: u64,
-    /// When it was on the wire.
+    /// Arrival of its first and last byte.
     pub span: Span,
-    /// Where it begins in what both sides say.
+    /// Position of its start; TCP only.
     pub place: Option<Place>,
-    /// When it ended is known.
+    /// Whether its end is known.
     pub ended: bool,
-    /// Bytes of it are missing.
+    /// Whether bytes are missing.
     pub gap: bool,
-    /// How it was found, unless it followed another.
+    /// How it was found, unless it directly followed another.
     pub found: Option<Quality>,
-    /// How often it was sent again.
+    /// Number of retransmissions.
     pub repeats: u32,
     /// Length of the message, if known.
     pub bytes: Option<u64>,
     /// Header and arguments, without file data.
     pub head: Vec<u8>,
-    /// Check-sums of its data.
+    /// Checksums of its data.
     pub checksums: Vec<u64>,
 }
 
@@ -70,8 +69,8 @@ impl Default for Call {
 }
 
 impl Call {
-    /// Whether `reply`, which has its xid, can be its reply and not that to an earlier call with the same xid. What
-    /// either end had heard of the other tells, else the time.
+    /// Whether `reply`, which has its xid, can answer it rather than an earlier call with the same xid: by
+    /// acknowledgments, otherwise by time.
     pub fn can_get(&self, reply: &Message) -> bool {
         match (self.place, reply.place, reply.span) {
             (Some(asked), Some(answered), _) => can_answer(asked, answered),
@@ -80,7 +79,7 @@ impl Call {
         }
     }
 
-    /// Whether `other`, which has its xid, is the same call sent again. RPCSEC_GSS numbers each sending anew.
+    /// Whether `other`, which has its xid, is a retransmission of it. RPCSEC_GSS numbers each transmission.
     pub fn is_again(&self, other: &Call) -> bool {
         let seen = self.head.len().min(other.head.len());
         self.target == other.target && (self.head[..seen] == other.head[..seen] || rpc::is_gss(&self.head))
@@ -95,7 +94,7 @@ impl Call {
 struct Slot {
     call: Call,
     xid: u32,
-    /// Neighbours among those that wait, by age.
+    /// Neighbors in the list by age.
     older: u32,
     newer: u32,
 }
@@ -111,7 +110,7 @@ pub struct Waiting {
     coming: Call,
     held_bytes: usize,
     numbers: u64,
-    /// The latest call that was answered.
+    /// Number of the latest answered call.
     answered: u64,
 }
 
@@ -132,29 +131,29 @@ impl Default for Waiting {
 }
 
 impl Waiting {
-    /// Where the call `xid` is.
+    /// Slot of the call with `xid`.
     #[inline]
     pub fn find(&self, xid: u32) -> Option<usize> {
         self.by_xid.find(hash(xid), |at| self.slots[*at as usize].xid == xid).map(|at| *at as usize)
     }
 
-    /// The call at `place`.
+    /// The call in a slot, mutable.
     #[inline]
     pub fn get(&mut self, place: usize) -> &mut Call {
         &mut self.slots[place].call
     }
 
-    /// The same, to be looked at.
+    /// The call in a slot.
     pub fn peek(&self, place: usize) -> &Call {
         &self.slots[place].call
     }
 
-    /// Whether several calls that were sent after it have been answered.
+    /// Whether several later calls have been answered.
     pub fn is_overtaken(&self, call: &Call) -> bool {
         self.answered > call.number + OVERTAKEN
     }
 
-    /// What one of the latest calls says is the client's name.
+    /// Client machine name in one of the latest calls.
     pub fn machine(&self) -> Option<&[u8]> {
         self.slots.iter().take(8).find_map(|slot| match rpc::call(&slot.call.head)?.credentials {
             rpc::Credentials::Sys { machine, .. } => Some(machine),
@@ -162,24 +161,24 @@ impl Waiting {
         })
     }
 
-    /// The call that comes in, to be filled and then taken in with [`Waiting::enter`].
+    /// The new call, to be filled and added by [`Waiting::enter`].
     #[inline]
     pub fn coming(&mut self) -> &mut Call {
         &mut self.coming
     }
 
-    /// Whether the call that came in is the one at `place`, sent again.
+    /// Whether the new call is a retransmission of the one at `place`.
     pub fn comes_again(&self, place: usize) -> bool {
         self.slots[place].call.is_again(&self.coming)
     }
 
-    /// Whether there is room for the call that came in; for one there always is.
+    /// Whether there is room for the new call; always true for the first.
     #[inline]
     pub fn has_room(&self, bytes_max: usize) -> bool {
         self.by_xid.is_empty() || self.held_bytes + self.coming.held_bytes() <= bytes_max
     }
 
-    /// The call that came in waits now.
+    /// Adds the new call.
     #[inline]
     pub fn enter(&mut self, xid: u32) {
         self.numbers += 1;
@@ -197,18 +196,18 @@ impl Waiting {
         self.by_xid.insert_unique(hash(xid), at, |at| hash(slots[*at as usize].xid));
     }
 
-    /// The call that came in will not wait.
+    /// Discards the new call.
     pub fn refuse(&mut self) {
         self.numbers += 1;
     }
 
-    /// The oldest.
+    /// Slot of the oldest call.
     pub fn oldest(&self) -> Option<usize> {
         (self.oldest != NONE).then_some(self.oldest as usize)
     }
 
-    /// The oldest, if it is unlikely to be answered: as many calls sent after it as there is room for have been
-    /// answered, or it has waited for very long.
+    /// Slot of the oldest call, if it is unlikely to be answered: as many later calls as are waiting have
+    /// been answered, or it exceeds [`PATIENCE_NS`].
     pub fn hopeless(&self) -> Option<usize> {
         let call = &self.slots[self.oldest()?].call;
         let overtaken = self.answered > call.number + self.by_xid.len() as u64;
@@ -216,14 +215,14 @@ impl Waiting {
         (overtaken || waited > PATIENCE_NS).then_some(self.oldest as usize)
     }
 
-    /// The call at `place` was answered.
+    /// Removes the answered call at `place`.
     #[inline]
     pub fn answer(&mut self, place: usize) {
         self.answered = self.answered.max(self.slots[place].call.number);
         self.remove(place);
     }
 
-    /// Takes a call out.
+    /// Removes a call.
     #[inline]
     pub fn remove(&mut self, place: usize) {
         let at = place as u32;
@@ -247,7 +246,7 @@ impl Waiting {
         }
     }
 
-    /// Behind `older` comes `next`, and before `newer` comes `last`.
+    /// Makes `next` follow `older`, and `last` precede `newer`.
     #[inline]
     fn link(&mut self, older: u32, newer: u32, next: u32, last: u32) {
         match self.slots.get_mut(older as usize) {
@@ -261,7 +260,7 @@ impl Waiting {
     }
 }
 
-/// Clients count their xids; who chooses them to collide makes his own connection slow, up to the bound.
+/// Clients number their xids; chosen collisions slow down only the sender's own connection, up to the limit.
 #[inline]
 fn hash(xid: u32) -> u64 {
     u64::from(xid).wrapping_mul(0x9e37_79b9_7f4a_7c15)

@@ -1,7 +1,7 @@
-//! A cursor over XDR (RFC 4506): big-endian words, and opaques that are filled up to a word. `None`: the bytes end
-//! before, or a length is longer than the protocol allows.
+//! A cursor over XDR (RFC 4506): big-endian words, and opaques padded to a word. `None`: insufficient bytes,
+//! or a length above the protocol's limit.
 
-/// What is still to be read.
+/// Remaining bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Xdr<'a>(&'a [u8]);
 
@@ -11,7 +11,7 @@ impl<'a> Xdr<'a> {
         Xdr(bytes)
     }
 
-    /// How many bytes are left.
+    /// Number of remaining bytes.
     #[inline]
     pub fn left(self) -> usize {
         self.0.len()
@@ -54,7 +54,7 @@ impl<'a> Xdr<'a> {
         Some(bytes)
     }
 
-    /// Passes over an array of at most `max` words.
+    /// Skips an array of at most `max` words.
     pub fn skip_words(&mut self, max: usize) -> Option<()> {
         let words = self.u32()? as usize;
         if words > max {

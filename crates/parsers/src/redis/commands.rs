@@ -1,15 +1,15 @@
-//! Redis' commands: which read and which write, and where the first key is.
+//! Redis commands: reads and writes, and the position of the first key.
 
 use std::borrow::Cow;
 
 use super::resp;
 
-/// Declares names, and the condition in the query language that a command is one of them.
+/// Declares a list of names, and a query language condition that matches them.
 macro_rules! commands {
     ($(#[$doc:meta])* $names:ident, $condition:ident: $first:literal $($name:literal)*) => {
         $(#[$doc])*
         const $names: &[&str] = &[$first, $($name),*];
-        /// The same as a condition.
+        /// The list as a condition.
         pub const $condition: &str = concat!("command in ('", $first, "'", $(", '", $name, "'",)* ")");
     };
 }
@@ -37,7 +37,7 @@ commands! {
     "XDEL" "XTRIM" "XACK" "XCLAIM" "XAUTOCLAIM" "XREADGROUP" "XSETID" "XGROUP" "MIGRATE" "FLUSHALL" "FLUSHDB" "SWAPDB"
 }
 
-/// Commands that do neither, or that do not say by their name what they do; those without a key.
+/// Commands that neither read nor write, or whose name does not determine it; without a key.
 const KEYLESS: &[&str] = &[
     "ACL",
     "ASKING",
@@ -92,7 +92,7 @@ const KEYLESS: &[&str] = &[
     "WAITAOF",
 ];
 
-/// The others.
+/// Other commands.
 const OTHERS: &[&str] = &[
     "EVAL",
     "EVALSHA",
@@ -111,21 +111,21 @@ const OTHERS: &[&str] = &[
     "XINFO",
 ];
 
-/// What a server may send unasked, by its kind.
+/// Unsolicited messages of a server, by kind.
 const PUSHES: &[&str] = &["MESSAGE", "PMESSAGE", "SMESSAGE", "INVALIDATE"];
 
-/// Whether Redis has a command, or a push, of this name, which is in upper case.
+/// Whether Redis has a command or push of this name, in upper case.
 pub fn is_known(name: &[u8]) -> bool {
     let mut all = [READS, WRITES, KEYLESS, OTHERS, PUSHES].into_iter().flatten();
     all.any(|known| known.as_bytes() == name)
 }
 
-/// Whether the command called `name` says by a null that what it asks for is not there.
+/// Whether the command `name` returns null for a missing value.
 pub fn may_miss(name: &[u8]) -> bool {
     matches!(name, b"GET" | b"HGET" | b"GETEX" | b"GETDEL" | b"GETSET" | b"LINDEX" | b"ZSCORE")
 }
 
-/// The first key of the command `name`, which is in upper case.
+/// First key of the command `name`, in upper case.
 pub fn key<'a>(name: &[u8], head: &'a [u8]) -> Option<Cow<'a, [u8]>> {
     let word = |i| resp::words(head).nth(i).flatten();
     // If the number of keys is given, the first key follows it.

@@ -1,14 +1,15 @@
-//! Whether a flow speaks RESP.
+//! Recognizes RESP.
 
 use super::{commands, resp};
 use crate::request_response::Cut;
 use crate::{Direction, Probe, ProbeContext};
 
-/// Bytes within which a reply, or a line, has to end to tell anything.
+/// Maximum length of a reply or line that is evidence.
 const PATIENCE: usize = 1024;
 
-/// An array that begins with a command name is sent only by Redis clients, and a published message only by Redis
-/// servers. Other messages, especially lines, also occur in other protocols and count only on the usual port.
+/// Recognizes an array that begins with a command name, sent only by Redis clients, and a published message,
+/// sent only by Redis servers. Other messages, especially lines, also occur in other protocols and count only
+/// on the usual port.
 pub fn probe(bytes: &[u8], context: ProbeContext) -> Probe {
     let may_ask = context.speaker != Some(Direction::ServerToClient);
     let may_answer = context.speaker != Some(Direction::ClientToServer);
@@ -18,7 +19,7 @@ pub fn probe(bytes: &[u8], context: ProbeContext) -> Probe {
     if may_ask {
         match (bytes.first(), resp::is_command(bytes)) {
             (None, _) | (_, None) => return Probe::NeedMore,
-            // A list of strings may be a reply as well: where it is not known who speaks, its name has to tell.
+            // A list of strings may be a reply as well: if the direction is unknown, its name decides.
             (_, Some(true)) if context.speaker.is_some() || begins_known(bytes) => return Probe::Request,
             (_, Some(true)) if resp::cut_command(bytes) != Cut::NoMessage => return Probe::NotForUs,
             (Some(b'A'..=b'Z' | b'a'..=b'z'), _) if !context.midstream => {
@@ -42,8 +43,8 @@ pub fn probe(bytes: &[u8], context: ProbeContext) -> Probe {
     }
 }
 
-/// An inline command, if it is one of Redis'; of another the answer will tell. Other protocols have lines like that: away from the
-/// usual port the answer has to tell in any case.
+/// Recognizes an inline command of Redis; for an unknown command the response decides. Other protocols have
+/// similar lines: off the usual port the response always decides.
 fn probe_line(bytes: &[u8], usual_port: bool) -> Probe {
     match resp::cut_command(bytes) {
         Cut::Message { head, .. } => {
@@ -60,14 +61,14 @@ fn probe_line(bytes: &[u8], usual_port: bool) -> Probe {
     }
 }
 
-/// Commands that POP3 has, too, the answers to which look like those of Redis.
+/// Commands shared with POP3, whose responses resemble those of Redis.
 fn is_of_mail(line: &[u8]) -> bool {
     [b"AUTH".as_slice(), b"QUIT"]
         .iter()
         .any(|name| line.get(..4).is_some_and(|l| l.eq_ignore_ascii_case(name)))
 }
 
-/// Whether it begins with the name of a command that Redis has.
+/// Whether the bytes begin with the name of a Redis command.
 fn begins_known(bytes: &[u8]) -> bool {
     let mut room = [0; 64];
     resp::upper_name(bytes, &mut room).is_some_and(commands::is_known)

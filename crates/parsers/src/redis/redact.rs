@@ -1,4 +1,4 @@
-//! What a recording keeps of commands and errors: what is Redis', not what people typed.
+//! Redaction of commands and errors: recordings keep the vocabulary of Redis, not user input.
 
 use tuple::{Fold, Secret};
 
@@ -6,7 +6,7 @@ use super::commands::is_known;
 
 /// Redaction of command names: a name that is not a Redis command becomes a hash.
 pub const COMMAND_WORDS: Fold = Fold { name: "command", fold: command };
-/// Of an error: its code, `ERR` or `WRONGTYPE`; the text behind may repeat what was asked.
+/// Redaction of errors: keeps the code, `ERR` or `WRONGTYPE`; the text after it may repeat the request.
 pub const ERROR_CODE: Fold = Fold { name: "error_code", fold: error };
 
 fn command(secret: &Secret, name: &[u8], out: &mut Vec<u8>) {

@@ -1,7 +1,7 @@
-//! RESP, the protocol of Redis: how long values are, and the words of a message's kept head.
+//! RESP, the protocol of Redis: lengths of values, and the words of a message's stored head.
 //!
-//! A value says how many values it is made of, so that what is still to come of a message is one number. A long string is
-//! a body: its bytes are neither looked at nor copied.
+//! A value states the number of its inner values, so one number describes the rest of a message. A long
+//! string is a body: its bytes are neither parsed nor copied.
 
 use std::borrow::Cow;
 
@@ -10,40 +10,40 @@ use memchr::memchr;
 use crate::Direction;
 use crate::request_response::Cut;
 
-/// A string inside of a message that is longer is passed over.
+/// Strings inside a message that exceed this are skipped.
 pub const LONG_BYTES: usize = 1024;
 /// Maximum words of a command, and parts of a reply, that are examined together.
 const WORDS_MAX: usize = 12;
 const PARTS_MAX: usize = 5;
-/// Longest string, and most values of an aggregate: what Redis allows at all, with room.
+/// Maximum length of a string, and maximum values of an aggregate; above the limits of Redis.
 const STRING_BYTES_MAX: u64 = 1 << 40;
 const VALUES_MAX: u64 = 1 << 32;
-/// Longest line with a number, its end left out.
+/// Maximum length of a number, without its line end.
 const NUMBER_BYTES_MAX: usize = 24;
-/// Longest inline command (PROTO_INLINE_MAX_SIZE).
+/// Maximum length of an inline command (PROTO_INLINE_MAX_SIZE).
 const INLINE_BYTES_MAX: usize = 64 * 1024;
-/// Longest name of a command.
+/// Maximum length of a command name.
 const NAME_BYTES_MAX: u64 = 64;
 
-/// What begins with some bytes.
+/// The value at the start of some bytes.
 enum Value {
-    /// Too few bytes to tell.
+    /// Too few bytes.
     More,
-    /// None.
+    /// Not a value.
     No,
     /// A value with a head of `head` bytes, `body` bytes that are skipped, and `inner` values inside.
     Yes { head: usize, body: u64, inner: u64, counts: Counts },
 }
 
-/// Whether a value is one of those that an aggregate is made of.
+/// Whether a value counts toward its aggregate.
 #[derive(PartialEq, Eq)]
 enum Counts {
     Yes,
-    /// An attribute: the value that it belongs to comes behind it.
+    /// An attribute: the value that it belongs to follows it.
     No,
 }
 
-/// A command: an array of strings, or a line.
+/// Cuts a command: an array of strings, or a line.
 pub fn cut_command(bytes: &[u8]) -> Cut {
     match bytes {
         [] | [b'\r'] => Cut::NeedMore,
@@ -89,16 +89,16 @@ fn cut_inline(bytes: &[u8]) -> Cut {
     }
 }
 
-/// Cuts a reply or an unsolicited message. The first values of a possible confirmation or published message are
-/// examined together, because they identify it.
+/// Cuts a reply or an unsolicited message. The first values of a possible confirmation or published message
+/// are examined together, because they identify it.
 pub fn cut_reply(bytes: &[u8]) -> Cut {
     if let [b'\n', ..] = bytes {
-        // A master that prepares what a replica asked for.
+        // Sent by a master during the preparation of a replica's data.
         return Cut::Filler(1);
     }
     let (mut head, mut rest) = (0, 1);
     for nth in 0..PARTS_MAX {
-        // The value of a single string says nothing to anybody; an error does.
+        // The value of a single string is not needed; an error is.
         let long = if nth == 0 && bytes.first() == Some(&b'$') { 0 } else { LONG_BYTES };
         match value(&bytes[head..], long) {
             Value::Yes { head: len, body, inner, counts } => {
@@ -127,7 +127,7 @@ pub fn cut_reply(bytes: &[u8]) -> Cut {
     part(head, 0, rest)
 }
 
-/// A line alone: an error, or what stands before a replica's data.
+/// Cuts a line: an error, or the line before a replica's data.
 pub fn cut_line(bytes: &[u8]) -> Cut {
     match memchr(b'\n', bytes) {
         Some(0) => Cut::Filler(1),
@@ -164,7 +164,7 @@ fn part(head: usize, body: u64, rest: u64) -> Cut {
     if rest == 0 { Cut::Message { head, body } } else { Cut::Part { head, body, rest } }
 }
 
-/// Any value of RESP2 or RESP3.
+/// Parses any value of RESP2 or RESP3.
 fn value(bytes: &[u8], long: usize) -> Value {
     let aggregate = |each: u64, counts| match number(&bytes[1..]) {
         // Only an array can be null.
@@ -198,7 +198,7 @@ fn is_number(text: &[u8], others: &[u8]) -> bool {
     !digits.is_empty() && digits.iter().all(|b| b.is_ascii_digit() || others.contains(b))
 }
 
-/// A line that ends as lines do, and says what is `right`.
+/// Parses a line with a valid line end whose text satisfies `right`.
 fn line(bytes: &[u8], right: impl Fn(&[u8]) -> bool) -> Value {
     match memchr(b'\n', bytes) {
         None => Value::More,
@@ -209,7 +209,7 @@ fn line(bytes: &[u8], right: impl Fn(&[u8]) -> bool) -> Value {
     }
 }
 
-/// A string with its length before it; one that is `long` is passed over.
+/// Parses a length-prefixed string; one above `long` is skipped.
 fn string(bytes: &[u8], long: usize) -> Value {
     if !bytes.first().is_none_or(|b| matches!(b, b'$' | b'=' | b'!')) {
         return Value::No;
@@ -238,11 +238,11 @@ fn string(bytes: &[u8], long: usize) -> Value {
 enum Number {
     More,
     No,
-    /// It, and the length of its line.
+    /// The number, and the length of its line.
     Is(i64, usize),
 }
 
-/// The number that a line consists of.
+/// Parses a line that is a number.
 fn number(bytes: &[u8]) -> Number {
     let seen = &bytes[..bytes.len().min(NUMBER_BYTES_MAX)];
     let digits = seen.strip_prefix(b"-").unwrap_or(seen);
@@ -258,12 +258,12 @@ fn number(bytes: &[u8]) -> Number {
     }
 }
 
-/// Whether bytes are, or may become, a command as clients of today send it: an array that begins with a name.
+/// Whether bytes are, or may become, a command in array form: an array that begins with a name.
 pub fn may_be_command(bytes: &[u8]) -> bool {
     is_command(bytes) != Some(false)
 }
 
-/// The same; `None`: there are too few bytes to tell.
+/// Whether bytes are a command in array form; `None`: too few bytes.
 pub fn is_command(bytes: &[u8]) -> Option<bool> {
     let b'*' = *bytes.first()? else { return Some(false) };
     let (n, head) = match number(&bytes[1..]) {
@@ -287,7 +287,7 @@ pub fn is_command(bytes: &[u8]) -> Option<bool> {
     }
 }
 
-/// What confirmations and pushes begin with.
+/// Prefixes of confirmations and pushes.
 const KINDS: [&[u8]; 10] = [
     b"message",
     b"pmessage",
@@ -300,7 +300,7 @@ const KINDS: [&[u8]; 10] = [
     b"ssubscribe",
     b"sunsubscribe",
 ];
-/// What a published message, or another push, begins with.
+/// Prefixes of published messages and other pushes.
 const PUSHES: [&[u8]; 6] = [
     b">2\r\n$10\r\ninvalidate\r\n",
     b">3\r\n$7\r\nmessage\r\n",
@@ -310,17 +310,17 @@ const PUSHES: [&[u8]; 6] = [
     b"*3\r\n$8\r\nsmessage\r\n",
 ];
 
-/// Whether bytes are, or may become, something that a server sends unasked.
+/// Whether bytes are, or may become, an unsolicited message.
 pub fn may_be_push(bytes: &[u8]) -> bool {
     PUSHES.iter().any(|push| bytes.iter().zip(*push).all(|(a, b)| a == b))
 }
 
-/// Whether they are.
+/// Whether bytes begin with an unsolicited message.
 pub fn is_push(bytes: &[u8]) -> bool {
     PUSHES.iter().any(|push| bytes.starts_with(push))
 }
 
-/// A line that MONITOR sends: `+1339518083.107412 [0 127.0.0.1:60866] "get" "x"`.
+/// Whether this is a line of MONITOR: `+1339518083.107412 [0 127.0.0.1:60866] "get" "x"`.
 pub fn is_monitor_line(head: &[u8]) -> bool {
     let Some(text) = head.strip_prefix(b"+") else { return false };
     let seconds = text.iter().take_while(|b| b.is_ascii_digit()).count();
@@ -331,7 +331,7 @@ pub fn is_monitor_line(head: &[u8]) -> bool {
         && behind.get(7..9) == Some(b" [")
 }
 
-/// How many values the aggregate that `head` begins with is made of, or words an inline command.
+/// Number of values in the aggregate that `head` begins with, or of words in an inline command.
 pub fn count(head: &[u8]) -> u64 {
     match head {
         [b'*' | b'>', rest @ ..] => match number(rest) {
@@ -342,7 +342,8 @@ pub fn count(head: &[u8]) -> u64 {
     }
 }
 
-/// The strings that an aggregate begins with, or the words of an inline command; `None`: too long to be kept, or no string.
+/// The first strings of an aggregate, or the words of an inline command; `None`: too long to be stored, or
+/// not a string.
 pub fn words(head: &[u8]) -> Words<'_> {
     match head {
         [b'*' | b'>', rest @ ..] => match number(rest) {
@@ -353,7 +354,7 @@ pub fn words(head: &[u8]) -> Words<'_> {
     }
 }
 
-/// See [`words`].
+/// Iterator returned by [`words`].
 pub enum Words<'a> {
     Strings(&'a [u8]),
     Line(&'a [u8]),
@@ -377,7 +378,7 @@ impl<'a> Iterator for Words<'a> {
     }
 }
 
-/// The first word of an inline command, which may stand in quotes.
+/// The first word of an inline command, which may be quoted.
 fn next_word<'a>(line: &mut &'a [u8]) -> Option<Cow<'a, [u8]>> {
     let text = line.trim_ascii_start();
     let quote = *text.first()?;
@@ -402,7 +403,7 @@ fn next_word<'a>(line: &mut &'a [u8]) -> Option<Cow<'a, [u8]>> {
     Some(Cow::Owned(word))
 }
 
-/// The byte that two hexadecimal digits say.
+/// The byte encoded by two hexadecimal digits.
 fn hex_byte(rest: &mut std::slice::Iter<'_, u8>) -> Option<u8> {
     let digits = std::str::from_utf8(rest.as_slice().get(..2)?).ok()?;
     let byte = u8::from_str_radix(digits, 16).ok()?;
@@ -410,7 +411,7 @@ fn hex_byte(rest: &mut std::slice::Iter<'_, u8>) -> Option<u8> {
     Some(byte)
 }
 
-/// The name of the command that `head` begins with.
+/// Name of the command that `head` begins with.
 pub fn name(head: &[u8]) -> Option<&[u8]> {
     match words(head).next()?? {
         Cow::Borrowed(name) => Some(name),
@@ -419,7 +420,7 @@ pub fn name(head: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// The same in upper case, in `room`; `None`: it is longer than any.
+/// Command name in upper case, in `room`; `None`: longer than any command.
 pub fn upper_name<'a>(head: &[u8], room: &'a mut [u8; NAME_BYTES_MAX as usize]) -> Option<&'a [u8]> {
     let name = name(head)?;
     let upper = room.get_mut(..name.len())?;
@@ -438,7 +439,7 @@ pub fn error(head: &[u8]) -> Option<&[u8]> {
     Some(text.strip_suffix(b"\r\n").unwrap_or(text))
 }
 
-/// Whether the reply to a read is a value; `None`: it is neither that nor the lack of one.
+/// Whether the reply to a read is a value; `None`: neither a value nor null.
 pub fn is_there(head: &[u8]) -> Option<bool> {
     match head {
         [b'$', b'-', ..] | [b'*', b'-', ..] | [b'_', ..] => Some(false),

@@ -1,27 +1,27 @@
-//! What a connection is subscribed to, as far as that says whether the server answers or speaks unasked.
+//! Subscriptions of a connection, which determine whether the server replies or sends unsolicited messages.
 //!
-//! A subscription is confirmed for each channel, with the number of all there are then. With RESP2 a confirmation or a
-//! published message looks like the reply to a command that lists values: what was asked and what is subscribed to tell.
+//! A subscription is confirmed per channel, with the current total. In RESP2 a confirmation or a published
+//! message looks like an array reply: the request and the subscriptions distinguish them.
 
 use crate::pairing::Fit;
 use crate::request_response::Role;
 
 use super::resp;
 
-/// Commands that are answered once for each channel. Those that end subscriptions without naming any do so for all.
+/// Commands with one reply per channel. Unsubscribe commands without arguments apply to all channels.
 const CONFIRMED: [&[u8]; 6] =
     [b"subscribe", b"unsubscribe", b"psubscribe", b"punsubscribe", b"ssubscribe", b"sunsubscribe"];
-/// What published messages are called.
+/// Kinds of published messages.
 const PUBLISHED: [&[u8]; 3] = [b"message", b"pmessage", b"smessage"];
 
-/// See the module's text.
+/// Subscriptions of one connection.
 #[derive(Default)]
 pub struct Subscriptions {
-    /// How many channels, patterns and channels of shards; of channels and patterns the server tells the sum.
+    /// Number of channels, patterns, and shard channels; the server reports the sum of channels and patterns.
     counts: [u64; 3],
     knowledge: Knowledge,
     form: Form,
-    /// Confirmations that belong to the answer which has begun.
+    /// Remaining confirmations of the current reply.
     to_come: u64,
 }
 
@@ -29,11 +29,11 @@ pub struct Subscriptions {
 enum Knowledge {
     #[default]
     Exact,
-    /// Something is missing: there may be any subscriptions.
+    /// Bytes are missing: any subscriptions are possible.
     None,
 }
 
-/// How messages come.
+/// Format of published messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Form {
     /// As arrays.
@@ -44,7 +44,7 @@ enum Form {
 }
 
 impl Subscriptions {
-    /// What the message that begins with `head` is, if `asked` is what it answers.
+    /// Role of the message that begins with `head`; `asked` is the request it answers, if any.
     pub fn role(&mut self, head: &[u8], asked: Option<&[u8]>) -> Role {
         let is_push = head.first() == Some(&b'>');
         if is_push {
@@ -59,12 +59,12 @@ impl Subscriptions {
         if is_push || is_published { Role::Unsolicited } else { Role::Answer }
     }
 
-    /// Bytes of the server are missing.
+    /// Handles missing bytes of the server.
     pub fn lose(&mut self) {
         (self.knowledge, self.to_come) = (Knowledge::None, 0);
     }
 
-    /// A confirmation, or what looks like one.
+    /// Role of a confirmation, or of a message that looks like one.
     fn confirm(&mut self, nth: usize, head: &[u8], asked: Option<&[u8]>) -> Role {
         let is_asked =
             asked.and_then(resp::name).is_some_and(|name| name.eq_ignore_ascii_case(CONFIRMED[nth]));
@@ -82,7 +82,7 @@ impl Subscriptions {
             let all = if self.knowledge == Knowledge::Exact { before[nth / 2] } else { 1 };
             self.to_come = if named > 0 { named - 1 } else { all.saturating_sub(1) };
         } else {
-            // Of an answer of which the beginning was not seen, or not what it answers.
+            // Part of a reply whose start or request is unknown.
             return Role::Fragment;
         }
         if self.to_come == 0 { Role::Answer } else { Role::AnswerGoesOn }
@@ -98,7 +98,7 @@ impl Subscriptions {
     }
 }
 
-/// Whether a response can be to a request, by the kept heads of both.
+/// Whether a response can answer a request, by the stored heads of both.
 pub fn fit(request: &[u8], response: &[u8]) -> Fit {
     let asked = resp::name(request).unwrap_or_default();
     let is_confirmed = CONFIRMED.iter().any(|name| name.eq_ignore_ascii_case(asked));
@@ -111,12 +111,12 @@ pub fn fit(request: &[u8], response: &[u8]) -> Fit {
     }
 }
 
-/// The string that an array or a push begins with.
+/// The first string of an array or a push.
 fn kind(head: &[u8]) -> Option<&[u8]> {
     if matches!(head.first(), Some(b'*' | b'>')) { resp::name(head) } else { None }
 }
 
-/// The number that a confirmation ends with.
+/// The number at the end of a confirmation.
 fn total(head: &[u8]) -> Option<u64> {
     let line = head.strip_suffix(b"\r\n")?;
     let colon = line.iter().rposition(|b| *b == b':')?;

@@ -1,4 +1,4 @@
-//! RESP as its values, commands and replies as tuples, holes, and any cutting of the same bytes.
+//! RESP values, commands and replies as tuples, gaps, and segment boundaries.
 
 use proptest::prelude::*;
 
@@ -14,14 +14,14 @@ fn dialogue() -> Dialogue {
     Dialogue::new(&PROTOCOL, schema(), ALL, FIELDS)
 }
 
-/// A command as clients send it.
+/// A command in array form.
 fn command(words: &str) -> String {
     let words: Vec<&str> = words.split(' ').collect();
     let strings = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));
     format!("*{}\r\n{}", words.len(), strings.collect::<String>())
 }
 
-/// An array, or a push, of strings, the last of which may be a number.
+/// An array or push of strings, the last of which may be a number.
 fn array(sign: char, words: &str) -> String {
     let value = |word: &str| match word.strip_prefix(':') {
         Some(_) => format!("{word}\r\n"),
@@ -31,7 +31,7 @@ fn array(sign: char, words: &str) -> String {
     format!("{sign}{n}\r\n{}", words.split(' ').map(value).collect::<String>())
 }
 
-/// Each line a side and what it says, `C` and `S`; `C!` a client that has not heard the server.
+/// Each line is a side and its bytes: `C` and `S`; `C!` is a client that has not received the server's bytes.
 fn check(talk: &[(&str, String)], expected: &[&str]) {
     let mut dialogue = dialogue();
     for (side, said) in talk {
@@ -240,7 +240,8 @@ fn missing_bytes_of_long_values_are_passed_over() {
     );
 }
 
-/// What stands inside of a list looks like replies: behind missing bytes of one, nothing is believed before the next answer.
+/// The inside of a list looks like replies: after missing bytes in one, nothing is accepted before the next
+/// reply.
 #[test]
 fn missing_bytes_between_values() {
     check(
@@ -311,7 +312,7 @@ fn probing() {
     check(&array('*', "message a b"), Response, Response);
     check("* OK IMAP4 ready\r\n", NotForUs, NotForUs);
     check("-----BEGIN", NeedMore, NotForUs);
-    // Who speaks is not known: a list of strings may be a reply.
+    // The direction is unknown: a list of strings may be a reply.
     check(&array('*', "alice bob"), NotForUs, NotForUs);
     check(&array('*', "subscribe a :1"), Response, NotForUs);
     assert_eq!(probe(b"PING\r\n", true, true), NotForUs);
@@ -392,7 +393,7 @@ proptest! {
     }
 }
 
-/// So many commands in one pipeline, and their replies.
+/// `n` pipelined commands and their replies.
 fn pipeline(n: usize, outstanding_max: usize) -> (Vec<String>, crate::Counters) {
     let commands: String = (0..n).map(|i| command(&format!("GET {i}"))).collect();
     let replies: String = (0..n).map(|i| if i % 3 == 0 { s("$-1\r\n") } else { s("$1\r\nx\r\n") }).collect();
@@ -419,7 +420,7 @@ fn evicted_commands_are_counted_once() {
     }
 }
 
-/// One reply in a thousand is missing from a pipeline: every row is that of its command, and none takes long.
+/// One reply in a thousand is missing from a pipeline: every row is correct, and the run time is bounded.
 #[test]
 fn losses_in_a_long_pipeline() {
     let n = 100_000;

@@ -1,4 +1,4 @@
-//! The search against a slow and obvious one, with the heads of every protocol.
+//! Comparison of the search with a reference implementation, for the heads of every protocol.
 
 use flow::Place;
 use proptest::prelude::*;
@@ -57,8 +57,8 @@ impl Heads for Lines {
     }
 }
 
-/// Message starts in `bytes`, which arrive in one piece; a message may start at each position in `segments`. The search
-/// continues behind each message.
+/// Reference implementation: message starts in `bytes`, which arrive in one piece; a message may start at
+/// each position in `segments`. The search continues after each message.
 fn slow<H: Heads>(heads: &H, bytes: &[u8], segments: &[usize]) -> Vec<usize> {
     let (mut found, mut from) = (Vec::new(), 0);
     'search: loop {
@@ -90,7 +90,7 @@ fn slow<H: Heads>(heads: &H, bytes: &[u8], segments: &[usize]) -> Vec<usize> {
     }
 }
 
-/// The same with [`Resync`], segment by segment.
+/// Same with [`Resync`], segment by segment.
 fn fast<H: Heads>(heads: &H, bytes: &[u8], segments: &[usize], resync: &mut Resync) -> Vec<usize> {
     let flow = flow();
     let (mut found, mut from) = (Vec::new(), 0);
@@ -142,7 +142,7 @@ fn place(at: usize) -> Place {
     Place { seq: TcpSeq(at as u32), ack: Some(TcpSeq(7 + at as u32)) }
 }
 
-/// Both give the same, between gaps; how many messages there are.
+/// Checks that both agree between gaps; returns the number of messages.
 fn check<H: Heads>(heads: &H, runs: &[Vec<Vec<u8>>]) -> usize {
     let mut resync = Resync::default();
     let mut count = 0;
@@ -160,7 +160,7 @@ fn check<H: Heads>(heads: &H, runs: &[Vec<Vec<u8>>]) -> usize {
     count
 }
 
-/// Runs of bytes made of `parts`, cut anywhere.
+/// Runs of bytes made of `parts`, with any boundaries.
 fn runs(parts: &'static [&'static [u8]]) -> impl Strategy<Value = Vec<Vec<Vec<u8>>>> {
     let part = prop_oneof![
         4 => proptest::sample::select(parts).prop_map(<[u8]>::to_vec),
@@ -227,12 +227,12 @@ fn there_is_something_to_find() {
     assert_eq!(check(&http(C, None), &segments(&[&[b"x\n"], &[HTTP[0], b"\r\n"]])), 1);
     let responses: &[&[&[u8]]] = &[&[b"{}"], &[HTTP[2], b"\r\n"], &[b"GET\n"], &[b"HTTP/1.0 404\n\n"]];
     assert_eq!(check(&http(S, None), &segments(responses)), 2);
-    // Inside of a segment they may be quoted.
+    // Inside a segment they may be quoted.
     assert_eq!(check(&http(C, None), &whole(&[b"x\n", HTTP[0], b"\r\n"])), 0);
     assert_eq!(check(&http(S, None), &whole(&[b"{}", HTTP[2], b"\r\n"])), 0);
     assert_eq!(check(&Commands { expected: false, may_be_packed: false }, &whole(SQL)), 1);
     assert_eq!(check(&RpcHeads(|xid| xid == 7), &whole(RPC)), 2);
-    // Inside of a value, too.
+    // Inside a value, too.
     assert_eq!(check(&memcached(false), &whole(MEMCACHED)), 1);
     assert_eq!(check(&memcached(true), &whole(MEMCACHED_BINARY)), 2);
 }

@@ -1,21 +1,21 @@
-//! A server's certificate (X.509, RFC 5280): whose it is, for which names, who issued it, and until when. DER is gone over
-//! by lengths; what makes no sense gives nothing.
+//! Server certificates (X.509, RFC 5280): subject, names, issuer, and expiry. DER is traversed by lengths;
+//! invalid input gives `None`.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// What is read of a certificate.
+/// Parsed fields of a certificate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Certificate {
     pub subject: Option<Vec<u8>>,
-    /// Names and addresses, a comma between.
+    /// Names and addresses, separated by commas.
     pub names: Option<Vec<u8>>,
     pub issuer: Option<Vec<u8>>,
-    /// Nanoseconds since the epoch.
+    /// Expiry in nanoseconds since the epoch.
     pub not_after: Option<i64>,
 }
 
-/// Types of DER's values.
+/// DER tags.
 mod tag {
     pub const SEQUENCE: u8 = 0x30;
     pub const SET: u8 = 0x31;
@@ -33,15 +33,15 @@ mod tag {
 const COMMON_NAME: &[u8] = &[0x55, 4, 3];
 const ORGANIZATION: &[u8] = &[0x55, 4, 10];
 const SUBJECT_ALTERNATIVE_NAME: &[u8] = &[0x55, 0x1d, 17];
-/// Most text of all names.
+/// Maximum text of all names in bytes.
 const NAMES_BYTES_MAX: usize = 16 << 10;
 
-/// Values one after the other.
+/// A sequence of DER values.
 #[derive(Clone, Copy, Debug)]
 struct Der<'a>(&'a [u8]);
 
 impl<'a> Der<'a> {
-    /// The next value, with its type.
+    /// The next value, with its tag.
     fn next(&mut self) -> Option<(u8, &'a [u8])> {
         let (&tag, rest) = self.0.split_first()?;
         let (&first, mut rest) = rest.split_first()?;
@@ -59,7 +59,7 @@ impl<'a> Der<'a> {
         Some((tag, value))
     }
 
-    /// The next value, which has to have this type.
+    /// The next value, which must have this tag.
     fn value(&mut self, tag: u8) -> Option<&'a [u8]> {
         self.next().filter(|(found, _)| *found == tag).map(|(_, value)| value)
     }
@@ -69,7 +69,7 @@ impl<'a> Der<'a> {
     }
 }
 
-/// Reads a certificate.
+/// Parses a certificate.
 pub fn read(der: &[u8]) -> Option<Certificate> {
     let mut body = Der(der).inside(tag::SEQUENCE)?.inside(tag::SEQUENCE)?;
     let mut ahead = body;
@@ -128,7 +128,7 @@ fn alternative_names(mut extensions: Der<'_>) -> Option<Vec<u8>> {
         if extension.value(tag::OID)? != SUBJECT_ALTERNATIVE_NAME {
             continue;
         }
-        // Whether it is critical may stand between.
+        // The critical flag may precede it.
         let octets = loop {
             match extension.next()? {
                 (tag::OCTETS, value) => break value,
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn times_are_those_of_the_calendar() {
-        // date -u -d ... +%s
+        // Expected values from `date -u -d ... +%s`.
         let check = |tag, time: &str, expected: Option<i64>| {
             assert_eq!(nanoseconds(tag, time.as_bytes()), expected.map(|s| s * 1_000_000_000), "{time}");
         };

@@ -1,13 +1,13 @@
-//! Names of numbers: versions, cipher suites, alerts (IANA's registries of TLS parameters).
+//! Names of versions, cipher suites, and alerts (IANA registries of TLS parameters).
 
 use memchr::memmem;
 
 /// TLS 1.3.
 pub const TLS13: u16 = 0x0304;
-/// TLS 1.2, which is what TLS 1.3 says in its old place.
+/// TLS 1.2, also the legacy version in TLS 1.3.
 pub const TLS12: u16 = 0x0303;
 
-/// A line for each: its number and a name.
+/// One line per suite: number and name.
 const CIPHERS: &str = include_str!("ciphers.txt");
 
 /// Whether a version is TLS 1.3, or a draft of it.
@@ -15,7 +15,7 @@ pub fn is_tls13(version: u16) -> bool {
     version == TLS13 || matches!(version >> 8, 0x7f | 0xfb)
 }
 
-/// Whether a number only keeps others from relying on the numbers there are (RFC 8701).
+/// Whether a number is a GREASE value (RFC 8701).
 pub fn is_grease(code: u16) -> bool {
     code & 0x0f0f == 0x0a0a && code >> 8 == code & 0xff
 }

@@ -12,27 +12,27 @@ use super::messages::{Message, kind};
 use super::reader::Reader;
 use crate::{Direction, Gap, Output, Segment, Span};
 
-/// Least bytes of a record in which TLS 1.3 hides a Finished; an alert has fewer.
+/// Minimum length of a TLS 1.3 record with an encrypted Finished; an alert is shorter.
 const FINISHED_BYTES_MIN: usize = 32;
 
-/// A handshake, as far as it has come.
+/// State of a handshake.
 #[derive(Debug, Default)]
 pub struct Handshake {
     pub client: Option<ClientHello>,
     pub server: Option<ServerHello>,
-    /// When the ClientHello was on the wire, and whether its end is known.
+    /// Arrival of the ClientHello, and whether its end is known.
     pub asked: Option<(Span, bool)>,
-    /// When the server's answer to it began.
+    /// Start of the server's response.
     pub answered: Option<Timestamp>,
-    /// The server asked for another ClientHello.
+    /// The server sent a HelloRetryRequest.
     pub retried: bool,
     pub certificate: Certificate,
-    /// Whether a session is used again; `None`: not known.
+    /// Whether a session is resumed; `None`: unknown.
     pub resumed: Option<bool>,
-    /// Whether the client showed a certificate; `None`: not known.
+    /// Whether the client sent a certificate; `None`: unknown.
     pub client_certificate: Option<bool>,
     pub alert: Option<Alert>,
-    /// When the client may send data.
+    /// Time at which the client may send data.
     pub finished: Option<Timestamp>,
     /// Bytes are missing.
     pub gap: bool,
@@ -42,12 +42,12 @@ pub struct Handshake {
 #[derive(Clone, Copy, Debug)]
 pub struct Alert {
     pub by: Direction,
-    /// Level and description; `None`: it is encrypted.
+    /// Level and description; `None`: encrypted.
     pub what: Option<(u8, u8)>,
 }
 
 impl Alert {
-    /// It need not end the connection, as a good-bye does.
+    /// Whether it is a warning other than close_notify.
     fn is_warning(self) -> bool {
         matches!(self.what, Some((1, description)) if description != 0)
     }
@@ -63,10 +63,10 @@ impl Handshake {
     }
 }
 
-/// What is known of the end.
+/// Progress of the handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
-    /// More may be learned.
+    /// More may follow.
     #[default]
     Open,
     /// The tuple is written.
@@ -79,21 +79,21 @@ pub struct Connection {
     stage: Stage,
     lanes: [Lane; 2],
     handshake: Handshake,
-    /// The server said that its part of the greeting is done: a full handshake.
+    /// The server sent ServerHelloDone: a full handshake.
     hello_done: bool,
-    /// The client said all that it says in the clear.
+    /// The client has switched to encryption.
     client_changed: bool,
-    /// Up to where a client has to have heard the server to have heard its ServerHello.
+    /// Acknowledgment that proves receipt of the ServerHello.
     hello_end: Option<TcpSeq>,
 }
 
 impl Connection {
-    /// No more tuples follow for this connection.
+    /// Whether no more tuples follow for this connection.
     pub fn is_over(&self) -> bool {
         self.stage == Stage::Over
     }
 
-    /// The next bytes of one direction.
+    /// Handles the next bytes of one direction.
     pub fn bytes(&mut self, direction: Direction, segment: Segment<'_>, out: &mut Output<'_>) {
         if self.is_before(direction, segment.bytes) {
             return;
@@ -108,16 +108,16 @@ impl Connection {
         }
     }
 
-    /// Whether a server says something before TLS begins, which the client asked for in another protocol.
+    /// Whether the server's bytes precede TLS, in another protocol (STARTTLS).
     fn is_before(&self, direction: Direction, bytes: &[u8]) -> bool {
         direction == Direction::ServerToClient
             && self.lanes.iter().all(|lane| !lane.spoke)
             && bytes.first().is_some_and(|byte| !matches!(*byte, lane::kind::ALERT | lane::kind::HANDSHAKE))
     }
 
-    /// Bytes of one direction are missing.
+    /// Handles a gap in one direction.
     pub fn gap(&mut self, direction: Direction, gap: Gap, out: &mut Output<'_>) {
-        // What is missing before a hello came before what is known to be TLS.
+        // A gap before a hello precedes the TLS handshake.
         if self.stage == Stage::Over || self.lanes.iter().all(|lane| !lane.spoke) {
             return;
         }
@@ -132,7 +132,7 @@ impl Connection {
         }
     }
 
-    /// No more will come.
+    /// Ends the connection.
     pub fn close(&mut self, out: &mut Output<'_>) {
         for direction in [Direction::ClientToServer, Direction::ServerToClient] {
             let lane = &mut self.lanes[direction as usize];
@@ -147,7 +147,7 @@ impl Connection {
         self.finish(out);
     }
 
-    /// `behind`: where what comes next begins.
+    /// Handles an event; `behind` is the position of the bytes after it.
     fn on_event(&mut self, direction: Direction, event: Event, behind: Option<Place>, out: &mut Output<'_>) {
         let from_client = direction == Direction::ClientToServer;
         match event {
@@ -160,7 +160,8 @@ impl Connection {
             }
             Event::EncryptedMessage(_) => {}
             Event::Data { ts, place, len } if from_client => self.on_client_data(ts, place, len, out),
-            // Before TLS 1.3 the handshake was over then; in it the rest of the server's part is in there.
+            // Before TLS 1.3 the handshake was complete by then; in TLS 1.3 the record contains the rest of
+            // the server's part.
             Event::Data { .. } => {
                 if !self.handshake.is_tls13() || self.lanes[0].is_lost() {
                     self.finish(out);
@@ -216,7 +217,7 @@ impl Connection {
         }
     }
 
-    /// Encryption begins, but in TLS 1.3, where this says nothing.
+    /// Handles the start of encryption; ignored in TLS 1.3.
     fn on_change(&mut self, direction: Direction) {
         if self.handshake.is_tls13() || self.handshake.retried {
             return;
@@ -239,7 +240,7 @@ impl Connection {
     fn on_alert(&mut self, by: Direction, ts: Timestamp, what: Option<(u8, u8)>, out: &mut Output<'_>) {
         let handshake = &mut self.handshake;
         let alert = Alert { by, what };
-        // Behind a handshake of which something was not seen an encrypted one may be a good-bye.
+        // After a partly captured handshake, an encrypted alert may be a close_notify.
         if what.is_none() && (handshake.gap || handshake.server.is_none()) {
             return self.finish(out);
         }
@@ -259,7 +260,7 @@ impl Connection {
         let server = &self.lanes[Direction::ServerToClient as usize];
         let early = self.handshake.client.as_ref().is_some_and(|client| client.early_data);
         if self.handshake.is_tls13() {
-            // Data may follow the ClientHello at once; a Finished follows the ServerHello.
+            // Data may directly follow the ClientHello; a Finished follows the ServerHello.
             let heard = match (place.ack, self.hello_end) {
                 (Some(ack), Some(end)) => ack.distance(end) >= 0,
                 _ => true,
@@ -275,12 +276,12 @@ impl Connection {
             }
             self.finish(out);
         } else if server.is_lost() || !server.spoke && !early {
-            // The server is not heard here.
+            // The server's direction is not captured.
             self.finish(out);
         }
     }
 
-    /// Nothing more of one direction is understood.
+    /// Handles the loss of message boundaries in one direction.
     fn on_lost(&mut self, direction: Direction, out: &mut Output<'_>) {
         let lane = &self.lanes[direction as usize];
         self.handshake.gap = true;
@@ -296,14 +297,14 @@ impl Connection {
         }
     }
 
-    /// There is no more to learn.
+    /// Completes the handshake.
     fn finish(&mut self, out: &mut Output<'_>) {
         if self.stage == Stage::Over {
             return;
         }
         self.stage = Stage::Over;
         let mut handshake = std::mem::take(&mut self.handshake);
-        // In TLS 1.3 it would be hidden.
+        // In TLS 1.3 it would be encrypted.
         if self.client_changed && handshake.version().is_some_and(|version| !codes::is_tls13(version)) {
             handshake.client_certificate.get_or_insert(false);
         }

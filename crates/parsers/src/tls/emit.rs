@@ -1,4 +1,4 @@
-//! A handshake written as a tuple.
+//! Writes a handshake as a tuple.
 
 use tuple::{FieldId, TupleWriter};
 

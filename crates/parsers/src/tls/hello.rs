@@ -1,49 +1,49 @@
-//! ClientHello and ServerHello (RFC 8446 section 4.1). One of which bytes are missing is read as far as it goes; what an
-//! extension says is only believed if all of it is there.
+//! ClientHello and ServerHello (RFC 8446 section 4.1). If bytes are missing, the available part is parsed; an
+//! extension is used only if complete.
 
 use super::codes::{TLS12, is_grease, is_tls13};
 use super::reader::Reader;
 
-/// The random number of a ServerHello that asks for another ClientHello: SHA-256 of `HelloRetryRequest`.
+/// Random value of a HelloRetryRequest: SHA-256 of `HelloRetryRequest`.
 const RETRY: [u8; 32] = [
     0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91, 0xc2,
     0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 ];
-/// Extensions that are read.
+/// Extensions that are parsed.
 const SERVER_NAME: u16 = 0;
 const ALPN: u16 = 16;
 const PRE_SHARED_KEY: u16 = 41;
 const EARLY_DATA: u16 = 42;
 const SUPPORTED_VERSIONS: u16 = 43;
-/// Longest name of a host.
+/// Maximum length of a host name.
 const HOST_BYTES_MAX: usize = 255;
 
-/// What a client offers.
+/// Parameters offered by a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientHello {
-    /// Host, in lower case.
+    /// Host name, in lower case.
     pub sni: Option<Vec<u8>>,
-    /// Protocols inside, a comma between.
+    /// Application protocols, separated by commas.
     pub alpn: Option<Vec<u8>>,
     /// The highest version.
     pub version: Option<u16>,
-    /// Data follow at once.
+    /// Whether early data follows.
     pub early_data: bool,
 }
 
-/// What a server answers.
+/// Parameters chosen by a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerHello {
     pub version: Option<u16>,
     pub cipher: Option<u16>,
     pub alpn: Option<Vec<u8>>,
-    /// A key that was known before is used.
+    /// A pre-shared key is used.
     pub pre_shared_key: bool,
-    /// It is none yet: the client is to offer something else.
+    /// HelloRetryRequest: the client must offer other parameters.
     pub retry: bool,
 }
 
-/// Reads the body of a ClientHello; `whole`: no bytes are missing.
+/// Parses the body of a ClientHello; `whole`: no bytes are missing.
 pub fn client(body: &[u8], whole: bool) -> Option<ClientHello> {
     let mut r = Reader(body);
     let legacy = r.u16()?;
@@ -60,7 +60,7 @@ pub fn client(body: &[u8], whole: bool) -> Option<ClientHello> {
     Some(hello)
 }
 
-/// Reads the body of a ServerHello; `whole`: no bytes are missing.
+/// Parses the body of a ServerHello; `whole`: no bytes are missing.
 pub fn server(body: &[u8], whole: bool) -> Option<ServerHello> {
     let mut r = Reader(body);
     let legacy = r.u16()?;
@@ -79,13 +79,13 @@ pub fn server(body: &[u8], whole: bool) -> Option<ServerHello> {
         _ => {}
     });
     hello.cipher = cipher;
-    // Where the extension was not seen, the suite tells: those of TLS 1.3 are its own.
+    // Without the extension, the suite decides: TLS 1.3 has its own.
     let not_13 = whole || complete || legacy < TLS12 || cipher.is_some_and(|cipher| cipher >> 8 != 0x13);
     hello.version = version.or(not_13.then_some(legacy));
     Some(hello)
 }
 
-/// What stands before a ClientHello's extensions: random number, session, suites, compression.
+/// Skips the part before a ClientHello's extensions: random value, session, suites, compression.
 fn skip_offers(r: &mut Reader<'_>) -> Option<()> {
     r.take(32)?;
     r.vector8()?;
@@ -93,7 +93,7 @@ fn skip_offers(r: &mut Reader<'_>) -> Option<()> {
     r.vector8().map(drop)
 }
 
-/// Hands out each extension that is there whole. Whether there are no others.
+/// Passes each complete extension to `read`; returns whether there are no others.
 fn extensions<'a>(
     r: &mut Reader<'a>,
     skip: impl FnOnce(&mut Reader<'a>) -> Option<()>,
@@ -112,7 +112,7 @@ fn extensions<'a>(
     complete
 }
 
-/// The host of a list of names (RFC 6066 section 3).
+/// The host name in a server name list (RFC 6066 section 3).
 fn host(data: &mut Reader<'_>) -> Option<Vec<u8>> {
     let mut names = data.vector16()?;
     while let (Some(kind), Some(name)) = (names.u8(), names.vector16()) {
@@ -123,7 +123,7 @@ fn host(data: &mut Reader<'_>) -> Option<Vec<u8>> {
     None
 }
 
-/// Names of protocols, a comma between (RFC 7301).
+/// Protocol names, separated by commas (RFC 7301).
 fn protocols(data: &mut Reader<'_>) -> Option<Vec<u8>> {
     const BYTES_MAX: usize = 1024;
     let mut names = data.vector16()?;
@@ -145,7 +145,7 @@ fn protocols(data: &mut Reader<'_>) -> Option<Vec<u8>> {
 fn highest(mut versions: Reader<'_>) -> Option<u16> {
     let mut highest = None;
     while let Some(version) = versions.u16() {
-        // Drafts have high numbers of their own.
+        // Drafts have their own high numbers.
         if !is_grease(version) && (version <= 0x0304 || is_tls13(version)) {
             highest = highest.max(Some(version));
         }

@@ -1,4 +1,4 @@
-//! One direction of a connection: records (RFC 8446 section 5.1), and what each of them holds.
+//! One direction of a connection: records (RFC 8446 section 5.1) and their contents.
 
 use flow::Place;
 use wire::Timestamp;
@@ -8,10 +8,10 @@ use crate::Segment;
 
 /// Length of a record's header.
 pub const HEAD: usize = 5;
-/// Most bytes of a record: 2^14, and what encryption adds.
+/// Maximum record length: 2^14 plus the overhead of encryption.
 pub const RECORD_BYTES_MAX: usize = (1 << 14) + 2048;
 
-/// Types of records.
+/// Record types.
 pub mod kind {
     pub const CHANGE_CIPHER_SPEC: u8 = 20;
     pub const ALERT: u8 = 21;
@@ -20,31 +20,31 @@ pub mod kind {
     pub const HEARTBEAT: u8 = 24;
 }
 
-/// Where a byte stream is.
+/// Position in a byte stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// In a record header with this many bytes read.
     Head(usize),
     /// In a record with this many bytes left.
     Body(usize),
-    /// Anywhere: not read any more.
+    /// Unknown: not parsed any more.
     Lost,
 }
 
 /// A complete message or alert.
 #[derive(Clone, Copy, Debug)]
 pub enum Event {
-    /// A message of the handshake; its body is with the collector.
+    /// A handshake message; its body is in the collector.
     Message(Message),
-    /// From here on this direction is encrypted, in TLS 1.2 and before.
+    /// This direction is encrypted from here on, in TLS 1.2 and before.
     ChangeCipherSpec,
-    /// An alert: when it began, its level and description; `None`: it is encrypted.
+    /// An alert: its start, level, and description; `None`: encrypted.
     Alert(Timestamp, Option<(u8, u8)>),
-    /// A message of the handshake that is encrypted; when its last byte came, if that is known.
+    /// An encrypted handshake message; arrival of its last byte, if known.
     EncryptedMessage(Option<Timestamp>),
-    /// A record of data begins, or of what TLS 1.3 hides in one.
+    /// The start of a record of application data, which in TLS 1.3 may contain other messages.
     Data { ts: Timestamp, place: Place, len: usize },
-    /// Nothing that comes is understood.
+    /// Later bytes cannot be parsed.
     Lost,
 }
 
@@ -53,15 +53,15 @@ pub enum Event {
 pub struct Lane {
     state: State,
     head: [u8; HEAD],
-    /// When and where the record began.
+    /// Arrival and position of the record's start.
     begun: (Timestamp, Place),
-    /// The record's first bytes, where it is short.
+    /// First bytes of a short record.
     short: [u8; 2],
     read: usize,
     pub collector: Collector,
     /// Handshake messages and alerts are encrypted.
     pub encrypted: bool,
-    /// It has said something.
+    /// Bytes have been received.
     pub spoke: bool,
 }
 
@@ -81,12 +81,12 @@ impl Default for Lane {
 }
 
 impl Lane {
-    /// Whether nothing that comes is understood.
+    /// Whether later bytes cannot be parsed.
     pub fn is_lost(&self) -> bool {
         self.state == State::Lost
     }
 
-    /// Uses some of `segment`, of which there is at least one byte. What it said with them.
+    /// Consumes bytes of `segment`, at least one; returns their number and the event.
     pub fn step(&mut self, segment: Segment<'_>) -> (usize, Option<Event>) {
         self.spoke = true;
         match self.state {
@@ -96,7 +96,7 @@ impl Lane {
         }
     }
 
-    /// So many bytes are missing.
+    /// Skips `missing` bytes.
     pub fn gap(&mut self, missing: u64) -> Option<Event> {
         let left = match self.state {
             State::Body(left) if missing <= left as u64 => left,
@@ -172,7 +172,7 @@ impl Lane {
         (bytes.len(), event)
     }
 
-    /// Goes over bytes of the record.
+    /// Advances over bytes of the record.
     fn pass(&mut self, left: usize, n: usize) {
         self.read += n;
         self.state = if n == left { State::Head(0) } else { State::Body(left - n) };

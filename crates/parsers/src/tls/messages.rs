@@ -1,16 +1,16 @@
-//! Handshake messages, put together from the records that carry them (RFC 8446 section 4): a type, a length, and a body. Of a
-//! longer one only the beginning is kept.
+//! Handshake messages reassembled from records (RFC 8446 section 4): a type, a length, and a body. Long
+//! bodies are truncated.
 
 use wire::Timestamp;
 
 use crate::Span;
 
-/// Length of type and length.
+/// Length of the message header: type and length.
 const HEAD: usize = 4;
-/// Most bytes of a body that are kept.
+/// Maximum bytes kept of a body.
 const BODY_BYTES_MAX: usize = 64 << 10;
 
-/// Types that are looked at.
+/// Message types that are parsed.
 pub mod kind {
     pub const CLIENT_HELLO: u8 = 1;
     pub const SERVER_HELLO: u8 = 2;
@@ -18,14 +18,14 @@ pub mod kind {
     pub const SERVER_HELLO_DONE: u8 = 14;
 }
 
-/// A message that has come, as far as it was captured.
+/// A complete message, as far as it was captured.
 #[derive(Clone, Copy, Debug)]
 pub struct Message {
     pub kind: u8,
     pub span: Span,
-    /// When its last byte came is known.
+    /// Whether the arrival of its last byte is known.
     pub ended: bool,
-    /// Bytes of its body are missing, or were too many.
+    /// Bytes of its body are missing or beyond the limit.
     pub cut: bool,
 }
 
@@ -34,14 +34,14 @@ pub struct Message {
 pub struct Collector {
     head: [u8; HEAD],
     held: usize,
-    /// Bytes of the body that are to come.
+    /// Remaining bytes of the body.
     left: usize,
     span: Option<Span>,
-    /// The last byte so far was seen.
+    /// The last byte so far was captured.
     seen: bool,
     cut: bool,
     body: Vec<u8>,
-    /// Where the next message begins is not known.
+    /// The start of the next message is unknown.
     lost: bool,
 }
 
@@ -51,12 +51,12 @@ impl Collector {
         self.lost
     }
 
-    /// What is kept of the body of the message that has come.
+    /// The stored body of the last message.
     pub fn body(&self) -> &[u8] {
         &self.body
     }
 
-    /// Whether a message has begun and is not over.
+    /// Whether a message is in progress.
     pub fn is_within(&self) -> bool {
         self.held > 0
     }
@@ -103,7 +103,7 @@ impl Collector {
         self.end()
     }
 
-    /// What has come of a message is all there will be.
+    /// Ends the message in progress early.
     pub fn break_off(&mut self) -> Option<Message> {
         if self.lost || self.held < HEAD {
             return None;
@@ -113,7 +113,7 @@ impl Collector {
         self.end()
     }
 
-    /// Behind a message the next one begins: only now is the last one's body of no use any more.
+    /// Begins the next message, which invalidates the last one's body.
     fn begin(&mut self) {
         if self.held == 0 {
             self.body.clear();

@@ -1,14 +1,15 @@
-//! What is TLS: a record with a ClientHello or a ServerHello at the very beginning.
+//! Recognizes TLS: a record with a ClientHello or a ServerHello at the start.
 
 use super::lane::{HEAD, RECORD_BYTES_MAX, kind as record};
 use super::messages::kind;
 use crate::{Probe, ProbeContext};
 
-/// Least and most bytes of a hello's body: version, random number and empty vectors; more than anybody sends.
+/// Minimum and maximum length of a hello's body: version, random value, and empty vectors; more than any
+/// implementation sends.
 const HELLO_BYTES_MIN: usize = 38;
 const HELLO_BYTES_MAX: usize = 1 << 17;
 
-/// Recognises a hello.
+/// Recognizes a hello.
 pub fn probe(bytes: &[u8], _: ProbeContext) -> Probe {
     let fits = |at: usize, good: fn(u8) -> bool| bytes.get(at).is_none_or(|byte| good(*byte));
     if !fits(0, |byte| byte == record::HANDSHAKE) || !fits(1, |byte| byte == 3) || !fits(2, |byte| byte <= 4)
@@ -20,7 +21,7 @@ pub fn probe(bytes: &[u8], _: ProbeContext) -> Probe {
     if len == 0 || len > RECORD_BYTES_MAX {
         return Probe::NotForUs;
     }
-    // Behind the end of a short record stands another header.
+    // A short record is followed by another header.
     let body = &body[..body.len().min(len)];
     let asks = match body.first() {
         None => return Probe::NeedMore,

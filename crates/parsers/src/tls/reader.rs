@@ -1,6 +1,6 @@
-//! Numbers and vectors as TLS writes them (RFC 8446 section 3). What breaks off gives `None`, never more than there is.
+//! Numbers and vectors in TLS encoding (RFC 8446 section 3). Truncated input gives `None`.
 
-/// Bytes that are read from the front.
+/// Remaining bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a>(pub &'a [u8]);
 
@@ -24,13 +24,13 @@ impl<'a> Reader<'a> {
         self.take(3).map(|b| usize::from(b[0]) << 16 | usize::from(b[1]) << 8 | usize::from(b[2]))
     }
 
-    /// A vector with its length in one byte before it.
+    /// A vector with a one-byte length.
     pub fn vector8(&mut self) -> Option<Reader<'a>> {
         let length = self.u8()?;
         self.take(length.into()).map(Reader)
     }
 
-    /// A vector with its length in two bytes before it.
+    /// A vector with a two-byte length.
     pub fn vector16(&mut self) -> Option<Reader<'a>> {
         let length = self.u16()?;
         self.take(length.into()).map(Reader)

@@ -1,4 +1,4 @@
-//! Handshakes in bytes, and what the parser makes of them.
+//! Handshakes in bytes and the expected tuples.
 
 use proptest::prelude::*;
 use wire::IpProtocol;
@@ -13,7 +13,7 @@ const C: Direction = Direction::ClientToServer;
 const S: Direction = Direction::ServerToClient;
 const FIELDS: &[&str] =
     &["sni", "version", "cipher", "resumed", "alert", "alert_by", "handshake_time_ns", "quality"];
-/// Made with `openssl req -x509`, which also told what is in it.
+/// Created with `openssl req -x509`, which also gave the expected contents.
 const CERTIFICATE: &[u8] = include_bytes!("test_certificate.der");
 const NOT_AFTER: i64 = 2110730026;
 /// Random value of a HelloRetryRequest (RFC 8446 section 4.1.3).
@@ -89,7 +89,7 @@ fn change() -> Vec<u8> {
     record_of(record::CHANGE_CIPHER_SPEC, &[1])
 }
 
-/// What is encrypted, of TLS 1.2 and before.
+/// An encrypted message of TLS 1.2 and before.
 fn finished() -> Vec<u8> {
     record_of(record::HANDSHAKE, &[0x5a; 40])
 }
@@ -136,7 +136,7 @@ const RSA: &str = "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384";
 fn handshakes_in_full() {
     check(&full12(), &[&format!("shop.example TLS 1.2 {RSA} false - - 3000 exact")]);
     check(&full13(), &["shop.example TLS 1.3 TLS_AES_128_GCM_SHA256 false - - 2000 exact"]);
-    // What the client says first is its data, which it sends before it has heard the server.
+    // The client's first bytes are early data, sent before it received the server's.
     let early = extension(42, &[]);
     let body = client_hello_body(&[versions(&[3, 4]), early]);
     let mut talk = talk();
@@ -206,14 +206,14 @@ fn handshakes_that_fail() {
     );
     let refused = [(C, client_hello()), (S, hello12()), (S, certificate()), (S, done()), (C, alert(2, 48))];
     check(&refused, &[&format!("shop.example TLS 1.2 {RSA} - unknown_ca client - exact")]);
-    // Of TLS 1.3 only the length tells.
+    // In TLS 1.3 only the length identifies it.
     let hidden = [(C, client_hello()), (S, hello13(&[])), (S, data(900)), (C, change()), (C, data(19))];
     check(&hidden, &["shop.example TLS 1.3 TLS_AES_128_GCM_SHA256 false encrypted client - exact"]);
-    // A warning ends nothing, and is not forgotten.
+    // A warning does not end the handshake, and is reported.
     let mut warned = full12();
     warned.insert(1, (S, alert(1, 112)));
     check(&warned, &[&format!("shop.example TLS 1.2 {RSA} false unrecognized_name server 4000 exact")]);
-    // No answer.
+    // No response.
     check(&[(C, client_hello())], &["shop.example - - - - - - half"]);
     check(&[(S, hello12()), (S, certificate())], &[&format!("- TLS 1.2 {RSA} - - - - half")]);
 }
@@ -226,7 +226,7 @@ fn messages_and_records_are_cut_anyhow() {
         hello[5..].chunks(10).flat_map(|piece| record_of(record::HANDSHAKE, piece)).collect();
     let mut messages = full12();
     messages[0].1 = small;
-    // All of the server's greeting in one record.
+    // The server's complete first flight in one record.
     let body = [&hello12()[5..], &certificate()[5..], &done()[5..]].concat();
     messages[1].1 = record_of(record::HANDSHAKE, &body);
     check(&messages, &[&format!("shop.example TLS 1.2 {RSA} false - - 3000 exact")]);
@@ -236,7 +236,7 @@ fn messages_and_records_are_cut_anyhow() {
 fn missing_bytes() {
     let (hello, greeting) = (client_hello(), full12()[1].1.clone());
     let certificate_at = hello12().len() + 50;
-    // Of the certificate.
+    // Part of the certificate is missing.
     let mut talk1 = talk();
     talk1
         .client(&hello)
@@ -247,11 +247,11 @@ fn missing_bytes() {
         talk1.bytes(*direction, bytes);
     }
     assert_eq!(talk1.rows(), [format!("shop.example TLS 1.2 {RSA} false - - 5000 gap_body")]);
-    // Over the ends of messages: what comes is not understood.
+    // The gap crosses message boundaries: later bytes cannot be parsed.
     let mut talk2 = talk();
     talk2.client(&hello).server(&greeting[..certificate_at]).gap(S, 2000);
     assert_eq!(talk2.rows(), [format!("shop.example TLS 1.2 {RSA} - - - - gap_body")]);
-    // Behind the name in the ClientHello: the rest was cut off.
+    // Cut after the name in the ClientHello.
     let behind_name = 5 + 4 + 2 + 32 + 1 + 6 + 2 + 2 + sni("Shop.Example").len();
     let mut talk3 = talk();
     talk3
@@ -260,11 +260,11 @@ fn missing_bytes() {
         .server(hello13(&[]))
         .client(data(69));
     assert_eq!(talk3.rows(), ["shop.example TLS 1.3 TLS_AES_128_GCM_SHA256 false - - 3000 gap_body"]);
-    // The client is not heard.
+    // The client is not captured.
     let mut talk4 = talk();
     talk4.server(&greeting).server([change(), finished()].concat());
     assert_eq!(talk4.rows(), [format!("- TLS 1.2 {RSA} false - - - half")]);
-    // The server is not.
+    // The server is not captured.
     let mut talk5 = talk();
     talk5.client(&hello).client([handshake(16, &[2; 66]), change(), finished(), data(99)].concat());
     assert_eq!(talk5.rows(), ["shop.example - - - - - - half"]);
@@ -279,7 +279,7 @@ fn what_is_not_tls_before_and_after() {
     }
     behind_starttls.client("anything").server("at all").gap(C, 7);
     assert_eq!(behind_starttls.rows(), [format!("shop.example TLS 1.2 {RSA} false - - 3000 exact")]);
-    // An older hello than can be read.
+    // A hello of an unsupported version.
     let mut old = talk();
     old.client([0x80, 0x2e, 1, 3, 0, 0, 9, 0]);
     for (direction, bytes) in &full12()[1..] {

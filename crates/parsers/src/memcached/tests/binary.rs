@@ -137,7 +137,7 @@ fn binary_responses_may_come_out_of_order() {
     check_binary(&[(S, hit(0x0c, 9, "k", "v"))], &["getk k true 1 hit half"]);
 }
 
-/// Quiet sets and a noop that ends them, numbered `opaque(i)`.
+/// Quiet sets and a final noop, with opaques `opaque(i)`.
 fn quiet_sets(n: usize, opaque: impl Fn(u32) -> u32) -> (Vec<String>, crate::Counters) {
     let mut requests: Vec<u8> =
         (0..n as u32).flat_map(|i| store(0x11, opaque(i), &format!("k{i}"), "v")).collect();

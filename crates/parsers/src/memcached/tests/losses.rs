@@ -1,4 +1,4 @@
-//! Missing bytes, other cuttings of the same bytes, hostile bytes.
+//! Missing bytes, other segment boundaries, and hostile bytes.
 
 use proptest::prelude::*;
 
@@ -64,7 +64,7 @@ fn after_a_lost_request_order_proves_nothing() {
             "get d false - miss exact"
         ]
     );
-    // Those sent before the gap are still the first to be answered.
+    // Requests sent before the gap are still answered first.
     let (mut d, n) = waiting_client(FIELDS);
     d.client("get a\r\nget b\r\n").gap(C, 7).client("get d\r\n").server("END\r\nEND\r\nEND\r\nEND\r\n");
     assert_eq!(
@@ -99,7 +99,7 @@ fn after_a_lost_response_order_proves_nothing() {
             "get d false - miss exact"
         ]
     );
-    // Who sends several requests at once may have sent the next ones before all were answered.
+    // A client that sends several requests at once may have sent the next ones before all were answered.
     let (mut d, n) = waiting_client(FIELDS);
     d.client("get a\r\n")
         .client("get b\r\n")
@@ -120,7 +120,7 @@ fn after_a_lost_response_order_proves_nothing() {
             "- - - - - half"
         ]
     );
-    // Part of the answer was seen: what it said is kept.
+    // Part of the response was seen: its contents are kept.
     let (mut d, n) = waiting_client(FIELDS);
     d.client("get a b\r\n").server("VALUE a 0 1\r\nx\r\nVAL").gap(S, 20);
     assert_eq!(d.rows()[n..], ["get a true 1 hit gap_body", "get b - - - gap_body"]);
@@ -139,7 +139,7 @@ fn rising_opaques_prove_pairs_after_a_gap() {
         .client(ask(0, 5, "c"))
         .server(hit(0, 5, "", "c"));
     assert_eq!(d.rows()[2..], ["get a true 1 hit exact", "get b - - - half", "get c true 1 hit resync"]);
-    // Opaques that are always the same prove nothing; but the client asked one by one.
+    // Constant opaques prove nothing, but the client waited for each response.
     let mut d = dialogue(FIELDS);
     d.client(ask(0, 0, "a"))
         .server(hit(0, 0, "", "a"))
@@ -174,11 +174,11 @@ fn a_connection_joined_midway() {
         .server("END\r\n")
         .client("get c\r\n")
         .server("END\r\n");
-    // `get a` may be a part of what ends with `xyz`.
+    // `get a` may be a part of the message that ends with `xyz`.
     assert_eq!(d.rows(), ["get b false - miss midstream", "get c false - miss exact"]);
 }
 
-/// One transaction of a made-up connection: what is asked and what is answered.
+/// One transaction of a generated connection: request and response.
 fn transaction(form: u8, i: u32, opaques: u8) -> (Vec<u8>, Vec<u8>) {
     let key = format!("key{}", i % 3);
     let value = "v".repeat(i as usize % 50);
@@ -212,9 +212,9 @@ fn binary_transaction(form: u8, i: u32, opaques: u8) -> (Vec<u8>, Vec<u8>) {
     }
 }
 
-/// Plays transactions, `batch` at a time in flight, in segments of `cut` bytes; `lost` segments are missing. The
-/// response to transaction i takes 1 + i microseconds (times 1000 ns); returns
-/// what response times were found, with the time the request was sent.
+/// Plays transactions, `batch` in flight, in segments of `cut` bytes; `lost` segments are missing. The
+/// response time of transaction i is 1 + i microseconds; returns the response times found, with the send
+/// times of the requests.
 fn play_lossy(
     transactions: &[(Vec<u8>, Vec<u8>)],
     batch: usize,
@@ -247,13 +247,13 @@ fn play_lossy(
             let mut words = row.split(' ');
             let response = words.next()?.parse().ok()?;
             let sent = words.next()?.parse().ok()?;
-            // A gap that swallows a message's end makes its time that of the gap.
+            // If a gap contains the end of a message, its time is that of the gap.
             (words.next()? != "gap_body").then_some((sent, response))
         })
         .collect()
 }
 
-/// The right response times by the time the request was sent, for requests of one segment.
+/// Expected response times by the send time of the request, for requests of one segment.
 fn right_times(n: usize, batch: usize) -> std::collections::HashMap<i64, i64> {
     let mut right = std::collections::HashMap::new();
     let mut now = 0i64;

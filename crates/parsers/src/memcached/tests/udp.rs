@@ -16,7 +16,7 @@ fn udp_messages_are_matched_by_id() {
     d.datagram(C, &framed(1, 0, 1, b"get a b\r\n")).datagram(C, &framed(2, 0, 1, b"get c\r\n"));
     d.datagram(C, &framed(3, 0, 1, &ask(0, 9, "k"))).datagram(C, &framed(4, 0, 1, b"get lost\r\n"));
     d.datagram(S, &framed(2, 1, 2, b"cc\r\nEND\r\n")).datagram(S, &framed(3, 0, 1, &hit(0, 9, "", "kkk")));
-    // One message for each value, as 1.6 sends.
+    // One message per value, as sent by 1.6.
     d.datagram(S, &framed(1, 0, 1, b"VALUE b 0 1\r\nb\r\n"))
         .datagram(S, &framed(2, 0, 2, b"VALUE c 0 4\r\ncc"))
         .datagram(S, &framed(1, 0, 1, b"END\r\n"));
@@ -47,8 +47,8 @@ fn udp_requests_are_bounded() {
     assert_eq!((d.rows().len(), d.counters.evicted_requests), (2000, 2000 - 256));
 }
 
-/// Plays datagrams of one key each: `q` and `r` with the request id, `.` for two seconds. Gives the tuples' values and
-/// marks.
+/// Plays datagrams of one key each: `q` and `r` with the request id, `.` for two seconds. Checks the tuples'
+/// values and qualities.
 #[track_caller]
 fn check_ids(script: &str, expected: &str) {
     let mut d = dialogue(&["value_bytes", "quality"]);
@@ -56,7 +56,7 @@ fn check_ids(script: &str, expected: &str) {
         let id = step.get(1..).and_then(|id| id.parse().ok()).unwrap_or_default();
         match &step[..1] {
             "q" => d.datagram(C, &framed(id, 0, 1, b"get a\r\n")),
-            // Its length tells which response it is.
+            // The value length identifies the response.
             "r" => {
                 let answer = format!("VALUE a 0 {i}\r\n{}\r\nEND\r\n", "x".repeat(i));
                 d.datagram(S, &framed(id, 0, 1, answer.as_bytes()))
@@ -74,14 +74,14 @@ fn a_response_captured_before_its_request_is_paired_if_ids_tell() {
     check_ids(begin, pairs);
     check_ids(&format!("{begin} r5 q5 q6 r6"), &format!("{pairs}, 8 untimed, 11 exact"));
     check_ids(&format!("{begin} r6 r5 q5 q6"), &format!("{pairs}, 9 untimed, 8 untimed"));
-    // Its request does not come.
+    // Its request does not follow.
     check_ids(&format!("{begin} r9 q5 r5"), &format!("{pairs}, 10 exact, 8 half"));
-    // Where the same id comes again and again it may be the response to an earlier request.
+    // If ids repeat, it may be the response to an earlier request.
     check_ids(
         "q1 r1 q1 r1 q1 r1 q1 r1 q1 r1 r1 q1",
         "1 exact, 3 exact, 5 exact, 7 exact, 9 exact, 10 half, - half",
     );
-    // And where nothing is known of the client.
+    // Same if the client's behavior is unknown.
     check_ids("r1 q1", "0 half, - half");
 }
 
@@ -89,7 +89,7 @@ fn a_response_captured_before_its_request_is_paired_if_ids_tell() {
 fn an_id_used_again_before_its_response_came_tells_nothing() {
     check_ids("q1 q1 r1 r1", "- half, - half, 2 half, 3 half");
     check_ids("q1 q1 r1 q1 r1", "- half, - half, 2 half, - half, 4 half");
-    // By then no datagram is still under way.
+    // No datagram is in flight any more.
     check_ids("q1 . q1 r1", "- half, 3 exact");
     check_ids("q1 q1 r1 . q1 r1", "- half, - half, 2 half, 5 exact");
 }
