@@ -1,13 +1,13 @@
-//! IPsec authentication headers (RFC 4302 §2) in IPv4. They do not encrypt; the checksum is not verified. In IPv6 they are
-//! extension headers, which [`crate::ipv6`] walks.
+//! IPsec authentication headers (RFC 4302 §2) in IPv4. The checksum is not verified. In IPv6 they are extension
+//! headers, which [`crate::ipv6`] handles.
 
 use crate::extent::Extent;
 use crate::{IpProtocol, Undecodable};
 
-/// Most of these headers in one packet.
+/// Maximum number of these headers in one packet.
 pub const HEADERS_MAX: usize = 4;
 
-/// Takes all of them off: the protocol behind them, and its segment.
+/// Removes all authentication headers; returns the protocol after them and its segment.
 ///
 /// # Errors
 /// When one is cut, or there are more than [`HEADERS_MAX`].

@@ -1,23 +1,23 @@
-//! One packet as a source delivers it, before anybody looks into it.
+//! One packet as delivered by a source, before decoding.
 
 use crate::link::LinkType;
 use crate::time::Timestamp;
 
-/// A packet as a source delivers it: bytes and what the capture says of them.
+/// A packet as delivered by a source: bytes and capture metadata.
 #[derive(Clone, Copy, Debug)]
 pub struct Captured<'a> {
-    /// When, by the capture's clock.
+    /// Time by the capture's clock.
     pub ts: Timestamp,
-    /// What the first byte is.
+    /// Type of the first header.
     pub link_type: LinkType,
-    /// Length on the wire; larger than `bytes` when the snaplen cut it.
+    /// Length on the wire; larger than `bytes` if cut by the snaplen.
     pub original_len: u32,
     /// The captured bytes.
     pub bytes: &'a [u8],
 }
 
 impl Captured<'_> {
-    /// Length on the wire: not less than what was captured, whatever the capture says.
+    /// Length on the wire, at least the captured length, even if the capture states less.
     #[inline]
     #[must_use]
     pub fn wire_len(&self) -> u32 {

@@ -1,23 +1,23 @@
-//! The checksum of TCP and UDP (RFC 9293 §3.1, RFC 768), looked at only where something else is odd: summing up every
-//! packet would cost more than all the rest. A checksum that the capturing machine's adapter had still to fill in
-//! says nothing, nor does one of which bytes are missing.
+//! The checksum of TCP and UDP (RFC 9293 §3.1, RFC 768), verified only for suspicious packets: summing every packet
+//! would cost more than everything else. A checksum left to the capturing machine's adapter is meaningless, as is one
+//! of incomplete bytes.
 
 use crate::extent::be16;
 use crate::{Packet, Transport};
 
-/// What a packet's checksum says of it.
+/// Result of checksum verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checksum {
-    /// It fits.
+    /// Correct.
     Right,
-    /// Some bits are not those that were sent; or an adapter has merged segments and left the checksum of the first.
+    /// Damaged bits, or segments merged by an adapter that kept the checksum of the first.
     Wrong,
-    /// Nothing: cut by the snaplen, neither TCP nor UDP, or left to the adapter to fill in.
+    /// Not verifiable: cut by the snaplen, neither TCP nor UDP, or left to the adapter.
     Unknown,
 }
 
 impl Packet<'_> {
-    /// Sums up the segment or datagram.
+    /// Verifies the checksum of the segment or datagram.
     #[must_use]
     pub fn verify_checksum(&self) -> Checksum {
         let has_one = matches!(self.transport, Transport::Tcp(_) | Transport::Udp);
@@ -32,7 +32,7 @@ impl Packet<'_> {
         if same(pseudo + sum(self.segment), 0) { Checksum::Right } else { Checksum::Wrong }
     }
 
-    /// An IPv4 address in the form of IPv6 has two bytes more that are not 0, but they are 0xffff, which is another 0.
+    /// An IPv4-mapped address has two additional bytes, 0xffff, which are 0 in one's complement.
     fn pseudo_header_sum(&self) -> u64 {
         let tuple = &self.five_tuple;
         let rest = self.segment.len() as u32 + u32::from(tuple.protocol.0);
@@ -40,8 +40,8 @@ impl Packet<'_> {
     }
 }
 
-/// The sum of all 16-bit words, the last filled up with 0; with the bytes of each exchanged, which changes nothing but
-/// that those of the sum are exchanged, too (RFC 1071 §2).
+/// Sum of all 16-bit words, the last padded with 0, in the machine's byte order; only the bytes of the result are
+/// swapped (RFC 1071 §2).
 fn sum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<4>();
     let sum: u64 = words.iter().map(|word| u64::from(u32::from_le_bytes(*word))).sum();
@@ -50,12 +50,12 @@ fn sum(bytes: &[u8]) -> u64 {
     sum + u64::from(u32::from_le_bytes(last))
 }
 
-/// Whether two sums are equal by one's complement, in which 0xffff is 0.
+/// Whether two sums are equal in one's complement, in which 0xffff is 0.
 fn same(a: u64, b: u64) -> bool {
     a % 0xffff == b % 0xffff
 }
 
-/// Where the checksum lies in a TCP header, and where in a UDP header.
+/// Checksum field of a TCP or UDP header.
 pub(crate) fn of_segment(transport: &Transport, segment: &[u8]) -> u16 {
     match transport {
         Transport::Tcp(_) => segment.first_chunk::<18>().map_or(0, |header| be16(header, 16..18)),
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
     use crate::{Captured, LinkType, Timestamp};
 
-    /// RFC 1071 to the letter.
+    /// Reference implementation of RFC 1071.
     fn by_words(bytes: &[u8]) -> u16 {
         let mut sum = 0u32;
         for pair in bytes.chunks(2) {
@@ -105,7 +105,7 @@ mod tests {
             for at in 20..right.len() {
                 let mut wrong = right.clone();
                 wrong[at] ^= 0x10;
-                // A length of its own that is wrong is no datagram.
+                // A wrong UDP length is malformed.
                 if !(24..26).contains(&at) {
                     check(&wrong, right.len(), Checksum::Wrong);
                 }
@@ -119,7 +119,7 @@ mod tests {
         check(&none[..none.len() - 1], none.len(), Checksum::Unknown);
         none[26..28].copy_from_slice(&[0, 0]);
         check(&none, none.len(), Checksum::Unknown);
-        // What Linux leaves to the adapter: the sum of the pseudo-header.
+        // Linux leaves the sum of the pseudo-header for the adapter to complete.
         let pseudo = by_words(&[10, 0, 0, 1, 10, 0, 0, 2, 0, 17, 0, 11]);
         none[26..28].copy_from_slice(&pseudo.to_be_bytes());
         check(&none, none.len(), Checksum::Unknown);

@@ -1,4 +1,4 @@
-//! Captured bytes to a decoded packet: the fast path first, and whatever it leaves header by header.
+//! Decodes captured bytes: by the fast path if possible, otherwise header by header.
 
 use crate::captured::Captured;
 use crate::fast_path;
@@ -8,11 +8,11 @@ use crate::undecodable::Undecodable;
 use crate::walk::{Found, walk};
 
 impl<'a> Packet<'a> {
-    /// Decodes link, network and transport header.
+    /// Decodes link, network, and transport headers.
     ///
     /// # Errors
-    /// [`Undecodable`] says why; that is an ordinary outcome, counted by the caller.
-    // Always: a call would cost a third of the time in moving the result.
+    /// [`Undecodable`] with the reason; an ordinary result, counted by the caller.
+    // Inlined always: moving the result of a call would cost a third of the time.
     #[inline(always)]
     pub fn decode(captured: &Captured<'a>) -> Result<Packet<'a>, Undecodable> {
         match fast_path::decode(captured) {
@@ -21,8 +21,8 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Decodes a packet and hands it to `take`, which is compiled once for the fast path of IPv4 and of IPv6 each, where its
-    /// fields stay in registers, and once for all others: what comes out of all would have to lie in memory.
+    /// Decodes a packet and passes it to `take`, which is compiled separately for the fast paths of IPv4 and IPv6,
+    /// where the fields stay in registers, and for all other packets, whose fields are stored in memory.
     ///
     /// # Errors
     /// As [`Packet::decode`].
@@ -31,15 +31,15 @@ impl<'a> Packet<'a> {
         if fast_path::decode_into(captured, take) { Ok(()) } else { odd(*captured, take) }
     }
 
-    /// Whether a glance shows that a packet is neither a fragment nor has one in it; most are like that.
+    /// Whether a fast check proves that a packet is no fragment and contains none; true for most packets.
     #[inline(always)]
     #[must_use]
     pub fn is_surely_whole(captured: &Captured<'_>) -> bool {
         fast_path::is_whole(captured)
     }
 
-    /// The same for any packet, header by header.
-    // By value: what is borrowed has to lie in memory for every packet.
+    /// Decodes any packet, header by header.
+    // By value: a borrowed packet would have to be stored in memory on every call.
     #[inline(never)]
     fn decode_any(captured: Captured<'a>) -> Result<Packet<'a>, Undecodable> {
         match walk(captured)? {
@@ -50,7 +50,7 @@ impl<'a> Packet<'a> {
 }
 
 impl<'a> Fragment<'a> {
-    /// The part that a packet is, also inside of tunnels; `None` when it is whole or can not be decoded.
+    /// The fragment in a packet, also inside tunnels; `None` if the packet is complete or cannot be decoded.
     #[must_use]
     pub fn of(captured: &Captured<'a>) -> Option<Fragment<'a>> {
         match walk(*captured) {
@@ -121,7 +121,7 @@ mod tests {
         Packet::decode(&Captured { ts: Timestamp(1), link_type, original_len: original_len as u32, bytes })
     }
 
-    /// Link type and bytes → "source > destination protocol: payload" or why not.
+    /// Link type and bytes → "source > destination protocol: payload", or the error.
     fn check(link_type: LinkType, bytes: &[u8], expected: Result<&str, Undecodable>) {
         let decoded = decode(link_type, bytes, bytes.len()).map(|p| {
             let FiveTuple { src, dst, protocol } = p.five_tuple;
@@ -221,7 +221,7 @@ mod tests {
         assert!(!segment.flags.intersects(TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST));
     }
 
-    /// Whatever the snaplen leaves decodes to the same, or to [`Undecodable::Truncated`].
+    /// A packet cut at any position decodes to the same result, or to [`Undecodable::Truncated`].
     #[test]
     fn cut_at_every_byte() {
         let body = b"0123456789";
@@ -242,7 +242,7 @@ mod tests {
         }
     }
 
-    /// What both paths make of a packet; the fast one leaves what is odd to the other.
+    /// Checks that both paths agree; the fast path may decline.
     fn check_fast(bytes: &[u8], original_len: usize) -> bool {
         let (ts, link_type) = (Timestamp(1), LinkType::Ethernet);
         let captured = Captured { ts, link_type, original_len: original_len as u32, bytes };

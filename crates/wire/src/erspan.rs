@@ -1,15 +1,15 @@
-//! ERSPAN headers: a switch's mirror in GRE (draft-foschiano-erspan-03 §4). Type I has no header of its own, type II has
-//! one of 8 bytes, type III one of 12 and sometimes 8 more for its platform.
+//! ERSPAN headers: a switch's mirror in GRE (draft-foschiano-erspan-03 §4). Type I has no header, type II 8 bytes,
+//! type III 12 bytes and optionally 8 more for its platform.
 
 use crate::Undecodable;
 use crate::extent::{Extent, be16};
 
-/// What is mirrored.
+/// A mirrored packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Erspan<'a> {
-    /// The mirror session's number.
+    /// Number of the mirror session.
     pub session: u16,
-    /// Whether the payload is an IP packet; else it is an Ethernet frame.
+    /// Whether the payload is an IP packet rather than an Ethernet frame.
     pub is_ip: bool,
     /// The mirrored packet.
     pub payload: Extent<'a>,

@@ -1,5 +1,5 @@
-//! Ethernet II frames (IEEE 802.3 §3.2.6) and the EtherTypes that are followed. Frames whose type field is a length
-//! (below 1536) carry LLC ([`crate::llc`]); the frame check sequence is not looked for.
+//! Ethernet II frames (IEEE 802.3 §3.2.6) and the EtherTypes that are decoded. Frames whose type field is a length
+//! (below 1536) carry LLC ([`crate::llc`]); the frame check sequence is ignored.
 
 use crate::Undecodable;
 use crate::extent::{Extent, array, be16};
@@ -12,7 +12,7 @@ mod field {
     pub const END: usize = ETHER_TYPE.end;
 }
 
-/// What follows a link header.
+/// Protocol after a link header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EtherType(pub u16);
 
@@ -25,11 +25,11 @@ impl EtherType {
     pub const VLAN: EtherType = EtherType(0x8100);
     /// An 802.1ad service tag.
     pub const QINQ: EtherType = EtherType(0x88a8);
-    /// A service tag as older switches write it.
+    /// A service tag of older switches.
     pub const QINQ_OLD: EtherType = EtherType(0x9100);
     /// A stack of MPLS labels.
     pub const MPLS: EtherType = EtherType(0x8847);
-    /// The same, for multicast or with labels that the receiver has given out (RFC 5332).
+    /// MPLS labels for multicast, or upstream-assigned (RFC 5332).
     pub const MPLS_MULTICAST: EtherType = EtherType(0x8848);
     /// PPPoE session data.
     pub const PPPOE: EtherType = EtherType(0x8864);
@@ -44,7 +44,7 @@ impl EtherType {
     /// In GRE: ERSPAN of type III.
     pub const ERSPAN_THREE: EtherType = EtherType(0x22eb);
 
-    /// Whether it is the length of an 802.3 frame, which LLC follows.
+    /// Whether it is the length of an 802.3 frame with LLC.
     #[must_use]
     pub fn is_length(self) -> bool {
         self.0 < 1536
@@ -58,7 +58,7 @@ impl EtherType {
     }
 }
 
-/// A view of an Ethernet frame.
+/// View of an Ethernet frame.
 #[derive(Clone, Copy, Debug)]
 pub struct EthernetFrame<'a> {
     header: &'a [u8; field::END],
@@ -66,10 +66,10 @@ pub struct EthernetFrame<'a> {
 }
 
 impl<'a> EthernetFrame<'a> {
-    /// Looks at the length once; the accessors cannot fail after it.
+    /// Checks the length once; the accessors cannot fail after that.
     ///
     /// # Errors
-    /// When there are not 14 bytes.
+    /// When there are fewer than 14 bytes.
     #[inline]
     pub fn new_checked(frame: Extent<'a>) -> Result<Self, Undecodable> {
         let (header, payload) = frame.split_header()?;
@@ -88,14 +88,14 @@ impl<'a> EthernetFrame<'a> {
         array(self.header, field::SRC)
     }
 
-    /// What the payload is; below 1536 its length, and the payload is LLC.
+    /// Type of the payload; a value below 1536 is the length of an LLC payload.
     #[inline]
     #[must_use]
     pub fn ether_type(&self) -> EtherType {
         EtherType(be16(self.header, field::ETHER_TYPE))
     }
 
-    /// What follows, padding included.
+    /// The payload, including padding.
     #[inline]
     #[must_use]
     pub fn payload(&self) -> Extent<'a> {

@@ -1,21 +1,21 @@
-//! A run of a packet's bytes: those that were captured, and how many there were on the wire. Headers are taken off
-//! its front and lengths cut its end, so the two numbers stay right together whatever the snaplen did.
+//! A range of a packet's bytes with its captured and its original length. Removing headers and limiting lengths keeps
+//! both consistent for any snaplen.
 
 use std::ops::Range;
 
 use crate::Undecodable;
 
-/// Some layer of a packet: the captured bytes of it and its length on the wire.
+/// A layer of a packet: its captured bytes and its length on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent<'a> {
-    /// What was captured of it, from its first byte.
+    /// Captured bytes from the start of the layer.
     pub bytes: &'a [u8],
-    /// Its length on the wire; never less than `bytes`.
+    /// Length on the wire; at least that of `bytes`.
     pub original_len: u32,
 }
 
 impl<'a> Extent<'a> {
-    /// Of captured `bytes` out of `original_len`; an `original_len` below the captured length is raised to it.
+    /// `bytes` captured out of `original_len`, which is raised to the captured length if lower.
     #[inline]
     #[must_use]
     pub fn new(bytes: &'a [u8], original_len: u32) -> Extent<'a> {
@@ -23,17 +23,17 @@ impl<'a> Extent<'a> {
         Extent { bytes, original_len: original_len.max(captured_len) }
     }
 
-    /// All of `bytes`, nothing cut.
+    /// Completely captured bytes.
     #[inline]
     #[must_use]
     pub fn whole(bytes: &'a [u8]) -> Extent<'a> {
         Extent::new(bytes, 0)
     }
 
-    /// The first `N` bytes and what follows them.
+    /// The first `N` bytes and the rest.
     ///
     /// # Errors
-    /// [`Undecodable::Truncated`] when they were not captured, [`Undecodable::Malformed`] when they never were there.
+    /// [`Undecodable::Truncated`] if they were not captured, [`Undecodable::Malformed`] if the packet is too short.
     #[inline]
     pub fn split_header<const N: usize>(self) -> Result<(&'a [u8; N], Extent<'a>), Undecodable> {
         match self.bytes.split_first_chunk::<N>() {
@@ -44,14 +44,14 @@ impl<'a> Extent<'a> {
         }
     }
 
-    /// The same for a length that the header states.
+    /// Same for a length stated in a header.
     ///
     /// # Errors
     /// As for [`Extent::split_header`].
     #[inline]
     pub fn split_at(self, n: usize) -> Result<(&'a [u8], Extent<'a>), Undecodable> {
         match self.bytes.split_at_checked(n) {
-            // `n` is at most the captured length here, which `original_len` is never below.
+            // `n` is at most the captured length, and `original_len` is at least that.
             Some((header, rest)) => {
                 Ok((header, Extent { bytes: rest, original_len: self.original_len - n as u32 }))
             }
@@ -59,7 +59,7 @@ impl<'a> Extent<'a> {
         }
     }
 
-    /// Cut to the `len` bytes that a header says it holds. What lies behind is padding; what is missing was not
+    /// Limits the range to the `len` bytes stated in a header. Bytes after it are padding; missing ones were not
     /// captured.
     #[inline]
     #[must_use]
@@ -73,19 +73,19 @@ impl<'a> Extent<'a> {
     }
 }
 
-/// A big-endian u16 at a constant place of a fixed header.
+/// Big-endian u16 at a constant position of a fixed header.
 #[inline(always)]
 pub(crate) fn be16<const N: usize>(header: &[u8; N], at: Range<usize>) -> u16 {
     u16::from_be_bytes(header[at].try_into().expect("a field of two bytes"))
 }
 
-/// A big-endian u32 at a constant place of a fixed header.
+/// Big-endian u32 at a constant position of a fixed header.
 #[inline(always)]
 pub(crate) fn be32<const N: usize>(header: &[u8; N], at: Range<usize>) -> u32 {
     u32::from_be_bytes(header[at].try_into().expect("a field of four bytes"))
 }
 
-/// `M` bytes at a constant place of a fixed header.
+/// `M` bytes at a constant position of a fixed header.
 #[inline(always)]
 pub(crate) fn array<const M: usize, const N: usize>(header: &[u8; N], at: Range<usize>) -> [u8; M] {
     header[at].try_into().expect("a field of M bytes")

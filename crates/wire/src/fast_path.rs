@@ -1,7 +1,7 @@
-//! The fast path: TCP or UDP, but for the ports of tunnels, in IPv4 without options or in IPv6 without extension headers, in Ethernet with one
-//! VLAN tag at most. That is nearly every packet there is, and it takes one look at the length and plain loads.
-//! Whatever is not so, cut or out of the ordinary in any way is left to the checked views, which decide alone what
-//! an odd packet means; for the others both say the same.
+//! The fast path: TCP or UDP, except tunnel ports, in IPv4 without options or IPv6 without extension headers, in
+//! Ethernet with at most one VLAN tag. This covers nearly every packet with one length check and plain loads. All
+//! other packets, cut or unusual in any way, are decoded by the checked views, which alone define their meaning; both
+//! give the same result otherwise.
 
 use crate::ethernet::EtherType;
 use crate::extent::{array, be16, be32};
@@ -10,20 +10,20 @@ use crate::tunnel::Tunnel;
 use crate::walk::is_tunnel_port;
 use crate::{Addr, Captured, Endpoint, FiveTuple, IpProtocol, LinkType, TcpSeq, vlan};
 
-/// Ethernet's header, its type included.
+/// Length of the Ethernet header, including its type.
 const LINK_LEN: usize = 14;
-/// A VLAN tag: taken off the front, what is behind it lies as in a frame without.
+/// Length of a VLAN tag. After its removal the frame has the untagged layout.
 const TAG_LEN: usize = 4;
-/// Where TCP or UDP begins, and where a TCP header without options ends.
+/// Offset of the TCP or UDP header, and end of a TCP header without options.
 const V4_SEGMENT: usize = LINK_LEN + 20;
 const V4_END: usize = V4_SEGMENT + TCP_LEN;
 const V6_SEGMENT: usize = LINK_LEN + 40;
 const V6_END: usize = V6_SEGMENT + TCP_LEN;
-/// A TCP header without options. A UDP datagram that is shorter goes the other way, too.
+/// A TCP header without options. Shorter UDP datagrams are not handled here.
 const TCP_LEN: usize = 20;
 const UDP_LEN: u32 = 8;
 
-/// Whether a packet is surely no fragment and holds none, as far as a glance at its headers tells.
+/// Whether the first headers prove that a packet is no fragment and contains none.
 #[inline(always)]
 pub(crate) fn is_whole(captured: &Captured<'_>) -> bool {
     let Some(head) = captured.bytes.first_chunk::<V4_END>() else { return false };
@@ -40,9 +40,8 @@ pub(crate) fn is_whole(captured: &Captured<'_>) -> bool {
         & is_leaf
 }
 
-/// Hands the packet to `take` and returns true, if it is one for the fast path. IPv4 and IPv6 each go down a path of their own
-/// to the end, which is in `take`: what follows from the one or the other is then known there, and without a call nothing
-/// has to be in memory.
+/// Passes the packet to `take` and returns true if the fast path applies. IPv4 and IPv6 have separate code paths
+/// through `take`, so that it is specialized for each and no fields are stored in memory.
 #[inline(always)]
 pub(crate) fn decode_into<'a>(captured: &Captured<'a>, take: &mut impl TakePacket<'a>) -> bool {
     let Some((ether_type, frame, vlan)) = frame(captured) else { return false };
@@ -60,7 +59,7 @@ pub(crate) fn decode_into<'a>(captured: &Captured<'a>, take: &mut impl TakePacke
     true
 }
 
-/// The packet, if it is one for the fast path.
+/// The packet, if the fast path applies.
 #[inline(always)]
 pub(crate) fn decode<'a>(captured: &Captured<'a>) -> Option<Packet<'a>> {
     let (ether_type, frame, vlan) = frame(captured)?;
@@ -71,7 +70,7 @@ pub(crate) fn decode<'a>(captured: &Captured<'a>) -> Option<Packet<'a>> {
     }
 }
 
-/// What is behind a VLAN tag, if there is one, and of which type; and which VLAN.
+/// Type and bytes after an optional VLAN tag, and the VLAN.
 #[inline(always)]
 fn frame<'a>(captured: &Captured<'a>) -> Option<(EtherType, &'a [u8], Option<u16>)> {
     let mut frame = captured.bytes;
@@ -98,7 +97,7 @@ fn ether_type(frame: &[u8]) -> Option<EtherType> {
 fn ipv4<'a>(captured: &Captured<'a>, frame: &'a [u8], vlan: Option<u16>) -> Option<Packet<'a>> {
     let head = frame.first_chunk::<V4_END>()?;
     let is_whole = be16(head, 20..22) & 0x3fff == 0; // neither an offset nor more fragments
-    // Shorter than the header, this wraps to a length that no segment has room for.
+    // If shorter than the header, this wraps to a length that no segment has room for.
     let len = u32::from(be16(head, 16..18)).wrapping_sub(20);
     if (head[LINK_LEN] != 0x45) | !is_whole | (len > 0xffff) {
         return None;
@@ -112,7 +111,7 @@ fn ipv4<'a>(captured: &Captured<'a>, frame: &'a [u8], vlan: Option<u16>) -> Opti
 #[inline(always)]
 fn ipv6<'a>(captured: &Captured<'a>, frame: &'a [u8], vlan: Option<u16>) -> Option<Packet<'a>> {
     let head = frame.first_chunk::<V6_END>()?;
-    // A length of 0 stands for another one, which the views look for: no segment fits into it.
+    // A length of 0 has a special meaning, handled by the views: no segment fits into it.
     let len = u32::from(be16(head, 18..20));
     if head[LINK_LEN] >> 4 != 6 {
         return None;
@@ -123,7 +122,7 @@ fn ipv6<'a>(captured: &Captured<'a>, frame: &'a [u8], vlan: Option<u16>) -> Opti
         .packet::<V6_SEGMENT>(captured, frame, segment)
 }
 
-/// What an IP header has said: `len` is that of the segment or datagram behind it.
+/// Fields of an IP header; `len` is the length of its segment or datagram.
 struct Network {
     src: Addr,
     dst: Addr,
@@ -135,7 +134,7 @@ struct Network {
 }
 
 impl Network {
-    /// With the segment that begins at `AT` in the frame.
+    /// Completes the packet with the segment at offset `AT` of the frame.
     #[inline(always)]
     fn packet<'a, const AT: usize>(
         self,
@@ -151,11 +150,11 @@ impl Network {
             _ => return None,
         };
         let shortest = if protocol == IpProtocol::TCP { TCP_LEN as u32 } else { UDP_LEN };
-        // A datagram's length of 0 stands for another one: it is below its header's, and the views look for it.
+        // A datagram length of 0 has a special meaning, handled by the views: it is below the header length.
         if (header_len < shortest) | (len < header_len) | (len > self.len) {
             return None;
         }
-        // What the snaplen cut is missing at the end: of the payload, or of the options before it as well.
+        // Bytes cut by the snaplen are missing at the end: of the payload, or also of the options.
         let end = frame.len().min(AT + len as usize);
         let payload = frame.get(end.min(AT + header_len as usize)..end)?;
         let whole = frame.get(AT..end).unwrap_or_default();

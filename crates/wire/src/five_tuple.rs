@@ -1,9 +1,10 @@
-//! Who talks to whom: a [`FiveTuple`] as one packet says it, and the order-free [`FlowKey`] both directions share.
+//! Endpoints of a packet or flow: a [`FiveTuple`] with the direction of one packet, and the order-free [`FlowKey`] of
+//! both directions.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// An IP address in 16 bytes, network order; IPv4 as its IPv4-mapped form (RFC 4291 §2.5.5.2).
+/// An IP address in 16 bytes, network order; IPv4 in IPv4-mapped form (RFC 4291 §2.5.5.2).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Addr(pub [u8; 16]);
 
@@ -15,7 +16,7 @@ impl Addr {
         Addr((0xffff_0000_0000 | u128::from(u32::from_be_bytes(b))).to_be_bytes())
     }
 
-    /// Its two halves as they lie in memory, for hashing and moving: not in the order of addresses.
+    /// Both halves in memory order, for hashing and moving; they do not sort like addresses.
     #[inline]
     fn words(self) -> [u64; 2] {
         let (halves, _) = self.0.as_chunks::<8>();
@@ -28,7 +29,7 @@ impl Addr {
         Addr((u128::from(words[0]) | u128::from(words[1]) << 64).to_le_bytes())
     }
 
-    /// As the standard library's type; IPv4-mapped addresses come back as IPv4.
+    /// Converts to the standard library's type; IPv4-mapped addresses become IPv4.
     #[must_use]
     pub fn to_ip(self) -> IpAddr {
         Ipv6Addr::from(self.0).to_canonical()
@@ -56,7 +57,7 @@ impl fmt::Debug for Addr {
     }
 }
 
-/// An address and a port; port 0 where the protocol has none.
+/// An address and a port; port 0 for protocols without ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Endpoint {
     /// The address.
@@ -66,9 +67,9 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Whether it sorts before `other`: the derived order, without a branch. Read in the pieces that decoding has
-    /// just written: a load across two of them would wait until they have left the store buffer, and the port is
-    /// widened because compilers read a bare one together with what lies behind it.
+    /// Whether it sorts before `other`, as the derived order, without a branch. Reads the pieces that decoding has
+    /// just written: a load across two of them would wait for the store buffer. The port is widened because compilers
+    /// merge a plain load of it with the bytes after it.
     #[inline]
     fn sorts_before(&self, other: &Endpoint) -> bool {
         let [a_high, a_low] = self.addr.words().map(u64::swap_bytes);
@@ -103,18 +104,18 @@ impl IpProtocol {
     pub const L2TP: IpProtocol = IpProtocol(115);
 }
 
-/// Source, destination and protocol as seen in one packet.
+/// Source, destination, and protocol as seen in one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct FiveTuple {
-    /// Who sent this packet.
+    /// Sender of the packet.
     pub src: Endpoint,
-    /// Whom it is for.
+    /// Receiver of the packet.
     pub dst: Endpoint,
-    /// What follows the IP header.
+    /// Transport protocol.
     pub protocol: IpProtocol,
 }
 
-/// Which end of a [`FlowKey`]: `A` is the smaller endpoint.
+/// End of a [`FlowKey`]; `A` is the smaller endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
     /// The endpoint that sorts first.
@@ -134,7 +135,7 @@ impl Side {
         }
     }
 
-    /// 0 for A, 1 for B: to index a pair.
+    /// 0 for A, 1 for B, for indexing pairs.
     #[inline]
     #[must_use]
     pub fn index(self) -> usize {
@@ -142,7 +143,7 @@ impl Side {
     }
 }
 
-/// A five-tuple without direction: equal for both ends' packets.
+/// A five-tuple without direction: equal for packets of both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct FlowKey {
     /// The smaller endpoint (address, then port).
@@ -151,8 +152,8 @@ pub struct FlowKey {
     pub b: Endpoint,
     /// As in the five-tuple.
     pub protocol: IpProtocol,
-    /// Which of several virtual networks that have machines of these same addresses; 0 where nothing says that there are
-    /// several. A five-tuple does not know it.
+    /// Number of the virtual network among those with equal addresses; 0 if only one is known. Not derived from the
+    /// five-tuple.
     pub network: u8,
 }
 
@@ -168,8 +169,8 @@ impl FlowKey {
 
     /// A well-mixed 64-bit hash: products of 128 bits folded to 64, two for IPv4, four for IPv6 (like wyhash and
     /// foldhash). The secret `seed` prevents senders from choosing colliding flows: every operand of a multiplication
-    /// contains a secret, so none can be made zero from outside. It is not secure against an attacker who can observe
-    /// the hashes.
+    /// contains a secret, so none can be made zero from outside. Not secure against an attacker who can observe the
+    /// hashes.
     #[inline]
     #[must_use]
     pub fn hash(&self, seed: u64) -> u64 {
@@ -190,13 +191,13 @@ impl FlowKey {
     }
 }
 
-/// The ends of an IPv4 [`FlowKey`] in twelve bytes: what a flow table keeps and compares. With the protocol it says
-/// all that the key says.
+/// The endpoints of an IPv4 [`FlowKey`] in twelve bytes, as stored and compared by a flow table. Equivalent to the
+/// key together with the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct V4Key {
-    /// The addresses: the smaller end's in the low half.
+    /// Addresses; the smaller endpoint's in the low half.
     pub addrs: u64,
-    /// The ports: the smaller end's in the low half.
+    /// Ports; the smaller endpoint's in the low half.
     pub ports: u32,
 }
 
@@ -210,7 +211,7 @@ impl V4Key {
         if not_v4 != 0 {
             return None;
         }
-        // Address and port as one number, so that one comparison sorts the ends, and without a branch.
+        // Address and port as one number, so that one branch-free comparison sorts the endpoints.
         let number =
             |low: u64, port: u16| u64::from(((low >> 32) as u32).swap_bytes()) << 16 | u64::from(port);
         let (src, dst) = (number(src_low, src.port), number(dst_low, dst.port));
@@ -220,7 +221,7 @@ impl V4Key {
         Some((V4Key { addrs: a >> 16 | (b >> 16) << 32, ports }, side))
     }
 
-    /// The same as [`FlowKey::hash`] of [`V4Key::flow_key`].
+    /// Same value as [`FlowKey::hash`] of [`V4Key::flow_key`].
     #[inline]
     #[must_use]
     pub fn hash(self, protocol: IpProtocol, seed: u64) -> u64 {
@@ -230,7 +231,7 @@ impl V4Key {
         fold(mixed ^ secret.rotate_left(24), secret ^ 0x4528_21e6_38d0_1377)
     }
 
-    /// The key that these are the ends of.
+    /// The complete flow key.
     #[must_use]
     pub fn flow_key(self, protocol: IpProtocol) -> FlowKey {
         let end = |addr: u32, port: u16| Endpoint { addr: Addr::v4(addr.to_be_bytes()), port };
@@ -243,7 +244,7 @@ impl V4Key {
     }
 }
 
-/// How the second half of an IPv4-mapped address begins, as it lies in memory.
+/// Start of the second half of an IPv4-mapped address, in memory order.
 const V4_PREFIX: u32 = 0xffff_0000;
 
 #[inline]
@@ -251,7 +252,7 @@ fn secret(seed: u64) -> u64 {
     fold(seed ^ 0x243f_6a88_85a3_08d3, 0x9e37_79b9_7f4a_7c15)
 }
 
-/// Multiply to 128 bits and fold the halves: every input bit reaches every output bit.
+/// Multiplies to 128 bits and folds the halves: every input bit affects every output bit.
 #[inline]
 fn fold(x: u64, y: u64) -> u64 {
     let m = u128::from(x) * u128::from(y);
@@ -259,7 +260,7 @@ fn fold(x: u64, y: u64) -> u64 {
 }
 
 impl FiveTuple {
-    /// The hash of its flow key, see [`FlowKey::hash`], without that key where it is IPv4's.
+    /// Hash of the flow key, see [`FlowKey::hash`], without building the key for IPv4.
     #[inline(always)]
     #[must_use]
     pub fn flow_hash(&self, seed: u64) -> u64 {
@@ -269,17 +270,17 @@ impl FiveTuple {
         }
     }
 
-    // By value: what is borrowed has to lie in memory for every packet.
+    // By value: a borrowed value would have to be stored in memory on every call.
     #[inline(never)]
     fn hash_wide(self, seed: u64) -> u64 {
         self.flow_key().0.hash(seed)
     }
 
-    /// The order-free key, and which side of it sent this packet.
+    /// The order-free key, and the side that sent this packet.
     #[inline]
     #[must_use]
     pub fn flow_key(&self) -> (FlowKey, Side) {
-        // Which end is the smaller is as good as random from packet to packet: select words, do not branch.
+        // The order of the ends is unpredictable per packet: select words instead of branching.
         let swap = self.dst.sorts_before(&self.src);
         let (src, dst) = (self.src.addr.words(), self.dst.addr.words());
         let select = |x: u64, y: u64| if swap { y } else { x };
@@ -348,8 +349,7 @@ mod tests {
         }
     }
 
-    /// 2^16 neighbouring flows: as few collisions in the low 32 bits and as even a spread over 64 workers as chance
-    /// gives.
+    /// 2^16 neighboring flows collide in the low 32 bits, and spread over 64 workers, as random numbers would.
     #[test]
     fn neighbours_are_spread() {
         let key = |i: u32| {
@@ -371,7 +371,7 @@ mod tests {
         }
     }
 
-    /// One bit of the key or of the seed changes about half of the hash.
+    /// One bit of the key or seed changes about half of the hash.
     #[test]
     fn every_bit_reaches_every_other() {
         let check = |tuple: FiveTuple, addr_bits: std::ops::Range<usize>| {

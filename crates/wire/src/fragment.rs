@@ -1,55 +1,55 @@
-//! A part of an IP datagram: which datagram, which part, and how to make one whole packet of the first part's headers.
-//! Putting parts together takes memory, and is not done here.
+//! A fragment of an IP datagram: its datagram, its position, and how to turn the first fragment's headers into those
+//! of the complete packet. Reassembly, which needs memory, is not done here.
 
 use crate::ipv4::Ipv4Header;
 use crate::ipv6::Ipv6Header;
 use crate::tunnel::{LAYERS_MAX, Tunnel};
 use crate::{Addr, Captured, Extent, IpProtocol, LinkType, Timestamp, Undecodable};
 
-/// Which datagram: parts that agree in it belong together (RFC 791 §3.2, RFC 8200 §4.5). The tunnel is part of it, so that
-/// networks that know nothing of each other, and a mirror's copies, do not mix.
+/// Identity of a datagram: fragments with equal keys belong together (RFC 791 §3.2, RFC 8200 §4.5). It includes the
+/// tunnel, so that fragments of independent networks, and a mirror's copies, do not mix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FragmentKey {
     src: Addr,
     dst: Addr,
-    /// IPv4: the protocol. IPv6: none, as the first part alone says it.
+    /// IPv4: the protocol. IPv6: `None`, as only the first fragment contains it.
     protocol: Option<u8>,
     ident: u32,
     layers: u64,
     network: Option<u32>,
 }
 
-/// A part of an IP datagram.
+/// A fragment of an IP datagram.
 #[derive(Clone, Copy, Debug)]
 pub struct Fragment<'a> {
-    /// When.
+    /// Time of the packet.
     pub ts: Timestamp,
-    /// What its packet begins with.
+    /// Link type of the packet.
     pub link_type: LinkType,
-    /// Which datagram it is of.
+    /// Identity of the datagram.
     pub key: FragmentKey,
-    /// IPv6, where parts must not overlap (RFC 5722).
+    /// IPv6, where fragments must not overlap (RFC 5722).
     pub is_v6: bool,
-    /// Where in the datagram it begins, in bytes.
+    /// Offset in the datagram, in bytes.
     pub offset: u32,
-    /// Whether it is not the last one.
+    /// Whether more fragments follow.
     pub more: bool,
-    /// The part.
+    /// The fragment's payload.
     pub payload: Extent<'a>,
-    /// All that is in front of it in the packet.
+    /// All headers in front of the payload.
     pub head: &'a [u8],
-    /// How to change `head`.
+    /// Changes to `head` for the complete datagram.
     pub repair: Repair,
 }
 
-/// Makes the headers in front of a first part those of the whole datagram.
+/// Turns the headers in front of a first fragment into those of the complete datagram.
 #[derive(Clone, Copy, Debug)]
 pub struct Repair {
     is_v6: bool,
     is_udp: bool,
-    /// Where the IP header is that says that this is a part.
+    /// Offset of the fragmented IP header.
     ip: usize,
-    /// Length fields of the headers around that.
+    /// Length fields of the outer headers.
     around: Lengths,
 }
 
@@ -73,7 +73,7 @@ impl<'a> Fragment<'a> {
     }
 
     /// # Errors
-    /// None for a view of a part: the fragment header was found there.
+    /// None for a fragment's view, whose fragment header has been found.
     pub(crate) fn of_v6(
         captured: &Captured<'a>,
         packet: Extent<'a>,
@@ -113,30 +113,30 @@ impl<'a> Fragment<'a> {
 }
 
 impl Repair {
-    /// How long the datagram is, where its first part says so: UDP does.
+    /// Length of the datagram if stated in its first fragment, as in UDP.
     #[must_use]
     pub fn stated_len(&self, first_part: &[u8]) -> Option<u32> {
         let len = first_part.first_chunk::<8>().filter(|_| self.is_udp)?;
         Some(u16::from_be_bytes([len[4], len[5]]).into())
     }
 
-    /// Changes the `head` of the first part so that it fits in front of all `len` bytes of the datagram. The lengths of
-    /// what is around it become 0, which is read as: all there is. False when no such datagram can be.
+    /// Changes the `head` of the first fragment to precede all `len` bytes of the datagram. Outer length fields
+    /// become 0, which means unlimited. Returns false if no such datagram is possible.
     #[must_use]
     pub fn apply(&self, head: &mut [u8], len: u32) -> bool {
         let Some(ip_len) = head.len().checked_sub(self.ip) else { return false };
-        // IPv6 does not count its first 40 bytes, IPv4 counts all.
+        // IPv6 does not count its first 40 bytes; IPv4 counts all.
         let counted = len as usize + ip_len - if self.is_v6 { 40 } else { 0 };
         let Ok(counted) = u16::try_from(counted) else { return false };
         let (length, offset) = match self.is_v6 {
-            // The fragment header is the last 8 bytes; without offset it is an atomic fragment's (RFC 6946).
+            // The fragment header is the last 8 bytes; with offset 0 it becomes an atomic fragment (RFC 6946).
             true => (self.ip + 4, head.len() - 6),
             false => (self.ip + 2, self.ip + 6),
         };
         let set =
             |head: &mut [u8], at: usize, value: u16| head[at..at + 2].copy_from_slice(&value.to_be_bytes());
         set(head, length, counted);
-        // Of IPv4's flags "do not fragment" may stay.
+        // Of IPv4's flags only "do not fragment" is kept.
         let flags =
             if self.is_v6 { 0 } else { u16::from_be_bytes([head[offset], head[offset + 1]]) & 0x4000 };
         set(head, offset, flags);
@@ -145,7 +145,7 @@ impl Repair {
     }
 }
 
-/// Where length fields are in a packet's headers: at most two in a layer.
+/// Positions of length fields in a packet's headers: at most two per layer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lengths {
     places: [u32; 2 * LAYERS_MAX],
@@ -153,7 +153,7 @@ pub(crate) struct Lengths {
 }
 
 impl Lengths {
-    /// Adds the field at offset `at` of a header that lies in `packet`.
+    /// Adds the field at offset `at` of a header in `packet`.
     pub fn add(&mut self, packet: &[u8], header: &[u8], at: usize) {
         if let Some(place) = self.places.get_mut(self.len) {
             *place = (place_in(packet, header) + at) as u32;
@@ -166,7 +166,7 @@ impl Lengths {
     }
 }
 
-/// Where `part` begins, which was cut out of `packet`.
+/// Offset of `part`, a subslice of `packet`.
 fn place_in(packet: &[u8], part: &[u8]) -> usize {
     (part.as_ptr() as usize - packet.as_ptr() as usize).min(packet.len())
 }

@@ -1,4 +1,4 @@
-//! Frame relay (LINKTYPE_FRELAY): a Q.922 address of two to four bytes, and behind it the encapsulation of RFC 2427
+//! Frame relay (LINKTYPE_FRELAY): a Q.922 address of two to four bytes, followed by the encapsulation of RFC 2427
 //! (control byte and network layer protocol) or Cisco's, an EtherType.
 
 use crate::Undecodable;
@@ -8,7 +8,7 @@ use crate::llc::Llc;
 
 const UNNUMBERED: u8 = 3;
 const SNAP: u8 = 0x80;
-/// EtherTypes begin here.
+/// Minimum EtherType.
 const ETHER_TYPES: u16 = 0x0600;
 
 /// The content, by its EtherType or by its network layer protocol.
@@ -21,7 +21,7 @@ pub fn open(frame: Extent<'_>) -> Result<Llc<'_>, Undecodable> {
     if be16(start, 0..2) >= ETHER_TYPES {
         return Ok(Llc::Typed(EtherType(be16(start, 0..2)), behind));
     }
-    // A byte of padding may stand before the protocol.
+    // A byte of padding may precede the protocol.
     let (protocol, behind) = match *start {
         [UNNUMBERED, 0] => behind.split_header::<1>().map(|([protocol], behind)| (*protocol, behind))?,
         [UNNUMBERED, protocol] => (protocol, behind),
@@ -41,7 +41,7 @@ pub fn open(frame: Extent<'_>) -> Result<Llc<'_>, Undecodable> {
     }
 }
 
-/// The last byte of an address has its lowest bit set.
+/// Length of the address, whose last byte has its lowest bit set.
 fn address_len(frame: Extent<'_>) -> Result<usize, Undecodable> {
     for len in 1..=4 {
         let (address, _) = frame.split_at(len)?;

@@ -1,4 +1,4 @@
-//! Geneve headers (RFC 8926 §3.4). Options are passed over.
+//! Geneve headers (RFC 8926 §3.4). Options are skipped.
 
 use crate::Undecodable;
 use crate::ethernet::EtherType;
@@ -9,22 +9,22 @@ pub const PORT: u16 = 6081;
 
 const CONTROL: u8 = 0x80;
 
-/// What a Geneve header says.
+/// Fields of a Geneve header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geneve<'a> {
     /// The virtual network's number (VNI).
     pub network: u32,
-    /// What is inside.
+    /// Type of the content.
     pub ether_type: EtherType,
-    /// What follows the options.
+    /// Content after the options.
     pub payload: Extent<'a>,
 }
 
 impl<'a> Geneve<'a> {
-    /// Of a datagram to [`PORT`].
+    /// Parses a datagram to [`PORT`].
     ///
     /// # Errors
-    /// [`Undecodable::Malformed`] when it is something else, or a control message; else when it is cut.
+    /// [`Undecodable::Malformed`] for other contents or a control message; otherwise if it is cut.
     pub fn new_checked(datagram: Extent<'a>) -> Result<Self, Undecodable> {
         let (header, rest) = datagram.split_header::<8>()?;
         if header[0] >> 6 != 0 || header[1] & CONTROL != 0 {

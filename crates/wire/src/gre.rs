@@ -1,5 +1,5 @@
 //! GRE headers of version 0 (RFC 2784, with the key and sequence number of RFC 2890). Source routes (RFC 1701) and
-//! version 1 (PPTP, RFC 2637) are refused. The checksum is not verified.
+//! version 1 (PPTP, RFC 2637) are rejected. The checksum is not verified.
 
 use crate::Undecodable;
 use crate::ethernet::EtherType;
@@ -11,24 +11,24 @@ const KEY: u16 = 0x2000;
 const SEQUENCE: u16 = 0x1000;
 const VERSION: u16 = 0x0007;
 
-/// What a GRE header says.
+/// Fields of a GRE header.
 #[derive(Clone, Copy, Debug)]
 pub struct GreHeader<'a> {
-    /// What is inside, as Ethernet calls it.
+    /// Type of the content.
     pub ether_type: EtherType,
-    /// The key, if there is one.
+    /// The key, if present.
     pub key: Option<u32>,
-    /// Whether there is a sequence number: with ERSPAN, that there is an ERSPAN header.
+    /// Whether a sequence number is present; with ERSPAN this implies an ERSPAN header.
     pub is_numbered: bool,
-    /// What follows.
+    /// The content.
     pub payload: Extent<'a>,
 }
 
 impl<'a> GreHeader<'a> {
-    /// Looks at flags and lengths once.
+    /// Parses flags and lengths once.
     ///
     /// # Errors
-    /// [`Undecodable::UnknownTunnel`] for what is not version 0, or has a source route; else when it is cut.
+    /// [`Undecodable::UnknownTunnel`] for other versions or a source route; otherwise if it is cut.
     pub fn new_checked(packet: Extent<'a>) -> Result<Self, Undecodable> {
         let (header, mut rest) = packet.split_header::<4>()?;
         let flags = be16(header, 0..2);

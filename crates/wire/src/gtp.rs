@@ -1,36 +1,36 @@
-//! GTP-U headers, version 1, where they carry a subscriber's packet (3GPP TS 29.281 §5). Extension headers are passed over,
-//! at most [`EXTENSIONS_MAX`] of them.
+//! GTP-U headers, version 1, with a subscriber's packet (3GPP TS 29.281 §5). At most [`EXTENSIONS_MAX`] extension
+//! headers are skipped.
 
 use crate::Undecodable;
 use crate::extent::{Extent, be32};
 
 /// The port of GTP-U.
 pub const PORT: u16 = 2152;
-/// Most extension headers passed over.
+/// Maximum extension headers skipped.
 pub const EXTENSIONS_MAX: usize = 8;
 
 const G_PDU: u8 = 255;
-/// Any of the flags for extension headers, sequence number and N-PDU number: four bytes follow with all three.
+/// Flags for extension headers, sequence number, and N-PDU number; with any of them, four bytes follow.
 const LONG: u8 = 0x07;
 const HAS_EXTENSIONS: u8 = 0x04;
 
-/// What a GTP-U header says.
+/// Fields of a GTP-U header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gtp<'a> {
-    /// Tunnel endpoint identifier: of the receiver, another one each way.
+    /// Tunnel endpoint identifier of the receiver; differs per direction.
     pub teid: u32,
     /// The subscriber's packet.
     pub payload: Extent<'a>,
 }
 
 impl<'a> Gtp<'a> {
-    /// Of a datagram to [`PORT`].
+    /// Parses a datagram to [`PORT`].
     ///
     /// # Errors
-    /// [`Undecodable::Malformed`] when it carries no packet; else when it is cut.
+    /// [`Undecodable::Malformed`] if it carries no packet; otherwise if it is cut.
     pub fn new_checked(datagram: Extent<'a>) -> Result<Self, Undecodable> {
         let (header, mut payload) = datagram.split_header::<8>()?;
-        // Version 1, GTP and not GTP'.
+        // Version 1, GTP rather than GTP'.
         if header[0] & 0xf0 != 0x30 || header[1] != G_PDU {
             return Err(Undecodable::Malformed);
         }
@@ -46,7 +46,7 @@ impl<'a> Gtp<'a> {
             }
             let ([words], _) = payload.split_header::<1>()?;
             let (extension, rest) = payload.split_at(usize::from(*words) * 4)?;
-            // Its last byte says what is next; one without a length has none.
+            // The last byte is the type of the next header; a header without a length is invalid.
             next = *extension.last().ok_or(Undecodable::Malformed)?;
             payload = rest;
         }

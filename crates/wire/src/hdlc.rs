@@ -4,7 +4,7 @@ use crate::Undecodable;
 use crate::ethernet::EtherType;
 use crate::extent::{Extent, be16};
 
-/// First bytes of frames to one receiver and to all, which tell them from PPP in HDLC framing.
+/// First bytes of unicast and broadcast frames, which distinguish them from PPP in HDLC framing.
 pub const ADDRESSES: [u8; 2] = [0x0f, 0x8f];
 
 /// The protocol, and the content.

@@ -1,5 +1,5 @@
-//! The start that ICMP (RFC 792) and ICMPv6 (RFC 4443 §2.1) messages share: type, code, checksum. What follows
-//! depends on the type and is left as it is.
+//! The common start of ICMP (RFC 792) and ICMPv6 (RFC 4443 §2.1) messages: type, code, checksum. The rest depends on
+//! the type and is not decoded.
 
 use crate::Undecodable;
 use crate::extent::Extent;
@@ -18,10 +18,10 @@ pub struct IcmpHeader<'a> {
 }
 
 impl<'a> IcmpHeader<'a> {
-    /// Looks at the length once.
+    /// Checks the length once.
     ///
     /// # Errors
-    /// When there are not 4 bytes.
+    /// When there are fewer than 4 bytes.
     #[inline]
     pub fn new_checked(message: Extent<'a>) -> Result<Self, Undecodable> {
         let (header, payload) = message.split_header()?;
@@ -42,7 +42,7 @@ impl<'a> IcmpHeader<'a> {
         self.header[field::CODE]
     }
 
-    /// The message's body, from behind the checksum.
+    /// Body after the checksum.
     #[inline]
     #[must_use]
     pub fn payload(&self) -> Extent<'a> {

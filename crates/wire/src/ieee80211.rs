@@ -1,4 +1,4 @@
-//! Data frames of wireless networks (IEEE 802.11-2020 §9.3.2). The frame check sequence behind them is not looked at.
+//! Data frames of wireless networks (IEEE 802.11-2020 §9.3.2). The frame check sequence after them is ignored.
 
 use crate::Undecodable;
 use crate::extent::{Extent, be16};
@@ -19,13 +19,14 @@ const SUBFRAME_LEN: u32 = 14;
 pub enum Wifi<'a> {
     /// An LLC header follows.
     Data(Extent<'a>),
-    /// One frame in an aggregate (A-MSDU): its header, whose last two bytes are its length, and what an LLC header begins.
+    /// One frame in an aggregate (A-MSDU): its header, which ends with the length, and the content, which begins with
+    /// an LLC header.
     Aggregate(Extent<'a>, Extent<'a>),
-    /// None that is read.
+    /// Contents that are not decoded.
     Unread(UnreadFrame),
 }
 
-/// Why a frame is not read.
+/// Why a frame is not decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum UnreadFrame {
     /// Beacons, probes, associations.
@@ -36,14 +37,14 @@ pub enum UnreadFrame {
     Null,
     /// The content is encrypted.
     Encrypted,
-    /// A part of a frame.
+    /// A fragment of a frame.
     Fragment,
     /// Several frames in one (A-MSDU).
     Aggregate,
 }
 
 impl UnreadFrame {
-    /// The name in the summary.
+    /// Name in the summary.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -57,10 +58,10 @@ impl UnreadFrame {
     }
 }
 
-/// Opens a frame; `padded`: zeros fill its header up to a multiple of four bytes.
+/// Parses a frame; `padded`: its header is padded to a multiple of four bytes.
 ///
 /// # Errors
-/// When a header is cut, or the protocol's version is not 0.
+/// When a header is cut, or the protocol version is not 0.
 pub fn open(frame: Extent<'_>, padded: bool) -> Result<Wifi<'_>, Undecodable> {
     let ([first, flags], _) = frame.split_header::<2>()?;
     if first & 0x03 != 0 {
@@ -93,11 +94,11 @@ pub fn open(frame: Extent<'_>, padded: bool) -> Result<Wifi<'_>, Undecodable> {
     }
 }
 
-/// An aggregate of one frame, which is all that one packet can stand for. A length of 0 stands for all there is.
+/// An aggregate of exactly one frame, because one packet stands for one frame. A length of 0 means unlimited.
 fn aggregate(content: Extent<'_>) -> Result<Wifi<'_>, Undecodable> {
     let (header, inside) = content.split_header::<{ SUBFRAME_LEN as usize }>()?;
     let len = u32::from(be16(header, 12..14));
-    // Padding and a frame check sequence may follow, and no other frame has room in that.
+    // Padding and a frame check sequence may follow; another frame does not fit in that.
     match len == 0 || inside.original_len < len.next_multiple_of(4) + SUBFRAME_LEN {
         true => Ok(Wifi::Aggregate(content, inside)),
         false => Ok(Wifi::Unread(UnreadFrame::Aggregate)),
@@ -108,7 +109,7 @@ fn aggregate(content: Extent<'_>) -> Result<Wifi<'_>, Undecodable> {
 mod tests {
     use super::*;
 
-    /// A header of `len` bytes with these first ones, then `rest`.
+    /// A frame with a header of `len` bytes that begins with `start`, followed by `rest`.
     fn frame(start: [u8; 2], len: usize, rest: &[u8]) -> Vec<u8> {
         let mut frame = vec![0; len];
         frame[..2].copy_from_slice(&start);

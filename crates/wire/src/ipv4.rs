@@ -1,5 +1,6 @@
-//! IPv4 headers (RFC 791 §3.1). The total length decides where the payload ends: link padding lies behind it, and
-//! what the snaplen cut is missing before it. Checksums are not verified: offloading leaves them wrong in captures.
+//! IPv4 headers (RFC 791 §3.1). The total length determines the end of the payload: link padding follows it, and
+//! bytes cut by the snaplen are missing before it. Checksums are not verified: with offloading they are wrong in
+//! captures.
 
 use crate::extent::{Extent, array, be16};
 use crate::{Addr, IpProtocol, Undecodable};
@@ -20,7 +21,7 @@ mod field {
 const MORE_FRAGMENTS: u16 = 0x2000;
 const OFFSET_MASK: u16 = 0x1fff;
 
-/// A view of an IPv4 header with its options and payload.
+/// View of an IPv4 header with its options and payload.
 #[derive(Clone, Copy, Debug)]
 pub struct Ipv4Header<'a> {
     header: &'a [u8; field::END],
@@ -67,7 +68,7 @@ impl<'a> Ipv4Header<'a> {
         Addr::v4(array(self.header, field::DST))
     }
 
-    /// What the payload is.
+    /// Protocol of the payload.
     #[inline]
     #[must_use]
     pub fn protocol(&self) -> IpProtocol {
@@ -87,7 +88,7 @@ impl<'a> Ipv4Header<'a> {
         be16(self.header, field::IDENT)
     }
 
-    /// Whether this is a part of a datagram only.
+    /// Whether this is a fragment.
     #[inline]
     #[must_use]
     pub fn is_fragment(&self) -> bool {
@@ -100,7 +101,7 @@ impl<'a> Ipv4Header<'a> {
         be16(self.header, field::FLAGS_OFFSET) & MORE_FRAGMENTS != 0
     }
 
-    /// Where in its datagram this fragment's payload begins, in bytes.
+    /// Offset of the payload in its datagram, in bytes.
     #[must_use]
     pub fn fragment_offset(&self) -> u32 {
         u32::from(be16(self.header, field::FLAGS_OFFSET) & OFFSET_MASK) * 8
@@ -112,7 +113,7 @@ impl<'a> Ipv4Header<'a> {
         self.options
     }
 
-    /// What follows, as long as the total length says.
+    /// The payload, limited by the total length.
     #[inline]
     #[must_use]
     pub fn payload(&self) -> Extent<'a> {

@@ -1,11 +1,11 @@
-//! IPv6 headers (RFC 8200 §3) and the extension headers between them and the payload (§4): hop-by-hop options,
-//! routing, fragment, destination options, authentication (RFC 4302 §2), mobility, HIP and shim6 (RFC 7045). At most
-//! [`EXTENSIONS_MAX`] are walked. Encrypted payload (ESP) is where the walk ends.
+//! IPv6 headers (RFC 8200 §3) and the extension headers before the payload (§4): hop-by-hop options, routing,
+//! fragment, destination options, authentication (RFC 4302 §2), mobility, HIP, and shim6 (RFC 7045). At most
+//! [`EXTENSIONS_MAX`] are parsed. Parsing ends at encrypted payload (ESP).
 
 use crate::extent::{Extent, array, be16, be32};
 use crate::{Addr, IpProtocol, Undecodable};
 
-/// Most extension headers walked in one packet.
+/// Maximum extension headers parsed in one packet.
 pub const EXTENSIONS_MAX: usize = 16;
 
 mod field {
@@ -25,7 +25,7 @@ mod extension {
     pub const LEN: usize = 1;
     pub const FRAGMENT_OFFSET: Range<usize> = 2..4;
     pub const FRAGMENT_IDENT: Range<usize> = 4..8;
-    /// All extension headers are multiples of this (AH of 4, and at least 8 with its SPI).
+    /// Length unit of all extension headers (AH: 4, and at least 8 with its SPI).
     pub const UNIT: usize = 8;
 }
 
@@ -39,7 +39,7 @@ const MOBILITY: u8 = 135;
 const HIP: u8 = 139;
 const SHIM6: u8 = 140;
 
-/// A view of an IPv6 header with what follows it, up to the payload.
+/// View of an IPv6 header with its extension headers and payload.
 #[derive(Clone, Copy, Debug)]
 pub struct Ipv6Header<'a> {
     header: &'a [u8; field::END],
@@ -48,23 +48,24 @@ pub struct Ipv6Header<'a> {
     payload: Extent<'a>,
 }
 
-/// What a fragment header says of the payload behind it (RFC 8200 §4.5).
+/// Contents of a fragment header (RFC 8200 §4.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Where in its datagram it begins, in bytes.
+    /// Offset in the datagram, in bytes.
     pub offset: u32,
-    /// Whether other parts follow it.
+    /// Whether more fragments follow.
     pub more: bool,
-    /// Equal in all parts of a datagram.
+    /// Equal in all fragments of a datagram.
     pub ident: u32,
 }
 
 impl<'a> Ipv6Header<'a> {
-    /// Looks at version, lengths and extension headers once. A payload length of 0 is a jumbogram (RFC 2675 §3) or a
-    /// segment before the card cuts it up (TSO): the payload is then all there is.
+    /// Checks version, lengths, and extension headers once. A payload length of 0 is a jumbogram (RFC 2675 §3) or a
+    /// segment that the adapter will divide (TSO): the payload then extends to the end.
     ///
     /// # Errors
-    /// When a header is cut, the version is not 6, lengths contradict each other or the extension headers do not end.
+    /// When a header is cut, the version is not 6, lengths contradict each other, or there are too many extension
+    /// headers.
     #[inline]
     pub fn new_checked(packet: Extent<'a>) -> Result<Self, Undecodable> {
         let (header, rest) = packet.split_header::<{ field::END }>()?;
@@ -84,8 +85,8 @@ impl<'a> Ipv6Header<'a> {
         Ok(view)
     }
 
-    /// Moves `protocol` and `payload` behind the extension headers. Behind a fragment header that says that more is
-    /// needed there is nothing to walk: what follows is a part only.
+    /// Advances `protocol` and `payload` past the extension headers; stops after the header of a true fragment, whose
+    /// payload is incomplete.
     fn walk_extensions(&mut self) -> Result<(), Undecodable> {
         for _ in 0..EXTENSIONS_MAX {
             let kind = self.protocol.0;
@@ -99,7 +100,7 @@ impl<'a> Ipv6Header<'a> {
                 AUTHENTICATION => (len + 2) * 4,
                 _ => (len + 1) * 8,
             };
-            // The offset is in the upper 13 bits, the lowest says that more fragments follow.
+            // The offset is in the upper 13 bits; the lowest bit announces more fragments.
             if kind == FRAGMENT {
                 let place = be16(start, extension::FRAGMENT_OFFSET);
                 let part = Part {
@@ -133,7 +134,7 @@ impl<'a> Ipv6Header<'a> {
         Addr(array(self.header, field::DST))
     }
 
-    /// What the payload is: the last next-header.
+    /// Protocol of the payload: the last next-header.
     #[inline]
     #[must_use]
     pub fn protocol(&self) -> IpProtocol {
@@ -147,20 +148,20 @@ impl<'a> Ipv6Header<'a> {
         self.header[field::HOP_LIMIT]
     }
 
-    /// Whether this is a part of a datagram only; an atomic fragment (RFC 6946) is whole.
+    /// Whether this is a fragment; an atomic fragment (RFC 6946) is complete.
     #[inline]
     #[must_use]
     pub fn is_fragment(&self) -> bool {
         self.fragment.is_some()
     }
 
-    /// Which part of which datagram this is, if it is not a whole one.
+    /// Position of the fragment in its datagram; `None` for a complete datagram.
     #[must_use]
     pub fn fragment(&self) -> Option<Part> {
         self.fragment
     }
 
-    /// What follows the extension headers.
+    /// Payload after the extension headers.
     #[inline]
     #[must_use]
     pub fn payload(&self) -> Extent<'a> {
@@ -189,7 +190,7 @@ mod tests {
         bytes
     }
 
-    /// The extensions' bytes and the first next-header → protocol, payload.
+    /// Bytes of extensions with the first next-header → protocol, payload.
     fn check(next: u8, payload: &[u8], expected: Result<(u8, &[u8]), Undecodable>) {
         let bytes = packet(next, payload.len() as u16, payload);
         let header = Ipv6Header::new_checked(Extent::whole(&bytes));

@@ -1,6 +1,6 @@
-//! L2TP data messages: version 2 (RFC 2661 §3.1), which carries PPP in UDP, and version 3 (RFC 3931 §4.1), which carries
-//! frames or PPP in UDP or IP. A version 3 header does not say how long its cookie is, nor what it carries: only where one
-//! reading gives a packet whose lengths agree is the message opened.
+//! L2TP data messages: version 2 (RFC 2661 §3.1), which carries PPP in UDP, and version 3 (RFC 3931 §4.1), which
+//! carries frames or PPP in UDP or IP. A version 3 header states neither the length of its cookie nor its content:
+//! the message is decoded only if exactly one interpretation gives a packet with consistent lengths.
 
 use crate::Undecodable;
 use crate::ethernet::{EtherType, EthernetFrame};
@@ -15,14 +15,14 @@ const HAS_SEQUENCE: u16 = 0x0800;
 const HAS_OFFSET: u16 = 0x0200;
 /// Control messages, and bits that must be 0.
 const NOT_DATA: u16 = 0x8000 | 0x3000 | 0x0400 | 0x00f0;
-/// Cookies of up to 8 bytes, and a sublayer of 4.
+/// Possible offsets of the content: a cookie of up to 8 bytes, and a sublayer of 4.
 const SKIPPED: [usize; 4] = [0, 4, 8, 12];
-/// The longest headers that decide: a cookie and a sublayer, a frame with eight VLAN tags, IPv6.
+/// Longest headers needed for a decision: cookie and sublayer, a frame with eight VLAN tags, IPv6.
 const SEEN_MIN: usize = 12 + 14 + 8 * 4 + 40;
-/// Shorter Ethernet frames are padded.
+/// Minimum Ethernet frame length; shorter frames are padded.
 const FRAME_MIN: u32 = 60;
 
-/// The session of a data message, and what it carries.
+/// Session and content of a data message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct L2tp<'a> {
     /// Version 2: the receiver's tunnel in the upper half, and its session; version 3: its session.
@@ -31,7 +31,7 @@ pub struct L2tp<'a> {
     pub content: Content<'a>,
 }
 
-/// What a message carries.
+/// Content of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content<'a> {
     /// An Ethernet frame.
@@ -41,10 +41,10 @@ pub enum Content<'a> {
 }
 
 impl<'a> L2tp<'a> {
-    /// Of a datagram to [`PORT`].
+    /// Parses a datagram to [`PORT`].
     ///
     /// # Errors
-    /// [`Undecodable::Malformed`] when it carries no packet that is read; else when it is cut.
+    /// [`Undecodable::Malformed`] if it carries no decodable packet; otherwise if it is cut.
     pub fn in_udp(datagram: Extent<'a>) -> Result<Self, Undecodable> {
         let (flags, rest) = datagram.split_header::<2>()?;
         let flags = be16(flags, 0..2);
@@ -69,7 +69,7 @@ impl<'a> L2tp<'a> {
         Ok(Self { session: be32(ids, 0..4), content: Content::Typed(ether_type, ppp.payload) })
     }
 
-    /// Of a message of version 3 from its session on, as protocol 115 carries it.
+    /// Parses a message of version 3 from its session on, as carried by IP protocol 115.
     ///
     /// # Errors
     /// As [`L2tp::in_udp`].
@@ -87,7 +87,7 @@ impl<'a> L2tp<'a> {
     }
 }
 
-/// What begins here, if it is a frame or a PPP frame with an IP packet of exactly this length.
+/// The content, if it is an Ethernet or PPP frame with an IP packet of exactly this length.
 fn content(payload: Extent<'_>) -> Option<Content<'_>> {
     if let Ok(frame) = EthernetFrame::new_checked(payload)
         && let Ok((ether_type, ip, _)) = crate::vlan::peel(frame.ether_type(), frame.payload())
@@ -102,7 +102,7 @@ fn content(payload: Extent<'_>) -> Option<Content<'_>> {
     ip_len(ether_type, ppp.payload).is_some_and(is_whole).then_some(Content::Typed(ether_type, ppp.payload))
 }
 
-/// The length that an IP header states, where it is one; 0 stands for all there is.
+/// Length stated in an IP header, if it is one; 0 means unlimited.
 fn ip_len(ether_type: EtherType, ip: Extent<'_>) -> Option<u32> {
     match ether_type {
         EtherType::IPV4 => {

@@ -1,9 +1,9 @@
-//! Bytes to link, network and transport headers, and the names by which the rest of the house speaks of
-//! packets: [`Packet`], [`Tunnel`], [`FiveTuple`], [`FlowKey`], [`TcpSeq`], [`Timestamp`].
+//! Decodes link, network, and transport headers, and defines the basic types of packets: [`Packet`], [`Tunnel`],
+//! [`FiveTuple`], [`FlowKey`], [`TcpSeq`], [`Timestamp`].
 //!
-//! Every header is a checked *view*: its `new_checked` looks at the length once, and from then on no accessor
-//! can panic. Views borrow; nothing here allocates, reads a clock or touches a file. This crate knows nothing of
-//! flows, directions or protocols above UDP and TCP.
+//! Every header is a checked *view*: its `new_checked` checks the length once, and from then on no accessor can
+//! panic. Views borrow; nothing here allocates, reads a clock, or accesses a file. Independent of flows, directions,
+//! and protocols above UDP and TCP.
 
 #![forbid(unsafe_code)]
 

@@ -1,16 +1,15 @@
-//! What the first byte of a packet is: the link types of pcap and pcapng
-//! (<https://www.tcpdump.org/linktypes.html>).
+//! Link types of pcap and pcapng (<https://www.tcpdump.org/linktypes.html>): the type of a packet's first header.
 
-/// Link types; the common ones have a name.
+/// Link types; the common ones are named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LinkType {
     /// LINKTYPE_ETHERNET, 1.
     Ethernet,
-    /// LINKTYPE_NULL, 0: a 4-byte address family in the byte order of the machine that captured.
+    /// LINKTYPE_NULL, 0: a 4-byte address family in the byte order of the capturing machine.
     Null,
     /// LINKTYPE_LOOP, 108: the same in network byte order.
     Loop,
-    /// LINKTYPE_RAW, 101 (and 12, 14 as some systems write it): IPv4 or IPv6 by its version field.
+    /// LINKTYPE_RAW, 101 (12 and 14 on some systems): IPv4 or IPv6 by its version field.
     Raw,
     /// LINKTYPE_IPV4, 228.
     Ipv4,
@@ -20,7 +19,7 @@ pub enum LinkType {
     LinuxSll,
     /// LINKTYPE_LINUX_SLL2, 276: Linux cooked v2.
     LinuxSll2,
-    /// Any other, by number: some are read, the rest is counted as undecodable.
+    /// Any other, by number: some are decoded, the rest is counted as undecodable.
     Other(u16),
 }
 
@@ -41,7 +40,7 @@ impl From<u16> for LinkType {
 }
 
 impl From<LinkType> for u16 {
-    /// The LINKTYPE_ number; of several that mean one thing, the one that is for files.
+    /// The LINKTYPE_ number for files.
     fn from(link_type: LinkType) -> u16 {
         match link_type {
             LinkType::Null => 0,

@@ -1,4 +1,4 @@
-//! The headers that link types stand for, up to the first protocol: one arm for each link type that is read.
+//! The headers of each decoded link type, up to the first protocol.
 
 use crate::ethernet::{EtherType, EthernetFrame};
 use crate::extent::{be16, be32};
@@ -7,13 +7,13 @@ use crate::sll::{Sll2Header, SllHeader};
 use crate::undecodable::Undecodable;
 use crate::{Extent, LinkType, frame_relay, hdlc, monitor_header, nflog};
 
-/// LLC frames in Linux cooked captures, which have other small numbers for other frames without EtherType.
+/// Protocol number of LLC frames in Linux cooked captures; other small numbers are other frames without EtherType.
 const SLL_LLC: u16 = 4;
-/// Link types of link types: PPI and PKTAP say of each packet which it has.
+/// Link types whose header contains the link type of the packet: PPI and PKTAP.
 const PPI: u16 = 192;
 const PKTAP: u16 = 258;
 
-/// The first protocol behind a link header.
+/// The first protocol after a link header.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum First<'a> {
     Typed(EtherType, Extent<'a>),
@@ -23,14 +23,14 @@ pub(crate) enum First<'a> {
     Pppoe(Extent<'a>),
     /// An 802.11 frame, and whether its header is padded.
     Wifi(Extent<'a>, bool),
-    /// None: the link type is not read.
+    /// Link type that is not decoded.
     Unread(u16),
 }
 
-/// Takes a link header off.
+/// Removes a link header.
 ///
 /// # Errors
-/// When it is cut, or announces nothing.
+/// When it is cut, or its content is unknown.
 pub(crate) fn open(link_type: LinkType, packet: Extent<'_>) -> Result<First<'_>, Undecodable> {
     Ok(match link_type {
         LinkType::Ethernet => {
@@ -61,7 +61,7 @@ fn other(number: u16, packet: Extent<'_>) -> Result<First<'_>, Undecodable> {
     let typed = |(ether_type, rest)| First::Typed(ether_type, rest);
     let by_version = |rest| Ok(First::Typed(ip_version(rest)?, rest));
     match number {
-        // Token ring, with a source route where the sender's address says so.
+        // Token ring, with a source route if indicated by the sender's address.
         6 => token_ring(packet).map(First::LlcHeader),
         9 => Ok(First::Ppp(packet)),
         // FDDI: frame control, and two addresses.
@@ -80,7 +80,7 @@ fn other(number: u16, packet: Extent<'_>) -> Result<First<'_>, Undecodable> {
         119 => monitor_header::prism(packet).map(|frame| First::Wifi(frame, false)),
         127 => monitor_header::radiotap(packet).map(|(frame, padded)| First::Wifi(frame, padded)),
         163 => monitor_header::avs(packet).map(|frame| First::Wifi(frame, false)),
-        // PPP whose address byte pppd has replaced by a direction; the control byte is still there.
+        // PPP whose address byte pppd has replaced by a direction; the control byte remains.
         166 => {
             let ([_, control], behind) = packet.split_header::<2>()?;
             Ok(First::Ppp(if *control == 3 { behind } else { packet.split_header::<1>()?.1 }))
@@ -91,7 +91,7 @@ fn other(number: u16, packet: Extent<'_>) -> Result<First<'_>, Undecodable> {
             let (_, rest) = packet.split_at(u16::from_le_bytes([header[2], header[3]]).into())?;
             nested(be32(header, 4..8).swap_bytes(), rest)
         }
-        // PPP behind a direction.
+        // PPP after a direction byte.
         204 => Ok(First::Ppp(packet.split_header::<1>()?.1)),
         // Solaris IPNET: versions, lengths, interfaces and zones.
         226 => by_version(packet.split_header::<24>()?.1),
@@ -118,7 +118,7 @@ fn cooked(ether_type: EtherType, rest: Extent<'_>) -> First<'_> {
     }
 }
 
-/// A packet that says its own link type, but for one that says so again.
+/// A packet that contains its own link type; not nested further.
 fn nested(number: u32, packet: Extent<'_>) -> Result<First<'_>, Undecodable> {
     match u16::try_from(number) {
         Ok(PPI | PKTAP) | Err(_) => Err(Undecodable::Malformed),
@@ -126,7 +126,8 @@ fn nested(number: u32, packet: Extent<'_>) -> Result<First<'_>, Undecodable> {
     }
 }
 
-/// Access control, frame control and two addresses; the first bit of the second one announces a route, whose first byte has its length.
+/// Access control, frame control, and two addresses; the first bit of the second announces a route, whose first byte
+/// contains its length.
 fn token_ring(packet: Extent<'_>) -> Result<Extent<'_>, Undecodable> {
     let (header, rest) = packet.split_header::<14>()?;
     if header[8] & 0x80 == 0 {
@@ -136,7 +137,7 @@ fn token_ring(packet: Extent<'_>) -> Result<Extent<'_>, Undecodable> {
     Ok(rest.split_at(route_len.into())?.1)
 }
 
-/// Frames of Juniper routers: a magic number, flags, and extensions where a flag says so.
+/// Frames of Juniper routers: a magic number, flags, and extensions if flagged.
 fn juniper_ethernet(packet: Extent<'_>) -> Result<First<'_>, Undecodable> {
     const HAS_EXTENSIONS: u8 = 0x80;
     const HAS_NO_FRAME: u8 = 0x02;
@@ -157,21 +158,21 @@ fn juniper_ethernet(packet: Extent<'_>) -> Result<First<'_>, Undecodable> {
     }
 }
 
-/// The address family in front of a loopback packet: in the order of a machine that is not known, and IPv6 has a
-/// number of its own on every system (Linux 10, NetBSD and OpenBSD 24, FreeBSD 28, macOS 30).
+/// The address family before a loopback packet, in unknown byte order; IPv6 has a different number on every system
+/// (Linux 10, NetBSD and OpenBSD 24, FreeBSD 28, macOS 30).
 fn loopback_payload(packet: Extent<'_>) -> Result<(EtherType, Extent<'_>), Undecodable> {
     let (family, rest) = packet.split_header::<4>()?;
     let (le, be) = (u32::from_le_bytes(*family), u32::from_be_bytes(*family));
     match le.min(be) {
         2 => Ok((EtherType::IPV4, rest)),
         10 | 24 | 28 | 30 => Ok((EtherType::IPV6, rest)),
-        // Some Windows adapters write an EtherType behind two bytes that mean nothing.
+        // Some Windows adapters write two meaningless bytes and an EtherType.
         0x1_0000.. => Ok((EtherType(be16(family, 2..4)), rest)),
         _ => Err(Undecodable::NotIp),
     }
 }
 
-/// The EtherType of an IP packet by its version field, where no header says it.
+/// EtherType of an IP packet by its version field, if no header contains it.
 pub(crate) fn ip_version(packet: Extent<'_>) -> Result<EtherType, Undecodable> {
     match packet.split_header::<1>()?.0[0] >> 4 {
         4 => Ok(EtherType::IPV4),

@@ -1,5 +1,5 @@
-//! LLC headers (IEEE 802.2) with SNAP (IEEE 802 §9.2): what 802.3 frames, 802.11, token ring, FDDI and ATM carry instead of
-//! an EtherType.
+//! LLC headers (IEEE 802.2) with SNAP (IEEE 802 §9.2), used by 802.3 frames, 802.11, token ring, FDDI, and ATM
+//! instead of an EtherType.
 
 use crate::Undecodable;
 use crate::ethernet::EtherType;
@@ -7,15 +7,15 @@ use crate::extent::{Extent, be16};
 
 const SNAP: [u8; 3] = [0xaa, 0xaa, 3];
 const IP: [u8; 3] = [6, 6, 3];
-/// EtherTypes follow: of RFC 1042, and of 802.1H bridges.
+/// Organization codes followed by an EtherType: RFC 1042, and 802.1H bridges.
 const WITH_ETHER_TYPE: [[u8; 3]; 2] = [[0, 0, 0], [0, 0, 0xf8]];
 
-/// The content of an LLC header.
+/// Content of an LLC header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Llc<'a> {
     /// A protocol with an EtherType.
     Typed(EtherType, Extent<'a>),
-    /// Another one, by its destination service access point.
+    /// Another protocol, by destination service access point.
     Other(u8),
 }
 

@@ -1,11 +1,11 @@
-//! Headers that wireless drivers put in front of 802.11 frames: radiotap (LINKTYPE_IEEE802_11_RADIOTAP,
-//! <https://www.radiotap.org>), Prism (LINKTYPE_IEEE802_11_PRISM) and AVS (LINKTYPE_IEEE802_11_AVS).
+//! Headers of wireless drivers before 802.11 frames: radiotap (LINKTYPE_IEEE802_11_RADIOTAP,
+//! <https://www.radiotap.org>), Prism (LINKTYPE_IEEE802_11_PRISM), and AVS (LINKTYPE_IEEE802_11_AVS).
 
 use crate::Undecodable;
 use crate::extent::{Extent, be32};
 
 const AVS_MAGIC: u32 = 0x8021_1000;
-/// Most words of presence bits in a radiotap header.
+/// Maximum words of presence bits in a radiotap header.
 const PRESENT_MAX: usize = 8;
 const HAS_TIME: u32 = 1;
 const HAS_FLAGS: u32 = 2;
@@ -13,10 +13,10 @@ const HAS_MORE: u32 = 1 << 31;
 const IS_PADDED: u8 = 0x20;
 const IS_DAMAGED: u8 = 0x40;
 
-/// The frame behind a radiotap header, and whether padding stands between its header and its content.
+/// The frame after a radiotap header, and whether its header is padded.
 ///
 /// # Errors
-/// When the header is cut or contradicts itself; [`Undecodable::Malformed`] also for frames that failed their checksum.
+/// When the header is cut or inconsistent; [`Undecodable::Malformed`] also for frames with a failed checksum.
 pub fn radiotap(packet: Extent<'_>) -> Result<(Extent<'_>, bool), Undecodable> {
     let (start, _) = packet.split_header::<8>()?;
     let len = u16::from_le_bytes([start[2], start[3]]);
@@ -28,7 +28,7 @@ pub fn radiotap(packet: Extent<'_>) -> Result<(Extent<'_>, bool), Undecodable> {
     }
 }
 
-/// The flags are the second field, behind a time of eight bytes at a multiple of eight.
+/// Reads the flags, the second field, after an optional time of eight bytes at a multiple of eight.
 fn radiotap_flags(header: &[u8]) -> Option<u8> {
     let mut words =
         header.get(4..)?.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]));
@@ -49,7 +49,7 @@ fn radiotap_flags(header: &[u8]) -> Option<u8> {
     header.get(at).copied()
 }
 
-/// The frame behind a Prism header, or an AVS header, which some drivers sent under the same link type.
+/// The frame after a Prism header, or an AVS header, which some drivers use with the same link type.
 ///
 /// # Errors
 /// When the header is cut or has an impossible length.
@@ -58,12 +58,12 @@ pub fn prism(packet: Extent<'_>) -> Result<Extent<'_>, Undecodable> {
     if be32(start, 0..4) & 0xffff_f000 == AVS_MAGIC {
         return avs(packet);
     }
-    // In the byte order of the machine that captured.
+    // In the byte order of the capturing machine.
     let len = be32(start, 4..8);
     behind(packet, len.min(len.swap_bytes()))
 }
 
-/// The frame behind an AVS header.
+/// The frame after an AVS header.
 ///
 /// # Errors
 /// As [`prism`].

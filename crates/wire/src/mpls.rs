@@ -1,16 +1,16 @@
-//! MPLS label stack entries (RFC 3032 §2.1). What is behind the stack says nothing of itself: its first nibble tells IPv4
-//! and IPv6 (RFC 4928 §3), 0 is the control word of a pseudowire (RFC 4385 §3) that carries Ethernet (RFC 4448).
+//! MPLS label stack entries (RFC 3032 §2.1). The stack does not name its content: the first nibble distinguishes IPv4
+//! and IPv6 (RFC 4928 §3); 0 is the control word of a pseudowire (RFC 4385 §3) that carries Ethernet (RFC 4448).
 
 use crate::Undecodable;
 use crate::extent::{Extent, be32};
 
-/// Most labels taken off one packet.
+/// Maximum labels removed from one packet.
 pub const LABELS_MAX: usize = 16;
 
 /// Length of a pseudowire's control word.
 pub const CONTROL_WORD_LEN: usize = 4;
 
-/// Takes a whole stack off: its last label, and what it is on.
+/// Removes a complete stack; returns its last label and the content.
 ///
 /// # Errors
 /// When an entry is cut, or there are more than [`LABELS_MAX`].

@@ -1,10 +1,10 @@
-//! Linux netfilter log messages (LINKTYPE_NFLOG): attributes of type and length, one of which is an IP packet.
-//! At most [`ATTRIBUTES_MAX`] are looked at.
+//! Linux netfilter log messages (LINKTYPE_NFLOG): attributes with type and length, one of which is an IP packet. At
+//! most [`ATTRIBUTES_MAX`] are parsed.
 
 use crate::Undecodable;
 use crate::extent::Extent;
 
-/// Most attributes looked at; the kernel sends at most 20.
+/// Maximum attributes parsed; the kernel sends at most 20.
 pub const ATTRIBUTES_MAX: usize = 64;
 
 const PAYLOAD: u16 = 9;
@@ -13,7 +13,7 @@ const HEADER_LEN: u16 = 4;
 /// The packet in a message.
 ///
 /// # Errors
-/// [`Undecodable::NotIp`] when there is none; else when an attribute is cut, or has an impossible length.
+/// [`Undecodable::NotIp`] if there is none; otherwise if an attribute is cut or has an impossible length.
 pub fn open(message: Extent<'_>) -> Result<Extent<'_>, Undecodable> {
     // Family, version, group.
     let (_, mut rest) = message.split_header::<4>()?;
@@ -30,13 +30,13 @@ pub fn open(message: Extent<'_>) -> Result<Extent<'_>, Undecodable> {
             return Ok(payload);
         }
         let padded = usize::from(len).next_multiple_of(4);
-        // The last one is not always padded.
+        // The last one may be unpadded.
         rest = rest.split_at(padded.min(rest.original_len.max(len.into()) as usize))?.1;
     }
     Err(Undecodable::Malformed)
 }
 
-/// Length and type are in the byte order of the machine that captured; types are small.
+/// Length and type are in the byte order of the capturing machine; types are small.
 fn order([a, b, c, d]: [u8; 4]) -> (u16, u16) {
     match d {
         0 => (u16::from_le_bytes([a, b]), c.into()),

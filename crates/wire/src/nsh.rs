@@ -1,4 +1,4 @@
-//! Network service headers (RFC 8300 §2), their metadata passed over.
+//! Network service headers (RFC 8300 §2); metadata is skipped.
 
 use crate::Undecodable;
 use crate::ethernet::EtherType;
@@ -22,7 +22,8 @@ impl<'a> Nsh<'a> {
     /// Checks version and length once.
     ///
     /// # Errors
-    /// [`Undecodable::UnknownTunnel`] for other versions and contents; else when it is cut, or its length is impossible.
+    /// [`Undecodable::UnknownTunnel`] for other versions and contents; otherwise if it is cut, or its length is
+    /// impossible.
     pub fn new_checked(packet: Extent<'a>) -> Result<Self, Undecodable> {
         let (start, _) = packet.split_header::<LEN_MIN>()?;
         let len = usize::from(be16(start, 0..2) & 0x3f) * 4;

@@ -1,4 +1,4 @@
-//! What a packet is once it is decoded: a plain value, whose payload is borrowed from the captured bytes.
+//! A decoded packet: a plain value that borrows its payload from the captured bytes.
 
 use std::ops::BitOr;
 
@@ -8,10 +8,10 @@ use crate::seq::TcpSeq;
 use crate::time::Timestamp;
 use crate::tunnel::Tunnel;
 
-/// A packet decoded down to its transport payload: the innermost one, where it came through tunnels.
+/// A packet decoded down to its transport payload; in tunnels, the innermost one.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
-    /// When.
+    /// Time by the capture's clock.
     pub ts: Timestamp,
     /// Length on the wire, link header and tunnels included.
     pub original_len: u32,
@@ -19,23 +19,24 @@ pub struct Packet<'a> {
     pub five_tuple: FiveTuple,
     /// IPv4 TTL or IPv6 hop limit.
     pub ttl: u8,
-    /// IPv4 identification, which a sender usually counts up (RFC 6864 §3), equal in all copies of a packet; 0 with IPv6.
+    /// IPv4 identification, which a sender usually increments (RFC 6864 §3), equal in all copies of a packet; 0 for
+    /// IPv6.
     pub ip_id: u16,
-    /// The outermost Ethernet addresses, the receiver's before the sender's.
+    /// The outermost Ethernet addresses, receiver first.
     pub macs: Option<&'a [u8; 12]>,
-    /// Its VLAN; of stacked tags that of the last.
+    /// VLAN; of stacked tags the last.
     pub vlan: Option<u16>,
-    /// What it came through.
+    /// Tunnels around the packet.
     pub tunnel: Tunnel,
     /// The transport header.
     pub transport: Transport,
-    /// The checksum of TCP or UDP as the header has it; 0 where there is none.
+    /// TCP or UDP checksum from the header; 0 if none.
     pub checksum: u16,
-    /// Transport header and payload as captured.
+    /// Captured transport header and payload.
     pub segment: &'a [u8],
-    /// Transport payload as captured; link padding is not part of it.
+    /// Captured transport payload, without link padding.
     pub payload: &'a [u8],
-    /// Transport payload on the wire: more than `payload` when the snaplen cut it.
+    /// Length of the transport payload on the wire; exceeds `payload` if cut by the snaplen.
     pub payload_original_len: u32,
 }
 
@@ -57,7 +58,7 @@ pub enum Transport {
     Other,
 }
 
-/// What the flow table needs of a TCP header.
+/// Fields of a TCP header that the flow table needs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TcpInfo {
     /// Sequence number.
@@ -70,22 +71,22 @@ pub struct TcpInfo {
     pub window: u16,
 }
 
-/// The flag byte of a TCP header. Test with [`TcpFlags::contains`] (all of) or [`TcpFlags::intersects`] (any of).
+/// Flag byte of a TCP header. Test with [`TcpFlags::contains`] (all of) or [`TcpFlags::intersects`] (any of).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TcpFlags(pub u8);
 
 impl TcpFlags {
     /// No more data from the sender.
     pub const FIN: TcpFlags = TcpFlags(0x01);
-    /// Synchronise sequence numbers.
+    /// Synchronize sequence numbers.
     pub const SYN: TcpFlags = TcpFlags(0x02);
     /// Reset.
     pub const RST: TcpFlags = TcpFlags(0x04);
     /// Push.
     pub const PSH: TcpFlags = TcpFlags(0x08);
-    /// The acknowledgment field counts.
+    /// The acknowledgment field is valid.
     pub const ACK: TcpFlags = TcpFlags(0x10);
-    /// Urgent pointer counts.
+    /// The urgent pointer is valid.
     pub const URG: TcpFlags = TcpFlags(0x20);
 
     /// Whether all of `flags` are set.
@@ -110,8 +111,8 @@ impl BitOr for TcpFlags {
     }
 }
 
-/// Who takes decoded packets. Its method is best `#[inline(always)]`, see [`Packet::decode_into`].
+/// Receiver of decoded packets. Its method should be `#[inline(always)]`, see [`Packet::decode_into`].
 pub trait TakePacket<'a> {
-    /// Takes one, which was `captured`.
+    /// Handles a packet decoded from `captured`.
     fn packet(&mut self, captured: &Captured<'a>, packet: &Packet<'a>);
 }

@@ -1,4 +1,5 @@
-//! Provider backbone bridging (IEEE 802.1ah): behind the backbone's frame header an I-tag, and then the customer's frame.
+//! Provider backbone bridging (IEEE 802.1ah): an I-tag after the backbone's frame header, followed by the customer's
+//! frame.
 
 use crate::Undecodable;
 use crate::extent::{Extent, be32};
@@ -6,7 +7,7 @@ use crate::extent::{Extent, be32};
 /// The service identifier (I-SID) of an I-tag, and the customer's frame.
 ///
 /// # Errors
-/// When there are not 4 bytes.
+/// When there are fewer than 4 bytes.
 pub fn open(tag: Extent<'_>) -> Result<(u32, Extent<'_>), Undecodable> {
     let (header, frame) = tag.split_header::<4>()?;
     Ok((be32(header, 0..4) & 0x00ff_ffff, frame))

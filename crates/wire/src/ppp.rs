@@ -1,4 +1,4 @@
-//! PPP frames (RFC 1661 §2), with the address and control bytes of HDLC framing (RFC 1662 §3.1) or without them, and with
+//! PPP frames (RFC 1661 §2), with or without the address and control bytes of HDLC framing (RFC 1662 §3.1), and with
 //! a protocol field of two bytes or compressed to one (RFC 1661 §6.5).
 
 use crate::Undecodable;
@@ -30,7 +30,7 @@ impl<'a> Ppp<'a> {
             false => frame,
         };
         let ([first], rest) = frame.split_header::<1>()?;
-        // Protocol numbers are odd, and the first byte of two is even.
+        // Protocol numbers are odd, and the first of two bytes is even.
         if first & 1 == 1 {
             return Ok(Self { protocol: (*first).into(), payload: rest });
         }
@@ -38,7 +38,7 @@ impl<'a> Ppp<'a> {
         Ok(Self { protocol: u16::from_be_bytes([*first, *second]), payload })
     }
 
-    /// The content's EtherType; `None` for PPP's own protocols and those that are not read.
+    /// EtherType of the content; `None` for PPP's own protocols and those not decoded.
     #[must_use]
     pub fn ether_type(&self) -> Option<EtherType> {
         match self.protocol {

@@ -1,5 +1,5 @@
-//! PPPoE session headers (RFC 2516 §4); PPP ([`crate::ppp`]) follows. The length is not looked at: that of the packet inside
-//! says the same.
+//! PPPoE session headers (RFC 2516 §4); PPP ([`crate::ppp`]) follows. The length is ignored: the inner packet states
+//! the same.
 
 use crate::Undecodable;
 use crate::extent::{Extent, be16};
@@ -12,10 +12,10 @@ pub struct PppoeHeader<'a> {
 }
 
 impl<'a> PppoeHeader<'a> {
-    /// Looks at the length and the version once.
+    /// Checks length and version once.
     ///
     /// # Errors
-    /// When there are not 6 bytes, or version, type and code are not those of session data.
+    /// When there are fewer than 6 bytes, or version, type, and code are not those of session data.
     pub fn new_checked(packet: Extent<'a>) -> Result<Self, Undecodable> {
         let (header, payload) = packet.split_header()?;
         if header[..2] != [0x11, 0] {

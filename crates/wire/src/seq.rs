@@ -1,6 +1,6 @@
-//! TCP sequence numbers: the one place that knows that they wrap and what SYN and FIN consume (RFC 9293 §3.4).
+//! TCP sequence numbers: wrapping arithmetic, and the numbers consumed by SYN and FIN (RFC 9293 §3.4).
 
-/// A sequence number modulo 2^32. Comparisons are right within 2^31 of each other.
+/// A sequence number modulo 2^32. Comparisons are valid within 2^31 of each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TcpSeq(pub u32);
 

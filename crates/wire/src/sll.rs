@@ -1,4 +1,4 @@
-//! Linux cooked headers, what `any` captures carry: v1 (LINKTYPE_LINUX_SLL) and v2 (LINKTYPE_LINUX_SLL2),
+//! Linux cooked headers, used by captures of the `any` device: v1 (LINKTYPE_LINUX_SLL) and v2 (LINKTYPE_LINUX_SLL2),
 //! <https://www.tcpdump.org/linktypes/LINKTYPE_LINUX_SLL2.html>. The sender's link address is not kept.
 
 use crate::Undecodable;
@@ -28,30 +28,30 @@ pub struct SllHeader<'a> {
 }
 
 impl<'a> SllHeader<'a> {
-    /// Looks at the length once.
+    /// Checks the length once.
     ///
     /// # Errors
-    /// When there are not 16 bytes.
+    /// When there are fewer than 16 bytes.
     #[inline]
     pub fn new_checked(packet: Extent<'a>) -> Result<Self, Undecodable> {
         let (header, payload) = packet.split_header()?;
         Ok(Self { header, payload })
     }
 
-    /// 0 to us, 1 broadcast, 2 multicast, 3 to someone else, 4 from us.
+    /// 0 to this host, 1 broadcast, 2 multicast, 3 to another host, 4 from this host.
     #[must_use]
     pub fn packet_type(&self) -> u16 {
         be16(self.header, field_v1::PACKET_TYPE)
     }
 
-    /// What the payload is; below 1536 none of IP's.
+    /// Type of the payload; values below 1536 are not IP.
     #[inline]
     #[must_use]
     pub fn ether_type(&self) -> EtherType {
         EtherType(be16(self.header, field_v1::PROTOCOL))
     }
 
-    /// What follows.
+    /// The payload.
     #[inline]
     #[must_use]
     pub fn payload(&self) -> Extent<'a> {
@@ -67,10 +67,10 @@ pub struct Sll2Header<'a> {
 }
 
 impl<'a> Sll2Header<'a> {
-    /// Looks at the length once.
+    /// Checks the length once.
     ///
     /// # Errors
-    /// When there are not 20 bytes.
+    /// When there are fewer than 20 bytes.
     #[inline]
     pub fn new_checked(packet: Extent<'a>) -> Result<Self, Undecodable> {
         let (header, payload) = packet.split_header()?;
@@ -83,20 +83,20 @@ impl<'a> Sll2Header<'a> {
         self.header[field_v2::PACKET_TYPE]
     }
 
-    /// The interface's index on the capturing machine.
+    /// Index of the interface on the capturing machine.
     #[must_use]
     pub fn interface(&self) -> u32 {
         be32(self.header, field_v2::INTERFACE)
     }
 
-    /// What the payload is; below 1536 none of IP's.
+    /// Type of the payload; values below 1536 are not IP.
     #[inline]
     #[must_use]
     pub fn ether_type(&self) -> EtherType {
         EtherType(be16(self.header, field_v2::PROTOCOL))
     }
 
-    /// What follows.
+    /// The payload.
     #[inline]
     #[must_use]
     pub fn payload(&self) -> Extent<'a> {

@@ -1,11 +1,11 @@
-//! Tags between an Ethernet header and its content that say nothing of the content but its EtherType: Cisco metadata (CMD,
-//! with a security group), VN-Tag, 802.1BR E-Tag and HSR. PRP has a trailer instead, which is padding to IP.
+//! Tags between an Ethernet header and its content that contain only the next EtherType of interest: Cisco metadata
+//! (CMD, with a security group), VN-Tag, 802.1BR E-Tag, and HSR. PRP has a trailer instead, which is padding to IP.
 
 use crate::Undecodable;
 use crate::ethernet::EtherType;
 use crate::extent::{Extent, be16};
 
-/// Most tags of these kinds taken off one packet.
+/// Maximum number of these tags removed from one packet.
 pub const TAGS_MAX: usize = 8;
 
 const CISCO_METADATA: EtherType = EtherType(0x8909);
@@ -13,7 +13,7 @@ const VN_TAG: EtherType = EtherType(0x8926);
 const E_TAG: EtherType = EtherType(0x893f);
 const HSR: EtherType = EtherType(0x892f);
 
-/// Takes a tag off: the next EtherType, and what it announces. `None` when `ether_type` announces no tag.
+/// Removes a tag; returns the next EtherType and its payload. `None` if `ether_type` announces no tag.
 ///
 /// # Errors
 /// When the tag is cut.
@@ -21,7 +21,7 @@ pub fn peel(ether_type: EtherType, tag: Extent<'_>) -> Result<Option<(EtherType,
     let len = match ether_type {
         VN_TAG | HSR => 4,
         E_TAG => 6,
-        // Version, number of options of four bytes each.
+        // Version, then the number of options of four bytes each.
         CISCO_METADATA => 2 + 4 * usize::from(tag.split_header::<2>()?.0[1]),
         _ => return Ok(None),
     };

@@ -1,5 +1,5 @@
-//! TCP headers (RFC 9293 §3.1) and their options. A header whose options the snaplen cut is still a header: its
-//! payload is then empty, with its length on the wire.
+//! TCP headers (RFC 9293 §3.1) and their options. A header whose options were cut by the snaplen is valid: its
+//! payload is empty, with its length on the wire.
 
 use crate::extent::{Extent, be16, be32};
 use crate::packet::TcpFlags;
@@ -26,10 +26,10 @@ pub struct TcpHeader<'a> {
 }
 
 impl<'a> TcpHeader<'a> {
-    /// Looks at the lengths once.
+    /// Checks the lengths once.
     ///
     /// # Errors
-    /// When the first 20 bytes are cut, or the data offset lies inside them or behind the segment's end.
+    /// When the first 20 bytes are cut, or the data offset lies inside them or after the end of the segment.
     #[inline]
     pub fn new_checked(segment: Extent<'a>) -> Result<Self, Undecodable> {
         let (header, rest) = segment.split_header::<{ field::END }>()?;
@@ -58,14 +58,14 @@ impl<'a> TcpHeader<'a> {
         be16(self.header, field::DST_PORT)
     }
 
-    /// Sequence number of the first byte (of SYN, where there is one).
+    /// Sequence number of the first byte, or of the SYN.
     #[inline]
     #[must_use]
     pub fn seq(&self) -> TcpSeq {
         TcpSeq(be32(self.header, field::SEQ))
     }
 
-    /// The next sequence number that the sender expects; meaningful with [`TcpFlags::ACK`].
+    /// Next sequence number that the sender expects; valid with [`TcpFlags::ACK`].
     #[inline]
     #[must_use]
     pub fn ack(&self) -> TcpSeq {
@@ -86,13 +86,13 @@ impl<'a> TcpHeader<'a> {
         be16(self.header, field::WINDOW)
     }
 
-    /// The options, as far as they were captured.
+    /// The captured part of the options.
     #[must_use]
     pub fn options(&self) -> TcpOptions<'a> {
         TcpOptions { rest: self.options }
     }
 
-    /// What follows.
+    /// The payload.
     #[inline]
     #[must_use]
     pub fn payload(&self) -> Extent<'a> {
@@ -103,39 +103,39 @@ impl<'a> TcpHeader<'a> {
 /// One option of a TCP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TcpOption<'a> {
-    /// Largest segment the sender takes (RFC 9293 §3.7.1).
+    /// Maximum segment size that the sender accepts (RFC 9293 §3.7.1).
     MaxSegmentSize(u16),
-    /// Shift of the window (RFC 7323 §2); 14 at most.
+    /// Shift of the window (RFC 7323 §2); at most 14.
     WindowScale(u8),
-    /// The sender understands SACK (RFC 2018 §2).
+    /// The sender supports SACK (RFC 2018 §2).
     SackPermitted,
-    /// What arrived beyond the acknowledgment (RFC 2018 §3): pairs of left and right edge, 8 bytes each.
+    /// Ranges received beyond the acknowledgment (RFC 2018 §3): pairs of left and right edge, 8 bytes each.
     Sack(&'a [[u8; 8]]),
-    /// Timestamps (RFC 7323 §3): the sender's, and the one it answers.
+    /// Timestamps (RFC 7323 §3): the sender's, and the echoed one.
     Timestamps {
         /// TSval.
         value: u32,
         /// TSecr.
         echo: u32,
     },
-    /// Any other, or one of the above with a length of its own.
+    /// Any other, or one of the above with an invalid length.
     Other {
         /// Option kind.
         kind: u8,
-        /// What follows kind and length.
+        /// Bytes after kind and length.
         bytes: &'a [u8],
     },
 }
 
 impl TcpOption<'_> {
-    /// The edges of a SACK block as [`TcpOption::Sack`] holds it.
+    /// Left and right edge of a SACK block of [`TcpOption::Sack`].
     #[must_use]
     pub fn sack_edges(block: &[u8; 8]) -> (TcpSeq, TcpSeq) {
         (TcpSeq(be32(block, 0..4)), TcpSeq(be32(block, 4..8)))
     }
 }
 
-/// Iterates over options; malformed ones just end it.
+/// Iterator over options; ends at a malformed one.
 #[derive(Clone, Copy, Debug)]
 pub struct TcpOptions<'a> {
     rest: &'a [u8],

@@ -1,18 +1,18 @@
-//! The packets' own clock.
+//! Timestamps of packets.
 
 use std::fmt;
 
-/// Nanoseconds since the Unix epoch, as the capture says; signed so that differences need no care.
+/// Nanoseconds since the Unix epoch by the capture's clock; signed, so that differences cannot wrap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// Before every other time.
+    /// Earliest time.
     pub const MIN: Timestamp = Timestamp(i64::MIN);
-    /// After every other time.
+    /// Latest time.
     pub const MAX: Timestamp = Timestamp(i64::MAX);
 
-    /// Nanoseconds from `earlier` to `self`; negative when the clock went back.
+    /// Nanoseconds from `earlier` to `self`; negative if the clock went back.
     #[must_use]
     pub fn since(self, earlier: Timestamp) -> i64 {
         self.0.saturating_sub(earlier.0)

@@ -1,11 +1,10 @@
-//! What was taken off a packet to get at the one inside: [`Tunnel`]. Each encapsulation is a [`Layer`]; at most
-//! [`LAYERS_MAX`] are opened.
+//! Encapsulations removed from a packet: [`Tunnel`]. Each is a [`Layer`]; at most [`LAYERS_MAX`] are removed.
 
 use std::fmt;
 
 use crate::{Addr, Undecodable};
 
-/// Most encapsulations taken off one packet: overlays in mirrors in provider networks nest three or four.
+/// Maximum encapsulations of one packet: overlays in mirrors in provider networks nest three or four.
 pub const LAYERS_MAX: usize = 8;
 
 /// One encapsulation.
@@ -18,7 +17,7 @@ pub enum Layer {
     Mpls,
     /// GRE (RFC 2784, RFC 2890), with a packet or an Ethernet frame inside.
     Gre,
-    /// ERSPAN, of any type, with the GRE that carries it.
+    /// ERSPAN of any type, including its GRE header.
     Erspan,
     /// IPv4 in IPv4 (RFC 2003).
     Ipip,
@@ -60,7 +59,7 @@ impl Layer {
         Self::Nsh,
     ];
 
-    /// As it is called in the `tunnel` column.
+    /// Value of the `tunnel` column.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -82,21 +81,21 @@ impl Layer {
     }
 }
 
-/// The encapsulations of a packet, and what the innermost of them says. [`fmt::Display`] names them from the outermost to
-/// the innermost: `gre/mpls`.
+/// The encapsulations of a packet, and fields of the innermost. [`fmt::Display`] lists them from the outermost to the
+/// innermost: `gre/mpls`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tunnel {
     /// [`Layer`]s as numbers, the outermost in the lowest byte.
     layers: u64,
-    /// Number of the innermost layer that has one: network id, GRE key, ERSPAN session, GTP TEID, last MPLS label, PPPoE or L2TP
-    /// session, backbone service, service path.
+    /// Number of the innermost layer that has one: network id, GRE key, ERSPAN session, GTP TEID, last MPLS label,
+    /// PPPoE or L2TP session, backbone service, service path.
     pub id: Option<u32>,
-    /// Sender and receiver of the innermost IP header around the packet; none where there is only a link around it.
+    /// Sender and receiver of the innermost IP header around the packet; `None` if only link layers are around it.
     pub ends: Option<(Addr, Addr)>,
 }
 
 impl Tunnel {
-    /// Whether nothing was taken off.
+    /// Whether there is no encapsulation.
     #[inline]
     #[must_use]
     pub fn is_none(&self) -> bool {
@@ -108,24 +107,24 @@ impl Tunnel {
         self.layers
     }
 
-    /// From the outermost to the innermost.
+    /// Layers from the outermost to the innermost.
     pub fn layers(&self) -> impl Iterator<Item = Layer> {
         let numbers = self.layers.to_le_bytes().into_iter().take_while(|n| *n != 0);
         numbers.map(|n| Layer::ALL[usize::from(n) - 1])
     }
 
-    /// The number of the virtual network that the packet is in, if the innermost layer is an overlay's: two packets with
-    /// the same addresses in networks of different numbers may be of different machines.
+    /// Number of the packet's virtual network, if the innermost layer is an overlay: equal addresses in networks of
+    /// different numbers may belong to different machines.
     #[must_use]
     pub fn network(&self) -> Option<u32> {
         let is_overlay = matches!(self.layers().last(), Some(Layer::Vxlan | Layer::Geneve));
         self.id.filter(|_| is_overlay)
     }
 
-    /// Another layer, further inside.
+    /// Adds an inner layer.
     ///
     /// # Errors
-    /// [`Undecodable::TooDeep`] when there are [`LAYERS_MAX`] already.
+    /// [`Undecodable::TooDeep`] if there are already [`LAYERS_MAX`].
     pub(crate) fn enter(&mut self, layer: Layer, id: Option<u32>) -> Result<(), Undecodable> {
         let depth = 8 - self.layers.leading_zeros() / 8;
         if depth as usize >= LAYERS_MAX {

@@ -1,5 +1,5 @@
-//! UDP headers (RFC 768). The length field decides where the payload ends; 0 is a jumbogram (RFC 2675 §4) or a
-//! datagram before the card cuts it up, and means all there is.
+//! UDP headers (RFC 768). The length field determines the end of the payload; 0 is a jumbogram (RFC 2675 §4) or a
+//! datagram that the adapter will divide, and means unlimited.
 
 use crate::Undecodable;
 use crate::extent::{Extent, be16};
@@ -12,7 +12,7 @@ mod field {
     pub const END: usize = 8;
 }
 
-/// Of a UDP header.
+/// Length of a UDP header.
 pub(crate) const HEADER_LEN: usize = field::END;
 
 /// A view of a UDP header with its payload.
@@ -23,10 +23,10 @@ pub struct UdpHeader<'a> {
 }
 
 impl<'a> UdpHeader<'a> {
-    /// Looks at the lengths once.
+    /// Checks the lengths once.
     ///
     /// # Errors
-    /// When the header is cut, or its length field is below its own length or above the datagram's.
+    /// When the header is cut, or its length field is below the header length or above the datagram's.
     #[inline]
     pub fn new_checked(datagram: Extent<'a>) -> Result<Self, Undecodable> {
         let (header, rest) = datagram.split_header::<{ field::END }>()?;
@@ -57,7 +57,7 @@ impl<'a> UdpHeader<'a> {
         be16(self.header, field::DST_PORT)
     }
 
-    /// What follows, as long as the length field says.
+    /// The payload, limited by the length field.
     #[inline]
     #[must_use]
     pub fn payload(&self) -> Extent<'a> {

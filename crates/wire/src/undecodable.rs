@@ -1,21 +1,21 @@
-//! Why a packet could not be decoded: the one error of every view.
+//! The common error type of all views: why a packet could not be decoded.
 
 /// Why a packet could not be decoded; each is a counter in the summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Undecodable {
-    /// A part of an IP datagram: see [`crate::Fragment`].
+    /// A fragment of an IP datagram; see [`crate::Fragment`].
     Fragment,
-    /// A length field that contradicts another, or the packet ended on the wire before its headers did.
+    /// Contradictory length fields, or a packet that ends on the wire before its headers do.
     Malformed,
     /// Not IP: ARP, LLDP, …
     NotIp,
-    /// In more tunnels than are opened ([`crate::tunnel::LAYERS_MAX`]).
+    /// More encapsulations than [`crate::tunnel::LAYERS_MAX`].
     TooDeep,
     /// The capture ends inside a header.
     Truncated,
-    /// A link type that is not read.
+    /// A link type that is not decoded.
     UnknownLinkType,
-    /// In a tunnel of a kind that is not opened: PPTP, GRE with source routes, unknown versions.
+    /// A tunnel that is not decoded: PPTP, GRE with source routes, unknown versions.
     UnknownTunnel,
 }
 

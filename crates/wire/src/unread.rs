@@ -1,10 +1,10 @@
-//! Names of the protocols at which decoding ends: the content of a capture that is not IP.
+//! Names of the protocols at which decoding ends: the non-IP content of a capture.
 
 use std::fmt;
 
 use crate::ieee80211::UnreadFrame;
 
-/// The protocol of a packet, or of the innermost header that was read, that carries no IP that can be read.
+/// Protocol of the innermost decoded header of a packet that is not decodable IP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum UnreadProtocol {
     /// By EtherType.
@@ -17,7 +17,7 @@ pub enum UnreadProtocol {
     Wifi(UnreadFrame),
     /// By link type.
     LinkType(u16),
-    /// Any, where there are too many to count each.
+    /// Any protocol, if there are too many to count separately.
     Other,
 }
 

@@ -1,11 +1,11 @@
 //! VLAN tags: 802.1Q, and 802.1ad service tags stacked on them (IEEE 802.1Q-2022 §9.6). At most [`TAGS_MAX`] are
-//! peeled off one packet.
+//! removed from one packet.
 
 use crate::Undecodable;
 use crate::ethernet::EtherType;
 use crate::extent::{Extent, be16};
 
-/// Most tags taken off one packet: provider bridging stacks two, some carriers three or four.
+/// Maximum tags removed from one packet: provider bridging stacks two, some carriers three or four.
 pub const TAGS_MAX: usize = 8;
 
 mod field {
@@ -15,7 +15,7 @@ mod field {
     pub const END: usize = ETHER_TYPE.end;
 }
 
-/// A view of a tag, from behind the EtherType that announced it.
+/// View of a tag, after the EtherType that announced it.
 #[derive(Clone, Copy, Debug)]
 pub struct VlanTag<'a> {
     header: &'a [u8; field::END],
@@ -23,17 +23,17 @@ pub struct VlanTag<'a> {
 }
 
 impl<'a> VlanTag<'a> {
-    /// Looks at the length once.
+    /// Checks the length once.
     ///
     /// # Errors
-    /// When there are not 4 bytes.
+    /// When there are fewer than 4 bytes.
     #[inline]
     pub fn new_checked(tag: Extent<'a>) -> Result<Self, Undecodable> {
         let (header, payload) = tag.split_header()?;
         Ok(Self { header, payload })
     }
 
-    /// The VLAN's number; 0 is a tag for its priority only.
+    /// VLAN number; 0 is a priority tag.
     #[must_use]
     pub fn id(&self) -> u16 {
         be16(self.header, field::CONTROL) & 0x0fff
@@ -45,14 +45,14 @@ impl<'a> VlanTag<'a> {
         (be16(self.header, field::CONTROL) >> 13) as u8
     }
 
-    /// What the payload is.
+    /// Type of the payload.
     #[inline]
     #[must_use]
     pub fn ether_type(&self) -> EtherType {
         EtherType(be16(self.header, field::ETHER_TYPE))
     }
 
-    /// What follows.
+    /// The payload.
     #[inline]
     #[must_use]
     pub fn payload(&self) -> Extent<'a> {
@@ -79,7 +79,7 @@ pub fn peel(
     if ether_type.is_vlan() { Err(Undecodable::Malformed) } else { Ok((ether_type, rest, vlan)) }
 }
 
-/// VLAN number of the id in a tag: 0 is no VLAN.
+/// VLAN of a tag's id; 0 is no VLAN.
 #[inline]
 pub(crate) fn number(id: u16) -> Option<u16> {
     (id != 0).then_some(id)

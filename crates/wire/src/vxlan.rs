@@ -1,11 +1,11 @@
-//! VXLAN headers (RFC 7348 §5), also those of the generic protocol extension (draft-ietf-nvo3-vxlan-gpe-12 §3.1), which
-//! say what is inside.
+//! VXLAN headers (RFC 7348 §5), including the generic protocol extension (draft-ietf-nvo3-vxlan-gpe-12 §3.1), which
+//! names its content.
 
 use crate::Undecodable;
 use crate::ethernet::EtherType;
 use crate::extent::{Extent, be32};
 
-/// The port assigned by IANA, and Linux's own from before there was one.
+/// The port assigned by IANA, and Linux's earlier default.
 pub const PORTS: [u16; 2] = [4789, 8472];
 /// The port of the generic protocol extension.
 pub const GPE_PORT: u16 = 4790;
@@ -13,22 +13,22 @@ pub const GPE_PORT: u16 = 4790;
 const HAS_NETWORK: u8 = 0x08;
 const HAS_PROTOCOL: u8 = 0x04;
 
-/// What a VXLAN header says.
+/// Fields of a VXLAN header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vxlan<'a> {
     /// The virtual network's number (VNI).
     pub network: u32,
-    /// What is inside; `None`: an Ethernet frame.
+    /// Type of the content; `None`: an Ethernet frame.
     pub ether_type: Option<EtherType>,
-    /// What follows.
+    /// The content.
     pub payload: Extent<'a>,
 }
 
 impl<'a> Vxlan<'a> {
-    /// Of a datagram to one of [`PORTS`], with a frame inside, or to [`GPE_PORT`].
+    /// Parses a datagram to one of [`PORTS`], with a frame inside, or to [`GPE_PORT`].
     ///
     /// # Errors
-    /// [`Undecodable::Malformed`] when it is something else; else when it is cut.
+    /// [`Undecodable::Malformed`] for other contents; otherwise if it is cut.
     pub fn new_checked(datagram: Extent<'a>, port: u16) -> Result<Self, Undecodable> {
         let (header, payload) = datagram.split_header::<8>()?;
         let is_typed = port == GPE_PORT && header[0] & HAS_PROTOCOL != 0;

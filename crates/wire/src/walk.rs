@@ -1,6 +1,6 @@
-//! Decodes any packet header by header, from its link layer to the innermost transport, where [`crate::fast_path`] does
-//! not apply. Tunnels are opened; the packet is the innermost one. Decoding ends at an IP fragment, whose content is
-//! decoded after reassembly.
+//! Decodes any packet header by header, from its link layer to the innermost transport, where [`crate::fast_path`]
+//! does not apply. Tunnels are removed; the result is the innermost packet. Decoding ends at an IP fragment, whose
+//! content is decoded after reassembly.
 
 use crate::ah;
 use crate::checksum;
@@ -33,13 +33,13 @@ use crate::vlan;
 use crate::vxlan::{self, Vxlan};
 use crate::{Addr, Captured, Endpoint, Extent, FiveTuple, IpProtocol, LinkType};
 
-/// Where the way ends.
+/// Result of decoding.
 pub(crate) enum Found<'a> {
     Packet(Packet<'a>),
     Fragment(Fragment<'a>),
 }
 
-/// Where it goes on.
+/// Next header to decode.
 enum Step<'a> {
     Frame(Extent<'a>),
     Typed(EtherType, Extent<'a>),
@@ -48,12 +48,12 @@ enum Step<'a> {
     End(Found<'a>),
 }
 
-/// Walks through a packet.
+/// Decodes a packet.
 pub(crate) fn walk(captured: Captured<'_>) -> Result<Found<'_>, Undecodable> {
     Way::new(captured).follow()
 }
 
-/// The protocol at which decoding of an undecodable packet ends, where it has one: for counting only.
+/// The protocol at which decoding of an undecodable packet ends, if known; for counting only.
 #[must_use]
 pub fn unread_protocol(captured: &Captured<'_>) -> Option<UnreadProtocol> {
     let mut way = Way::new(*captured);
@@ -61,12 +61,12 @@ pub fn unread_protocol(captured: &Captured<'_>) -> Option<UnreadProtocol> {
     way.unread
 }
 
-/// The packet inside of a packet's tunnels, or behind headers of its link that capture filters do not know, as one without
-/// link header; `None` when there are none, or it is not IP. It may be a fragment, or odd in another way.
+/// The packet inside tunnels, or after link headers unknown to capture filters, without its link header; `None` if
+/// there are neither, or it is not IP. It may be a fragment, or otherwise undecodable.
 #[must_use]
 pub fn innermost<'a>(captured: &Captured<'a>) -> Option<Captured<'a>> {
     let mut way = Way::new(*captured);
-    // Also what can not be decoded any further has an IP header.
+    // A packet that cannot be decoded further may also have an IP header.
     let _ = way.follow();
     let (link_type, ip) = way.innermost.filter(|_| way.is_hidden || !way.tunnel.is_none())?;
     Some(Captured { link_type, original_len: ip.original_len, bytes: ip.bytes, ..*captured })
@@ -89,7 +89,7 @@ impl<'a> Way<'a> {
     fn follow(&mut self) -> Result<Found<'a>, Undecodable> {
         let whole = Extent::new(self.captured.bytes, self.captured.original_len);
         let mut step = self.link(whole)?;
-        // At least one turn in three opens a layer or takes a tag off, and both are bounded.
+        // At least one iteration in three removes a layer or a tag, and both are bounded.
         loop {
             step = match step {
                 Step::Frame(frame) => {
@@ -106,8 +106,8 @@ impl<'a> Way<'a> {
     }
 }
 
-/// Whether a datagram to this port may be a tunnel's. One comparison for most: the range leaves out what systems
-/// give clients, and the lower ports.
+/// Whether a datagram to this port may be a tunnel's. One comparison for most: the range excludes ephemeral ports and
+/// the lower ones.
 #[inline(always)]
 #[must_use]
 pub fn is_tunnel_port(port: u16) -> bool {
@@ -117,24 +117,24 @@ pub fn is_tunnel_port(port: u16) -> bool {
         && matches!(port, LOWEST | gtp::PORT | HIGHEST | geneve::PORT | vxlan::GPE_PORT | 4789)
 }
 
-/// What has been seen on the way.
+/// State of decoding.
 struct Way<'a> {
     captured: Captured<'a>,
     vlan: Option<u16>,
     tunnel: Tunnel,
     /// The last IP packet.
     innermost: Option<(LinkType, Extent<'a>)>,
-    /// Length fields of the headers around.
+    /// Length fields of the outer headers.
     lengths: Lengths,
-    /// Tags taken off, other than VLANs.
+    /// Number of tags removed, other than VLANs.
     tags: usize,
-    /// Whether headers were taken off that capture filters do not know.
+    /// Whether headers unknown to capture filters were removed.
     is_hidden: bool,
-    /// The protocol at which the way ended, where that is not IP.
+    /// The protocol at which decoding ended, if not IP.
     unread: Option<UnreadProtocol>,
 }
 
-/// What IPv4 and IPv6 say alike.
+/// Common fields of IPv4 and IPv6.
 struct Network<'a> {
     src: Addr,
     dst: Addr,
@@ -207,7 +207,7 @@ impl<'a> Way<'a> {
         if self.tags > tag::TAGS_MAX { Err(Undecodable::Malformed) } else { Ok(()) }
     }
 
-    /// What is neither IP nor a tunnel: a tag, the length of an LLC frame, or not read.
+    /// Handles a type that is neither IP nor a tunnel: a tag, the length of an LLC frame, or undecodable.
     fn odd_type(&mut self, ether_type: EtherType, rest: Extent<'a>) -> Result<Step<'a>, Undecodable> {
         if let Some((ether_type, rest)) = tag::peel(ether_type, rest)? {
             self.take_tag()?;
@@ -216,7 +216,7 @@ impl<'a> Way<'a> {
         if !ether_type.is_length() {
             return self.not_ip(UnreadProtocol::EtherType(ether_type.0));
         }
-        // A length of 0 stands for all there is: it is that of a datagram put together.
+        // A length of 0 means unlimited, as in a reassembled datagram.
         let at = rest.bytes.as_ptr() as usize - self.captured.bytes.as_ptr() as usize;
         self.lengths.add(self.captured.bytes, &self.captured.bytes[at.saturating_sub(2)..], 0);
         let len = u32::from(ether_type.0);
@@ -280,14 +280,14 @@ impl<'a> Way<'a> {
         self.network(Network { src, dst, ttl, ip_id, protocol, payload }, [Layer::FourInSix, Layer::SixInSix])
     }
 
-    /// What is in an IP packet; `in_ip`: what IPv4 and IPv6 are called there.
+    /// Handles the content of an IP packet; `in_ip` are the layers for IPv4 and IPv6 inside it.
     fn network(&mut self, network: Network<'a>, in_ip: [Layer; 2]) -> Result<Step<'a>, Undecodable> {
         let payload = network.payload;
         let step = match network.protocol {
             IpProtocol::IPV4 => self.enter((in_ip[0], None, Step::Typed(EtherType::IPV4, payload)))?,
             IpProtocol::IPV6 => self.enter((in_ip[1], None, Step::Typed(EtherType::IPV6, payload)))?,
             IpProtocol::GRE => self.enter(gre(payload)?)?,
-            // The header does not name its content: without a clear reading the packet is one of protocol 115.
+            // The header does not name its content: if ambiguous, the packet is a plain one of protocol 115.
             IpProtocol::L2TP => match L2tp::in_ip(payload) {
                 Ok(message) => self.enter(session(message))?,
                 Err(Undecodable::Truncated) => return Err(Undecodable::Truncated),
@@ -368,7 +368,7 @@ impl<'a> Way<'a> {
     }
 }
 
-/// The part of an IP packet's payload that is a transport's: padding behind a datagram is not.
+/// The part of an IP packet's payload that belongs to the transport: padding after a datagram does not.
 fn segment_of<'a>(transport: &Transport, ip_payload: &'a [u8], payload: &[u8]) -> &'a [u8] {
     match transport {
         Transport::Tcp(_) => ip_payload,
@@ -377,7 +377,7 @@ fn segment_of<'a>(transport: &Transport, ip_payload: &'a [u8], payload: &[u8]) -
     }
 }
 
-/// A layer, its number, and what is in it.
+/// A layer, its number, and its content.
 type Opened<'a> = (Layer, Option<u32>, Step<'a>);
 
 fn gre(packet: Extent<'_>) -> Result<Opened<'_>, Undecodable> {
@@ -390,7 +390,7 @@ fn gre(packet: Extent<'_>) -> Result<Opened<'_>, Undecodable> {
     }
 }
 
-/// What a header with an EtherType announces, which may be a frame.
+/// The content after an EtherType, which may announce a frame.
 fn bridged(ether_type: EtherType, payload: Extent<'_>) -> Step<'_> {
     if ether_type == EtherType::BRIDGED { Step::Frame(payload) } else { Step::Typed(ether_type, payload) }
 }
@@ -411,7 +411,7 @@ fn mirrored(erspan: Erspan<'_>) -> Result<Opened<'_>, Undecodable> {
     Ok((Layer::Erspan, Some(erspan.session.into()), inside))
 }
 
-/// What a datagram carries, if it is a tunnel's.
+/// Content of a tunnel datagram.
 fn udp_tunnel<'a>(udp: &UdpHeader<'a>) -> Result<Option<Opened<'a>>, Undecodable> {
     let port = udp.dst_port();
     if !is_tunnel_port(port) {
