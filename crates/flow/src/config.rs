@@ -4,48 +4,48 @@ use std::sync::Arc;
 
 use crate::Room;
 
-/// How much the table finds out; what it costs grows from one to the next.
+/// Level of detail; the cost increases with each level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Detail {
-    /// Who spoke when and how much, and how connections began and ended. Sequence numbers are followed all the same,
-    /// so a RST out of window or a FIN before its time mean here what they mean below; but packets that a mirror
-    /// copied count again, or as retransmissions.
+    /// Packets and bytes with their times, and the start and end of connections. Sequence numbers are tracked, so
+    /// that RSTs out of window and early FINs are treated as on the other levels; but packets copied by a mirror
+    /// count again, or as retransmissions.
     Life,
-    /// Also which packets are copies ([`crate::SideCounters::duplicates`]), and so the true counts of all others.
+    /// Also identifies copies ([`crate::SideCounters::duplicates`]), and therefore exact counts of everything else.
     Segments,
-    /// Also the payload: `Bytes`, `Gap` and `Datagram` events.
+    /// Also payload: `Bytes`, `Gap`, and `Datagram` events.
     Payload,
 }
 
 /// Limits and timeouts.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// How many flows there may be at once.
+    /// Maximum number of flows or bytes.
     pub room: Room,
     /// Idle timeout of established TCP, and of TCP joined midstream.
     pub tcp_idle_ns: i64,
-    /// Idle timeout while the handshake is incomplete, and of a FIN in a capture without the other direction.
+    /// Idle timeout while the handshake is incomplete, and after a FIN in a capture of one direction only.
     pub tcp_opening_idle_ns: i64,
-    /// How long a terminated flow stays for stragglers.
+    /// Time that a terminated flow is kept for stragglers.
     pub tcp_closed_idle_ns: i64,
-    /// Idle timeout of everything else.
+    /// Idle timeout of all other flows.
     pub udp_idle_ns: i64,
-    /// Report a living flow this often.
+    /// Interval of reports on active flows.
     pub active_timeout_ns: Option<i64>,
-    /// Bytes that may wait in one direction of a flow, overhead included.
+    /// Maximum held bytes per direction of a flow, overhead included.
     pub held_bytes_max_per_direction: usize,
-    /// Bytes that may wait in the whole table.
+    /// Maximum held bytes of the table, overhead included.
     pub held_bytes_max: usize,
-    /// How long bytes that were acknowledged may still come late: how much a capture may have its packets out of order. Five times
-    /// as long where fewer than four packets of the connection have come since.
+    /// How long to wait for acknowledged bytes that are missing: the maximum reordering of packets in the capture.
+    /// Five times as long while fewer than four packets of the connection have arrived since.
     pub reorder_wait_ns: i64,
-    /// How long bytes that were not acknowledged may still come.
+    /// How long to wait for missing bytes that are not acknowledged.
     pub gap_wait_ns: i64,
-    /// What is wanted.
+    /// Level of detail.
     pub detail: Detail,
-    /// Ports that servers listen on, in ascending order: by them the client is guessed where no SYN names it.
+    /// Server ports, ascending: used to guess the client if no SYN was seen.
     pub server_ports: Arc<[u16]>,
-    /// For the hash; a secret one keeps strangers from choosing colliding flows.
+    /// Seed of the hash; a secret seed prevents chosen collisions.
     pub seed: u64,
 }
 

@@ -1,6 +1,6 @@
-//! Connections that have left the table because they were idle, as they are remembered: where both streams stand, who is the
-//! client, and what the caller keeps. The next packet goes on with such a connection in a new flow. Bounded by the table, which
-//! counts them among its flows; the one that left first is forgotten first.
+//! Idle connections that have left the table: positions of both streams, the client, and the caller's state. The next
+//! packet continues such a connection in a new flow. Bounded by the table, which counts them among its flows; the
+//! oldest is removed first.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,7 +12,7 @@ use crate::gatekeeping::NEAR;
 use crate::record::{FlowMut, Hot, flag, half_bit};
 use crate::room::Room;
 
-/// What a flow that goes on has from the one before.
+/// Flags that a continued flow takes over.
 const KEPT: u64 = flag::STARTED
     | flag::STARTED << 1
     | flag::CLIENT_B
@@ -24,10 +24,10 @@ const KEPT: u64 = flag::STARTED
     | flag::CHECKED
     | flag::CHECKED << 1;
 
-/// Bytes of a connection in the lists, about.
+/// Approximate bytes of a connection in the lists.
 const LISTED_BYTES: usize = 64;
 
-/// A connection.
+/// An idle connection.
 #[derive(Debug)]
 pub(crate) struct Connection<S> {
     key: FlowKey,
@@ -35,27 +35,27 @@ pub(crate) struct Connection<S> {
     next: [TcpSeq; 2],
     ack: [TcpSeq; 2],
     window: [u16; 2],
-    /// Its number in the order in which they left.
+    /// Sequence number of leaving the table.
     number: u64,
-    /// Bytes of the state that the caller keeps.
+    /// Bytes of the caller's state.
     pub state_bytes: u32,
-    /// What the caller keeps, and as long as that is still there, the place of the flow that was closed.
+    /// The caller's state; or, while that is still in the table, the place of the closed flow.
     pub state: S,
     pub place: Option<u32>,
 }
 
-/// All of them, by the hashes of their keys.
+/// Idle connections, by the hashes of their keys.
 #[derive(Debug)]
 pub(crate) struct Dormant<S> {
-    /// The room of the flow table, of which each connection takes a part.
+    /// The room of the flow table, shared with the connections.
     room: Room,
     connections: BTreeMap<u64, Connection<S>>,
-    /// Hashes and numbers in the order of leaving; of some the connection is gone.
+    /// Hashes and numbers in the order of leaving; may contain removed connections.
     order: VecDeque<(u64, u64)>,
     left: u64,
 }
 
-/// Whether a flow leaves nothing open, so that its connection can go on in another.
+/// Whether a flow has nothing pending, so that its connection can continue in another.
 pub(crate) fn can_go_on(flow: FlowCore<'_>) -> bool {
     let hot = flow.hot;
     let is_under_way = |side| {
@@ -78,12 +78,12 @@ impl<S: Default> Connection<S> {
         Connection { key, flags, next, ack, window, number, state_bytes, state: S::default(), place }
     }
 
-    /// What it takes of the table's room.
+    /// Bytes charged to the table's room.
     fn bytes(&self) -> usize {
         size_of::<Connection<S>>() + LISTED_BYTES + self.state_bytes as usize
     }
 
-    /// Whether a segment of `side` belongs to it, by its numbers.
+    /// Whether a segment of `side` belongs to the connection by its sequence numbers.
     fn goes_on_with(&self, side: Side, tcp: &TcpInfo) -> bool {
         let near = |seq: TcpSeq, side: Side| seq.distance(self.next[side.index()]);
         tcp.flags.contains(TcpFlags::ACK)
@@ -92,7 +92,7 @@ impl<S: Default> Connection<S> {
             && (-NEAR..=NEAR).contains(&near(tcp.ack, side.other()))
     }
 
-    /// Lets a new flow be this connection.
+    /// Initializes a new flow with this connection.
     pub fn resume(&self, flow: &mut FlowMut<'_>) {
         flow.hot.word = flow.hot.word & !KEPT | self.flags;
         (flow.hot.next, flow.hot.ack, flow.hot.window) = (self.next, self.ack, self.window);
@@ -110,7 +110,7 @@ impl<S: Default> Dormant<S> {
         self.connections.is_empty()
     }
 
-    /// Remembers the flow at `place`, whose state of `bytes` bytes the caller still holds.
+    /// Adds the flow at `place`, whose state of `bytes` bytes is still held by the caller.
     pub fn add(&mut self, hash: u64, hot: &Hot, key: FlowKey, (place, bytes): (u32, u32)) {
         self.remove(hash);
         self.left += 1;
@@ -124,21 +124,21 @@ impl<S: Default> Dormant<S> {
         }
     }
 
-    /// Takes over the state of the flow that was closed at `place`, if the connection is still dormant.
+    /// Takes over the state of the flow closed at `place`, if the connection is still dormant.
     pub fn keep_state(&mut self, hash: u64, place: u32, state: S) {
         if let Some(connection) = self.connections.get_mut(&hash).filter(|c| c.place == Some(place)) {
             (connection.state, connection.place) = (state, None);
         }
     }
 
-    /// Forgets the connection of this key; gives it if a segment of `side` goes on with it.
+    /// Removes the connection of this key; returns it if a segment of `side` continues it.
     #[cold]
     pub fn take(&mut self, hash: u64, key: &FlowKey, (side, tcp): (Side, &TcpInfo)) -> Option<Connection<S>> {
         self.connections.get(&hash).filter(|connection| connection.key == *key)?;
         self.remove(hash).filter(|connection| connection.goes_on_with(side, tcp))
     }
 
-    /// Forgets the one that left first; false: there is none.
+    /// Removes the oldest connection; returns false if there is none.
     #[cold]
     pub fn forget_oldest(&mut self) -> bool {
         while let Some((hash, number)) = self.order.pop_front() {

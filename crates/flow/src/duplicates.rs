@@ -1,11 +1,11 @@
-//! Copies that a mirror made: the same packet captured at both ends of a path, or on the way into and out of a switch,
-//! plain and tagged, with one hop less. Tells them from what was sent again.
+//! Detection of copies made by a mirror: the same packet captured at both ends of a path, or on the way into and out
+//! of a switch, untagged and tagged, with one hop less. Distinguishes copies from retransmissions.
 //!
-//! A sender that sends again does so under a new IP identification. The last 64 of a side are remembered as IPsec
-//! remembers sequence numbers (RFC 4303 §3.4.3), and what brings nothing new under one of them is a copy. Where there is
-//! none to go by (IPv6; 0, as RFC 6864 §4.1 allows) a copy is what says the same as a packet just before, and has come
-//! by another path (hop limit, VLAN, Ethernet addresses), or comes sooner than any sender would repeat itself, or does what the
-//! flow's packets do: all of them come in pairs. What may be either is [`Sighting::Ambiguous`].
+//! A retransmission has a new IP identification. The last 64 identifications of a side are stored in a window as
+//! IPsec does for sequence numbers (RFC 4303 §3.4.3); a packet with a known one and no new content is a copy. Without
+//! an identification (IPv6; 0, as RFC 6864 §4.1 allows), a copy has the same content as a recent packet and a
+//! different path (hop limit, VLAN, Ethernet addresses), arrives sooner than any sender would retransmit, or belongs
+//! to a flow whose packets all come in pairs. Undecidable cases are [`Sighting::Ambiguous`].
 
 use wire::packet::TcpFlags;
 use wire::{Packet, Side, TcpInfo, TcpSeq, Timestamp, Transport};
@@ -14,36 +14,36 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 use crate::flow::FlowCore;
 use crate::record::{flag, half_bit};
 
-/// A copy comes sooner after the newest packet of its side; TCP sends again after 200 ms at the earliest when it hears
-/// nothing (Linux; RFC 6298 §2.4 asks for a second).
+/// Maximum delay of a copy after the newest packet of its side; TCP retransmits after at least 200 ms without an
+/// acknowledgment (Linux; RFC 6298 §2.4 requires a second).
 const WITHIN_US: u32 = 100_000;
-/// Without identification: sooner than any round trip through a network that is worth mirroring twice.
+/// Maximum delay of a copy without identification: less than any round trip in a mirrored network.
 const AT_ONCE_US: u32 = 1_000;
-/// How much of a datagram goes into its fingerprint, besides its checksum and length.
+/// Bytes of a datagram in its fingerprint, besides its checksum and length.
 const FINGERPRINT_BYTES: usize = 64;
 
-/// Whether a packet is there for the first time.
+/// Whether a packet is captured for the first time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sighting {
-    /// Nothing like it was captured just before, or it was sent again.
+    /// No equal packet was captured recently, or it is a retransmission.
     First,
-    /// It was captured before.
+    /// Captured before.
     Copy,
-    /// It looks like one before, at the same place, and senders do send that twice.
+    /// Equal to an earlier one on the same path, and of a kind that senders do send twice.
     Ambiguous,
 }
 
-/// What one side sent last.
+/// Recent packets of one side.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Latest {
-    /// When its newest packet was captured, in units of 1.024 µs modulo 2^32.
+    /// Capture time of its newest packet, in units of 1.024 µs modulo 2^32.
     at: u32,
-    /// TCP: how much payload that had, modulo 2^16. Others: its fingerprint.
+    /// TCP: payload length of the newest packet, modulo 2^16. Others: its fingerprint.
     last: u16,
-    /// Its highest IP identification, counting round; 0 when there was none.
+    /// Its highest IP identification in circular order; 0 if none.
     ip_id: u16,
-    /// The last identifications: bit n stands for `ip_id` - n; none, when all packets have the same. Where there is no
-    /// identification: from the lowest bits on the fingerprints of the last three packets, and their path.
+    /// Bit n is set if identification `ip_id` - n was seen; 0 if all packets have the same one. Without
+    /// identifications: from the lowest bits on, the fingerprints of the last three packets, and their path.
     seen: u64,
 }
 
@@ -53,7 +53,7 @@ fn ticks(ts: Timestamp) -> u32 {
     (ts.0 >> 10) as u32
 }
 
-/// Equal for two segments that say the same; different for most others.
+/// Equal for segments with equal content; different for most others.
 #[inline]
 pub(crate) fn fingerprint(seq: TcpSeq, ack: TcpSeq, len: u32, checksum: u16) -> u16 {
     let mixed = (seq.0 ^ ack.0.rotate_left(11) ^ len.rotate_left(22)).wrapping_mul(0x9e37_79b1);
@@ -72,8 +72,7 @@ fn fingerprint_of(packet: &Packet<'_>) -> u16 {
     }
 }
 
-/// The path by which a packet has come: equal for all that one side of a flow sends, as long as they are captured at one place;
-/// not 0.
+/// Path of a packet: equal for all packets of one side captured at one place; never 0.
 fn path_of(packet: &Packet<'_>) -> u16 {
     let mut bytes = [0; 17];
     bytes[..12].copy_from_slice(packet.macs.unwrap_or(&[0; 12]));
@@ -84,7 +83,7 @@ fn path_of(packet: &Packet<'_>) -> u16 {
 }
 
 impl Latest {
-    /// Remembers a segment that is no copy, of a connection under way.
+    /// Records a segment of an established connection that is not a copy.
     #[inline]
     pub fn note(&mut self, ts: Timestamp, last: u16, ip_id: u16, fingerprint: impl FnOnce() -> u16) {
         (self.at, self.last) = (ticks(ts), last);
@@ -103,7 +102,7 @@ impl Latest {
         }
     }
 
-    /// Remembers any packet that is no copy, and its path, while that is not known to be one of several.
+    /// Records any packet that is not a copy, and its path unless several paths are known.
     pub fn note_packet(&mut self, packet: &Packet<'_>, is_mirrored: bool) {
         let last = match packet.transport {
             Transport::Tcp(_) => packet.payload_original_len as u16,
@@ -124,7 +123,7 @@ impl Latest {
         self.ip_id != 0 && self.seen == 0
     }
 
-    /// The fingerprints of the last three packets, the newest first; 0 where there are fewer.
+    /// Fingerprints of the last three packets, newest first; 0 if there are fewer.
     fn fingerprints(&self) -> [u16; 3] {
         if self.ip_id != 0 {
             return [0; 3];
@@ -132,14 +131,14 @@ impl Latest {
         [self.seen as u16, (self.seen >> 16) as u16, (self.seen >> 32) as u16]
     }
 
-    /// Whether the two newest packets say the same.
+    /// Whether the two newest packets are equal.
     fn ends_in_a_pair(&self) -> bool {
         let [newest, before, _] = self.fingerprints();
         newest == before && newest != 0
     }
 }
 
-/// Judges a packet of a living flow that `side` sent, by what either side has sent before.
+/// Judges a packet of `side` in an open flow by the recent packets of both sides.
 pub(crate) fn judge(latest: &[Latest; 2], flow: FlowCore<'_>, side: Side, packet: &Packet<'_>) -> Sighting {
     let [own, other] = [side, side.other()].map(|side| &latest[side.index()]);
     let apart = (ticks(packet.ts).wrapping_sub(own.at) as i32).unsigned_abs();
@@ -148,7 +147,7 @@ pub(crate) fn judge(latest: &[Latest; 2], flow: FlowCore<'_>, side: Side, packet
         return Sighting::First;
     }
     match &packet.transport {
-        // Whether a datagram is news cannot be seen.
+        // A datagram has no sequence number that shows new content.
         _ if !flow.is_tcp() => {}
         Transport::Tcp(tcp) if is_old(flow, side, tcp, packet.payload_original_len) => {}
         _ => return Sighting::First,
@@ -177,7 +176,7 @@ pub(crate) fn judge(latest: &[Latest; 2], flow: FlowCore<'_>, side: Side, packet
 }
 
 impl Latest {
-    /// A datagram with a number that its sender has used. The first may be the one that all will have.
+    /// Judges a datagram with a known identification. The first one may be a constant.
     fn judge_number(&self, is_second: bool, packet: &Packet<'_>, apart: u32) -> Sighting {
         match self.last == fingerprint_of(packet) {
             _ if self.seen.count_ones() > 1 => Sighting::Copy,
@@ -188,20 +187,20 @@ impl Latest {
     }
 }
 
-/// A SYN is not sent again so soon (RFC 6298 §2.1: after a second).
+/// Whether this is a SYN, which is not retransmitted so soon (RFC 6298 §2.1: after a second).
 fn is_syn(packet: &Packet<'_>) -> bool {
     matches!(&packet.transport, Transport::Tcp(tcp) if tcp.flags.contains(TcpFlags::SYN))
 }
 
-/// Whether a segment is its side's newest that takes up sequence numbers: bytes or FIN.
+/// Whether a segment is its side's newest one with sequence numbers of its own: bytes or FIN.
 fn is_newest(own: &Latest, flow: FlowCore<'_>, side: Side, packet: &Packet<'_>) -> bool {
     let (Transport::Tcp(tcp), len) = (&packet.transport, packet.payload_original_len) else { return false };
     let takes = len + u32::from(tcp.flags.contains(TcpFlags::FIN));
     takes > 0 && own.last == len as u16 && tcp.seq.plus(takes) == flow.hot.next[side.index()]
 }
 
-/// Whether all that a segment says is known: none of its bytes are missing, its SYN, FIN or RST has been seen, and what
-/// it acknowledges was acknowledged before.
+/// Whether a segment has no new content: its bytes are complete, its SYN, FIN, or RST was seen, and its
+/// acknowledgment is not new.
 fn is_old(flow: FlowCore<'_>, side: Side, tcp: &TcpInfo, len: u32) -> bool {
     let did = |flag, bit| !tcp.flags.intersects(flag) || flow.hot.did(side, bit);
     let known_ack =

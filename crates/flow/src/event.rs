@@ -1,5 +1,5 @@
-//! What the flow table returns for a packet: events as plain values. The bytes they speak of lie in the packet
-//! itself (the common case, nothing copied) or, for segments that had to wait, in [`Events`].
+//! Results of the flow table for a packet: events as plain values. Their bytes are in the packet itself (the common
+//! case, without copying) or, for segments that had to wait, in [`Events`].
 
 use wire::{Side, TcpSeq, Timestamp};
 
@@ -7,100 +7,100 @@ use wire::{Side, TcpSeq, Timestamp};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FlowIdx(pub u32);
 
-/// One thing that happened to one flow.
+/// One event of one flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// To which flow.
+    /// The flow.
     pub flow: FlowIdx,
-    /// What.
+    /// The event.
     pub what: FlowEvent,
 }
 
-/// What happened. For one flow the order is: `Opened`, `Resumed` where it goes on, then any of the middle ones, `Terminated` at most once,
-/// `Closed` last; what both sides of a connection say comes in the order in which they said it, as `order` tells it.
-/// `side` is the sender.
+/// An event. The order for one flow: `Opened`; `Resumed` if it continues a connection; any of the middle ones;
+/// `Terminated` at most once; `Closed` last. Stream data of both sides is delivered in the order of sending, as
+/// determined by `order`. `side` is the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowEvent {
     /// The flow's first packet; the flow is in the table now.
     Opened,
-    /// The flow goes on with the connection of a flow that was closed as idle in this call: where that has come to, and who is
-    /// the client, the table knows; what the caller keeps is still with `from`. Of a flow that was closed in an earlier call
-    /// the caller's state is with the new flow at once. Comes after `Opened`.
+    /// The flow continues a connection whose flow was closed as idle in this call: stream positions and client are
+    /// known, and the caller's state is still with `from`. If the flow was closed in an earlier call, the caller's
+    /// state is already with the new flow, without this event. Follows `Opened`.
     Resumed {
-        /// The flow that was closed.
+        /// The closed flow.
         from: FlowIdx,
     },
     /// TCP: the next bytes of `side`'s byte stream, in order, each exactly once.
     Bytes {
         /// Sender.
         side: Side,
-        /// Where the bytes lie.
+        /// Location of the bytes.
         chunk: Chunk,
-        /// When the segment that carried them arrived; for one that had to wait this is earlier than now.
+        /// Arrival of the segment; earlier than now for one that had to wait.
         ts: Timestamp,
-        /// Where they belong in what both sides say.
+        /// Position in the connection.
         place: Place,
     },
-    /// UDP (or another protocol without streams): one datagram's payload.
+    /// UDP, or another protocol without streams: the payload of a datagram.
     Datagram {
         /// Sender.
         side: Side,
-        /// Where the bytes lie.
+        /// Location of the bytes.
         chunk: Chunk,
-        /// Bytes of the payload that the snaplen cut off.
+        /// Payload bytes cut off by the snaplen.
         cut: u32,
         /// Arrival.
         ts: Timestamp,
     },
-    /// `len` bytes of `side`'s stream are not in the capture; the stream goes on behind them.
+    /// `len` bytes of `side`'s stream are missing in the capture; the stream continues after them.
     Gap {
         /// Sender.
         side: Side,
         /// Sequence number of the first missing byte.
         seq: TcpSeq,
-        /// How many bytes.
+        /// Length in bytes.
         len: u64,
-        /// When it first showed that they are missing: they were on the wire before that. Of bytes that the snaplen cut
-        /// off: when they were.
+        /// Time at which the gap was first detected; the bytes were sent before that. For bytes cut off by the
+        /// snaplen, the time of their packet.
         ts: Timestamp,
     },
-    /// `side` has sent its FIN and everything before it has been delivered: its byte stream is complete.
+    /// `side` has sent its FIN and everything before it has been delivered.
     End {
         /// Sender of the FIN.
         side: Side,
-        /// When the FIN arrived.
+        /// Arrival of the FIN.
         ts: Timestamp,
     },
-    /// No more bytes will come: both FINs, or a RST. The flow stays in the table for stragglers.
+    /// No more bytes will follow: both FINs, or a RST. The flow stays in the table for stragglers.
     Terminated {
         /// FIN or RST.
         reason: CloseReason,
-        /// When.
+        /// Time of termination.
         ts: Timestamp,
     },
-    /// The flow has lived another active timeout.
+    /// Another active timeout has passed.
     ActiveTimeout,
     /// The flow leaves the table; it stays readable until the next call.
     Closed {
-        /// Why.
+        /// Reason.
         reason: CloseReason,
-        /// When: last packet + idle timeout for `Idle`, the clock's time otherwise.
+        /// Last packet + idle timeout for `Idle`, otherwise the clock's time.
         ts: Timestamp,
     },
 }
 
-/// The place of some bytes in a connection: what one side had heard of the other when it said them.
+/// Position of bytes in a connection: their sequence number, and the acknowledgment of their sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// Sequence number of the first of them.
+    /// Sequence number of the first byte.
     pub seq: TcpSeq,
-    /// Up to which sequence number of the other side's their sender had received everything; all of that has been
-    /// delivered before, as bytes or as a gap. `None` where the segment did not say, or what it said is not believed.
+    /// Everything of the other side below this was received by the sender, and has been delivered before, as bytes or
+    /// as a gap. `None` if the segment has no acknowledgment, or an implausible one.
     pub ack: Option<TcpSeq>,
 }
 
 impl Place {
-    /// Where what begins here and has `bytes` ends, unless that is so far away that sequence numbers may repeat.
+    /// End of a range of `bytes` that begins here; `None` if its sequence numbers may wrap around.
     #[inline]
     #[must_use]
     pub fn behind(self, bytes: u64) -> Option<TcpSeq> {
@@ -112,13 +112,13 @@ impl Place {
 /// Why a flow ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CloseReason {
-    /// The input ended.
+    /// End of the input.
     EndOfInput,
     /// The table was full.
     Evicted,
     /// Both ends sent FIN.
     Fin,
-    /// No packet for the idle timeout.
+    /// No packet during the idle timeout.
     Idle,
     /// A new SYN on the same five-tuple.
     PortReused,
@@ -127,7 +127,7 @@ pub enum CloseReason {
 }
 
 impl CloseReason {
-    /// The reason in tuples and summaries.
+    /// Name in tuples and summaries.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -141,17 +141,17 @@ impl CloseReason {
     }
 }
 
-/// Where an event's bytes lie.
+/// Location of an event's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chunk {
-    /// In the payload of the packet being processed, from `start` to `end`.
+    /// In the payload of the current packet, from `start` to `end`.
     InPacket {
         /// First byte.
         start: u32,
         /// One past the last.
         end: u32,
     },
-    /// In [`Events`]: bytes that had waited for a gap to close.
+    /// In [`Events`]: bytes that were held.
     Held {
         /// First byte.
         start: u32,
@@ -160,7 +160,7 @@ pub enum Chunk {
     },
 }
 
-/// The events of one call; kept by the caller and used again, so that nothing is allocated per packet.
+/// Events of one call; reused by the caller, so that nothing is allocated per packet.
 #[derive(Debug, Default)]
 pub struct Events {
     list: Vec<Event>,
@@ -183,7 +183,7 @@ impl Events {
         &self.list
     }
 
-    /// The bytes of `chunk`; `payload` is that of the packet that was processed (empty after `expire`).
+    /// Bytes of `chunk`; `payload` is that of the processed packet (empty after `expire`).
     #[inline]
     #[must_use]
     pub fn bytes<'a>(&'a self, chunk: Chunk, payload: &'a [u8]) -> &'a [u8] {
@@ -193,7 +193,7 @@ impl Events {
         }
     }
 
-    /// Forgets everything; the memory stays, unless a burst has made it large.
+    /// Removes everything; keeps the memory, unless a burst has made it large.
     #[inline]
     pub fn clear(&mut self) {
         self.list.clear();
@@ -216,7 +216,7 @@ impl Events {
         self.list.push(Event { flow, what });
     }
 
-    /// Takes bytes over and says where they lie.
+    /// Copies bytes and returns their location.
     pub fn hold(&mut self, bytes: &[u8]) -> Chunk {
         let start = self.held.len() as u32;
         self.held.extend_from_slice(bytes);
@@ -224,5 +224,5 @@ impl Events {
     }
 }
 
-/// Capacity that [`Events::clear`] keeps.
+/// Capacity kept by [`Events::clear`].
 const HELD_KEPT_BYTES: usize = 1 << 20;

@@ -1,14 +1,14 @@
-//! Which flows were evicted, so that one that opens again is not taken for another. Remembers a bounded number by their hashes:
-//! where two share a place, the later one stays.
+//! Set of evicted flows, so that a reopened one is not counted as another. Stores a bounded number of hashes: if two
+//! share a slot, the later one stays.
 
-/// See the module's text; empty until a flow is evicted.
+/// The set; empty until a flow is evicted.
 #[derive(Debug, Default)]
 pub(crate) struct Evicted {
-    /// By the low bits of the hash its high half, 0 where there is none.
+    /// High half of the hash, indexed by its low bits; 0 if empty.
     tags: Vec<u32>,
 }
 
-/// Places: 4 MiB.
+/// Number of slots: 4 MiB.
 const PLACES: usize = 1 << 20;
 
 impl Evicted {
@@ -19,7 +19,7 @@ impl Evicted {
         self.tags[hash as usize % PLACES] = tag(hash);
     }
 
-    /// Forgets a flow; whether it was known.
+    /// Removes a flow; returns whether it was in the set.
     pub fn take(&mut self, hash: u64) -> bool {
         let place = self.tags.get_mut(hash as usize % PLACES).filter(|place| **place == tag(hash));
         place.is_some_and(|place| std::mem::take(place) != 0)

@@ -1,6 +1,6 @@
-//! When flows leave: the caller's clock, a timing wheel of about an eighth of a second a tick, and the lists it is made of.
-//! Promises constant work per flow, whatever the clock does. Knows flows only by number; whether one is really due
-//! is looked up, lazily, when its tick has passed.
+//! Flow expiry: the caller's clock, a timing wheel with ticks of about an eighth of a second, and its lists. Constant
+//! work per flow for any clock. Flows are only numbers here; whether one is really due is checked lazily when its
+//! tick has passed.
 
 use std::ptr;
 
@@ -8,22 +8,23 @@ use wire::Timestamp;
 
 use crate::store::Chunks;
 
-/// A clock that the caller moves and that never goes back: time for timeouts, not for measuring.
+/// A monotonic clock advanced by the caller; for timeouts, not for measurements.
 #[derive(Debug, Default)]
 pub(crate) struct Clock {
-    /// Now; `None` before it was first moved.
+    /// Current time; `None` initially.
     now: Option<i64>,
-    /// Added to packet times since they went back for good.
+    /// Added to packet times after permanent backward steps.
     offset: i64,
-    /// How often they went back for good.
+    /// Number of permanent backward steps.
     pub rebases: u64,
 }
 
-/// The caller's time may go back by so much without meaning it; by more, it was set back (NTP, a second, older capture file).
+/// Maximum backward deviation of the caller's time; beyond it, the clock was set back (NTP, a second, older capture
+/// file).
 const BEHIND_NS: i64 = 500_000_000;
 
 impl Clock {
-    /// Moves to what the caller's time is and says what the clock shows.
+    /// Advances to the caller's time; returns the clock's time.
     pub fn advance(&mut self, ts: Timestamp) -> i64 {
         let shown = self.shown(ts);
         let now = self.now.get_or_insert(shown);
@@ -36,14 +37,14 @@ impl Clock {
         *now
     }
 
-    /// What the clock shows to a flow that was last seen at `seen_at` when a packet of `ts` comes: a matter of the
-    /// flow's own packets, however far the clock lags behind them.
+    /// Clock time for a flow last seen at `seen_at` when a packet with time `ts` arrives: determined by the flow's
+    /// own packets, even if the clock is behind them.
     #[inline]
     pub fn at(&self, ts: Timestamp, seen_at: i64) -> i64 {
         self.now.unwrap_or(i64::MIN).max(self.shown(ts)).max(seen_at)
     }
 
-    /// From here on a packet's own time is what [`Clock::at`] says, if the flow was not seen later.
+    /// For later packets, [`Clock::at`] returns their own time, unless the flow was seen later.
     #[inline]
     pub fn floor(&self) -> Timestamp {
         Timestamp(if self.offset == 0 { self.now.unwrap_or(i64::MIN) } else { i64::MAX })
@@ -58,11 +59,11 @@ impl Clock {
 /// No flow, no list.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Doubly linked lists of small numbers: each number in one list at most, everything in constant time.
+/// Doubly linked lists of small numbers, each in at most one list; all operations take constant time.
 #[derive(Debug)]
 pub(crate) struct Lists {
     links: Chunks<Link>,
-    /// First and last of each list.
+    /// First and last item of each list.
     ends: Vec<(u32, u32)>,
 }
 
@@ -100,7 +101,7 @@ impl Lists {
         self.ends[list as usize] = (if first == NONE { item } else { first }, item);
     }
 
-    /// Takes `item` out of its list, if it is in one.
+    /// Removes `item` from its list, if any.
     pub fn remove(&mut self, item: u32) {
         let Some(list) = self.list_of(item) else { return };
         let Link { prev, next, .. } = *self.links.at(item);
@@ -124,21 +125,21 @@ impl Lists {
     }
 }
 
-/// The timing wheel. An item that is scheduled again while those due at `now` are popped comes later than `now`: so popping
-/// ends, whatever the deadlines are.
+/// The timing wheel. An item rescheduled while those due at `now` are popped comes later than `now`, so popping ends
+/// for any deadlines.
 #[derive(Debug)]
 pub(crate) struct Wheel {
     /// One list for each tick of a turn, and [`DUE`].
     lists: Lists,
-    /// The tick to be looked at next.
+    /// Next tick to process.
     cursor: Option<i64>,
 }
 
-/// About an eighth of a second.
+/// Ticks of about an eighth of a second.
 const TICK_SHIFT: u32 = 27;
-/// Ticks once around; what lies farther is looked at once more on the way.
+/// Ticks per turn; later deadlines are checked once per turn.
 const TICKS: i64 = 4096;
-/// The list of items that were scheduled a whole turn ago.
+/// List of items scheduled a whole turn ago.
 const DUE: u32 = TICKS as u32;
 
 impl Wheel {
@@ -146,13 +147,14 @@ impl Wheel {
         Wheel { lists: Lists::new(TICKS as usize + 1), cursor: None }
     }
 
-    /// Has `item` looked at once the clock has passed `deadline`, and not much later; a deadline before `now` counts as `now`.
+    /// Schedules `item` for when the clock has passed `deadline`, with a small delay; a deadline before `now` counts
+    /// as `now`.
     pub fn schedule(&mut self, item: u32, deadline: i64, now: i64) {
         let tick = self.tick_after(deadline, now);
         self.lists.push_back((tick % TICKS) as u32, item);
     }
 
-    /// The same, unless it will be looked at before that anyway.
+    /// Schedules `item` unless it is already scheduled earlier.
     pub fn hasten(&mut self, item: u32, deadline: i64, now: i64) {
         let tick = self.tick_after(deadline, now);
         let cursor = self.cursor.unwrap_or(tick);
@@ -166,7 +168,7 @@ impl Wheel {
         }
     }
 
-    /// The address of what moving or cancelling an item needs.
+    /// Address of the memory needed to move or cancel an item.
     #[inline]
     pub fn link_of(&self, item: u32) -> *const u8 {
         self.lists.links.get(item).map_or(ptr::null(), |link| ptr::from_ref(link).cast())
@@ -176,12 +178,12 @@ impl Wheel {
         self.lists.remove(item);
     }
 
-    /// The next item whose tick has passed; it is in no list afterwards. After a jump in time each tick is visited once.
+    /// Removes and returns the next item whose tick has passed. After a jump in time each tick is visited once.
     pub fn pop(&mut self, now: i64) -> Option<u32> {
         let current = tick_of(now);
         let cursor = self.cursor.get_or_insert(current);
         if *cursor <= current - TICKS {
-            // What is there may not be mixed with what is scheduled for the present tick.
+            // Items there must not mix with those scheduled for the current tick.
             *cursor = current - TICKS + 1;
             self.lists.append((current % TICKS) as u32, DUE);
         }
@@ -206,7 +208,7 @@ impl Wheel {
     }
 }
 
-/// Ticks are counted from the year 1677, so that none is negative.
+/// Tick number, counted from the year 1677, so that none is negative.
 fn tick_of(ns: i64) -> i64 {
     (ns >> TICK_SHIFT) + (1 << (63 - TICK_SHIFT))
 }

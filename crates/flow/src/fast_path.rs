@@ -1,6 +1,6 @@
-//! The fast path: the next segment in order, which acknowledges nothing unseen, of a connection in which nothing is
-//! amiss; nearly all are so. Promises to change exactly what the full state machine would, or nothing: then that has to be asked.
-//! Needs one cache line of the flow.
+//! The fast path: the next segment in order, without an acknowledgment of unseen bytes, of a connection in normal
+//! state; nearly all segments. Changes exactly what the full state machine would, or nothing: then the full one is
+//! used. Needs one cache line of the flow.
 
 use wire::packet::TcpFlags;
 use wire::{Packet, Side, TcpInfo, TcpSeq, Timestamp, Transport};
@@ -9,33 +9,33 @@ use crate::gatekeeping::MAX_WINDOW;
 use crate::metrics::Letter;
 use crate::record::{Hot, SMALL, flag};
 
-/// What a table allows on the fast path.
+/// Conditions of a table for the fast path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     /// Idle timeout of a connection.
     pub idle_ns: u64,
-    /// The table's clock: a packet from before it has to be looked at.
+    /// The table's clock: earlier packets need the slow path.
     pub floor: Timestamp,
 }
 
-/// The fields of a packet that identify such a segment, and all fields taken from it.
+/// The header fields that the fast path tests and uses.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {
     pub(crate) ts: Timestamp,
-    /// On the wire.
+    /// Length on the wire.
     packet_bytes: u32,
-    /// Payload on the wire.
+    /// Payload length on the wire.
     pub(crate) len: u32,
     pub(crate) seq: TcpSeq,
     pub(crate) ack: TcpSeq,
-    /// 0: whatever the packet is, it does not take the fast path.
+    /// 0: the packet does not take the fast path.
     window: u16,
     pub(crate) ip_id: u16,
     pub(crate) checksum: u16,
 }
 
 impl Segment {
-    /// Of any packet.
+    /// Extracts the fields of any packet.
     #[inline(always)]
     #[must_use]
     pub fn of(packet: &Packet<'_>) -> Segment {
@@ -57,14 +57,14 @@ impl Segment {
         }
     }
 
-    /// Whether nothing in the packet itself keeps it off the fast path.
+    /// Whether the packet itself is eligible for the fast path.
     #[inline]
     pub(crate) fn fits_fast_path(&self) -> bool {
         self.window != 0
     }
 }
 
-/// Takes a segment in; false when it does not take the fast path, and nothing is changed then.
+/// Processes a segment; returns false, without any change, if the fast path does not apply.
 #[inline(always)]
 pub(crate) fn take_in(hot: &mut Hot, side: Side, segment: &Segment, rules: Rules) -> bool {
     let (own, other) = (side.index(), side.other().index());
@@ -74,8 +74,7 @@ pub(crate) fn take_in(hot: &mut Hot, side: Side, segment: &Segment, rules: Rules
     }
     let advance = ack.distance(hot.ack[own]);
     let ahead = ack.distance(hot.next[other]);
-    // What is acknowledged lies behind what was before, by no more than a window: so none goes back, which would be late or
-    // damaged.
+    // The acknowledgment advances by at most a window; one that goes back would be late or damaged.
     if (ahead > 0) | (advance as u32 > MAX_WINDOW) {
         return false;
     }
@@ -87,7 +86,7 @@ pub(crate) fn take_in(hot: &mut Hot, side: Side, segment: &Segment, rules: Rules
         }
         Letter::PAYLOAD
     } else {
-        // It may have been captured before, or be one of those that ask for what is missing.
+        // It may be a copy, or a duplicate acknowledgment.
         let is_news = advance > 0;
         if !is_news || seq != next {
             return false;
@@ -107,7 +106,7 @@ pub(crate) fn take_in(hot: &mut Hot, side: Side, segment: &Segment, rules: Rules
     true
 }
 
-/// Whether the packet comes after the one before, and not too long after.
+/// Whether the packet follows the previous one within the idle timeout.
 #[inline]
 fn is_timely(hot: &Hot, ts: Timestamp, rules: Rules) -> bool {
     let since = ts.0.wrapping_sub(hot.last_ts.0) as u64;

@@ -1,5 +1,5 @@
-//! A flow as its readers see it: who talks to whom since when, what each side has sent, how far a TCP connection has
-//! come. Views of the packed records; nothing here changes a flow.
+//! Read access to a flow: endpoints, times, counts of each side, state of a TCP connection. Views of the packed
+//! records; nothing here changes a flow.
 
 use std::ops::Deref;
 
@@ -11,15 +11,15 @@ use crate::metrics::{ConnState, EndState, Letter, SideCounters, conn_state, rend
 use crate::reassembly;
 use crate::record::{Cold, Hot, UNSET, flag, half_bit, letters};
 
-/// A flow with its ends.
+/// A flow with its endpoints.
 #[derive(Clone, Copy, Debug)]
 pub struct Flow<'a> {
     pub(crate) core: FlowCore<'a>,
-    /// The key, where the hot record does not hold it.
+    /// The key, if the hot record does not hold it.
     pub(crate) wide: Option<&'a FlowKey>,
 }
 
-/// What the table knows of a flow besides its ends; a [`Flow`] gives access to it as if it were its own.
+/// A flow without its endpoints; a [`Flow`] dereferences to it.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowCore<'a> {
     pub(crate) hot: &'a Hot,
@@ -34,7 +34,7 @@ impl<'a> Deref for Flow<'a> {
 }
 
 impl Flow<'_> {
-    /// Both ends and the protocol.
+    /// Both endpoints and the protocol.
     #[must_use]
     pub fn key(&self) -> FlowKey {
         if let Some(key) = self.wide {
@@ -44,7 +44,7 @@ impl Flow<'_> {
         V4Key { addrs: self.hot.addrs, ports: self.hot.ports }.flow_key(protocol)
     }
 
-    /// The flow's identity, see [`flow_id`]; computed when it is first asked for.
+    /// The flow's id, see [`flow_id`]; computed on first use.
     #[must_use]
     pub fn id(&self) -> u64 {
         if self.cold.id.get() == 0 {
@@ -55,20 +55,20 @@ impl Flow<'_> {
 }
 
 impl FlowCore<'_> {
-    /// The first packet's time.
+    /// Time of the first packet.
     #[must_use]
     pub fn first_ts(&self) -> Timestamp {
         self.cold.first_ts
     }
 
-    /// The packets' latest time.
+    /// Latest packet time.
     #[must_use]
     pub fn last_ts(&self) -> Timestamp {
         self.hot.last_ts
     }
 
-    /// The client and whether that is only a guess. The sender of the first SYN; without a SYN whom
-    /// [`crate::Table::set_client`] named; else a guess by [`crate::Config::server_ports`] or by the higher port of TCP, or
+    /// The client and whether it is a guess. The sender of the first SYN; without a SYN, the side given to
+    /// [`crate::Table::set_client`]; otherwise a guess by [`crate::Config::server_ports`] or TCP's higher port, or
     /// the sender of the first datagram.
     #[must_use]
     pub fn client(&self) -> (Side, bool) {
@@ -87,91 +87,90 @@ impl FlowCore<'_> {
         self.hot.has(flag::TCP)
     }
 
-    /// TCP that was under way when the capture began: the first packet was no SYN, nor did one follow within the
-    /// reordering that is allowed for.
+    /// Whether TCP was joined midway: the first packet was no SYN, and none followed within the allowed reordering.
     #[must_use]
     pub fn is_midstream(&self) -> bool {
         self.hot.has(flag::MIDSTREAM)
     }
 
-    /// Both FINs or a RST were seen.
+    /// Whether both FINs or a RST were seen.
     #[must_use]
     pub fn is_terminated(&self) -> bool {
         self.hot.has(flag::TERMINATED)
     }
 
-    /// Packets that `side` sent.
+    /// Packets sent by `side`.
     #[must_use]
     pub fn packets(&self, side: Side) -> u64 {
         let spilt = self.cold.spill.as_ref().map_or(0, |spill| spill.packets[side.index()]);
         spilt + u64::from(self.hot.packets[side.index()])
     }
 
-    /// Bytes that `side` sent: original length on the wire, link headers included.
+    /// Bytes sent by `side`: original length on the wire, link headers included.
     #[must_use]
     pub fn bytes(&self, side: Side) -> u64 {
         let spilt = self.cold.spill.as_ref().map_or(0, |spill| spill.bytes[side.index()]);
         spilt + u64::from(self.hot.bytes[side.index()])
     }
 
-    /// Transport payload that `side` sent, each byte as often as it was sent; that of keep-alives and RSTs is none.
+    /// Transport payload sent by `side`, including retransmissions, without that of keep-alives and RSTs.
     #[must_use]
     pub fn payload_bytes(&self, side: Side) -> u64 {
         self.unique_bytes(side) + self.counters(side).repeated_bytes
     }
 
-    /// The same, each byte of a TCP stream once.
+    /// Same without retransmissions.
     #[must_use]
     pub fn unique_bytes(&self, side: Side) -> u64 {
         self.place(side).1
     }
 
-    /// What was unusual in what `side` sent.
+    /// Counters of irregularities of `side`.
     #[must_use]
     pub fn counters(&self, side: Side) -> SideCounters {
         self.cold.spill.as_ref().map_or_else(SideCounters::default, |spill| spill.counters[side.index()])
     }
 
-    /// The first SYN (not SYN-ACK).
+    /// Time of the first SYN (not SYN-ACK).
     #[must_use]
     pub fn syn_ts(&self) -> Option<Timestamp> {
         set(self.cold.syn)
     }
 
-    /// When each side had acknowledged the other's SYN.
+    /// Time at which both SYNs were acknowledged.
     #[must_use]
     pub fn handshake_done_ts(&self) -> Option<Timestamp> {
         handshake::ts_of(self, Step::Done)
     }
 
-    /// First SYN → handshake complete; `None` when either was not seen.
+    /// First SYN → handshake complete; `None` if either was not seen.
     #[must_use]
     pub fn handshake_ns(&self) -> Option<i64> {
         Some(self.handshake_done_ts()?.since(self.syn_ts()?))
     }
 
-    /// What a packet takes from where it was captured to the server and back: SYN to SYN-ACK. `None` where either was not seen,
-    /// or the SYN was sent again before it was answered.
+    /// Round trip between the capture point and the server: SYN to SYN-ACK. `None` if either was not seen, or the SYN
+    /// was retransmitted before its answer.
     #[must_use]
     pub fn server_rtt_ns(&self) -> Option<i64> {
         handshake::round_trip(self, Step::SynAck)
     }
 
-    /// The same to the client: SYN-ACK to the ACK that answers it. `None` where either was not seen, or the SYN-ACK was sent
-    /// again before.
+    /// Round trip between the capture point and the client: SYN-ACK to its ACK. `None` if either was not seen, or the
+    /// SYN-ACK was retransmitted before.
     #[must_use]
     pub fn client_rtt_ns(&self) -> Option<i64> {
         handshake::round_trip(self, Step::Done)
     }
 
-    /// The RST that ended the flow, and its sender.
+    /// Time and sender of the RST that ended the flow.
     #[must_use]
     pub fn rst(&self) -> Option<(Timestamp, Side)> {
         let by = [Side::A, Side::B].into_iter().find(|side| self.hot.did(*side, half_bit::RST))?;
         Some((set(self.cold.terminated)?, by))
     }
 
-    /// How it went, in Zeek's words. A datagram flow is `SF` when both sides sent, `S0` when only the client did.
+    /// Zeek's connection state. A datagram flow is `SF` if both sides sent, `S0` if only the client did.
     #[must_use]
     pub fn conn_state(&self) -> ConnState {
         let (client, _) = self.client();
@@ -188,8 +187,8 @@ impl FlowCore<'_> {
         conn_state(self.end_state(client), self.end_state(client.other()), unread)
     }
 
-    /// Zeek's history: what was seen first, second, … of either side; upper case for the client. See
-    /// <https://docs.zeek.org/en/master/scripts/base/protocols/conn/main.zeek.html>, without repetitions.
+    /// Zeek's history, without repetitions: letters of each side in the order of first occurrence; upper case for the
+    /// client. See <https://docs.zeek.org/en/master/scripts/base/protocols/conn/main.zeek.html>.
     #[must_use]
     pub fn history(&self) -> String {
         let (client, _) = self.client();
@@ -197,7 +196,7 @@ impl FlowCore<'_> {
         render_history(letters(self.hot, self.cold), client, flipped)
     }
 
-    /// The clock at the last packet.
+    /// Clock time at the last packet.
     #[inline]
     pub(crate) fn seen_at(&self) -> i64 {
         if !self.hot.has(flag::LAGS) {
@@ -206,14 +205,14 @@ impl FlowCore<'_> {
         self.cold.spill.as_ref().map_or(self.hot.last_ts.0, |spill| spill.seen_at)
     }
 
-    /// The sequence number of the next byte in order, a consumed FIN apart.
+    /// Sequence number of the next byte in order, not counting a consumed FIN.
     #[inline]
     pub(crate) fn next_byte(&self, side: Side) -> TcpSeq {
         let fin = u32::from(self.hot.is_ended(side));
         TcpSeq(self.hot.next[side.index()].0.wrapping_sub(fin))
     }
 
-    /// The stream's position, and the distinct bytes seen.
+    /// Position of the stream, and the distinct bytes seen.
     #[inline]
     pub(crate) fn place(&self, side: Side) -> (i64, u64) {
         let at = side.index();
@@ -222,7 +221,7 @@ impl FlowCore<'_> {
         (spill.0 + i64::from(since), spill.1 + u64::from(since))
     }
 
-    /// Whether all of the `len` bytes at `seq` have been seen, as far as that is remembered.
+    /// Whether all `len` bytes at `seq` have been seen, as far as stored.
     pub(crate) fn has_bytes(&self, side: Side, seq: TcpSeq, len: u32) -> bool {
         let (pos, _) = self.place(side);
         let start = pos + i64::from(seq.distance(self.next_byte(side)));
@@ -233,7 +232,7 @@ impl FlowCore<'_> {
         self.hot.is_started(side) && start >= 0 && !lost && (end <= seen || held)
     }
 
-    /// Behind the highest byte or FIN of `side` that was seen.
+    /// Sequence number after the highest byte or FIN of `side` seen.
     pub(crate) fn highest_seq(&self, side: Side) -> TcpSeq {
         let next = self.hot.next[side.index()];
         if !self.is_busy(side) {
@@ -250,7 +249,7 @@ impl FlowCore<'_> {
         TcpSeq(self.cold.anchor[side.index()].0.wrapping_sub(pos as u32))
     }
 
-    /// Whether nothing was received of a stream yet, so that its start may still be corrected.
+    /// Whether no bytes of a stream were received, so that its start may still be corrected.
     pub(crate) fn is_untouched(&self, side: Side) -> bool {
         let waits = self.cold.spill.as_ref().is_some_and(|spill| spill.waiting[side.index()].is_some());
         self.place(side).0 == 0 && !self.hot.is_ended(side) && !waits
@@ -263,14 +262,14 @@ impl FlowCore<'_> {
         spill.is_some_and(|spill| spill.stream[side.index()] & reassembly::BUSY != 0)
     }
 
-    /// Whether what one side said waits for the other side's bytes.
+    /// Whether data of one side waits for the other side's bytes.
     #[inline]
     pub(crate) fn holds_back(&self) -> bool {
         self.cold.spill.as_ref().is_some_and(|spill| spill.order.is_some())
     }
 
-    /// Whether the next segment in order would change nothing but the hot record: both streams are under way and in order,
-    /// and what has been seen settles the idle timeout.
+    /// Whether the next segment in order would change only the hot record: both streams are in order, and the idle
+    /// timeout is final.
     pub(crate) fn has_fast_path(&self) -> bool {
         const BEGUN: u64 = flag::TCP | flag::VALUED | flag::STARTED | flag::STARTED << 1;
         const NOT: u64 = flag::TERMINATED | flag::LAGS | flag::ENDED | flag::ENDED << 1;
@@ -282,7 +281,7 @@ impl FlowCore<'_> {
         self.hot.word & (BEGUN | NOT) == BEGUN && a & b & half_bit::ACK_SEEN != 0 && settled && quiet
     }
 
-    /// Whether losing this flow would lose more than a try: both sides speak, or one does for long.
+    /// Whether eviction would lose more than an attempt: both sides have sent, or one for long.
     pub(crate) fn is_worth_keeping(&self) -> bool {
         let [a, b] = [Side::A, Side::B].map(|side| self.packets(side));
         let tried = (self.hot.half[0] | self.hot.half[1]) & half_bit::SYN != 0;
@@ -307,14 +306,14 @@ impl FlowCore<'_> {
         }
     }
 
-    /// A SYN counts as established once the other side has answered it with its own.
+    /// End state after a SYN: established once the other side has sent its own.
     fn state_after_syn(&self, side: Side) -> EndState {
         if self.hot.did(side.other(), half_bit::SYN) { EndState::Established } else { EndState::SynSent }
     }
 }
 
-/// A flow's identity: xxh3-64 (seed 0) of address and port of the smaller end, address and port of the larger,
-/// the protocol's number and the first packet's time in ns, all big-endian, addresses in 16 bytes.
+/// Flow id: xxh3-64 (seed 0) of address and port of the smaller endpoint, address and port of the larger, protocol
+/// number, and first packet time in ns, all big-endian, addresses in 16 bytes.
 #[must_use]
 pub fn flow_id(key: &FlowKey, first_ts: Timestamp) -> u64 {
     let mut bytes = [0; 46];

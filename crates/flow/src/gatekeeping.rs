@@ -1,7 +1,7 @@
-//! Whether a segment may say what it says, before anything of its flow changes: the checks of RFC 9293 §3.10.7 and RFC
-//! 5961, as far as an observer can make them. He may lack packets, and have others earlier or later than their receiver
-//! had them; so where an end compares with one number, a range is compared with here, and where an end would ask back
-//! (challenge ACK), the observer waits for who answers what. Judges only: what follows from a verdict is done elsewhere.
+//! Acceptance of segments before they change their flow: the checks of RFC 9293 §3.10.7 and RFC 5961, adapted to an
+//! observer. An observer may lack packets, or see them earlier or later than their receiver; so where an endpoint
+//! compares with one number, this compares with a range, and where an endpoint would send a challenge ACK, this waits
+//! for the reaction of the others. Only judges; the consequences are applied elsewhere.
 
 use wire::packet::TcpFlags;
 use wire::{Checksum, Packet, Side, TcpInfo, TcpSeq, Timestamp};
@@ -10,39 +10,39 @@ use crate::flow::FlowCore;
 use crate::record::{flag, half_bit};
 use crate::unconfirmed;
 
-/// What a segment may do to the flow that its ports name.
+/// Effect of a segment on the flow of its ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It belongs to the connection, and may change its state.
+    /// It belongs to the connection and may change its state.
     Acceptable,
     /// It begins another connection on the same ports.
     OtherConnection,
-    /// It asks for another connection inside of one that is alive. An end would not believe that (RFC 5961 §4); it is
-    /// believed here when the other end has answered it.
+    /// A SYN inside an open connection. An endpoint would not accept it (RFC 5961 §4); it is accepted here once the
+    /// other end has answered it.
     SynUnconfirmed,
     /// A RST out of window (RFC 5961 §3).
     ResetOutOfWindow,
-    /// It acknowledges what the other end has never sent (RFC 9293 §3.10.7.4, RFC 5961 §5).
+    /// It acknowledges bytes that were never sent (RFC 9293 §3.10.7.4, RFC 5961 §5).
     UnsentAcknowledged,
-    /// It contradicts what is known, and its checksum says why.
+    /// It contradicts the connection, and its checksum is wrong.
     Damaged,
 }
 
-/// Two numbers are near each other when captures that lack some packets, or have them in another order, explain it.
+/// Distance within which missing or reordered packets explain a difference of numbers.
 pub(crate) const NEAR: i32 = 1 << 20;
-/// An acknowledgment is captured late by no more than this: what 1 Gb/s brings in 134 ms. Others do not follow to confirm it,
-/// as they do where many bytes are missing in the capture.
+/// Maximum lateness of an acknowledgment: 134 ms at 1 Gb/s. No other acknowledgments confirm it, as they do where
+/// many bytes are missing in the capture.
 pub(crate) const LATE_ACK: i32 = 1 << 24;
-/// A RST that was overtaken by this much is taken for one in window.
+/// Maximum distance at which a late RST counts as in window.
 const LATE_RESET: i32 = 1 << 16;
 /// TCP's largest window (RFC 7323 §2.3).
 pub(crate) const MAX_WINDOW: u32 = 1 << 30;
-/// How much later than the first a packet must be that confirms it with the same number: it is no copy then.
+/// Minimum delay of a confirming packet with the same number: below it, it may be a copy.
 const NO_COPY_NS: i64 = 1_000_000;
-/// Segments longer than an Ethernet frame's may be several that an adapter has merged under the checksum of one.
+/// Maximum segment in an Ethernet frame. Longer ones may be several merged by an adapter under the checksum of one.
 const FRAME_BYTES: usize = 1_480;
 
-/// Judges a segment of `side`. `young`: the flow's first packet is so near that this one may belong before it.
+/// Judges a segment of `side`. `young`: the flow's first packet is so recent that this one may precede it.
 pub(crate) fn judge(
     flow: FlowCore<'_>,
     side: Side,
@@ -69,7 +69,7 @@ pub(crate) fn judge(
     }
 }
 
-/// Whether a segment is what is expected next of its side: in order, and acknowledging what was sent. Nearly all are.
+/// Whether a segment is the expected next one: in order, acknowledging only sent bytes. True for nearly all.
 fn is_next(flow: FlowCore<'_>, side: Side, tcp: &TcpInfo, len: u32) -> bool {
     const SPECIAL: TcpFlags = TcpFlags(0x17); // ACK, RST, SYN, FIN
     let (hot, at, other) = (flow.hot, side.index(), side.other());
@@ -82,8 +82,8 @@ fn is_next(flow: FlowCore<'_>, side: Side, tcp: &TcpInfo, len: u32) -> bool {
         && !hot.next[other.index()].before(tcp.ack)
 }
 
-/// Whether the checksum of a segment that contradicts what is known says that bits are wrong. Asked only of a side whose
-/// checksums have been right: some adapters leave them to be filled in behind the capture, some captures are rewritten.
+/// Whether a contradictory segment has a wrong checksum. Checked only for a side with correct checksums so far: some
+/// adapters complete them after the capture, and some captures are rewritten.
 fn is_damaged(flow: FlowCore<'_>, side: Side, packet: &Packet<'_>, tcp: &TcpInfo) -> bool {
     flow.hot.has(flag::CHECKED << side.index())
         && packet.segment.len() <= FRAME_BYTES
@@ -91,8 +91,8 @@ fn is_damaged(flow: FlowCore<'_>, side: Side, packet: &Packet<'_>, tcp: &TcpInfo
         && packet.verify_checksum() == Checksum::Wrong
 }
 
-/// Whether a segment is no continuation of what was seen, behind holes perhaps: it opens or ends something, comes
-/// again, lies elsewhere, or acknowledges what was not seen.
+/// Whether a segment is not a continuation, possibly after holes: it opens or ends something, repeats, lies
+/// elsewhere, or acknowledges unseen bytes.
 fn contradicts(flow: FlowCore<'_>, side: Side, tcp: &TcpInfo, len: u32) -> bool {
     let (hot, at, other) = (flow.hot, side.index(), side.other());
     let is_special = tcp.flags.intersects(TcpFlags::SYN | TcpFlags::FIN | TcpFlags::RST);
@@ -100,13 +100,13 @@ fn contradicts(flow: FlowCore<'_>, side: Side, tcp: &TcpInfo, len: u32) -> bool 
     is_special || tcp.ack.before(hot.ack[at]) || len > 0 && !goes_on(flow, side, tcp.seq) || is_ahead(tcp.ack)
 }
 
-/// Whether a segment continues what was seen of its side, behind holes perhaps.
+/// Whether a segment continues its side's stream, possibly after holes.
 fn goes_on(flow: FlowCore<'_>, side: Side, seq: TcpSeq) -> bool {
     seq == flow.hot.next[side.index()] || seq == flow.highest_seq(side)
 }
 
-/// Whether a segment lies where TCP's largest window may reach. One that does not may still be the first of a
-/// stream that goes on elsewhere, so its bytes are looked at; what it acknowledges is not.
+/// Whether a segment lies within TCP's largest window. One outside may be the first of a stream that continues
+/// elsewhere, so its bytes are examined; its acknowledgment is not.
 pub(crate) fn is_in_reach(flow: FlowCore<'_>, side: Side, seq: TcpSeq) -> bool {
     let distance = seq.distance(flow.hot.next[side.index()]);
     !flow.hot.is_started(side) || distance.unsigned_abs() <= MAX_WINDOW
@@ -122,12 +122,12 @@ fn judge_syn(flow: FlowCore<'_>, side: Side, tcp: &TcpInfo, young: bool) -> Verd
     }
 }
 
-/// Whether more was seen of a connection than SYNs of one side: those are tries, each new one makes the ones before void.
+/// Whether a connection has more than SYNs of one side, which are attempts, each superseding the previous.
 fn is_alive(flow: FlowCore<'_>, side: Side) -> bool {
     flow.packets(side.other()) > 0 || flow.hot.did(side, half_bit::ACK_SEEN) || flow.unique_bytes(side) > 0
 }
 
-/// Whether a SYN or SYN-ACK can be the one with which `side` has opened this connection.
+/// Whether a SYN or SYN-ACK can be the one with which `side` opened this connection.
 fn is_own_syn(flow: FlowCore<'_>, side: Side, tcp: &TcpInfo, young: bool) -> bool {
     let (hot, other) = (flow.hot, side.other());
     let begins = tcp.seq.plus(1);
@@ -151,8 +151,7 @@ fn is_own_syn(flow: FlowCore<'_>, side: Side, tcp: &TcpInfo, young: bool) -> boo
         && (is_answer || !hot.did(other, half_bit::ACK_SEEN) || heard == begins || late(heard))
 }
 
-/// Whether a SYN-ACK acknowledges the other side's SYN: that and what came with it, no other number (RFC 9293
-/// §3.10.7.3).
+/// Whether a SYN-ACK acknowledges exactly the other side's SYN and its data (RFC 9293 §3.10.7.3).
 fn answers_syn(flow: FlowCore<'_>, side: Side, tcp: &TcpInfo, young: bool) -> bool {
     let (hot, other) = (flow.hot, side.other());
     if !hot.is_started(other) {
@@ -163,11 +162,11 @@ fn answers_syn(flow: FlowCore<'_>, side: Side, tcp: &TcpInfo, young: bool) -> bo
         let sent = hot.next[other.index()].plus(unconfirmed::bytes_of_syn(flow, other));
         return ahead >= 0 && tcp.ack.distance(sent) <= 0;
     }
-    // Without the SYN its number is known from what came after it: perhaps from later bytes.
+    // Without the SYN its number is derived from later segments, possibly not the first.
     (0..=NEAR).contains(&ahead) || young && (-NEAR..0).contains(&ahead)
 }
 
-/// Another SYN-ACK to the same SYN before the handshake is done: the server has forgotten its first.
+/// Another SYN-ACK to the same SYN before the handshake is complete: the server has lost its first state.
 fn is_second_answer(flow: FlowCore<'_>, side: Side, tcp: &TcpInfo) -> bool {
     let other = side.other();
     tcp.flags.contains(TcpFlags::ACK)
@@ -177,8 +176,8 @@ fn is_second_answer(flow: FlowCore<'_>, side: Side, tcp: &TcpInfo) -> bool {
         && flow.is_untouched(side)
 }
 
-/// Near what its sender would send next or what the other side waits for: behind that by no more than a packet may be late,
-/// before it by no more than may be missing in the capture. A sender of whom nothing is known (it refuses a SYN) must
+/// Whether a RST is near its sender's next byte or the other side's acknowledgment: at most as late as a packet may
+/// be, or as far ahead as bytes may be missing in the capture. A RST of an unseen sender, which rejects a SYN, must
 /// acknowledge that SYN (RFC 9293 §3.10.7.3).
 fn is_reset_in_window(flow: FlowCore<'_>, side: Side, tcp: &TcpInfo) -> bool {
     let (hot, other) = (flow.hot, side.other());
@@ -196,8 +195,9 @@ fn is_reset_in_window(flow: FlowCore<'_>, side: Side, tcp: &TcpInfo) -> bool {
     !heard
 }
 
-/// Whether the other side can have sent what is acknowledged. Bytes that the capture lacks are acknowledged, too; but where
-/// that would be many, or what was heard before was wrong, it takes a second segment that says so, or a sound one.
+/// Whether the other side can have sent the acknowledged bytes. Missing bytes are acknowledged, too; but if they
+/// would be many, or the previous acknowledgment was wrong, a second segment must confirm it, or the segment must be
+/// verified.
 fn is_acknowledgment_credible(flow: FlowCore<'_>, side: Side, packet: &Packet<'_>, tcp: &TcpInfo) -> bool {
     let (hot, at, other) = (flow.hot, side.index(), side.other());
     let heard = hot.did(side, half_bit::ACK_SEEN).then_some(hot.ack[at]);
@@ -217,13 +217,13 @@ fn is_acknowledgment_credible(flow: FlowCore<'_>, side: Side, packet: &Packet<'_
     !is_late && (!is_early || is_sound()) || confirms_doubted(flow, side, tcp, packet.ts)
 }
 
-/// Whether a number is none of a stream whose first is known.
+/// Whether a number precedes the known start of a stream.
 pub(crate) fn is_before_start(flow: FlowCore<'_>, side: Side, seq: TcpSeq) -> bool {
     let (pos, _) = flow.place(side);
     pos + i64::from(seq.distance(flow.next_byte(side))) < 0
 }
 
-/// Whether the segment before that was not believed acknowledged nearly the same, and this is no copy of it.
+/// Whether the previous rejected segment had nearly the same acknowledgment, and this is no copy of it.
 fn confirms_doubted(flow: FlowCore<'_>, side: Side, tcp: &TcpInfo, ts: Timestamp) -> bool {
     let doubted = flow.cold.spill.as_ref().and_then(|spill| spill.doubted[side.index()]);
     doubted.is_some_and(|(ack, since)| {

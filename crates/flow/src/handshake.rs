@@ -1,35 +1,35 @@
-//! When the steps of a handshake were passed, and the round trips that follow from that. Where all went as it should, a step is kept
-//! as nanoseconds after the SYN, in 32 bits; [`Odd`] has the rest.
+//! Times of the handshake steps, and the round trips between them. In the normal case a step is stored as nanoseconds
+//! after the SYN, in 32 bits; [`Odd`] holds the rest.
 
 use wire::Timestamp;
 
 use crate::flow::FlowCore;
 use crate::record::{FlowMut, UNSET};
 
-/// What comes after the SYN.
+/// Steps after the SYN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// The server's SYN-ACK, the first one.
+    /// The server's first SYN-ACK.
     SynAck,
-    /// Each side has acknowledged the other's SYN.
+    /// Both sides have acknowledged the other's SYN.
     Done,
 }
 
-/// How long after the SYN the steps were, in ns; [`ELSEWHERE`] where that is not known or does not fit.
+/// Times of the steps in ns after the SYN; [`ELSEWHERE`] if unknown or too large.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Steps([u32; 2]);
 
 const ELSEWHERE: u32 = u32::MAX;
 
-/// What few handshakes have, by step.
+/// State of unusual handshakes, by step.
 #[derive(Debug, Default)]
 pub(crate) struct Odd {
-    /// Steps that [`Steps`] has no room for.
+    /// Steps that do not fit [`Steps`].
     at: [Option<Timestamp>; 2],
     trips: [Trip; 2],
 }
 
-/// Whether it is clear which of the packets before it a step answers (Karn's algorithm, RFC 6298 §3).
+/// Whether the packet that a step answers is known (Karn's algorithm, RFC 6298 §3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Trip {
     #[default]
@@ -43,7 +43,7 @@ impl Default for Steps {
     }
 }
 
-/// A step is passed; the first time counts.
+/// Records a step; the first time counts.
 pub(crate) fn pass(flow: &mut FlowMut<'_>, step: Step, ts: Timestamp) {
     if ts_of(&flow.core(), step).is_some() {
         return;
@@ -56,7 +56,7 @@ pub(crate) fn pass(flow: &mut FlowMut<'_>, step: Step, ts: Timestamp) {
     }
 }
 
-/// A SYN, or a SYN-ACK if it `is_answer`, was sent again.
+/// Records a retransmitted SYN, or SYN-ACK if `is_answer`.
 pub(crate) fn sent_again(flow: &mut FlowMut<'_>, is_answer: bool) {
     let step = if is_answer { Step::Done } else { Step::SynAck };
     if ts_of(&flow.core(), step).is_none() {
@@ -64,12 +64,12 @@ pub(crate) fn sent_again(flow: &mut FlowMut<'_>, is_answer: bool) {
     }
 }
 
-/// What `step` answers is not clear.
+/// Marks the round trip of `step` as ambiguous.
 pub(crate) fn is_ambiguous(flow: &mut FlowMut<'_>, step: Step) {
     flow.spill_mut().handshake.trips[step as usize] = Trip::Ambiguous;
 }
 
-/// When a step was passed, if it was.
+/// Time of a step, if it was passed.
 pub(crate) fn ts_of(flow: &FlowCore<'_>, step: Step) -> Option<Timestamp> {
     match flow.cold.steps.0[step as usize] {
         ELSEWHERE => flow.cold.spill.as_ref()?.handshake.at[step as usize],
@@ -77,7 +77,7 @@ pub(crate) fn ts_of(flow: &FlowCore<'_>, step: Step) -> Option<Timestamp> {
     }
 }
 
-/// From what a step answers to the step, if that is clear and can be.
+/// Round trip of a step, if it is unambiguous and not negative.
 pub(crate) fn round_trip(flow: &FlowCore<'_>, step: Step) -> Option<i64> {
     let spill = flow.cold.spill.as_ref();
     if spill.is_some_and(|spill| spill.handshake.trips[step as usize] == Trip::Ambiguous) {

@@ -1,8 +1,8 @@
-//! From a flow key's hash to the flow's place: open addressing with linear probing, eight bytes an entry, at most
-//! half of them in use, so that one cache line usually answers. Keys live with the flows; the 32-bit tag kept here makes a look at a wrong
-//! flow rare. Deletion closes the hole, so there are no tombstones to clean up.
+//! Index from a flow key's hash to the flow's place: open addressing with linear probing, eight bytes per entry, at
+//! most half full, so that one cache line usually suffices. Keys are stored with the flows; a 32-bit tag makes
+//! accesses to wrong flows rare. Deletion closes the hole, so there are no tombstones.
 
-/// The index; an entry is the hash's low half above, the place plus one below, 0 when empty.
+/// The index; an entry is the low half of the hash above, the place plus one below, or 0 if empty.
 #[derive(Debug)]
 pub(crate) struct Index {
     entries: Vec<u64>,
@@ -20,7 +20,7 @@ impl Index {
         self.len
     }
 
-    /// The place whose tag fits and that `is_it` accepts.
+    /// The place with a matching tag that `is_it` accepts.
     #[inline]
     pub fn find(&self, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         let mask = self.mask();
@@ -37,19 +37,19 @@ impl Index {
         }
     }
 
-    /// The address of the entry that [`Index::find`] will look at first.
+    /// Address of the first entry that [`Index::find`] reads.
     #[inline]
     pub fn first_entry(&self, hash: u64) -> *const u64 {
         self.entries.as_ptr().wrapping_add(home(hash, self.mask()))
     }
 
-    /// A place that probably is what [`Index::find`] will find, by its tag only.
+    /// The probable result of [`Index::find`], by tag only.
     #[inline]
     pub fn guess(&self, hash: u64) -> Option<u32> {
         self.find(hash, |_| true)
     }
 
-    /// Adds a place that is not in yet.
+    /// Adds a place that is not in the index.
     pub fn insert(&mut self, hash: u64, place: u32) {
         if (self.len + 1) * 2 > self.entries.len() {
             self.grow();
@@ -58,7 +58,7 @@ impl Index {
         self.put(u64::from(hash as u32) << 32 | (u64::from(place) + 1));
     }
 
-    /// Takes a place out.
+    /// Removes a place.
     pub fn remove(&mut self, hash: u64, gone: u32) {
         let mask = self.mask();
         let mut at = home(hash, mask);
@@ -72,7 +72,7 @@ impl Index {
         self.close_hole(at & mask);
     }
 
-    /// Moves back what would not be found behind the hole (Knuth, vol. 3, 6.4, algorithm R).
+    /// Moves back entries that would not be found after the hole (Knuth, vol. 3, 6.4, algorithm R).
     fn close_hole(&mut self, mut hole: usize) {
         let mask = self.mask();
         let mut at = hole;
@@ -137,7 +137,7 @@ mod tests {
     use std::collections::HashMap;
 
     proptest! {
-        /// Against a map; few distinct homes, so that probes run long and wrap around.
+        /// Compares with a map; few distinct home slots, so that probe sequences are long and wrap around.
         #[test]
         fn agrees_with_a_map(steps in prop::collection::vec((any::<bool>(), 0u32..3000), 1..4000)) {
             let hash = |n: u32| u64::from((n / 40).wrapping_mul(2_654_435_769).wrapping_add(n % 3)) | 0x3f0;

@@ -1,7 +1,7 @@
-//! The flow table and TCP reassembly. Takes decoded packets, returns [`FlowEvent`]s; the caller hands them on.
+//! The flow table and TCP reassembly. Processes decoded packets and returns [`FlowEvent`]s.
 //!
-//! No clock and no I/O: time is the packets' own, the hash seed is an argument, so a replay gives what live gave.
-//! Knows nothing of protocols above TCP and UDP, of queries or of tuples.
+//! No clock and no I/O: time is that of the packets, and the hash seed is an argument, so a replay gives the same
+//! result as live traffic. Independent of protocols above TCP and UDP, of queries, and of tuples.
 
 #![forbid(unsafe_code)]
 

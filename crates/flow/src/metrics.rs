@@ -1,114 +1,112 @@
-//! What is counted: of one side of a flow, of the whole table; and the two words in which Zeek sums a connection
-//! up, `conn_state` and `history`.
+//! Counters of one side of a flow and of the whole table; and Zeek's summaries of a connection, `conn_state` and
+//! `history`.
 
 use wire::Side;
 use wire::packet::TcpFlags;
 
 use crate::CloseReason;
 
-/// What went wrong, or was at least unusual, with what one side of a flow sent. All zero for most flows, which
-/// therefore keep none.
+/// Irregularities of the packets of one side. All zero for most flows, which therefore store none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SideCounters {
-    /// Segments that held bytes seen before.
+    /// Segments with bytes seen before.
     pub retransmissions: u32,
-    /// SYNs and SYN-ACKs that were sent before.
+    /// Retransmitted SYNs and SYN-ACKs.
     pub syn_retransmissions: u32,
-    /// FINs without payload that were sent before.
+    /// Retransmitted FINs without payload.
     pub fin_retransmissions: u32,
-    /// Packets captured before: copied by a mirror, not sent again. Nothing else counts them.
+    /// Copies made by a mirror; not included in other counts.
     pub duplicates: u32,
-    /// Segments that came behind a higher one and filled a hole.
+    /// Segments that arrived after a higher one and filled a hole.
     pub out_of_order: u32,
-    /// Gaps declared; those that the snaplen made are only in `cut_bytes`.
+    /// Gaps; those caused by the snaplen are only in `cut_bytes`.
     pub gaps: u32,
-    /// Times the stream went on at a place no gap explains.
+    /// Times the stream continued at a position that no gap explains.
     pub resyncs: u32,
-    /// Segments, RSTs, SYNs and acknowledgments at a place that no window allows, and damaged ones; ignored.
+    /// Damaged segments, and segments, RSTs, SYNs, and acknowledgments outside any window; ignored.
     pub implausible: u32,
-    /// ACKs that say nothing new while data is outstanding.
+    /// Duplicate ACKs while data is outstanding.
     pub duplicate_acks: u32,
-    /// Segments that offer no window.
+    /// Segments with a window of zero.
     pub zero_windows: u32,
-    /// Single bytes sent against a window of zero.
+    /// Single-byte probes of a zero window.
     pub zero_window_probes: u32,
-    /// Segments of no or one byte, right before the next: keep-alives (RFC 9293 §3.8.4).
+    /// Segments of at most one byte directly before the next: keep-alives (RFC 9293 §3.8.4).
     pub keep_alives: u32,
-    /// Segments with payload after the flow had terminated, retransmissions apart.
+    /// Segments with payload after termination, except retransmissions.
     pub stragglers: u32,
-    /// Payload that was not new or not believed, in bytes.
+    /// Payload bytes that were repeated or rejected.
     pub repeated_bytes: u64,
     /// Bytes in gaps.
     pub gap_bytes: u64,
     /// Bytes cut off by the snaplen.
     pub cut_bytes: u64,
-    /// Bytes that came after their gap was declared, or from before the stream's start.
+    /// Bytes that arrived after their gap was declared, or from before the stream's start.
     pub late_bytes: u64,
-    /// Bytes that the other side acknowledged but the capture does not have.
+    /// Bytes acknowledged by the other side but missing in the capture.
     pub acked_unseen_bytes: u64,
 }
 
 impl SideCounters {
-    /// Segments that were sent before: data, SYNs and FINs.
+    /// Retransmitted segments: data, SYNs, and FINs.
     #[must_use]
     pub fn resent(&self) -> u64 {
         [self.retransmissions, self.syn_retransmissions, self.fin_retransmissions].map(u64::from).iter().sum()
     }
 }
 
-/// What the whole table has done.
+/// Counters of the whole table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Packets processed.
     pub packets: u64,
     /// Flows opened.
     pub opened: u64,
-    /// Of these the ones that go on with a flow that was evicted: parts of one that was counted before.
+    /// Flows that continue an evicted one; included in `opened`.
     pub reopened: u64,
     /// Flows closed, by [`CloseReason`].
     pub closed: [u64; 6],
-    /// Flows that saw a RST or both FINs.
+    /// Flows with a RST or both FINs.
     pub terminated: u64,
     /// Gaps declared.
     pub gaps: u64,
-    /// Bytes in them.
+    /// Bytes in gaps.
     pub gap_bytes: u64,
-    /// Gaps declared because too much was held.
+    /// Gaps declared because the limit of held bytes was reached.
     pub held_overflows: u64,
-    /// Acknowledgments that cannot be true: what they came with is not put in order by them.
+    /// Implausible acknowledgments, not used for ordering.
     pub acks_disbelieved: u64,
-    /// Most bytes ever held at once, overhead included.
+    /// Peak of held bytes, overhead included.
     pub held_bytes_peak: u64,
-    /// Segments at implausible places.
+    /// Segments at implausible positions.
     pub implausible: u64,
-    /// Streams that went on at another place.
+    /// Streams that continued at another position.
     pub resyncs: u64,
     /// RSTs out of window.
     pub resets_ignored: u64,
     /// Unanswered SYNs and SYN-ACKs inside a connection or with a wrong acknowledgment number.
     pub syns_ignored: u64,
-    /// Segments that acknowledge what was never sent.
+    /// Segments that acknowledge bytes never sent.
     pub acks_ignored: u64,
-    /// Segments that contradict what is known, with a checksum that is wrong.
+    /// Contradictory segments with a wrong checksum.
     pub damaged: u64,
     /// Packets of terminated flows.
     pub stragglers: u64,
     /// Copies of packets captured before.
     pub duplicates: u64,
-    /// Packets like one just before of which nothing says whether they are a copy or were sent again: they count as the
-    /// latter.
+    /// Packets that may be copies or retransmissions; counted as retransmissions.
     pub duplicates_ambiguous: u64,
-    /// Distinct bytes of TCP streams seen.
+    /// Distinct bytes of TCP streams.
     pub stream_bytes: u64,
-    /// Bytes that an end acknowledged but the capture does not have: lost on the way to it.
+    /// Bytes acknowledged but missing in the capture: lost before it.
     pub acked_unseen_bytes: u64,
-    /// The same of streams of which nothing was captured: the other direction goes another way.
+    /// Same for directions without any captured packet: they take another path.
     pub unseen_direction_bytes: u64,
-    /// Times the packets' clock was set back for good.
+    /// Permanent backward steps of the packets' clock.
     pub clock_rebases: u64,
-    /// Connections that went on after they had left as idle.
+    /// Connections continued after they had left as idle.
     pub connections_resumed: u64,
-    /// Idle connections that were forgotten because too many were remembered.
+    /// Idle connections removed because of the limit.
     pub connections_forgotten: u64,
 }
 
@@ -144,13 +142,13 @@ impl Counters {
         self.connections_forgotten += other.connections_forgotten;
     }
 
-    /// Flows, each of them once however often it was evicted.
+    /// Number of flows, counting an evicted and reopened flow once.
     #[must_use]
     pub fn flows(&self) -> u64 {
         self.opened - self.reopened
     }
 
-    /// What is missing in the capture, as far as acknowledgments tell.
+    /// Missing bytes, as far as acknowledgments show.
     #[must_use]
     pub fn capture_loss(&self) -> CaptureLoss {
         CaptureLoss { seen: self.stream_bytes, unseen: self.acked_unseen_bytes }
@@ -163,8 +161,8 @@ impl Counters {
     }
 }
 
-/// Bytes of TCP streams that the capture has, and that it has not though they were acknowledged; of directions that were
-/// captured at all. Zeek estimates capture loss alike, by acknowledgments that cover a gap.
+/// Bytes of TCP streams that were captured, and that were acknowledged but not captured, without directions that were
+/// not captured at all. Same estimate as Zeek's capture loss, by acknowledgments that cover a gap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CaptureLoss {
     /// Captured.
@@ -174,13 +172,13 @@ pub struct CaptureLoss {
 }
 
 impl CaptureLoss {
-    /// Adds that of another table.
+    /// Adds the counts of another table.
     pub fn add(&mut self, other: CaptureLoss) {
         self.seen += other.seen;
         self.unseen += other.unseen;
     }
 
-    /// What is missing of all.
+    /// Share of missing bytes.
     #[must_use]
     pub fn share(self) -> f64 {
         let all = self.seen + self.unseen;
@@ -188,16 +186,16 @@ impl CaptureLoss {
     }
 }
 
-/// How a connection went, in Zeek's words (`conn.log`, `conn_state`).
+/// Zeek's connection state (`conn.log`, `conn_state`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ConnState {
     /// Attempt seen, no reply.
     S0,
     /// Established, not terminated.
     S1,
-    /// Established, the client wants to close, no reply from the server.
+    /// Established, close attempt by the client, no reply from the server.
     S2,
-    /// Established, the server wants to close, no reply from the client.
+    /// Established, close attempt by the server, no reply from the client.
     S3,
     /// Normal establishment and termination.
     Sf,
@@ -215,12 +213,12 @@ pub enum ConnState {
     Sh,
     /// SYN-ACK, then FIN of the server; no SYN.
     Shr,
-    /// Midstream traffic and what fits nowhere.
+    /// Midstream traffic and everything else.
     Oth,
 }
 
 impl ConnState {
-    /// As `conn.log` writes it.
+    /// Name as in `conn.log`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -241,7 +239,7 @@ impl ConnState {
     }
 }
 
-/// What one end of a TCP flow has done, as Zeek's endpoint states have it.
+/// Zeek's state of one endpoint of a TCP flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EndState {
     Inactive,
@@ -274,14 +272,14 @@ pub(crate) fn conn_state(client: EndState, server: EndState, unread: bool) -> Co
     }
 }
 
-/// One letter of the history, by its place in [`LETTERS`].
+/// One letter of the history, as an index into [`LETTERS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Letter(u8);
 
 const LETTERS: &[u8; 11] = b"shadfrgtwiq";
 
 impl Letter {
-    /// How many there are.
+    /// Number of letters.
     pub const COUNT: usize = LETTERS.len();
     pub const SYN: Letter = Letter(0);
     pub const SYN_ACK: Letter = Letter(1);
@@ -314,21 +312,21 @@ impl Letter {
         }
     }
 
-    /// For the set of letters that a side has.
+    /// Bit in a side's set of letters.
     #[inline]
     pub fn bit(self) -> u16 {
         1 << self.0
     }
 
-    /// The letter and who had it, in five bits.
+    /// The letter and its side, in five bits.
     #[inline]
     pub fn packed(self, side: Side) -> u8 {
         self.0 | if side == Side::B { OF_B } else { 0 }
     }
 }
 
-/// A history from its packed letters as text: upper case for the client; `^` first when the sender of the first
-/// packet is not the client.
+/// History as text from packed letters: upper case for the client; begins with `^` if the sender of the first packet
+/// is not the client.
 pub(crate) fn render_history(letters: impl Iterator<Item = u8>, client: Side, flipped: bool) -> String {
     let letter = |packed: u8| {
         let side = if packed & OF_B != 0 { Side::B } else { Side::A };

@@ -1,22 +1,22 @@
-//! In which order a connection's bytes, gaps and ends are delivered: that in which both sides said them.
+//! Delivery order of a connection's bytes, gaps, and ends: the order of sending.
 //!
-//! A segment of one side that acknowledges `ack` proves that its sender had received everything of the other side below
-//! `ack` when it spoke. So it is delivered once everything of the other side below `ack` has been: as bytes or as a gap.
-//! That is the rule; times of packets and their order in the capture only break ties.
+//! A segment that acknowledges `ack` proves that its sender had received everything of the other side below `ack`. So
+//! it is delivered once everything of the other side below `ack` has been, as bytes or as a gap. Packet times and
+//! capture order only break ties.
 //!
-//! What has to wait stands in its side's queue, behind reassembly: a queue holds bytes that are in order already, and gaps. So a
-//! side has been delivered up to the head of its queue or, where its queue is empty, up to the next byte that reassembly expects.
+//! Waiting data is queued per side, after reassembly: a queue holds bytes in order, and gaps. So a side has been
+//! delivered up to the head of its queue or, if that is empty, up to the next byte that reassembly expects.
 //!
-//! An acknowledgment is not believed, and the bytes are delivered without it,
-//! - when it says more than reassembly believes of its side (see `tcp_state::on_ack`), or covers bytes that the other
-//!   side, which has sent its FIN, never sent;
-//! - when the other side goes on below it with bytes that were captured long after;
-//! - when both heads wait for each other: neither can have heard the other before it spoke.
+//! An acknowledgment is rejected, and the bytes are delivered without it,
+//! - when it exceeds what reassembly accepts for its side (see `tcp_state::on_ack`), or covers bytes that the other
+//! side, which has sent its FIN, never sent;
+//! - when the other side continues below it with bytes that were captured long after;
+//! - when both heads wait for each other: neither sender can have received the other's data first.
 //!
-//! A side of which no packet was captured is not waited for; but as long as the flow is young (`reorder_wait_ns`), its packets may
-//! still come, and what acknowledges them waits.
+//! A side without captured packets is not waited for; but while the flow is young (`reorder_wait_ns`), its packets
+//! may still arrive, and data that acknowledges them waits.
 //!
-//! So what waits, waits for a hole that reassembly will fill or give up; nothing waits for ever.
+//! So data only waits for a hole that reassembly will fill or give up, never forever.
 
 use std::collections::VecDeque;
 
@@ -26,12 +26,12 @@ use crate::event::{Chunk, Events, FlowEvent, FlowIdx, Place};
 use crate::metrics::Counters;
 use crate::reassembly::{Budget, HELD_OVERHEAD_BYTES, PLAUSIBLE};
 
-/// A part of what one side says, in its order.
+/// A part of one side's stream, in order.
 #[derive(Debug)]
 pub(crate) struct Piece {
-    /// Where it begins.
+    /// Position of its start.
     pub seq: TcpSeq,
-    /// What its sender had received, if that is known.
+    /// Acknowledgment of its sender, if known.
     pub ack: Option<TcpSeq>,
     pub ts: Timestamp,
     pub what: What,
@@ -39,27 +39,27 @@ pub(crate) struct Piece {
 
 #[derive(Debug)]
 pub(crate) enum What {
-    /// Bytes where the events of this call find them.
+    /// Bytes located by the events of this call.
     Bytes(Chunk),
-    /// Bytes that outlast the call.
+    /// Bytes kept beyond the call.
     Kept(Box<[u8]>),
-    /// So many bytes that are missing.
+    /// A gap of this length.
     Gap(u64),
     End,
 }
 
-/// What decides about pieces besides those that wait. By side.
+/// State that decides on delivery, besides the waiting pieces. Per side.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Heard {
-    /// The next byte in order, of a side of which anything is known.
+    /// Next byte in order, if anything of the side is known.
     pub next: [Option<TcpSeq>; 2],
-    /// Which has sent its FIN, and everything before it.
+    /// Whether the side's FIN and everything before it has arrived.
     pub ended: [bool; 2],
-    /// The highest acknowledgment that is believed.
+    /// Highest accepted acknowledgment.
     pub acked: [Option<TcpSeq>; 2],
-    /// A capture's packets may be that much out of order.
+    /// Maximum reordering of packets in the capture.
     pub reorder_wait_ns: i64,
-    /// The flow began less than that ago: of a side of which nothing is known earlier packets may still come.
+    /// The flow began less than that ago: packets of an unseen side may still arrive.
     pub young: bool,
 }
 
@@ -69,22 +69,22 @@ enum Turn {
     Now,
     /// After bytes of the other side.
     Later,
-    /// Its acknowledgment covers what was never sent.
+    /// Its acknowledgment covers bytes never sent.
     Unbelievable,
 }
 
-/// What waits of both sides of one connection. At rest at most one side waits, for a hole of the other.
+/// Waiting pieces of both sides of a connection. Between calls at most one side waits, for a hole of the other.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
     queues: [VecDeque<Piece>; 2],
-    /// How many pieces, the last ones, are not charged to the budget yet.
+    /// Number of pieces at the end that are not charged to the budget yet.
     fresh: [usize; 2],
-    /// What the others cost.
+    /// Cost of the other pieces.
     costs: [usize; 2],
 }
 
 impl Heard {
-    /// When a piece of `side` may be delivered, if the other side has been up to `delivered`.
+    /// Whether a piece of `side` may be delivered when the other side has been up to `delivered`.
     fn turn(&self, side: Side, ack: Option<TcpSeq>, delivered: Option<TcpSeq>) -> Turn {
         let Some(ack) = ack else { return Turn::Now };
         let Some(delivered) = delivered else { return if self.young { Turn::Later } else { Turn::Now } };
@@ -92,15 +92,15 @@ impl Heard {
         let is_up_to = |known: Option<TcpSeq>| known.is_some_and(|known| ack.distance(known) <= 0);
         match ack.distance(delivered) {
             ..=0 => Turn::Now,
-            // What it had heard is here, and waits itself.
+            // The acknowledged bytes are available, but wait themselves.
             ..=PLAUSIBLE if is_up_to(self.next[other]) => Turn::Later,
-            // What it had heard is missing: it will come or be given up.
+            // The acknowledged bytes are missing: they will arrive or be given up.
             ..=PLAUSIBLE if is_up_to(self.acked[at]) && !self.ended[other] => Turn::Later,
             _ => Turn::Unbelievable,
         }
     }
 
-    /// `side` had not received what `ack` says: reassembly need not look for it.
+    /// Withdraws the acknowledgment `ack` of `side`, so that reassembly does not wait for it.
     fn take_back(&mut self, side: Side, ack: Option<TcpSeq>) {
         let (next, acked) = (self.next[side.other().index()], &mut self.acked[side.index()]);
         if let (Some(ack), Some(next), Some(highest)) = (ack, next, *acked)
@@ -111,14 +111,14 @@ impl Heard {
         }
     }
 
-    /// Whether a piece of `side` may be delivered at once where nothing waits.
+    /// Whether a piece of `side` may be delivered immediately if nothing waits.
     pub fn allows(&self, side: Side, ack: Option<TcpSeq>) -> bool {
         self.turn(side, ack, self.next[side.other().index()]) == Turn::Now
     }
 }
 
 impl Piece {
-    /// Delivers it as an event; bytes and gaps only if they are `wanted`.
+    /// Delivers the piece as an event; bytes and gaps only if `wanted`.
     pub fn tell(self, side: Side, wanted: bool, flow: FlowIdx, events: &mut Events) {
         let Piece { seq, ack, ts, what } = self;
         let place = Place { seq, ack };
@@ -134,14 +134,14 @@ impl Piece {
         events.push(flow, FlowEvent::Bytes { side, chunk, ts, place });
     }
 
-    /// Keeps its place only.
+    /// Drops the bytes and keeps the position.
     fn forget_bytes(&mut self) {
         if let What::Bytes(_) | What::Kept(_) = self.what {
             self.what = What::Kept(Box::default());
         }
     }
 
-    /// What it costs of the budget.
+    /// Cost in the budget.
     fn cost(&self) -> usize {
         HELD_OVERHEAD_BYTES
             + match &self.what {
@@ -155,7 +155,7 @@ impl Piece {
 }
 
 impl Order {
-    /// Adds what `side` says next.
+    /// Adds the next piece of `side`.
     pub fn push(&mut self, side: Side, piece: Piece) {
         if let Some(ack) = piece.ack {
             self.had_heard(side, piece.seq, ack);
@@ -164,10 +164,10 @@ impl Order {
         self.fresh[side.index()] += 1;
     }
 
-    /// `side` had received no more than up to `ack` when its stream had come to `seq`, so it had not when it said what is
-    /// before `seq` either. A piece before that acknowledges more was sent again later, or is damaged: it is set right.
+    /// Records that `side` had received at most up to `ack` when its stream was at `seq`. Earlier pieces with a
+    /// higher acknowledgment were retransmitted later, or are damaged: they are corrected.
     pub fn had_heard(&mut self, side: Side, seq: TcpSeq, ack: TcpSeq) {
-        /// What is farther off is damaged itself.
+        /// A larger difference is itself damage.
         const NEAR: i32 = 1 << 20;
         for piece in self.queues[side.index()].iter_mut().rev().filter(|piece| piece.seq.before(seq)) {
             match &mut piece.ack {
@@ -178,7 +178,8 @@ impl Order {
         }
     }
 
-    /// Takes the next piece to deliver, if any. Counts an acknowledgment that is rejected and takes it back in `heard`.
+    /// Removes and returns the next piece to deliver, if any. Counts a rejected acknowledgment and withdraws it in
+    /// `heard`.
     pub fn pop(
         &mut self,
         heard: &mut Heard,
@@ -206,8 +207,8 @@ impl Order {
         Some((side, piece))
     }
 
-    /// Lets what waits outlast the call: copies it, at the budget's cost, from where the call's bytes are, if they are wanted.
-    /// False when the budget is spent, and something has to be delivered first; `others`: what else waits of each side.
+    /// Keeps waiting pieces beyond the call: copies their bytes, charged to the budget, if wanted. Returns false if
+    /// the budget is used up and something must be delivered first; `others` is the cost of other held data per side.
     pub fn keep(
         &mut self,
         wanted: Option<(&Events, &[u8])>,
@@ -244,8 +245,8 @@ impl Order {
         Some(heard.turn(side, ack, delivered))
     }
 
-    /// Of two heads that both may be next the one that was captured first. A gap has no such time (it was noticed later than it
-    /// was sent), so bytes go before it: their sender did not need to hear what is missing.
+    /// The side whose head was captured first, if both may be next. A gap has no such time (it is detected later than
+    /// it was sent), so bytes precede it: their sender need not have received the missing ones.
     fn earlier(&self) -> Side {
         let [a, b] = [0, 1].map(|side| {
             self.queues[side].front().map(|piece| (matches!(piece.what, What::Gap(_)), piece.ts))
@@ -253,8 +254,8 @@ impl Order {
         if a <= b { Side::A } else { Side::B }
     }
 
-    /// `side`, whose turn it is. But if its bytes were captured long after what waits for them, that cannot have heard them: then the
-    /// other side, whose acknowledgment is not believed.
+    /// Returns `side`, whose turn it is; or the other side, if its head was captured too long before to have received
+    /// these bytes.
     fn unless_late(&self, side: Side, reorder_wait_ns: i64) -> Side {
         let head = |side: Side| self.queues[side.index()].front();
         let (Some(next), Some(waits)) = (head(side), head(side.other())) else { return side };
@@ -278,25 +279,25 @@ impl Order {
         self.queues.iter().all(VecDeque::is_empty)
     }
 
-    /// What the pieces of `side` that wait cost of the budget.
+    /// Cost of the waiting pieces of `side` in the budget.
     pub fn cost(&self, side: Side) -> usize {
         self.costs[side.index()]
     }
 
-    /// The side that waits at rest, and for which bytes of the other: those below this acknowledgment.
+    /// The side that waits between calls, and the acknowledgment it waits for.
     pub fn waits_for(&self) -> Option<(Side, TcpSeq)> {
         let [a, b] = [Side::A, Side::B].map(|side| Some((side, self.queues[side.index()].front()?.ack?)));
         a.or(b)
     }
 
-    /// Rejects the acknowledgments that the first waiting pieces depend on.
+    /// Rejects the acknowledgments of the first waiting pieces.
     pub fn disbelieve_heads(&mut self, totals: &mut Counters) {
         for piece in self.queues.iter_mut().filter_map(VecDeque::front_mut) {
             totals.acks_disbelieved += u64::from(piece.ack.take().is_some());
         }
     }
 
-    /// Drops the bytes, which are not needed anymore, and keeps their positions.
+    /// Drops the bytes, which are no longer needed, and keeps their positions.
     pub fn forget_bytes(&mut self, budget: &mut Budget) {
         for at in [0, 1] {
             let (queue, before) = (&mut self.queues[at], self.costs[at]);

@@ -1,7 +1,7 @@
-//! Puts one direction's TCP segments in order. Takes segments and `now`, gives contiguous bytes and gaps to `order`, which
-//! puts both directions together; holds at most its share of a [`Budget`], and when that is spent reports a gap instead of
-//! waiting. The first arrival of a byte wins. Knows nothing of handshakes, of the other direction (but what it has
-//! acknowledged) or of protocols.
+//! Reassembly of one direction's TCP segments. Converts segments to contiguous bytes and gaps for `order`, which
+//! merges both directions. Holds at most its share of a [`Budget`]; when that is used up, a gap is reported instead
+//! of waiting. The first arrival of a byte wins. Independent of handshakes, of the other direction (except its
+//! acknowledgments), and of protocols.
 //!
 //! Bytes are counted by *position*: an `i64` that is 0 at the stream's first byte and never wraps.
 
@@ -13,70 +13,70 @@ use crate::metrics::{Counters, SideCounters};
 use crate::order::{Heard, Order, Piece, What};
 use crate::{Chunk, Events, FlowIdx};
 
-/// One segment's place and bytes; SYN and RST are the caller's business.
+/// Position and bytes of a segment; SYN and RST are handled by the caller.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Segment<'a> {
-    /// Of the first payload byte.
+    /// Sequence number of the first payload byte.
     pub seq: TcpSeq,
-    /// Payload on the wire; `payload` is shorter when the snaplen cut it.
+    /// Payload length on the wire; `payload` is shorter if cut by the snaplen.
     pub len: u32,
     pub payload: &'a [u8],
     pub fin: bool,
     pub ts: Timestamp,
-    /// Its acknowledgment number, if it has one.
+    /// Its acknowledgment number, if any.
     pub ack: Option<TcpSeq>,
 }
 
 /// How long to wait for missing bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    /// After the other end has acknowledged them.
+    /// After their acknowledgment by the other end.
     pub reorder_wait_ns: i64,
-    /// After later bytes arrived, without such an acknowledgment.
+    /// After later bytes arrived, without an acknowledgment.
     pub gap_wait_ns: i64,
 }
 
-/// The bytes that may wait, in one direction and in the whole table.
+/// Limits of held bytes, per direction and for the whole table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
-    /// Held now by all.
+    /// Bytes held by all flows.
     pub held: usize,
     pub max: usize,
     pub max_per_direction: usize,
 }
 
-/// Where the results of a call go, and what it needs to know of the world.
+/// Destination of the results of a call, and its environment.
 pub(crate) struct Outlet<'a> {
     pub events: &'a mut Events,
     pub flow: FlowIdx,
     pub side: Side,
-    /// Whether bytes and gaps are wanted; if not, only counters move and only places are held.
+    /// Whether bytes and gaps are wanted; if not, only counters and positions are updated.
     pub deliver: bool,
-    /// Whether packets of the flow are captured twice, so that a longer copy of a cut segment may come.
+    /// Whether packets of the flow are captured twice, so that a longer copy of a cut segment may follow.
     pub mirrored: bool,
     pub now: Timestamp,
-    /// The highest acknowledgment that the other end has sent.
+    /// Highest acknowledgment of the other end.
     pub acked: Option<TcpSeq>,
     pub patience: Patience,
     pub budget: &'a mut Budget,
-    /// Of `side`.
+    /// Counters of `side`.
     pub counters: &'a mut SideCounters,
     pub totals: &'a mut Counters,
-    /// What waits for the other side.
+    /// Data that waits for the other side.
     pub order: &'a mut Option<Box<Order>>,
     pub heard: Heard,
 }
 
-/// One direction's bytes in order, unpacked from its flow's records for the time of a call.
+/// One direction's byte stream, unpacked from its flow's records for a call.
 #[derive(Debug)]
 pub(crate) struct ByteStream {
-    /// What has to wait, and why; allocated when something does.
+    /// Held data and its state; allocated on demand.
     pub waiting: Option<Box<Waiting>>,
     /// Position of the next byte in order.
     pub pos: i64,
-    /// Distinct bytes seen, by their length on the wire.
+    /// Distinct bytes seen, by length on the wire.
     pub unique_bytes: u64,
-    /// Sequence number at `pos`; one more once the FIN is consumed.
+    /// Sequence number at `pos`, plus one once the FIN is consumed.
     pub next: TcpSeq,
     /// [`BUSY`] and [`PROBED`].
     pub bits: u8,
@@ -84,42 +84,42 @@ pub(crate) struct ByteStream {
     pub ended: bool,
 }
 
-/// Something in `waiting` wants attention at the next packet.
+/// `waiting` must be checked at the next packet.
 pub(crate) const BUSY: u8 = 1;
-/// The last byte was a zero-window probe, which its sender will send again.
+/// The last byte was a zero-window probe, which its sender will repeat.
 pub(crate) const PROBED: u8 = 2;
 
-/// What a stream waits for, and what it has given up.
+/// Bytes that a stream waits for, and bytes given up.
 #[derive(Debug)]
 pub(crate) struct Waiting {
-    /// Disjoint, by position, all behind a hole.
+    /// Held segments by position, disjoint, all after a hole.
     segments: BTreeMap<i64, Held>,
-    /// What `segments` cost of the budget.
+    /// Cost of `segments` in the budget.
     cost: usize,
     fin: Option<Fin>,
-    /// The bytes from the next on, up to here, that the snaplen cut from a segment of which a longer copy may come.
+    /// Next bytes that the snaplen cut from a segment of which a longer copy may follow.
     cut: Option<Cut>,
-    /// The other end has acknowledged up to here, more than was seen, and since when.
+    /// Position acknowledged by the other end beyond the bytes seen, with its time.
     overtaken: Option<(i64, Timestamp)>,
-    /// When the highest acknowledgment beyond what was seen was heard of, and the sequence number of the segment that said it,
-    /// if that came while this stream was known.
+    /// Time of the highest acknowledgment beyond the bytes seen, and the sequence number of its segment, if it
+    /// arrived after this stream was known.
     acked_by: (Timestamp, Option<TcpSeq>),
-    /// When the last bytes arrived in order: as long as some do, others may.
+    /// Arrival of the last bytes in order: while some arrive, others may.
     progress: Timestamp,
-    /// The packets' clock was set back since it was last noted what is missing: since when it has shown such times.
+    /// Time from which waiting is counted after the packets' clock was set back.
     set_back: Option<Timestamp>,
-    /// The last gap that was declared, to tell late bytes from repeated ones.
+    /// The last gap, to distinguish late bytes from repeated ones.
     last_gap: (i64, i64),
-    /// Segments in a row at an implausible place: where the next would be, and how many.
+    /// Consecutive segments at an implausible position: the next position, and their number.
     strays: (TcpSeq, u8),
-    /// Packets of the connection since bytes are waited for.
+    /// Packets of the connection since the wait began.
     packets: u8,
 }
 
 #[derive(Debug)]
 struct Held {
     len: u32,
-    /// Less than `len` when the snaplen cut it.
+    /// Less than `len` if cut by the snaplen.
     captured: u32,
     ts: Timestamp,
     ack: Option<TcpSeq>,
@@ -140,21 +140,21 @@ struct Fin {
     ack: Option<TcpSeq>,
 }
 
-/// Nothing plausible lies farther from the next byte than a TCP window can (RFC 7323 §2.3).
+/// Maximum plausible distance from the next byte: TCP's largest window (RFC 7323 §2.3).
 pub(crate) const PLAUSIBLE: i32 = 1 << 30;
-/// Segments in a row at an implausible place that make it the true one.
+/// Consecutive segments at an implausible position after which the stream continues there.
 const STRAYS_BELIEVED: u8 = 3;
-/// The same of places in a gap that was declared: a few in a row may only be late.
+/// Same for positions in a declared gap: a few may only be late.
 const LATE_BELIEVED: u8 = 32;
-/// So many packets of the connection behind a hole say that its bytes are not only a few packets late.
+/// Packets of the connection after a hole that prove more than slight reordering.
 const REORDER_PACKETS: u8 = 4;
 /// Factor of the wait time before that.
 const SLOW_WAITS: i64 = 5;
-/// What a held segment costs besides its bytes.
+/// Overhead of a held segment in bytes.
 pub(crate) const HELD_OVERHEAD_BYTES: usize = 256;
 
 impl Budget {
-    /// Whether a direction that holds `cost` may hold so much more.
+    /// Whether a direction with `cost` may hold `more` bytes.
     pub fn fits(&self, cost: usize, more: usize) -> bool {
         cost + more <= self.max_per_direction && self.held + more <= self.max
     }
@@ -166,7 +166,7 @@ impl Budget {
 }
 
 impl ByteStream {
-    /// Takes a segment in: delivers it, holds it or counts why not.
+    /// Processes a segment: delivers, holds, or counts it.
     pub fn accept(&mut self, segment: &Segment<'_>, out: &mut Outlet<'_>) {
         if self.ended {
             return self.count_after_end(segment, out);
@@ -191,8 +191,8 @@ impl ByteStream {
         self.settle(out.acked);
     }
 
-    /// The other end has acknowledged `ack`, which lies beyond what was seen; `newly`: for the first time. `by`: when that was
-    /// heard of, and the sequence number of the segment that said it, unless an earlier one did.
+    /// Handles an acknowledgment `ack` beyond the bytes seen; `newly`: the first one. `by`: its time, and the
+    /// sequence number of its segment, unless from an earlier one.
     pub fn acknowledged_beyond(&mut self, ack: TcpSeq, newly: bool, by: (Timestamp, Option<TcpSeq>)) {
         let distance = ack.distance(self.next);
         if self.ended || !(1..=PLAUSIBLE).contains(&distance) {
@@ -207,7 +207,7 @@ impl ByteStream {
         self.bits |= BUSY;
     }
 
-    /// Gives up on missing bytes whose time has come.
+    /// Gives up missing bytes whose wait time has passed.
     pub fn check(&mut self, out: &mut Outlet<'_>) {
         self.settle(out.acked);
         let mut is_set_back = false;
@@ -230,7 +230,7 @@ impl ByteStream {
         }
     }
 
-    /// Gives up on the first bytes that are missing below `ack`, to make room; false when nothing below it is.
+    /// Gives up the first missing bytes below `ack`, to free memory; returns false if there are none.
     pub fn give_up(&mut self, ack: TcpSeq, out: &mut Outlet<'_>) -> bool {
         let distance = i64::from(ack.distance(self.next));
         if self.ended || distance <= 0 {
@@ -249,7 +249,7 @@ impl ByteStream {
         true
     }
 
-    /// Delivers all that waits, with gaps between, and what was acknowledged but never seen as a last gap.
+    /// Delivers everything held, with gaps in between, and acknowledged but missing bytes as a last gap.
     pub fn flush(&mut self, out: &mut Outlet<'_>) {
         if self.waiting.is_none() {
             return;
@@ -264,7 +264,7 @@ impl ByteStream {
         self.forget(out.budget);
     }
 
-    /// Drops what is held.
+    /// Drops everything held.
     pub fn forget(&mut self, budget: &mut Budget) {
         if let Some(waiting) = self.waiting.take() {
             budget.held -= waiting.cost;
@@ -277,7 +277,7 @@ impl ByteStream {
         self.next = TcpSeq(self.next.0.wrapping_add(n as u32));
     }
 
-    /// Delivers or holds those of the segment's bytes that are new, and counts the others.
+    /// Delivers or holds the new bytes of a segment, and counts the others.
     fn place(&mut self, segment: &Segment<'_>, out: &mut Outlet<'_>) {
         let begin = self.pos_of(segment.seq);
         let end = begin + i64::from(segment.len);
@@ -318,7 +318,8 @@ impl ByteStream {
         }
     }
 
-    /// Delivers from the packet up to `end` or the first held segment, then what was held behind; returns the part.
+    /// Delivers from the packet up to `end` or the first held segment, then held segments; returns the delivered
+    /// part.
     fn deliver(&mut self, segment: &Segment<'_>, begin: i64, end: i64, out: &mut Outlet<'_>) -> (i64, i64) {
         let from = self.pos;
         let stop = self.first_held().map_or(end, |held| held.min(end));
@@ -337,7 +338,7 @@ impl ByteStream {
         (from, stop)
     }
 
-    /// Holds the first part from `at` on that is not held yet; returns that part. May declare a gap to make room.
+    /// Holds the first part from `at` on that is not held yet; returns that part. May declare a gap to free memory.
     fn hold(
         &mut self,
         segment: &Segment<'_>,
@@ -376,7 +377,7 @@ impl ByteStream {
         (at, stop)
     }
 
-    /// Delivers the held segments that are in order now, and ends the stream when its FIN is reached.
+    /// Delivers held segments that are in order now, and ends the stream when its FIN is reached.
     fn drain(&mut self, out: &mut Outlet<'_>) {
         while let Some(waiting) = &mut self.waiting {
             if let Some(fin) = waiting.fin.filter(|fin| fin.pos <= self.pos) {
@@ -403,8 +404,8 @@ impl ByteStream {
         }
     }
 
-    /// The snaplen cut off the bytes up to `end`: a gap for the reader, but nothing that the network lost. Where a longer copy of
-    /// the segment may come, they are waited for.
+    /// Handles bytes up to `end` that the snaplen cut off: a gap, but not a loss of the network. If a longer copy of
+    /// the segment may follow, waits for it.
     fn cut_up_to(&mut self, end: i64, said: Said, out: &mut Outlet<'_>) {
         if end > self.pos && out.mirrored && out.deliver {
             self.waiting.get_or_insert_default().cut = Some(Cut { end, said });
@@ -422,12 +423,12 @@ impl ByteStream {
         }
     }
 
-    /// The bytes that were cut off and are waited for.
+    /// The cut bytes that are waited for.
     fn cut(&self) -> Option<Cut> {
         self.waiting.as_ref()?.cut.filter(|cut| cut.end > self.pos)
     }
 
-    /// Gives up on bytes that were cut off; on those of segments captured later than `since` only if that is `None`.
+    /// Gives up waiting for cut bytes; if `since` is given, only those of segments captured up to then.
     fn release_cuts(&mut self, since: Option<Timestamp>, out: &mut Outlet<'_>) {
         while let Some(cut) = self.cut().filter(|cut| since.is_none_or(|since| cut.said.0 <= since)) {
             self.skip_cut(cut, out);
@@ -435,7 +436,7 @@ impl ByteStream {
         }
     }
 
-    /// Takes what was cut off before from a longer copy of a segment, or from the segment sent again.
+    /// Fills cut bytes from a longer copy of the segment, or from a retransmission.
     pub fn fill(&mut self, segment: &Segment<'_>, out: &mut Outlet<'_>) {
         let begin = self.pos_of(segment.seq);
         let present = begin + segment.payload.len() as i64;
@@ -462,7 +463,7 @@ impl ByteStream {
         out.end(seq, (fin.ts, fin.ack));
     }
 
-    /// Up to where the bytes missing now will not come any more, if so.
+    /// Position up to which missing bytes will not arrive any more, if any.
     fn hopeless(&self, out: &Outlet<'_>) -> Option<i64> {
         let waiting = self.waiting.as_ref()?;
         let known = waiting.next_known();
@@ -515,7 +516,7 @@ impl ByteStream {
         }
     }
 
-    /// Forgets an acknowledgment that bytes have caught up with, and notes whether anything still waits.
+    /// Removes an acknowledgment that the bytes have reached, and updates whether anything waits.
     pub fn settle(&mut self, acked: Option<TcpSeq>) {
         let (pos, next) = (self.pos, self.next);
         let Some(waiting) = &mut self.waiting else { return };
@@ -534,7 +535,7 @@ impl ByteStream {
         self.bits = if idle && waiting.strays.1 == 0 { self.bits & !BUSY } else { self.bits | BUSY };
     }
 
-    /// Whether a segment lies where none should: beyond any window, or in a gap behind which nothing came.
+    /// Whether a segment lies at an implausible position: beyond any window, or in a gap after which nothing arrived.
     fn is_stray(&self, distance: i32, segment: &Segment<'_>) -> bool {
         if !(-PLAUSIBLE..=PLAUSIBLE).contains(&distance) {
             return true;
@@ -545,7 +546,7 @@ impl ByteStream {
         gap_end == self.pos && begin >= gap_start && begin + i64::from(segment.len) <= gap_end
     }
 
-    /// Counts strays that continue each other; with enough of them the stream goes on there, behind a gap.
+    /// Counts consecutive strays; after enough of them the stream continues there, after a gap.
     fn believe_stray(&mut self, segment: &Segment<'_>, out: &mut Outlet<'_>) -> bool {
         let waiting = self.waiting.get_or_insert_default();
         let (expected, count) = waiting.strays;
@@ -572,7 +573,7 @@ impl ByteStream {
         true
     }
 
-    /// Goes on at `seq`: sequence numbers only move forward, so one that lies behind is nearly 2^32 ahead.
+    /// Continues at `seq`. Sequence numbers only advance, so an earlier one is nearly 2^32 ahead.
     fn jump_to(&mut self, seq: TcpSeq, out: &mut Outlet<'_>) {
         let (len, from) = (i64::from(seq.0.wrapping_sub(self.next.0)), self.next);
         self.advance(len);
@@ -589,7 +590,7 @@ impl ByteStream {
         self.pos + i64::from(seq.distance(self.next))
     }
 
-    /// A repeated FIN is ignored; repeated bytes are a retransmission; bytes behind the FIN are discarded.
+    /// A repeated FIN is ignored; repeated bytes are a retransmission; bytes after the FIN are discarded.
     fn count_after_end(&mut self, segment: &Segment<'_>, out: &mut Outlet<'_>) {
         if segment.len == 0 {
             return;
@@ -630,13 +631,13 @@ impl Waiting {
         before.is_some_and(|(at, held)| at + i64::from(held.len) >= end)
     }
 
-    /// One past the bytes that were cut off and are waited for.
+    /// End of the cut bytes that are waited for.
     pub fn cut_end(&self) -> Option<i64> {
         self.cut.map(|cut| cut.end)
     }
 
-    /// Adds to held segments what was cut off of them and `payload` has, which lies from `begin` to `present`; as far as there is
-    /// room.
+    /// Adds cut bytes of held segments that are in `payload`, which spans `begin` to `present`; as far as memory
+    /// allows.
     fn lengthen(&mut self, (begin, present): (i64, i64), payload: &[u8], out: &mut Outlet<'_>) {
         let first = self.segments.range(..=begin).next_back().map_or(begin, |(at, _)| *at);
         for (at, held) in self.segments.range_mut(first..present.max(first)) {
@@ -655,36 +656,36 @@ impl Waiting {
         }
     }
 
-    /// Whether some of these bytes lie in the gap that was declared last.
+    /// Whether some of these bytes lie in the last declared gap.
     pub fn has_lost(&self, start: i64, end: i64) -> bool {
         start < self.last_gap.1 && self.last_gap.0 < end
     }
 
-    /// Whether the other end shows by a segment that acknowledges less that it had not received what it has acknowledged. A
-    /// segment of the same place may only be late.
+    /// Whether a segment with a lower acknowledgment proves that an earlier one was wrong. A segment with the same
+    /// sequence number may only be late.
     pub fn is_contradicted(&self, (ts, seq): (Timestamp, TcpSeq)) -> bool {
         let (acked_ts, acked_seq) = self.acked_by;
         self.overtaken.is_some() && ts > acked_ts && acked_seq.is_some_and(|acked_seq| acked_seq.before(seq))
     }
 
-    /// The other end has not received what it has acknowledged.
+    /// Withdraws the acknowledgment beyond the bytes seen.
     pub fn unacknowledge(&mut self) {
         self.overtaken = None;
     }
 
-    /// What waits costs so much of the budget.
+    /// Cost in the budget.
     pub fn cost(&self) -> usize {
         self.cost
     }
 
-    /// How long to wait for bytes that were acknowledged. Where a connection is slow a packet that stands a few packets too
-    /// late is late by more than where it is fast.
+    /// How long to wait for acknowledged bytes. On a slow connection, a packet that is a few packets late is late by
+    /// more time.
     fn reorder_wait(&self, patience: Patience) -> i64 {
         let is_fast = self.packets >= REORDER_PACKETS;
         if is_fast { patience.reorder_wait_ns } else { patience.reorder_wait_ns.saturating_mul(SLOW_WAITS) }
     }
 
-    /// Notes whether the clock shows times from before those that are waited from, by more than packets may be out of order.
+    /// Records whether the clock is before the start of the wait by more than packets may be reordered.
     fn heed_clock(&mut self, now: Timestamp, patience: Patience) {
         let noted = self.missed_since(i64::MIN).map_or(self.progress, |since| since.max(self.progress));
         self.set_back = match self.set_back {
@@ -694,17 +695,17 @@ impl Waiting {
         };
     }
 
-    /// How long bytes that are missing since then have been waited for, by a clock that may have been set back.
+    /// Wait time for bytes missing since `since`, by a clock that may have been set back.
     fn waited(&self, since: Timestamp, now: Timestamp) -> i64 {
         now.since(self.set_back.unwrap_or(since.max(self.progress)))
     }
 
-    /// A packet of the connection came while bytes are waited for.
+    /// Counts a packet of the connection while bytes are missing.
     pub fn count_packet(&mut self) {
         self.packets = self.packets.saturating_add(1);
     }
 
-    /// When [`ByteStream::check`] will have something to do, if no packet comes before.
+    /// Time of the next [`ByteStream::check`], if no packet arrives before.
     pub fn deadline(&self, patience: Patience) -> Option<Timestamp> {
         if let Some(Cut { said: (ts, _), .. }) = self.cut {
             return Some(ts.plus(patience.reorder_wait_ns));
@@ -715,7 +716,7 @@ impl Waiting {
         overtaken.into_iter().chain(held).min()
     }
 
-    /// Keeps the places of what is held, not the bytes.
+    /// Drops the held bytes and keeps their positions.
     pub fn forget_bytes(&mut self, budget: &mut Budget) {
         for held in self.segments.values_mut() {
             budget.held -= held.bytes.len();
@@ -724,27 +725,27 @@ impl Waiting {
         }
     }
 
-    /// Since when it shows that bytes from `pos` on are missing: they were on the wire before that.
+    /// Time at which bytes from `pos` on were first known to be missing; they were sent before that.
     pub fn missed_since(&self, pos: i64) -> Option<Timestamp> {
         let behind = self.next_known().map(|(_, ts)| ts);
         let acked = self.overtaken.filter(|(acked, _)| *acked > pos).map(|(_, ts)| ts);
         behind.into_iter().chain(acked).min()
     }
 
-    /// Position and arrival of what lies behind the hole: the first held segment, or the FIN.
+    /// Position and arrival of the first data after the hole: a held segment, or the FIN.
     fn next_known(&self) -> Option<(i64, Timestamp)> {
         let held = self.segments.first_key_value().map(|(pos, held)| (*pos, held.ts));
         held.into_iter().chain(self.fin.map(|fin| (fin.pos, fin.ts))).min()
     }
 
-    /// One past the highest byte or FIN seen behind the hole.
+    /// End of the highest byte or FIN seen after the hole.
     pub fn highest(&self) -> i64 {
         let held = self.segments.last_key_value().map_or(0, |(pos, held)| pos + i64::from(held.len));
         held.max(self.fin.map_or(0, |fin| fin.pos)).max(self.cut.map_or(0, |cut| cut.end))
     }
 }
 
-/// When a segment arrived, and what it acknowledged.
+/// Arrival and acknowledgment of a segment.
 type Said = (Timestamp, Option<TcpSeq>);
 
 impl Outlet<'_> {
@@ -760,7 +761,7 @@ impl Outlet<'_> {
         self.say(Piece { seq, ack, ts, what: What::End });
     }
 
-    /// Delivers a piece, or lets it wait for the other side.
+    /// Delivers a piece, or queues it until the other side's turn.
     fn say(&mut self, piece: Piece) {
         if self.order.is_none() && self.heard.allows(self.side, piece.ack) {
             piece.tell(self.side, self.deliver, self.flow, self.events);

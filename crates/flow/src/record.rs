@@ -1,9 +1,9 @@
-//! Memory layout of a flow: [`Hot`], one cache line that every packet needs; [`Cold`], for openings, ends, and readers;
-//! and [`Spill`], for long or unusual flows. Only packing is done here.
+//! Memory layout of a flow: [`Hot`], one cache line that every packet needs; [`Cold`], for openings, ends, and
+//! readers; and [`Spill`], for long or unusual flows. Only packing is done here.
 //!
-//! A stream's position follows from its next sequence number and an anchor, a sequence number with a known position: 0
-//! at first, later in [`Spill`]. Packet counters have 16 bits and spill over before they are full; since a packet has
-//! at most [`SMALL`] bytes, 32-bit byte counters are sufficient until then.
+//! A stream's position follows from its next sequence number and an anchor, a sequence number with a known position:
+//! 0 at first, later in [`Spill`]. Packet counters have 16 bits and spill over before they are full; since a packet
+//! has at most [`SMALL`] bytes, 32-bit byte counters are sufficient until then.
 
 use std::cell::Cell;
 
@@ -18,13 +18,13 @@ use crate::order::Order;
 use crate::reassembly::Waiting;
 use crate::unconfirmed::{Opening, SynData};
 
-/// What every packet needs.
+/// State that every packet needs.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Hot {
     /// [`flag`]s above, the first letters of the history below.
     pub word: u64,
-    /// The packets' latest time.
+    /// Latest packet time.
     pub last_ts: Timestamp,
     /// Addresses of a [`wire::V4Key`], or the hash of a wide key.
     pub addrs: u64,
@@ -35,69 +35,69 @@ pub(crate) struct Hot {
     pub next: [TcpSeq; 2],
     /// Highest acknowledgment sent.
     pub ack: [TcpSeq; 2],
-    /// On the wire, link headers included.
+    /// Bytes on the wire, link headers included.
     pub bytes: [u32; 2],
     pub packets: [u16; 2],
     pub window: [u16; 2],
-    /// [`half_bit`]s and, below them, the letters of the history that this side has.
+    /// [`half_bit`]s and, below them, the side's letters of the history.
     pub half: [u16; 2],
 }
 
-/// What openings, ends and readers need.
+/// State for openings, ends, and readers.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Cold {
     pub first_ts: Timestamp,
-    /// The flow's identity, computed on first use.
+    /// The flow's id, computed on first use.
     pub id: Cell<u64>,
-    /// When the milestones of a connection were passed; [`UNSET`] where they were not seen.
+    /// Times of connection milestones; [`UNSET`] if not seen.
     pub syn: Timestamp,
-    /// Those of the handshake after the SYN.
+    /// Handshake steps after the SYN.
     pub steps: handshake::Steps,
     pub terminated: Timestamp,
-    /// Since when the active timeout runs.
+    /// Start of the active timeout.
     pub active_since: Timestamp,
-    /// Of each side a sequence number of known position.
+    /// Per side: a sequence number with a known position.
     pub anchor: [TcpSeq; 2],
-    /// Kept only of flows in which something was unusual.
+    /// Present only for unusual flows.
     pub spill: Option<Box<Spill>>,
 }
 
-/// What does not fit, or few flows need.
+/// State of long or unusual flows.
 #[derive(Debug, Default)]
 pub(crate) struct Spill {
     pub counters: [SideCounters; 2],
     pub waiting: [Option<Box<Waiting>>; 2],
-    /// What is in order and waits for the other side's bytes.
+    /// Data in order that waits for the other side's bytes.
     pub order: Option<Box<Order>>,
     /// Bits of the byte streams.
     pub stream: [u8; 2],
-    /// Position of the anchors.
+    /// Positions of the anchors.
     pub pos: [i64; 2],
-    /// Distinct payload bytes seen when the anchors were dropped.
+    /// Distinct payload bytes at the anchors.
     pub unique: [u64; 2],
     /// To be added to the hot record's.
     pub packets: [u64; 2],
     pub bytes: [u64; 2],
     /// Letters of the history from the ninth on.
     pub letters: u128,
-    /// The clock at the last packet, where [`flag::LAGS`].
+    /// Clock time at the last packet, if [`flag::LAGS`].
     pub seen_at: i64,
-    /// The last acknowledgment of each side that was not believed, and when.
+    /// Last rejected acknowledgment of each side, and its time.
     pub doubted: [Option<(TcpSeq, Timestamp)>; 2],
-    /// A SYN or SYN-ACK that waits for an answer.
+    /// An unanswered SYN or SYN-ACK.
     pub opening: Option<Box<Opening>>,
-    /// Data of a SYN that waits for an answer.
+    /// Data of an unanswered SYN.
     pub syn_data: Option<Box<SynData>>,
-    /// What is unusual of its handshake.
+    /// Unusual handshake state.
     pub handshake: handshake::Odd,
-    /// The table has counted what this takes.
+    /// Whether the table has counted its memory.
     pub is_counted: bool,
 }
 
 pub(crate) const UNSET: Timestamp = Timestamp::MIN;
 
-/// Bytes that a packet may bring without being written to [`Spill`] at once.
+/// Maximum bytes of a packet that do not need [`Spill`] immediately.
 pub(crate) const SMALL: u32 = u16::MAX as u32;
 
 /// Letters in [`Hot::word`], each of [`LETTER_BITS`].
@@ -108,13 +108,13 @@ const LETTER_BITS: u32 = 5;
 pub(crate) mod flag {
     const FIRST: u32 = super::HOT_LETTERS * super::LETTER_BITS;
 
-    /// A connection under way in which nothing is amiss: the next segment in order needs nothing but the hot record.
+    /// An established connection in normal state: the next segment in order needs only the hot record.
     pub const FAST: u64 = 1 << FIRST;
     pub const TCP: u64 = 2 << FIRST;
     pub const UDP: u64 = 4 << FIRST;
     /// The key does not fit the hot record: not IPv4, or neither TCP nor UDP.
     pub const WIDE: u64 = 8 << FIRST;
-    /// Both FINs or a RST: nothing more is delivered.
+    /// Both FINs or a RST: no more data is delivered.
     pub const TERMINATED: u64 = 16 << FIRST;
     pub const HANDSHAKE_DONE: u64 = 32 << FIRST;
     pub const MIDSTREAM: u64 = 64 << FIRST;
@@ -122,39 +122,39 @@ pub(crate) mod flag {
     pub const CLIENT_B: u64 = 128 << FIRST;
     /// The client is a guess.
     pub const CLIENT_GUESSED: u64 = 256 << FIRST;
-    /// A SYN has said it.
+    /// The client was determined by a SYN.
     pub const CLIENT_BY_SYN: u64 = 512 << FIRST;
     /// Side B sent the first packet.
     pub const FIRST_B: u64 = 1024 << FIRST;
-    /// The caller has no interest in the payload.
+    /// The caller does not need the payload.
     pub const IGNORED: u64 = 2048 << FIRST;
-    /// Not to be evicted while there are cheap flows.
+    /// Not evicted while there are flows without this flag.
     pub const VALUED: u64 = 4096 << FIRST;
     /// In the table.
     pub const LIVE: u64 = 8192 << FIRST;
-    /// The clock at the last packet was not the packets' latest time: it is in [`super::Spill::seen_at`].
+    /// The clock time at the last packet differs from the latest packet time: it is in [`super::Spill::seen_at`].
     pub const LAGS: u64 = 16384 << FIRST;
     /// The first byte of side A's stream is known; shifted by one: side B's.
     pub const STARTED: u64 = 32768 << FIRST;
     /// The FIN of side A was reached; shifted by one: side B's.
     pub const ENDED: u64 = STARTED << 2;
-    /// Two bits of the caller's.
+    /// Two bits for the caller.
     pub const MARK_SHIFT: u32 = FIRST + 19;
-    /// The packets of this flow are captured twice.
+    /// Packets of this flow are captured twice.
     pub const MIRRORED: u64 = 1 << (FIRST + 21);
-    /// A checksum of side A's was right; shifted by one: side B's.
+    /// A checksum of side A was correct; shifted by one: side B.
     pub const CHECKED: u64 = MIRRORED << 1;
-    /// How the key is compared, and the transport.
+    /// Key comparison and transport.
     pub const KIND: u64 = TCP | UDP | WIDE;
 }
 
-/// Bits of a half, above those of its letters.
+/// Bits per side, above those of its letters.
 pub(crate) mod half_bit {
     use crate::metrics::Letter;
 
     pub const ACK_SEEN: u16 = 1 << Letter::COUNT;
     pub const SYN: u16 = 2 << Letter::COUNT;
-    /// Its SYN was not seen, but the other side's SYN-ACK says that there was one.
+    /// Its SYN was not seen, but is implied by the other side's SYN-ACK.
     pub const SYN_IMPLIED: u16 = 4 << Letter::COUNT;
     pub const FIN: u16 = 8 << Letter::COUNT;
     pub const RST: u16 = 16 << Letter::COUNT;
@@ -187,13 +187,13 @@ impl Hot {
         self.has(flag::ENDED << side.index())
     }
 
-    /// How many letters the history has.
+    /// Number of letters in the history.
     pub fn n_letters(&self) -> u32 {
         let [a, b] = self.half.map(|half| (half & half_bit::LETTERS).count_ones());
         a + b
     }
 
-    /// Notes a letter that is not in yet and fits here; false when it does not fit.
+    /// Adds a new letter if it fits here; otherwise returns false.
     #[inline]
     pub fn note_here(&mut self, side: Side, letter: Letter) -> bool {
         let n = self.n_letters();
@@ -206,11 +206,11 @@ impl Hot {
     }
 }
 
-/// A flow to be changed.
+/// Mutable access to a flow.
 pub(crate) struct FlowMut<'a> {
     pub hot: &'a mut Hot,
     pub cold: &'a mut Cold,
-    /// Where the table keeps it.
+    /// Recent packets, if the table stores them.
     pub latest: Option<&'a mut [Latest; 2]>,
 }
 
@@ -228,7 +228,7 @@ impl FlowMut<'_> {
         self.cold.spill.get_or_insert_default()
     }
 
-    /// Finds out, by a side's first packets, whether its checksums mean something.
+    /// Determines by a side's first packets whether its checksums are valid.
     pub fn learn_checksum(&mut self, side: Side, packet: &Packet<'_>) {
         const TRIES: u64 = 3;
         let checked = flag::CHECKED << side.index();
@@ -242,7 +242,7 @@ impl FlowMut<'_> {
         self.hot.put(flag::CLIENT_B, client == Side::B);
     }
 
-    /// Counts a packet, whatever it says.
+    /// Counts a packet of any kind.
     #[inline]
     pub fn count(&mut self, side: Side, packet: &Packet<'_>) {
         self.hot.last_ts = self.hot.last_ts.max(packet.ts);
@@ -259,7 +259,7 @@ impl FlowMut<'_> {
         (self.hot.packets[at], self.hot.bytes[at]) = (packets, bytes);
     }
 
-    /// Makes room in all that is counted in few bits.
+    /// Empties the small counters into [`Spill`].
     fn spill_over(&mut self) {
         for side in [Side::A, Side::B] {
             let (at, place) = (side.index(), self.core().place(side));
@@ -280,7 +280,7 @@ impl FlowMut<'_> {
         (spill.pos[at], spill.unique[at]) = (pos, unique);
     }
 
-    /// The stream's first byte is the one at `seq`. Only while nothing was received.
+    /// Sets the stream's first byte to `seq`. Only before any byte was received.
     pub fn start(&mut self, side: Side, seq: TcpSeq) {
         debug_assert_eq!(self.core().place(side).0, 0, "a stream is not moved once it has bytes");
         self.hot.word |= flag::STARTED << side.index();
@@ -296,7 +296,7 @@ impl FlowMut<'_> {
         }
     }
 
-    /// Notes the history's letter of a segment.
+    /// Adds the letter of a segment to the history.
     #[inline]
     pub fn note(&mut self, side: Side, tcp: &TcpInfo, len: u32) {
         if let Some(letter) = Letter::of(tcp.flags, len) {
@@ -313,7 +313,7 @@ impl FlowMut<'_> {
         }
     }
 
-    /// The clock at this flow's last packet.
+    /// Sets the clock time at this flow's last packet.
     #[inline]
     pub fn set_seen_at(&mut self, now: i64) {
         let lags = now != self.hot.last_ts.0;
@@ -323,7 +323,7 @@ impl FlowMut<'_> {
         }
     }
 
-    /// Finds out whether the next segment in order can take the fast path; after whatever may have changed that.
+    /// Updates whether the next segment in order can take the fast path; called after any change.
     #[inline]
     pub fn classify(&mut self) {
         let fast = self.core().has_fast_path();
@@ -331,7 +331,8 @@ impl FlowMut<'_> {
     }
 }
 
-/// A flow that begins with `packet`, which `first` sent; `addrs`, `ports` and `kind` are how its key is kept.
+/// Creates a flow with its first packet, sent by `first`; `addrs`, `ports`, and `kind` are the stored form of its
+/// key.
 pub(crate) fn open(
     key: &FlowKey,
     first: Side,
@@ -366,9 +367,9 @@ pub(crate) fn open(
     (hot, cold)
 }
 
-/// The end whose port is none that servers listen on, where the other's is. Otherwise the sender of the first datagram, or of
-/// TCP the end with the higher port. Only the sender of a first datagram that goes to a server is no guess; a SYN will name
-/// the client.
+/// Guesses the client: the endpoint without a server port if the other has one; otherwise the sender of the first
+/// datagram, or for TCP the endpoint with the higher port. Only the sender of a first datagram to a server port is
+/// certain; a SYN will determine the client.
 fn guess_client(hot: &mut Hot, (key, first): (&FlowKey, Side), packet: &Packet<'_>, server_ports: &[u16]) {
     let tcp = match packet.transport {
         Transport::Tcp(tcp) if tcp.flags.intersects(TcpFlags::SYN) => return,
@@ -389,7 +390,7 @@ fn guess_client(hot: &mut Hot, (key, first): (&FlowKey, Side), packet: &Packet<'
     hot.put(flag::CLIENT_GUESSED, tcp || client != first);
 }
 
-/// The letters of a flow's history, in their order.
+/// Letters of a flow's history, in order.
 pub(crate) fn letters(hot: &Hot, cold: &Cold) -> impl Iterator<Item = u8> {
     let (here, spilt) = (hot.word, cold.spill.as_ref().map_or(0, |spill| spill.letters));
     (0..hot.n_letters()).map(move |n| {

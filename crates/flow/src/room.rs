@@ -1,10 +1,10 @@
-//! The limit of flow tables: a number of flows, or the bytes that flows take. Several tables share one limit, so that none
-//! evicts flows while another one has space.
+//! The limit of flow tables: a number of flows, or the bytes that flows take. Several tables share one limit, so that
+//! none evicts flows while another one has space.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// The room for the flows of one or several tables; clones share it.
+/// Memory for the flows of one or several tables; clones share it.
 #[derive(Clone, Debug)]
 pub struct Room {
     left: Arc<AtomicI64>,
@@ -30,7 +30,7 @@ impl Room {
         Room::new(Limit::Bytes, max)
     }
 
-    /// The most flows, where that is the limit.
+    /// The maximum number of flows, if that is the limit.
     #[must_use]
     pub fn flows_max(&self) -> Option<usize> {
         if let Limit::Flows(max) = self.limit { Some(max) } else { None }
@@ -40,12 +40,12 @@ impl Room {
         Room { left: Arc::new(AtomicI64::new(i64::try_from(max).unwrap_or(i64::MAX))), limit }
     }
 
-    /// Whether something more fits.
+    /// Whether there is room for more.
     pub(crate) fn is_left(&self) -> bool {
         self.left.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether more is taken than there was.
+    /// Whether the limit is exceeded.
     pub(crate) fn is_overdrawn(&self) -> bool {
         self.left.load(Ordering::Relaxed) < 0
     }
@@ -60,7 +60,7 @@ impl Room {
         self.left.fetch_add(self.cost(bytes), Ordering::Relaxed);
     }
 
-    /// A flow takes more bytes, or fewer, than before.
+    /// Changes the size of a flow.
     pub(crate) fn resize(&self, before: usize, now: usize) {
         if before != now && self.limit == Limit::Bytes {
             self.left.fetch_add(before as i64 - now as i64, Ordering::Relaxed);

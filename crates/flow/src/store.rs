@@ -1,6 +1,6 @@
-//! Where flows lie: parallel arrays by place, grown in chunks, so that nothing is ever moved or doubled. Promises
-//! that memory follows the places in use: a chunk is reserved as a whole but touched only as it fills. Knows nothing
-//! of what the records mean.
+//! Storage of flows: parallel arrays by place, grown in chunks, so that nothing is moved or copied. Memory follows
+//! the places in use: a chunk is reserved as a whole but touched only as it fills. Independent of the meaning of
+//! records.
 
 use wire::FlowKey;
 
@@ -8,13 +8,13 @@ use crate::duplicates::Latest;
 use crate::flow::{Flow, FlowCore};
 use crate::record::{Cold, FlowMut, Hot, flag};
 
-/// A growing array that does not move.
+/// A growing array that does not move its items.
 #[derive(Debug)]
 pub(crate) struct Chunks<T> {
     chunks: Vec<Vec<T>>,
 }
 
-/// Items of a chunk: 2 MiB of the hot records.
+/// Items per chunk: 2 MiB of hot records.
 const CHUNK_SHIFT: u32 = 15;
 const CHUNK: usize = 1 << CHUNK_SHIFT;
 
@@ -58,13 +58,13 @@ impl<T> Chunks<T> {
         &mut self.chunks[place >> CHUNK_SHIFT][place & (CHUNK - 1)]
     }
 
-    /// Puts an item at a place in use, or at the first that is not.
+    /// Stores an item at a used place, or appends it at the first unused one.
     pub fn put(&mut self, place: u32, item: T) {
         if place as usize == self.len() { self.push(item) } else { *self.at_mut(place) = item }
     }
 }
 
-/// Keys that do not fit the hot record, by place; a chunk exists once one of its places has such a key.
+/// Keys that do not fit the hot record, by place; chunks are allocated on demand.
 #[derive(Debug, Default)]
 struct WideKeys {
     chunks: Vec<Option<Box<[FlowKey]>>>,
@@ -89,14 +89,14 @@ impl WideKeys {
     }
 }
 
-/// All that the table knows of its flows.
+/// All records of the flows.
 #[derive(Debug, Default)]
 pub(crate) struct Store {
     hot: Chunks<Hot>,
     cold: Chunks<Cold>,
     /// Empty unless requested.
     latest: Chunks<[Latest; 2]>,
-    /// Bytes that flows take beyond their records.
+    /// Bytes of flows beyond their records.
     extra: Chunks<u32>,
     wide: WideKeys,
     keeps_latest: bool,
@@ -107,7 +107,7 @@ impl Store {
         Store { keeps_latest, ..Store::default() }
     }
 
-    /// Places that are or were in use.
+    /// Number of places that are or were used.
     pub fn len(&self) -> usize {
         self.hot.len()
     }
@@ -132,7 +132,7 @@ impl Store {
         self.cold.at_mut(place)
     }
 
-    /// Bytes that a flow takes beyond its record, as far as they have been counted.
+    /// Bytes of a flow beyond its record that have been counted.
     pub fn extra_mut(&mut self, place: u32) -> &mut u32 {
         self.extra.at_mut(place)
     }
@@ -142,7 +142,7 @@ impl Store {
         if self.keeps_latest { Some(self.latest.at_mut(place)) } else { None }
     }
 
-    /// Whether the flow's key is this one, which is wide.
+    /// Whether the flow has this wide key.
     pub fn has_wide(&self, place: u32, key: &FlowKey) -> bool {
         self.wide.get(place) == Some(key)
     }
@@ -165,7 +165,7 @@ impl Store {
         FlowMut { hot: self.hot.at_mut(place), cold: self.cold.at_mut(place), latest }
     }
 
-    /// A new flow at a free place, or at the first that never was in use.
+    /// Stores a new flow at a free place, or at the first unused one.
     pub fn put(&mut self, place: u32, (hot, cold): (Hot, Cold), wide: Option<FlowKey>) {
         self.hot.put(place, hot);
         self.cold.put(place, cold);

@@ -30,38 +30,38 @@ use crate::unconfirmed::Opening;
 
 pub use lookup::Hashed;
 
-/// The flow table; `S` is what the caller keeps for each flow.
+/// The flow table; `S` is the caller's state per flow.
 #[derive(Debug)]
 pub struct Table<S: Default> {
     config: Config,
     index: Index,
     store: Store,
     states: Chunks<S>,
-    /// Places that are free.
+    /// Free places.
     free: Vec<u32>,
-    /// Closed in the last call and still readable.
+    /// Flows closed in the last call, still readable.
     closed: Vec<u32>,
-    /// Idle connections. The state of those in `resting`, as positions in `closed`, is still in `states`.
+    /// Idle connections. The state of those in `resting`, as indices into `closed`, is still in `states`.
     dormant: Dormant<S>,
     resting: Vec<u32>,
     clock: Clock,
     rules: Rules,
     wheel: Wheel,
-    /// How many flows are not worth keeping.
+    /// Number of flows not worth keeping.
     cheap: usize,
-    /// Where the search for a flow to evict goes on.
+    /// Position of the clock hand for eviction.
     hand: usize,
-    /// Where `close_all` goes on.
+    /// Position of `close_all`.
     closing: usize,
     budget: Budget,
     counters: Counters,
     evicted: Evicted,
-    /// What the next flow begins with, if it is of the same ends: a SYN that was not believed till it was answered.
+    /// The confirmed SYN with which the next flow of its endpoints begins.
     opening: Option<Opening>,
 }
 
 impl<S: Default> Table<S> {
-    /// An empty table.
+    /// Creates an empty table.
     #[must_use]
     pub fn new(config: Config) -> Self {
         let budget = Budget {
@@ -91,14 +91,14 @@ impl<S: Default> Table<S> {
         }
     }
 
-    /// Takes a packet in; returns its flow, which stays readable until the next call even if it was closed.
+    /// Processes a packet; returns its flow, which stays readable until the next call even if closed.
     #[inline]
     pub fn process(&mut self, packet: &Packet<'_>, events: &mut Events) -> FlowIdx {
         let hashed = self.hash(packet);
         self.process_hashed(packet, &hashed, events)
     }
 
-    /// The same with a hash computed before.
+    /// Same with a precomputed hash.
     #[inline(always)]
     pub fn process_hashed(&mut self, packet: &Packet<'_>, at: &Hashed, events: &mut Events) -> FlowIdx {
         self.begin(events);
@@ -113,9 +113,9 @@ impl<S: Default> Table<S> {
         FlowIdx(self.process_slowly(found, (&packet, at), events))
     }
 
-    /// Takes in a segment on the fast path, of a flow that is where it was guessed to be. `None`: it has to
-    /// be taken in by [`Table::process_hashed`]; nothing has changed then. The only event is the segment's
-    /// bytes, where payload is wanted; otherwise `events` stay what they were.
+    /// Processes a segment on the fast path, if its flow is at the prefetched place. `None`: nothing has changed, and
+    /// [`Table::process_hashed`] must be called. The only event is the segment's bytes, if payload is wanted;
+    /// otherwise `events` is unchanged.
     #[inline(always)]
     pub fn process_fast(&mut self, at: &Hashed, segment: &Segment, events: &mut Events) -> Option<FlowIdx> {
         if self.config.detail == Detail::Payload {
@@ -129,8 +129,8 @@ impl<S: Default> Table<S> {
         is_taken_in.then_some(FlowIdx(place))
     }
 
-    /// Whether a packet goes on with a flow that is here, for who does not let every flow in: to be asked before
-    /// [`Table::process_hashed`]. A flow that this packet shows to be over is closed, whether or not the packet gets in.
+    /// Whether a packet continues a flow in the table; for callers that do not admit every flow, before
+    /// [`Table::process_hashed`]. A flow that this packet proves to have ended is closed in any case.
     pub fn goes_on(&mut self, packet: &Packet<'_>, at: &Hashed, events: &mut Events) -> bool {
         self.begin(events);
         self.find(at, &packet.five_tuple).is_some_and(|place| {
@@ -139,17 +139,17 @@ impl<S: Default> Table<S> {
         })
     }
 
-    /// A flow.
+    /// Read access to a flow.
     ///
     /// # Panics
-    /// May panic, or show another flow, for an index whose flow has been closed in an earlier call.
+    /// May panic, or return another flow, for an index whose flow was closed in an earlier call.
     #[inline]
     #[must_use]
     pub fn flow(&self, flow: FlowIdx) -> Flow<'_> {
         self.store.flow(flow.0)
     }
 
-    /// What the caller keeps for a flow.
+    /// The caller's state of a flow.
     ///
     /// # Panics
     /// As [`Table::flow`].
@@ -159,7 +159,7 @@ impl<S: Default> Table<S> {
         self.states.at(flow.0)
     }
 
-    /// The same, to change it.
+    /// The caller's state of a flow, mutable.
     ///
     /// # Panics
     /// As [`Table::flow`].
@@ -168,7 +168,7 @@ impl<S: Default> Table<S> {
         self.states.at_mut(flow.0)
     }
 
-    /// A flow, and what the caller keeps for it, to change that.
+    /// A flow with the caller's state, mutable.
     ///
     /// # Panics
     /// As [`Table::flow`].
@@ -177,7 +177,7 @@ impl<S: Default> Table<S> {
         (self.store.flow(flow.0), self.states.at_mut(flow.0))
     }
 
-    /// Two bits that the caller keeps where [`Table::process_hashed`] looks anyway: 0 for a new flow.
+    /// Two bits of the caller, stored where [`Table::process_hashed`] reads anyway; 0 for a new flow.
     ///
     /// # Panics
     /// As [`Table::flow`].
@@ -197,7 +197,7 @@ impl<S: Default> Table<S> {
         hot.word = hot.word & !(3 << flag::MARK_SHIFT) | u64::from(mark & 3) << flag::MARK_SHIFT;
     }
 
-    /// A parser has recognised who asks. A SYN that was seen knows better.
+    /// Sets the client found by a parser. Ignored if a SYN determined it.
     pub fn set_client(&mut self, flow: FlowIdx, client: Side) {
         let mut flow = self.store.flow_mut(flow.0);
         if !flow.hot.has(flag::CLIENT_BY_SYN) {
@@ -223,38 +223,38 @@ impl<S: Default> Table<S> {
         self.store.flow_mut(flow.0).hot.put(flag::IGNORED, false);
     }
 
-    /// The flows that are in the table.
+    /// All flows in the table.
     #[must_use]
     pub fn flows(&self) -> Vec<FlowIdx> {
         let is_live = |place: &u32| self.store.hot(*place).has(flag::LIVE);
         (0..self.store.len() as u32).filter(is_live).map(FlowIdx).collect()
     }
 
-    /// What the table has done so far.
+    /// Counters so far.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Bytes that wait now, overhead included.
+    /// Bytes held now, overhead included.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.budget.held
     }
 
-    /// How many flows are in the table.
+    /// Number of flows in the table.
     #[must_use]
     pub fn len(&self) -> usize {
         self.index.len()
     }
 
-    /// Whether no flow is.
+    /// Whether the table is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Forgets the last call's events and the flows it closed.
+    /// Clears the last call's events and frees the flows it closed.
     #[inline]
     fn begin(&mut self, events: &mut Events) {
         events.clear();
@@ -276,7 +276,7 @@ impl<S: Default> Table<S> {
         }
     }
 
-    /// Takes in a segment that needs nothing but its flow's hot record.
+    /// Processes a segment that needs only its flow's hot record.
     #[inline(always)]
     fn take_in_fast(&mut self, place: u32, side: Side, segment: &Segment, events: &mut Events) -> bool {
         let &Segment { ts, len, .. } = segment;

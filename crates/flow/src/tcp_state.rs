@@ -1,6 +1,6 @@
-//! What a TCP segment means to its flow: handshake, acknowledgments, FIN and RST (RFC 9293 §3). `gatekeeping` has judged
-//! that it belongs to it; the bytes go to `reassembly`. Observes, as a capture may be imperfect: what is missing is
-//! inferred from what the other end says.
+//! Effect of a TCP segment on its flow: handshake, acknowledgments, FIN, and RST (RFC 9293 §3). `gatekeeping` has
+//! accepted the segment; the bytes go to `reassembly`. As the capture may be incomplete, missing packets are inferred
+//! from the other end's.
 
 use wire::packet::TcpFlags;
 use wire::{Packet, Side, TcpInfo, TcpSeq, Timestamp};
@@ -15,7 +15,7 @@ use crate::record::{FlowMut, SMALL, UNSET, flag, half_bit};
 use crate::unconfirmed::{flush_syn_data, forget_syn_data, hold_syn_data, settle_syn_data};
 use crate::{Chunk, CloseReason, Events, FlowEvent, FlowIdx, Place};
 
-/// What a call works with besides the flow.
+/// Environment of a call, besides the flow.
 pub(crate) struct Context<'a> {
     pub events: &'a mut Events,
     pub flow: FlowIdx,
@@ -33,7 +33,7 @@ impl Context<'_> {
         self.reassemble && !flow.hot.has(flag::IGNORED)
     }
 
-    /// Unpacks what `side` sends, lets `act` work on it, and packs it again.
+    /// Unpacks the stream of `side`, calls `act`, and packs it again.
     fn on_stream<R>(
         &mut self,
         flow: &mut FlowMut<'_>,
@@ -81,7 +81,7 @@ impl Context<'_> {
         }
     }
 
-    /// Delivers what waits, as far as it has its turn.
+    /// Delivers waiting pieces whose turn it is.
     fn release(&mut self, flow: &mut FlowMut<'_>) {
         self.release_by(flow, self.heard(flow.core()));
     }
@@ -100,7 +100,7 @@ impl Context<'_> {
         flow.spill_mut().order = Some(order).filter(|order| !order.is_empty());
     }
 
-    /// Lets what has to wait outlast this call. Where the budget does not allow it, bytes that others wait for are given up.
+    /// Keeps waiting data beyond this call. If the budget is insufficient, the bytes it waits for are given up.
     fn settle(&mut self, flow: &mut FlowMut<'_>, payload: &[u8]) {
         self.release(flow);
         let wanted = self.delivers(flow);
@@ -135,7 +135,7 @@ impl Context<'_> {
         }
     }
 
-    /// Makes room for a segment of a side that waits for the other.
+    /// Frees memory for a segment of a side that waits for the other.
     fn make_room(&mut self, flow: &mut FlowMut<'_>, side: Side, len: usize) {
         while let Some(spill) = &flow.cold.spill
             && let Some(order) = spill.order.as_ref().filter(|order| order.cost(side) > 0)
@@ -153,7 +153,7 @@ impl Context<'_> {
         self.release(flow);
     }
 
-    /// Delivers all that waits.
+    /// Delivers everything that waits.
     fn flush(&mut self, flow: &mut FlowMut<'_>) {
         for side in [Side::A, Side::B] {
             if flow.cold.spill.is_some() {
@@ -167,7 +167,7 @@ impl Context<'_> {
     }
 }
 
-/// `side` has received no more than up to `ack`, although it has acknowledged more.
+/// Withdraws an acknowledgment: `side` has received no more than up to `ack`.
 fn take_back(flow: &mut FlowMut<'_>, side: Side, ack: TcpSeq) {
     flow.hot.ack[side.index()] = ack;
     if let Some(waiting) = &mut flow.spill_mut().waiting[side.other().index()] {
@@ -192,7 +192,7 @@ fn pack(flow: &mut FlowMut<'_>, side: Side, stream: ByteStream) {
     (spill.waiting[at], spill.stream[at]) = (stream.waiting, stream.bits);
 }
 
-/// Takes in one segment of a live flow, one that is acceptable.
+/// Processes an accepted segment of an open flow.
 pub(crate) fn on_segment(
     flow: &mut FlowMut<'_>,
     side: Side,
@@ -212,7 +212,7 @@ pub(crate) fn on_segment(
         on_first(flow, side, cx);
     }
     if special && tcp.flags.contains(TcpFlags::RST) {
-        // Its payload, if any, is no stream data (RFC 9293 §3.10.7.4).
+        // Its payload, if any, is not stream data (RFC 9293 §3.10.7.4).
         flow.hot.half[side.index()] |= half_bit::RST;
         return terminate(flow, CloseReason::Rst, cx);
     }
@@ -233,7 +233,7 @@ pub(crate) fn on_segment(
     end_when_both_have(flow, cx);
 }
 
-/// A copy of a segment captured before: what the snaplen cut off there, and not here, is taken from it.
+/// Processes a copy: bytes cut off by the snaplen before are filled from it.
 pub(crate) fn on_copy(
     flow: &mut FlowMut<'_>,
     side: Side,
@@ -253,7 +253,7 @@ pub(crate) fn on_copy(
     end_when_both_have(flow, cx);
 }
 
-/// Gives up on what both sides miss for too long.
+/// Gives up bytes that either side has missed for too long.
 pub(crate) fn check(flow: &mut FlowMut<'_>, cx: &mut Context<'_>) {
     if !flow.core().is_terminated() {
         check_side(flow, Side::A, cx);
@@ -270,17 +270,16 @@ fn end_when_both_have(flow: &mut FlowMut<'_>, cx: &mut Context<'_>) {
     }
 }
 
-/// When [`check`] will have something to do.
+/// Time of the next [`check`], if any.
 pub(crate) fn deadline(flow: FlowCore<'_>, patience: Patience) -> Option<Timestamp> {
     let spill = flow.cold.spill.as_ref()?;
     let busy = [Side::A, Side::B].into_iter().filter(|side| flow.is_busy(*side));
     let missing = busy.filter_map(|side| spill.waiting[side.index()].as_ref()?.deadline(patience)).min();
-    // What waits for no bytes waits for a side of which nothing is known.
+    // Data that waits without a hole waits for a side without packets.
     missing.or(spill.order.as_ref().map(|_| flow.first_ts().plus(patience.reorder_wait_ns)))
 }
 
-/// The flow leaves the table: delivers what waits. A FIN in a capture that lacks the other direction altogether
-/// terminates it now.
+/// Delivers waiting data when the flow leaves the table. A FIN in a capture of one direction terminates it now.
 pub(crate) fn on_close(flow: &mut FlowMut<'_>, cx: &mut Context<'_>) {
     if flow.core().is_terminated() || !flow.core().is_tcp() {
         return;
@@ -293,7 +292,7 @@ pub(crate) fn on_close(flow: &mut FlowMut<'_>, cx: &mut Context<'_>) {
     }
 }
 
-/// Forgets what waits in a flow.
+/// Drops everything that waits in a flow.
 pub(crate) fn forget(flow: &mut FlowMut<'_>, budget: &mut Budget) {
     forget_syn_data(flow, budget);
     for side in [Side::A, Side::B] {
@@ -305,7 +304,7 @@ pub(crate) fn forget(flow: &mut FlowMut<'_>, budget: &mut Budget) {
     }
 }
 
-/// Notes a SYN or SYN-ACK.
+/// Handles a SYN or SYN-ACK.
 fn on_syn(flow: &mut FlowMut<'_>, side: Side, tcp: &TcpInfo, now: Timestamp) {
     let begins = tcp.seq.plus(1);
     let is_answer = tcp.flags.contains(TcpFlags::ACK);
@@ -331,7 +330,7 @@ fn on_syn(flow: &mut FlowMut<'_>, side: Side, tcp: &TcpInfo, now: Timestamp) {
     if is_answer {
         handshake::pass(flow, Step::SynAck, now);
     }
-    // Where a stream's first bytes came before its SYN, they may not have been the first.
+    // If a stream's first captured bytes preceded its SYN, they may not be its first.
     let is_whole =
         |side: Side| !flow.hot.is_started(side) || flow.hot.did(side, half_bit::SYN | half_bit::SYN_IMPLIED);
     let joined =
@@ -339,7 +338,7 @@ fn on_syn(flow: &mut FlowMut<'_>, side: Side, tcp: &TcpInfo, now: Timestamp) {
     flow.hot.put(flag::MIDSTREAM, joined);
 }
 
-/// The first SYN names the client; a SYN-ACK does as long as there was none.
+/// Sets the client: the first SYN determines it, or a SYN-ACK if there was none.
 fn name_client(flow: &mut FlowMut<'_>, side: Side, is_answer: bool, ts: Timestamp) {
     if !is_answer && flow.cold.syn == UNSET {
         flow.cold.syn = ts;
@@ -351,7 +350,7 @@ fn name_client(flow: &mut FlowMut<'_>, side: Side, is_answer: bool, ts: Timestam
     }
 }
 
-/// Acknowledgments: how far the other side's bytes have come, and what that says of bytes not seen.
+/// Handles an acknowledgment: progress of the other side's bytes, and missing bytes.
 fn on_ack(flow: &mut FlowMut<'_>, side: Side, (packet, tcp): (&Packet<'_>, &TcpInfo), cx: &mut Context<'_>) {
     let (at, other) = (side.index(), side.other());
     let first = !flow.hot.did(side, half_bit::ACK_SEEN);
@@ -360,7 +359,7 @@ fn on_ack(flow: &mut FlowMut<'_>, side: Side, (packet, tcp): (&Packet<'_>, &TcpI
     flow.hot.half[at] |= half_bit::ACK_SEEN;
     flow.hot.window[at] = tcp.window;
     let contradicts = advance < 0 && contradicts(flow.core(), side, (packet.ts, tcp));
-    // Going back farther is no lateness: what was heard first was wrong.
+    // A larger step back is not lateness: the earlier acknowledgment was wrong.
     let is_late = (-LATE_ACK..=0).contains(&advance);
     if contradicts {
         cx.totals.acks_disbelieved += 1;
@@ -371,7 +370,7 @@ fn on_ack(flow: &mut FlowMut<'_>, side: Side, (packet, tcp): (&Packet<'_>, &TcpI
     if let Some(order) = flow.cold.spill.as_mut().and_then(|spill| spill.order.as_mut()) {
         order.had_heard(side, tcp.seq, tcp.ack);
     }
-    // A SYN-ACK tells where a direction starts of which nothing may have been captured.
+    // A SYN-ACK determines the start of a direction that may not be captured at all.
     if flow.hot.is_started(other) && flow.core().packets(other) > 0 {
         let (acked, now) = (flow.hot.ack[at], cx.now);
         let ahead = acked.distance(flow.hot.next[other.index()]);
@@ -400,8 +399,8 @@ fn on_ack(flow: &mut FlowMut<'_>, side: Side, (packet, tcp): (&Packet<'_>, &TcpI
     }
 }
 
-/// The first packet of a side whose start the other side's SYN-ACK has told: what was acknowledged of it before is missing in
-/// a direction that is captured.
+/// Handles the first packet of a side whose start is known from the other side's SYN-ACK: earlier acknowledged bytes
+/// are missing in a captured direction.
 fn on_first(flow: &mut FlowMut<'_>, side: Side, cx: &mut Context<'_>) {
     let counters = flow.cold.spill.as_mut().map(|spill| &mut spill.counters[side.index()]);
     let unseen = counters.map_or(0, |counters| std::mem::take(&mut counters.acked_unseen_bytes));
@@ -412,13 +411,13 @@ fn on_first(flow: &mut FlowMut<'_>, side: Side, cx: &mut Context<'_>) {
     }
 }
 
-/// Whether a segment that acknowledges less than its side has before shows that that cannot be true.
+/// Whether a segment with a lower acknowledgment than its side's earlier one proves that one wrong.
 fn contradicts(flow: FlowCore<'_>, side: Side, (ts, tcp): (Timestamp, &TcpInfo)) -> bool {
     let waiting = flow.cold.spill.as_ref().and_then(|spill| spill.waiting[side.other().index()].as_ref());
     waiting.is_some_and(|waiting| waiting.is_contradicted((ts, tcp.seq)))
 }
 
-/// The handshake is done when both SYNs are acknowledged, however they crossed.
+/// Completes the handshake when both SYNs are acknowledged, in any order.
 fn check_handshake(flow: &mut FlowMut<'_>, by: Side, tcp: &TcpInfo, ts: Timestamp) {
     let acknowledged = |side: Side| {
         flow.hot.did(side, half_bit::SYN | half_bit::SYN_IMPLIED)
@@ -437,7 +436,7 @@ fn check_handshake(flow: &mut FlowMut<'_>, by: Side, tcp: &TcpInfo, ts: Timestam
     }
 }
 
-/// Payload and FIN.
+/// Handles payload and FIN.
 fn on_payload(
     flow: &mut FlowMut<'_>,
     side: Side,
@@ -471,8 +470,7 @@ fn on_payload(
     note_repeats(flow, side, before);
 }
 
-/// Up to where the sender of a segment had heard the other side. Without the flag the field says nothing; and who sends a
-/// SYN has heard nothing yet.
+/// The sender's acknowledgment. Without the flag the field is invalid; the sender of a SYN has received nothing.
 fn heard_by(flow: FlowCore<'_>, side: Side, tcp: &TcpInfo) -> Option<TcpSeq> {
     let hot = flow.hot;
     if tcp.flags.contains(TcpFlags::ACK) {
@@ -482,7 +480,7 @@ fn heard_by(flow: FlowCore<'_>, side: Side, tcp: &TcpInfo) -> Option<TcpSeq> {
     heard_before.then_some(hot.ack[side.index()])
 }
 
-/// Whether a segment is whole, the next, and nothing waits behind a hole.
+/// Whether a segment is complete and next in order, and nothing waits after a hole.
 fn is_next_in_order(flow: FlowCore<'_>, side: Side, segment: &Segment<'_>) -> bool {
     segment.seq == flow.hot.next[side.index()]
         && !flow.hot.is_ended(side)
@@ -492,7 +490,7 @@ fn is_next_in_order(flow: FlowCore<'_>, side: Side, segment: &Segment<'_>) -> bo
         && !flow.holds_back()
 }
 
-/// What [`ByteStream::accept`] would do with such a segment, without unpacking the stream.
+/// Same as [`ByteStream::accept`] for such a segment, without unpacking the stream.
 fn accept_in_order(flow: &mut FlowMut<'_>, side: Side, segment: &Segment<'_>, cx: &mut Context<'_>) {
     let at = side.index();
     let next = segment.seq.plus(segment.len);
@@ -513,13 +511,13 @@ fn accept_in_order(flow: &mut FlowMut<'_>, side: Side, segment: &Segment<'_>, cx
     }
 }
 
-/// The event of a packet whose whole payload is next in order.
+/// The event of a packet whose complete payload is next in order.
 #[inline]
 pub(crate) fn bytes_of(side: Side, len: u32, ts: Timestamp, place: Place) -> FlowEvent {
     FlowEvent::Bytes { side, chunk: Chunk::InPacket { start: 0, end: len }, ts, place }
 }
 
-/// The stream will say when the FIN is reached; this is when it was first seen.
+/// Records the first arrival of a FIN; the stream reports when it is reached.
 fn on_fin(flow: &mut FlowMut<'_>, side: Side, packet: &Packet<'_>) {
     let again = flow.hot.did(side, half_bit::FIN);
     flow.hot.half[side.index()] |= half_bit::FIN;
@@ -544,12 +542,12 @@ fn note_repeats(flow: &mut FlowMut<'_>, side: Side, before: (u32, u32)) {
     }
 }
 
-/// A direction without SYN begins at its first byte; if the other side's SYN was seen, at what that side has
-/// acknowledged first, so that bytes lost before are a gap.
+/// Starts a direction without SYN at its first byte; if the other side's SYN was seen, at that side's first
+/// acknowledgment, so that bytes lost before are a gap.
 fn start_midway(flow: &mut FlowMut<'_>, side: Side, seq: TcpSeq) {
     let other = side.other();
     let told = flow.hot.did(other, half_bit::ACK_SEEN) && flow.hot.did(other, half_bit::SYN);
-    // The first ACK says where the stream began; what was acknowledged since has been counted.
+    // The first ACK determines the stream's start; bytes acknowledged since have been counted.
     let unseen = flow.cold.spill.as_ref().map_or(0, |s| s.counters[side.index()].acked_unseen_bytes);
     let began = flow.hot.ack[other.index()].plus((unseen as u32).wrapping_neg());
     let is_known = told && (0..=NEAR).contains(&seq.distance(began));
@@ -559,7 +557,7 @@ fn start_midway(flow: &mut FlowMut<'_>, side: Side, seq: TcpSeq) {
     }
 }
 
-/// One byte that is no news: a keep-alive, or a probe of a zero window (RFC 9293 §3.8.4, §3.8.6.1).
+/// Whether a segment has one repeated byte: a keep-alive, or a probe of a zero window (RFC 9293 §3.8.4, §3.8.6.1).
 fn is_single_byte_probe(flow: &mut FlowMut<'_>, side: Side, seq: TcpSeq) -> bool {
     let (next, other) = (flow.hot.next[side.index()], side.other());
     let heard = flow.hot.did(other, half_bit::ACK_SEEN);

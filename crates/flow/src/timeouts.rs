@@ -1,5 +1,5 @@
-//! How long a flow may be silent, what prolongs its life, and when it reports itself. Judges one flow; who asks when,
-//! and by which clock, is the table's business.
+//! Idle timeout of a flow, what extends it, and the interval of its reports. Judges one flow; the table decides when,
+//! and by which clock.
 
 use wire::packet::TcpFlags;
 use wire::{Packet, Side, Timestamp, Transport};
@@ -9,7 +9,7 @@ use crate::flow::FlowCore;
 use crate::record::{FlowMut, flag};
 use crate::{Events, FlowEvent, FlowIdx};
 
-/// How long a flow may be silent, by what it has come to.
+/// Idle timeout by the state of the flow.
 pub(crate) fn idle_timeout(flow: FlowCore<'_>, config: &Config) -> i64 {
     if !flow.is_tcp() {
         config.udp_idle_ns
@@ -22,7 +22,7 @@ pub(crate) fn idle_timeout(flow: FlowCore<'_>, config: &Config) -> i64 {
     }
 }
 
-/// Without a handshake, payload shows that a connection stands; unless its only side has said FIN.
+/// Idle timeout without a handshake: payload proves an established connection, unless its only side has sent FIN.
 fn opening_timeout(flow: FlowCore<'_>, config: &Config) -> i64 {
     let over = |side: &Side| flow.packets(*side) == 0 || flow.hot.is_ended(*side);
     let unread = |side: &Side| flow.unique_bytes(*side) == 0;
@@ -34,8 +34,8 @@ fn opening_timeout(flow: FlowCore<'_>, config: &Config) -> i64 {
     }
 }
 
-/// Whether a packet of a terminated flow brings new bytes, or acknowledges such: then the flow does not live
-/// longer for it, and after a while they are taken for a flow of their own.
+/// Whether a packet of a terminated flow has new bytes, or acknowledges such: then it does not extend the flow, and
+/// after the timeout such packets form a new flow.
 pub(crate) fn is_news(flow: FlowCore<'_>, side: Side, packet: &Packet<'_>) -> bool {
     let Transport::Tcp(tcp) = &packet.transport else { return false };
     let [own, other] = [side, side.other()].map(|side| flow.hot.next[side.index()]);
@@ -44,7 +44,7 @@ pub(crate) fn is_news(flow: FlowCore<'_>, side: Side, packet: &Packet<'_>) -> bo
     brings || answers && other.before(tcp.ack)
 }
 
-/// Reports a flow that has lived another `period`. Where time has gone back, the period begins anew.
+/// Reports a flow after another `period`. If time has gone back, the period restarts.
 pub(crate) fn report_active(
     flow: &mut FlowMut<'_>,
     idx: FlowIdx,
@@ -60,7 +60,7 @@ pub(crate) fn report_active(
     }
 }
 
-/// How long until a flow reports itself, if it does every `period`.
+/// Time until a flow's next report, with an interval of `period`.
 pub(crate) fn until_report(flow: FlowCore<'_>, now: Timestamp, period: Option<i64>) -> i64 {
     let Some(period) = period else { return i64::MAX };
     period.saturating_sub(now.since(flow.cold.active_since)).clamp(0, period.max(0))

@@ -1,5 +1,5 @@
-//! What waits for the other end's word: a SYN inside of a connection that is alive, and data that came with a SYN.
-//! Both are RFC 9293's business of one end (§3.10.7.4) that an observer can only see the outcome of.
+//! Segments that need the other end's confirmation: a SYN inside an open connection, and data of a SYN. RFC 9293
+//! (§3.10.7.4) defines the decision of an endpoint, of which an observer sees only the result.
 
 use wire::packet::TcpFlags;
 use wire::{FiveTuple, FlowKey, Packet, Side, TcpInfo, TcpSeq, Timestamp, Transport};
@@ -12,7 +12,7 @@ use crate::reassembly::Budget;
 use crate::record::{FlowMut, half_bit};
 use crate::tcp_state::Context;
 
-/// A SYN or SYN-ACK that would begin another connection if its ends agreed on that.
+/// A SYN or SYN-ACK that begins another connection if both ends agree.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opening {
     key: FlowKey,
@@ -37,12 +37,12 @@ impl Opening {
         self.key == *key
     }
 
-    /// Whether the other is this one, sent or captured again.
+    /// Whether this is a retransmission or copy of `other`.
     pub fn is_sent_again_as(&self, other: &Opening) -> bool {
         (self.side, self.tcp.seq, self.tcp.ack) == (other.side, other.tcp.seq, other.tcp.ack)
     }
 
-    /// Whether a segment of `side` shows that both ends are in the connection that this opens.
+    /// Whether a segment of `side` proves that both ends use the connection opened by this segment.
     pub fn is_confirmed_by(&self, flow: FlowCore<'_>, side: Side, tcp: &TcpInfo) -> bool {
         let begins = self.tcp.seq.plus(1);
         let is = |flags| tcp.flags.contains(flags);
@@ -51,7 +51,7 @@ impl Opening {
             return false;
         }
         if side == self.side {
-            // Its sender goes on there: so the answer was lost.
+            // Its sender continues there, so the answer was lost.
             let fits = !is_answer || (0..=NEAR).contains(&tcp.ack.distance(self.tcp.ack));
             let goes_on = is(TcpFlags::ACK) && !is(TcpFlags::SYN) && tcp.seq == begins;
             return goes_on && fits && is_elsewhere(flow, self.side, begins);
@@ -69,8 +69,8 @@ impl Opening {
         }
     }
 
-    /// The segment as the first of the connection that it opened, without its data: a hole, if that was accepted. `tuple` is
-    /// of a packet that `sender` sent.
+    /// The segment as the first packet of the connection it opened, without its data, which becomes a hole if it was
+    /// accepted. `tuple` is that of a packet sent by `sender`.
     pub fn packet(&self, tuple: &FiveTuple, sender: Side) -> Packet<'static> {
         let &Opening { ts, packet_bytes, tcp, ttl, ip_id, checksum, .. } = self;
         let (src, dst) = if sender == self.side { (tuple.src, tuple.dst) } else { (tuple.dst, tuple.src) };
@@ -91,7 +91,7 @@ impl Opening {
         }
     }
 
-    /// Takes the segment out of the counts of a flow that it was no part of.
+    /// Removes the segment from the counts of a flow it was not part of.
     pub fn uncount(&self, flow: &mut FlowMut<'_>) {
         let at = self.side.index();
         let counts =
@@ -102,7 +102,7 @@ impl Opening {
     }
 }
 
-/// Whether a number is none of the stream under way, nor one that it comes to soon.
+/// Whether a number is outside the current stream and its near continuation.
 fn is_elsewhere(flow: FlowCore<'_>, side: Side, seq: TcpSeq) -> bool {
     let (hot, other) = (flow.hot, side.other());
     let next = hot.next[side.index()];
@@ -111,8 +111,8 @@ fn is_elsewhere(flow: FlowCore<'_>, side: Side, seq: TcpSeq) -> bool {
     !hot.is_started(side) || seq.distance(first) < -NEAR || seq.distance(last) > NEAR
 }
 
-/// Data that came with a SYN (TCP Fast Open, RFC 7413). The server may take it or leave it; its answer says which, and what
-/// number it begins with: only then is it known where these bytes have their place.
+/// Data of a SYN (TCP Fast Open, RFC 7413). The server may accept it or not; its answer shows which, and its first
+/// sequence number: only then is the position of these bytes known.
 #[derive(Debug)]
 pub(crate) struct SynData {
     side: Side,
@@ -122,13 +122,14 @@ pub(crate) struct SynData {
     ts: Timestamp,
 }
 
-/// How many bytes came with `side`'s SYN and wait.
+/// Bytes of `side`'s SYN that wait.
 pub(crate) fn bytes_of_syn(flow: FlowCore<'_>, side: Side) -> u32 {
     let data = flow.cold.spill.as_ref().and_then(|spill| spill.syn_data.as_ref());
     data.filter(|data| data.side == side).map_or(0, |data| data.len)
 }
 
-/// Keeps the data of `side`'s SYN until it is answered; where there is no room, it will be a gap. Again, it is a repetition.
+/// Holds the data of `side`'s SYN until its answer; without memory it becomes a gap. A second copy is a
+/// retransmission.
 pub(crate) fn hold_syn_data(
     flow: &mut FlowMut<'_>,
     side: Side,
@@ -155,26 +156,26 @@ pub(crate) fn hold_syn_data(
     flow.spill_mut().syn_data = Some(Box::new(data));
 }
 
-/// A segment of `side` that acknowledges something says how much of a SYN's data its receiver has taken.
+/// Handles a segment of `side` with an acknowledgment, which shows how much of a SYN's data was accepted.
 pub(crate) fn settle_syn_data(flow: &mut FlowMut<'_>, side: Side, tcp: &TcpInfo, cx: &mut Context<'_>) {
     let Some(data) = flow.cold.spill.as_mut().and_then(|spill| spill.syn_data.take()) else { return };
-    // Either the other end says it, or the sender goes on behind it.
+    // Either the other end acknowledges it, or the sender continues after it.
     let (end, first) = if side == data.side { (tcp.seq, tcp.ack) } else { (tcp.ack, tcp.seq) };
-    // The sender of a SYN has heard nothing yet, whatever it has heard since.
+    // The sender of a SYN has received nothing yet, whatever it has received since.
     let other = data.side.other();
     let heard = if flow.hot.is_started(other) { flow.core().start_seq(other) } else { first };
     let taken = end.distance(data.seq).clamp(0, data.len as i32) as u32;
     deliver(flow, *data, (taken, Some(heard)), cx);
 }
 
-/// There was no answer, so the data was not accepted; it is delivered because it was sent.
+/// Delivers the data of an unanswered SYN: it was not accepted, but it was sent.
 pub(crate) fn flush_syn_data(flow: &mut FlowMut<'_>, cx: &mut Context<'_>) {
     let Some(data) = flow.cold.spill.as_mut().and_then(|spill| spill.syn_data.take()) else { return };
     let all = data.len;
     deliver(flow, *data, (all, None), cx);
 }
 
-/// Forgets the data of a SYN.
+/// Drops the data of a SYN.
 pub(crate) fn forget_syn_data(flow: &mut FlowMut<'_>, budget: &mut Budget) {
     if let Some(data) = flow.cold.spill.as_mut().and_then(|spill| spill.syn_data.take()) {
         budget.held -= cost_of(&data.bytes);
@@ -185,7 +186,7 @@ fn cost_of(bytes: &[u8]) -> usize {
     bytes.len() + size_of::<SynData>()
 }
 
-/// Hands over the first `taken` bytes of a SYN's data, if nothing has come in their place.
+/// Delivers the first `taken` bytes of a SYN's data, if no other bytes took their position.
 fn deliver(
     flow: &mut FlowMut<'_>,
     data: SynData,

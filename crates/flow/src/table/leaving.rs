@@ -1,4 +1,4 @@
-//! How flows leave the table: idle, closed, at the end of the input, or as there are too many.
+//! Removal of flows: idle, closed, at the end of the input, or evicted.
 
 use std::hint::black_box;
 
@@ -14,20 +14,20 @@ use crate::record::flag;
 use crate::tcp_state;
 use crate::timeouts::{idle_timeout, report_active, until_report};
 
-/// Flows looked at to find one to evict.
+/// Flows examined to find one to evict.
 const EVICTION_SAMPLE: usize = 16;
 /// Share of places (1 in N) for flows not worth keeping, before a flow worth keeping is evicted.
 const CHEAP_SHARE: usize = 16;
-/// Flows that one call to `expire` looks at.
+/// Flows examined per call to `expire`.
 const EXPIRE_FLOWS: usize = 4096;
-/// Flows whose memory is asked for together where many end.
+/// Flows whose memory is prefetched together.
 const AT_A_TIME: usize = 32;
-/// Flows that one call to `close_all` closes.
+/// Flows closed per call to `close_all`.
 const CLOSE_FLOWS: usize = 1024;
 
 impl<S: Default> Table<S> {
-    /// Moves the clock on, as at the end of a block of packets; lets go of flows that are idle at `now`, and gives up
-    /// on bytes that silent flows wait for. Looks at a bounded number of flows; true while there are more.
+    /// Advances the clock at the end of a block of packets; closes flows that are idle at `now`, and gives up bytes
+    /// missing in silent flows. Examines a bounded number of flows; returns true while there are more.
     pub fn expire(&mut self, now: Timestamp, events: &mut Events) -> bool {
         self.begin(events);
         events.before = None;
@@ -51,13 +51,13 @@ impl<S: Default> Table<S> {
         true
     }
 
-    /// The input has ended: closes a bounded number of flows; true while there are more, and till then nothing else may
-    /// be asked of the table.
+    /// Closes a bounded number of flows at the end of the input; returns true while there are more. Until then no
+    /// other call is allowed.
     pub fn close_all(&mut self, now: Timestamp, events: &mut Events) -> bool {
         self.begin(events);
         events.before = None;
         if self.closing == 0 {
-            // Nothing will be looked for any more: taking flows out one by one would be waiting for memory.
+            // No more lookups follow: removing flows one by one would only wait for memory.
             (self.index, self.wheel) = (Index::new(), Wheel::new());
         }
         let mut left = CLOSE_FLOWS;
@@ -87,7 +87,7 @@ impl<S: Default> Table<S> {
         }
     }
 
-    /// A flow's tick has passed: it is idle, or waits for bytes that will not come, or has to be looked at later.
+    /// Handles a flow whose tick has passed: closes it if idle, gives up missing bytes, or reschedules it.
     fn look_after(&mut self, place: u32, (now, clock): (Timestamp, i64), events: &mut Events) {
         let mut flow = self.store.flow_mut(place);
         let idle_ns = idle_timeout(flow.core(), &self.config);
@@ -105,7 +105,7 @@ impl<S: Default> Table<S> {
         self.hasten(place, now, clock);
     }
 
-    /// Puts the flow in the wheel for its idle timeout and its next report.
+    /// Schedules the flow for its idle timeout and its next report.
     pub(super) fn schedule(&mut self, place: u32, now: Timestamp, clock: i64) {
         let flow = self.store.core(place);
         let idle = flow.seen_at().saturating_add(idle_timeout(flow, &self.config));
@@ -116,14 +116,14 @@ impl<S: Default> Table<S> {
     /// Schedules a check for the time when awaited bytes become hopeless or a shortened timeout expires.
     pub(super) fn hasten(&mut self, place: u32, now: Timestamp, clock: i64) {
         let flow = self.store.core(place);
-        // Where the clock was set back, what is waited for may lie in the future.
+        // If the clock was set back, the deadline may be far in the future.
         let most = self.config.gap_wait_ns.max(0);
         let wait = tcp_state::deadline(flow, patience(&self.config)).map(|ts| ts.since(now).clamp(0, most));
         let idle = idle_timeout(flow, &self.config);
         self.wheel.hasten(place, clock.saturating_add(wait.unwrap_or(idle).min(idle)), clock);
     }
 
-    /// Delivers what waits and takes the flow out; `ts` is what the event says, `now` when it was decided.
+    /// Delivers waiting data and removes the flow; `ts` is the time in the event, `now` the time of the decision.
     pub(super) fn close(
         &mut self,
         place: u32,
@@ -153,7 +153,8 @@ impl<S: Default> Table<S> {
         events.push(FlowIdx(place), FlowEvent::Closed { reason, ts });
     }
 
-    /// Tries and tombstones first, while they are more than their share; else the flow idle longest of a few.
+    /// Attempts and terminated flows first, while they exceed their share; otherwise the flow idle longest in a
+    /// sample.
     pub(super) fn choose_victim(&mut self) -> u32 {
         if self.cheap * CHEAP_SHARE > self.len() {
             return self.next_cheap();
@@ -174,8 +175,8 @@ impl<S: Default> Table<S> {
         best.map_or_else(|| self.next_cheap(), |(_, place)| place)
     }
 
-    /// The cheap flow that the hand comes to next. As it goes round and what it frees is used again behind it, that is
-    /// one of the oldest; over a round it looks at [`CHEAP_SHARE`] places for each flow it finds, at the most.
+    /// The next cheap flow at the clock hand. Since freed places are reused behind it, that is one of the oldest; per
+    /// round it examines at most [`CHEAP_SHARE`] places for each flow found.
     fn next_cheap(&mut self) -> u32 {
         for _ in 0..self.store.len() {
             let hot = self.advance_hand().hot;

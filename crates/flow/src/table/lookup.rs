@@ -1,4 +1,4 @@
-//! A packet's flow: the hash of its key, the memory where the flow probably lies asked for beforehand, and the flow found.
+//! Lookup of a packet's flow: hash of the key, prefetch of the flow's probable memory, and search.
 
 use std::ptr;
 
@@ -9,18 +9,18 @@ use crate::expiry::NONE;
 use crate::fast_path::Segment;
 use crate::record::flag;
 
-/// A packet's flow key as the table compares it, and its hash: so that a batch can be hashed and prefetched before it
-/// is processed.
+/// A packet's flow key in the table's form, and its hash: so that a batch can be hashed and prefetched before it is
+/// processed.
 #[derive(Clone, Copy, Debug)]
 pub struct Hashed {
-    /// The key's hash by the table's seed.
+    /// Hash of the key with the table's seed.
     pub hash: u64,
-    /// Addresses and ports of IPv4; the hash and 0 of a wide key.
+    /// IPv4: addresses and ports; wide key: the hash and 0.
     pub(super) addrs: u64,
     pub(super) ports: u32,
     /// The sender.
     pub side: Side,
-    /// Where the flow probably is, see [`Table::prefetch_flow`].
+    /// Probable place of the flow, see [`Table::prefetch_flow`].
     pub(super) place: u32,
     /// Flags that its record must have.
     pub(super) kind: u64,
@@ -29,14 +29,14 @@ pub struct Hashed {
 }
 
 impl<S: Default> Table<S> {
-    /// The flow key of a packet and its hash.
+    /// Flow key of a packet with its hash.
     #[inline(always)]
     #[must_use]
     pub fn hash(&self, packet: &Packet<'_>) -> Hashed {
         self.hash_in(packet, 0)
     }
 
-    /// The same in one of several networks, as [`wire::FlowKey::network`].
+    /// Same for one of several networks, see [`wire::FlowKey::network`].
     #[inline(always)]
     #[must_use]
     pub fn hash_in(&self, packet: &Packet<'_>, network: u8) -> Hashed {
@@ -58,22 +58,21 @@ impl<S: Default> Table<S> {
         Hashed { hash, addrs, ports, side, place: NONE, kind: flag::LIVE | transport | width, network }
     }
 
-    // What goes in and out in registers does not have to lie in memory for every packet.
+    // Passed by value in registers, so that it need not be stored in memory on every call.
     #[inline(never)]
     fn hash_wide(&self, tuple: FiveTuple, network: u8) -> (u64, Side) {
         let (key, side) = tuple.flow_key();
         (FlowKey { network, ..key }.hash(self.config.seed), side)
     }
 
-    /// Has the memory fetched where [`Table::prefetch_flow`] will look; `fetch` asks for the cache line at an address
-    /// and does not wait for it. For a batch of packets: this for all of them, then that for all, then
-    /// [`Table::prefetch_rest`], then the packets.
+    /// Prefetches the memory that [`Table::prefetch_flow`] reads; `fetch` requests a cache line without waiting. For
+    /// a batch: this for all packets, then that for all, then [`Table::prefetch_rest`], then the packets.
     #[inline]
     pub fn prefetch_index(&self, at: &Hashed, fetch: impl Fn(*const u8)) {
         fetch(self.index.first_entry(at.hash).cast());
     }
 
-    /// Has the memory fetched that [`Table::process_hashed`] will read first, and remembers where that is.
+    /// Prefetches the memory that [`Table::process_hashed`] reads first, and records its place.
     #[inline]
     pub fn prefetch_flow(&self, at: &mut Hashed, fetch: impl Fn(*const u8)) {
         if let Some(place) = self.index.guess(at.hash) {
@@ -82,7 +81,7 @@ impl<S: Default> Table<S> {
         }
     }
 
-    /// Has the memory fetched that a packet needs besides, if it does not take the fast path.
+    /// Prefetches the other memory of a packet that does not take the fast path.
     #[inline]
     pub fn prefetch_rest(&self, at: &Hashed, segment: &Segment, fetch: impl Fn(*const u8)) {
         if at.place != NONE && !(segment.fits_fast_path() && self.store.hot(at.place).has(flag::FAST)) {
@@ -91,14 +90,13 @@ impl<S: Default> Table<S> {
         }
     }
 
-    /// Where the caller's state of the flow is that a packet probably has: to have it fetched, or what it points at.
-    /// It may be another flow's.
+    /// The caller's state at the probable place of a packet's flow, for prefetching. It may belong to another flow.
     #[inline]
     pub fn state_of(&self, at: &Hashed) -> Option<&S> {
         (at.place != NONE).then(|| self.states.at(at.place))
     }
 
-    /// The packet's flow. There is only one live record with its key, so a good guess saves looking for it.
+    /// The packet's flow. There is only one live record with its key, so a correct guess avoids the search.
     #[inline(always)]
     pub(super) fn find(&self, at: &Hashed, tuple: &FiveTuple) -> Option<u32> {
         if at.place != NONE && self.is_flow_of(at.place, at, tuple) {
@@ -122,7 +120,7 @@ impl<S: Default> Table<S> {
         self.looks_like(place, at) && (at.kind & flag::WIDE == 0 || self.has_wide(place, *tuple, at.network))
     }
 
-    /// The same where the hot record holds all of the key.
+    /// Whether the flow at `place` has this key, if the hot record holds the whole key.
     #[inline(always)]
     pub(super) fn is_v4_flow_of(&self, place: u32, at: &Hashed) -> bool {
         self.looks_like(place, at) && at.kind & flag::WIDE == 0

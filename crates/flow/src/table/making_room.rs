@@ -1,4 +1,4 @@
-//! What flows take of the table's [`Room`], and which of them leave when that is used up.
+//! Memory of flows in the table's [`Room`], and eviction when it is used up.
 
 use wire::packet::TcpFlags;
 use wire::{Packet, Timestamp, Transport};
@@ -8,28 +8,28 @@ use crate::duplicates::Latest;
 use crate::event::{CloseReason, Events, FlowIdx};
 use crate::record::{Cold, Hot, Spill};
 
-/// Bytes of a flow in the index, the timing wheel and the count of its extra bytes, about.
+/// Approximate bytes of a flow in the index, the timing wheel, and the array of extra bytes.
 const LISTED_BYTES: usize = 32;
 /// Bytes of a flow's spilled record.
 const SPILL_BYTES: u32 = size_of::<Spill>() as u32;
-/// Flows that give way when one opens: more than one where flows have grown since they opened.
+/// Flows evicted per new flow: more than one, because flows may have grown since they opened.
 const EVICTED_PER_FLOW: usize = 4;
-/// Flows that one call to `make_room` closes.
+/// Flows closed per call to `make_room`.
 const EVICTED_PER_CALL: usize = 1024;
 
 impl<S: Default> Table<S> {
-    /// Bytes of a flow without a spilled record and without what the caller allocates for it.
+    /// Bytes of a flow without a spilled record and the caller's allocations.
     pub const FLOW_BYTES: usize =
         size_of::<Hot>() + size_of::<Cold>() + size_of::<[Latest; 2]>() + size_of::<S>() + LISTED_BYTES;
 
-    /// Sets the bytes that the caller has allocated for a flow, for its parser for instance.
+    /// Sets the bytes that the caller has allocated for a flow, for example for its parser.
     pub fn set_state_bytes(&mut self, flow: FlowIdx, bytes: u32) {
         let is_counted = self.store.cold(flow.0).spill.as_ref().is_some_and(|spill| spill.is_counted);
         self.resize(flow.0, bytes + if is_counted { SPILL_BYTES } else { 0 });
     }
 
-    /// Closes flows as long as all of them take more than there is room for; a bounded number, true while there are more. Flows
-    /// that open make room for themselves; this is for those that grow.
+    /// Closes flows while the limit is exceeded; a bounded number, true while there are more. New flows make room for
+    /// themselves; this is for flows that grow.
     pub fn make_room(&mut self, now: Timestamp, events: &mut Events) -> bool {
         self.begin(events);
         for _ in 0..EVICTED_PER_CALL {
@@ -59,7 +59,7 @@ impl<S: Default> Table<S> {
         self.config.room.leave(Self::FLOW_BYTES + extra);
     }
 
-    /// Counts what is unusual of a flow, when it has become so.
+    /// Counts a flow's spilled record once it exists.
     #[inline]
     pub(super) fn count_spill(&mut self, place: u32) {
         if let Some(spill) = self.store.cold_mut(place).spill.as_mut().filter(|spill| !spill.is_counted) {
@@ -78,7 +78,7 @@ impl<S: Default> Table<S> {
         self.is_empty() && self.dormant.is_empty()
     }
 
-    /// Forgets an idle connection or, if there is none, closes a flow.
+    /// Removes an idle connection or, if there is none, closes a flow.
     fn evict(&mut self, now: Timestamp, events: &mut Events) {
         if self.dormant.forget_oldest() {
             self.counters.connections_forgotten += 1;

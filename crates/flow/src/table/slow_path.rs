@@ -1,4 +1,4 @@
-//! What every packet may need that the fast path leaves: whether it is believed, which flow it opens or ends, and what it says.
+//! Handling of packets off the fast path: whether they are accepted, which flow they open or end, and their contents.
 
 use wire::{FlowKey, Packet, Side, TcpInfo, Transport};
 
@@ -14,7 +14,7 @@ use crate::timeouts::{idle_timeout, is_news, report_active};
 use crate::unconfirmed::Opening;
 
 impl<S: Default> Table<S> {
-    /// A packet that opens, changes or ends a flow, or is not quite in order.
+    /// Processes a packet that opens, changes, or ends a flow, or is not in order.
     #[inline(never)]
     pub(super) fn process_slowly(
         &mut self,
@@ -39,7 +39,7 @@ impl<S: Default> Table<S> {
         place
     }
 
-    /// A packet of no flow that is here.
+    /// Opens a flow for a packet without one.
     fn begin_flow(&mut self, packet: &Packet<'_>, at: &Hashed, events: &mut Events) -> u32 {
         let now = self.clock.at(packet.ts, i64::MIN);
         let key = FlowKey { network: at.network, ..packet.five_tuple.flow_key().0 };
@@ -63,13 +63,13 @@ impl<S: Default> Table<S> {
         place
     }
 
-    /// The idle connection that a packet of no flow goes on with.
+    /// The idle connection that a packet without a flow continues.
     fn take_dormant(&mut self, key: &FlowKey, at: &Hashed, packet: &Packet<'_>) -> Option<Connection<S>> {
         let tcp = tcp_of(packet).filter(|_| !self.dormant.is_empty())?;
         self.dormant.take(at.hash, key, (at.side, tcp))
     }
 
-    /// Has the flow at `place`, which is new, go on with an idle connection.
+    /// Continues an idle connection in the new flow at `place`.
     fn resume(&mut self, place: u32, connection: Connection<S>, events: &mut Events) {
         self.counters.connections_resumed += 1;
         self.resize(place, connection.state_bytes);
@@ -80,7 +80,7 @@ impl<S: Default> Table<S> {
         }
     }
 
-    /// Counts a segment that is not believed; it says nothing else to the flow.
+    /// Counts a rejected segment, which has no other effect.
     fn refuse(&mut self, (place, at): (u32, &Hashed), verdict: Verdict, (packet, now): (&Packet<'_>, i64)) {
         let Some(tcp) = tcp_of(packet) else { return };
         let (key, side) = (FlowKey { network: at.network, ..packet.five_tuple.flow_key().0 }, at.side);
@@ -109,8 +109,7 @@ impl<S: Default> Table<S> {
         flow.classify();
     }
 
-    /// Counts a packet that was captured before, and takes no more from it than bytes that the snaplen cut off then; true if it is
-    /// one.
+    /// Counts a copy, and uses only its bytes that the snaplen cut off before; returns whether it is one.
     fn leave_out_copy(&mut self, place: u32, side: Side, packet: &Packet<'_>, events: &mut Events) -> bool {
         let mut flow = self.store.flow_mut(place);
         let Some(latest) = flow.latest.as_deref() else { return false };
@@ -134,7 +133,7 @@ impl<S: Default> Table<S> {
         true
     }
 
-    /// What a packet may say to the flow found; `None` when that has ended before it, and is closed now.
+    /// Judges a packet against its flow; `None` if the flow ended before the packet, and is closed now.
     pub(super) fn judge(
         &mut self,
         place: u32,
@@ -166,7 +165,7 @@ impl<S: Default> Table<S> {
         None
     }
 
-    /// A flow that begins with `packet`, which `first` sent.
+    /// Opens a flow with `packet`, sent by `first`.
     fn open(
         &mut self,
         key: &FlowKey,
@@ -191,7 +190,7 @@ impl<S: Default> Table<S> {
         place
     }
 
-    /// Counts a packet of a live flow and lets its transport speak.
+    /// Counts a packet of an open flow and processes its transport.
     fn take_in(&mut self, place: u32, side: Side, (packet, now): (&Packet<'_>, i64), events: &mut Events) {
         let mut flow = self.store.flow_mut(place);
         if let Some(period) = self.config.active_timeout_ns {

@@ -1,4 +1,4 @@
-//! The short way against the long one, less detail against more, long flows against short ones.
+//! Fast path against slow path, less detail against more, long flows against short ones.
 
 use proptest::prelude::*;
 use testkit::{Carrier, Dialogue, Mangle, Rng, Sent};
@@ -10,7 +10,7 @@ use crate::event::FlowEvent;
 
 const MS: i64 = 1_000_000;
 
-/// Several conversations at once, some joined midway, some in one direction, harmed; and now and then nonsense.
+/// Several damaged conversations at once, some joined midway, some in one direction; with occasional random packets.
 fn traffic(seed: u64) -> Vec<Sent> {
     let mut rng = Rng::new(seed);
     let mut all = Vec::new();
@@ -70,7 +70,7 @@ fn converse(talk: &mut Dialogue, rng: &mut Rng) {
     }
 }
 
-/// The same segment with something else in its header.
+/// The same segment with a changed header field.
 fn distort(sent: &Sent, rng: &mut Rng) -> Sent {
     let Some(mut tcp) = sent.tcp_info() else { return sent.clone() };
     match rng.below(6) {
@@ -116,7 +116,7 @@ fn outcome(traffic: &[Sent], config: &Config, fast: bool) -> Vec<String> {
     said
 }
 
-/// Which flow of several is looked at first is left open.
+/// Records events independent of the order of flows.
 fn note(table: &Table<()>, events: &Events, payload: &[u8], said: &mut Vec<String>) {
     let mut list = events.list().to_vec();
     list.sort_by_key(|event| table.flow(event.flow).id());
@@ -133,7 +133,7 @@ fn note(table: &Table<()>, events: &Events, payload: &[u8], said: &mut Vec<Strin
     }
 }
 
-/// All that can be known of a flow.
+/// All public facts of a flow.
 fn facts(flow: Flow<'_>) -> String {
     let side = |side| {
         let sums = (flow.packets(side), flow.bytes(side), flow.payload_bytes(side), flow.unique_bytes(side));
@@ -155,8 +155,8 @@ fn facts(flow: Flow<'_>) -> String {
     )
 }
 
-/// Events of payload left out, and the table's counters: bytes held are fewer where only places are. Ends come last: with
-/// payload they wait for the other side's.
+/// Events other than payload, without the table's counters, which differ in held bytes. Ends come last: with payload
+/// they wait for the other side's.
 fn without_payload(said: &[String]) -> Vec<&String> {
     let is_payload = |line: &&String| {
         ["A ", "B ", "Gap", "Datagram", "Counters"].iter().any(|begins| line.starts_with(begins))
@@ -185,14 +185,14 @@ proptest! {
         let with = |traffic: &[Sent], detail| outcome(traffic, &Config { detail, ..Config::default() }, true);
         let (full, segments) = (with(&traffic, Detail::Payload), with(&traffic, Detail::Segments));
         prop_assert_eq!(without_payload(&full), without_payload(&segments));
-        // Copies are not known by their lives: all are sent anew, in IPv4 where that can be seen.
+        // Without payload copies are not detected: all packets are distinct, in IPv4 where that is visible.
         traffic.retain(|sent| sent.src.is_ipv4());
         (1..).zip(&mut traffic).for_each(|(ip_id, sent)| sent.ip_id = ip_id);
         prop_assert_eq!(with(&traffic, Detail::Segments), with(&traffic, Detail::Life));
     }
 }
 
-/// Counters of few bits spill over before they are full, wherever the stream is then.
+/// Small counters spill over before they are full, at any stream position.
 #[test]
 fn long_flows_are_counted_to_the_end() {
     let mut table = Table::<()>::new(Config::default());
@@ -228,7 +228,7 @@ fn long_flows_are_counted_to_the_end() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Each flow is looked at once at the most for each time that the clock is moved to.
+    /// Each flow is examined at most once for each clock time.
     #[test]
     fn expiry_makes_progress(
         idle in prop_oneof![1..4_000 * MS, 1..=i64::MAX],
