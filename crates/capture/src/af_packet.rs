@@ -2,9 +2,9 @@
 //! both directions to the same ring. Packets are not copied; a block of the ring is returned when it is no longer
 //! referenced.
 //!
-//! Packets are as on the wire: VLAN tags removed by the kernel are restored, and a packet on the loopback interface is
-//! delivered once. For interfaces without Ethernet headers, and for `any`, packets begin with a Linux cooked header.
-//! While an interface is down, the source waits; when it is removed, the source ends with an error.
+//! Packets are as on the wire: VLAN tags removed by the kernel are restored, and a packet on the loopback interface
+//! is delivered once. For interfaces without Ethernet headers, and for `any`, packets begin with a Linux cooked
+//! header. While an interface is down, the source waits; when it is removed, the source ends with an error.
 
 use std::cell::Cell;
 use std::io;
@@ -24,25 +24,25 @@ use crate::sys::bpf::{Program, Target};
 use crate::sys::packet_socket::{PacketSocket, Ready};
 use crate::sys::ring::{Ring, RingBlock};
 
-/// Length of a ring's block: some hundred packets, and room for the longest.
+/// Length of a ring block: a few hundred packets, and sufficient for the longest.
 const BLOCK_LEN: usize = 256 << 10;
 /// Time after which the kernel returns a partly filled block.
 const BLOCK_TIMEOUT: Duration = Duration::from_millis(20);
 /// Interval at which the time is reported without packets.
 const IDLE: Duration = Duration::from_millis(100);
-/// How far behind the wall clock that time is: a packet may wait in the kernel's block, and timers are late.
+/// Lag of that time behind the wall clock: a packet may wait in the kernel's block, and timers are late.
 const CLOCK_LAG: Duration = Duration::from_millis(100);
-/// After a stop the last blocks have come by then.
+/// Time after a stop by which the last blocks have arrived.
 const DRAIN: Duration = Duration::from_millis(60);
-/// How soon we look again for packets when blocks are held elsewhere.
+/// Polling interval while all blocks are referenced elsewhere.
 const HELD: Duration = Duration::from_millis(1);
-/// Dropped packets of the adapter are looked up no more often: it means asking for all interfaces.
+/// Minimum interval for reading the adapter's drop counter, which requires a list of all interfaces.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Bytes kept free before a packet: more than a cooked header and less than what would misalign its IP header.
+/// Bytes reserved before a packet: more than a cooked header and less than what would misalign its IP header.
 const RESERVE: u32 = 32;
 
-/// Opens `options.workers` sources of `interface`, or of all interfaces. No packet comes in before the last of them is
-/// ready: the group's shares would change, and a flow would go to two of them.
+/// Opens `options.workers` sources of `interface`, or of all interfaces. Reception starts when all of them are ready:
+/// if the fanout group changed later, a flow could go to two of them.
 pub(crate) fn open(
     options: &LiveOptions,
     interface: Option<&Interface>,
@@ -75,20 +75,20 @@ pub(crate) fn open(
     }
 }
 
-/// What a packet begins with.
+/// First header of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Headers {
-    /// Its link header, which is Ethernet's.
+    /// An Ethernet header.
     Ethernet,
-    /// Its IP header: the interface has no link header.
+    /// An IP header: the interface has no link header.
     Raw,
-    /// Its network header; a cooked header is made up for it.
+    /// A network header; a cooked header is generated.
     Cooked,
 }
 
 impl Headers {
     fn of(interface: Option<&Interface>) -> Headers {
-        /// Of mobile modems.
+        /// Interface type of mobile modems.
         const ARPHRD_RAWIP: u16 = 519;
         match interface.map(|i| i.kind) {
             Some(libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK) => Headers::Ethernet,
@@ -103,7 +103,7 @@ fn compile(
     interface: Option<&Interface>,
     headers: Headers,
 ) -> Result<Program, LiveError> {
-    /// libpcap's number for packets that begin with an IP header.
+    /// libpcap's link type for packets that begin with an IP header.
     const RAW: u16 = 12;
     if options.filter.trim().is_empty() {
         return Ok(Program::all(options.snaplen));
@@ -113,7 +113,7 @@ fn compile(
         _ => Target::Packets(RAW),
     };
     let bad = |message| LiveError::BadFilter { text: options.filter.clone(), message };
-    // As it stands it has to be right; where what is added does not fit, tunnels are seen for their outside.
+    // The filter itself must be valid; if the extended one is not, it applies to outer headers only.
     let program = Program::compile(&options.filter, &target, options.snaplen).map_err(bad)?;
     if !fits_packets(&options.filter) {
         return Ok(program);
@@ -122,7 +122,7 @@ fn compile(
     Ok(Program::compile(&wider, &target, options.snaplen).unwrap_or(program))
 }
 
-/// A socket that is set up, and takes nothing.
+/// Creates a configured socket that receives nothing yet.
 fn ready_socket(
     options: &LiveOptions,
     interface: Option<&Interface>,
@@ -136,7 +136,7 @@ fn ready_socket(
     system("attach a filter", socket.attach(&Program::none()))?;
     system("set the ring's format", socket.set_format(RESERVE))?;
     if interface.is_some_and(|i| i.kind == libc::ARPHRD_LOOPBACK) {
-        // An older kernel does not know this; then both copies come, and one is left out later.
+        // Older kernels lack this option; then both copies arrive, and one is removed later.
         let _ = socket.ignore_outgoing();
     }
     if options.clock == Clock::Adapter {
@@ -191,31 +191,31 @@ fn system<T>(what: &'static str, result: io::Result<T>) -> Result<T, LiveError> 
     result.map_err(|error| LiveError::System { what, error })
 }
 
-/// See the module's text.
+/// One ring and its socket.
 struct AfPacket {
     socket: PacketSocket,
     ring: Arc<Ring>,
-    /// The ring's block that comes next.
+    /// Next block of the ring.
     next: usize,
-    /// The block that is being given away, and where its packets are.
+    /// Block being delivered, and the positions of its packets.
     block: Option<Arc<RingBlock>>,
     records: Vec<Record>,
-    /// How many of `records` have been given away.
+    /// Number of `records` delivered.
     given: usize,
     headers: Headers,
     watched: Watched,
     stop: Stop,
-    /// When what had arrived before the stop, or the interface's end, has surely come.
+    /// Time after a stop, or the removal of the interface, by which all packets have arrived.
     ends: Option<Instant>,
     counters: Counters,
-    /// The time of the last packet, and when we read it.
+    /// Time of the last packet, and when it was read.
     last: Option<(Timestamp, Instant)>,
-    /// What the kernel said it lost, in all: it forgets what it has told.
+    /// Total losses reported by the kernel, which resets its counters on reading.
     lost: Cell<(u64, u64)>,
     errors: Vec<SourceError>,
 }
 
-/// What a wait for packets ended with.
+/// Result of waiting for packets.
 enum Waited {
     Packets,
     Nothing,
@@ -262,7 +262,7 @@ impl AfPacket {
         }
         match waited {
             Ready::Nothing => (),
-            // The kernel counts blocks that are still referenced.
+            // The kernel also reports blocks that are still referenced.
             Ready::Block => std::thread::sleep(HELD),
             Ready::Trouble => self.socket.take_error().iter().for_each(|error| self.watched.on_error(error)),
         }
@@ -274,7 +274,7 @@ impl AfPacket {
         Waited::Nothing
     }
 
-    /// Takes the next block of the ring, if it has been filled, and finds its packets.
+    /// Takes the next filled block of the ring and finds its packets.
     fn take(&mut self) -> bool {
         let Some(mut block) = self.ring.take(self.next) else { return false };
         self.next = (self.next + 1) % self.ring.blocks();
@@ -289,7 +289,7 @@ impl AfPacket {
         true
     }
 
-    /// Hands over packets that have been found.
+    /// Delivers packets of the current block.
     fn give(&mut self, block: &mut Block) {
         let Some(held) = &self.block else { return };
         let buffer = block.add_buffer(held.clone());
@@ -308,10 +308,10 @@ impl AfPacket {
         }
     }
 
-    /// Shuts the door once a stop is asked for.
+    /// Stops reception once a stop is requested.
     fn heed_stop(&mut self) {
         if self.ends.is_none() && self.stop.is_asked() {
-            // Where it fails, packets go on coming, and what is in the ring is all the same all that is read.
+            // If this fails, packets still arrive, but only those already in the ring are read.
             let _ = self.socket.attach(&Program::none());
             self.ends = Some(Instant::now() + DRAIN);
         }
@@ -324,8 +324,8 @@ impl AfPacket {
         }
     }
 
-    /// Up to when every packet has been given away, when none comes: the wall clock's time or, as an adapter's clock
-    /// may show any, the last packet's and the time since then.
+    /// Time up to which all packets have been delivered if none arrives: the wall clock or, for an adapter's clock,
+    /// the last packet's time plus the elapsed time.
     fn idle_clock(&self) -> Option<Timestamp> {
         let lag = CLOCK_LAG.as_nanos() as i64;
         match (self.counters.clock, self.last) {
@@ -384,13 +384,13 @@ impl Source for AfPacket {
     }
 }
 
-/// The interface that is captured: whether it is up or gone, and what its adapter dropped. One of the workers reports.
+/// State of the captured interface and its adapter's drops. One of the workers reports it.
 struct Watched {
     interface: Option<Interface>,
     reports: bool,
     down: bool,
     removed: bool,
-    /// Dropped since the capture began; the adapter's own count, when it was last looked at.
+    /// Drops since the start of the capture; the last value of the adapter's counter.
     drops: Cell<(u64, u32)>,
     looked: Cell<Instant>,
 }
@@ -402,7 +402,7 @@ impl Watched {
         Watched { interface, reports, down: false, removed: false, drops, looked }
     }
 
-    /// The socket has an error: the interface went down, as a rule.
+    /// Handles a socket error, usually because the interface went down.
     fn on_error(&mut self, error: &io::Error) {
         let Some(interface) = &self.interface else { return };
         if !self.down && self.reports {
@@ -416,7 +416,7 @@ impl Watched {
         self.down = true;
     }
 
-    /// Called when nothing comes: whether an interface that went down is back, or gone.
+    /// Checks, when no packets arrive, whether an interface that went down is up again or removed.
     fn look(&mut self, socket: &PacketSocket) {
         let Some(interface) = &self.interface else { return };
         if !self.down {
@@ -434,7 +434,7 @@ impl Watched {
         }
     }
 
-    /// Packets that the adapter dropped since the capture began.
+    /// Packets dropped by the adapter since the start of the capture.
     fn drops(&self) -> Option<u64> {
         let interface = self.interface.as_ref().filter(|_| self.reports)?;
         let (mut total, before) = self.drops.get();
@@ -460,7 +460,7 @@ impl Watched {
     }
 }
 
-/// Where things are in a block and in a packet's header (`tpacket_block_desc`, `tpacket3_hdr`, `sockaddr_ll`).
+/// Offsets in a block and in a packet's header (`tpacket_block_desc`, `tpacket3_hdr`, `sockaddr_ll`).
 mod field {
     pub const BLOCK_PACKETS: usize = 12;
     pub const BLOCK_FIRST: usize = 16;
@@ -482,18 +482,18 @@ mod field {
     pub const ADDRESS_END: usize = 20;
 }
 
-/// The header of a packet in a block, with the address behind it.
+/// Header of a packet in a block, with the address after it.
 type Header = [u8; field::HEADER_END + field::ADDRESS_END];
 
-/// Length of the cooked header that is made up (LINKTYPE_LINUX_SLL2).
+/// Length of the generated cooked header (LINKTYPE_LINUX_SLL2).
 const COOKED_LEN: usize = 20;
 /// Length of a VLAN tag.
 const TAG_LEN: usize = 4;
-/// Where a VLAN tag is in an Ethernet frame: behind the two addresses.
+/// Offset of a VLAN tag in an Ethernet frame: after both addresses.
 const TAG_OFFSET: usize = 12;
 
-/// Finds the packets of a block that the kernel has filled, and makes each whole: `records` get their places. How many
-/// of them the adapter has stamped.
+/// Finds the packets of a filled block, completes their headers, and stores their positions in `records`. Returns the
+/// number stamped by the adapter.
 fn find_packets(block: &mut [u8], headers: Headers, records: &mut Vec<Record>) -> u64 {
     let mut stamped = 0;
     let mut at = u32_at(block, field::BLOCK_FIRST) as usize;
@@ -514,14 +514,14 @@ fn find_packets(block: &mut [u8], headers: Headers, records: &mut Vec<Record>) -
     stamped
 }
 
-/// A packet on a loopback interface goes out and comes in; it is one packet.
+/// Whether this is the outgoing copy of a packet on a loopback interface.
 fn is_loopback_copy(header: &Header) -> bool {
     let address = &header[field::HEADER_END..];
     address[field::PACKET_TYPE] == libc::PACKET_OUTGOING
         && u16_at(address, field::HARDWARE) == libc::ARPHRD_LOOPBACK
 }
 
-/// Where the packet lies whose header is at `at`; what it lacks in front is put there.
+/// Position of the packet with its header at `at`; adds missing link headers in front of it.
 fn place(block: &mut [u8], at: usize, header: &Header, headers: Headers) -> Option<Record> {
     let len = u32_at(header, field::CAPTURED_LEN);
     let start = at + usize::from(u16_at(header, field::MAC));
@@ -547,7 +547,7 @@ fn place(block: &mut [u8], at: usize, header: &Header, headers: Headers) -> Opti
     })
 }
 
-/// Puts a VLAN tag that the kernel took off back between addresses and type; how much longer the frame is now.
+/// Restores a VLAN tag removed by the kernel; returns the number of bytes added.
 fn restore_tag(block: &mut [u8], start: usize, free: usize, header: &Header) -> usize {
     let status = u32_at(header, field::STATUS);
     let len = u32_at(header, field::CAPTURED_LEN) as usize;
@@ -567,7 +567,7 @@ fn restore_tag(block: &mut [u8], start: usize, free: usize, header: &Header) -> 
     TAG_LEN
 }
 
-/// The cooked header that says of a packet what the kernel says of it.
+/// Cooked header from the kernel's metadata of a packet.
 fn cooked_header(header: &Header) -> [u8; COOKED_LEN] {
     let address = &header[field::HEADER_END..];
     let mut cooked = [0; COOKED_LEN];
@@ -591,7 +591,7 @@ fn u16_at(bytes: &[u8], at: usize) -> u16 {
 mod tests {
     use super::*;
 
-    /// What the kernel says of a packet in a test.
+    /// Kernel metadata of a test packet.
     #[derive(Clone, Default)]
     struct Said {
         status: u32,
@@ -601,7 +601,7 @@ mod tests {
         cut: u32,
     }
 
-    /// A block as the kernel fills it.
+    /// A block in the kernel's format.
     fn block(packets: &[(Said, &[u8])]) -> Vec<u8> {
         const FIRST: usize = 48;
         const MAC: usize = 112;
@@ -633,7 +633,7 @@ mod tests {
         block
     }
 
-    /// The packets that are found: link type, original length, bytes.
+    /// Link type, original length, and bytes of the packets found.
     fn found(mut block: Vec<u8>, headers: Headers) -> Vec<(LinkType, u32, Vec<u8>)> {
         let mut records = Vec::new();
         find_packets(&mut block, headers, &mut records);

@@ -1,11 +1,11 @@
-//! Live packets from AF_XDP sockets: an interface's driver puts them into our memory before the network stack sees them.
-//! Its own XDP program takes only the packets that a query asks for; all others go up the stack as ever. Packets that
-//! are taken do **not** reach the host: this is for mirror ports and taps, and refused on an interface that the host
-//! itself uses, unless that is asked for.
+//! Live packets from AF_XDP sockets: the driver stores packets in this process's memory before they reach the network
+//! stack. An XDP program selects the packets of the query; all others pass to the stack. Selected packets do **not**
+//! reach the host: for mirror ports and taps. Rejected on an interface that the host itself uses, unless explicitly
+//! requested.
 //!
-//! Promises whole flows to each source: where the adapter does not deal both directions of a flow to one queue, there
-//! is one source that reads all queues. A capture filter is applied to what was taken. Time is the wall clock's when a batch of packets was read, as XDP has no other;
-//! an adapter's own stamps are not read. VLAN tags that the adapter takes off are not seen.
+//! Each source has complete flows: if the adapter does not assign both directions of a flow to one queue, one source
+//! reads all queues. A capture filter is applied to the selected packets. Time is that of the wall clock when a batch
+//! was read, as XDP has no other; adapter timestamps are not read. VLAN tags removed by the adapter are not visible.
 
 mod options;
 mod source;
@@ -30,8 +30,8 @@ use crate::sys::xdp_program::{self, Hook};
 pub use options::{XdpError, XdpMode, XdpOptions};
 use source::{AfXdp, Program};
 
-/// Opens at most `options.workers` sources: fewer when the interface has fewer queues, one when its queues do not hold
-/// whole flows.
+/// Opens at most `options.workers` sources: fewer if the interface has fewer queues, one if its queues do not hold
+/// complete flows.
 ///
 /// # Errors
 /// See [`XdpError`].
@@ -54,9 +54,9 @@ pub(crate) fn open(options: &LiveOptions, interface: &Interface) -> Result<Vec<B
     Ok(sources.into_iter().map(|source| Box::new(source) as Box<dyn Source>).collect())
 }
 
-/// Most queues that are bound; adapters have at most some hundred.
+/// Maximum number of queues; adapters have at most a few hundred.
 const QUEUES_MAX: u32 = 1024;
-/// Frames of a queue: enough that a burst finds some while we are away, at most what a block's records can address.
+/// Frames per queue: enough for a burst between reads, at most what a block's records can address.
 const FRAMES_MIN: usize = 4096;
 const FRAMES_MAX: usize = 1 << 19;
 /// Attempts to get a queue or hook that was just released: the kernel cleans up asynchronously.
@@ -76,8 +76,8 @@ fn check(options: &LiveOptions, interface: &Interface) -> Result<(), XdpError> {
     }
 }
 
-/// What of the host receives from this interface. An IPv6 address that the interface gave itself does not count: every
-/// interface that is up has one.
+/// Why the host receives from this interface. A link-local IPv6 address does not count: every interface that is up
+/// has one.
 fn used_by(interface: &Interface) -> Option<String> {
     let own = |ip: &std::net::IpAddr| match ip {
         std::net::IpAddr::V4(_) => true,
@@ -86,7 +86,7 @@ fn used_by(interface: &Interface) -> Option<String> {
     if let Some(address) = interface.addresses.iter().find(|ip| own(ip)) {
         return Some(format!("it has the address {address}"));
     }
-    // A bridge, bond, or switch that it belongs to, and VLANs and similar interfaces on top of it.
+    // A bridge, bond, or switch above it, and VLANs and similar interfaces on top of it.
     let above = fs::read_dir(sysfs(&interface.name)).ok()?.flatten().find_map(|entry| {
         let name = entry.file_name();
         Some(name.to_str()?.strip_prefix("upper_")?.to_owned())
@@ -105,7 +105,7 @@ fn n_queues(interface: &str) -> Result<u32, XdpError> {
     Ok((n as u32).clamp(1, QUEUES_MAX))
 }
 
-/// Among how many sources the queues can be shared out so that each has whole flows.
+/// Number of sources for which the queues can be divided into complete flows.
 fn n_whole_flows(options: &LiveOptions, interface: &Interface, n_queues: u32) -> usize {
     if n_queues == 1 || options.workers <= 1 {
         return 1;
@@ -121,14 +121,14 @@ fn n_whole_flows(options: &LiveOptions, interface: &Interface, n_queues: u32) ->
     1
 }
 
-/// Whether a flow's two directions have the same hash.
+/// Whether both directions of a flow have the same hash.
 fn is_symmetric(rss: &Rss) -> bool {
     const TOEPLITZ: u8 = 1;
     const XOR: u8 = 2;
-    // Addresses, and ports, are combined with each other before they are hashed.
+    // Addresses, and ports, are combined with each other before hashing.
     const SYMMETRIC: u8 = 0b11;
     let key = &rss.key;
-    // A key that repeats after 16 bits hashes every 16 bits alike, in whatever order.
+    // With a key that repeats every 16 bits the hash is independent of the order of 16-bit words.
     let repeats = key.len() > 2 && key.windows(3).all(|w| w[0] == w[2]);
     rss.transformation & SYMMETRIC != 0 || rss.function == XOR || rss.function == TOEPLITZ && repeats
 }
@@ -161,7 +161,7 @@ fn attach(options: &LiveOptions, interface: &Interface, n_queues: u32) -> Result
     Err(system("attach the XDP program")(refused.unwrap_or_else(|| io::ErrorKind::Unsupported.into())))
 }
 
-/// The program, and whether it takes packets of several frames, which older kernels do not know.
+/// Loads the program; also returns whether it accepts packets of several frames, which older kernels do not support.
 fn load(xdp: &XdpOptions, map: &OwnedFd) -> Result<(OwnedFd, bool), XdpError> {
     let insns = xdp.filter.program(std::os::fd::AsRawFd::as_raw_fd(map)).ok_or(XdpError::TooManyEnds)?;
     if let Ok(program) = xdp_program::load_xdp(&insns, true) {
@@ -174,21 +174,21 @@ fn load(xdp: &XdpOptions, map: &OwnedFd) -> Result<(OwnedFd, bool), XdpError> {
     }
 }
 
-/// Frames of each queue: a power of two.
+/// Frames per queue: a power of two.
 fn n_frames(options: &LiveOptions, n_sources: usize, n_queues: u32) -> u32 {
     let of_queue = options.buffer_bytes.saturating_mul(n_sources) / n_queues as usize / FRAME_BYTES;
     let n = of_queue.clamp(FRAMES_MIN, FRAMES_MAX);
     1 << n.ilog2()
 }
 
-/// A socket on every queue.
+/// Binds a socket to every queue.
 fn bind_all(
     interface: &Interface,
     program: &Program,
     n_queues: u32,
     n_frames: u32,
 ) -> Result<Vec<Receiver>, XdpError> {
-    // In the driver packets are as long as the MTU says; in the stack they may have been put together.
+    // In the driver, packets are limited by the MTU; in the stack they may have been merged.
     let long = program.hook == Hook::Generic || mtu(&interface.name) + LINK_HEADERS > FRAME_PACKET_BYTES;
     let copy = program.hook == Hook::Generic;
     let bind = |queue| {
@@ -208,7 +208,7 @@ fn bind_all(
     })
 }
 
-/// Ethernet with some tags.
+/// Ethernet with several tags.
 const LINK_HEADERS: usize = 14 + 3 * 4;
 
 fn mtu(interface: &str) -> usize {
@@ -216,7 +216,7 @@ fn mtu(interface: &str) -> usize {
     text.trim().parse().unwrap_or(usize::MAX / 2)
 }
 
-/// Tries again for a while when what is wanted is about to be free.
+/// Retries an operation for a while when a resource is about to be released.
 fn retry<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     for _ in 0..RETRIES {
         match attempt() {
@@ -235,7 +235,7 @@ fn is_permission(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EPERM | libc::EACCES))
 }
 
-/// Says how packets come in: it decides how fast that is.
+/// Reports the mode of reception, which determines its speed.
 fn tell(interface: &Interface, program: &Program, receivers: &[Receiver]) {
     let hook = match program.hook {
         Hook::Native => "in the driver",

@@ -1,9 +1,9 @@
-//! A capture played again and again, in real time, as if it were live: what a demonstration captures from. Its packets come when
-//! they are due and bear the time of now; between two rounds there is a pause. The sequence numbers of TCP (over Ethernet without
-//! tags) are others in each round: connections with the same ones would be copies of the first round's.
+//! A capture replayed in a loop, in real time, as if it were live; for demonstrations. Its packets arrive when they
+//! are due, with current timestamps; there is a pause between rounds. The TCP sequence numbers (over Ethernet without
+//! tags) differ between rounds: connections with equal ones would be copies.
 //!
-//! Those who play a capture in step have their rounds at the same times, also in other processes: they see the same packets, as all who
-//! capture from one interface do.
+//! Synchronized replays have their rounds at the same times, also in other processes, so that they deliver the same
+//! packets, like captures of one interface.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -19,40 +19,40 @@ use crate::source::{Counters, Source, SourceError};
 
 /// Maximum wait before the time is reported.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// Packets that are due within this time come together.
+/// Packets due within this time are delivered together.
 const TOGETHER_NS: i64 = 5_000_000;
 
-/// By how much sequence numbers differ from round to round; odd, so that all rounds differ.
+/// Difference of sequence numbers between rounds; odd, so that all rounds differ.
 const SEQ_STEP: u32 = 0x2545_f491;
 
-/// See the module's text.
+/// State of a replay.
 pub struct Again {
     path: PathBuf,
     pause_ns: i64,
     stop: Stop,
     round: Option<Round>,
-    /// What was read and is not due yet.
+    /// Packets read but not due yet.
     read: Block,
     next: usize,
     counters: Counters,
     errors: Vec<SourceError>,
-    /// The system's clock when this began, and how long ago that is.
+    /// System clock at the start, with the monotonic time.
     began: (i64, Instant),
-    /// When the next round begins.
+    /// Start of the next round.
     begins_ns: i64,
     rounds: u32,
-    /// In step with others: how long a round is, its pause with it. Rounds begin at multiples of that since 1970.
+    /// Synchronized replay: duration of a round with its pause. Rounds begin at multiples of it since 1970.
     step_ns: Option<i64>,
 }
 
 struct Round {
     source: Box<dyn Source>,
-    /// What is added to the times of its packets.
+    /// Offset of the packets' times.
     shift_ns: Option<i64>,
 }
 
 impl Again {
-    /// Plays the capture at `path` until `stop` is set, with `pause` between two rounds.
+    /// Replays the capture at `path` until `stop` is set, with `pause` between rounds.
     #[must_use]
     pub fn new(path: &Path, pause: Duration, stop: &Stop) -> Again {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -73,7 +73,7 @@ impl Again {
         }
     }
 
-    /// The same in step with all others who play this capture with this pause: it begins with their next round.
+    /// Synchronizes with all replays of this capture with this pause: starts with their next round.
     #[must_use]
     pub fn in_step(mut self) -> Again {
         let mut source = open(std::slice::from_ref(&self.path));
@@ -95,12 +95,12 @@ impl Again {
         self
     }
 
-    /// When the round behind this one begins, and how many rounds that is on.
+    /// Start of the next round, and the number of rounds until then.
     fn next_round(&self) -> (i64, u32) {
         let now = self.now_ns();
         match self.step_ns {
             None => (now.saturating_add(self.pause_ns), 1),
-            // What was missed, as by a machine that slept, is left out.
+            // Missed rounds, for example after suspension, are skipped.
             Some(step) => {
                 let on = now.saturating_sub(self.begins_ns).div_euclid(step).max(0).saturating_add(1);
                 (self.begins_ns.saturating_add(on.saturating_mul(step)), on as u32)
@@ -112,7 +112,7 @@ impl Again {
         self.began.0.saturating_add(i64::try_from(self.began.1.elapsed().as_nanos()).unwrap_or(i64::MAX))
     }
 
-    /// Has packets in `read`, of this round or the next; false: there are none, in no round.
+    /// Reads packets of this round or the next; returns false if there are none in either.
     fn read_on(&mut self) -> bool {
         for _ in 0..2 {
             let round = self.round.get_or_insert_with(|| Round {
@@ -136,7 +136,7 @@ impl Again {
         false
     }
 
-    /// The next packet, at the time at which it is due.
+    /// The next packet, with its due time.
     fn due(&mut self) -> Option<Record> {
         if self.next >= self.read.len() && !self.read_on() {
             return None;
@@ -193,7 +193,7 @@ impl Source for Again {
     }
 }
 
-/// Adds to the sequence numbers of a packet, where it is TCP in IPv4 or IPv6 without options in Ethernet.
+/// Adds to the sequence numbers of a TCP packet in IPv4, or IPv6 without options, in Ethernet.
 fn shift(packet: &mut [u8], added: u32) {
     let tcp = match packet {
         [_, _, _, _, _, _, _, _, _, _, _, _, 8, 0, version, ..] => {
@@ -204,8 +204,8 @@ fn shift(packet: &mut [u8], added: u32) {
         _ => None,
     };
     let Some(header) = tcp.and_then(|at| packet.get_mut(at..at + 18)) else { return };
-    // The checksum is adjusted to the change (RFC 1624, equation 3), since receivers would treat the packet as damaged
-    // otherwise.
+    // The checksum is adjusted to the change (RFC 1624, equation 3), since receivers would treat the packet as
+    // damaged otherwise.
     let mut sum = u32::from(!u16::from_be_bytes([header[16], header[17]]));
     for number in header[4..12].as_chunks_mut::<4>().0 {
         let before = u32::from_be_bytes(*number);

@@ -1,47 +1,46 @@
-//! A block: some packets together with the memory that their bytes lie in. It owns what it speaks of, so that it can
-//! go to another thread and back, and it is filled again and again. It knows nothing of where packets come from.
+//! A block: packets together with their memory. Self-contained, so that it can be sent to another thread, and
+//! reusable. Independent of the source.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use wire::{Captured, LinkType, Timestamp};
 
-/// Most packets in one block: enough that what is done once a block costs nothing, few enough that their headers
-/// are still in the first-level cache when the last has been read.
+/// Maximum packets per block: amortizes the work per block, while all headers still fit the L1 cache.
 pub const BLOCK_PACKETS: usize = 256;
 
-/// Memory that packets lie in. A live source's gives itself back to its ring when the last block lets go of it.
+/// Memory of packets. A live source's buffer returns to its ring when the last block releases it.
 pub type Buffer = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
-/// Packets in the order of their arrival.
+/// Packets in order of arrival.
 #[derive(Default)]
 pub struct Block {
     buffers: Vec<Buffer>,
-    /// Room for records, of which the first `len` are packets: readers fill it in place.
+    /// Storage of records, of which the first `len` are packets; readers fill it in place.
     room: Vec<Record>,
     len: usize,
     clock: Option<Timestamp>,
 }
 
-/// Where a packet lies, and what the capture says of it.
+/// Position and capture metadata of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// When, by the capture's clock.
+    /// Time by the capture's clock.
     pub ts: Timestamp,
-    /// What the first byte is.
+    /// Type of the first header.
     pub link_type: LinkType,
     /// Length on the wire.
     pub original_len: u32,
-    /// Captured bytes.
+    /// Captured length.
     pub len: u32,
-    /// Where in its buffer they begin.
+    /// Offset in its buffer.
     pub start: u32,
-    /// Which buffer of the block.
+    /// Index of the buffer in the block.
     pub buffer: u32,
 }
 
 impl Record {
-    /// What stands where no record has been written yet.
+    /// Placeholder for unwritten records.
     const NONE: Record = Record {
         ts: Timestamp(0),
         link_type: LinkType::Ethernet,
@@ -53,20 +52,20 @@ impl Record {
 }
 
 impl Block {
-    /// Lets go of everything; the room stays.
+    /// Removes all packets and buffers; keeps the storage of records.
     pub fn clear(&mut self) {
         self.buffers.clear();
         self.len = 0;
         self.clock = None;
     }
 
-    /// Takes a share in a buffer; returns what its records call it.
+    /// Adds a shared buffer; returns its index for records.
     pub fn add_buffer(&mut self, buffer: Buffer) -> u32 {
         self.buffers.push(buffer);
         self.buffers.len() as u32 - 1
     }
 
-    /// A share in one of its buffers.
+    /// A shared reference to a buffer.
     #[must_use]
     pub fn buffer(&self, buffer: u32) -> Buffer {
         self.buffers[buffer as usize].clone()
@@ -82,7 +81,7 @@ impl Block {
         self.len += 1;
     }
 
-    /// Places for the packets that there is room for: to be written from the front on, and then [`Block::filled`].
+    /// Free records: to be written from the front, followed by [`Block::filled`].
     pub(crate) fn room(&mut self) -> &mut [Record] {
         if self.room.len() < BLOCK_PACKETS {
             self.room.resize(BLOCK_PACKETS, Record::NONE);
@@ -90,15 +89,15 @@ impl Block {
         &mut self.room[self.len.min(BLOCK_PACKETS)..BLOCK_PACKETS]
     }
 
-    /// The first `n` places of [`Block::room`] are packets now; their buffers must have been added.
+    /// Declares the first `n` records of [`Block::room`] to be packets; their buffers must have been added.
     pub(crate) fn filled(&mut self, n: usize) {
         self.len = (self.len + n).min(self.room.len());
     }
 
-    /// Puts another packet in the place of one; its buffer must have been added.
+    /// Replaces a packet; its buffer must have been added.
     ///
     /// # Panics
-    /// For a place that there is not.
+    /// If `place` is out of range.
     pub fn replace(&mut self, place: usize, record: Record) {
         self.room[..self.len][place] = record;
     }
@@ -108,40 +107,40 @@ impl Block {
         self.clock = Some(clock);
     }
 
-    /// How late it is by the source's clock, if it has one of its own.
+    /// Current time by the source's own clock, if it has one.
     #[must_use]
     pub fn clock(&self) -> Option<Timestamp> {
         self.clock
     }
 
-    /// How many packets.
+    /// Number of packets.
     #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether there are no packets.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether there is no room for another.
+    /// Whether the block is full.
     #[inline]
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.len >= BLOCK_PACKETS
     }
 
-    /// Where the packets lie.
+    /// Records of the packets.
     #[must_use]
     pub fn records(&self) -> &[Record] {
         &self.room[..self.len]
     }
 
-    /// Leaves out the packets that `keep` does not want.
+    /// Removes the packets that `keep` rejects.
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(&Captured<'_>) -> bool) {
         let mut view = View { buffers: &self.buffers, buffer: u32::MAX, bytes: &[] };
         let mut kept = 0;
@@ -156,26 +155,26 @@ impl Block {
     /// All packets.
     ///
     /// # Panics
-    /// While it goes on, when a record lies outside its buffer: the source's bug.
+    /// The iterator panics if a record lies outside its buffer, a bug of the source.
     #[inline]
     pub fn packets(&self) -> impl ExactSizeIterator<Item = Captured<'_>> {
         self.range(0..self.len)
     }
 
-    /// The packets at these places, one behind the other.
+    /// Packets in a range of positions.
     ///
     /// # Panics
-    /// As [`Block::packets`], and for places that there are not.
+    /// As [`Block::packets`], and for positions out of range.
     #[inline]
     pub fn range(&self, places: Range<usize>) -> impl ExactSizeIterator<Item = Captured<'_>> {
         let mut view = View::new(self);
         self.records()[places].iter().map(move |record| view.captured(record))
     }
 
-    /// The packets at these places.
+    /// Packets at these positions.
     ///
     /// # Panics
-    /// As [`Block::packets`], and for a place that there is not.
+    /// As [`Block::packets`], and for a position out of range.
     #[inline]
     pub fn select<'a>(&'a self, places: &'a [u16]) -> impl ExactSizeIterator<Item = Captured<'a>> {
         let (mut view, records) = (View::new(self), self.records());
@@ -183,7 +182,7 @@ impl Block {
     }
 }
 
-/// Looks at a block's packets; remembers the buffer of the last, which mostly is that of the next.
+/// Access to a block's packets; caches the last buffer, which is usually that of the next packet.
 struct View<'a> {
     buffers: &'a [Buffer],
     buffer: u32,

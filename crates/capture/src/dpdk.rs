@@ -1,11 +1,11 @@
 //! Live packets from a DPDK port: polled from the adapter, or from one of DPDK's virtual devices, without the kernel.
-//! Each source has whole flows: an adapter deals them by a symmetric hash that is set here; where a device has none, one
-//! source reads all its queues. Time is the wall clock's when a batch of packets was read, or the device's own
-//! stamps where they are a time of day and are asked for.
+//! Each source has complete flows: an adapter distributes them by a symmetric hash that is configured here; if a
+//! device has none, one source reads all its queues. Time is that of the wall clock when a batch was read, or the
+//! device's own timestamps if they are a time of day and requested.
 //!
-//! DPDK starts once in a process and can not be stopped, so there is one capture. Nothing says that an input is at its
-//! end: a source ends when it is stopped. A source that waits looks for packets all the time; when there are none for
-//! a while it rests for some microseconds in between.
+//! DPDK starts once per process and cannot be stopped, so there is one capture. An input has no end: a source ends
+//! when it is stopped. A waiting source polls continuously; without packets for a while it sleeps for some
+//! microseconds in between.
 
 mod error;
 
@@ -23,7 +23,7 @@ use crate::source::{Counters, Source, SourceError};
 use crate::sys::dpdk::{Mbufs, Port, Queue, Received, ports, register_thread, start};
 pub use error::DpdkError;
 
-/// Opens at most `options.workers` sources of the port that `options.interface` names or numbers.
+/// Opens at most `options.workers` sources of the port given by `options.interface`, by name or number.
 pub(crate) fn open(options: &LiveOptions) -> Result<Vec<Box<dyn Source>>, DpdkError> {
     start(&options.dpdk_args).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => DpdkError::AlreadyStarted,
@@ -48,7 +48,7 @@ pub(crate) fn open(options: &LiveOptions) -> Result<Vec<Box<dyn Source>>, DpdkEr
     Ok(sources.into_iter().map(|source| Box::new(source) as Box<dyn Source>).collect())
 }
 
-/// The port of that name or number.
+/// Port with this name or number.
 fn find(name: &str) -> Result<(u16, String), DpdkError> {
     let all = ports();
     match all.iter().find(|(id, port)| port == name || name == id.to_string()) {
@@ -62,7 +62,7 @@ fn find(name: &str) -> Result<(u16, String), DpdkError> {
 
 /// Buffers per source, besides those held by the adapter.
 fn n_mbufs(options: &LiveOptions) -> u32 {
-    /// A packet's room with what DPDK notes of it.
+    /// Size of a packet buffer with DPDK's metadata.
     const MBUF_BYTES: usize = 2176 + 128 + 64;
     (options.buffer_bytes / MBUF_BYTES).clamp(4096, 1 << 19) as u32
 }
@@ -80,17 +80,17 @@ fn tell(name: &str, port: &Port) {
     }
 }
 
-/// Packets of some queues of a port.
+/// Packets of several queues of a port.
 struct Dpdk {
     queues: Vec<Queue>,
-    /// Whose turn it is.
+    /// Queue to read next.
     turn: usize,
     port: Arc<Port>,
-    /// Whether it is this source that counts what the adapter drops: all have one adapter.
+    /// Whether this source reports the adapter's drops, which all sources share.
     reports: bool,
     snaplen: u32,
     stop: Stop,
-    /// After the stop: how many packets may have come before it.
+    /// After a stop: maximum number of packets that may have arrived before it.
     left: Option<usize>,
     registered: bool,
     received: Vec<Received>,
@@ -103,7 +103,7 @@ const QUEUE_PACKETS: usize = 4096;
 const IDLE: Duration = Duration::from_millis(100);
 /// Number of empty polls before a pause.
 const SPINS: u32 = 2000;
-/// Short against the time in which an adapter's queue fills.
+/// Pause between polls; short compared with the time in which an adapter's queue fills.
 const REST: Duration = Duration::from_micros(20);
 
 impl Dpdk {
@@ -122,7 +122,7 @@ impl Dpdk {
         }
     }
 
-    /// The packets of the next queue that has some.
+    /// Reads packets of the next queue that has some.
     fn receive(&mut self, block: &mut Block) -> bool {
         for _ in 0..self.queues.len() {
             self.turn = (self.turn + 1) % self.queues.len();
@@ -135,7 +135,7 @@ impl Dpdk {
         false
     }
 
-    /// What had come before the stop: at most what the queues hold.
+    /// Reads packets that arrived before the stop: at most the capacity of the queues.
     fn rest(&mut self, block: &mut Block) -> bool {
         let held = self.queues.len() * QUEUE_PACKETS;
         let left = *self.left.get_or_insert(held);
@@ -152,7 +152,7 @@ impl Dpdk {
         let buffer = block.add_buffer(mbufs.clone());
         for (at, received) in self.received.iter().enumerate() {
             let len = received.len.min(self.snaplen);
-            // Several segments, or memory that is not the pool's, as some virtual devices have.
+            // Several segments, or memory outside the pool, as some virtual devices have.
             let (start, buffer) = match received.start {
                 Some(start) => (start, buffer),
                 None => (0, block.add_buffer(Arc::new(mbufs.copy(at, len)))),
@@ -173,7 +173,7 @@ impl Dpdk {
         self.counters.count(block);
     }
 
-    /// The device's stamp, if it is a time of day; many adapters only count since they were switched on.
+    /// The device's timestamp, if it is a time of day; many adapters count from power-on.
     fn stamp(&self, received: &Received) -> Option<Timestamp> {
         /// September 2001: no adapter has been running since then.
         const EARLIEST_NS: i64 = 1_000_000_000_000_000_000;

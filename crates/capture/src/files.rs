@@ -1,6 +1,5 @@
-//! Several inputs as one source: their packets by timestamp. Of equal timestamps the earlier input's goes first, and
-//! within an input the file's order stays, even where its clock went back. A single input is passed through as it
-//! is.
+//! Several inputs as one source, merged by timestamp. At equal timestamps the earlier input's packet goes first, and
+//! the order within an input is kept, even if its clock went back. A single input is passed through unchanged.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,12 +12,12 @@ use crate::block::{Block, Record};
 use crate::input::Input;
 use crate::source::{Counters, Source, SourceError};
 
-/// See the module's text.
+/// A merge of inputs.
 pub(crate) struct Files {
     inputs: Vec<Input>,
-    /// What was read of each input but not delivered yet; stands still with a single input.
+    /// Packets read but not delivered, per input; unused with a single input.
     ahead: Vec<Ahead>,
-    /// The time of each input's next packet, the earliest first.
+    /// Time of each input's next packet, the earliest first.
     heads: BinaryHeap<Reverse<(Timestamp, usize)>>,
     started: bool,
     errors: Vec<SourceError>,
@@ -30,14 +29,14 @@ pub(crate) struct Files {
 #[derive(Default)]
 struct Ahead {
     block: Block,
-    /// How many of the block have been delivered.
+    /// Number of packets of the block already delivered.
     taken: usize,
-    /// What its buffer is called in the block being filled, once it is in there.
+    /// Index of its buffer in the block being filled, once added.
     buffer: Option<u32>,
 }
 
 impl Files {
-    /// All of `inputs`; `errors` are those of files that could not be opened.
+    /// Merges `inputs`; `errors` are those of files that could not be opened.
     pub fn new(inputs: Vec<Input>, errors: Vec<SourceError>) -> Files {
         let ahead = inputs.iter().map(|_| Ahead::default()).collect();
         let (heads, names) = (BinaryHeap::new(), Vec::new());
@@ -50,14 +49,14 @@ impl Files {
         more
     }
 
-    /// What the inputs say by now of their losses and clocks.
+    /// Updates the inputs' counters of losses and clocks.
     fn note_accounts(&mut self) {
         let lost = self.inputs.iter().filter_map(Input::lost_before_us);
         self.counters.lost_before_us = lost.reduce(u64::saturating_add);
         self.counters.nanosecond_fractions = self.inputs.iter().map(Input::nanosecond_fractions).sum();
     }
 
-    /// Reads an input on, whose packets have all been delivered.
+    /// Reads more of an input whose packets have all been delivered.
     fn refill(&mut self, i: usize) {
         let mut ahead = std::mem::take(&mut self.ahead[i]);
         ahead.block.clear();
@@ -87,14 +86,15 @@ impl Files {
         }
     }
 
-    /// The head that comes when the first one's input is behind it: in a heap one of the two below the top.
+    /// The second-earliest head: in a heap one of the two below the top.
     fn second(&self) -> Option<(Timestamp, usize)> {
         self.heads.as_slice().iter().take(3).skip(1).map(|Reverse(head)| *head).min()
     }
 }
 
 impl Ahead {
-    /// Delivers the next packet, and those behind it as long as their time `is_first`; the time of the one then next.
+    /// Delivers the next packet, and those after it while their time satisfies `is_first`; returns the time of the
+    /// next one.
     fn deliver(&mut self, block: &mut Block, is_first: impl Fn(Timestamp) -> bool) -> Option<Timestamp> {
         let of = self.block.records()[self.taken].buffer;
         let buffer = *self.buffer.get_or_insert_with(|| block.add_buffer(self.block.buffer(of)));
@@ -123,7 +123,7 @@ impl Source for Files {
                 self.note_accounts();
             }
             _ => {
-                // What is read ahead for the next block is not said of this one.
+                // Counters exclude packets read ahead for the next block.
                 self.note_accounts();
                 self.merge(block);
             }
@@ -160,12 +160,12 @@ mod tests {
     use crate::window::Window;
     use crate::window::samples::{mapped, streamed};
 
-    /// Time in microseconds and bytes of each packet, and the errors at the end.
+    /// Time in microseconds and bytes of each packet, and the final errors.
     fn read(windows: Vec<Window>) -> (Vec<(i64, Vec<u8>)>, Vec<SourceError>) {
         let input = |(i, window)| Input::new(format!("{i}").as_ref(), window);
         let mut files = Files::new(windows.into_iter().enumerate().map(input).collect(), Vec::new());
         let mut packets = Vec::new();
-        // Blocks are kept, as other threads do: nothing that they hold may change.
+        // Blocks are kept, as by other threads: their contents must not change.
         let mut blocks = Vec::new();
         let mut block = Block::default();
         while files.next_block(&mut block) {
@@ -185,7 +185,7 @@ mod tests {
         packets.iter().fold(start, |blocks, (ts, bytes)| blocks.enhanced(0, u64::from(*ts), 9, bytes)).bytes
     }
 
-    /// A file cut at every byte delivers what was whole in it, mapped and streamed, and says so.
+    /// A file cut at any byte delivers its complete packets, mapped and streamed, and reports the cut.
     #[test]
     fn cut_at_every_byte() {
         let packets: [(u32, &[u8]); 3] = [(5, &[1, 2, 3, 4]), (6, &[]), (7, &[5; 16])];
@@ -196,7 +196,7 @@ mod tests {
                 let complete = lengths.iter().filter(|&&l| l <= len).count().saturating_sub(1);
                 let between = lengths.contains(&len) || (whole(&[])[..] == pcapng(&[]) && len == 28);
                 let mut windows = vec![streamed(&file[..len], vec![7])];
-                // What is empty can not be mapped, and never is.
+                // An empty file cannot be mapped, and never is.
                 windows.extend((len > 0).then(|| mapped(&file[..len], 10)));
                 for window in windows {
                     let (read, errors) = self::read(vec![window]);
@@ -282,7 +282,7 @@ mod tests {
             }
         }
 
-        /// Merging sorted files is a stable sort of them one behind the other.
+        /// Merging sorted files equals a stable sort of their concatenation.
         #[test]
         fn merged_by_time(mut files in proptest::collection::vec(any_packets(), 2..5), chunk in 1usize..500) {
             let mut windows = Vec::new();
@@ -298,7 +298,7 @@ mod tests {
             prop_assert_eq!(merged, expected);
         }
 
-        /// Whatever the bytes, reading ends, and mapped files and streams end alike.
+        /// For any bytes reading ends, with the same result for mapped files and streams.
         #[test]
         fn any_bytes(
             changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),

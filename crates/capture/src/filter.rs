@@ -1,6 +1,6 @@
-//! The capture filter where the kernel can not have the last word: any source, less the packets that a filter in the
-//! language of tcpdump does not take. A packet in tunnels is taken for what is outside or for what is inside. Fragments
-//! are taken with the first of their datagram, if that came before them.
+//! Capture filter in user space: removes the packets of any source that do not match a filter in tcpdump's language.
+//! A tunneled packet matches by its outer or its inner headers. Fragments match with the first fragment of their
+//! datagram, if that came before them.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -17,29 +17,30 @@ use crate::sys::bpf::{Program, Target};
 /// Packet length passed to libpcap's compiler; only files with local traffic have longer packets.
 const SNAPLEN: u32 = 262_144;
 
-/// Datagrams that are remembered for the fragments to come.
+/// Maximum number of datagrams stored to match later fragments.
 const DATAGRAMS_MAX: usize = 64;
 
-/// What `text` takes of `source`.
+/// Packets of `source` that match `text`.
 ///
 /// # Errors
-/// When the filter is wrong.
+/// When the filter is invalid.
 pub fn filtered(source: Box<dyn Source>, text: &str) -> Result<Box<dyn Source>, LiveError> {
     Ok(Box::new(filter(source, text)?))
 }
 
-/// The same of a source whose kernel has left out what is neither taken nor, by [`or_tunnels`], in a tunnel.
+/// Same for a source whose kernel filter by [`or_tunnels`] has already removed packets that neither match nor are
+/// tunneled.
 pub(crate) fn filtered_again(source: Box<dyn Source>, text: &str) -> Result<Box<dyn Source>, LiveError> {
     Ok(Box::new(Filtered { only_tunnels: true, ..filter(source, text)? }))
 }
 
-/// Whether a filter is one for packets as such, wherever they are: not so what asks the kernel for more, as `inbound`.
+/// Whether a filter depends only on packet contents; not so for example `inbound`, which needs the kernel.
 pub(crate) fn fits_packets(text: &str) -> bool {
     let ethernet = number(LinkType::Ethernet);
     Program::compile(text, &Target::Packets(ethernet), SNAPLEN).is_ok()
 }
 
-/// A filter for the kernel that also takes all that may be a tunnel's.
+/// Kernel filter that also accepts all possible tunnel packets.
 pub(crate) fn or_tunnels(text: &str, has_link_header: bool) -> String {
     let mut all = format!("({text}) or udp dst port 4789 or udp dst port 8472 or udp dst port 4790");
     all.push_str(" or udp dst port 6081 or udp dst port 2152 or udp dst port 1701 or ip proto 4 or ip proto 41 or ip proto 47");
@@ -66,33 +67,33 @@ fn filter(source: Box<dyn Source>, text: &str) -> Result<Filtered, LiveError> {
         source,
         counters: Counters::default(),
     };
-    // Most captures are of Ethernet, and what is no filter for it is none at all.
+    // Most captures are Ethernet, and a filter that is invalid for it is invalid altogether.
     match filtered.compile(LinkType::Ethernet) {
         Ok(program) => filtered.programs.0.push((LinkType::Ethernet, Some(program))),
         Err(message) => return Err(LiveError::BadFilter { text: text.to_owned(), message }),
     }
-    // What is inside of tunnels has no link header: a filter that wants one is for what is outside only.
+    // Packets inside tunnels have no link header: a filter that requires one applies to outer headers only.
     for link_type in [LinkType::Ipv4, LinkType::Ipv6] {
         filtered.inside.0.push((link_type, filtered.compile(link_type).ok()));
     }
     Ok(filtered)
 }
 
-/// See the module's text.
+/// A source with a filter.
 struct Filtered {
     source: Box<dyn Source>,
     text: String,
-    /// Of each link type seen.
+    /// Programs for each link type seen.
     programs: Programs,
-    /// For what is inside of tunnels.
+    /// Programs for packets inside tunnels.
     inside: Programs,
-    /// Of which the first part was taken.
+    /// Datagrams whose first fragment matched.
     datagrams: VecDeque<FragmentKey>,
-    /// The kernel has decided on all others.
+    /// The kernel has decided on all other packets.
     only_tunnels: bool,
-    /// The source's errors, and the filter's own.
+    /// Errors of the source and of the filter.
     errors: Vec<SourceError>,
-    /// How many of the source's are among them.
+    /// Number of the source's errors among them.
     learnt: usize,
     counters: Counters,
 }
@@ -103,7 +104,7 @@ impl Filtered {
         Program::compile(&self.text, &Target::Packets(number), SNAPLEN)
     }
 
-    /// Sees that there is a program for each link type of the block.
+    /// Compiles a program for each link type of the block.
     fn prepare(&mut self, block: &Block) {
         for link_type in block.records().iter().map(|record| record.link_type) {
             if self.programs.0.iter().any(|(known, _)| *known == link_type) {
@@ -123,7 +124,7 @@ impl Filtered {
     }
 }
 
-/// A program for each link type; none where the filter does not fit it, and takes nothing.
+/// A program for each link type; `None` if the filter is invalid for it, and matches nothing.
 struct Programs(Vec<(LinkType, Option<Program>)>);
 
 impl Programs {
@@ -146,7 +147,7 @@ impl Filtered {
         if is_whole { taken } else { self.takes_part(packet, taken) }
     }
 
-    /// What is no fragment is `taken` or not; a fragment also with the first of its datagram.
+    /// Returns `taken`; for a fragment also true if the first of its datagram matched.
     fn takes_part(&mut self, packet: &Captured<'_>, taken: bool) -> bool {
         let Some(Fragment { key, offset, .. }) = Fragment::of(packet) else { return taken };
         if taken && offset == 0 {
@@ -159,7 +160,7 @@ impl Filtered {
     }
 }
 
-/// Whether what the kernel said of a packet holds: it is not in a tunnel, nor to a port of tunnels.
+/// Whether the kernel's decision on a packet is final: it is neither in a tunnel nor to a tunnel port.
 fn is_for_the_kernel(packet: &Captured<'_>) -> bool {
     if Packet::is_surely_whole(packet) {
         return true;
@@ -216,7 +217,7 @@ impl Source for Filtered {
     }
 }
 
-/// libpcap's number of a link type, which is not always that of the files.
+/// libpcap's number of a link type, which may differ from that in files.
 fn number(link_type: LinkType) -> u16 {
     match link_type {
         LinkType::Null => 0,
@@ -242,7 +243,7 @@ mod tests {
     use super::*;
     use crate::block::Record;
 
-    /// One block of packets: an IPv4 header each, behind what the link type wants.
+    /// One block of packets: an IPv4 header each, after the header of the link type.
     struct Once(Vec<LinkType>);
 
     impl Source for Once {

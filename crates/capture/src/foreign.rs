@@ -1,7 +1,7 @@
-//! What a file looks like that is no capture we read, so that its owner knows what to do. Only for messages: nothing
-//! is decided by it.
+//! Descriptions of files that are not supported captures, with advice for the user. Only for messages: no decision
+//! depends on it.
 
-/// Formats by how their files begin, and what to do about them.
+/// Formats by their first bytes, with advice.
 const KNOWN: &[(&[u8], &str)] = &[
     (b"snoop\0\0\0", "a snoop capture: convert it with `editcap -F pcap`"),
     (b"GMBU", "a Microsoft Network Monitor capture: convert it with `editcap -F pcap`"),
@@ -28,7 +28,7 @@ const KNOWN: &[(&[u8], &str)] = &[
     (b"#!", "a script"),
 ];
 
-/// One line on a file that begins with `head`.
+/// One line about a file that begins with `head`.
 pub(crate) fn describe(head: &[u8]) -> String {
     let looks = match KNOWN.iter().find(|(magic, _)| head.starts_with(magic)) {
         Some((_, looks)) => looks,

@@ -1,6 +1,5 @@
-//! What reads records out of bytes: the one interface that classic pcap and pcapng share. A format is fed a window
-//! onto the file, appends the records that are whole in it, and says why it stopped. It does no input of its own, so
-//! mapped files and streams run through the same code.
+//! Interface of capture file formats (classic pcap and pcapng). A format reads a window of the file, appends complete
+//! records, and returns why it stopped. It does no I/O, so mapped files and streams use the same code.
 
 use std::net::IpAddr;
 
@@ -9,19 +8,19 @@ use crate::pcap_file::PcapFile;
 use crate::pcapng::PcapNg;
 use crate::records::{Records, Stop};
 
-/// A capture file's format, with all that it remembers of the file.
+/// A capture file format with its state.
 pub(crate) enum Format {
-    /// The first bytes have not been seen.
+    /// The first bytes have not been read.
     Undetected,
     Pcap(PcapFile),
     PcapNg(PcapNg),
 }
 
 impl Format {
-    /// Bytes that tell all formats apart, and which none is shorter than.
+    /// Bytes needed to distinguish all formats; no format is shorter.
     pub const HEAD_LEN: usize = 24;
 
-    /// Whether bytes begin a capture; else what they are.
+    /// Whether bytes begin a capture; otherwise a description of them.
     pub fn check_head(window: &[u8]) -> Result<(), String> {
         Self::detect(window).map(drop).ok_or_else(|| foreign::describe(window))
     }
@@ -49,7 +48,7 @@ impl Format {
         self.read(&window[start..], records)
     }
 
-    /// The format, and the length of the header that is done with by that.
+    /// The format, and the length of the header consumed.
     fn detect(window: &[u8]) -> Option<(Format, usize)> {
         if let Some(pcap) = PcapFile::of_header(window.first_chunk()?) {
             return Some((Format::Pcap(pcap), crate::pcap_file::HEADER_LEN));
@@ -57,8 +56,8 @@ impl Format {
         PcapNg::of_header(window.first_chunk()?).map(|pcapng| (Format::PcapNg(pcapng), 0))
     }
 
-    /// What to say when the file ends with `rest`, of which `needed` bytes were to come; `packet` is the number of
-    /// the packet that would have been next.
+    /// Message for a file that ends with `rest`, where `needed` bytes were expected; `packet` is the number of the
+    /// next packet.
     pub fn cut(&self, rest: &[u8], needed: usize, packet: u64) -> String {
         match self {
             Format::Pcap(pcap) => pcap.cut(rest, needed, packet),
@@ -74,7 +73,7 @@ impl Format {
         }
     }
 
-    /// Packets that the file says were lost before it.
+    /// Packets lost before the file, if it states them.
     pub fn lost_before_us(&self) -> Option<u64> {
         match self {
             Format::PcapNg(pcapng) => pcapng.lost_before_us(),
@@ -115,7 +114,7 @@ pub(crate) mod samples {
     use super::*;
     use crate::block::Block;
 
-    /// What `format` reads of a window.
+    /// Result of `format` for a window.
     pub fn read(format: &mut Format, window: &[u8]) -> (Block, usize, Stop) {
         let mut block = Block::default();
         let buffer = block.add_buffer(Arc::new(window.to_vec()));

@@ -1,5 +1,5 @@
-//! One input on its way through: its window and its format.
-//! Whatever goes wrong ends this input only, after the records before it have been delivered.
+//! One input: its window and its format. An error ends only this input, after the records before it have been
+//! delivered.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use crate::records::{Records, Stop};
 use crate::source::SourceError;
 use crate::window::Window;
 
-/// See the module's text.
+/// One input.
 pub(crate) struct Input {
     path: PathBuf,
     window: Window,
@@ -23,10 +23,10 @@ impl Input {
         Input { path: path.to_owned(), window, format: Format::Undetected, packets: 0, ended: false }
     }
 
-    /// Looks at the head of the input.
+    /// Checks the head of the input.
     ///
     /// # Errors
-    /// What it is instead, where it is no capture.
+    /// A description of the file if it is not a capture.
     pub fn check_head(&mut self) -> Result<(), SourceError> {
         while self.window.bytes().len() < Format::HEAD_LEN {
             match self.window.refill(Format::HEAD_LEN) {
@@ -40,7 +40,7 @@ impl Input {
         Format::check_head(self.window.bytes()).map_err(|message| self.error(message))
     }
 
-    /// Fills an empty block; false at the end, with the block still empty.
+    /// Fills an empty block; returns false at the end, with the block still empty.
     pub fn fill(&mut self, block: &mut Block, errors: &mut Vec<SourceError>) -> bool {
         while !self.ended {
             let (buffer, start) = self.window.share();
@@ -48,7 +48,7 @@ impl Input {
             let (len, stop) = self.format.read(self.window.bytes(), &mut Records::new(block, buffer, start));
             self.window.advance(len);
             if !block.is_empty() {
-                // Why it stopped will be found again at the same place.
+                // The reason for the stop will be found again at the same position.
                 self.packets += block.len() as u64;
                 return true;
             }
@@ -61,7 +61,7 @@ impl Input {
         false
     }
 
-    /// Gets what the format needs. An error says why there is no more: empty at a clean end.
+    /// Provides what the format needs. The error is the reason for the end; empty at a clean end.
     fn go_on(&mut self, stop: Stop) -> Result<(), String> {
         match stop {
             Stop::Full => Ok(()),
@@ -75,7 +75,7 @@ impl Input {
     }
 
     fn error(&self, message: String) -> SourceError {
-        // Where nothing could be read there is no place to point at.
+        // If nothing could be read, there is no offset.
         let offset = (!matches!(self.format, Format::Undetected)).then(|| self.window.offset());
         SourceError { path: self.path.clone(), offset, message, after_packets: self.packets }
     }

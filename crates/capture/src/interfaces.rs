@@ -1,5 +1,5 @@
-//! The network interfaces of this machine, or of the network namespace we run in: names, state, addresses, and how
-//! many packets their adapters dropped.
+//! The network interfaces of this machine, or of its network namespace: names, states, addresses, and packets dropped
+//! by their adapters.
 
 use std::fmt;
 use std::io;
@@ -12,15 +12,15 @@ use crate::sys::interfaces::{Entity, entries};
 pub struct Interface {
     /// Its name.
     pub name: String,
-    /// Its number.
+    /// Interface index.
     pub index: u32,
-    /// Whether it is switched on, and has a carrier.
+    /// Administrative state and carrier.
     pub state: State,
-    /// The kernel's number of what it is (`ARPHRD_ETHER` …).
+    /// Hardware type (`ARPHRD_ETHER` …).
     pub kind: u16,
     /// Its addresses.
     pub addresses: Vec<IpAddr>,
-    /// Packets that came in and were dropped before any capture saw them, since the interface was made; wraps.
+    /// Packets dropped before any capture since the interface was created; wraps.
     pub(crate) drops: u32,
 }
 
@@ -29,7 +29,7 @@ pub struct Interface {
 pub enum State {
     /// On, and connected.
     Up,
-    /// On, but without a carrier.
+    /// Up, but without a carrier.
     NoCarrier,
     /// Switched off.
     Down,
@@ -56,10 +56,10 @@ impl fmt::Display for State {
     }
 }
 
-/// All interfaces, by number.
+/// All interfaces, by index.
 ///
 /// # Errors
-/// The kernel's, when it does not tell.
+/// The kernel's error.
 pub fn interfaces() -> io::Result<Vec<Interface>> {
     let entries = entries()?;
     let mut interfaces = Vec::new();
@@ -77,7 +77,7 @@ pub fn interfaces() -> io::Result<Vec<Interface>> {
         }
     }
     for entry in &entries {
-        // An address may have a label of its own: eth0:1.
+        // An address may have its own label: eth0:1.
         let name = entry.name.split(':').next().unwrap_or_default();
         let interface = interfaces.iter_mut().find(|i| i.name == name);
         if let (Entity::Address(address), Some(interface)) = (&entry.what, interface) {

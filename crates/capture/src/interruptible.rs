@@ -1,7 +1,7 @@
-//! A stream that may give nothing for a long time (a pipe, a FIFO, standard input), read so that a stop ends the wait.
+//! A stream that may block for a long time (a pipe, a FIFO, standard input), interruptible by a stop.
 //!
-//! A blocked read does not return when a signal handler has raised a flag: the kernel restarts it. So the descriptor
-//! is waited for, a moment at a time, and read only when there is something.
+//! A blocked read does not return when a signal handler has set a flag: the kernel restarts it. So the descriptor is
+//! polled for short periods, and read only when data is available.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -10,16 +10,16 @@ use std::time::Duration;
 use crate::live::Stop;
 use crate::sys::poll::is_readable;
 
-/// How soon a stop is noticed.
+/// Interval at which a stop is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// See the module's text.
+/// An interruptible stream.
 pub(crate) struct Interruptible {
     file: File,
     stop: Stop,
 }
 
-/// Why a read ended that found nothing: no error, and nothing to tell the user as one.
+/// A read ended by a stop: not a user-visible error.
 #[derive(Debug, thiserror::Error)]
 #[error("")]
 struct Stopped;
@@ -41,12 +41,12 @@ impl Read for Interruptible {
     }
 }
 
-/// What tells that a stop was asked for.
+/// The error that reports a stop.
 pub(crate) fn stopped() -> io::Error {
     io::Error::other(Stopped)
 }
 
-/// Whether a stop is all that `error` tells.
+/// Whether `error` reports a stop.
 pub(crate) fn is_stop(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<Stopped>())
 }
@@ -68,7 +68,7 @@ mod tests {
         assert_eq!(stream.read(&mut bytes).expect("there is something"), 3);
         stop.stop();
         assert!(is_stop(&stream.read(&mut bytes).expect_err("there is nothing")));
-        // What is there is read all the same, and a closed pipe is an end.
+        // Available data is read in any case, and a closed pipe is an end.
         writer.write_all(b"de").expect("room in the pipe");
         assert_eq!(stream.read(&mut bytes).expect("there is something"), 2);
         drop(writer);

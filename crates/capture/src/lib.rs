@@ -1,6 +1,6 @@
 //! Packet sources: capture files and the network. A [`Source`] fills [`Block`]s with packets and keeps errors and
-//! counters; [`open()`] makes one from any number of files, [`from_reader`] from a stream, [`live::open`] one per
-//! worker of an interface. Headers, flows, and queries are not known here.
+//! counters; [`open()`] creates one from any number of files, [`from_reader`] from a stream, [`live::open`] one per
+//! worker of an interface. Independent of headers, flows, and queries.
 
 mod af_packet;
 pub mod af_xdp;
@@ -39,7 +39,7 @@ pub use sys::huge_pages::HugePages;
 pub use sys::prefetch;
 pub use sys::tap::Tap;
 
-/// The library that understands capture filters, with its version.
+/// Name and version of the library that compiles capture filters.
 #[must_use]
 pub fn filter_library() -> String {
     sys::bpf::library()

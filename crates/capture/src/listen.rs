@@ -1,6 +1,6 @@
-//! Mirrors that are sent to this machine: datagrams of VXLAN and Geneve, IP packets of GRE and ERSPAN. They come in through
-//! the machine's own stack, which has put fragments together, and are given away with the IP and UDP headers that they
-//! came with, so that they are decoded as if they had been captured.
+//! Mirrors sent to this machine: datagrams of VXLAN and Geneve, IP packets of GRE and ERSPAN. They arrive through the
+//! machine's own stack, which reassembles fragments, and are delivered with their IP and UDP headers, so that they
+//! are decoded like captured packets.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -23,11 +23,11 @@ const IDLE: Duration = Duration::from_millis(100);
 const UDP: u8 = 17;
 const GRE: u8 = 47;
 
-/// Where mirrors are sent to: `vxlan://ADDRESS[:PORT]`, `geneve://ADDRESS[:PORT]`, `gre://ADDRESS`, `erspan://ADDRESS`.
+/// Destination of mirrors: `vxlan://ADDRESS[:PORT]`, `geneve://ADDRESS[:PORT]`, `gre://ADDRESS`, `erspan://ADDRESS`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listen {
     address: SocketAddr,
-    /// The port by which a datagram is known for what it is, on whatever port it comes; none: GRE.
+    /// Port by which the decoder recognizes the protocol, whatever port it arrives on; `None`: GRE.
     known_by: Option<u16>,
 }
 
@@ -55,10 +55,10 @@ impl FromStr for Listen {
     }
 }
 
-/// Opens a source of all that is sent there, with so much memory for what waits.
+/// Opens a source of everything sent to these addresses, with `buffer_bytes` of socket buffer each.
 ///
 /// # Errors
-/// When an address is not this machine's or taken, and without permission for GRE.
+/// When an address is not this machine's or in use, and without permission for GRE.
 pub fn open(all: &[Listen], buffer_bytes: usize, stop: &Stop) -> Result<Box<dyn Source>, LiveError> {
     let ears = all.iter().map(|listen| Ear::open(*listen, buffer_bytes)).collect::<Result<_, _>>()?;
     let counters = Counters { clock: Some(Clock::System), ..Counters::default() };
@@ -102,7 +102,7 @@ fn why(error: &io::Error) -> String {
     }
 }
 
-/// See the module's text.
+/// All sockets.
 struct Mirrors {
     ears: Vec<Ear>,
     room: Room,
@@ -112,7 +112,7 @@ struct Mirrors {
 }
 
 impl Mirrors {
-    /// Fills a block with what has come; false when that is nothing.
+    /// Fills a block with available datagrams; returns false if there are none.
     fn receive(&mut self, block: &mut Block) -> bool {
         let mut bytes = Vec::new();
         let mut records = Vec::new();
@@ -180,16 +180,16 @@ impl Source for Mirrors {
     }
 }
 
-/// The headers that the kernel took off a datagram, as far as they are known.
+/// Headers that the kernel removed from a datagram, as far as known.
 fn headers(listen: &Listen, datagram: &Datagram, out: &mut Vec<u8>) {
     let (from, to) = (datagram.from.ip().to_canonical(), listen.address.ip().to_canonical());
     let is_udp = listen.known_by.is_some();
-    // GRE of IPv4 comes with its IP header.
+    // GRE over IPv4 arrives with its IP header.
     if !is_udp && from.is_ipv4() {
         return;
     }
     let udp_len = if is_udp { 8 } else { 0 };
-    // One that does not fit is 0, which means: all there is.
+    // A length that does not fit is 0, which means unlimited.
     let length = |n: usize| u16::try_from(n).unwrap_or(0).to_be_bytes();
     let protocol = if is_udp { UDP } else { GRE };
     match (from, to) {
@@ -259,7 +259,7 @@ mod tests {
         }
     }
 
-    /// What is sent to loopback comes out as it went in, with both addresses.
+    /// A datagram sent to loopback arrives unchanged, with both addresses.
     fn check(scheme: &str, loopback: &str, header: &[u8]) {
         let stop = Stop::default();
         let free = UdpSocket::bind(format!("{loopback}:0")).expect("a port");

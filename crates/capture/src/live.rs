@@ -1,7 +1,7 @@
-//! Capture from the network as it happens: what all live sources have in common. [`open()`] gives one source for each
-//! worker, each with whole flows; they end when [`Stop`] is asked for, after what had arrived before.
+//! Live capture: common parts of all live sources. [`open()`] returns one source per worker, each with complete
+//! flows; they end when [`Stop`] is requested, after delivering what had arrived before.
 //!
-//! An error says who has to act: [`LiveError`]. How packets come in is the backend's business.
+//! [`LiveError`] names what to change. Reception is done by the backends.
 
 mod options;
 
@@ -43,7 +43,7 @@ fn open_dpdk(_: &LiveOptions) -> Result<Vec<Box<dyn Source>>, LiveError> {
     ))
 }
 
-/// What the capture filter takes, of sources that know none themselves.
+/// Applies the capture filter to sources that do not support one.
 fn sift(options: &LiveOptions, sources: Vec<Box<dyn Source>>) -> Result<Vec<Box<dyn Source>>, LiveError> {
     match options.filter.trim() {
         "" => Ok(sources),
@@ -51,7 +51,7 @@ fn sift(options: &LiveOptions, sources: Vec<Box<dyn Source>>) -> Result<Vec<Box<
     }
 }
 
-/// The interface of that name, switched on; `None` for all of them.
+/// The interface with this name, which must be up; `None` for all interfaces.
 fn find(name: &str) -> Result<Option<Interface>, LiveError> {
     let all = interfaces().map_err(|error| LiveError::System { what: "list the interfaces", error })?;
     if name == ANY {

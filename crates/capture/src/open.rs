@@ -1,6 +1,6 @@
-//! From paths to a source. Regular files are mapped, everything else is read as a stream: standard input (`-`),
-//! pipes, devices, and gzip or Zstandard data by its magic, whatever the name, also one in the other. A file that can
-//! not be opened becomes an error of the source; the others are read all the same.
+//! Opens paths as a source. Regular files are mapped, everything else is read as a stream: standard input (`-`),
+//! pipes, devices, and gzip or Zstandard data by its magic number, regardless of the name, also nested. A file that
+//! cannot be opened becomes an error of the source; the others are read.
 
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, ErrorKind, Read};
@@ -18,20 +18,20 @@ use crate::live::Stop;
 use crate::source::{Source, SourceError};
 use crate::window::{Counted, MappedWindow, Stream, StreamWindow, Window};
 
-/// Most layers of compression around a capture.
+/// Maximum layers of compression around a capture.
 const LAYERS_MAX: usize = 3;
 /// Buffer in front of a decompressor.
 const COMPRESSED_BUFFER_LEN: usize = 64 << 10;
 
-/// All packets of all captures in `paths`, in the order of their timestamps; where these are equal, in the order of
-/// `paths`, and always in the order of each file. What can not be opened, or is no capture, is found in
-/// [`Source::errors`] from the start.
+/// All packets of the captures in `paths`, in timestamp order; at equal timestamps in the order of `paths`, and
+/// within a file in file order. Files that cannot be opened, or are no captures, are in [`Source::errors`] from the
+/// start.
 #[must_use]
 pub fn open(paths: &[PathBuf]) -> Box<dyn Source> {
     open_until(paths, &Stop::default())
 }
 
-/// The same, until `stop` is set: then it waits neither for a pipe nor for the rest of a decompressor's output.
+/// Same, until `stop` is set: then it waits neither for a pipe nor for more output of a decompressor.
 #[must_use]
 pub fn open_until(paths: &[PathBuf], stop: &Stop) -> Box<dyn Source> {
     let mut errors = Vec::new();
@@ -56,7 +56,7 @@ pub fn open_until(paths: &[PathBuf], stop: &Stop) -> Box<dyn Source> {
     Box::new(Files::new(inputs, errors))
 }
 
-/// All packets of one capture that is read as a stream; `name` is for errors.
+/// All packets of one capture read as a stream; `name` is used in errors.
 #[must_use]
 pub fn from_reader(name: &Path, reader: impl Read + Send + 'static) -> Box<dyn Source> {
     let name = name.to_owned();
@@ -74,7 +74,7 @@ fn why(e: &io::Error) -> String {
         ErrorKind::NotFound => "no such file".into(),
         ErrorKind::PermissionDenied => "it may not be read: permission denied".into(),
         ErrorKind::IsADirectory => "is a directory: name the capture files in it".into(),
-        // Already in words for a person, by a decompressor.
+        // Already a user-visible message of a decompressor.
         ErrorKind::Other => e.to_string(),
         _ => format!("cannot be opened: {e}"),
     }
@@ -91,7 +91,7 @@ fn open_window(path: &Path, files: usize, stop: &Stop) -> io::Result<Window> {
     if metadata.is_dir() {
         return Err(ErrorKind::IsADirectory.into());
     }
-    // The length of some files under /proc is given as 0: only reading them shows what they hold.
+    // Some files under /proc have a length of 0: only reading shows their contents.
     if !metadata.is_file() || metadata.len() == 0 {
         return stream(Box::new(Interruptible::new(file, stop)), None, stop);
     }
@@ -109,7 +109,7 @@ fn open_window(path: &Path, files: usize, stop: &Stop) -> io::Result<Window> {
     }
 }
 
-/// A window onto `stream`, decompressed as often as it was compressed.
+/// A window onto `stream`, decompressed as often as needed.
 fn stream(stream: Stream, file_len: Option<u64>, stop: &Stop) -> io::Result<Window> {
     let consumed = Arc::new(AtomicU64::new(0));
     let mut stream: Stream = Box::new(Counted::new(stream, consumed.clone()));
@@ -126,7 +126,7 @@ fn stream(stream: Stream, file_len: Option<u64>, stop: &Stop) -> io::Result<Wind
     Ok(Window::Stream(StreamWindow::new(stream, consumed, file_len)))
 }
 
-/// How bytes are compressed.
+/// Compression format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Compression {
     /// RFC 1952.
@@ -135,20 +135,20 @@ enum Compression {
     Zstd,
 }
 
-/// Bytes that tell.
+/// Bytes of the magic number.
 const MAGIC_LEN: usize = 4;
 
 impl Compression {
     fn of(head: &[u8]) -> Option<Compression> {
         match head {
             [0x1f, 0x8b, 8, ..] => Some(Self::Gzip),
-            // A frame, or a skippable frame in front of one.
+            // A frame, or a skippable frame before one.
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Self::Zstd),
             _ => None,
         }
     }
 
-    /// Also of several members or frames behind each other.
+    /// Decompresses, including several concatenated members or frames.
     fn unpack(self, packed: Stream, stop: Stop) -> io::Result<Stream> {
         let packed = BufReader::with_capacity(COMPRESSED_BUFFER_LEN, packed);
         Ok(match self {
@@ -160,7 +160,7 @@ impl Compression {
     }
 }
 
-/// A decompressor whose errors say what was being decompressed.
+/// A decompressor whose errors name the format.
 struct Unpacked<R> {
     name: &'static str,
     inner: R,
@@ -169,7 +169,7 @@ struct Unpacked<R> {
 
 impl<R: Read> Read for Unpacked<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        // A little that is packed tightly may be more than anybody waits for.
+        // A small compressed input may have a very long output.
         if self.stop.is_asked() {
             return Err(stopped());
         }

@@ -1,10 +1,10 @@
-//! Writes packets as pcapng (<https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-03.html>): as they were captured,
-//! with their times to the nanosecond and their lengths on the wire, an interface for each kind of link. Without rotation
-//! they go to one file; with it to `NAME-000001.pcapng` and so on. What was written can be read at any time: the
-//! format needs no end.
+//! Writes packets as pcapng (<https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-03.html>) as captured, with
+//! nanosecond timestamps and original lengths, one interface per link type. Without rotation they go to one file;
+//! with it to `NAME-000001.pcapng` and so on. A partially written file is readable at any time: the format needs no
+//! end.
 //!
-//! Counted is what the system has taken. Packets are handed over many at a time; of those that it does not take all, it
-//! keeps none, so that a file never ends within a packet.
+//! Counters contain what the system has accepted. Packets are written many at a time; if the system does not accept
+//! them all, none of them is kept, so that a file never ends within a packet.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -19,10 +19,10 @@ const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 const INTERFACE_DESCRIPTION: u32 = 1;
 const ENHANCED_PACKET: u32 = 6;
 
-/// Bytes that wait before they are written.
+/// Size of the write buffer in bytes.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// When a file ends and the next begins; by default never.
+/// When to start a new file; by default never.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PacketRotation {
     /// At multiples of this many nanoseconds since the epoch, by the packets' clock.
@@ -31,22 +31,22 @@ pub struct PacketRotation {
     pub bytes: Option<u64>,
 }
 
-/// What has been written.
+/// Counts of written packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PacketsKept {
     /// Packets.
     pub packets: u64,
-    /// Packets that came after writing had failed, and those it failed with.
+    /// Packets not written because of an error, including all later ones.
     pub packets_lost: u64,
     /// Files.
     pub files: u64,
     /// Bytes of all files.
     pub bytes: u64,
-    /// Tuples whose packets were not asked for in time, or whose flow found no room among those to be kept.
+    /// Tuples whose packets had already been discarded when selected, or whose flow exceeded the limit.
     pub tuples_missed: u64,
 }
 
-/// See the module's text.
+/// A file, or a series of files.
 #[derive(Debug)]
 pub struct PacketFile {
     path: PathBuf,
@@ -54,32 +54,32 @@ pub struct PacketFile {
     is_prompt: bool,
     rotation: PacketRotation,
     out: File,
-    /// Blocks that wait, and how many of them are packets.
+    /// Blocks in the write buffer, and the number of packets among them.
     waiting: Vec<u8>,
     packets_waiting: u64,
-    /// The kinds of link that the file has interfaces for, by number.
+    /// Link types of the file's interfaces, by number.
     links: Vec<LinkType>,
-    /// Bytes of the file, those that wait included.
+    /// Bytes of the file, including the write buffer.
     file_bytes: u64,
     stretch: Option<i64>,
     kept: PacketsKept,
     error: Option<io::Error>,
-    /// One block, put together before it is written.
+    /// The block being assembled.
     block: Vec<u8>,
 }
 
 impl PacketFile {
-    /// Begins to write to `path`, or with rotation to the first of its numbered files.
+    /// Creates the file at `path`, or with rotation the first of its numbered files.
     ///
     /// # Errors
-    /// When that cannot be written.
+    /// When the file cannot be written.
     pub fn create(path: &Path, rotation: PacketRotation) -> io::Result<PacketFile> {
         let is_numbered = rotation != PacketRotation::default();
         let out = create(&if is_numbered { numbered(path, 1) } else { path.to_owned() })?;
         PacketFile::of(path, out, rotation)
     }
 
-    /// Writes to standard output, each packet at once.
+    /// Writes to standard output, each packet immediately.
     ///
     /// # Errors
     /// When there is none.
@@ -113,7 +113,7 @@ impl PacketFile {
         let _ = std::os::unix::fs::fchown(&self.out, Some(user), Some(group));
     }
 
-    /// Takes a packet. After an error nothing more is written; [`PacketFile::finish`] tells it.
+    /// Writes a packet. After an error nothing more is written; [`PacketFile::finish`] returns it.
     pub fn take(&mut self, packet: &Captured<'_>) {
         if self.error.is_none() {
             self.error = self.write(packet).err();
@@ -127,13 +127,13 @@ impl PacketFile {
         }
     }
 
-    /// Hands everything to the system; what has been written, and why not all, if so.
+    /// Flushes the write buffer; returns the counts, and the first error.
     pub fn finish(&mut self) -> (PacketsKept, Option<io::Error>) {
         let error = self.error.take().or_else(|| self.hand_over().err());
         (self.kept, error)
     }
 
-    /// Hands what waits to the system.
+    /// Flushes the write buffer.
     fn hand_over(&mut self) -> io::Result<()> {
         let packets = std::mem::take(&mut self.packets_waiting);
         let result = self.out.write_all(&self.waiting);
@@ -144,7 +144,7 @@ impl PacketFile {
             }
             Err(_) => {
                 self.kept.packets_lost += packets;
-                // Where it cannot be cut (a device, a pipe) the error says enough.
+                // If it cannot be truncated (a device, a pipe), the original error suffices.
                 let _ = self.out.set_len(self.file_bytes - self.waiting.len() as u64);
             }
         }
@@ -185,14 +185,14 @@ impl PacketFile {
         self.block.clear();
         self.block.extend(BYTE_ORDER_MAGIC.to_le_bytes());
         self.block.extend([1, 0, 0, 0]);
-        // The section's length is not known.
+        // The length of the section is unknown.
         self.block.extend([0xff; 8]);
         self.option(4, APPLICATION.as_bytes());
         self.option(0, &[]);
         self.end_block(SECTION_HEADER)
     }
 
-    /// The number of a link's interface, which is described when it is new.
+    /// Interface number of a link type; a new one is described in the file.
     fn interface(&mut self, link_type: LinkType) -> io::Result<u32> {
         if let Some(at) = self.links.iter().position(|known| *known == link_type) {
             return Ok(at as u32);
@@ -220,7 +220,7 @@ impl PacketFile {
         self.block.resize(self.block.len().next_multiple_of(4), 0);
     }
 
-    /// Adds the block whose body has been put together to what waits, for which there is room.
+    /// Appends the assembled block to the write buffer, flushing it first if it is full.
     fn end_block(&mut self, kind: u32) -> io::Result<()> {
         self.pad();
         let length = self.block.len() + 12;
@@ -236,7 +236,7 @@ impl PacketFile {
     }
 }
 
-/// A file that only its owner may read, or the one that is there, emptied.
+/// Creates a file readable by its owner only, or truncates the existing one.
 fn create(path: &Path) -> io::Result<File> {
     const OWNER_ONLY: u32 = 0o600;
     OpenOptions::new().write(true).create(true).truncate(true).mode(OWNER_ONLY).open(path)

@@ -1,7 +1,7 @@
 //! Classic pcap files (<https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-06.html>): microseconds and
-//! nanoseconds, both byte orders, and Kuznetzov's variant with its longer record headers. A record's length is
-//! believed up to the file's snaplen or [`LEN_PLAUSIBLE`]; beyond that the file is taken for damaged, and no attempt
-//! is made to find the next record. Some programs write nanoseconds into files of microseconds: see [`Fractions`].
+//! nanoseconds, both byte orders, and Kuznetzov's variant with longer record headers. A record's length is accepted
+//! up to the file's snaplen or [`LEN_PLAUSIBLE`]; beyond that the file is considered damaged, without a search for
+//! the next record. Some programs write nanoseconds into files of microseconds: see [`Fractions`].
 
 use wire::{LinkType, Timestamp};
 
@@ -15,20 +15,20 @@ const MICROSECONDS: u32 = 0xa1b2_c3d4;
 const NANOSECONDS: u32 = 0xa1b2_3c4d;
 const KUZNETZOV: u32 = 0xa1b2_cd34;
 
-/// First words of a file, in the byte order of the machine that wrote it.
+/// Magic numbers, in the byte order of the writing machine.
 pub(crate) const MAGICS: [u32; 3] = [MICROSECONDS, NANOSECONDS, KUZNETZOV];
 
-/// Captured length that is believed whatever the snaplen says: offloading makes packets of up to 512 KiB.
+/// Captured length accepted for any snaplen: offloading creates packets of up to 512 KiB.
 const LEN_PLAUSIBLE: u32 = 1 << 20;
 
 const SECOND: u64 = 1_000_000_000;
-/// A second in microseconds: no fraction of a second in microseconds is as large.
+/// A second in microseconds; fractions are smaller.
 const MICROS: u32 = 1_000_000;
 
-/// Bytes of a record header that all variants share: seconds, fraction, captured length, original length.
+/// Bytes of the record header common to all variants: seconds, fraction, captured length, original length.
 const RECORD_FIELDS: usize = 16;
 
-/// The header of a file: how its records read.
+/// Format of a file's records.
 #[derive(Debug)]
 pub(crate) struct PcapFile {
     big_endian: bool,
@@ -40,7 +40,7 @@ pub(crate) struct PcapFile {
 }
 
 impl PcapFile {
-    /// From a file's first bytes; `None` when they are no pcap header.
+    /// Parses a file header; `None`: not a pcap file.
     pub fn of_header(header: &[u8; HEADER_LEN]) -> Option<PcapFile> {
         let words = header.as_chunks::<4>().0;
         let big_endian = MAGICS.contains(&u32::from_be_bytes(words[0]));
@@ -50,7 +50,7 @@ impl PcapFile {
         if !MAGICS.contains(&magic) {
             return None;
         }
-        // Two shorts: major and minor version, in the order of the machine.
+        // Two shorts: major and minor version, in the machine's byte order.
         let version = if big_endian { word(1) } else { word(1).rotate_left(16) };
         Some(PcapFile {
             big_endian,
@@ -59,14 +59,14 @@ impl PcapFile {
             // The upper half may hold the length of a frame check sequence.
             link_type: LinkType::from(word(5) as u16),
             len_max: word(4).clamp(LEN_PLAUSIBLE, RECORD_MAX as u32 - 1024),
-            // Before version 2.4 the two lengths stood the other way round, or either way (libpcap, savefile.c).
+            // Before version 2.4 the two lengths were swapped, or in either order (libpcap, savefile.c).
             lengths_may_be_swapped: version < 0x0002_0004,
         })
     }
 
     /// As [`crate::format::Format::read`].
     pub fn read(&mut self, window: &[u8], records: &mut Records<'_>) -> (usize, Stop) {
-        // Each of them is a loop of its own: a question less for every packet.
+        // Separate loops: one branch less per packet.
         match (self.big_endian, self.lengths_may_be_swapped) {
             (false, false) => self.read_as::<false>(u32::from_le_bytes, window, records),
             (true, false) => self.read_as::<false>(u32::from_be_bytes, window, records),
@@ -116,7 +116,7 @@ impl PcapFile {
         (window.len() - rest.len(), stop)
     }
 
-    /// What the header of the record at the front says.
+    /// Fields of the record header at the front.
     #[inline(always)]
     fn fields<const SWAPPED: bool>(
         &self,
@@ -162,26 +162,26 @@ impl PcapFile {
     }
 }
 
-/// How fractions of a second become nanoseconds. A fraction of a million or more in a file of microseconds is nanoseconds: nearly
-/// all are in a file whose magic is wrong, but only single ones in a damaged file. So each is read as nanoseconds, and smaller
-/// ones are as long as the larger ones outnumber them among the last. Depends on the records alone, not on the pieces in
-/// which the file is read.
+/// Unit of fractions of a second. A fraction of a million or more in a file of microseconds is nanoseconds: nearly
+/// all are in a file with a wrong magic number, but only single ones in a damaged file. So each of them is read as
+/// nanoseconds, and smaller ones are as long as large ones prevail among the latest. Depends on the records alone,
+/// not on how the file is read.
 #[derive(Debug)]
 struct Fractions {
-    /// Microseconds or nanoseconds, by the magic.
+    /// Microseconds or nanoseconds, by the magic number.
     stated: u64,
-    /// Assumed at present.
+    /// Unit assumed at present.
     scale: Scale,
     /// Records read in earlier calls.
     read: u64,
-    /// Records that were counted in the next two.
+    /// Records already counted below.
     judged: u64,
-    /// Above 0 larger ones prevail.
+    /// Above 0: large fractions prevail.
     votes: i64,
     too_large: u64,
 }
 
-/// A unit of fractions, and the range in which they need no further check.
+/// A unit of fractions, and the range that needs no further check.
 #[derive(Clone, Copy, Debug)]
 struct Scale {
     nanos_per_unit: u64,
@@ -201,8 +201,8 @@ impl Scale {
 }
 
 impl Fractions {
-    /// Votes never get further from 0. The first record has this lead: a healthy file does not begin with a fraction that is
-    /// too large.
+    /// Maximum distance of the votes from 0. The first record starts with this lead: a valid file does not begin with
+    /// a fraction that is too large.
     const VOTES_MAX: i64 = 8;
     const LEAD: i64 = 3;
 
@@ -211,11 +211,11 @@ impl Fractions {
         Fractions { stated, scale, read: 0, judged: 0, votes: Self::LEAD, too_large: 0 }
     }
 
-    /// The nanoseconds of the `n`th record of this call, whose fraction does not fit the scale.
+    /// Nanoseconds of the `n`th record of this call, whose fraction is out of range.
     #[cold]
     fn unusual(&mut self, fraction: u32, n: usize) -> u64 {
         let record = self.read + n as u64;
-        // A fraction of a second that is more than one is damage: it must not move the clock far.
+        // A fraction above one second is damage: it must not move the clock far.
         if self.stated == 1 || u64::from(fraction) >= SECOND {
             return SECOND;
         }
@@ -233,7 +233,7 @@ impl Fractions {
         u64::from(fraction) * if is_large { 1 } else { self.scale.nanos_per_unit }
     }
 
-    /// Fractions read so far that microseconds cannot be.
+    /// Number of fractions so far that cannot be microseconds.
     fn too_large(&self) -> u64 {
         self.too_large_before(self.read)
     }
@@ -271,13 +271,13 @@ mod tests {
     use crate::format::Format;
     use crate::format::samples::read;
 
-    /// The words of a little-endian file, and the bytes behind them.
+    /// The words of a little-endian file, and the bytes after them.
     fn file(header: [[u8; 4]; 6], record: &[u32], bytes: &[u8]) -> Vec<u8> {
         let record: Vec<_> = record.iter().flat_map(|w| w.to_le_bytes()).collect();
         [header.as_flattened(), &record, bytes].concat()
     }
 
-    /// A file → time, link type, original length and bytes of its packets, and why it stopped.
+    /// A file → time, link type, original length, and bytes of its packets, and the reason for the stop.
     fn check(file: &[u8], expected: &[(i64, LinkType, u32, &[u8])], stop: Stop) {
         let (block, _, stopped) = read(&mut Format::Undetected, file);
         let packets: Vec<_> =
@@ -301,7 +301,7 @@ mod tests {
         );
         let long = [1, 5, 2, 60, 3, 0];
         check(&file(header(KUZNETZOV, 4, 0, 1), &long, &[7, 8]), &expected(1_000_005_000), Stop::Need(24));
-        // Four bytes of frame check sequence, as the upper half of the link type says.
+        // Four bytes of frame check sequence, in the upper half of the link type.
         check(
             &file(header(MICROSECONDS, 4, 0, 0x2400_0001), &record, &[7, 8]),
             &expected(1_000_005_000),
@@ -342,12 +342,13 @@ mod tests {
         check(&full(&[0, 0, u32::MAX, 0]), &[], Stop::Bad(bad(u32::MAX)));
         let unlimited = file(header(MICROSECONDS, 4, u32::MAX, 1), &[0, 0, 1 << 28, 0], &[]);
         check(&unlimited, &[], Stop::Bad(bad(1 << 28)));
-        // Old files have the lengths the other way round.
+        // Old files have the lengths swapped.
         let old = file(header(MICROSECONDS, 3, 65535, 1), &[0, 0, 60, 8], &[9; 8]);
         check(&old, &[(0, LinkType::Ethernet, 60, &[9; 8])], Stop::Need(16));
     }
 
-    /// Seconds and fractions of a microsecond file → nanoseconds, and how many fractions were too large; however it is cut.
+    /// Seconds and fractions of a microsecond file → nanoseconds, and the number of fractions that are too large; for
+    /// any division.
     fn check_fractions(records: &[(u32, u32)], expected: &[i64], too_large: u64) {
         let words: Vec<_> =
             records.iter().flat_map(|(seconds, fraction)| [*seconds, *fraction, 0, 0]).collect();
@@ -373,7 +374,7 @@ mod tests {
             2,
         );
         check_fractions(&[(0, 1_000_000), (0, 1_000_001)], &[1_000_000, 1_000_001], 2);
-        // The first show late: those before it were taken at their word, later ones are not for long.
+        // Large fractions appear late: earlier small ones are microseconds, later ones soon are not.
         let late = |n: usize| {
             let small = (0..n).map(|_| (1, 9));
             let large = (0..9).map(|_| (1, 2_000_000));
@@ -386,7 +387,7 @@ mod tests {
                 .collect();
             check_fractions(&late(n), &expected, 9);
         }
-        // One damaged fraction changes that of no other packet.
+        // One damaged fraction affects no other packet.
         let mut damaged: Vec<_> = (0..20).map(|n| (n, 5)).collect();
         damaged[10].1 = 1 << 28;
         let mut expected: Vec<_> = (0..20).map(|n| n * 1_000_000_000 + 5_000).collect();

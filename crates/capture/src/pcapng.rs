@@ -1,7 +1,7 @@
 //! pcapng files (<https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-03.html>): sections in either byte order,
-//! their interfaces, packets in enhanced, simple and obsolete blocks, host names and interface statistics. Other
-//! blocks, decryption secrets and custom ones among them, are skipped. A simple packet block has no time: it gets
-//! that of the packet before it.
+//! their interfaces, packets in enhanced, simple, and obsolete blocks, host names, and interface statistics. Other
+//! blocks, including decryption secrets and custom ones, are skipped. A simple packet block has no time and gets that
+//! of the previous packet.
 
 mod fast_path;
 
@@ -12,7 +12,7 @@ use wire::{LinkType, Timestamp};
 use crate::records::{Lengths, RECORD_MAX, Records, Stop};
 use crate::sys;
 
-/// Type of the block that starts a file and each section; it reads the same in both byte orders.
+/// Type of the block that starts a file and each section; equal in both byte orders.
 pub(crate) const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 
@@ -23,17 +23,17 @@ const NAME_RESOLUTION: u32 = 4;
 const INTERFACE_STATISTICS: u32 = 5;
 const ENHANCED_PACKET: u32 = 6;
 
-/// Most interfaces of a section that are remembered.
+/// Maximum interfaces stored per section.
 const INTERFACES_MAX: usize = 1 << 16;
-/// Most host names that are taken from a file.
+/// Maximum host names read from a file.
 const NAMES_MAX: usize = 1 << 16;
-/// Longest of them (RFC 1035 §2.3.4).
+/// Maximum length of a host name (RFC 1035 §2.3.4).
 const NAME_LEN_MAX: usize = 255;
 
-/// Type, length and, in a section header, the byte order.
+/// Type, length, and in a section header the byte-order magic.
 const BLOCK_HEAD: usize = 12;
 
-/// What a section has said so far.
+/// State of the current section.
 #[derive(Debug)]
 pub(crate) struct PcapNg {
     big_endian: bool,
@@ -55,14 +55,14 @@ struct Interface {
     lost: Option<u64>,
 }
 
-/// How a timestamp's units become nanoseconds (option `if_tsresol`).
+/// Conversion of timestamps to nanoseconds (option `if_tsresol`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Resolution {
-    /// 10^-n seconds, n up to 9: times this.
+    /// 10^-n seconds, n up to 9: factor.
     Multiply(u64),
-    /// 10^-n seconds, n above 9: by this.
+    /// 10^-n seconds, n above 9: divisor.
     Divide(u64),
-    /// 2^-n seconds: this n.
+    /// 2^-n seconds: n.
     Binary(u32),
 }
 
@@ -70,7 +70,7 @@ impl Resolution {
     fn of_option(value: u8) -> Resolution {
         match value {
             0..=9 => Self::Multiply(10u64.pow(9 - u32::from(value))),
-            // More digits than u64 holds leave nothing of any u64.
+            // More digits than u64 has give 0 for any u64.
             10..=0x7f => Self::Divide(10u64.checked_pow(u32::from(value) - 9).unwrap_or(u64::MAX)),
             _ => Self::Binary(u32::from(value & 0x7f)),
         }
@@ -86,8 +86,8 @@ impl Resolution {
         i64::try_from(nanos).unwrap_or(i64::MAX)
     }
 
-    /// The coarsest unit in which a time is not beyond the year 2262, if the stated one is coarser than nanoseconds: a writer
-    /// that counts nanoseconds and says nothing, for example, states microseconds.
+    /// The coarsest unit in which a time is not beyond the year 2262, if the stated one is coarser than nanoseconds:
+    /// for example, a writer that counts nanoseconds without an option states microseconds.
     #[cold]
     fn finer(self, units: u64) -> Option<Resolution> {
         let Self::Multiply(stated) = self else { return None };
@@ -97,7 +97,7 @@ impl Resolution {
 }
 
 impl PcapNg {
-    /// From a file's first bytes; `None` when they start no section.
+    /// Parses a file's first bytes; `None`: not a section header.
     pub fn of_header(head: &[u8; BLOCK_HEAD]) -> Option<PcapNg> {
         let [kind, _, _] = head.as_chunks::<4>().0 else { unreachable!("12 bytes are three words") };
         (u32::from_le_bytes(*kind) == SECTION_HEADER).then(|| PcapNg {
@@ -126,7 +126,7 @@ impl PcapNg {
         }
     }
 
-    /// The block at the front of `rest`, which begins at `at` in the window; its length.
+    /// Reads the block at the front of `rest`, at `at` in the window; returns its length.
     fn read_block(&mut self, rest: &[u8], at: usize, records: &mut Records<'_>) -> Result<usize, Stop> {
         let head: &[u8; BLOCK_HEAD] = rest.first_chunk().ok_or(Stop::Need(BLOCK_HEAD))?;
         let [kind, len, magic] = head.as_chunks::<4>().0 else { unreachable!("12 bytes are three words") };
@@ -151,7 +151,7 @@ impl PcapNg {
                 "the block here (type {kind:#x}) says {len} bytes at its start and {second} at its end"
             )));
         }
-        // What they say is of the packets in front of them: these are delivered first, in whatever pieces the file is read.
+        // They refer to the packets before them, which are therefore delivered first, however the file is read.
         if matches!(kind, INTERFACE_STATISTICS | NAME_RESOLUTION) && !records.is_empty() {
             return Err(Stop::Full);
         }
@@ -271,12 +271,12 @@ impl PcapNg {
         Ok(())
     }
 
-    /// The counts are since the capture began: later statistics of an interface replace earlier ones.
+    /// Counts are totals since the start of the capture: later statistics of an interface replace earlier ones.
     fn statistics(&mut self, mut body: Body<'_>) {
         let Some(([interface, _, _], options)) = body.words() else { return };
         let Some(of) = self.interfaces.get_mut(interface as usize) else { return };
         body.bytes = options;
-        // isb_ifdrop, for want of resources at the interface, and isb_osdrop, in the operating system.
+        // isb_ifdrop, for lack of resources at the interface, and isb_osdrop, in the operating system.
         let dropped =
             body.options().filter(|(code, _)| matches!(code, 5 | 7)).map(|(_, value)| body.long(value));
         of.lost = dropped.reduce(u64::saturating_add).or(of.lost);
@@ -289,7 +289,7 @@ impl PcapNg {
                 (2, _, Some(v6)) => (IpAddr::from(Ipv6Addr::from(*v6)), &value[16..]),
                 _ => continue,
             };
-            // The first name is the one to show; the others are aliases.
+            // The first name is shown; the others are aliases.
             let name =
                 names.split(|&b| b == 0).next().and_then(|n| std::str::from_utf8(n).ok()).unwrap_or("");
             let printable = !name.chars().any(char::is_control);
@@ -347,7 +347,7 @@ fn short_packet() -> Stop {
     Stop::Bad("the packet block here is too short for its own fields".into())
 }
 
-/// A block's body, or the rest of one, with the byte order to read it in.
+/// A block's body, or the rest of one, with its byte order.
 #[derive(Clone, Copy)]
 struct Body<'a> {
     bytes: &'a [u8],
@@ -355,7 +355,7 @@ struct Body<'a> {
 }
 
 impl<'a> Body<'a> {
-    /// The first `N` words, and what follows them.
+    /// The first `N` words, and the rest.
     #[inline]
     fn words<const N: usize>(&self) -> Option<([u32; N], &'a [u8])> {
         let word = if self.big_endian { u32::from_be_bytes } else { u32::from_le_bytes };
@@ -374,7 +374,7 @@ impl<'a> Body<'a> {
         if self.big_endian { u64::from_be_bytes(bytes) } else { u64::from_le_bytes(bytes) }
     }
 
-    /// Codes and values, each padded to four bytes; code 0 ends them, and so does a length that does not fit.
+    /// Codes and values, each padded to four bytes; ends at code 0 or at an invalid length.
     fn options(self) -> impl Iterator<Item = (u16, &'a [u8])> {
         let mut at = 0;
         std::iter::from_fn(move || {
@@ -431,7 +431,7 @@ pub(crate) mod samples {
             self.block(super::SECTION_HEADER, &[&magic, &one, &zero, &[0xff; 8]])
         }
 
-        /// With options as they stand in the file.
+        /// With options as in the file.
         pub fn interface(self, link_type: u16, snaplen: u32, options: &[u8]) -> Blocks {
             let (link_type, snaplen) = (self.short(link_type), self.word(snaplen));
             self.block(super::INTERFACE_DESCRIPTION, &[&link_type, &[0, 0], &snaplen, options])
@@ -472,7 +472,7 @@ mod tests {
         }
     }
 
-    /// Blocks → time, original length and bytes of each packet, and nothing wrong.
+    /// Blocks → time, original length, and bytes of each packet, without errors.
     fn check(blocks: &Blocks, expected: &[(i64, u32, &[u8])]) {
         let (_, packets, stop) = read(&blocks.bytes);
         let packets: Vec<_> = packets.iter().map(|(ts, len, bytes)| (*ts, *len, &bytes[..])).collect();
@@ -524,7 +524,7 @@ mod tests {
         check(0x80 | 10, 512, 0, 500_000_000);
         check(0xff, u64::MAX, 0, 0);
         check(0, u64::MAX, i64::MAX, i64::MAX);
-        // Nanoseconds since 1970 that are stated as microseconds, and microseconds as milliseconds.
+        // Nanoseconds since 1970 stated as microseconds, and microseconds as milliseconds.
         check(6, 1_700_000_000_123_456_789, 0, 1_700_000_000_123_456_789);
         check(3, 1_700_000_000_123_456, 0, 1_700_000_000_123_456_000);
         check(0, 0, i64::MIN, i64::MIN);
@@ -536,7 +536,7 @@ mod tests {
         let nanoseconds = blocks.option(9, &[9]);
         let blocks = blocks.interface(1, 0, &[]).interface(113, 0, &nanoseconds);
         let blocks = blocks.enhanced(1, 7, 0, &[]).enhanced(0, 7, 0, &[]);
-        // A new section, in the other order, has interfaces of its own.
+        // A new section, in the other byte order, has its own interfaces.
         let blocks = blocks.section(true).interface(101, 0, &[]).enhanced(0, 8, 0, &[]);
         let (block, ..) = crate::format::samples::read(&mut Format::Undetected, &blocks.bytes);
         let seen: Vec<_> = block.packets().map(|c| (c.ts.0, c.link_type)).collect();

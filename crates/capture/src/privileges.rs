@@ -1,35 +1,35 @@
-//! Giving up what only opening a capture needs: once sources and output files are open, the process becomes an
-//! ordinary user, or loses its capabilities. Reading packets and statistics goes on. To be called before threads are
-//! started: capabilities are a thread's own.
+//! Drops the privileges needed only to open a capture: once sources and output files are open, the process switches
+//! to an ordinary user, or clears its capabilities. Packets and statistics can still be read. To be called before
+//! threads are started: capabilities are per thread.
 
 use std::io;
 
 use crate::sys::privileges as sys;
 
-/// Who to be from now on.
+/// User to switch to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Account {
-    /// This name.
+    /// By name.
     Named(String),
-    /// These numbers of user and group: who called `sudo`.
+    /// By user and group id: the user who called `sudo`.
     Numbered(u32, u32),
 }
 
-/// Why privileges could not be given up.
+/// Errors when dropping privileges.
 #[derive(Debug, thiserror::Error)]
 pub enum PrivilegeError {
-    /// The name is wrong.
+    /// There is no user with this name.
     #[error("there is no user {0:?} on this machine")]
     NoSuchUser(String),
-    /// The system refused.
+    /// The system call failed.
     #[error("cannot give up privileges: {0}; --user root keeps them")]
     Refused(#[from] io::Error),
 }
 
-/// Whom [`give_up`] makes of us, by the numbers of user and group; `None`: we stay who we are.
+/// User and group id that [`give_up`] switches to; `None`: no switch.
 ///
 /// # Errors
-/// When there is no such user.
+/// [`PrivilegeError::NoSuchUser`].
 pub fn becomes(account: &Account) -> Result<Option<(u32, u32)>, PrivilegeError> {
     if sys::effective_user() != 0 {
         return Ok(None);
@@ -41,11 +41,10 @@ pub fn becomes(account: &Account) -> Result<Option<(u32, u32)>, PrivilegeError> 
     Ok((user != 0).then_some((user, group)))
 }
 
-/// Gives up root's rights, where we have them, by becoming `account`, and otherwise all capabilities. To become root
-/// is to keep everything.
+/// Drops privileges: root switches to `account`, others clear all capabilities. Switching to root keeps everything.
 ///
 /// # Errors
-/// See [`PrivilegeError`]; then the process should not go on.
+/// See [`PrivilegeError`]; the process should not continue then.
 pub fn give_up(account: &Account) -> Result<(), PrivilegeError> {
     let is_root = sys::effective_user() == 0;
     match becomes(account)? {

@@ -1,19 +1,19 @@
-//! What every format of capture files reads records into, and why it stopped.
+//! Destination of records of capture files, and the reason why reading stopped.
 
 use wire::{LinkType, Timestamp};
 
 use crate::block::{Block, Record};
 
-/// Longest record that is believed; a stream's buffer never grows beyond it. Wireshark draws the line here as well.
+/// Maximum record length; also the limit of a stream's buffer. Same as in Wireshark.
 pub(crate) const RECORD_MAX: usize = 128 << 20;
 
-/// Where records go: a block, and what its record starts count from.
+/// Destination of records: a block, and the base of their offsets.
 pub(crate) struct Records<'a> {
     block: &'a mut Block,
     origin: Origin,
 }
 
-/// Where in a block a window's bytes lie.
+/// Position of a window's bytes in a block.
 #[derive(Clone, Copy)]
 pub(crate) struct Origin {
     buffer: u32,
@@ -21,7 +21,7 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// A packet whose captured bytes lie whole in the window, from `start` on.
+    /// A packet whose captured bytes are completely in the window, from `start` on.
     #[inline(always)]
     pub fn record(self, ts: Timestamp, link_type: LinkType, lengths: Lengths, start: usize) -> Record {
         let Lengths { original_len, len } = lengths;
@@ -37,7 +37,7 @@ impl<'a> Records<'a> {
         Records { block, origin: Origin { buffer, window_start: window_start as u32 } }
     }
 
-    /// The same block, for records of a window that begins `len` bytes later.
+    /// Advances the base by `len` bytes.
     pub fn skip(&mut self, len: usize) {
         self.origin.window_start += len as u32;
     }
@@ -52,25 +52,25 @@ impl<'a> Records<'a> {
         self.block.is_full()
     }
 
-    /// Adds a packet whose captured bytes lie whole in the window, from `start` on.
+    /// Adds a packet whose captured bytes are completely in the window, from `start` on.
     #[inline]
     pub fn push(&mut self, ts: Timestamp, link_type: LinkType, lengths: Lengths, start: usize) {
         self.block.push(self.origin.record(ts, link_type, lengths, start));
     }
 
-    /// Places for packets to be written from the front on, and then said to be [`Records::filled`]: a reader's
-    /// counterpart of [`Records::push`] for the packets that it reads all the time.
+    /// Free records, to be written from the front, followed by [`Records::filled`]; the bulk form of
+    /// [`Records::push`].
     pub fn places(&mut self) -> (Origin, &mut [Record]) {
         (self.origin, self.block.room())
     }
 
-    /// The first `n` places are packets now.
+    /// Declares the first `n` records to be packets.
     pub fn filled(&mut self, n: usize) {
         self.block.filled(n);
     }
 }
 
-/// How long a packet was on the wire, and in the capture.
+/// Original and captured length of a packet.
 pub(crate) struct Lengths {
     pub original_len: u32,
     pub len: u32,
@@ -79,10 +79,10 @@ pub(crate) struct Lengths {
 /// Why no further record was read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// No room for another record.
+    /// The block is full.
     Full,
-    /// What comes next takes this many bytes, more than are left in the window.
+    /// The next item needs this many bytes, more than the window has.
     Need(usize),
-    /// What comes next can not be read, nor anything after it.
+    /// The next item is invalid; reading cannot continue.
     Bad(String),
 }

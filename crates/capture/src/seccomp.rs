@@ -1,10 +1,10 @@
-//! Forbids the system calls that a program which works on packets does not make (seccomp(2)): should hostile packets ever
-//! find a bug that runs their code, it can start no program, open no connection, trace no process and change nothing but
-//! this program's own output.
+//! Restricts system calls to those that a packet-processing program needs (seccomp(2)): if hostile packets exploit a
+//! bug, their code can start no program, open no connection, trace no process, and change nothing but this program's
+//! own output.
 //!
-//! What stays allowed: memory, threads, time, signals, reading and writing what is open, opening files to read them, and,
-//! where output needs new files, making, renaming and removing them. To everything else the kernel says that it does not
-//! have such a call (ENOSYS), which libraries know how to live with. DPDK does more than that, and is not for this.
+//! Allowed are memory, threads, time, signals, reading and writing open files, opening files for reading, and, if
+//! output needs new files, creating, renaming, and removing them. All other calls fail with ENOSYS, which libraries
+//! handle. DPDK needs more calls and is not supported.
 
 use std::collections::BTreeMap;
 
@@ -14,39 +14,39 @@ use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCondition, SeccompFilter, SeccompRule, apply_filter,
 };
 
-/// Which files may be opened from now on.
+/// Files that may be opened from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Files {
-    /// To read them.
+    /// For reading.
     ReadOnly,
-    /// New ones, too: output goes to files that are made as it comes.
+    /// New files, too, for output files created during the run.
     New,
 }
 
-/// Which connections may be made from now on.
+/// Connections that may be opened from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
     /// None.
     Closed,
-    /// This thread delivers results: connections over TCP, both ways, and questions for names.
+    /// This thread delivers results: TCP connections, in both directions, and name lookups.
     Internet,
 }
 
-/// Why system calls are not restricted.
+/// Errors when restricting system calls.
 #[derive(Debug, thiserror::Error)]
 pub enum SeccompError {
     /// There is no filter for this processor.
     #[error("system calls are not restricted: not on this processor ({0})")]
     Processor(BackendError),
-    /// The kernel has refused it.
+    /// The kernel rejected it.
     #[error("system calls are not restricted: {0}")]
     Refused(#[from] seccompiler::Error),
 }
 
-/// Restricts this thread and those that it will start, for good.
+/// Restricts this thread and its future children permanently.
 ///
 /// # Errors
-/// When the kernel cannot do it; then everything goes on as before.
+/// When the kernel does not support it; nothing has changed then.
 pub fn restrict(files: Files, network: Network) -> Result<(), SeccompError> {
     let arch = std::env::consts::ARCH.try_into().map_err(SeccompError::Processor)?;
     let refused = SeccompAction::Errno(libc::ENOSYS as u32);
@@ -73,20 +73,20 @@ fn rules(files: Files, network: Network) -> Result<Rules, seccompiler::Error> {
         #[cfg(target_arch = "x86_64")]
         allow(&[libc::SYS_pipe]);
     }
-    // Without CLONE_THREAD it would be a process. clone3, whose flags cannot be seen from here, is left to fail.
+    // Without CLONE_THREAD it would be a process. clone3, whose flags are not visible to the filter, fails.
     let thread = libc::CLONE_THREAD as u64;
     only(&mut rules, libc::SYS_clone, 0, &[(MaskedEq(thread), thread)])?;
     only(&mut rules, libc::SYS_prctl, 0, &[(Eq, libc::PR_SET_NAME as u64)])?;
-    // Asks for limits, and sets none.
+    // Reads limits only.
     only(&mut rules, libc::SYS_prlimit64, 2, &[(Eq, 0)])?;
-    // Terminals' sizes and interfaces' states.
+    // Sizes of terminals and states of interfaces.
     let questions = [libc::TCGETS, libc::TIOCGWINSZ, libc::SIOCGIFINDEX, libc::SIOCGIFFLAGS];
     let of_connections = [libc::FIONBIO, libc::FIONREAD];
     let is_closed = network == Network::Closed;
     let requests = questions.iter().chain(of_connections.iter().filter(|_| !is_closed));
     let requests: Vec<_> = requests.map(|request| (Eq, *request)).collect();
     only(&mut rules, libc::SYS_ioctl, 1, &requests)?;
-    // Adapters' counters are asked for by netlink.
+    // Counters of adapters are read by netlink.
     let families = [libc::AF_NETLINK, libc::AF_INET, libc::AF_INET6];
     let families = if is_closed { &families[..1] } else { &families[..] };
     let families: Vec<_> = families.iter().map(|family| (Eq, *family as u64)).collect();
@@ -98,7 +98,7 @@ fn rules(files: Files, network: Network) -> Result<Rules, seccompiler::Error> {
     Ok(rules)
 }
 
-/// Allows a call where its argument number `argument` is one of these.
+/// Allows a call if argument `argument` has one of these values.
 fn only(
     rules: &mut Rules,
     call: i64,
@@ -112,7 +112,7 @@ fn only(
     Ok(())
 }
 
-/// Calls that are allowed whatever their arguments are.
+/// Calls allowed with any arguments.
 const ALWAYS: &[i64] = &[
     // Memory.
     libc::SYS_brk,
@@ -121,7 +121,7 @@ const ALWAYS: &[i64] = &[
     libc::SYS_mprotect,
     libc::SYS_mremap,
     libc::SYS_munmap,
-    // Threads, and the end.
+    // Threads, and exit.
     libc::SYS_exit,
     libc::SYS_exit_group,
     libc::SYS_futex,
@@ -141,14 +141,14 @@ const ALWAYS: &[i64] = &[
     libc::SYS_rt_sigprocmask,
     libc::SYS_rt_sigreturn,
     libc::SYS_sigaltstack,
-    // Time and chance.
+    // Time and random numbers.
     libc::SYS_clock_getres,
     libc::SYS_clock_gettime,
     libc::SYS_clock_nanosleep,
     libc::SYS_getrandom,
     libc::SYS_gettimeofday,
     libc::SYS_nanosleep,
-    // Files that are open.
+    // Open files.
     libc::SYS_close,
     libc::SYS_fadvise64,
     libc::SYS_fcntl,
@@ -167,7 +167,7 @@ const ALWAYS: &[i64] = &[
     libc::SYS_statx,
     libc::SYS_write,
     libc::SYS_writev,
-    // Sockets that are open: packets, their filter, what was lost.
+    // Open sockets: packets, filter, losses.
     libc::SYS_bind,
     libc::SYS_getsockname,
     libc::SYS_getsockopt,
@@ -179,7 +179,7 @@ const ALWAYS: &[i64] = &[
     libc::SYS_setsockopt,
 ];
 
-/// Those that newer processors' kernels do not have any more.
+/// Calls that newer architectures lack.
 #[cfg(target_arch = "x86_64")]
 const ALWAYS_OLD: &[i64] = &[libc::SYS_lstat, libc::SYS_poll, libc::SYS_stat, libc::SYS_time];
 
@@ -195,7 +195,7 @@ const CONNECTIONS: &[i64] = &[
     libc::SYS_shutdown,
 ];
 
-/// For files that are made.
+/// For creating files.
 const NEW_FILES: &[i64] = &[
     libc::SYS_fchmod,
     libc::SYS_mkdirat,
@@ -218,7 +218,7 @@ mod tests {
 
     use super::*;
 
-    /// What can be done in a thread that is restricted; `None`, said loudly, where it cannot be restricted.
+    /// Runs `act` in a restricted thread; `None`, with a message, if restriction is not possible.
     fn restricted<T: Send + 'static>(
         files: Files,
         network: Network,

@@ -1,4 +1,4 @@
-//! The trait that every origin of packets has, and what it counts.
+//! The trait of packet sources, and their counters.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -6,20 +6,20 @@ use std::path::PathBuf;
 use crate::block::{Block, Record};
 use crate::live::Clock;
 
-/// An origin of packets.
+/// A source of packets.
 pub trait Source: Send {
-    /// Fills `block`, whatever it held before, with the next packets; false at the end. A live source comes back with
-    /// an empty block and its clock when nothing has come for a while. An error ends only the input it happened in:
-    /// what was read before is delivered first, and the error is then found in [`Source::errors`].
+    /// Fills `block`, replacing its contents, with the next packets; returns false at the end. A live source returns
+    /// an empty block with its clock if no packet arrives for a while. An error ends only the affected input: packets
+    /// read before it are delivered first, then it is in [`Source::errors`].
     fn next_block(&mut self, block: &mut Block) -> bool;
 
-    /// What has gone wrong so far, in the order in which it happened.
+    /// Errors so far, in order.
     fn errors(&self) -> &[SourceError];
 
-    /// What has been delivered so far.
+    /// Counters so far.
     fn counters(&self) -> Counters;
 
-    /// Host names that the capture itself carries (pcapng name resolution blocks) found so far.
+    /// Host names in the capture itself (pcapng name resolution blocks) found so far.
     fn names(&self) -> &[(IpAddr, String)] {
         &[]
     }
@@ -29,7 +29,7 @@ pub trait Source: Send {
         0.0
     }
 
-    /// Bytes of input consumed, and how many there are if that is known; for a progress bar.
+    /// Bytes of input consumed, and the total if known; for a progress bar.
     fn progress(&self) -> (u64, Option<u64>) {
         (0, None)
     }
@@ -46,22 +46,22 @@ pub struct Counters {
     pub captured_bytes: u64,
     /// Packets cut by the snaplen.
     pub truncated_packets: u64,
-    /// Packets that the capturing system says it lost (pcapng interface statistics, the kernel when its buffer was full);
-    /// `None` unknown.
+    /// Packets that the capturing system reports as lost (pcapng interface statistics; the kernel when its buffer is
+    /// full); `None`: unknown.
     pub lost_before_us: Option<u64>,
-    /// Packets that a capture filter left out after they had been read; a live one leaves them in the kernel, uncounted.
+    /// Packets removed by a capture filter after reading; a live filter drops them in the kernel, uncounted.
     pub filtered: u64,
-    /// How often the capture buffer was full, live.
+    /// Number of times the live capture buffer was full.
     pub buffer_overflows: u64,
-    /// Packets that the network adapter dropped before the kernel saw them; `None` unknown. With several workers only
-    /// the first one says it: they have one adapter.
+    /// Packets dropped by the network adapter before the kernel; `None`: unknown. With several workers only the first
+    /// reports it, because they share an adapter.
     pub nic_drops: Option<u64>,
-    /// Whose clock was asked to stamp packets; `None` where the capture was made elsewhere.
+    /// Clock requested for timestamps; `None` for files.
     pub clock: Option<Clock>,
-    /// Packets stamped by the machine's clock although the adapter's was asked for: those that this machine sent.
+    /// Packets stamped by the machine's clock although the adapter's was requested: those sent by this machine.
     pub unstamped_packets: u64,
-    /// Times that a file states in a unit in which they cannot be: fractions of a second of a million microseconds and more, or
-    /// times beyond the year 2262. They were read in the finer unit in which they can.
+    /// Timestamps that are impossible in the stated unit of a file: fractions of a second of a million microseconds
+    /// or more, or times beyond the year 2262. They were read in the finer unit that fits.
     pub nanosecond_fractions: u64,
 }
 
@@ -76,8 +76,7 @@ impl Counters {
         }
     }
 
-    /// Takes packets back that were delivered and then not wanted any more: how many those are depends on the length of
-    /// a block, and that is not to show.
+    /// Subtracts packets that were delivered but lie beyond LIMIT, whose number depends on the block size.
     pub fn take_back(&mut self, unwanted: &[Record]) {
         self.packets = self.packets.saturating_sub(unwanted.len() as u64);
         for record in unwanted {
@@ -88,7 +87,7 @@ impl Counters {
         }
     }
 
-    /// Adds what another source has delivered.
+    /// Adds the counters of another source.
     pub fn add(&mut self, other: &Counters) {
         self.packets += other.packets;
         self.original_bytes += other.original_bytes;
@@ -105,7 +104,7 @@ impl Counters {
     }
 }
 
-/// Something wrong with an input, and where.
+/// An error of an input, with its position.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{}: {}{message}", path.display(), offset.map(|o| format!("byte {o}: ")).unwrap_or_default())]
 pub struct SourceError {
@@ -113,8 +112,8 @@ pub struct SourceError {
     pub path: PathBuf,
     /// Byte offset in the (uncompressed) input, if known.
     pub offset: Option<u64>,
-    /// What is wrong, and what a person can do.
+    /// The error, and what to do.
     pub message: String,
-    /// Whether packets of this input had been delivered before.
+    /// Number of packets of this input delivered before.
     pub after_packets: u64,
 }

@@ -1,6 +1,6 @@
-//! A window onto an input's bytes that moves from its front to its end: a piece of a mapped file, or the buffer of a
-//! stream. Memory stays bounded by the length that is mapped at a time or by the longest record, whatever the input's
-//! length. It does not know what the bytes mean.
+//! A window onto an input's bytes that moves from its start to its end: a part of a mapped file, or the buffer of a
+//! stream. Memory is bounded by the mapped length or the longest record, regardless of the input's length.
+//! Independent of the contents.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -13,27 +13,26 @@ use crate::block::Buffer;
 use crate::records::RECORD_MAX;
 use crate::sys;
 
-/// How much of a file is mapped at a time: more is not faster, and less costs a call into the kernel too often.
+/// Bytes of a file mapped at a time: more is not faster, and less needs too many system calls.
 const MAP_LEN: usize = 8 << 20;
-/// How much of all files together, as long as each has [`MAP_ALIGN`].
+/// Bytes mapped of all files together, as long as each has [`MAP_ALIGN`].
 const MAP_LEN_ALL: usize = 32 << 20;
-/// Mappings begin at a multiple of this: the kernel then maps what it keeps in large pieces without taking them
-/// apart.
+/// Alignment of mappings, so that the kernel maps large cached pages without splitting them.
 const MAP_ALIGN: u64 = 2 << 20;
-/// Length of a stream's buffer, until a record needs more.
+/// Initial length of a stream's buffer.
 const BUFFER_LEN: usize = 64 << 10;
 
-/// A source of bytes that is read once.
+/// A byte stream that is read once.
 pub(crate) type Stream = Box<dyn Read + Send>;
 
-/// See the module's text.
+/// A window.
 pub(crate) enum Window {
     Mapped(MappedWindow),
     Stream(StreamWindow),
 }
 
 impl Window {
-    /// What can be read now.
+    /// Available bytes.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         match self {
@@ -50,7 +49,7 @@ impl Window {
         }
     }
 
-    /// Where in the input [`Window::bytes`] begin; behind its decompression, where there is one.
+    /// Offset of [`Window::bytes`] in the input, after decompression.
     pub fn offset(&self) -> u64 {
         match self {
             Window::Mapped(mapped) => mapped.offset + mapped.start as u64,
@@ -58,7 +57,7 @@ impl Window {
         }
     }
 
-    /// Is done with the first `n` of the bytes.
+    /// Consumes the first `n` bytes.
     pub fn advance(&mut self, n: usize) {
         debug_assert!(n <= self.bytes().len(), "only bytes that were there can be done with");
         match self {
@@ -70,11 +69,11 @@ impl Window {
         }
     }
 
-    /// Gets more bytes behind those it has, as many as come at once: what is `needed` in all may take several calls.
-    /// `Ok(false)` at the input's end.
+    /// Reads more bytes, as many as arrive at once: `needed` bytes in total may take several calls. Returns
+    /// `Ok(false)` at the end of the input.
     ///
     /// # Errors
-    /// What is wrong with the input, for a person.
+    /// A user-visible message.
     pub fn refill(&mut self, needed: usize) -> Result<bool, String> {
         match self {
             Window::Mapped(mapped) => mapped.refill(needed),
@@ -82,7 +81,7 @@ impl Window {
         }
     }
 
-    /// Bytes of the input consumed, as they are in the file, and its length if that is known.
+    /// Bytes of the file consumed, before decompression, and its length if known.
     pub fn progress(&self) -> (u64, Option<u64>) {
         match self {
             Window::Mapped(mapped) => (self.offset(), Some(mapped.file_len)),
@@ -91,7 +90,7 @@ impl Window {
     }
 }
 
-/// A piece of a regular file.
+/// A mapped part of a regular file.
 pub(crate) struct MappedWindow {
     file: File,
     file_len: u64,
@@ -121,7 +120,7 @@ impl MappedWindow {
         }
     }
 
-    /// The file, to be read from its start.
+    /// The file, positioned at its start.
     pub fn into_file(self) -> File {
         self.file
     }
@@ -146,7 +145,7 @@ fn map_len(left: u64, wanted: usize) -> usize {
     usize::try_from(left).unwrap_or(usize::MAX).min(wanted)
 }
 
-/// A buffer in front of a pipe, a decompressor or a device.
+/// A buffer in front of a pipe, a decompressor, or a device.
 pub(crate) struct StreamWindow {
     stream: Stream,
     buffer: Arc<Vec<u8>>,
@@ -187,9 +186,9 @@ impl StreamWindow {
         }
     }
 
-    /// Moves what is left to the front when there is no room behind it; grows the buffer only by what has really come,
-    /// not by what a length field promises. A buffer that a block still has is left to it, and a new one is filled
-    /// exactly as that would have been: where blocks end must not depend on who still holds one.
+    /// Moves the remaining bytes to the front if there is no room after them; grows the buffer only by bytes
+    /// received, not by a stated length. A buffer shared with a block is replaced by a new one with the same fill
+    /// pattern, because block boundaries must not depend on outstanding references.
     fn make_room(&mut self, needed: usize) {
         let left = self.start..self.end;
         let fits = self.start + needed.min(RECORD_MAX) <= self.buffer.len() && !left.is_empty();
@@ -211,7 +210,7 @@ impl StreamWindow {
     }
 }
 
-/// A reader that counts what goes through it.
+/// A reader that counts its bytes.
 pub(crate) struct Counted<R> {
     inner: R,
     count: Arc<AtomicU64>,
@@ -239,14 +238,14 @@ pub(crate) mod samples {
 
     use super::*;
 
-    /// Over a file of `bytes`, mapped `wanted` at a time.
+    /// A window onto a file of `bytes`, mapped `wanted` at a time.
     pub fn mapped(bytes: &[u8], wanted: usize) -> Window {
         let mut file = tempfile::tempfile().expect("a temporary file");
         file.write_all(bytes).expect("a write");
         Window::Mapped(MappedWindow::of_len(file, wanted).expect("a mapping"))
     }
 
-    /// Over a stream of `bytes` that gives `chunks` of them at a time, again and again.
+    /// A window onto a stream of `bytes` that returns `chunks` of them at a time, cyclically.
     pub fn streamed(bytes: &[u8], chunks: Vec<usize>) -> Window {
         let stream = Chunked { bytes: bytes.to_vec(), at: 0, chunks: chunks.into_iter().cycle() };
         Window::Stream(StreamWindow::new(Box::new(stream), Arc::default(), None))

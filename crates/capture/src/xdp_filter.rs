@@ -1,8 +1,8 @@
-//! Which packets a monitor wants, as an XDP program: FROM and TO, both directions, behind VLAN tags and IPv6 extension
-//! headers, with the fragments of wanted hosts. `XdpFilter::program` emits the instructions; what they match goes to
-//! the socket of the packet's receive queue, everything else up the stack, untouched. Compares in the kernel exactly
-//! what the monitor compares later, so nothing wanted is missed; what only the monitor can tell (which end is the
-//! client) is not decided here. Tunnels are not opened: the outer header counts.
+//! XDP program for a monitor's packets: FROM and TO, both directions, after VLAN tags and IPv6 extension headers,
+//! including fragments of matching hosts. `XdpFilter::program` emits the instructions; matching packets go to the
+//! socket of their receive queue, all others to the stack. Compares exactly what the monitor compares later, so no
+//! matching packet is missed; the client is determined only by the monitor. Tunnels are not decoded: the outer header
+//! counts.
 
 mod assembler;
 
@@ -14,16 +14,16 @@ use wire::{Addr, IpProtocol, ipv6, vlan};
 pub(crate) use assembler::Insn;
 use assembler::{Alu, Assembler, FRAME, Label, Reg, Size, Test};
 
-/// FROM and TO of a query; an empty list matches every end.
+/// FROM and TO of a query; an empty list matches every endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct XdpFilter {
-    /// Client ends.
+    /// Client endpoints.
     pub clients: Vec<EndMatch>,
-    /// Server ends.
+    /// Server endpoints.
     pub servers: Vec<EndMatch>,
 }
 
-/// An address and a port, either of them open.
+/// An address and a port, either optional.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndMatch {
     /// Network and prefix length; `None` matches every address.
@@ -33,15 +33,15 @@ pub struct EndMatch {
 }
 
 impl XdpFilter {
-    /// Whether every packet is wanted, those without an IP header too.
+    /// Whether every packet matches, including those without an IP header.
     #[must_use]
     pub fn wants_all(&self) -> bool {
         let open = |list: &[EndMatch]| list.is_empty() || list.iter().any(EndMatch::is_open);
         open(&self.clients) && open(&self.servers)
     }
 
-    /// The program that redirects wanted packets to the socket that `map` (an XSKMAP's descriptor) holds for their
-    /// receive queue. `None` when the lists are too long for one program: about a thousand ends.
+    /// The program that redirects matching packets to the socket in `map` (descriptor of an XSKMAP) for their receive
+    /// queue. `None` if the lists are too long for one program: about a thousand endpoints.
     pub(crate) fn program(&self, map: i32) -> Option<Vec<Insn>> {
         let mut asm = Assembler::default();
         let (take, pass) = (asm.label(), asm.label());
@@ -56,11 +56,11 @@ impl XdpFilter {
         asm.place(take);
         asm.load(Size::U32, 2, CONTEXT, context::RX_QUEUE);
         asm.load_map(1, map);
-        // Where the queue has no socket the packet goes up the stack.
+        // If the queue has no socket, the packet goes to the stack.
         asm.alu(Alu::Mov, 3, XDP_PASS);
         asm.call(HELPER_REDIRECT_MAP);
         asm.exit();
-        // The verifier refuses what is never reached.
+        // The verifier rejects unreachable code.
         if !self.wants_all() {
             asm.place(pass);
             asm.alu(Alu::Mov, 0, XDP_PASS);
@@ -69,7 +69,7 @@ impl XdpFilter {
         asm.finish()
     }
 
-    /// Client and server as sent, or the other way round.
+    /// Compares client and server in both directions.
     fn compare(&self, asm: &mut Assembler, take: Label, pass: Label) {
         let (forth, back, reverse) = (asm.label(), asm.label(), asm.label());
         any_of(asm, &self.clients, SRC, (forth, reverse));
@@ -87,7 +87,7 @@ impl EndMatch {
         self.port.is_none() && self.mask_and_net().0 == 0
     }
 
-    /// As 128-bit numbers, IPv4 in its mapped form: one rule for both, as in the monitor's own filter.
+    /// As 128-bit numbers, IPv4 in mapped form: the same rule as in the monitor's filter.
     fn mask_and_net(&self) -> (u128, u128) {
         let Some((ip, prefix)) = self.net else { return (0, 0) };
         let prefix = u32::from(prefix) + if ip.is_ipv4() { 96 } else { 0 };
@@ -107,31 +107,31 @@ const XDP_PASS: u32 = 2;
 const HELPER_REDIRECT_MAP: i32 = 51;
 
 const SCRATCH: Reg = 0;
-/// An address's four words while a list is compared with it, and free before.
+/// The four words of an address while a list is compared with it; otherwise free.
 const WORDS: [Reg; 4] = [1, 2, 3, 4];
 const PORT: Reg = 5;
 const CONTEXT: Reg = 6;
-/// What comes next in the packet, and where the packet ends.
+/// Position in the packet, and its end.
 const CURSOR: Reg = 7;
 const END: Reg = 8;
-/// EtherType, later protocol.
+/// EtherType, later the protocol.
 const KIND: Reg = 9;
 
-/// Where on the stack an end is kept: address, then port.
+/// Stack offset of a stored endpoint: address, then port.
 type Kept = i16;
 const SRC: Kept = -40;
 const DST: Kept = -20;
 const PORT_OFFSET: i16 = 16;
 
-/// A port that is not known, in a fragment: it could be any.
+/// Marks an unknown port in a fragment, which matches any.
 const PORT_UNKNOWN: u32 = 1 << 16;
 
-/// A number that stands in the packet in network order, as a load sees it.
+/// A number in network order, as loaded from the packet.
 fn raw16(n: u16) -> u32 {
     u32::from(u16::from_ne_bytes(n.to_be_bytes()))
 }
 
-/// Reads the packet: both ends are on the stack where the label that is returned shall be placed.
+/// Parses the packet and stores both endpoints on the stack; returns the label to place after that.
 fn parse(asm: &mut Assembler, pass: Label) -> Label {
     let (v4, v6, transport, ends, unknown_ports) =
         (asm.label(), asm.label(), asm.label(), asm.label(), asm.label());
@@ -150,7 +150,7 @@ fn parse(asm: &mut Assembler, pass: Label) -> Label {
     ends
 }
 
-/// To `pass` unless `len` bytes lie behind the cursor.
+/// Jumps to `pass` unless `len` bytes follow the cursor.
 fn need(asm: &mut Assembler, len: i32, pass: Label) {
     asm.mov64(SCRATCH, CURSOR);
     asm.add64_immediate(SCRATCH, len);
@@ -224,11 +224,11 @@ fn ipv6(asm: &mut Assembler, (transport, unknown_ports): (Label, Label), pass: L
     asm.jump(transport);
 }
 
-/// Moves behind one IPv6 extension header, if there is one.
+/// Skips one IPv6 extension header, if present.
 fn extension(asm: &mut Assembler, (transport, unknown_ports): (Label, Label), pass: Label) {
     const FRAGMENT: u32 = 44;
     const AUTHENTICATION: u32 = 51;
-    /// All whose length is counted in 8 bytes behind the first 8.
+    /// Headers whose length is counted in units of 8 bytes after the first 8.
     const ORDINARY: [u32; 6] = [0, 43, 60, 135, 139, 140];
     let (fragment, authentication, ordinary, skip, next) =
         (asm.label(), asm.label(), asm.label(), asm.label(), asm.label());
@@ -265,7 +265,7 @@ fn extension(asm: &mut Assembler, (transport, unknown_ports): (Label, Label), pa
     asm.place(next);
 }
 
-/// The ports of TCP and UDP; of anything else they are 0.
+/// Ports of TCP and UDP; 0 for other protocols.
 fn ports(asm: &mut Assembler, ends: Label, pass: Label) {
     let with_ports = asm.label();
     asm.jump_if(Test::Eq, KIND, u32::from(IpProtocol::TCP.0), with_ports);
@@ -282,7 +282,7 @@ fn ports(asm: &mut Assembler, ends: Label, pass: Label) {
     }
 }
 
-/// To `hit` when `end` matches any of `list`, else to `miss`.
+/// Jumps to `hit` if `end` matches any of `list`, otherwise to `miss`.
 fn any_of(asm: &mut Assembler, list: &[EndMatch], end: Kept, (hit, miss): (Label, Label)) {
     if list.is_empty() || list.iter().any(EndMatch::is_open) {
         asm.jump(hit);
@@ -301,12 +301,12 @@ fn any_of(asm: &mut Assembler, list: &[EndMatch], end: Kept, (hit, miss): (Label
     asm.jump(miss);
 }
 
-/// Falls through when the end in the registers matches, else to `miss`. Only copies are compared: the verifier then
-/// learns nothing of the originals, and all ways to the next comparison look alike to it.
+/// Falls through if the endpoint in the registers matches, otherwise jumps to `miss`. Compares copies only: the
+/// verifier then learns nothing about the originals, and all paths to the next comparison are equal to it.
 fn one(asm: &mut Assembler, m: &EndMatch, miss: Label) {
     let (mask, net) = m.mask_and_net();
     let words = |n: u128| n.to_be_bytes();
-    // The last word tells most IPv4 addresses apart.
+    // The last word distinguishes most IPv4 addresses.
     for (i, word) in WORDS.into_iter().enumerate().rev() {
         let at = |n: u128| {
             let bytes = words(n);

@@ -1,4 +1,4 @@
-//! Options of AF_XDP, and errors at its start.
+//! Options of AF_XDP, and errors at startup.
 
 use std::io;
 
@@ -7,20 +7,20 @@ use crate::xdp_filter::XdpFilter;
 /// Options of AF_XDP besides [`crate::live::LiveOptions`].
 #[derive(Clone, Debug, Default)]
 pub struct XdpOptions {
-    /// Which packets are taken: FROM and TO of the query.
+    /// Filter of the XDP program: FROM and TO of the query.
     pub filter: XdpFilter,
     /// Where the program runs.
     pub mode: XdpMode,
     /// Take packets from the host even on an interface that it uses.
     pub steal: bool,
-    /// The adapter deals both directions of a flow to one queue: do not look whether it does.
+    /// Skip the check that the adapter assigns both directions of a flow to one queue.
     pub trust_queues: bool,
 }
 
 /// Where the XDP program runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum XdpMode {
-    /// In the driver where it can, else in the stack.
+    /// In the driver if supported, otherwise in the stack.
     #[default]
     Auto,
     /// In the driver.
@@ -29,10 +29,10 @@ pub enum XdpMode {
     Generic,
 }
 
-/// Why AF_XDP can not begin.
+/// Errors when opening AF_XDP.
 #[derive(Debug, thiserror::Error)]
 pub enum XdpError {
-    /// What is asked for is not an Ethernet interface.
+    /// The interface is not an Ethernet interface.
     #[error("AF_XDP needs one Ethernet interface, which {0} is not; --capture af-packet takes any")]
     NotEthernet(String),
     /// The host would lose packets.
@@ -43,42 +43,42 @@ pub enum XdpError {
     InUse {
         /// The interface.
         interface: String,
-        /// By whom.
+        /// User of the interface.
         why: String,
     },
-    /// It stamps with the machine's clock only.
+    /// Only the machine's clock is available.
     #[error("AF_XDP does not read the adapter's clock; --capture af-packet does")]
     Clock,
-    /// FROM and TO are too long for a program.
+    /// FROM and TO exceed the size of a program.
     #[error(
         "FROM and TO name too many addresses for AF_XDP, which takes about a thousand; name networks instead"
     )]
     TooManyEnds,
-    /// The user may not.
+    /// Missing permission.
     #[error("no permission to use AF_XDP: it needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF; run as root")]
     NoPermission,
-    /// Another program uses the queue.
+    /// Another program uses the queue or hook.
     #[error("{interface} {what}; `ip link show {interface}` and `ss --xdp` name it")]
     Busy {
         /// The interface.
         interface: String,
-        /// What is taken.
+        /// The resource in use.
         what: &'static str,
     },
-    /// The kernel does not take our program.
+    /// The kernel rejected the program.
     #[error("the kernel refuses the XDP program: {error}\n{log}")]
     Refused {
-        /// Why.
+        /// The error.
         error: io::Error,
-        /// The verifier's words.
+        /// Log of the verifier.
         log: String,
     },
-    /// This kernel or driver can not do it.
+    /// This kernel or driver does not support an operation.
     #[error("cannot {what}: {error}")]
     System {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// What it said.
+        /// The error.
         error: io::Error,
     },
 }

@@ -1,6 +1,6 @@
-//! The source that reads some queues' AF_XDP sockets in turn. Packets stay in the frames that the kernel put them in;
-//! only those that need several frames are put together, by copying. When a stop is asked for, or the interface is
-//! gone, what has arrived is delivered first. How sockets and program came about is not known here.
+//! A source that reads the AF_XDP sockets of several queues in turn. Packets stay in the kernel's frames; only those
+//! in several frames are copied. After a stop, or the removal of the interface, packets that have arrived are
+//! delivered first. Sockets and the program are set up elsewhere.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -18,65 +18,65 @@ use crate::sys::af_xdp::{Frames, Piece, Receiver, Statistics, wait};
 use crate::sys::packet_socket::PacketSocket;
 use crate::sys::xdp_program::{self, Hook};
 
-/// A program on an interface; gone when it is dropped, also because the process died.
+/// A program attached to an interface; detached when dropped, also when the process dies.
 pub(super) struct Program {
     pub map: OwnedFd,
     pub hook: Hook,
-    /// It takes packets of several frames.
+    /// It accepts packets of several frames.
     pub multi: bool,
     pub _link: OwnedFd,
     /// Keeps the interface promiscuous.
     pub _port: PacketSocket,
 }
 
-/// Packets of some queues of an interface.
+/// Packets of several queues of an interface.
 pub(super) struct AfXdp {
     queues: Vec<Queue>,
-    /// Whose turn it is.
+    /// Queue to read next.
     turn: usize,
     program: Arc<Program>,
     interface: Interface,
-    /// Whether it is this source that counts what the adapter drops: all have one adapter.
+    /// Whether this source reports the adapter's drops, which all sources share.
     reports: bool,
     stop: Stop,
     state: State,
     snaplen: u32,
-    /// After a stop: how many packets may have come before it.
+    /// After a stop: maximum number of packets that may have arrived before it.
     left: usize,
     pieces: Vec<Piece>,
     counters: Counters,
     errors: Vec<SourceError>,
 }
 
-/// One queue, and a packet of it that has come in part.
+/// A queue, and a packet of it that is incomplete.
 struct Queue {
     number: u32,
     receiver: Receiver,
     partial: Partial,
 }
 
-/// How far an end has come.
+/// Progress of the shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Running,
-    /// Nothing is given to the sockets any more; what is on its way still arrives.
+    /// The sockets are removed; packets in transit still arrive.
     Closing,
-    /// What has arrived is the rest.
+    /// No more packets arrive.
     Closed,
 }
 
-/// A packet of several frames, as far as it has come.
+/// The received part of a packet in several frames.
 #[derive(Debug, Default)]
 struct Partial {
     bytes: Vec<u8>,
     original_len: u32,
 }
 
-/// More than any packet: what is behind it is cut off.
+/// Maximum packet length; the rest is cut off.
 const PARTIAL_MAX: usize = 256 << 10;
 /// Interval at which the time is reported without packets.
 const IDLE: Duration = Duration::from_millis(100);
-/// What was on its way when a stop was asked for has come by then.
+/// Time after a stop by which packets in transit have arrived.
 const DRAIN: Duration = Duration::from_millis(10);
 
 impl AfXdp {
@@ -102,13 +102,13 @@ impl AfXdp {
         }
     }
 
-    /// Reads this queue as well.
+    /// Adds a queue.
     pub(super) fn add(&mut self, number: u32, receiver: Receiver) {
         self.left += receiver.n_frames();
         self.queues.push(Queue { number, receiver, partial: Partial::default() });
     }
 
-    /// The packets of the next queue that has some.
+    /// Reads packets of the next queue that has some.
     fn receive(&mut self, block: &mut Block) -> bool {
         for _ in 0..self.queues.len() {
             self.turn = (self.turn + 1) % self.queues.len();
@@ -121,7 +121,7 @@ impl AfXdp {
         false
     }
 
-    /// Puts what the queue whose turn it is has received into `block`.
+    /// Puts the received packets of the current queue into `block`.
     fn give(&mut self, frames: Frames, block: &mut Block) {
         let ts = now();
         let frames = Arc::new(frames);
@@ -147,7 +147,7 @@ impl AfXdp {
         self.counters.count(block);
     }
 
-    /// Nothing is there.
+    /// Waits for packets.
     fn wait(&mut self, block: &mut Block) -> bool {
         let timeout = if self.state == State::Running { IDLE } else { DRAIN };
         if let Err(error) = wait(self.queues.iter().map(|q| &q.receiver), timeout) {
@@ -168,11 +168,11 @@ impl AfXdp {
         }
     }
 
-    /// From the moment that a stop is asked for, the stack has all packets again.
+    /// Returns all packets to the stack once a stop is requested.
     fn heed_stop(&mut self) {
         if self.state == State::Running && self.stop.is_asked() {
             for queue in &self.queues {
-                // Privileges may be gone by now: then the program's end does it, and what comes is not waited for.
+                // Without privileges, the end of the program has this effect, and later packets are not waited for.
                 let _ = xdp_program::remove_socket(&self.program.map, queue.number);
             }
             self.state = State::Closing;
@@ -192,7 +192,7 @@ impl AfXdp {
         }
     }
 
-    /// Packets that the adapter dropped since the capture began.
+    /// Packets dropped by the adapter since the start of the capture.
     fn adapter_drops(&self) -> Option<u64> {
         let all = interfaces().ok().filter(|_| self.reports)?;
         let now = all.iter().find(|i| i.index == self.interface.index)?;

@@ -1,11 +1,11 @@
-//! Why DPDK can not begin.
+//! Errors when opening DPDK.
 
 use std::io;
 
-/// Why DPDK can not begin.
+/// Errors when opening DPDK.
 #[derive(Debug, thiserror::Error)]
 pub enum DpdkError {
-    /// Its environment was started before.
+    /// Its environment is already started.
     #[error("DPDK is already in use in this process: it can be started once only")]
     AlreadyStarted,
     /// Its environment did not start.
@@ -13,12 +13,12 @@ pub enum DpdkError {
         "DPDK does not start ({0}): what it says above tells why; the arguments are those of --dpdk-args"
     )]
     Start(io::Error),
-    /// The name is wrong.
+    /// There is no port with this name.
     #[error("DPDK has no port {name:?}; there {}", listed(.available))]
     NoSuchPort {
-        /// What was asked for.
+        /// Name from the options.
         name: String,
-        /// What there is.
+        /// Existing ports.
         available: Vec<String>,
     },
     /// Its memory is too small.
@@ -30,9 +30,9 @@ pub enum DpdkError {
     /// The port did not start.
     #[error("DPDK's port {name} does not start: {error}")]
     Port {
-        /// Its name.
+        /// Name of the port.
         name: String,
-        /// Why.
+        /// The error.
         error: io::Error,
     },
 }

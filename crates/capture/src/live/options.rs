@@ -1,4 +1,4 @@
-//! Options of live sources, how to stop them, and errors at their start.
+//! Options of live sources, how to stop them, and errors at startup.
 
 use std::io;
 use std::sync::Arc;
@@ -9,35 +9,35 @@ use crate::af_xdp::{XdpError, XdpOptions};
 /// The name that means all interfaces.
 pub const ANY: &str = "any";
 
-/// What to capture, and how.
+/// Options of a live capture.
 #[derive(Clone, Debug)]
 pub struct LiveOptions {
-    /// The interface's name, or [`ANY`].
+    /// Name of the interface, or [`ANY`].
     pub interface: String,
-    /// How many sources: the flows are shared out among them.
+    /// Number of sources, among which the flows are divided.
     pub workers: usize,
-    /// Most bytes kept of a packet.
+    /// Maximum bytes kept of a packet.
     pub snaplen: u32,
-    /// Packets for other machines, too.
+    /// Promiscuous mode.
     pub promiscuous: bool,
-    /// Memory for packets that wait, of each worker.
+    /// Memory for waiting packets, per worker.
     pub buffer_bytes: usize,
-    /// Which packets, in the language of tcpdump; empty for all.
+    /// Capture filter in tcpdump's language; empty for all.
     pub filter: String,
     /// How packets come in.
     pub backend: Backend,
-    /// What only [`Backend::AfXdp`] asks.
+    /// Options for [`Backend::AfXdp`].
     pub xdp: XdpOptions,
-    /// What DPDK is started with by [`Backend::Dpdk`], for which `interface` is the name or number of a port.
+    /// DPDK arguments for [`Backend::Dpdk`], for which `interface` is the name or number of a port.
     pub dpdk_args: Vec<String>,
-    /// Whose clock stamps them.
+    /// Clock of the timestamps.
     pub clock: Clock,
     /// Ends the capture.
     pub stop: Stop,
 }
 
 impl LiveOptions {
-    /// Everything of `interface`, on one worker.
+    /// All packets of `interface`, on one worker.
     #[must_use]
     pub fn new(interface: &str) -> LiveOptions {
         LiveOptions {
@@ -56,19 +56,19 @@ impl LiveOptions {
     }
 }
 
-/// How packets come in.
+/// Reception method.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Backend {
-    /// A ring that the kernel fills.
+    /// A ring filled by the kernel.
     #[default]
     AfPacket,
-    /// Queues of the adapter's driver, past the kernel's network stack.
+    /// Queues of the adapter's driver, bypassing the kernel's network stack.
     AfXdp,
     /// The adapter itself, polled.
     Dpdk,
 }
 
-/// Whose clock stamps packets.
+/// Clock that stamps packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Clock {
     /// The machine's.
@@ -89,78 +89,78 @@ impl Clock {
     }
 }
 
-/// Asks live sources to end; all clones are one.
+/// Requests the end of live sources; clones share the request.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// What has arrived by now is still delivered, nothing later.
+    /// Requests the stop: packets that have arrived are still delivered, later ones are not.
     pub fn stop(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it has been asked for.
+    /// Whether a stop was requested.
     #[must_use]
     pub fn is_asked(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// The flag itself, for a signal handler to raise.
+    /// The flag itself, for a signal handler.
     #[must_use]
     pub fn flag(&self) -> Arc<AtomicBool> {
         self.0.clone()
     }
 }
 
-/// Why a capture can not begin.
+/// Errors when opening a capture.
 #[derive(Debug, thiserror::Error)]
 pub enum LiveError {
-    /// The name is wrong.
+    /// There is no interface with this name.
     #[error("there is no interface {name:?}{}; there {}", meant(.nearest.as_deref()), listed(.available))]
     NoSuchInterface {
-        /// What was asked for.
+        /// Name from the options.
         name: String,
-        /// What may have been meant.
+        /// Most similar name.
         nearest: Option<String>,
-        /// What there is.
+        /// Existing interfaces.
         available: Vec<String>,
     },
-    /// The interface is switched off.
+    /// The interface is down.
     #[error("{0} is down; switch it on first: ip link set {0} up")]
     InterfaceDown(String),
-    /// The user may not.
+    /// Missing permission.
     #[error(
         "no permission to capture: it needs CAP_NET_RAW; run as root, or allow it to the program once: \
          setcap cap_net_raw+ep $(command -v netalytics)"
     )]
     NoPermission,
-    /// The filter is wrong.
+    /// The filter is invalid.
     #[error("the capture filter {text:?} is wrong: {message}")]
     BadFilter {
         /// The filter.
         text: String,
-        /// libpcap's words.
+        /// Message of libpcap.
         message: String,
     },
-    /// This machine, or this build, can not do it.
+    /// Not supported by this machine or build.
     #[error("{0}")]
     Unsupported(String),
-    /// What is asked for can not be done by AF_XDP.
+    /// Error of AF_XDP.
     #[error(transparent)]
     Xdp(#[from] XdpError),
-    /// DPDK does not do what is asked for.
+    /// Error of DPDK.
     #[cfg(feature = "dpdk")]
     #[error(transparent)]
     Dpdk(#[from] crate::dpdk::DpdkError),
-    /// Too much memory was asked for.
+    /// Not enough memory.
     #[error("no memory for a capture buffer of {0} bytes for each worker; a smaller --buffer-size may do")]
     NoMemory(usize),
-    /// The system did not do what it should.
+    /// A system call failed.
     #[error("cannot {what}: {error}")]
     System {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// What it said.
+        /// The error.
         error: io::Error,
     },
 }

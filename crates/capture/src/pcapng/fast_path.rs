@@ -1,6 +1,6 @@
-//! The fast path through a pcapng file: enhanced packet blocks behind each other, which are nearly all of
-//! it. Whatever is odd about a block, its kind included, is left to [`PcapNg::read_block`], which alone decides what
-//! that means; of the others both say the same.
+//! The fast path of pcapng files: consecutive enhanced packet blocks, which are most of a file. All other and unusual
+//! blocks are handled by [`PcapNg::read_block`], which alone defines their meaning; both give the same result
+//! otherwise.
 
 use wire::Timestamp;
 
@@ -9,8 +9,8 @@ use crate::records::{Lengths, RECORD_MAX, Records};
 use crate::sys;
 
 impl PcapNg {
-    /// Reads as many such packets as there are at the front of `window`, a part of the whole window that begins at
-    /// `start` in it: the length of their blocks.
+    /// Reads enhanced packet blocks at the front of `window`, the part of the whole window from `start` on; returns
+    /// the length of the blocks.
     pub(super) fn read_fast(&mut self, window: &[u8], start: usize, records: &mut Records<'_>) -> usize {
         match self.big_endian {
             true => self.read_fast_with(u32::from_be_bytes, window, start, records),
@@ -45,7 +45,7 @@ impl PcapNg {
 }
 
 impl Interface {
-    /// The time, if its units are multiples of a nanosecond and it is far from any bound.
+    /// The time, if its unit is a multiple of a nanosecond and it is in range.
     #[inline(always)]
     fn ts_of_multiple(&self, units: u64) -> Option<Timestamp> {
         let Resolution::Multiply(by) = self.resolution else { return None };
@@ -54,7 +54,7 @@ impl Interface {
     }
 }
 
-/// An enhanced packet block whose lengths agree.
+/// An enhanced packet block with consistent lengths.
 struct Enhanced {
     block_len: usize,
     interface: u32,
@@ -63,7 +63,7 @@ struct Enhanced {
 }
 
 impl Enhanced {
-    /// From the block's start to the packet's bytes.
+    /// Offset of the packet's bytes in the block.
     const HEAD: usize = 28;
     const TRAILER: usize = 4;
 
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
     use crate::block::{Block, Record};
 
-    /// All packets of a file, how far it could be read and why not further; by the fast path or without it.
+    /// All packets of a file, how far it was read, and the reason for the stop; with or without the fast path.
     fn read(file: &[u8], is_fast: bool) -> (Vec<Record>, usize, Stop, Timestamp) {
         let mut pcapng = PcapNg::of_header(file.first_chunk().expect("a header")).expect("a section");
         let (mut found, mut at) = (Vec::new(), 0);

@@ -1,6 +1,7 @@
-//! AF_XDP sockets: a memory of frames shared with the kernel, the ring by which frames are lent to it and the ring by
-//! which they come back with packets in them. Frames of received packets are ours until their [`Frames`] are dropped,
-//! on any thread; then the kernel gets them again. Nothing is ever sent. Knows no headers and no clock.
+//! AF_XDP sockets: frames of memory shared with the kernel, the fill ring by which frames are lent to it, and the
+//! receive ring by which they return with packets. Frames of received packets belong to this process until their
+//! [`Frames`] are dropped, on any thread; then they return to the kernel. Nothing is sent. Independent of headers and
+//! clocks.
 
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -10,25 +11,25 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Bytes of a frame: a packet must fit into it with the kernel's headroom of 256, or be given in several.
+/// Bytes per frame: a packet with the kernel's headroom of 256 must fit, or is split.
 pub(crate) const FRAME_BYTES: usize = 4096;
 /// Bytes of a packet that fit into one frame.
 pub(crate) const FRAME_PACKET_BYTES: usize = FRAME_BYTES - 256;
 
-/// How a socket is bound.
+/// Parameters of a bound socket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Binding {
     /// The interface.
     pub ifindex: u32,
     /// Its receive queue.
     pub queue: u32,
-    /// Never ask the driver for zero copy.
+    /// Disable zero copy.
     pub copy: bool,
-    /// Take packets of several frames.
+    /// Accept packets of several frames.
     pub multi: bool,
 }
 
-/// A part of a packet, or all of it: where in the memory, how long, and whether another part follows.
+/// A part of a packet, or all of it: offset in the memory, length, and whether another part follows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub start: u32,
@@ -36,40 +37,40 @@ pub(crate) struct Piece {
     pub more: bool,
 }
 
-/// What the kernel counts of a socket.
+/// Kernel counters of a socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Statistics {
-    /// Packets dropped: no frame to copy them to, too long, or the receive ring full.
+    /// Packets dropped: no free frame, too long, or the receive ring full.
     pub dropped: u64,
-    /// How often the kernel looked for a frame and found none.
+    /// Times the kernel found no free frame.
     pub fill_empty: u64,
 }
 
-/// A bound socket that receives.
+/// A bound, receiving socket.
 pub(crate) struct Receiver {
     received: Ring<libc::xdp_desc>,
     shared: Arc<Shared>,
 }
 
-/// Frames of received packets: the kernel gets them back at the end.
+/// Frames of received packets; returned to the kernel when dropped.
 pub(crate) struct Frames {
     shared: Arc<Shared>,
     /// Addresses of the frames.
     frames: Box<[u64]>,
 }
 
-/// What the receiver and all frames on their way keep alive.
+/// Resources kept alive by the receiver and all outstanding frames.
 struct Shared {
-    // In this order: the fill ring is unmapped before its socket is closed, the memory goes last.
+    // Drop order: the fill ring is unmapped before its socket is closed; the memory goes last.
     fill: Mutex<Ring<u64>>,
-    /// Never used, but a socket is not bound without it.
+    /// Unused, but required to bind a socket.
     _completion: Ring<u64>,
     socket: OwnedFd,
     memory: Mapping,
 }
 
 impl Receiver {
-    /// A socket with `n_frames` (a power of two) of memory, all lent to the kernel.
+    /// Creates a socket with `n_frames` (a power of two) of memory, all lent to the kernel.
     pub(crate) fn bind(binding: Binding, n_frames: u32) -> io::Result<Receiver> {
         assert!(n_frames.is_power_of_two() && n_frames as usize <= u32::MAX as usize / FRAME_BYTES);
         // SAFETY: a call without addresses.
@@ -79,7 +80,7 @@ impl Receiver {
         let socket = unsafe { OwnedFd::from_raw_fd(socket) };
         let memory = Mapping::anonymous(n_frames as usize * FRAME_BYTES)?;
         register(&socket, &memory)?;
-        // As many places as frames: neither ring can be full.
+        // As many entries as frames: neither ring can be full.
         set(&socket, libc::XDP_UMEM_FILL_RING, &n_frames)?;
         set(&socket, libc::XDP_UMEM_COMPLETION_RING, &COMPLETION_ENTRIES)?;
         set(&socket, libc::XDP_RX_RING, &n_frames)?;
@@ -94,24 +95,24 @@ impl Receiver {
         Ok(Receiver { received, shared: Arc::new(shared) })
     }
 
-    /// Frames of its memory: more packets than that do not wait.
+    /// Number of frames: the maximum of waiting packets.
     pub(crate) fn n_frames(&self) -> usize {
         self.shared.memory.len / FRAME_BYTES
     }
 
-    /// The socket, for the map that gives packets to it.
+    /// The socket, for the map that assigns packets to it.
     pub(crate) fn socket(&self) -> c_int {
         self.shared.socket.as_raw_fd()
     }
 
-    /// Whether the card writes into our memory without the kernel copying.
+    /// Whether the adapter writes into this memory without a copy by the kernel.
     pub(crate) fn is_zero_copy(&self) -> io::Result<bool> {
         let options: libc::xdp_options = get(&self.shared.socket, libc::XDP_OPTIONS)?;
         Ok(options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0)
     }
 
-    /// Puts up to `max` parts of received packets behind `pieces` and returns what they lie in; `None` when there are
-    /// none. Also wakes the driver if it waits for frames.
+    /// Appends up to `max` parts of received packets to `pieces` and returns their frames; `None` if there are none.
+    /// Also wakes the driver if it waits for frames.
     pub(crate) fn receive(&mut self, max: usize, pieces: &mut Vec<Piece>) -> Option<Frames> {
         self.wake_if_needed();
         let n = self.received.filled(max);
@@ -122,7 +123,7 @@ impl Receiver {
         let mut frames = Vec::with_capacity(n);
         for _ in 0..n {
             let libc::xdp_desc { addr, len, options } = self.received.take();
-            // The kernel writes only into frames: anything else would be its error, and is not read.
+            // The kernel writes only into frames: any other address is its error, and is not read.
             let sound = addr.checked_add(u64::from(len)).is_some_and(|end| end <= memory_bytes);
             let (start, len) = if sound { (addr as u32, len) } else { (0, 0) };
             pieces.push(Piece { start, len, more: options & libc::XDP_PKT_CONTD != 0 });
@@ -134,12 +135,12 @@ impl Receiver {
         Some(Frames { shared: self.shared.clone(), frames: frames.into() })
     }
 
-    /// Frames with packets that have not been taken.
+    /// Number of received frames not taken yet.
     pub(crate) fn n_waiting(&self) -> usize {
         self.received.filled(self.n_frames())
     }
 
-    /// Counted since the socket was made.
+    /// Counters since the socket was created.
     pub(crate) fn statistics(&self) -> io::Result<Statistics> {
         let s: libc::xdp_statistics = get(&self.shared.socket, libc::XDP_STATISTICS)?;
         Ok(Statistics { dropped: s.rx_dropped + s.rx_ring_full, fill_empty: s.rx_fill_ring_empty_descs })
@@ -157,7 +158,7 @@ impl Receiver {
 /// Waits until one of `receivers` has packets, at most for `timeout`.
 ///
 /// # Errors
-/// When an interface is gone.
+/// When an interface was removed.
 pub(crate) fn wait<'a>(
     mut receivers: impl Iterator<Item = &'a Receiver> + Clone,
     timeout: Duration,
@@ -168,7 +169,7 @@ pub(crate) fn wait<'a>(
     let answer =
         unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, timeout.as_millis() as c_int) };
     match check(answer) {
-        // Whether its interface is gone a socket only says when asked.
+        // The removal of an interface must be queried explicitly.
         Ok(0) => receivers.try_for_each(|r| socket_error(&r.shared.socket)),
         Err(e) if e.kind() != io::ErrorKind::Interrupted => Err(e),
         _ => Ok(()),
@@ -192,7 +193,7 @@ impl Drop for Frames {
 }
 
 impl Shared {
-    /// Gives frames to the kernel to be written to.
+    /// Lends frames to the kernel.
     fn lend(&self, frames: impl Iterator<Item = u64>) {
         let mut fill = self.fill.lock().unwrap_or_else(PoisonError::into_inner);
         frames.for_each(|frame| fill.put(frame));
@@ -227,7 +228,7 @@ fn bind(socket: &OwnedFd, binding: Binding) -> io::Result<()> {
     check(unsafe { libc::bind(socket.as_raw_fd(), std::ptr::from_ref(&address).cast(), len) }).map(|_| ())
 }
 
-/// Sets an option of the socket to `value`, whose type is the one that `option` has in the kernel.
+/// Sets an option of the socket to `value`, whose type must be that of `option` in the kernel.
 fn set<T>(socket: &OwnedFd, option: c_int, value: &T) -> io::Result<()> {
     let (value, len) = (std::ptr::from_ref(value).cast(), size_of::<T>() as libc::socklen_t);
     // SAFETY: the value is as long as we say and lives until the call returns; where it holds an address (the memory's),
@@ -235,7 +236,7 @@ fn set<T>(socket: &OwnedFd, option: c_int, value: &T) -> io::Result<()> {
     check(unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_XDP, option, value, len) }).map(|_| ())
 }
 
-/// An option of the socket. `T` is one of the kernel's structures of numbers.
+/// An option of the socket. `T` is a kernel structure of numbers.
 fn get<T: Numbers>(socket: &OwnedFd, option: c_int) -> io::Result<T> {
     // SAFETY: `T` consists of numbers only, for which all zeros are a value.
     let mut value: T = unsafe { std::mem::zeroed() };
@@ -250,7 +251,7 @@ fn get<T: Numbers>(socket: &OwnedFd, option: c_int) -> io::Result<T> {
     Ok(value)
 }
 
-/// What [`get`] may read: numbers only.
+/// Types that [`get`] may read: numbers only.
 trait Numbers {
     const LEVEL: c_int = libc::SOL_XDP;
 }
@@ -272,17 +273,17 @@ fn check(answer: c_int) -> io::Result<c_int> {
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(answer) }
 }
 
-/// A ring of `T` shared with the kernel, of which we are the only producer or the only consumer.
+/// A ring of `T` shared with the kernel, with this process as its only producer or only consumer.
 struct Ring<T> {
-    /// Keeps what the others point into.
+    /// Owns the memory that the pointers refer to.
     _mapping: Mapping,
     producer: NonNull<AtomicU32>,
     flags: NonNull<AtomicU32>,
     entries: NonNull<T>,
     mask: u32,
-    /// Our own place: behind the last entry that was put or taken.
+    /// Own position: after the last entry put or taken.
     at: u32,
-    /// Which of the two places is ours.
+    /// The counter owned by this process.
     ours: NonNull<AtomicU32>,
 }
 
@@ -292,7 +293,7 @@ unsafe impl<T> Send for Ring<T> {}
 unsafe impl<T> Sync for Ring<T> {}
 
 impl<T: Copy> Ring<T> {
-    /// `T` is what the kernel puts into the ring at `page_offset`, in `n` (a power of two) entries.
+    /// Maps the ring at `page_offset`; `T` is the kernel's entry type, `n` (a power of two) the number of entries.
     fn map(
         socket: &OwnedFd,
         page_offset: i64,
@@ -308,19 +309,19 @@ impl<T: Copy> Ring<T> {
         };
         let (producer, consumer) = (at(offsets.producer).cast(), at(offsets.consumer).cast());
         let (flags, entries) = (at(offsets.flags).cast(), at(offsets.desc).cast());
-        // A ring that the kernel fills (received, completion) is at 0, as is one that we fill: both are new.
+        // A ring filled by the kernel (received, completion) is at 0, as is one filled by this process: both are new.
         let ours = if page_offset == libc::XDP_UMEM_PGOFF_FILL_RING as i64 { producer } else { consumer };
         Ok(Ring { _mapping: mapping, producer, flags, entries, mask: n - 1, at: 0, ours })
     }
 
-    /// How many entries wait to be taken, at most `max`.
+    /// Number of entries that can be taken, at most `max`.
     fn filled(&self, max: usize) -> usize {
         // SAFETY: an aligned counter in the mapping. Acquire: the entries were written before it.
         let produced = unsafe { self.producer.as_ref() }.load(Ordering::Acquire);
         max.min(produced.wrapping_sub(self.at).min(self.mask + 1) as usize)
     }
 
-    /// The next entry; only after [`Self::filled`] said that it is there.
+    /// Takes the next entry; only after [`Self::filled`] has reported it.
     fn take(&mut self) -> T {
         // SAFETY: the mask keeps the place within the entries, and the kernel leaves it alone until it is published.
         let entry = unsafe { self.entries.add((self.at & self.mask) as usize).read() };
@@ -335,7 +336,7 @@ impl<T: Copy> Ring<T> {
         self.at = self.at.wrapping_add(1);
     }
 
-    /// Lets the kernel see what was put or taken.
+    /// Publishes entries put or taken to the kernel.
     fn publish(&self) {
         // SAFETY: an aligned counter in the mapping, written by us only. Release: our reads and writes came before.
         unsafe { self.ours.as_ref() }.store(self.at, Ordering::Release);
@@ -347,7 +348,7 @@ impl<T: Copy> Ring<T> {
     }
 }
 
-/// Mapped memory, unmapped at the end.
+/// Mapped memory, unmapped when dropped.
 struct Mapping {
     start: NonNull<u8>,
     len: usize,
@@ -359,7 +360,7 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Zeroed memory, present from the start so that no packet waits for a page.
+    /// Zeroed memory, populated at once so that no packet waits for a page fault.
     fn anonymous(len: usize) -> io::Result<Mapping> {
         Self::map(len, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE, -1, 0)
     }

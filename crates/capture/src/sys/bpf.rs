@@ -1,12 +1,12 @@
-//! libpcap's compiler of capture filters, and its interpreter of the programs that come out. Only what is needed of
-//! the library; no packet is read through it.
+//! libpcap's compiler of capture filters, and its interpreter of the compiled programs. Packets are not read through
+//! libpcap.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint};
 use std::ptr;
 
 use libc::sock_filter as Instruction;
 
-/// A program of the classic Berkeley packet filter: says how much to keep of a packet, 0 of one that is not wanted.
+/// A classic BPF program: returns the number of bytes to keep of a packet, 0 to reject it.
 #[derive(Clone)]
 pub(crate) struct Program(Vec<Instruction>);
 
@@ -44,41 +44,41 @@ unsafe extern "C" {
     -> c_uint;
 }
 
-/// An errors buffer's length, by the library's contract.
+/// Length of an error buffer, by libpcap's contract.
 const ERROR_LEN: usize = 256;
-/// No netmask is known; only `ip broadcast` wants one.
+/// No netmask is known; only `ip broadcast` needs one.
 const NETMASK_UNKNOWN: c_uint = 0xffff_ffff;
 
-/// The library's name and version, in its own words.
+/// Name and version of the library, as reported by itself.
 pub(crate) fn library() -> String {
     // SAFETY: the call takes nothing and returns a text that lasts as long as the process.
     unsafe { CStr::from_ptr(pcap_lib_version()) }.to_string_lossy().into_owned()
 }
 
-/// What programs are compiled for.
+/// Target of a compiled program.
 pub(crate) enum Target<'a> {
-    /// Packets of this link type (libpcap's number), whole as in a file.
+    /// Packets of this link type (libpcap's number), complete as in a file.
     Packets(u16),
-    /// A socket of the kernel on an Ethernet interface, where VLAN tags do not lie in the packet.
+    /// A kernel socket on an Ethernet interface, where VLAN tags are not in the packet.
     Ethernet(&'a str),
 }
 
 impl Program {
-    /// Takes all packets, up to `snaplen` bytes of each.
+    /// Accepts all packets, up to `snaplen` bytes of each.
     pub fn all(snaplen: u32) -> Program {
         const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
         Program(vec![Instruction { code: RETURN, jt: 0, jf: 0, k: snaplen }])
     }
 
-    /// Takes no packet.
+    /// Rejects all packets.
     pub fn none() -> Program {
         Program::all(0)
     }
 
-    /// What `text`, in the language of tcpdump, says; at most `snaplen` bytes of a packet are kept.
+    /// Compiles `text`, in tcpdump's language; at most `snaplen` bytes of a packet are kept.
     ///
     /// # Errors
-    /// The library's words.
+    /// The message of the library.
     pub fn compile(text: &str, target: &Target<'_>, snaplen: u32) -> Result<Program, String> {
         let text = CString::new(text).map_err(|_| "a filter has no zero bytes".to_owned())?;
         let snaplen = c_int::try_from(snaplen).unwrap_or(c_int::MAX);
@@ -98,7 +98,7 @@ impl Program {
         Ok(Program(instructions))
     }
 
-    /// Whether a packet is wanted, by a program for packets as they are in a file.
+    /// Whether a packet matches; for programs compiled for packets in files.
     #[inline]
     pub fn takes(&self, bytes: &[u8], original_len: u32) -> bool {
         let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
@@ -112,7 +112,7 @@ impl Program {
     }
 }
 
-/// The library's, closed at the end.
+/// Handle of the library, closed when dropped.
 struct Handle(*mut Pcap);
 
 impl Handle {
@@ -122,7 +122,7 @@ impl Handle {
         if handle.is_null() { Err("there is no memory for a filter".into()) } else { Ok(Handle(handle)) }
     }
 
-    /// Of an opened interface: only then does the compiler ask the kernel for stripped VLAN tags.
+    /// Handle of an opened interface: only then does the compiler ask the kernel for stripped VLAN tags.
     fn ethernet(interface: &str, snaplen: c_int) -> Result<Handle, String> {
         const SMALL_BUFFER: c_int = 64 << 10;
         const ETHERNET: c_int = 1;

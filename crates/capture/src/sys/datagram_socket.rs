@@ -1,5 +1,5 @@
-//! Sockets that receive datagrams many at a time: UDP, and IP packets of one protocol. Each datagram comes with the kernel's
-//! time stamp and, when some were lost, how many.
+//! Sockets that receive datagrams in batches: UDP, and IP packets of one protocol. Each datagram has the kernel's
+//! timestamp and, if some were lost, their number.
 
 use std::io;
 use std::mem::{size_of, size_of_val, zeroed};
@@ -12,30 +12,30 @@ use wire::Timestamp;
 
 /// Datagrams received at a time.
 const BATCH: usize = 64;
-/// The longest that there are.
+/// Maximum datagram length.
 const DATAGRAM_LEN: usize = 65_536;
-/// Room for a time stamp and a count.
+/// Space for a timestamp and a count.
 const CONTROL_LEN: usize = 128;
 
-/// See the module's text.
+/// A socket.
 pub(crate) struct DatagramSocket {
     fd: OwnedFd,
 }
 
-/// One datagram, as it lies in a [`Room`].
+/// One datagram, stored in a [`Room`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Datagram {
-    /// What was received: this much from the start of its place in the room.
+    /// Length, from the start of its slot in the room.
     pub len: usize,
-    /// Which place.
+    /// Its slot.
     pub place: usize,
     pub from: SocketAddr,
     pub ts: Option<Timestamp>,
-    /// How many the socket has lost since it was opened, when it says so.
+    /// Total losses of the socket since it was opened, if reported.
     pub lost: Option<u32>,
 }
 
-/// Memory to receive into.
+/// Receive memory.
 pub(crate) struct Room(Vec<u8>);
 
 impl Room {
@@ -50,14 +50,15 @@ impl Room {
 }
 
 impl DatagramSocket {
-    /// A socket for datagrams to this address.
+    /// Creates a UDP socket bound to this address.
     pub fn udp(at: SocketAddr) -> io::Result<DatagramSocket> {
         let socket = UdpSocket::bind(at)?;
         socket.set_nonblocking(true)?;
         DatagramSocket { fd: socket.into() }.stamped()
     }
 
-    /// A socket for IP packets of this protocol to this address, or to any; those of IPv4 come with their IP header.
+    /// Creates a socket for IP packets of this protocol to this address, or to any; IPv4 packets include their IP
+    /// header.
     pub fn ip(at: IpAddr, protocol: c_int) -> io::Result<DatagramSocket> {
         let family = if at.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
@@ -105,8 +106,7 @@ impl DatagramSocket {
         Ok(self)
     }
 
-    /// Asks for so much memory for datagrams that wait; how much there is then. More than the system allows to
-    /// everybody needs CAP_NET_ADMIN.
+    /// Sets the size of the socket buffer; returns the actual size. Exceeding the system's limit needs CAP_NET_ADMIN.
     pub fn set_buffer(&self, bytes: usize) -> io::Result<usize> {
         let wanted = c_int::try_from(bytes / 2).unwrap_or(c_int::MAX);
         if self.set(libc::SO_RCVBUFFORCE, wanted).is_err() {
@@ -120,7 +120,7 @@ impl DatagramSocket {
         Ok(usize::try_from(got).unwrap_or(0))
     }
 
-    /// Hands over what has come; false when it was nothing.
+    /// Passes available datagrams to `take`; returns false if there are none.
     pub fn receive(&self, room: &mut Room, mut take: impl FnMut(&Room, &Datagram)) -> io::Result<bool> {
         // SAFETY: all zeros is a valid value of these plain structures of numbers and null pointers.
         let (mut names, mut iovs, mut messages): (
@@ -128,7 +128,7 @@ impl DatagramSocket {
             [libc::iovec; BATCH],
             [libc::mmsghdr; BATCH],
         ) = unsafe { (zeroed(), zeroed(), zeroed()) };
-        // Aligned as control messages are.
+        // Aligned like control messages.
         let mut controls = [[0u64; CONTROL_LEN / 8]; BATCH];
         for (i, place) in room.0.chunks_exact_mut(DATAGRAM_LEN).enumerate() {
             iovs[i] = libc::iovec { iov_base: place.as_mut_ptr().cast(), iov_len: DATAGRAM_LEN };
@@ -147,7 +147,7 @@ impl DatagramSocket {
         let received = match received {
             Ok(n) => n as usize,
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-            // An answer to a datagram of ours, of which there are none; or a signal.
+            // A response to a datagram sent from here, which does not happen; or a signal.
             Err(e) if matches!(e.raw_os_error(), Some(libc::ECONNREFUSED | libc::EINTR)) => return Ok(false),
             Err(e) => return Err(e),
         };

@@ -1,5 +1,5 @@
-//! DPDK: its environment, one port and the packets of its queues, through `dpdk_shim.c`. Packets stay in DPDK's own
-//! buffers (mbufs) until their [`Mbufs`] are dropped, on any thread. Nothing is ever sent.
+//! DPDK: its environment, one port, and the packets of its queues, through `dpdk_shim.c`. Packets stay in DPDK's own
+//! buffers (mbufs) until their [`Mbufs`] are dropped, on any thread. Nothing is sent.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::io;
@@ -9,40 +9,40 @@ use std::thread;
 
 use crate::block::BLOCK_PACKETS;
 
-/// A port as it was started.
+/// A started port.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct Started {
     id: u16,
-    /// How many receive queues it has.
+    /// Number of receive queues.
     pub queues: u16,
-    /// Both directions of a flow come to one queue.
+    /// Whether both directions of a flow arrive in one queue.
     pub whole_flows: bool,
-    /// Packets for other machines come, too.
+    /// Promiscuous mode.
     pub promiscuous: bool,
-    /// Whether it is connected.
+    /// Whether the link is up.
     pub link_up: bool,
-    /// Whether stamps are in microseconds: else in nanoseconds, where they are a time at all.
+    /// Whether timestamps are in microseconds rather than nanoseconds, if they are times at all.
     pub stamps_in_us: bool,
-    /// Of the link.
+    /// Speed of the link.
     pub speed_mbps: u32,
     driver: [c_char; 32],
     memory: *const u8,
     memory_bytes: u64,
 }
 
-/// A packet that was received.
+/// A received packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Received {
-    /// Where it begins in [`Mbufs`]; `None` when it does not lie there, or not in one piece.
+    /// Offset in [`Mbufs`]; `None` if it is elsewhere, or not contiguous.
     pub start: Option<u32>,
     /// Its length.
     pub len: u32,
-    /// The adapter's time stamp, in units of the driver's own; 0 when there is none.
+    /// The adapter's timestamp, in units of the driver; 0 if none.
     pub stamp: u64,
 }
 
-/// A port that receives. Its mbufs' memory is kept as long as the process lives.
+/// A receiving port. The memory of its mbufs is kept for the life of the process.
 pub(crate) struct Port {
     started: Started,
 }
@@ -52,7 +52,7 @@ unsafe impl Send for Port {}
 // SAFETY: as above; what is called on a shared port (statistics) may be called by any thread.
 unsafe impl Sync for Port {}
 
-/// Reads one queue of a port.
+/// Reader of one queue of a port.
 pub(crate) struct Queue {
     port: Arc<Port>,
     queue: u16,
@@ -60,13 +60,13 @@ pub(crate) struct Queue {
     packets: Box<[Packet; BLOCK_PACKETS]>,
 }
 
-/// Mbufs of received packets: DPDK gets them back at the end.
+/// Mbufs of received packets; returned to DPDK when dropped.
 pub(crate) struct Mbufs {
     port: Arc<Port>,
     mbufs: Box<[Mbuf]>,
 }
 
-/// An mbuf's address. Its owner may use and free it, on any thread.
+/// Address of an mbuf. Its owner may use and free it, on any thread.
 type Mbuf = usize;
 
 #[derive(Clone, Copy)]
@@ -99,10 +99,10 @@ unsafe extern "C" {
     fn netalytics_drops(port: u16, drops: *mut u64) -> c_int;
 }
 
-/// Starts DPDK's environment, once in a process.
+/// Starts DPDK's environment, once per process.
 ///
 /// # Errors
-/// `AlreadyExists` when it has been started before, else DPDK's own: it says more on standard error.
+/// `AlreadyExists` if it has been started before, otherwise DPDK's own, with more details on standard error.
 pub(crate) fn start(arguments: &[String]) -> io::Result<()> {
     static STARTED: AtomicBool = AtomicBool::new(false);
     if STARTED.swap(true, Ordering::SeqCst) {
@@ -113,9 +113,9 @@ pub(crate) fn start(arguments: &[String]) -> io::Result<()> {
         .chain(arguments)
         .map(|a| CString::new(a.as_str()))
         .collect::<Result<_, _>>()?;
-    // DPDK binds the thread that starts it to a core, and whatever that thread starts then: so it gets one of its own.
+    // DPDK pins the starting thread, and its children, to a core: so it gets its own thread.
     let started = thread::spawn(move || {
-        // It may change order and keeps some of them.
+        // DPDK may reorder the arguments and keeps some of them.
         let mut argv: Vec<*mut c_char> = arguments.into_iter().map(CString::into_raw).collect();
         let argc = argv.len() as c_int;
         argv.push(std::ptr::null_mut());
@@ -125,13 +125,13 @@ pub(crate) fn start(arguments: &[String]) -> io::Result<()> {
     started.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
 }
 
-/// The calling thread will receive.
+/// Registers the calling thread for reception.
 pub(crate) fn register_thread() {
     // SAFETY: any thread may.
     unsafe { netalytics_thread() }
 }
 
-/// The ports that there are, in the order of their numbers.
+/// Existing ports, by number.
 pub(crate) fn ports() -> Vec<(u16, String)> {
     (0..u16::from(u8::MAX))
         .filter_map(|id| {
@@ -144,8 +144,7 @@ pub(crate) fn ports() -> Vec<(u16, String)> {
 }
 
 impl Port {
-    /// Starts a port with at most `workers` queues, or as many as the device has where it has no hash, and `mbufs` for
-    /// each.
+    /// Starts a port with at most `workers` queues, or all of the device's if it has no hash, and `mbufs` for each.
     pub(crate) fn start(id: u16, workers: u16, mbufs: u32, promiscuous: bool) -> io::Result<Port> {
         // SAFETY: numbers, booleans that are 0 or 1, and an address that is not used: zeros are a value.
         let mut started: Started = unsafe { std::mem::zeroed() };
@@ -158,7 +157,7 @@ impl Port {
         &self.started
     }
 
-    /// Packets that the port dropped since it was started.
+    /// Packets dropped by the port since it was started.
     pub(crate) fn drops(&self) -> Option<u64> {
         let mut drops = 0;
         // SAFETY: there is a number to write to.
@@ -193,7 +192,7 @@ impl Queue {
         (0..port.started.queues).map(queue).collect()
     }
 
-    /// Puts the packets that are there, at most a block's, behind `received` and returns what they lie in.
+    /// Appends available packets, at most a block, to `received` and returns their mbufs.
     pub(crate) fn receive(&mut self, received: &mut Vec<Received>) -> Option<Mbufs> {
         let (id, max) = (self.port.started.id, BLOCK_PACKETS as u16);
         // SAFETY: there is room for `max` of both, and we alone read this queue.

@@ -1,5 +1,5 @@
-//! How a network adapter deals packets to its receive queues, as its driver tells through the ethtool request of a
-//! socket. Only asks, never sets.
+//! How a network adapter distributes packets to its receive queues, read from its driver through the ethtool ioctl.
+//! Read only.
 
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -7,15 +7,15 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixDatagram;
 
 const GET_RSS: u32 = 0x46;
-/// Bytes of key and table that are looked at: the largest adapters have 2,048 entries of 4 bytes.
+/// Maximum bytes of key and table: the largest adapters have 2,048 entries of 4 bytes.
 const CONFIG_BYTES: usize = 16 << 10;
 
-/// The hash by which packets are dealt.
+/// Receive-side scaling: the hash that distributes packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rss {
-    /// Which function: `ETH_RSS_HASH_*`.
+    /// Hash function: `ETH_RSS_HASH_*`.
     pub function: u8,
-    /// What is done to addresses and ports before: `RXH_XFRM_*`.
+    /// Transformation of addresses and ports before hashing: `RXH_XFRM_*`.
     pub transformation: u8,
     /// The function's key.
     pub key: Vec<u8>,
@@ -36,7 +36,7 @@ struct Request {
 
 /// The hash of `interface`.
 pub(crate) fn rss(interface: &str) -> io::Result<Rss> {
-    // Any socket will do.
+    // Any socket works.
     let socket = &UnixDatagram::unbound()?;
     let mut request = Box::new(Request {
         command: GET_RSS,
@@ -48,7 +48,7 @@ pub(crate) fn rss(interface: &str) -> io::Result<Rss> {
         reserved: [0; 6],
         config: [0; CONFIG_BYTES],
     });
-    // Asked for nothing, it says how much there is; nothing more than that is then written.
+    // With lengths of 0, it returns the sizes; then exactly these are requested.
     ask(socket, interface, &mut request)?;
     let table = request.table_entries as usize * size_of::<u32>();
     let key = table..table.saturating_add(request.key_bytes as usize);

@@ -1,7 +1,6 @@
-//! An allocator for programs with large tables: what is at least a huge page long lies in huge pages, all else is the
-//! system allocator's business. Promises that an address of such a table costs one look into the page tables for
-//! 2 MiB of it, not for 4 KiB; memory is used as it is touched, by the huge page. Where the kernel has no huge pages
-//! to give, they are ordinary ones.
+//! An allocator for programs with large tables: allocations of at least a huge page use huge pages, others the system
+//! allocator. Access to such a table needs one page table entry per 2 MiB instead of 4 KiB; memory is committed on
+//! first access, by huge page. If the kernel has no huge pages, ordinary ones are used.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
@@ -69,7 +68,7 @@ fn is_large(layout: Layout) -> bool {
     cfg!(target_os = "linux") && layout.size() >= HUGE && layout.align() <= HUGE
 }
 
-/// New zeroed memory in whole huge pages; null when there is none.
+/// New zeroed memory in complete huge pages; null if there is none.
 #[cold]
 fn map(size: usize) -> *mut u8 {
     let Some(len) = size.checked_next_multiple_of(HUGE) else { return std::ptr::null_mut() };

@@ -1,11 +1,11 @@
-//! The list of network interfaces as the kernel gives it, through `getifaddrs`: it sees the process's own network
-//! namespace, and needs no privilege. Raw entries; `interfaces` puts those of one interface together.
+//! The kernel's list of network interfaces, through `getifaddrs`: covers the process's own network namespace and
+//! needs no privilege. Raw entries; `interfaces` merges those of one interface.
 
 use std::ffi::CStr;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// One entry: an interface has several.
+/// One entry; an interface has several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub name: String,
@@ -14,18 +14,18 @@ pub(crate) struct Entry {
     pub what: Entity,
 }
 
-/// What an entry tells.
+/// Content of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Entity {
     /// The interface itself.
     Link { index: u32, kind: u16, drops: [u32; 3] },
-    /// An address of it.
+    /// An address of the interface.
     Address(IpAddr),
-    /// Something else.
+    /// Anything else.
     Other,
 }
 
-/// Where in `struct rtnl_link_stats`, numbers of 32 bits, dropped packets are: `rx_dropped`, `rx_fifo_errors`,
+/// Indices of dropped packets in `struct rtnl_link_stats`, in 32-bit words: `rx_dropped`, `rx_fifo_errors`,
 /// `rx_missed_errors`.
 const DROP_COUNTERS: [usize; 3] = [6, 14, 15];
 

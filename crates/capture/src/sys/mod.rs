@@ -1,4 +1,4 @@
-//! The only unsafe code: calls into the operating system, each behind a safe function.
+//! The only unsafe code: system calls, each behind a safe function.
 
 #![allow(unsafe_code)]
 
@@ -22,33 +22,32 @@ use std::io;
 
 use memmap2::{Advice, Mmap, MmapOptions};
 
-/// Maps `len` bytes of `file` from `offset` on, to be read once from front to back.
+/// Maps `len` bytes of `file` from `offset` on, for one sequential pass.
 pub(crate) fn map(file: &File, offset: u64, len: usize) -> io::Result<Mmap> {
     // SAFETY: the mapping is private, read-only and only ever seen as bytes that are checked as they are read, so
     // another process that writes the file changes what we read but nothing that Rust relies on; one that cuts the
     // file short below the mapped range ends us with SIGBUS, as it does every reader of mapped files.
     let map = unsafe { MmapOptions::new().offset(offset).len(len).map(file) }?;
-    // Only advice: whether it is taken changes the speed and nothing else. Sequential halves the time of a file that
-    // is not in memory yet, and huge pages keep it there in few large pieces, which later mappings take over whole.
+    // Advice only affects speed. Sequential halves the time of a file that is not cached, and huge pages keep it
+    // cached in few large pages, which later mappings use as a whole.
     let _ = map.advise(Advice::Sequential);
     #[cfg(target_os = "linux")]
     let _ = map.advise(Advice::HugePage);
     Ok(map)
 }
 
-/// How far ahead of a record memory is asked for: more than memory delivers while one record is looked at.
+/// Distance of prefetching: more than memory delivers during the processing of one record.
 const PREFETCH_AHEAD: usize = 2048;
-/// How much at a time: what a longer record has behind that, its reader's own walk brings in.
+/// Maximum bytes prefetched per record; the rest of a longer one is fetched when it is read.
 const PREFETCH_MAX: usize = 4096;
 const LINE: usize = 64;
 
-/// Asks for as much memory as the record at the front of `rest` is long, but some way ahead, before it is needed.
-/// Records are found one by the other's length, so that without this each waits for memory: walking a large file
-/// takes twice as long.
+/// Prefetches the length of the record at the front of `rest`, at some distance ahead. Each record is found by the
+/// previous one's length, so without this every one waits for memory: reading a large file takes twice as long.
 #[inline(always)]
 pub(crate) fn prefetch_ahead(rest: &[u8], record_len: usize) {
     let Some(ahead) = rest.get(PREFETCH_AHEAD..) else { return };
-    // Two lines at once, without a branch that small records of different lengths would mislead.
+    // Two lines at once, without a branch that small records of different lengths would mispredict.
     prefetch_line(ahead, 0);
     prefetch_line(ahead, LINE);
     let mut at = 2 * LINE;
@@ -58,13 +57,13 @@ pub(crate) fn prefetch_ahead(rest: &[u8], record_len: usize) {
     }
 }
 
-/// The line that lies `at` bytes behind the start of `bytes`, which may be beyond their end.
+/// Prefetches the line `at` bytes after the start of `bytes`, which may be beyond their end.
 #[inline(always)]
 fn prefetch_line(bytes: &[u8], at: usize) {
     prefetch(bytes.as_ptr().wrapping_add(at));
 }
 
-/// Asks for the cache line at `address`, which need not be anybody's, and does not wait for it.
+/// Prefetches the cache line at `address`, which may be invalid, without waiting.
 #[inline(always)]
 pub fn prefetch(address: *const u8) {
     #[cfg(target_arch = "x86_64")]

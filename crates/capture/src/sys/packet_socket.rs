@@ -1,5 +1,5 @@
-//! An AF_PACKET socket: each request to the kernel as a safe method with the kernel's own error. Decides nothing; what
-//! is asked for, and in which order, is `af_packet`'s business.
+//! An AF_PACKET socket: each kernel request as a safe method with the kernel's error. The requests and their order
+//! are chosen by `af_packet`.
 
 use std::io;
 use std::mem::{size_of, size_of_val};
@@ -10,32 +10,32 @@ use libc::{c_int, c_void, socklen_t};
 
 use super::bpf::Program;
 
-/// See the module's text.
+/// An AF_PACKET socket.
 pub(crate) struct PacketSocket {
     fd: OwnedFd,
 }
 
-/// What the kernel counted since the last time it was asked.
+/// Kernel counters since the previous read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SocketStatistics {
-    /// Packets for which there was no room in the ring.
+    /// Packets dropped because the ring was full.
     pub drops: u32,
-    /// How often the ring was full.
+    /// Times the ring was full.
     pub freezes: u32,
 }
 
-/// What a wait ended with.
+/// Result of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ready {
     Nothing,
-    /// A block of the ring is ours, which may be one that we have already.
+    /// A block of the ring is ready, possibly one already taken.
     Block,
     /// The socket has an error.
     Trouble,
 }
 
 impl PacketSocket {
-    /// A socket that receives nothing yet: without link headers when `cooked`.
+    /// Creates a socket that receives nothing yet: without link headers if `cooked`.
     pub fn new(cooked: bool) -> io::Result<PacketSocket> {
         let kind = if cooked { libc::SOCK_DGRAM } else { libc::SOCK_RAW };
         // SAFETY: the call takes three numbers.
@@ -50,9 +50,9 @@ impl PacketSocket {
         self.set(libc::SOL_PACKET, libc::PACKET_RESERVE, &reserve)
     }
 
-    /// Makes the kernel's side of a ring: a block goes to us when it is full or `timeout` old.
+    /// Creates the kernel's side of a ring: a block is handed over when it is full or `timeout` old.
     pub fn make_ring(&self, block_len: u32, blocks: u32, timeout: Duration) -> io::Result<()> {
-        // The frame length only has to divide the block: in this format packets lie behind each other.
+        // The frame length must divide the block; in this format packets are stored contiguously.
         const FRAME_LEN: u32 = 2048;
         let request = libc::tpacket_req3 {
             tp_block_size: block_len,
@@ -66,7 +66,7 @@ impl PacketSocket {
         self.set(libc::SOL_PACKET, libc::PACKET_RX_RING, &request)
     }
 
-    /// From now on only what `program` takes comes in.
+    /// Restricts reception to packets that match `program`.
     pub fn attach(&self, program: &Program) -> io::Result<()> {
         let instructions = program.instructions();
         let program = libc::sock_fprog {
@@ -76,7 +76,7 @@ impl PacketSocket {
         self.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
     }
 
-    /// Binds to an interface, 0 for all, and begins to receive.
+    /// Binds to an interface, 0 for all, and starts reception.
     pub fn bind(&self, interface_index: u32) -> io::Result<()> {
         // SAFETY: all zeros is a valid address.
         let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
@@ -89,27 +89,27 @@ impl PacketSocket {
         Ok(())
     }
 
-    /// Makes a fanout group by flow hash with this socket as its first member; its number, which no other group of
-    /// the machine has.
+    /// Creates a fanout group by flow hash with this socket as its first member; returns its number, unique on the
+    /// machine.
     pub fn found_fanout(&self) -> io::Result<u16> {
         self.fanout(0, libc::PACKET_FANOUT_FLAG_UNIQUEID)?;
         let value: u32 = self.option(libc::PACKET_FANOUT)?;
         Ok(value as u16)
     }
 
-    /// Becomes a member of a group.
+    /// Joins a fanout group.
     pub fn join_fanout(&self, group: u16) -> io::Result<()> {
         self.fanout(group, 0)
     }
 
-    /// No rollover to another member when a ring is full: it would tear flows apart. Fragments are put together, as
-    /// only the first of them has ports to hash.
+    /// No rollover to another member when a ring is full: it would split flows. Fragments are reassembled, as only
+    /// the first has ports to hash.
     fn fanout(&self, group: u16, flags: u32) -> io::Result<()> {
         let mode = libc::PACKET_FANOUT_HASH | libc::PACKET_FANOUT_FLAG_DEFRAG | flags;
         self.set(libc::SOL_PACKET, libc::PACKET_FANOUT, &(u32::from(group) | mode << 16))
     }
 
-    /// Packets for other machines, too, as long as the socket is open.
+    /// Enables promiscuous mode while the socket is open.
     pub fn set_promiscuous(&self, interface_index: u32) -> io::Result<()> {
         let request = libc::packet_mreq {
             mr_ifindex: interface_index as i32,
@@ -120,12 +120,12 @@ impl PacketSocket {
         self.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)
     }
 
-    /// No packets that this machine sends.
+    /// Excludes packets sent by this machine.
     pub fn ignore_outgoing(&self) -> io::Result<()> {
         self.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1)
     }
 
-    /// Has `interface`'s adapter stamp all packets, and takes its stamps.
+    /// Enables and uses the timestamps of `interface`'s adapter.
     pub fn use_adapter_clock(&self, interface: &str) -> io::Result<()> {
         let mut config =
             libc::hwtstamp_config { flags: 0, tx_type: 0, rx_filter: libc::HWTSTAMP_FILTER_ALL as c_int };
@@ -137,13 +137,13 @@ impl PacketSocket {
         self.set(libc::SOL_PACKET, libc::PACKET_TIMESTAMP, &source)
     }
 
-    /// What was lost since the last call.
+    /// Losses since the last call.
     pub fn statistics(&self) -> io::Result<SocketStatistics> {
         let raw: [u32; 3] = self.option(libc::PACKET_STATISTICS)?;
         Ok(SocketStatistics { drops: raw[1], freezes: raw[2] })
     }
 
-    /// What went wrong with the socket since the last call.
+    /// Socket error since the last call.
     pub fn take_error(&self) -> Option<io::Error> {
         let mut error: c_int = 0;
         let mut len = size_of_val(&error) as socklen_t;
@@ -159,7 +159,7 @@ impl PacketSocket {
         }
     }
 
-    /// The flags (`IFF_UP` …) of the interface that had this name and index; `None` when there is none any more.
+    /// Flags (`IFF_UP` …) of the interface with this name and index; `None` if it was removed.
     pub fn interface_flags(&self, name: &str, index: u32) -> Option<c_int> {
         let mut request = interface_request(name).ok()?;
         let fd = self.fd.as_raw_fd();
@@ -210,7 +210,7 @@ impl PacketSocket {
     }
 }
 
-/// What an interface is (`ARPHRD_ETHER` …); needs no privilege.
+/// Hardware type of an interface (`ARPHRD_ETHER` …); needs no privilege.
 pub(super) fn kind(name: &str) -> io::Result<u16> {
     // SAFETY: the call takes three numbers.
     let fd = check(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) })?;

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
-/// Whether `input` can be read without waiting, or has ended; waits for that, but not longer than `timeout`.
+/// Whether `input` can be read without blocking, or has ended; waits at most `timeout`.
 pub(crate) fn is_readable(input: &impl AsFd, timeout: Duration) -> io::Result<bool> {
     let fd = input.as_fd().as_raw_fd();
     let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };

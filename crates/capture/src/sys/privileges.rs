@@ -1,16 +1,16 @@
-//! What a process may do, made less: user, group, capabilities. Each call of the system as a safe function with its
-//! own error; what is given up when is `privileges`' business.
+//! Reduces the privileges of a process: user, group, capabilities. Each system call as a safe function with its
+//! error; used by `privileges`.
 
 use std::ffi::CString;
 use std::io;
 
-/// The process's effective user.
+/// Effective user id of the process.
 pub(crate) fn effective_user() -> u32 {
     // SAFETY: the call takes nothing and always succeeds.
     unsafe { libc::geteuid() }
 }
 
-/// User and group of an account; `None` when there is none of that name.
+/// User and group id of an account; `None` if there is none with that name.
 pub(crate) fn account(name: &str) -> Option<(u32, u32)> {
     const TEXT_LEN: usize = 4096;
     let name = CString::new(name).ok()?;
@@ -26,7 +26,7 @@ pub(crate) fn account(name: &str) -> Option<(u32, u32)> {
     (!found.is_null()).then_some((entry.pw_uid, entry.pw_gid))
 }
 
-/// Becomes another user for good, with this group only; all threads do.
+/// Switches all threads to another user permanently, with this group only.
 pub(crate) fn become_user(user: u32, group: u32) -> io::Result<()> {
     // SAFETY: one group, read only.
     check(unsafe { libc::setgroups(1, &raw const group) })?;
@@ -37,10 +37,10 @@ pub(crate) fn become_user(user: u32, group: u32) -> io::Result<()> {
     }
 }
 
-/// Sees that no program that is started from now on can get a capability from its file, root's or not. Where we may not
-/// (CAP_SETPCAP), [`forbid_new_privileges`] has to do.
+/// Prevents programs started from now on from getting capabilities from their files. Without CAP_SETPCAP,
+/// [`forbid_new_privileges`] must suffice.
 pub(crate) fn drop_bounding_set() {
-    /// More than the kernel has: the first that it does not know ends it.
+    /// Above the kernel's last capability, where the loop ends.
     const CAPABILITIES: libc::c_ulong = 64;
     for capability in 0..CAPABILITIES {
         // SAFETY: the call takes numbers only.
@@ -50,7 +50,7 @@ pub(crate) fn drop_bounding_set() {
     }
 }
 
-/// Gives up every capability of this thread, and of those that it starts.
+/// Clears all capabilities of this thread and its future children.
 pub(crate) fn clear_capabilities() -> io::Result<()> {
     #[repr(C)]
     struct Header {
@@ -66,7 +66,7 @@ pub(crate) fn clear_capabilities() -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Sees that no program that is started from now on, whatever its file says, may do more than we.
+/// Prevents programs started from now on from gaining privileges.
 pub(crate) fn forbid_new_privileges() -> io::Result<()> {
     // SAFETY: the call takes numbers only.
     check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) })

@@ -1,6 +1,6 @@
-//! The memory that an AF_PACKET socket shares with the kernel: blocks of packets that go back and forth. A
-//! [`RingBlock`] is ours until it is dropped, on whatever thread; it keeps the mapping alive. What lies in a block is
-//! bytes here; `af_packet` reads them.
+//! Memory shared by an AF_PACKET socket and the kernel: blocks of packets that are handed back and forth. A
+//! [`RingBlock`] belongs to this process until it is dropped, on any thread; it keeps the mapping alive. Blocks are
+//! bytes here, parsed by `af_packet`.
 
 use std::io;
 use std::ptr::NonNull;
@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::packet_socket::PacketSocket;
 
-/// Where in a block its status is (`tpacket_block_desc`): behind the version and the offset of private bytes.
+/// Offset of a block's status (`tpacket_block_desc`): after the version and the offset of private bytes.
 const STATUS_OFFSET: usize = 8;
 
-/// See the module's text.
+/// The ring.
 pub(crate) struct Ring {
     start: NonNull<u8>,
     block_len: usize,
-    /// Which blocks are with us: exactly those that a [`RingBlock`] exists of.
+    /// Blocks owned by this process: exactly those with a [`RingBlock`].
     taken: Box<[AtomicBool]>,
 }
 
@@ -27,7 +27,7 @@ unsafe impl Send for Ring {}
 unsafe impl Sync for Ring {}
 
 impl Ring {
-    /// Maps the ring that `socket` has been given with the same lengths.
+    /// Maps the ring of `socket`, created with the same lengths.
     pub fn map(socket: &PacketSocket, block_len: usize, blocks: usize) -> io::Result<Arc<Ring>> {
         let len = block_len.checked_mul(blocks).ok_or(io::ErrorKind::InvalidInput)?;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
@@ -43,12 +43,12 @@ impl Ring {
         Ok(Arc::new(Ring { start, block_len, taken }))
     }
 
-    /// How many blocks there are.
+    /// Number of blocks.
     pub fn blocks(&self) -> usize {
         self.taken.len()
     }
 
-    /// How many blocks from `next` on the kernel has filled and we have not taken. It fills them one after the other.
+    /// Number of blocks from `next` on that are filled and not taken. The kernel fills them in order.
     pub fn n_ready(&self, next: usize) -> usize {
         let is_ready = |n: usize| {
             let index = (next + n) % self.taken.len();
@@ -63,9 +63,9 @@ impl Ring {
         ready
     }
 
-    /// Takes block `index` when the kernel has filled it and we do not have it already.
+    /// Takes block `index` if it is filled and not taken.
     pub fn take(self: &Arc<Self>, index: usize) -> Option<RingBlock> {
-        // Only the thread that reads packets takes blocks, so nothing happens between the two looks.
+        // Only the thread that reads packets takes blocks, so nothing happens between the two checks.
         let taken = &self.taken[index];
         if taken.load(Ordering::Acquire)
             || self.status(index).load(Ordering::Acquire) & libc::TP_STATUS_USER == 0
@@ -96,14 +96,14 @@ impl Drop for Ring {
     }
 }
 
-/// A block that the kernel has filled and leaves alone until this is dropped.
+/// A filled block that the kernel does not touch until this is dropped.
 pub(crate) struct RingBlock {
     ring: Arc<Ring>,
     index: usize,
 }
 
 impl RingBlock {
-    /// Its bytes, to be changed: packets get their stripped VLAN tags back.
+    /// Its bytes, mutable to restore stripped VLAN tags.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: the block lies in the mapping, its status gave it to us, so that the kernel does not touch it, and
         // `taken` allows one `RingBlock` of it only, which is borrowed.

@@ -1,11 +1,11 @@
-//! An interface of this process: it is there as long as the process holds it open, and no longer, however the process ends. What the kernel
-//! sends out of it is seen by those who listen there; the process itself reads nothing, so the kernel drops what does not fit in its queue.
+//! A network interface that exists while the process holds it open, however the process ends. Packets that the kernel
+//! sends to it are visible to captures; the process reads none, so the kernel drops what exceeds its queue.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// See the module's text.
+/// The interface.
 #[derive(Debug)]
 pub struct Tap {
     _file: File,
@@ -13,10 +13,10 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Makes one with this name, of at most 15 characters; it is down.
+    /// Creates an interface with this name of at most 15 characters; it is down.
     ///
     /// # Errors
-    /// Without the right to make interfaces, or where one of that name is there.
+    /// Without permission to create interfaces, or if the name is in use.
     pub fn new(name: &str) -> io::Result<Tap> {
         if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains(['/', '%', '\0']) {
             return Err(io::Error::other(format!("{name:?} is no name of an interface")));

@@ -1,5 +1,5 @@
-//! The bpf(2) system call: a map of sockets, an XDP program, the link that attaches it. Everything is a file descriptor:
-//! when the last one is closed, also because the process died, the program is off the interface.
+//! The bpf(2) system call: a map of sockets, an XDP program, and the link that attaches it. Each is a file
+//! descriptor: when the last one is closed, also by the death of the process, the program is detached.
 
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -18,11 +18,11 @@ const PROG_TYPE_XDP: u32 = 6;
 const ATTACH_TYPE_XDP: u32 = 37;
 const PROG_XDP_HAS_FRAGS: u32 = 1 << 5;
 
-/// Where in the kernel a program runs.
+/// Location of a program in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Hook {
-    /// On packets as the stack has them, any driver.
+    /// In the stack, with any driver.
     Generic = 1 << 1,
     /// In the driver, before the stack allocates anything.
     Native = 1 << 2,
@@ -87,7 +87,7 @@ pub(crate) fn socket_map(n_queues: u32) -> io::Result<OwnedFd> {
     unsafe { bpf_fd(MAP_CREATE, &attr) }
 }
 
-/// From now on `map` gives the packets of `queue` to `socket`.
+/// Assigns the packets of `queue` to `socket` in `map`.
 pub(crate) fn set_socket(map: &OwnedFd, queue: u32, socket: c_int) -> io::Result<()> {
     let attr = MapUpdate {
         map: map.as_raw_fd() as u32,
@@ -106,14 +106,14 @@ pub(crate) fn remove_socket(map: &OwnedFd, queue: u32) -> io::Result<()> {
     unsafe { bpf(MAP_DELETE_ELEM, &attr) }.map(|_| ())
 }
 
-/// Loads an XDP program; `frags` says that it takes packets of several buffers.
+/// Loads an XDP program; `frags`: it accepts packets of several buffers.
 pub(crate) fn load_xdp(insns: &[Insn], frags: bool) -> io::Result<OwnedFd> {
     load(insns, frags, &mut [])
 }
 
-/// What the kernel's verifier says of a program that it refuses.
+/// The verifier's log for a rejected program.
 pub(crate) fn verifier_log(insns: &[Insn], frags: bool) -> String {
-    // Of a long log the end counts: the kernel keeps that since Linux 6.4.
+    // Of a long log the end matters, which the kernel keeps since Linux 6.4.
     let mut log = vec![0; 64 << 10];
     let _ = load(insns, frags, &mut log);
     let end = log.iter().position(|&b| b == 0).unwrap_or(log.len());
@@ -140,7 +140,7 @@ fn load(insns: &[Insn], frags: bool, log: &mut [u8]) -> io::Result<OwnedFd> {
     unsafe { bpf_fd(PROG_LOAD, &attr) }
 }
 
-/// Attaches `program` until the link that is returned is closed.
+/// Attaches `program` until the returned link is closed.
 pub(crate) fn attach_xdp(program: &OwnedFd, ifindex: u32, hook: Hook) -> io::Result<OwnedFd> {
     let attr = LinkCreate {
         prog: program.as_raw_fd() as u32,

@@ -1,8 +1,8 @@
-//! eBPF instructions and an assembler for them (RFC 9669): forward jumps to labels, 32-bit arithmetic, loads. It has
-//! what one packet filter needs and promises that every jump lands where its label was placed. It does not check what a
-//! program does: that is the kernel's verifier's work.
+//! eBPF instructions and an assembler for them (RFC 9669): forward jumps to labels, 32-bit arithmetic, loads. Limited
+//! to the needs of a packet filter; ensures that every jump reaches its label. The program itself is checked by the
+//! kernel's verifier.
 
-/// One instruction as the kernel reads it.
+/// One instruction in the kernel's format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct Insn {
@@ -10,18 +10,18 @@ pub(crate) struct Insn {
     pub code: u8,
     /// Destination in the lower half, source in the upper.
     pub registers: u8,
-    /// Of a jump or a memory access.
+    /// Offset of a jump or a memory access.
     pub offset: i16,
     /// Constant.
     pub immediate: i32,
 }
 
-/// A register. Calls take their arguments in 1 to 5 and answer in 0; 6 to 9 outlive a call; 10 is the frame.
+/// A register. Calls take arguments in 1 to 5 and return in 0; 6 to 9 survive a call; 10 is the frame pointer.
 pub(crate) type Reg = u8;
-/// The stack's end: what is stored lies below it.
+/// End of the stack, which grows down.
 pub(crate) const FRAME: Reg = 10;
 
-/// How much a load or store moves.
+/// Width of a load or store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Size {
     /// 1 byte.
@@ -32,20 +32,20 @@ pub(crate) enum Size {
     U32 = 0x00,
 }
 
-/// 32-bit arithmetic with a constant; the upper half of the register becomes 0.
+/// 32-bit arithmetic with a constant; clears the upper half of the register.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Alu {
-    /// Sum.
+    /// Addition.
     Add = 0x04,
-    /// Bits in both.
+    /// Bitwise AND.
     And = 0x54,
-    /// Shift to more.
+    /// Left shift.
     ShiftLeft = 0x64,
-    /// Shift to less.
+    /// Right shift.
     ShiftRight = 0x74,
-    /// Bits in one only.
+    /// Bitwise XOR.
     Xor = 0xa4,
-    /// The constant itself.
+    /// Assignment.
     Mov = 0xb4,
 }
 
@@ -61,10 +61,10 @@ pub(crate) enum Test {
 }
 
 pub(crate) mod code {
-    //! Operations that take no choice.
-    /// Load from memory; or with a [`super::Size`].
+    //! Operation codes.
+    /// Load from memory; combined with a [`super::Size`].
     pub const LOAD: u8 = 0x61;
-    /// Store a register; or with a [`super::Size`].
+    /// Store a register; combined with a [`super::Size`].
     pub const STORE: u8 = 0x63;
     /// Store a 32-bit constant.
     pub const STORE_IMMEDIATE: u8 = 0x62;
@@ -80,28 +80,28 @@ pub(crate) mod code {
     pub const ADD_IMMEDIATE_64: u8 = 0x07;
     /// Jump.
     pub const JUMP: u8 = 0x05;
-    /// Jump if 64 bits are more than those of another register.
+    /// Jump if greater than another register, 64-bit unsigned.
     pub const JUMP_MORE: u8 = 0x2d;
-    /// Call a helper of the kernel.
+    /// Call a kernel helper.
     pub const CALL: u8 = 0x85;
     /// Return register 0.
     pub const EXIT: u8 = 0x95;
 }
 
-/// The register named in [`code::LOAD_IMMEDIATE_64`]'s source when the constant is a map's descriptor.
+/// Source register of [`code::LOAD_IMMEDIATE_64`] if the constant is a map descriptor.
 pub(crate) const PSEUDO_MAP_FD: u8 = 1;
 
-/// A place in the program.
+/// A position in the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Label(usize);
 
-/// A program in the making.
+/// A program under construction.
 #[derive(Debug, Default)]
 pub(crate) struct Assembler {
     insns: Vec<Insn>,
-    /// Where each label is.
+    /// Position of each label.
     labels: Vec<Option<usize>>,
-    /// Jumps and where they go.
+    /// Jumps with their targets.
     jumps: Vec<(usize, Label)>,
 }
 
@@ -111,7 +111,7 @@ impl Assembler {
         Label(self.labels.len() - 1)
     }
 
-    /// Puts `label` before the next instruction.
+    /// Places `label` before the next instruction.
     pub(crate) fn place(&mut self, label: Label) {
         self.labels[label.0] = Some(self.insns.len());
     }
@@ -149,7 +149,7 @@ impl Assembler {
         self.push(code::ADD_IMMEDIATE_64, to, 0, 0, value);
     }
 
-    /// `reg` := the map behind the file descriptor `map`.
+    /// Loads the map with file descriptor `map` into `reg`.
     pub(crate) fn load_map(&mut self, reg: Reg, map: i32) {
         self.push(code::LOAD_IMMEDIATE_64, reg, PSEUDO_MAP_FD, 0, map);
         self.push(0, 0, 0, 0, 0);
@@ -163,7 +163,7 @@ impl Assembler {
         self.push_jump(test as u8, reg, 0, value as i32, to);
     }
 
-    /// Jumps if `left` > `right`, both of 64 bits.
+    /// Jumps if `left` > `right`, 64-bit unsigned.
     pub(crate) fn jump_if_more(&mut self, left: Reg, right: Reg, to: Label) {
         self.push_jump(code::JUMP_MORE, left, right, 0, to);
     }
@@ -176,7 +176,7 @@ impl Assembler {
         self.push(code::EXIT, 0, 0, 0, 0);
     }
 
-    /// The program; `None` when a jump is too far for its 16 bits.
+    /// The program; `None` if a jump exceeds 16 bits.
     pub(crate) fn finish(mut self) -> Option<Vec<Insn>> {
         for (at, Label(label)) in self.jumps {
             let to = self.labels[label].expect("every label that is jumped to was placed");

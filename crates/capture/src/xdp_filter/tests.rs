@@ -1,4 +1,5 @@
-//! The program against the decoder and a plain filter, run by an interpreter that refuses every access a verifier would.
+//! Compares the program with the decoder and a plain filter, in an interpreter that rejects every access a verifier
+//! would.
 
 use std::collections::HashMap;
 
@@ -16,7 +17,7 @@ const STACK_END: u64 = 0x8000;
 const QUEUE: u32 = 3;
 const MAP: i32 = 77;
 
-/// Whether `program` redirects `packet`. Panics where it touches what it may not.
+/// Whether `program` redirects `packet`. Panics on an invalid access.
 fn redirects(program: &[Insn], packet: &[u8]) -> bool {
     let mut r = [0u64; 11];
     (r[1], r[10]) = (CTX, STACK_END);
@@ -210,7 +211,7 @@ fn long_lists() {
     assert_eq!(filter(5000).program(MAP), None);
 }
 
-/// What the monitor's own filter says.
+/// Result of the monitor's own filter.
 fn oracle(filter: &XdpFilter, five: &FiveTuple) -> bool {
     let matches = |m: &EndMatch, end: &Endpoint| {
         let (mask, net) = m.mask_and_net();
@@ -221,7 +222,7 @@ fn oracle(filter: &XdpFilter, five: &FiveTuple) -> bool {
     flow(&five.src, &five.dst) || flow(&five.dst, &five.src)
 }
 
-/// Few addresses, so that they meet.
+/// Few addresses, so that they match.
 fn address() -> impl Strategy<Value = IpAddr> {
     prop_oneof![
         (0u8..4, 0u8..2).prop_map(|(a, b)| IpAddr::from([10, 0, b, a])),
