@@ -1,5 +1,5 @@
-//! Who may do what: tokens with a role and networks. A token is shown once, when it is made; kept is its SHA-256, which is
-//! enough, since a token is 256 bits from the system's generator and cannot be guessed.
+//! Access control: tokens with a role and networks. The secret of a token is shown once, at creation; only its SHA-256
+//! is stored. A plain hash suffices because a secret is 256 random bits.
 
 use std::net::IpAddr;
 
@@ -10,24 +10,24 @@ use utoipa::ToSchema;
 
 use crate::store::{Store, StoreError, StoredToken};
 
-/// What a token allows; each role all that those before it do.
+/// Role of a token; each includes the permissions of those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Connect as the agent of the token's name, and nothing else.
+    /// Connect as the agent named by the token; nothing else.
     Agent,
-    /// Look at jobs, their rows, agents.
+    /// View jobs, their rows, and agents.
     View,
-    /// Start jobs, and stop one's own.
+    /// Start jobs, and stop own jobs.
     Run,
-    /// Ask for tuples themselves, and for texts that are not folded.
+    /// Read raw tuples and unredacted texts.
     Raw,
-    /// Everything: tokens, the audit log, others' jobs.
+    /// Everything: tokens, the audit log, jobs of others.
     Admin,
 }
 
 impl Role {
-    /// Its name.
+    /// Name of the role.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -45,20 +45,20 @@ impl Role {
     }
 }
 
-/// The networks that a token is for.
+/// Networks to which a token is restricted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scope(Vec<(IpAddr, u8)>);
 
 impl Scope {
-    /// Of networks in CIDR form; none: everything.
+    /// Reads networks in CIDR notation; none: no restriction.
     ///
     /// # Errors
-    /// Which of them is no network.
+    /// The first text that is not a network.
     pub fn of<'t>(texts: impl IntoIterator<Item = &'t str>) -> Result<Scope, String> {
         texts.into_iter().map(network).collect::<Result<_, _>>().map(Scope)
     }
 
-    /// Whether a query keeps to these networks: all clients that it asks for lie in them, or all servers do.
+    /// Whether a query stays within these networks: its conditions restrict all clients or all servers to them.
     #[must_use]
     pub fn allows(&self, asked: &MonitorSpec) -> bool {
         let within = |ends: &[AddressMatch]| !ends.is_empty() && ends.iter().all(|end| self.holds(end));
@@ -75,7 +75,7 @@ impl Scope {
     }
 }
 
-/// A network in CIDR form, or an address.
+/// Reads a network in CIDR notation, or an address.
 pub(crate) fn network(text: &str) -> Result<(IpAddr, u8), String> {
     let read = || {
         let (address, length) = text.split_once('/').unwrap_or((text, ""));
@@ -87,7 +87,7 @@ pub(crate) fn network(text: &str) -> Result<(IpAddr, u8), String> {
     read().ok_or_else(|| format!("`{text}` is no network: 10.1.0.0/16 and 2001:db8::/32 are"))
 }
 
-/// Whether all addresses of a network are in another.
+/// Whether the first network is contained in the second.
 pub(crate) fn lies_in((address, length): (IpAddr, u8), (net, prefix): (IpAddr, u8)) -> bool {
     let both = (octets(net), octets(address));
     net.is_ipv4() == address.is_ipv4() && length >= prefix && same_bits(both, usize::from(prefix))
@@ -108,19 +108,19 @@ fn same_bits((a, b): (Vec<u8>, Vec<u8>), bits: usize) -> bool {
 /// A token without its secret.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Token {
-    /// Its number.
+    /// Identifier.
     pub id: i64,
-    /// What it is called.
+    /// Name.
     pub name: String,
-    /// What it allows.
+    /// Role.
     pub role: Role,
-    /// The networks that it is for; none: all.
+    /// Networks to which it is restricted; empty: none.
     pub networks: Vec<String>,
-    /// When it was made, in nanoseconds since the epoch.
+    /// Time of creation, in nanoseconds since the epoch.
     #[serde(serialize_with = "crate::columns::text")]
     #[schema(value_type = String)]
     pub created_ns: i64,
-    /// When it ends.
+    /// Time of expiration, in nanoseconds since the epoch.
     #[serde(serialize_with = "crate::columns::maybe_text")]
     #[schema(value_type = Option<String>)]
     pub expires_ns: Option<i64>,
@@ -139,50 +139,50 @@ impl From<StoredToken> for Token {
     }
 }
 
-/// A token that has just been made.
+/// A new token with its secret.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct NewToken {
-    /// What is known of it.
+    /// The token.
     #[serde(flatten)]
     pub token: Token,
-    /// The secret: shown now, and never again.
+    /// The secret; not stored, shown only once.
     pub secret: String,
 }
 
 /// Identity and permissions of a client.
 #[derive(Clone, Debug)]
 pub struct Access {
-    /// The token's number.
+    /// Token identifier.
     pub id: i64,
-    /// Its name.
+    /// Token name.
     pub name: String,
-    /// What it allows.
+    /// Role.
     pub role: Role,
-    /// Where.
+    /// Networks to which the client is restricted.
     pub scope: Scope,
 }
 
 impl Access {
-    /// Whether it is held to networks.
+    /// Whether the client is restricted to networks.
     #[must_use]
     pub fn is_scoped(&self) -> bool {
         self.scope != Scope::default()
     }
 
-    /// Whether it may see and change everything: an admin that is held to networks may not.
+    /// Whether the client may see and change everything: an admin without restriction to networks.
     #[must_use]
     pub fn is_admin_of_all(&self) -> bool {
         self.role >= Role::Admin && !self.is_scoped()
     }
 
     fn of(token: StoredToken) -> Option<Access> {
-        // Networks that cannot be read are not taken for none.
+        // Unreadable networks deny access instead of lifting the restriction.
         let scope = Scope::of(token.networks.split_whitespace()).ok()?;
         Some(Access { id: token.id, role: Role::of(&token.role), name: token.name, scope })
     }
 }
 
-/// Makes a token; `None` when there is one of that name.
+/// Creates a token; `None` if the name exists.
 pub fn make(
     store: &Store,
     (name, role, scope): (&str, Role, &Scope),
@@ -193,17 +193,17 @@ pub fn make(
     Ok(made.map(|token| NewToken { token: token.into(), secret }))
 }
 
-/// Whose secret has that hash.
+/// Finds the token with this hash.
 pub fn find_hash(store: &Store, hash: &[u8]) -> Result<Option<Access>, StoreError> {
     Ok(store.token(hash)?.and_then(Access::of))
 }
 
-/// What is kept of a secret.
+/// Hash of a secret, as stored.
 pub fn hash(secret: &str) -> [u8; 32] {
     Sha256::digest(secret.as_bytes()).into()
 }
 
-/// 256 bits from the system, as text.
+/// 256 random bits in hexadecimal.
 pub fn random_hex() -> String {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).expect("the system has random numbers");

@@ -1,9 +1,9 @@
-//! Actions: rules that look at the rows of standing jobs as their windows end, decide how many replicas groups are to have, and have that
-//! carried out by others: webhooks, and programs that read it in Redis.
+//! Actions scale groups: each evaluates the rows of a standing job at the end of every window, decides on the number of
+//! replicas of each group, and has receivers apply it: webhooks, and programs that read it from Redis.
 //!
-//! What decides is pure (`machine.rs`); what it decides is written in the transaction that commits the rows (`deciding.rs`), and carried out
-//! from there (`carrying.rs`). So whatever is killed when: every window is looked at once, and a decision that was made is carried out,
-//! under a number that stays the same, before there is another.
+//! Decisions are computed without I/O (`machine.rs`), stored in the transaction that commits the rows (`deciding.rs`),
+//! and then carried out (`carrying.rs`). After a crash at any point, every window is evaluated once, and a stored
+//! decision is carried out under its number before the next.
 
 mod asked;
 mod carrying;
@@ -29,9 +29,9 @@ use running::Running;
 /// Limits of actions.
 #[derive(Clone, Copy, Debug)]
 pub struct ActionLimits {
-    /// Actions.
+    /// Maximum number of actions.
     pub actions_max: usize,
-    /// Groups of an action that are followed.
+    /// Maximum number of tracked groups per action.
     pub groups_max: usize,
 }
 
@@ -44,13 +44,13 @@ impl Default for ActionLimits {
 /// Counters of decisions since the start of the server.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// They were carried out.
+    /// Decisions carried out.
     pub done: Count,
-    /// Attempts that failed and were made again.
+    /// Attempts that failed and were retried.
     pub retried: Count,
 }
 
-/// All actions, at work.
+/// All running actions.
 pub struct Actions {
     store: Arc<Store>,
     limits: ActionLimits,
@@ -61,10 +61,10 @@ pub struct Actions {
 }
 
 impl Actions {
-    /// The actions in the store. Nothing is carried out yet.
+    /// Loads the actions from the store without carrying out decisions.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn open(store: Arc<Store>, limits: ActionLimits) -> Result<Actions, StoreError> {
         let mut running = BTreeMap::new();
         for stored in store.actions()? {
@@ -80,15 +80,15 @@ impl Actions {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many there are.
+    /// Number of actions.
     pub fn count(&self) -> usize {
         self.lock().len()
     }
 
-    /// Takes an action over the rows of `job`; `None` when there is one of that name. Its first decision says what stands without load.
+    /// Adds an action on the rows of `job`; `None` if the name exists. Its first decision is the state without load.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn add(
         self: &Arc<Self>,
         owner: &str,
@@ -118,7 +118,7 @@ impl Actions {
         Ok(Some(shown))
     }
 
-    /// A decision is carried out, and the store says so: there may be another.
+    /// Notes a decision that has been carried out and stored as such: the next may follow.
     fn carried_out(&self, id: i64, version: u64) {
         self.tally.done.add(1);
         let mut inner = self.lock();
@@ -127,10 +127,10 @@ impl Actions {
         }
     }
 
-    /// Removes an action. What stands by it stays as it is.
+    /// Removes an action. Receivers keep its last decision.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn remove(&self, id: i64) -> Result<bool, StoreError> {
         let mut inner = self.lock();
         self.store.remove_action(id)?;

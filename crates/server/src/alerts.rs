@@ -1,8 +1,8 @@
-//! Alerts: rules that look at the rows of standing jobs as their windows end, and tell receivers.
+//! Alerts: rules evaluate the rows of standing jobs at the end of every window and notify receivers.
 //!
-//! What decides is pure (`machine.rs`); what it decides is written in the transaction that commits the rows (`deciding.rs`), with the
-//! notifications that follow, and sent from there (`receivers.rs`). So whatever is killed when: every window is judged once, a
-//! notification that was decided is sent, under a name that stays the same, and one that was acknowledged is not sent again.
+//! States are computed without I/O (`machine.rs`), stored with their notifications in the transaction that commits the
+//! rows (`deciding.rs`), and sent from the store (`receivers.rs`). After a crash at any point, every window is
+//! evaluated once; a stored notification is sent under its identifier until acknowledged, and not again.
 
 mod deciding;
 mod judging;
@@ -31,16 +31,16 @@ use crate::job::JobId;
 use crate::meters::Count;
 use crate::store::{NewRule, Store, StoreError};
 
-/// Limits and times of alerts.
+/// Limits and intervals of alerts.
 #[derive(Clone, Copy, Debug)]
 pub struct AlertLimits {
-    /// Rules.
+    /// Maximum number of rules.
     pub rules_max: usize,
-    /// Groups of a rule that are pending or firing.
+    /// Maximum number of pending or firing groups per rule.
     pub groups_max: usize,
-    /// Silences that are not over.
+    /// Maximum number of current and future silences.
     pub silences_max: usize,
-    /// Notifications that wait.
+    /// Maximum number of waiting notifications.
     pub outbox_max: usize,
     /// Maximum time to retry a notification.
     pub retry_max: Duration,
@@ -64,12 +64,12 @@ impl Default for AlertLimits {
     }
 }
 
-/// What was sent and what was not, since the server was started.
+/// Counters of notifications since the start of the server.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// Documents that were acknowledged.
+    /// Acknowledged documents.
     pub sent: Count,
-    /// Attempts that failed and were made again.
+    /// Attempts that failed and were retried.
     pub retried: Count,
     /// Documents not accepted in time, or dropped for lack of room.
     pub lost: Count,
@@ -78,7 +78,7 @@ pub struct Tally {
 /// Callback for changed alerts, to notify watchers of the job.
 pub type Tell = dyn Fn(JobId, &Value) + Send + Sync;
 
-/// All rules, at work.
+/// All running rules.
 pub struct Alerts {
     store: Arc<Store>,
     limits: AlertLimits,
@@ -97,10 +97,10 @@ struct Inner {
 }
 
 impl Alerts {
-    /// The rules in the store.
+    /// Loads the rules from the store.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn open(store: Arc<Store>, limits: AlertLimits) -> Result<Alerts, StoreError> {
         let rules = store
             .rules()?
@@ -130,26 +130,26 @@ impl Alerts {
         self.receivers.get().map_or(&[], Vec::as_slice)
     }
 
-    /// The names of those that take documents.
+    /// Names of the receivers of documents.
     fn webhooks(&self) -> Vec<&str> {
         let webhooks = self.receivers().iter().filter(|receiver| receiver.takes_documents());
         webhooks.map(|receiver| receiver.name.as_str()).collect()
     }
 
-    /// What alerts may take.
+    /// The limits.
     pub fn limits(&self) -> &AlertLimits {
         &self.limits
     }
 
-    /// Rules there are.
+    /// Number of rules.
     pub fn rules_count(&self) -> usize {
         self.lock().rules.len()
     }
 
-    /// Takes a rule over the rows of `job`; `None` when there is one of that name.
+    /// Adds a rule on the rows of `job`; `None` if the name exists.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn add(&self, owner: &str, job: JobId, rule: &Rule) -> Result<Option<RuleShown>, StoreError> {
         let body = serde_json::to_string(rule).unwrap_or_default();
         let mut inner = self.lock();
@@ -165,7 +165,7 @@ impl Alerts {
     /// Replaces the rule with this number. Firing alerts resolve, unless only texts and receivers have changed.
     ///
     /// # Errors
-    /// Those of the store.
+    /// `StoreError` when the database cannot be read or written.
     pub fn replace(&self, id: i64, job: JobId, rule: &Rule) -> Result<Option<RuleShown>, StoreError> {
         let body = serde_json::to_string(rule).unwrap_or_default();
         let mut inner = self.lock();
@@ -191,7 +191,7 @@ impl Alerts {
     /// Removes a rule and resolves its alerts. Returns its job if the rule owns it.
     ///
     /// # Errors
-    /// Those of the store.
+    /// `StoreError` when the database cannot be read or written.
     pub fn remove(&self, id: i64) -> Result<Option<JobId>, StoreError> {
         let mut inner = self.lock();
         let Some(watched) = inner.rules.get(&id) else { return Ok(None) };
@@ -206,7 +206,7 @@ impl Alerts {
         Ok(own)
     }
 
-    /// Silences that are not over, the oldest first.
+    /// Silences that have not ended, oldest first.
     pub fn silences(&self) -> Vec<Silence> {
         let now_ns = crate::store::now_ns();
         let inner = self.lock();
@@ -214,10 +214,10 @@ impl Alerts {
         there.map(|matching| matching.silence.clone()).collect()
     }
 
-    /// Takes a silence, a new one where its number is 0.
+    /// Stores a silence; a new one if its number is 0.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn keep_silence(&self, mut matching: Matching) -> Result<Silence, StoreError> {
         let mut inner = self.lock();
         self.store.forget_silences(crate::store::now_ns() - machine::SHOWN_NS)?;
@@ -232,7 +232,7 @@ impl Alerts {
         Ok(told)
     }
 
-    /// Something may have to be sent.
+    /// Wakes all receivers.
     fn wake(&self) {
         match self.store.bound_outbox(self.limits.outbox_max) {
             Ok(0) => {}

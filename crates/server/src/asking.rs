@@ -7,26 +7,26 @@ use utoipa::ToSchema;
 
 use crate::service::Service;
 
-/// Packet rate of estimates without a known rate.
+/// Packets per second assumed if an agent's rate is unknown.
 const PACKETS: u64 = 100_000;
 /// Maximum number of completions.
 const CANDIDATES_MAX: usize = 200;
 
-/// A stretch of a text.
+/// A range of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Place {
-    /// First byte.
+    /// Start, in bytes.
     pub start: usize,
-    /// Byte behind the last.
+    /// End, in bytes, exclusive.
     pub end: usize,
-    /// The same as `start`, in UTF-16 units.
+    /// Start, in UTF-16 units.
     pub start_utf16: usize,
-    /// The same as `end`, in UTF-16 units.
+    /// End, in UTF-16 units, exclusive.
     pub end_utf16: usize,
 }
 
 impl Place {
-    /// The place of `span` in `text`.
+    /// Position of `span` in `text`.
     pub fn of(text: &str, span: Span) -> Place {
         let utf16 = |byte: usize| {
             let before = text.char_indices().take_while(|(at, _)| *at < byte);
@@ -36,16 +36,16 @@ impl Place {
     }
 }
 
-/// One thing that is wrong with a query.
+/// An error in a query.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Problem {
-    /// Where.
+    /// Position.
     pub place: Place,
-    /// What was found.
+    /// Message.
     pub message: String,
-    /// What would have been right.
+    /// Expected text.
     pub expected: Option<String>,
-    /// What may have been meant.
+    /// Suggestion.
     pub hint: Option<String>,
 }
 
@@ -61,15 +61,15 @@ impl Problem {
     }
 }
 
-/// A text that is being written.
+/// A text to check.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct CheckRequest {
     /// The text.
     pub text: String,
-    /// Where the cursor is, in UTF-16 units; without it nothing is completed.
+    /// Position of the cursor in UTF-16 units; without it, no completions.
     #[serde(default)]
     pub cursor: Option<usize>,
-    /// Given back as it is, for editors that ask again before we have answered.
+    /// Returned unchanged, for editors that send a new request before the previous answer.
     #[serde(default)]
     pub revision: Option<i64>,
 }
@@ -77,13 +77,13 @@ pub struct CheckRequest {
 /// Result of a check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct CheckAnswer {
-    /// What is wrong; nothing: it can be run.
+    /// Errors; empty: the query can be run.
     pub diagnostics: Vec<Problem>,
-    /// The word at the cursor: what a candidate takes the place of.
+    /// The word at the cursor, which a completion replaces.
     pub word: Option<Place>,
-    /// What may stand there.
+    /// Completions.
     pub completions: Vec<String>,
-    /// As it was sent.
+    /// Value of the request.
     pub revision: Option<i64>,
 }
 
@@ -98,7 +98,7 @@ pub fn check(service: &Service, asked: &CheckRequest) -> CheckAnswer {
     if let Some(cursor) = asked.cursor.filter(|_| text.len() <= query::QUERY_BYTES_MAX) {
         let byte = byte_of(text, cursor);
         let found = query::complete(&text[..byte], &service.schemas);
-        // The whole word is replaced, also what of it stands behind the cursor.
+        // The whole word is replaced, including the part after the cursor.
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         let rest: usize = text[byte..].chars().take_while(|c| is_part(*c)).map(char::len_utf8).sum();
         word = Some(Place::of(text, Span::new(found.word.start, byte + rest)));
@@ -108,7 +108,7 @@ pub fn check(service: &Service, asked: &CheckRequest) -> CheckAnswer {
     CheckAnswer { diagnostics, word, completions, revision: asked.revision }
 }
 
-/// The byte at a place in UTF-16 units, or the text's end.
+/// Byte offset of a position in UTF-16 units; at most the length of the text.
 fn byte_of(text: &str, utf16: usize) -> usize {
     let mut units = 0;
     for (at, c) in text.char_indices() {
@@ -120,47 +120,47 @@ fn byte_of(text: &str, utf16: usize) -> usize {
     text.len()
 }
 
-/// A query to be explained.
+/// A query to explain.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct ExplainRequest {
     /// The query.
     pub query: String,
 }
 
-/// What it would do.
+/// The plan of a query.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct ExplainAnswer {
-    /// In words, as `netalytics explain` prints it.
+    /// Text as printed by `netalytics explain`.
     pub text: String,
-    /// The parsers, with the columns that are read of their tuples.
+    /// Parsers, with the columns used of their tuples.
     pub parsers: Vec<ParserUse>,
-    /// The processors; none: the tuples are the result.
+    /// Processors; empty: the tuples are the result.
     pub processors: Vec<String>,
-    /// What it would take of a host that sees 100,000 packets a second: an estimate.
+    /// Estimated cost on a host with 100,000 packets per second.
     pub estimate: Estimate,
-    /// What it would take of the host of each agent that is connected, by the packets that this sees now.
+    /// Estimated cost on the host of each connected agent, at its current packet rate.
     pub agents: Vec<AgentEstimate>,
 }
 
-/// What a job would take of an agent's host.
+/// Estimated cost of a job on an agent's host.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct AgentEstimate {
-    /// The agent.
+    /// Name of the agent.
     pub agent: String,
-    /// What it would take.
+    /// The estimate.
     pub estimate: Estimate,
 }
 
-/// What a job would take of a host, about.
+/// Estimated cost of a job on a host.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Estimate {
-    /// Packets a second that this is for; more take more.
+    /// Packets per second assumed.
     pub packets_per_second: u64,
     /// Cores.
     pub cores: f64,
-    /// Memory.
+    /// Memory in bytes.
     pub memory_bytes: u64,
-    /// What leaves the host; results of processors are not counted, they are little.
+    /// Bytes per second sent by the host, without results of processors, which are small.
     pub sent_bytes_per_second: u64,
 }
 
@@ -177,12 +177,12 @@ impl Estimate {
     }
 }
 
-/// What is read of a parser's tuples.
+/// Columns used of a parser's tuples.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct ParserUse {
-    /// Its name.
+    /// Name of the parser.
     pub name: String,
-    /// The columns.
+    /// Columns.
     pub columns: Vec<String>,
 }
 
@@ -218,7 +218,7 @@ mod tests {
             assert_eq!((place.start_utf16, place.end_utf16), utf16, "{span:?}");
             assert_eq!(byte_of(text, utf16.0), span.0);
         }
-        // Within a pair of surrogates, and behind the end.
+        // Within a surrogate pair, and after the end.
         assert_eq!((byte_of(text, 2), byte_of(text, 99)), (5, text.len()));
     }
 }

@@ -1,8 +1,8 @@
-//! Backups: everything in a data directory as it was at one moment, taken while a server runs, and put back.
+//! Consistent backups of a data directory, taken while a server runs, and their restoration.
 //!
-//! A copy of the store names the segments of the history, which never change; those that retention removes before they are
-//! copied make it take a later copy of the store. So a row is in the backup exactly once, in the store or in a segment.
-//! A manifest holds the size and the SHA-256 of each file. Files are their owner's only, in folders likewise.
+//! A copy of the store names the segments of the history, which never change. If retention removes a segment before it
+//! is copied, the store is copied again. So a row is in the backup exactly once, in the store or in a segment. A
+//! manifest holds the size and the SHA-256 of each file. Files and folders are accessible to their owner only.
 
 mod restore;
 
@@ -25,46 +25,47 @@ pub use restore::{Restored, restore};
 
 /// Names and checksums of the files, written last.
 const MANIFEST: &str = "manifest.json";
-/// The form of the manifest.
+/// Format version of the manifest.
 const FORM: u32 = 1;
-/// Copies of the store that are taken before the backup fails: each is needed only where retention removed a segment meanwhile.
+/// Maximum copies of the store before the backup fails; another copy is needed only if retention removed a segment in
+/// the meantime.
 const COPIES_MAX: usize = 50;
 
-/// What a backup holds.
+/// Manifest of a backup.
 #[derive(Debug, Serialize, Deserialize)]
 struct Manifest {
     form: u32,
-    /// The program's version.
+    /// Version of the program.
     program: String,
-    /// When the copy of the store was taken.
+    /// Time of the copy of the store.
     taken_ns: i64,
     files: BTreeMap<String, Facts>,
-    /// Files that the store named and that were missing.
+    /// Files named by the store that were missing.
     missing: BTreeSet<String>,
 }
 
-/// A file of a backup.
+/// Size and checksum of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Facts {
     bytes: u64,
     sha256: String,
 }
 
-/// A backup that was taken.
+/// Summary of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackedUp {
     /// Number of files.
     pub files: usize,
-    /// Their bytes.
+    /// Total size in bytes.
     pub bytes: u64,
-    /// Parts of the history that the store names and that are missing in the data directory.
+    /// Segments of the history named by the store but missing in the data directory.
     pub missing: Vec<String>,
 }
 
 /// Copies the data directory `data` into the new folder `to`, also while a server uses it.
 ///
 /// # Errors
-/// In words for a person: `to` exists, or something cannot be read or written. Nothing is left at `to` then.
+/// A message for the operator: `to` exists, or a file cannot be read or written. Nothing is left at `to` then.
 pub fn backup(data: &Path, to: &Path) -> Result<BackedUp, String> {
     let store = Opened::store_file(data);
     if !store.is_file() {
@@ -97,7 +98,7 @@ pub fn backup(data: &Path, to: &Path) -> Result<BackedUp, String> {
     taken
 }
 
-/// The folder in which a backup grows, locked; what a killed one left in it is removed.
+/// Creates and locks the folder of an incomplete backup; removes files that a killed backup left in it.
 fn begin(partial: &Path) -> io::Result<File> {
     create_folder(partial)?;
     fs::set_permissions(partial, fs::Permissions::from_mode(0o700))?;
@@ -115,7 +116,7 @@ fn begin(partial: &Path) -> io::Result<File> {
     Ok(lock)
 }
 
-/// A backup that is being taken.
+/// A backup in progress.
 struct Taking<'b> {
     data: &'b Path,
     to: &'b Path,
@@ -146,7 +147,7 @@ impl Taking<'_> {
         })
     }
 
-    /// The store and the history, of one moment: when that was, and which segments are missing.
+    /// Copies the store and the history as of one moment; returns its time and the missing segments.
     fn rows(&mut self, source: &Source) -> Result<(i64, BTreeSet<String>), String> {
         let path = self.to.join(Opened::store_file(Path::new("")));
         let failed =
@@ -168,7 +169,7 @@ impl Taking<'_> {
                     gone.insert(name);
                 }
             }
-            // One that is named by two copies of the store, and is not there, was not removed by retention.
+            // A segment missing in two consecutive copies of the store was not removed by retention.
             if gone.is_subset(&gone_before) {
                 self.retain(&wanted)?;
                 let facts = facts_of(&path).map_err(|why| failed(&why))?;
@@ -185,10 +186,10 @@ impl Taking<'_> {
         self.files.range(prefix.clone()..).next().is_some_and(|(path, _)| path.starts_with(&prefix))
     }
 
-    /// Copies a segment; whether all of it was there.
+    /// Copies a segment; returns whether it was complete.
     fn segment(&mut self, source: &Source, segment: (JobId, usize, i64), name: &str) -> Result<bool, String> {
         self.folder(Path::new(name))?;
-        // Still named now that it has been copied, it was whole.
+        // A segment still named after the copy was not removed during it.
         let is_named = source.has_segment(segment).map_err(|why| format!("cannot read the store: {why}"))?;
         if !is_named {
             self.remove(name)?;
@@ -196,7 +197,7 @@ impl Taking<'_> {
         Ok(self.has(name))
     }
 
-    /// Removes the segments that are not among these.
+    /// Removes the segments that are not in `wanted`.
     fn retain(&mut self, wanted: &BTreeSet<String>) -> Result<(), String> {
         let segment_of = |path: &String| path.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
         let all: BTreeSet<String> = self.files.keys().map(segment_of).collect();
@@ -211,7 +212,7 @@ impl Taking<'_> {
         removed.map_err(|why| format!("cannot remove {}: {why}", path.display()))
     }
 
-    /// Everything else.
+    /// Copies all other files.
     fn others(&mut self) -> Result<(), String> {
         let store = Opened::store_file(Path::new(""));
         let store = store.to_string_lossy().into_owned();
@@ -224,14 +225,14 @@ impl Taking<'_> {
         Ok(())
     }
 
-    /// Copies a file or a folder; what has gone meanwhile is left out.
+    /// Copies a file or a folder; skips files removed in the meantime.
     fn either(&mut self, path: &Path) -> Result<(), String> {
         match fs::metadata(self.data.join(path)) {
             Ok(found) if found.is_dir() => self.folder(path),
-            // An upload that is arriving.
+            // An incomplete upload.
             Ok(_) if path.starts_with(UPLOADS) && path.extension().is_some_and(|ext| ext == "part") => Ok(()),
             Ok(found) if found.is_file() => self.file(path),
-            // Sockets, and what has gone.
+            // Sockets and removed files.
             _ => Ok(()),
         }
     }
@@ -263,7 +264,7 @@ fn segment_name((job, place, first_row): (JobId, usize, i64)) -> Result<String, 
     relative(Path::new(""), &history::segment_path(Path::new(history::FOLDER), job, place, first_row))
 }
 
-/// A path within a folder, as it stands in the manifest.
+/// Path relative to a folder, as in the manifest.
 fn relative(folder: &Path, path: &Path) -> Result<String, String> {
     let own = path.strip_prefix(folder).ok().and_then(Path::to_str);
     own.map(str::to_owned).ok_or_else(|| format!("{} is no text", path.display()))
@@ -294,7 +295,7 @@ fn sync(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Copies a file with its time of change, by which uploads expire, to the new file `to`, which is on disk then.
+/// Copies a file to the new file `to` and syncs it; keeps the modification time, by which uploads expire.
 fn copy(from: &Path, to: &Path) -> io::Result<Facts> {
     let mut source = File::open(from)?;
     let mut target = new_file(to)?;

@@ -3,7 +3,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Default)]
 pub struct Bell {
     state: Mutex<State>,
@@ -21,7 +21,7 @@ struct State {
 /// Reason for a wakeup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
-    /// There is news, or the time is up.
+    /// Rows arrived, or the timeout elapsed.
     GoOn,
     /// Closed.
     Over,
@@ -32,7 +32,7 @@ impl Bell {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// There is news.
+    /// Signals that rows have arrived.
     pub fn ring(&self) {
         self.lock().has_news = true;
         self.changed.notify_all();

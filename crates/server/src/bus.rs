@@ -1,5 +1,5 @@
-//! Interface to a bus. Agents of a job with a bus report only their progress and counters; they publish their results,
-//! which the implementation of this interface reads and merges.
+//! Interface to a bus. Agents of a job with a bus report only their progress and counters to the server; they publish
+//! their results, which the implementation of this interface reads and merges.
 //!
 //! Guarantees of the server: [`Bus::merge`] is called on a thread of the job, and again after a failure, with the
 //! position up to which the job's rows were published. Rows are stored together with the position, so no window is
@@ -12,22 +12,21 @@ use stream::Output;
 
 use crate::job::Merger;
 
-/// Has what agents publish merged.
+/// Merges the results that agents publish.
 pub trait Bus: Send + Sync {
-    /// The topics of a job that goes by this name there: one for the cells of each processor; of tuples one for each parser, which are
-    /// everybody's.
+    /// Topics of the job with this name: one per processor for cells; for tuples one per parser, shared by all jobs.
     fn topics(&self, plan: &Plan, job: &str) -> Vec<String>;
 
-    /// Whether it can be merged so.
+    /// Checks whether the job can be merged from the bus.
     ///
     /// # Errors
-    /// Why not, in words.
+    /// The reason why not.
     fn check(&self, wanted: &Wanted) -> Result<(), String>;
 
-    /// Begins to merge.
+    /// Starts to merge.
     ///
     /// # Errors
-    /// Why that cannot be now.
+    /// The reason why it cannot start now.
     fn merge(&self, wanted: &Wanted) -> Result<Box<dyn Merge>, String>;
 
     /// Deletes the topics of an ended job.
@@ -37,29 +36,30 @@ pub trait Bus: Send + Sync {
     fn forget(&self, topics: &[String]) -> Result<(), String>;
 }
 
-/// What is to be merged.
+/// A job to merge.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// What the job goes by there.
+    /// Name of the job on the bus.
     pub name: String,
     /// The job's plan.
     pub plan: Arc<Plan>,
-    /// Where its agents publish.
+    /// Topics of its agents.
     pub topics: Vec<String>,
-    /// Who merges.
+    /// The process that merges.
     pub by: Merger,
-    /// How far rows have been published: event time, and of each result the start of its last window. `None`: none has.
+    /// Position of the published rows: event time, and the start of the last window of each result. `None`: no rows
+    /// were published.
     pub from: Option<(i64, Vec<Option<i64>>)>,
-    /// Memory of all windows that are open.
+    /// Maximum memory of all open windows, in bytes.
     pub window_bytes_max: usize,
 }
 
-/// What agents publish, being merged.
+/// A merge in progress.
 pub trait Merge {
-    /// Waits a little for what comes. Windows that are over by it go to `out`, whole.
+    /// Waits briefly for records. Completed windows are appended to `out`.
     fn next(&mut self, out: &mut Vec<Output>) -> Merged;
 
-    /// Nothing more will be published: merging ends when everything has been read.
+    /// Tells the merge that agents have stopped publishing; it ends when everything has been read.
     ///
     /// # Errors
     /// The reason why the end is not known yet; the call may be repeated.
@@ -68,17 +68,17 @@ pub trait Merge {
     /// Current note for the user, one sentence.
     fn note(&mut self) -> Option<String>;
 
-    /// What of it is in no row, if there is such by now, in words.
+    /// Data missing in the rows so far, as a message.
     fn left_out(&self) -> Option<String>;
 }
 
-/// How merging goes.
+/// State of a merge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Merged {
-    /// More may come.
+    /// Continues.
     Going,
-    /// That was all.
+    /// Finished.
     Over,
-    /// It cannot go on; why. What it gave last counts for nothing.
+    /// Failed, with the reason. Its last output is invalid.
     Failed(String),
 }

@@ -1,5 +1,5 @@
-//! What a query may be made of: parsers with their fields, blocks of processors, functions. The same for all who ask, for
-//! as long as the program runs.
+//! Elements of the query language: parsers with their fields, blocks of processors, arguments, functions. Constant
+//! while the program runs.
 
 use query::blocks::{ARGS, BLOCKS};
 use serde::Serialize;
@@ -9,57 +9,57 @@ use utoipa::ToSchema;
 
 use crate::columns::ColumnHead;
 
-/// All there is.
+/// All elements.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Catalog {
-    /// The program's version.
+    /// Version of the program.
     pub version: String,
-    /// The parsers.
+    /// Parsers.
     pub parsers: Vec<Parser>,
-    /// The blocks that processors are made of.
+    /// Blocks from which processors are composed.
     pub blocks: Vec<Named>,
-    /// Their arguments.
+    /// Arguments of blocks.
     pub arguments: Vec<Argument>,
-    /// Functions of values.
+    /// Scalar functions.
     pub functions: Vec<Named>,
 }
 
 /// A parser.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Parser {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// One line for people.
+    /// Description, one line.
     pub doc: String,
-    /// Grows when a field changes meaning.
+    /// Incremented when a field changes its meaning.
     pub version: u16,
-    /// The fields of its tuples.
+    /// Fields of its tuples.
     pub fields: Vec<ColumnHead>,
-    /// Fields that there are where a query names them: `family.NAME`.
+    /// Fields created on use in a query: `family.NAME`.
     pub families: Vec<Named>,
-    /// What aggregates aggregate unless told otherwise.
+    /// Field aggregated by default.
     pub value: Option<String>,
-    /// What is grouped by unless told otherwise.
+    /// Field grouped by default.
     pub key: Option<String>,
 }
 
-/// Something with a name and a line for people.
+/// A name with a description.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Named {
-    /// Its name, or how it is written.
+    /// Name or syntax.
     pub name: String,
-    /// What it means.
+    /// Description.
     pub doc: String,
 }
 
 /// An argument.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Argument {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// What it means.
+    /// Description.
     pub doc: String,
-    /// What it is unless said.
+    /// Default value.
     pub default: String,
 }
 
@@ -68,7 +68,7 @@ fn named(name: &str, doc: &str) -> Named {
 }
 
 impl Catalog {
-    /// Of these parsers.
+    /// The catalog of these parsers.
     pub fn of<'s>(schemas: impl IntoIterator<Item = &'s Schema>) -> Catalog {
         let name_of =
             |schema: &Schema, id: Option<tuple::FieldId>| id.map(|id| schema.field(id).name.to_string());
@@ -96,7 +96,7 @@ impl Catalog {
     }
 }
 
-/// The catalog, which does not change while we run.
+/// The serialized catalog.
 pub struct CatalogText {
     /// As JSON.
     pub json: Vec<u8>,

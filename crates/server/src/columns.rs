@@ -1,5 +1,5 @@
-//! What rows look like once they are the server's: the columns of a result as they are described to clients and kept,
-//! batches as bytes, and cells as JSON that JavaScript reads exactly.
+//! Schema and encoding of stored rows: the columns of a result as described to clients and stored, batches as bytes,
+//! and cells as JSON without loss in JavaScript.
 
 use std::io::Cursor;
 use std::net::IpAddr;
@@ -17,20 +17,20 @@ use sinks::cells::{Cells, Values, ip};
 use tuple::{Batch, DataType, Field, FieldId, Schema, Unit};
 use utoipa::ToSchema;
 
-/// The column that says which agents a row lacks.
+/// Column with the agents that a row lacks.
 pub use sinks::AGENTS_MISSING;
 
 /// The API view of a column.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ColumnHead {
-    /// Its name.
+    /// Name.
     pub name: String,
     /// bool, u64, i64, f64, text, ip, hashes or json.
     #[serde(rename = "type")]
     pub data_type: String,
     /// Empty, ns, epoch_ns, bytes, per_second, bytes_per_second, fraction or id.
     pub unit: String,
-    /// One line for people.
+    /// Description, one line.
     pub doc: String,
 }
 
@@ -80,7 +80,7 @@ impl ColumnHead {
     }
 }
 
-/// Columns as a page wants them: with the names of those that hold the ends of their intervals.
+/// Columns with the names of those that hold their interval bounds, for the page.
 pub fn with_bounds(columns: &[ColumnHead]) -> Vec<Value> {
     let end = |name: &str, end: &str| {
         let name = format!("{name}_{end}");
@@ -98,7 +98,7 @@ pub fn with_bounds(columns: &[ColumnHead]) -> Vec<Value> {
     columns.iter().map(told).collect()
 }
 
-/// The schema that these columns make; `None` for types that are not ours.
+/// Schema of these columns; `None` for unknown types.
 pub fn schema(name: &str, columns: &[ColumnHead]) -> Option<Arc<Schema>> {
     Some(Arc::new(Schema {
         name: name.to_owned().into(),
@@ -112,14 +112,14 @@ pub fn schema(name: &str, columns: &[ColumnHead]) -> Option<Arc<Schema>> {
     }))
 }
 
-/// The columns of a result, and behind them which agents a row lacks.
+/// Columns of a result, followed by the column of missing agents.
 pub fn heads(schema: &Schema, columns: &[FieldId]) -> Vec<ColumnHead> {
     let missing = Field::new(AGENTS_MISSING, DataType::Text, Unit::None, "agents that the row lacks");
     let fields = columns.iter().map(|id| schema.field(*id)).chain([&missing]);
     fields.map(ColumnHead::of).collect()
 }
 
-/// The batch with exactly the columns that are kept; `None` when it lacks one.
+/// The batch with exactly the stored columns; `None` if it lacks one.
 pub fn as_kept(batch: &Batch, columns: &[FieldId], kept: &Arc<Schema>, missing: &[String]) -> Option<Batch> {
     let rows = batch.rows();
     let mut arrays: Vec<Option<ArrayRef>> = Vec::with_capacity(columns.len() + 1);
@@ -141,7 +141,7 @@ pub fn as_kept(batch: &Batch, columns: &[FieldId], kept: &Arc<Schema>, missing: 
     (arrays.len() == kept.fields.len()).then(|| Batch::new(kept.clone(), rows, arrays))
 }
 
-/// A batch as an Arrow IPC stream that stands by itself.
+/// Encodes a batch as a self-contained Arrow IPC stream.
 pub fn encode(batch: &Batch) -> Vec<u8> {
     let fields: Vec<_> = batch
         .present()
@@ -161,7 +161,7 @@ pub fn encode(batch: &Batch) -> Vec<u8> {
     write().expect("a Vec takes every byte")
 }
 
-/// Reads what [`encode`] wrote; `None` when it is not that.
+/// Decodes the output of [`encode`]; `None` if it is invalid.
 pub fn decode(bytes: &[u8], schema: &Arc<Schema>) -> Option<Batch> {
     recording::guarded(|| Ok(read(bytes, schema))).ok().flatten()
 }
@@ -179,7 +179,7 @@ fn read(bytes: &[u8], schema: &Arc<Schema>) -> Option<Batch> {
     fits.then(|| Batch::new(schema.clone(), record.num_rows(), columns))
 }
 
-/// A row's cells. Integers that are times, durations or ids are text: JavaScript would round them.
+/// Cells of a row. Integers that are times, durations or ids are strings because JavaScript would round them.
 pub fn row(batch: &Batch, row: usize) -> Vec<Value> {
     batch.present().filter_map(|id| Some(cell(&Cells::of(batch, id)?, row))).collect()
 }
@@ -208,7 +208,7 @@ fn cell(cells: &Cells<'_>, row: usize) -> Value {
     }
 }
 
-/// Rows as `row` tells them, each its cells; `None` when they are not of this schema. Lists of hashes are left out.
+/// Decodes rows written by `row`; `None` if they do not match the schema. Lists of hashes are omitted.
 pub fn read_rows(rows: &[Value], schema: &Arc<Schema>) -> Option<Batch> {
     let cells: Vec<&Vec<Value>> = rows.iter().map(Value::as_array).collect::<Option<_>>()?;
     let is_whole = cells.iter().all(|row| row.len() == schema.fields.len());
@@ -251,18 +251,18 @@ fn read_column<'v>(field: &Field, cells: impl Iterator<Item = &'v Value>) -> Opt
     })
 }
 
-/// The column that says when a row was: its window's start, or a tuple's end.
+/// Column with the time of a row: the start of its window, or the end of a tuple.
 pub fn time_column(schema: &Schema) -> Option<FieldId> {
     let is_time = |id: &FieldId| schema.field(*id).data_type == DataType::I64;
     ["window_start", "ts_end", "ts"].iter().find_map(|name| schema.find(name)).filter(is_time)
 }
 
-/// Serialises as text.
+/// Serializes an integer as a string.
 pub fn text<S: Serializer>(value: &i64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(value)
 }
 
-/// Serialises as text, or null.
+/// Serializes an integer as a string, or null.
 pub fn maybe_text<S: Serializer>(value: &Option<i64>, serializer: S) -> Result<S::Ok, S::Error> {
     match value {
         Some(value) => serializer.collect_str(value),
@@ -270,10 +270,10 @@ pub fn maybe_text<S: Serializer>(value: &Option<i64>, serializer: S) -> Result<S
     }
 }
 
-/// A column of every type that rows have, for tests and fuzz targets.
+/// A schema with a column of every type, for tests and fuzz targets.
 ///
 /// # Panics
-/// Never: these are heads of columns.
+/// Never: the columns are valid.
 #[must_use]
 pub fn every_type() -> Arc<Schema> {
     let columns = [
@@ -304,7 +304,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
-        /// Whatever bytes of the disk are changed: rows come of it, or none.
+        /// Damaged bytes decode to rows or to none, without panic.
         #[test]
         fn damaged_rows_do_no_harm(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6)) {
             let schema = every_type();

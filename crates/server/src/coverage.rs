@@ -1,12 +1,12 @@
-//! Effect of missing agents on rows. The share of the traffic that was captured is unknown, so intervals of totals have
-//! no upper bound, as if the capture had lost nearly everything.
+//! Effect of missing agents on rows. The captured share of the traffic is unknown, so intervals of totals have no upper
+//! bound, as if the capture had lost nearly everything.
 
 use arrow_array::new_null_array;
 use plan::result::{Intervals, Shown, places, shown};
 use plan::{Aggregate, Dataflow, Pipeline, Sample};
 use tuple::{Batch, FieldId};
 
-/// The columns of a result that say how much there can have been at most; none, where it has no intervals.
+/// Columns with the upper bounds of totals in a result; empty if it has no intervals.
 pub fn upper_ends(dataflow: &Dataflow, result: usize, sample: Sample) -> Vec<FieldId> {
     match dataflow
         .pipelines
@@ -26,12 +26,12 @@ fn of_totals(pipeline: &Pipeline) -> Vec<FieldId> {
         ),
         _ => false,
     };
-    // Behind a number stand the lower and the upper end of its interval.
+    // A value is followed by the lower and upper bound of its interval.
     let columns = shown(pipeline).into_iter().zip(places(pipeline, Intervals::Shown));
     columns.filter(|(shown, _)| is_total(shown)).map(|(_, place)| FieldId(place.0 + 2)).collect()
 }
 
-/// The rows without what these columns say.
+/// The rows with these columns set to null.
 pub fn without(batch: &Batch, columns: &[FieldId]) -> Batch {
     if columns.is_empty() {
         return batch.clone();
@@ -50,7 +50,7 @@ pub fn without(batch: &Batch, columns: &[FieldId]) -> Batch {
 mod tests {
     use super::*;
 
-    /// What upper ends a query's first result loses.
+    /// Upper bounds removed from a query's first result.
     fn lost(query: &str) -> Vec<String> {
         let schemas = parsers::registry::schemas();
         let plan = planner::lower(&query::check(query, &schemas, &()).expect("a query"));
@@ -70,7 +70,7 @@ mod tests {
             ("PARSE http SAMPLE 0.5 PROCESS (top-k: k=3)", &["count_high"]),
             ("PARSE http SAMPLE 0.5 PROCESS (quantile: q=0.9)", &[]),
             ("PARSE http SAMPLE 0.5 PROCESS (success-rate)", &["rate_high"]),
-            // Without sampling there are no intervals.
+            // Without sampling, rows have no intervals.
             ("PARSE http PROCESS (count)", &[]),
         ] {
             assert_eq!(lost(query), expected, "{query}");

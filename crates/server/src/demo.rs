@@ -1,4 +1,4 @@
-//! What a demonstration needs: a token for its agent, and jobs that have something to show.
+//! Support for demonstrations: a token for the agent, and example jobs.
 
 use std::time::{Duration, Instant};
 
@@ -9,22 +9,22 @@ use crate::store::{StoreError, now_ns};
 
 /// Validity of a page's token.
 const DAY_NS: i64 = 86_400_000_000_000;
-/// Between two looks whether the agent has come.
+/// Polling interval for the connection of the agent.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 impl Service {
-    /// A new token for an agent of this name; one that there was is good for nothing any more.
+    /// Creates a token for an agent of this name and revokes the previous one.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn renew_agent_token(&self, agent: &str) -> Result<String, StoreError> {
         self.renew_token(agent, Role::Agent, None)
     }
 
-    /// A new token, an admin's for one day, by which a browser is let in; one that there was is good for nothing any more.
+    /// Creates an admin token for a browser, valid for one day, and revokes the previous one.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn renew_page_token(&self, name: &str) -> Result<String, StoreError> {
         self.renew_token(name, Role::Admin, Some(now_ns() + DAY_NS))
     }
@@ -38,10 +38,10 @@ impl Service {
     }
 
     /// Starts standing jobs, each with its name and retention, once an agent is connected; gives up after `patience`.
-    /// Running jobs are not started again.
+    /// Jobs that already run are not started again.
     ///
     /// # Errors
-    /// The reason why a job is rejected.
+    /// `Denied` when a job is rejected.
     pub fn demonstrate(&self, jobs: &[(&str, &str, Keep)], patience: Duration) -> Result<(), Denied> {
         let until = Instant::now() + patience;
         while !self.fleet.agents().iter().any(|agent| agent.connected) && Instant::now() < until {

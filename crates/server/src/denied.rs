@@ -1,48 +1,48 @@
-//! Why something that was asked is not done, by who has to do something about it.
+//! Reasons to reject a request, by who must act.
 
 use crate::fleet::Refused;
 use crate::unkept::Unkept;
 
-/// Why something is not done.
+/// Reason why a request is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum Denied {
-    /// The query is wrong.
+    /// The query has errors.
     #[error("the query is wrong")]
     Query(Vec<query::Diagnostic>),
-    /// It can be read, and asks for what cannot be had so.
+    /// The query is valid, but cannot be run in this way.
     #[error("{0}")]
     Wrong(String),
-    /// Nothing that was kept answers it.
+    /// Stored data cannot answer the query.
     #[error("{0}")]
     NotKept(String),
-    /// It took longer than it may.
+    /// The time limit was exceeded.
     #[error("{0}")]
     Late(String),
-    /// The token does not allow it.
+    /// The token lacks the permission.
     #[error("{0}")]
     Forbidden(String),
-    /// What was sent is not understood.
+    /// The request is malformed.
     #[error("{0}")]
     Invalid(String),
-    /// What was sent is larger than it may be.
+    /// The request is too large.
     #[error("{0}")]
     TooLarge(String),
     /// An outlet cannot be used.
     #[error("{0}")]
     Outlet(String),
-    /// Too many already.
+    /// A limit was reached.
     #[error("{0}")]
     Quota(String),
-    /// The key was sent with another request.
+    /// The idempotency key was used with another request.
     #[error("this Idempotency-Key was sent before with another request")]
     KeyReused,
     /// The fleet rejects it.
     #[error(transparent)]
     Fleet(#[from] Refused),
-    /// There is no such thing, or the token may not know of it.
+    /// The object does not exist, or the token may not see it.
     #[error("{0}")]
     Unknown(String),
-    /// The store or the history.
+    /// The store or the history failed.
     #[error(transparent)]
     Unkept(#[from] Unkept),
 }

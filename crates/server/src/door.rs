@@ -1,4 +1,4 @@
-//! Where agents' connections come in: bytes are carried both ways, and nothing is known of what they say.
+//! Accepts connections of agents and transfers their bytes in both directions without interpretation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,56 +8,56 @@ use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-/// Bytes that are read at once.
+/// Maximum bytes per read.
 const READ_BYTES: usize = 64 << 10;
-/// Reads of one connection that wait for the gateway: then nothing more is read.
+/// Maximum reads per connection that wait for the gateway; then reading stops.
 const READS_WAITING: usize = 4;
-/// Frames that wait to be written.
+/// Maximum frames that wait to be written.
 const WRITES_WAITING: usize = 64;
 
-/// Time for the last bytes of a connection.
+/// Time limit for the last bytes of a connection.
 const GOODBYE_TIME: Duration = Duration::from_secs(1);
 
-/// What comes of a connection.
+/// Events of a connection.
 pub enum Arrival {
     /// An authenticated agent has connected.
     Connected {
-        /// The connection, by a number that is never used again.
+        /// Number of the connection; never reused.
         session: u64,
-        /// Its agent.
+        /// Name of the agent.
         agent: String,
         /// Channel for messages to it.
         out: mpsc::Sender<Bytes>,
     },
-    /// What it says.
+    /// Received bytes.
     Bytes {
-        /// Which connection.
+        /// Number of the connection.
         session: u64,
-        /// What.
+        /// The bytes.
         bytes: Bytes,
-        /// To be let go of when it is no longer in memory.
+        /// Memory permit; released when the bytes are dropped.
         room: OwnedSemaphorePermit,
     },
     /// The channel to the agent has room again.
     Written {
-        /// Which connection.
+        /// Number of the connection.
         session: u64,
     },
     /// The connection has ended.
     Closed {
-        /// Which connection.
+        /// Number of the connection.
         session: u64,
     },
 }
 
-/// The receiver of events is gone.
+/// The receiver of events has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended;
 
-/// Tells of what comes.
+/// Callback for events.
 type Tell = dyn Fn(Arrival) -> Result<(), Ended> + Send + Sync;
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Clone)]
 pub struct Door {
     tell: Arc<Tell>,
@@ -65,11 +65,11 @@ pub struct Door {
     room: Arc<Semaphore>,
 }
 
-/// The gateway has as many agents as it may.
+/// The limit of agents is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRoom;
 
-/// Room for a connection.
+/// Permit for one connection.
 pub struct Entry {
     door: Door,
     _room: OwnedSemaphorePermit,
@@ -81,7 +81,7 @@ impl Door {
         Door { tell, sessions: Arc::default(), room: Arc::new(Semaphore::new(agents_max)) }
     }
 
-    /// Room for a connection, if there is any.
+    /// Permit for a connection, if the limit allows one.
     pub fn enter(&self) -> Result<Entry, NoRoom> {
         let room = self.room.clone().try_acquire_owned().map_err(|_| NoRoom)?;
         Ok(Entry { door: self.clone(), _room: room })
@@ -89,7 +89,7 @@ impl Door {
 }
 
 impl Entry {
-    /// Carries a connection's bytes until it ends, or `over` comes. `agent`: whose it is, as has been shown.
+    /// Transfers a connection's bytes until it ends, or `over` is signaled. `agent`: its authenticated name.
     pub async fn carry(
         self,
         agent: String,
@@ -111,7 +111,7 @@ impl Entry {
             () = over => {}
         }
         let _ = (self.door.tell)(Arrival::Closed { session });
-        // Sends the end of the stream, which TLS requires.
+        // Sends the end of the stream, as TLS requires.
         let _ = tokio::time::timeout(GOODBYE_TIME, to.shutdown()).await;
     }
 }

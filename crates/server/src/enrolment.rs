@@ -1,5 +1,6 @@
-//! How an agent gets a certificate: an admin makes a one-time token for its name; the host makes a key, and asks with the token for a
-//! certificate; with that it asks for the next one before it ends. The name is the admin's: nothing that an agent sends chooses it.
+//! Enrollment of agents: an admin creates a one-time token for a name; the host generates a key and requests a
+//! certificate with the token, and renews the certificate before it expires. The admin chooses the name; nothing that
+//! an agent sends does.
 
 use identity::{Lifetime, Peer, Serial};
 use serde::Serialize;
@@ -10,41 +11,41 @@ use crate::service::{Denied, Service};
 use crate::store::now_ns;
 use crate::tls::Tls;
 
-/// Longest time that an invitation may last.
+/// Maximum validity of an invitation.
 pub const INVITATION_SECONDS_MAX: u32 = 7 * 86_400;
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// A token with which a host may enrol once.
+/// A one-time token for the enrollment of a host.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Invitation {
-    /// As whom.
+    /// Name of the agent.
     pub agent: String,
-    /// The token: shown now, and never again. Behind the point stands the fingerprint of the authority that has signed the server's
-    /// certificate, where that is the server's own.
+    /// The token; not stored, shown only once. If the server's certificate is signed by the server's own authority, the
+    /// fingerprint of that authority follows the period.
     pub token: String,
-    /// Until when, in nanoseconds since the epoch.
+    /// Time of expiration, in nanoseconds since the epoch.
     #[serde(serialize_with = "crate::columns::text")]
     #[schema(value_type = String)]
     pub expires_ns: i64,
 }
 
-/// A certificate for an agent.
+/// A certificate issued to an agent.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Certified {
-    /// Its name.
+    /// Name of the agent.
     pub agent: String,
-    /// Its certificate, PEM.
+    /// Certificate, PEM.
     pub certificate: String,
-    /// The certificate of the authority that has signed it, PEM.
+    /// Certificate of the issuing authority, PEM.
     pub authority: String,
-    /// Until when it is good, in nanoseconds since the epoch.
+    /// Time of expiration, in nanoseconds since the epoch.
     #[serde(serialize_with = "crate::columns::text")]
     #[schema(value_type = String)]
     pub good_until_ns: i64,
 }
 
 impl Service {
-    /// Makes a one-time token.
+    /// Creates a one-time token.
     pub fn invite(&self, tls: &Tls, agent: &str, seconds: u32) -> Result<Invitation, Denied> {
         identity::check_name(agent).map_err(|why| Denied::Invalid(why.to_string()))?;
         let secret = format!("nle_{}", random_hex());
@@ -54,16 +55,16 @@ impl Service {
         Ok(Invitation { agent: agent.to_owned(), token: format!("{secret}{pin}"), expires_ns })
     }
 
-    /// Whom a one-time token invites.
+    /// Name of the agent that a one-time token invites.
     pub fn invited(&self, token: &str) -> Result<Option<String>, Denied> {
         Ok(self.store().invited(&secret_hash(token))?)
     }
 
-    /// The first certificate of an agent, for a one-time token, which is good for nothing any more.
+    /// Issues the first certificate of an agent for a one-time token, which becomes invalid.
     pub fn enrol(&self, tls: &Tls, token: &str, request: &str) -> Result<Certified, Denied> {
         let gone = || Denied::Forbidden("this token was used, or has ended".into());
         let agent = self.invited(token)?.ok_or_else(gone)?;
-        // No two enrolments have the same, also when the store is an older one that was put back.
+        // Random, so that enrollments differ even after an older store was restored.
         let enrolment = random();
         let certified = certify(tls, &agent, enrolment, request)?;
         match self.store().enrol(&secret_hash(token), enrolment, certified.good_until_ns)? {
@@ -72,7 +73,7 @@ impl Service {
         }
     }
 
-    /// The next certificate of an agent that has shown the present one.
+    /// Issues the next certificate of an agent authenticated by its current one.
     pub fn renew_agent(&self, tls: &Tls, peer: &Peer, request: &str) -> Result<Certified, Denied> {
         self.is_enrolled(peer)?;
         let certified = certify(tls, &peer.name, peer.enrolment, request)?;
@@ -80,8 +81,8 @@ impl Service {
         Ok(certified)
     }
 
-    /// Checks whether the owner of a certificate that TLS has verified may connect and stay connected: the certificate
-    /// remains valid while the agent has a newer one.
+    /// Checks whether the owner of a certificate verified by TLS may connect and stay connected. An older certificate
+    /// remains valid after a renewal.
     pub fn is_enrolled(&self, peer: &Peer) -> Result<(), Denied> {
         let known = self.store().enrolled(&peer.name)?;
         let refused = |why: String| Err(Denied::Forbidden(why));
@@ -93,7 +94,7 @@ impl Service {
             Some(known) if known.enrolment != peer.enrolment => {
                 refused(format!("agent {} has enrolled anew since this certificate was made", peer.name))
             }
-            // The store may be an older one that was put back: the certificate that is shown counts, too.
+            // The store may be an older, restored one: the presented certificate counts, too.
             Some(known) if known.good_until_ns.max(peer.lifetime.to * SECOND_NS) <= now_ns() => {
                 refused(format!(
                     "the certificate of agent {} has expired; it may enrol anew with a new token",
@@ -104,7 +105,7 @@ impl Service {
         }
     }
 
-    /// All by which an agent may connect is good for nothing any more.
+    /// Invalidates all certificates and invitations of an agent.
     pub fn revoke_agent(&self, agent: &str) -> Result<(), Denied> {
         match self.store().revoke_agent(agent)? {
             true => Ok(()),
@@ -129,7 +130,7 @@ fn certify(tls: &Tls, agent: &str, enrolment: u64, request: &str) -> Result<Cert
     })
 }
 
-/// 63 bits: with the topmost one a certificate's number would be negative.
+/// 63 bits: a negative serial number would result from the highest bit.
 fn random() -> u64 {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes).expect("the system has random numbers");

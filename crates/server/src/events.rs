@@ -8,29 +8,29 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tokio::sync::Notify;
 
-/// What an event tells of.
+/// Kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// How far a job has come.
+    /// State of a job.
     Job,
-    /// All that there is of a job.
+    /// Complete state of a job and its results.
     Snapshot,
-    /// Rows of a window that is open.
+    /// Rows of an open window.
     OpenWindow,
-    /// Rows of a window that is closed.
+    /// Rows of a closed window.
     ClosedWindow,
-    /// What a job has seen.
+    /// Counters of a job.
     Account,
-    /// The share of flows that is looked at.
+    /// Sampling rate of flows.
     Sampling,
     /// Change of an alert.
     Alert,
-    /// Events that the client has missed.
+    /// Events lost by the client.
     Gap,
 }
 
 impl Kind {
-    /// As clients see it.
+    /// Name in the event stream.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Job => "job",
@@ -43,46 +43,46 @@ impl Kind {
         }
     }
 
-    /// Whether a later one replaces it anyhow.
+    /// Whether a later event replaces it.
     fn is_provisional(self) -> bool {
         matches!(self, Kind::OpenWindow | Kind::Account)
     }
 }
 
-/// An event, written once for all clients.
+/// An event, serialized once for all clients.
 #[derive(Debug)]
 pub struct Event {
-    /// Its number; those of all jobs are counted together.
+    /// Sequence number across all jobs.
     pub seq: u64,
-    /// Its kind.
+    /// Kind.
     pub kind: Kind,
-    /// Its JSON.
+    /// JSON.
     pub data: String,
 }
 
 impl Event {
-    /// An event.
+    /// Creates an event.
     pub fn new(seq: u64, kind: Kind, data: &Value) -> Arc<Event> {
         Arc::new(Event { seq, kind, data: data.to_string() })
     }
 
-    /// Memory that it takes, about.
+    /// Approximate memory in bytes.
     pub fn bytes(&self) -> usize {
         self.data.len() + 64
     }
 }
 
-/// The last events of a job.
+/// Recent events of a job.
 #[derive(Default)]
 pub struct Ring {
     events: VecDeque<(Instant, Arc<Event>)>,
     bytes: usize,
-    /// The number of the last event that is no longer here.
+    /// Number of the last event dropped.
     gone: u64,
 }
 
 impl Ring {
-    /// Keeps an event; those that are too old, or too many, go.
+    /// Adds an event; drops events beyond the age and size limits.
     pub fn push(&mut self, event: Arc<Event>, (now, time, bytes): (Instant, Duration, usize)) {
         self.bytes += event.bytes();
         self.events.push_back((now, event));
@@ -95,30 +95,30 @@ impl Ring {
         }
     }
 
-    /// When the last event came.
+    /// Time of the last event.
     pub fn newest(&self) -> Option<Instant> {
         self.events.back().map(|(at, _)| *at)
     }
 
-    /// The events behind number `seq`; `None` when some of them are gone.
+    /// Events after number `seq`; `None` if some of them were dropped.
     pub fn behind(&self, seq: u64) -> Option<impl Iterator<Item = Arc<Event>> + '_> {
         let later = self.events.iter().map(|(_, event)| event).filter(move |event| event.seq > seq);
         (self.gone <= seq).then(|| later.cloned())
     }
 }
 
-/// The queue of one client.
+/// Queue of one client.
 pub struct Queue {
     state: Mutex<Waiting>,
     news: Notify,
     bytes_max: usize,
-    /// The jobs that it wants.
+    /// Subscribed jobs.
     pub jobs: BTreeSet<i64>,
 }
 
 #[derive(Default)]
 struct Waiting {
-    /// Initial events of a client: rings share it, and no client gets them twice.
+    /// Initial events of a client: shared with the rings, and sent only once.
     first: VecDeque<Arc<Event>>,
     events: VecDeque<Arc<Event>>,
     bytes: usize,
@@ -126,14 +126,14 @@ struct Waiting {
     over: bool,
 }
 
-/// What a client gets next.
+/// Next item for a client.
 #[derive(Debug)]
 pub enum Next {
     /// An event.
     Event(Arc<Event>),
-    /// So many provisional ones were left out before what comes.
+    /// Number of provisional events dropped before the next one.
     LeftOut(u64),
-    /// It has not kept up: no more.
+    /// The client was too slow; the queue is closed.
     Over,
 }
 
@@ -143,13 +143,13 @@ impl Queue {
         Queue { state: Mutex::default(), news: Notify::new(), bytes_max, jobs }
     }
 
-    /// Puts an event before all others, beyond the bound.
+    /// Inserts an event before all others, regardless of the limit.
     pub fn begin(&self, event: Arc<Event>) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).first.push_back(event);
         self.news.notify_one();
     }
 
-    /// Puts an event into the queue.
+    /// Appends an event.
     pub fn push(&self, event: &Arc<Event>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.over {
@@ -173,7 +173,7 @@ impl Queue {
         self.news.notify_one();
     }
 
-    /// Ends it.
+    /// Closes the queue.
     pub fn end(&self) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).over = true;
         self.news.notify_one();
@@ -194,7 +194,7 @@ impl Queue {
         state.over.then_some(Next::Over)
     }
 
-    /// Waits for what comes next.
+    /// Waits for the next item.
     pub async fn next(&self) -> Next {
         loop {
             if let Some(next) = self.take() {

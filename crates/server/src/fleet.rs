@@ -20,22 +20,21 @@ use crate::door::Door;
 use crate::job::{Capture, JobId, JobKind, Merger, Outcome, Redaction};
 use crate::network::NetworkView;
 
-/// Carries jobs out.
+/// Executes jobs.
 pub trait Fleet: Send + Sync {
-    /// The agents that are known, connected or not.
+    /// All known agents, connected or not.
     fn agents(&self) -> Vec<Agent>;
 
     /// Accepts a job.
     ///
     /// # Errors
-    /// The reason why it cannot be carried out; the job is not accepted then, and the fleet must not report anything
-    /// about it.
+    /// The reason for the rejection; the fleet must not report anything about the job then.
     fn start(&self, order: &Order) -> Result<(), Refused>;
 
-    /// Ends a job: what it has by now is its result.
+    /// Ends a job and keeps its results so far.
     fn stop(&self, job: JobId, why: Stop);
 
-    /// How it does, for scrapers.
+    /// State of the fleet, for metrics.
     fn health(&self) -> FleetHealth {
         let agent = |agent: Agent| AgentHealth {
             name: agent.name,
@@ -56,7 +55,7 @@ pub trait Fleet: Send + Sync {
         NetworkView::default()
     }
 
-    /// Where agents connect, if they may.
+    /// Listener for agents, if the fleet has one.
     fn door(&self) -> Option<Door> {
         None
     }
@@ -65,25 +64,25 @@ pub trait Fleet: Send + Sync {
 /// A job as passed to a fleet.
 #[derive(Clone, Debug)]
 pub struct Order {
-    /// Which job.
+    /// Job identifier.
     pub id: JobId,
-    /// What is to be computed.
+    /// Plan of the query.
     pub plan: Arc<Plan>,
-    /// Labels that an agent must have to take part; none: every agent.
+    /// Labels that an agent must have to take part; empty: every agent.
     pub on: BTreeMap<String, String>,
-    /// Whether it ends by itself.
+    /// Whether the job ends by itself.
     pub kind: JobKind,
-    /// What leaves an agent of texts that may say something of a person.
+    /// Redaction of texts that may identify a person, before they leave the agent.
     pub redaction: Redaction,
-    /// What agents capture.
+    /// Capture settings of the agents.
     pub capture: Capture,
-    /// Who merges what agents publish to the bus; `None`: they send it here.
+    /// The process that merges the results that agents publish to the bus; `None`: agents send them to the server.
     pub merged_by: Option<Merger>,
-    /// It runs in the network, as that is planned within this budget; `None`: on agents with the labels.
+    /// Resource budget of a job in the network; `None`: the job runs on agents with the labels.
     pub network: Option<Budget>,
 }
 
-/// Why a job is ended.
+/// Reason for the end of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// A user stopped it.
@@ -103,107 +102,107 @@ impl Stop {
     }
 }
 
-/// Why a job is not taken; each with a sentence for the person who asked.
+/// Reason for the rejection of a job, with a message for the user.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// No agent has the labels, or there is none at all.
+    /// No agent has the labels.
     #[error("{0}")]
     NoAgent(String),
-    /// There are such agents, and none can take it: it lacks a parser, or is not allowed to.
+    /// Agents have the labels, but lack a parser or a permission.
     #[error("{0}")]
     Unable(String),
-    /// Not now.
+    /// Temporarily unavailable.
     #[error("{0}")]
     Busy(String),
 }
 
-/// What is known of an agent.
+/// A known agent.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Agent {
-    /// Its name, which it cannot choose for itself.
+    /// Name, assigned by an admin.
     pub name: String,
-    /// What it says of itself: host, rack, role.
+    /// Labels reported by the agent: host, rack, role.
     pub labels: BTreeMap<String, String>,
     /// Whether it is connected.
     pub connected: bool,
-    /// Its program's version.
+    /// Version of its program.
     pub version: String,
-    /// Interfaces it may capture from.
+    /// Interfaces from which it may capture.
     pub interfaces: Vec<String>,
-    /// Its cores.
+    /// Number of cores.
     pub cores: u32,
-    /// Its memory in bytes.
+    /// Memory in bytes.
     pub memory_bytes: u64,
-    /// What it can do: af_packet, af_xdp, ovs.
+    /// Capabilities: af_packet, af_xdp, ovs.
     pub capabilities: Vec<String>,
-    /// Its addresses, but for those that every host or link has: by them it is decided which agent tells of a flow that several see.
+    /// Addresses, without loopback and link-local ones; they determine which agent reports a flow that several see.
     pub addresses: Vec<String>,
-    /// Those of them that another agent has, too, and that decide nothing.
+    /// Addresses that another agent also has, which therefore determine nothing.
     pub addresses_shared: Vec<String>,
-    /// Packets a second that its interfaces have seen of late, while it is connected.
+    /// Recent packets per second on its interfaces, while it is connected.
     pub packets_per_second: Option<u64>,
-    /// The jobs it runs.
+    /// Jobs it runs.
     pub jobs: Vec<JobId>,
-    /// Its clock minus ours, as measured, in nanoseconds.
+    /// Offset of its clock from the server's, as measured, in nanoseconds.
     #[serde(serialize_with = "crate::columns::maybe_text")]
     #[schema(value_type = Option<String>)]
     pub clock_offset_ns: Option<i64>,
-    /// When it was heard last, in nanoseconds since the epoch.
+    /// Time of its last message, in nanoseconds since the epoch.
     #[serde(serialize_with = "crate::columns::maybe_text")]
     #[schema(value_type = Option<String>)]
     pub last_seen_ns: Option<i64>,
 }
 
-/// How a fleet does.
+/// State of a fleet, for metrics.
 #[derive(Clone, Debug, Default)]
 pub struct FleetHealth {
     /// Connections of agents.
     pub sessions: usize,
-    /// Bytes of records that have come and are not on disk.
+    /// Bytes of records received but not committed.
     pub waiting_bytes: usize,
-    /// Whether the store takes no more.
+    /// Whether the disk is full.
     pub is_full: bool,
-    /// The agents that are known.
+    /// Known agents.
     pub agents: Vec<AgentHealth>,
-    /// The jobs that it has.
+    /// Jobs of the fleet.
     pub jobs: Vec<JobHealth>,
 }
 
-/// How an agent does.
+/// State of an agent, for metrics.
 #[derive(Clone, Debug, Default)]
 pub struct AgentHealth {
-    /// Its name.
+    /// Name.
     pub name: String,
     /// Whether it is connected.
     pub connected: bool,
-    /// Its clock minus ours, in nanoseconds.
+    /// Offset of its clock from the server's, in nanoseconds.
     pub clock_offset_ns: Option<i64>,
-    /// What it said last of itself, by name; see [`link::Renew::health`].
+    /// Its last reported counters, by name; see [`link::Renew::health`].
     pub counts: BTreeMap<String, u64>,
 }
 
-/// How a job does.
+/// State of a job, for metrics.
 #[derive(Clone, Debug)]
 pub struct JobHealth {
-    /// The job.
+    /// Job identifier.
     pub id: JobId,
-    /// Agents that should take part and are not there.
+    /// Agents of the job that are not connected.
     pub agents_missing: usize,
-    /// Tuples that came when their windows were closed.
+    /// Late tuples: their windows were closed.
     pub late_tuples: u64,
-    /// Records that agents had no room for, or died with.
+    /// Records dropped by agents for lack of space, or lost with them.
     pub lost_records: u64,
-    /// Event time has come here.
+    /// Watermark.
     pub watermark_ns: Option<i64>,
-    /// Packets that its monitors received.
+    /// Packets received by its monitors.
     pub packets: u64,
-    /// Packets lost before them.
+    /// Packets lost before the monitors.
     pub lost_packets: u64,
-    /// Bytes of records whose windows are open.
+    /// Bytes of stored records of open windows.
     pub frames_bytes: u64,
 }
 
-/// No agent at all.
+/// A fleet without agents.
 pub struct NoFleet;
 
 impl Fleet for NoFleet {

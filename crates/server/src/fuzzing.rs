@@ -7,7 +7,7 @@ use crate::{delivery, gateway, http};
 
 pub use crate::columns::every_type;
 
-/// What the store has of jobs, lanes and silences.
+/// Decodes stored jobs, lanes and silences.
 pub fn saved(text: &str) {
     if let Some(job) = gateway::saved::read(1, text, Bytes::new()) {
         assert_eq!(gateway::saved::read(1, &gateway::saved::write(&job), Bytes::new()), Some(job));
@@ -21,7 +21,7 @@ pub fn saved(text: &str) {
     }
 }
 
-/// What stands in addresses and headers of requests, and in their bodies.
+/// Decodes URLs, headers and bodies of requests.
 pub fn asked(text: &str) {
     let _ = http::read_position(text);
     let _ = http::read_time(text);

@@ -1,7 +1,7 @@
-//! What was answered. A job's rows are numbered from 0 in the order in which they came, result by result. The newest are in
-//! the store, as they came; when they are many or old they become a segment: a folder with a complete Parquet data set,
-//! which the store takes note of in the same transaction that removes them. So a row is in exactly one place whenever the
-//! process is killed; a folder that the store knows nothing of is left of a kill and removed.
+//! Stored results. Rows of a result are numbered from 0 in order of arrival. Recent rows are in the store; when they
+//! are many or old, they become a segment: a folder with a complete Parquet data set, recorded in the store by the same
+//! transaction that removes the rows. So after a crash at any point, each row is in exactly one place; folders unknown
+//! to the store are incomplete and removed.
 
 mod checksum;
 mod pages;
@@ -23,31 +23,31 @@ pub use pages::{Ask, Page};
 pub use pieces::Read;
 pub use selected::Selection;
 
-/// The folder in the data directory.
+/// Folder in the data directory.
 pub(crate) const FOLDER: &str = "history";
-/// Rows that wait in the store before they become a segment.
+/// Maximum rows in the store before they become a segment.
 const TAIL_ROWS_MAX: i64 = 16 << 10;
-/// Their bytes.
+/// Maximum bytes of these rows.
 const TAIL_BYTES_MAX: i64 = 8 << 20;
-/// How long they wait.
+/// Maximum age of these rows, in nanoseconds.
 const TAIL_AGE_NS: i64 = 600_000_000_000;
-/// Batches of the store that are read at once.
+/// Batches per read from the store.
 const TAIL_BATCHES: usize = 64;
 
-/// What is kept, and what is not any more.
+/// Counters of stored and removed rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
     /// Bytes of results: of segments, and of the newest rows in the store.
     pub bytes: u64,
     /// The same of jobs that keep their tuples.
     pub tuple_bytes: u64,
-    /// Rows that retention has taken away.
+    /// Rows removed by retention.
     pub rows_dropped: u64,
-    /// Segments that could not be read.
+    /// Unreadable segments.
     pub segments_damaged: u64,
 }
 
-/// Where rows lie.
+/// Access to stored rows.
 pub struct History {
     store: Arc<Store>,
     folder: PathBuf,
@@ -55,7 +55,7 @@ pub struct History {
 }
 
 impl History {
-    /// A history in `folder`.
+    /// Opens the history in `folder`.
     pub fn open(store: Arc<Store>, folder: PathBuf) -> io::Result<History> {
         fs::create_dir_all(&folder)?;
         let history = History { store, folder, segments_damaged: AtomicU64::new(0) };
@@ -89,8 +89,8 @@ impl History {
         segment_path(&self.folder, job, place, first_row)
     }
 
-    /// Makes a segment of what waits of a result, if that is enough; of a job that has ended in any case. One thread at a time for a
-    /// result.
+    /// Moves a result's rows from the store to a segment if they are many or old, or the job has ended. One thread at a
+    /// time per result.
     pub fn settle(&self, job: JobId, state: &State, result: &KeptResult) -> Result<(), Unkept> {
         let all = matches!(state, State::Ended(_));
         loop {
@@ -104,7 +104,7 @@ impl History {
         }
     }
 
-    /// The oldest rows that wait, as many as make a segment.
+    /// The oldest rows in the store, up to the size of a segment.
     fn for_segment(&self, job: JobId, result: &KeptResult) -> Result<Vec<Tail>, Unkept> {
         let (mut all, mut from, mut rows, mut bytes) = (Vec::new(), 0, 0, 0);
         loop {
@@ -123,7 +123,7 @@ impl History {
         }
     }
 
-    /// Takes away what is too old or too much of what jobs keep that keep this.
+    /// Applies retention by age and size to the jobs that keep `keep`.
     pub fn retain(&self, keep: Keep, retention: &Retention) -> Result<(), Unkept> {
         if retention.age_ns > 0 {
             let is_old = |segment: &Segment| segment.kept_ns < now_ns().saturating_sub(retention.age_ns);
@@ -145,7 +145,7 @@ impl History {
         Ok(fs::remove_dir_all(self.path(segment.job, segment.place, segment.first_row))?)
     }
 
-    /// What is kept by now.
+    /// Current counters.
     pub fn kept(&self) -> Result<Kept, Unkept> {
         let bytes = |keep| Ok::<_, Unkept>(self.store.segment_bytes(keep)? + self.store.tail_bytes(keep)?);
         Ok(Kept {
@@ -157,7 +157,7 @@ impl History {
     }
 }
 
-/// Where a segment lies in the folder of the history.
+/// Path of a segment in the history's folder.
 pub(crate) fn segment_path(folder: &Path, job: JobId, place: usize, first_row: i64) -> PathBuf {
     folder.join(job.to_string()).join(format!("{place}-{first_row:012}"))
 }

@@ -1,7 +1,7 @@
-//! The service over HTTP/1.1: connections, limits, and who is let in; what requests mean is `service`'s.
+//! The service over HTTP/1.1: connections, limits, and authentication; `service` implements the requests.
 //!
-//! Whatever is answered has one form of errors, says nothing to other origins, and names no host but ours. Streams aside, a
-//! request has a time in which it is answered.
+//! All errors have one format. Cross-origin requests and foreign host names are rejected. Requests other than streams
+//! have a time limit.
 
 mod actions;
 mod admission;
@@ -60,20 +60,20 @@ pub use assets::PageFile;
 pub use openapi::openapi;
 pub(crate) use {params::time as read_time, stream::position as read_position};
 
-/// Time for what is being answered when the service ends.
+/// Time limit for requests in progress when the service ends.
 const END_TIME: Duration = Duration::from_secs(5);
-/// Files that are sent at once.
+/// Maximum concurrent uploads.
 const SENDING_AT_ONCE: usize = 4;
 /// Housekeeping interval.
 const LOOK_AFTER_EVERY: Duration = Duration::from_secs(10);
 /// Interval at which leases of jobs are checked.
 const LEASES_EVERY: Duration = Duration::from_millis(500);
 
-/// A service that listens.
+/// A listening service.
 pub struct Serving {
     listener: TcpListener,
     app: App,
-    /// Certificates are read anew when it changes.
+    /// Certificates are reloaded when it changes.
     anew: watch::Receiver<u64>,
     end: watch::Sender<bool>,
 }
@@ -123,15 +123,15 @@ impl Serving {
         anew
     }
 
-    /// Where it listens.
+    /// Address on which it listens.
     ///
     /// # Errors
-    /// The system's.
+    /// The socket's error.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Answers until `end` comes, then lets what is being answered come to its end.
+    /// Serves until `end` resolves, then finishes the requests in progress.
     pub async fn until(self, end: impl Future<Output = ()>) {
         let Serving { listener, app, anew, end: tell_end } = self;
         let app = Arc::new(app);
@@ -150,7 +150,7 @@ impl Serving {
             let (stream, peer) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    // As when there are no more descriptors: some will be free soon.
+                    // For example, no file descriptors: some will be free soon.
                     tracing::warn!("cannot accept a connection: {error}");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
@@ -160,7 +160,7 @@ impl Serving {
                 app.connections_waited.fetch_add(1, Ordering::Relaxed);
                 app.admission.make_room();
             }
-            // Where all connections have shown a token it waits for one to end, and those behind it in the listener's queue.
+            // If all connections are authenticated, it waits for one to end, as do those in the listen queue.
             let permit = tokio::select! {
                 permit = room.clone().acquire_owned() => permit,
                 () = &mut end => break,
@@ -181,7 +181,7 @@ impl Serving {
     }
 }
 
-/// Looks after what waits, now and then, and after leases.
+/// Periodic housekeeping of the service and its leases.
 async fn look_after(service: Arc<Service>, mut ending: watch::Receiver<bool>) {
     let mut looked = Instant::now();
     loop {
@@ -204,7 +204,7 @@ async fn look_after(service: Arc<Service>, mut ending: watch::Receiver<bool>) {
     }
 }
 
-/// The names by which clients may call us, with the port and, where it is HTTP's own, without.
+/// Host names accepted from clients, with the port and, for the default port, without.
 fn hosts(bound: SocketAddr, names: &[String]) -> Vec<String> {
     let own = ["localhost".to_owned(), "127.0.0.1".to_owned(), "[::1]".to_owned()];
     let address = match bound {
@@ -273,7 +273,7 @@ fn router(app: Arc<App>) -> Router {
     Router::new()
         .route("/api/v1/stream", get(stream::stream))
         .route("/api/v1/agent", get(agent::connect))
-        // Large files come slowly.
+        // Large files take longer than the time limit.
         .route("/api/v1/recordings", post(recordings::send))
         .merge(timed)
         .fallback(async || Failure::not_found("there is nothing at this address"))
@@ -284,7 +284,7 @@ fn router(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
-/// Refuses requests by other names and from other origins; adds what keeps browsers careful.
+/// Rejects foreign host names and origins; adds security headers.
 async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let is_remembered = app.tls.is_some() && caller::is_usual_https(request.headers());
     let mut response = match caller::is_for_us(&app, request.uri(), request.headers()) {

@@ -1,8 +1,8 @@
 //! Receives results: the executor of a job reports its columns, rows, and state to the hub, which stores and shows
 //! them.
 //!
-//! Guarantees: when [`Hub::publish`] of closed rows has returned `Ok`, they are on disk exactly once, whatever is
-//! killed; after an error, none of them is stored, and the same delivery may be repeated. Rows of a result are kept in
+//! Guarantees: when [`Hub::publish`] of closed rows has returned `Ok`, they are on disk exactly once, even after a
+//! crash; after an error, none of them is stored, and the same delivery may be repeated. Rows of a result are stored in
 //! the order of publication. Open rows are shown and never stored. No call waits for a client. Any thread may call.
 
 mod live;
@@ -35,27 +35,27 @@ pub use watching::Seen;
 
 pub use live::EVENT_ROWS_MAX;
 
-/// Keeps and shows what comes.
+/// Stores results and shows them to clients.
 pub struct Hub {
     store: Arc<Store>,
     history: Arc<History>,
     alerts: Arc<Alerts>,
     actions: Arc<Actions>,
     limits: Limits,
-    /// What is counted.
+    /// Counters.
     pub(crate) meters: Meters,
-    /// A number for this life of the server.
+    /// Incarnation of the server.
     pub(crate) boot: u64,
     seq: AtomicU64,
     jobs: Mutex<HashMap<JobId, Arc<Mutex<Live>>>>,
     clients: Mutex<Vec<Weak<Queue>>>,
-    /// Who is woken when there are rows of a job.
+    /// Threads to wake when rows of a job arrive.
     bells: Mutex<Vec<(JobId, Weak<Bell>)>>,
-    /// How many clients there are.
+    /// Number of clients.
     pub(crate) streams: AtomicUsize,
-    /// The same by the token's name.
+    /// Number of clients per token name.
     pub(crate) streams_of: Mutex<HashMap<String, usize>>,
-    /// Whether the disk takes nothing: this cannot be written into the store's jobs.
+    /// Whether the disk is full, which cannot be written to the stored jobs.
     is_full: AtomicBool,
 }
 
@@ -93,7 +93,7 @@ impl Hub {
     /// server.
     ///
     /// # Errors
-    /// If they cannot be stored, or differ from those set before.
+    /// `Unkept` if they cannot be stored, or differ from those set before.
     pub fn open(&self, job: JobId, tables: &[ResultTable]) -> Result<(), Unkept> {
         let live = self.live(job)?;
         let mut live = lock(&live);
@@ -127,10 +127,10 @@ impl Hub {
         Ok(())
     }
 
-    /// Keeps and shows rows; see the module's text.
+    /// Stores and shows rows; see the module documentation.
     ///
     /// # Errors
-    /// Why they are not kept: the delivery may be tried again.
+    /// `Unkept` when they cannot be stored; the delivery may be repeated.
     pub fn publish(&self, delivery: &Delivery<'_>) -> Result<(), Unkept> {
         let Delivery { job, watermark_ns, .. } = *delivery;
         match delivery.state {
@@ -143,10 +143,10 @@ impl Hub {
         }
     }
 
-    /// Keeps closed rows of some results of a job, and with them how far it has come: all of it or nothing. Then shows them.
+    /// Stores closed rows of a job's results and its position in one transaction, then shows the rows.
     ///
     /// # Errors
-    /// Why they are not kept: the same may be tried again.
+    /// `Unkept` when they cannot be stored; the call may be repeated.
     pub(crate) fn release(
         &self,
         job: JobId,
@@ -156,7 +156,7 @@ impl Hub {
         self.take_in(job, deliveries, Some(progress))
     }
 
-    /// Keeps rows where they come with progress, and shows them.
+    /// Stores rows if they come with progress, and shows them.
     fn take_in(
         &self,
         job: JobId,
@@ -180,7 +180,7 @@ impl Hub {
         Ok(())
     }
 
-    /// Puts rows on disk, and with them what they mean for alerts and actions.
+    /// Stores rows with the resulting changes of alerts and actions.
     fn keep(
         &self,
         live: &mut Live,
@@ -207,7 +207,7 @@ impl Hub {
         Ok(())
     }
 
-    /// Moves rows to files where it is time; they are kept, also where that does not work.
+    /// Moves rows to files if due; after a failure they remain in the store.
     fn settle(&self, job: JobId, live: &Live, result: &LiveResult) {
         if let Err(error) = self.history.settle(job, &live.state, &result.kept) {
             tracing::warn!("rows of job {job} stay in the store: {error}");
@@ -221,13 +221,13 @@ impl Hub {
         }
     }
 
-    /// How many rows there have been of a job's result.
+    /// Number of rows of a job's result so far.
     pub(crate) fn rows_kept(&self, job: JobId, place: usize) -> Result<u64, Unkept> {
         let results = self.store.results(job)?;
         Ok(results.get(place).map_or(0, |result| result.next_row.unsigned_abs()))
     }
 
-    /// Tells clients of rows, window by window.
+    /// Sends rows to clients, by window.
     fn show(&self, live: &mut Live, delivery: &Delivery<'_>, batch: &Batch) {
         let place = delivery.result;
         for (window, from, rows) in windows(batch) {
@@ -259,10 +259,10 @@ impl Hub {
         }
     }
 
-    /// Tells what the job has seen by now.
+    /// Publishes the counters of a job.
     ///
     /// # Errors
-    /// When there is no such job.
+    /// `Unkept` if the job does not exist.
     pub fn account(&self, job: JobId, account: &Account) -> Result<(), Unkept> {
         let live = self.live(job)?;
         let mut live = lock(&live);
@@ -289,10 +289,10 @@ impl Hub {
         Ok(())
     }
 
-    /// What is known of each agent of a job; of one that has ended as long as results are kept.
+    /// Counters of each agent of a job; for an ended job only if it keeps results.
     ///
     /// # Errors
-    /// When there is no such job.
+    /// `Unkept` if the job does not exist.
     pub(crate) fn agents(&self, job: JobId) -> Result<(Vec<AgentAccount>, Option<TapAccount>), Unkept> {
         let live = self.live(job)?;
         let live = lock(&live);
@@ -303,7 +303,7 @@ impl Hub {
     /// more is accepted, and its rows are in files.
     ///
     /// # Errors
-    /// Those of the store.
+    /// `Unkept` when the store fails.
     pub fn turn(&self, job: JobId, state: State, reason: Option<&str>) -> Result<(), Unkept> {
         let live = self.live(job)?;
         let mut live = lock(&live);
@@ -327,12 +327,12 @@ impl Hub {
         Ok(())
     }
 
-    /// Whether the disk takes nothing, from now on.
+    /// Sets whether the disk is full.
     pub(crate) fn set_full(&self, is_full: bool) {
         self.is_full.store(is_full, Ordering::Relaxed);
     }
 
-    /// Adds to jobs, as the store has them, what could not be written there.
+    /// Adds state that could not be written to the stored jobs.
     pub(crate) fn add_unwritten(&self, jobs: &mut [Job]) {
         if self.is_full.load(Ordering::Relaxed) {
             for job in jobs.iter_mut().filter(|job| !matches!(job.state, State::Ended(_))) {
@@ -366,7 +366,7 @@ impl Hub {
         Ok(())
     }
 
-    /// The job, from the store where it is not known yet.
+    /// The job; loaded from the store on first use.
     fn live(&self, job: JobId) -> Result<Arc<Mutex<Live>>, Unkept> {
         let mut jobs = lock(&self.jobs);
         if let Some(live) = jobs.get(&job) {

@@ -1,4 +1,4 @@
-//! A job: a query that agents answer, from its request to its end.
+//! A job: a query run by agents, from its submission to its end.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 
 use crate::columns::{maybe_text, text};
 
-/// A job's number: counted from 1, never given twice by one store.
+/// Job number: from 1, never reused by a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(pub i64);
 
@@ -45,10 +45,10 @@ impl ToSchema for JobId {}
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JobKind {
-    /// It ends with its LIMIT, its input or the server's lease.
+    /// Ends with its LIMIT, its input or its lease.
     #[default]
     OneOff,
-    /// It runs until it is stopped, also after the server was started again.
+    /// Runs until it is stopped, also after a restart of the server.
     Standing,
 }
 
@@ -65,14 +65,14 @@ impl JobKind {
     }
 }
 
-/// What is kept of a job's rows for queries that come later.
+/// Data of a job stored for later queries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Keep {
-    /// Its results, as they are.
+    /// Results.
     #[default]
     Results,
-    /// The tuples themselves: they have a retention of their own, and any query can be asked of them.
+    /// Tuples: they have their own retention, and can answer any query.
     Tuples,
 }
 
@@ -89,22 +89,22 @@ impl Keep {
     }
 }
 
-/// Over what agents' findings come together, in place of their sessions with the server.
+/// Bus to which agents publish their results, instead of sending them to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BusKind {
-    /// Topics of Kafka.
+    /// Kafka topics.
     Kafka,
 }
 
-/// Who merges what agents publish.
+/// Process that merges the results on a bus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Merger {
     /// The server.
     #[default]
     Embedded,
-    /// A job of Flink.
+    /// A Flink job.
     Flink,
 }
 
@@ -121,53 +121,53 @@ impl Merger {
     }
 }
 
-/// What made the tuples that are a job's rows.
+/// Origin of the tuples that are a job's rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TuplesMade {
-    /// The parsers, each with the version of its schema.
+    /// Parsers, each with the version of its schema.
     pub parsers: Vec<(String, u16)>,
     /// SAMPLE: `all`, `auto` or a fraction.
     pub sample: String,
 }
 
-/// How far a job has come.
+/// State of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It is asked for.
+    /// Submitted.
     Planned,
     /// Monitors are being started.
     Arming,
-    /// Packets are being looked at.
+    /// Monitors capture.
     Running,
-    /// It was stopped, and its last windows are on their way.
+    /// Stopped; its last windows are being completed.
     Draining,
-    /// It has ended.
+    /// Ended.
     Ended(End),
 }
 
-/// How a job ended, and why in words.
+/// End of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct End {
-    /// How, for programs.
+    /// Outcome, for programs.
     pub outcome: Outcome,
-    /// Why, for people.
+    /// Reason, for people.
     pub why: String,
 }
 
-/// How a job ended.
+/// Outcome of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Its agents are through with all there was.
+    /// All input was processed.
     #[default]
     Finished,
-    /// LIMIT, or the end of its time.
+    /// LIMIT or the time limit was reached.
     Limit,
     /// A user stopped it.
     Stopped,
-    /// Its lease was not renewed.
+    /// The lease was not renewed.
     Abandoned,
-    /// It could not be carried out.
+    /// It could not be run.
     Failed,
 }
 
@@ -190,7 +190,7 @@ impl Outcome {
 }
 
 impl End {
-    /// Of that kind, for that reason.
+    /// An end with this outcome and reason.
     #[must_use]
     pub fn new(outcome: Outcome, why: impl Into<String>) -> End {
         End { outcome, why: why.into() }
@@ -204,7 +204,7 @@ impl From<&str> for End {
 }
 
 impl State {
-    /// Its name.
+    /// Name of the state.
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {
@@ -226,7 +226,7 @@ impl State {
         }
     }
 
-    /// Why it ended, if it has.
+    /// Reason of the end, if ended.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         match self {
@@ -235,7 +235,7 @@ impl State {
         }
     }
 
-    /// How it ended, if it has.
+    /// Outcome, if ended.
     #[must_use]
     pub fn outcome(&self) -> Option<Outcome> {
         match self {
@@ -245,22 +245,22 @@ impl State {
     }
 }
 
-/// What agents capture for a job.
+/// Capture settings of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Capture {
-    /// Interfaces by name, `*` for any run of characters; none: all that an agent may capture from.
+    /// Interfaces by name, `*` for any characters; empty: all that an agent may use.
     pub interfaces: Vec<String>,
-    /// A capture filter in libpcap's language.
+    /// Capture filter in libpcap's syntax.
     pub filter: Option<String>,
-    /// What the server's network is planned to bring to them.
+    /// Whether it runs in the server's network, with mirroring by switches.
     pub network: bool,
 }
 
-/// What leaves an agent of texts that may say something of a person.
+/// Redaction of texts that may identify a person, before they leave an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Redaction {
-    /// They are folded, before groups are made of them.
+    /// Texts are redacted before grouping.
     Folded,
     /// Texts are not redacted, as requested by a user with the role *raw*.
     Raw,
@@ -271,30 +271,30 @@ pub enum Redaction {
 pub struct Submission {
     /// The query.
     pub query: String,
-    /// What it is called; else after its number.
+    /// Name; default: its number.
     pub name: String,
     /// Whether it ends by itself.
     pub kind: JobKind,
-    /// Labels of agents.
+    /// Labels that agents must have.
     pub on: BTreeMap<String, String>,
-    /// Its own.
+    /// Labels of the job.
     pub labels: BTreeMap<String, String>,
-    /// Whether texts are folded.
+    /// Redaction of texts.
     pub redaction: Redaction,
-    /// What agents capture.
+    /// Capture settings.
     pub capture: Capture,
-    /// Seconds without a renewal after which it ends.
+    /// Seconds without renewal after which it ends.
     pub lease_seconds: Option<u32>,
-    /// Where its rows go: names of outlets, or addresses.
+    /// Outlets for its rows: names or addresses.
     pub to: Vec<String>,
-    /// What is kept for queries that come later.
+    /// Data stored for later queries.
     pub keep: Keep,
-    /// Who merges what agents publish to the bus; `None`: they send it here.
+    /// Process that merges the results on the bus; `None`: agents send them to the server.
     pub merged_by: Option<Merger>,
 }
 
 impl Submission {
-    /// A standing job whose results are kept, on all agents.
+    /// A standing job on all agents that keeps its results.
     pub(crate) fn standing(query: &str, name: &str) -> Submission {
         Submission {
             query: query.to_owned(),
@@ -312,55 +312,55 @@ impl Submission {
     }
 }
 
-/// What is known of a job.
+/// A job as stored and shown.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Job {
-    /// Its number.
+    /// Number.
     pub id: JobId,
-    /// What it is called.
+    /// Name.
     pub name: String,
     /// The query.
     pub query: String,
     /// Whether it ends by itself.
     pub kind: JobKind,
-    /// How far it has come.
+    /// State.
     #[serde(serialize_with = "state_word")]
     #[schema(value_type = StateWord)]
     pub state: State,
     /// Reason for its end, or for not running.
     pub reason: Option<String>,
-    /// How it ended, once it has.
+    /// Outcome, if ended.
     pub outcome: Option<Outcome>,
-    /// Who asked for it: the name of a token.
+    /// Token name of the owner.
     pub owner: String,
     /// Labels that an agent must have to take part.
     pub on: BTreeMap<String, String>,
-    /// Its own labels.
+    /// Labels of the job.
     pub labels: BTreeMap<String, String>,
-    /// Whether texts that may say something of a person are folded.
+    /// Whether texts that may identify a person are redacted.
     pub redacted: bool,
-    /// Interfaces that agents capture from; none: all that they may.
+    /// Interfaces from which agents capture; empty: all that they may use.
     pub interfaces: Vec<String>,
-    /// Which packets they capture, in libpcap's language; none: all.
+    /// Capture filter in libpcap's syntax; none: all packets.
     pub capture_filter: Option<String>,
-    /// Whether it runs in the server's network: monitors where that is planned, switches copy to them.
+    /// Whether it runs in the server's network: the server plans the monitors' locations, and switches mirror to them.
     pub network: bool,
-    /// Seconds without a renewal after which it ends; null without a lease.
+    /// Seconds without renewal after which it ends; null without a lease.
     pub lease_seconds: Option<u32>,
-    /// What is kept of its rows for queries that come later.
+    /// Data stored for later queries.
     pub keep: Keep,
-    /// Over what agents' findings come together; none: they send them to the server.
+    /// Bus to which agents publish their results; none: they send them to the server.
     pub bus: Option<BusKind>,
-    /// Who merges what is on the bus.
+    /// Process that merges the results on the bus.
     pub engine: Option<Merger>,
-    /// What made its rows, where they are tuples.
+    /// Origin of its rows, if they are tuples.
     #[serde(skip)]
     pub tuples: Option<TuplesMade>,
-    /// When it was asked for, in nanoseconds since the epoch.
+    /// Time of submission, in nanoseconds since the epoch.
     #[serde(serialize_with = "text")]
     #[schema(value_type = String)]
     pub created_ns: i64,
-    /// When it ended.
+    /// Time of its end.
     #[serde(serialize_with = "maybe_text")]
     #[schema(value_type = Option<String>)]
     pub ended_ns: Option<i64>,
@@ -369,7 +369,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// What tells its series from others': `job` is what Prometheus calls a group of targets. `id`: its number as text.
+    /// Labels that identify its series: `job` as in Prometheus, for a group of targets. `id`: its number as text.
     pub(crate) fn series_labels<'l>(&'l self, id: &'l str) -> [(&'l str, &'l str); 2] {
         [("job_id", id), ("job_name", &self.name)]
     }
@@ -378,44 +378,44 @@ impl Job {
 /// State of a job's rows at an outlet.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct JobOutlet {
-    /// Where: a name, or the address without what may be secret.
+    /// Name, or address without secrets.
     pub to: String,
-    /// How it goes.
+    /// State.
     pub state: OutletState,
-    /// Rows that were taken there.
+    /// Rows acknowledged.
     pub delivered: u64,
-    /// Rows that are still to be delivered.
+    /// Rows waiting for delivery.
     pub behind: u64,
-    /// Rows that were lost.
+    /// Rows lost.
     pub lost: OutletLosses,
-    /// Attempts beyond the first, since the server was started.
+    /// Retries since the start of the server.
     pub retries: u64,
-    /// What failed last, since the server was started.
+    /// Last error since the start of the server.
     pub problem: Option<String>,
 }
 
-/// How an outlet does.
+/// State of an outlet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OutletState {
-    /// It takes what there is.
+    /// All available rows were acknowledged.
     Up,
-    /// It does not, and is tried again and again.
+    /// Rows are not accepted; retrying.
     Retrying,
-    /// Its address cannot be used.
+    /// The address cannot be used.
     Broken,
-    /// The job has ended, and everything is there or lost.
+    /// The job has ended, and all its rows were delivered or lost.
     Done,
 }
 
 /// Rows that an outlet lost, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
 pub struct OutletLosses {
-    /// The other side would not have them.
+    /// Rejected by the receiver.
     pub refused: u64,
-    /// More waited than may.
+    /// Dropped because too many waited.
     pub backlog: u64,
-    /// Retention had taken them away.
+    /// Removed by retention before the delivery.
     pub gone: u64,
 }
 
@@ -423,7 +423,7 @@ fn state_word<S: Serializer>(state: &State, serializer: S) -> Result<S::Ok, S::E
     serializer.serialize_str(state.word())
 }
 
-/// The names of states, for the API's description.
+/// Names of states, for the API description.
 #[derive(ToSchema)]
 #[schema(rename_all = "snake_case")]
 #[allow(dead_code)]

@@ -1,5 +1,5 @@
-//! Leases of jobs: who asks for a job and wants it to end when he is gone gives it a lease, and renews that while he is there.
-//! They are not kept: when the server was started again, all of them begin anew.
+//! Leases of jobs: a job with a lease ends unless its client renews the lease. Leases are not stored: after a restart
+//! of the server, all start anew.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,20 +7,20 @@ use std::time::{Duration, Instant};
 
 use crate::job::JobId;
 
-/// How long a lease lasts, and until when.
+/// Duration and end of a lease.
 struct Lease {
     lasts: Duration,
     until: Instant,
 }
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Default)]
 pub struct Leases {
     of: Mutex<BTreeMap<JobId, Lease>>,
 }
 
 impl Leases {
-    /// A job with a lease begins; one without lasts as long as it likes.
+    /// Starts the lease of a job, if it has one.
     pub fn begin(&self, job: JobId, seconds: Option<u32>) {
         let Some(seconds) = seconds else { return };
         let lasts = Duration::from_secs(seconds.into());
@@ -42,7 +42,7 @@ impl Leases {
         self.with(|of| of.iter().filter(|(_, lease)| lease.until <= now).map(|(job, _)| *job).collect())
     }
 
-    /// The job has ended.
+    /// Removes the lease of an ended job.
     pub fn forget(&self, job: JobId) {
         self.with(|of| of.remove(&job));
     }

@@ -1,9 +1,9 @@
-//! The service `netalytics serve`: jobs submitted over HTTP, carried out by a [`Fleet`] of agents, with live and stored
+//! The service `netalytics serve`: jobs submitted over HTTP and run by a [`Fleet`] of agents, with live and stored
 //! results. One process, one data directory.
 //!
 //! Executors are connected by two interfaces: the [`Fleet`] receives jobs and reports their results to the [`Hub`].
 //! Below are the [`Store`] (jobs and settings: SQLite), the history (results: Parquet, the latest rows in the store),
-//! and the API. Packets are not known here, and decisions about agents are made elsewhere.
+//! and the API. Packets are not known here, and decisions about agents are made in `control`.
 
 #![forbid(unsafe_code)]
 

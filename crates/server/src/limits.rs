@@ -1,4 +1,4 @@
-//! What the service may take: each with a default; the program has a flag for each, and what is lost to one is counted.
+//! Limits of the service: each has a default and a flag of the program, and losses caused by a limit are counted.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use crate::actions::ActionLimits;
 use crate::alerts::AlertLimits;
 use crate::proxies::TrustedProxies;
 
-/// How long rows are kept.
+/// Retention of rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Retention {
     /// Maximum age of segments in nanoseconds; 0: unlimited.
     pub age_ns: i64,
-    /// The oldest go while all take more bytes; 0 keeps them.
+    /// Maximum bytes of segments; the oldest are removed first. 0: unlimited.
     pub bytes: u64,
 }
 
@@ -21,24 +21,24 @@ impl Default for Retention {
     }
 }
 
-/// Who may read how the service does.
+/// Access to metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scrapers {
-    /// Those with a token.
+    /// Requires a token.
     #[default]
     WithToken,
-    /// Everybody who reaches the server's port.
+    /// Open to every client.
     Anybody,
 }
 
-/// What a query of the past may take.
+/// Limits of queries of the past.
 #[derive(Clone, Copy, Debug)]
 pub struct PastLimits {
-    /// So many are answered at once; others wait.
+    /// Maximum concurrent queries; further ones wait.
     pub at_once: usize,
-    /// Time for one.
+    /// Time limit of a query.
     pub time: Duration,
-    /// Memory for the groups of one.
+    /// Memory limit of a query's groups, in bytes.
     pub bytes: usize,
 }
 
@@ -51,53 +51,53 @@ impl Default for PastLimits {
 /// Limits of the service.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Jobs that have not ended.
+    /// Maximum unfinished jobs.
     pub jobs_max: usize,
-    /// Of these, jobs of one owner.
+    /// Maximum unfinished jobs per owner.
     pub jobs_per_owner_max: usize,
-    /// Bytes of a request's body.
+    /// Maximum bytes of a request's body.
     pub body_bytes_max: usize,
-    /// Requests of one token a second; twice as many at once.
+    /// Requests per second and token; bursts of twice as many.
     pub requests_per_second: u32,
-    /// Time for a request, streams aside.
+    /// Time limit of a request, except streams.
     pub request_time: Duration,
-    /// Connections at once.
+    /// Maximum connections.
     pub connections_max: usize,
-    /// Proxies that tell the addresses of their clients.
+    /// Proxies whose client addresses are trusted.
     pub trusted_proxies: TrustedProxies,
     /// Connections from them begin with a header of the PROXY protocol.
     pub proxy_protocol: bool,
     /// Live streams at once.
     pub streams_max: usize,
-    /// Of these, streams of one token.
+    /// Maximum live streams per token.
     pub streams_per_token_max: usize,
-    /// Bytes of a live stream's queue.
+    /// Maximum bytes of a live stream's queue.
     pub stream_queue_bytes: usize,
-    /// How long events are kept for streams that come back.
+    /// Time for which events are kept for reconnecting streams.
     pub ring_time: Duration,
-    /// Bytes of events of one job that are kept for streams that come back.
+    /// Maximum bytes of a job's events kept for reconnecting streams.
     pub ring_bytes: usize,
-    /// Between two signs of life of a stream.
+    /// Interval between heartbeats of a stream.
     pub heartbeat: Duration,
-    /// Rows of a page.
+    /// Maximum rows per page.
     pub page_rows_max: usize,
-    /// What is kept of results.
+    /// Retention of results.
     pub retention: Retention,
-    /// Of alerts.
+    /// Limits of alerts.
     pub alerts: AlertLimits,
-    /// Of actions.
+    /// Limits of actions.
     pub actions: ActionLimits,
-    /// Who may read how the service does.
+    /// Access to metrics.
     pub scrapers: Scrapers,
-    /// Outlets of all jobs at once.
+    /// Maximum outlets of all jobs.
     pub outlets_max: usize,
-    /// Rows that may wait for an outlet.
+    /// Maximum rows that wait for an outlet.
     pub outlet_rows_max: u64,
-    /// Series of each job that scrapers are shown.
+    /// Maximum metric series per job.
     pub series_max: usize,
-    /// What is kept of jobs that keep their tuples.
+    /// Retention of tuples.
     pub tuples_retention: Retention,
-    /// Queries of the past.
+    /// Limits of queries of the past.
     pub past: PastLimits,
 }
 

@@ -11,27 +11,27 @@ use tuple::Schema;
 
 use crate::columns;
 
-/// A result of a query, in windows.
+/// A windowed result of a query.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LookedAt {
-    /// The result's place.
+    /// Index of the result.
     pub result: usize,
-    /// Length of its windows.
+    /// Length of a window.
     pub size_ns: i64,
-    /// Between their starts.
+    /// Distance between the starts of windows.
     pub slide_ns: i64,
-    /// So long after its end a window is closed.
+    /// Delay between the end of a window and its closing.
     pub lateness_ns: i64,
-    /// The columns that name a group.
+    /// Names of the group columns.
     pub keys: Vec<String>,
 }
 
 impl LookedAt {
-    /// The result that `said` names by its processor or its place, or the only one; with its columns as they are kept. `who` looks at it,
-    /// as "a rule".
+    /// The result that `said` selects by the name of its processor or by index, or the only one; with its columns as
+    /// stored. `who`: subject of error messages, as "a rule".
     ///
     /// # Errors
-    /// A sentence.
+    /// A message for the user.
     pub fn of(plan: &Plan, said: Option<&str>, who: &str) -> Result<(LookedAt, Arc<Schema>), String> {
         let pipelines = &plan.dataflow.pipelines;
         let names = distinct_names(pipelines.iter().map(|p| p.name.as_str()));
@@ -75,8 +75,8 @@ impl LookedAt {
         over.div_euclid(self.slide_ns).saturating_mul(self.slide_ns).saturating_add(self.size_ns)
     }
 
-    /// The windows that are over by this, in order: those of `rows`, by their ends, and in between those without rows, which stand for
-    /// all there are and are made by `empty` of their start and end. `seen_ns`: the last that was looked at.
+    /// Windows completed by the watermark, in order of their ends: those of `rows`, and in between windows without
+    /// rows, created by `empty` from their start and end. `seen_ns`: end of the last evaluated window.
     pub fn windows<W>(
         &self,
         rows: BTreeMap<i64, W>,
@@ -97,7 +97,7 @@ impl LookedAt {
             seen = seen.max(Some(end_ns));
             windows.push(window);
         }
-        // The last moments there are stand for the end of the job.
+        // The largest values mean the end of the job.
         let last =
             (watermark_ns > i64::MIN && watermark_ns < i64::MAX - 1).then(|| self.last_end(watermark_ns));
         if let Some(last) = last.filter(|last| seen.is_none_or(|seen| seen < *last)) {
@@ -120,12 +120,12 @@ pub fn length_ns(text: Option<&str>) -> Result<i64, String> {
     }
 }
 
-/// A column by its name, or by its name without its unit.
+/// A column by its name, with or without its unit.
 pub fn column(schema: &Schema, name: &str) -> Option<tuple::FieldId> {
     schema.find(name).or_else(|| schema.find(&format!("{name}_ns")))
 }
 
-/// A result's columns as they are kept.
+/// A result's columns as stored.
 fn kept_schema(plan: &Plan, result: usize) -> Option<Arc<Schema>> {
     let engine = Engine::new(&plan.dataflow, crate::gateway::config(plan, 1 << 20));
     let schema = engine.result_schema(result);

@@ -1,4 +1,4 @@
-//! What the service counts of its own work: each thing at one place, for scrapers and for the API's counters alike.
+//! Counters of the service, shared by the metrics and the API.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -11,23 +11,23 @@ use rustix::time::{ClockId, clock_gettime};
 /// Maximum combinations of method, route, and status; further ones are counted together.
 const REQUESTS_MAX: usize = 500;
 
-/// A number that only grows.
+/// A monotonic counter.
 #[derive(Debug, Default)]
 pub struct Count(AtomicU64);
 
 impl Count {
-    /// So many more.
+    /// Adds `n`.
     pub fn add(&self, n: u64) {
         self.0.fetch_add(n, Relaxed);
     }
 
-    /// By now.
+    /// Current value.
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }
 }
 
-/// How long things took.
+/// A histogram of durations.
 #[derive(Default)]
 pub struct Timings(Mutex<Exponential>);
 
@@ -37,52 +37,52 @@ impl Timings {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).record(time.as_secs_f64());
     }
 
-    /// By now.
+    /// Current histogram.
     pub fn get(&self) -> Exponential {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// What the gateway's thread spends its time on.
+/// Stage of the gateway thread's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Reading records.
+    /// Decoding of records.
     Decode,
-    /// Putting them, and rows, into the store.
+    /// Storage of records and rows.
     Commit,
-    /// Merging them into results.
+    /// Merge of records into results.
     Merge,
 }
 
 impl Stage {
-    /// All, with their names.
+    /// All stages with their names.
     pub const ALL: [(Stage, &'static str); 3] =
         [(Stage::Decode, "decode"), (Stage::Commit, "commit"), (Stage::Merge, "merge")];
 }
 
-/// What the service may take, as far as what came beyond it is not counted elsewhere.
+/// Limits without their own counters elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// Jobs that have not ended.
+    /// Unfinished jobs.
     Jobs,
-    /// Agents at once.
+    /// Connected agents.
     Agents,
-    /// Live streams at once.
+    /// Live streams.
     Streams,
-    /// The queue of a live stream: its client was too slow.
+    /// Queue of a live stream with a slow client.
     StreamQueue,
-    /// The time for a request.
+    /// Duration of a request.
     RequestTime,
     /// Outlets of jobs.
     Outlets,
-    /// Jobs of one owner.
+    /// Unfinished jobs per owner.
     JobsPerOwner,
-    /// Live streams of one token.
+    /// Live streams per token.
     StreamsPerToken,
 }
 
 impl Bound {
-    /// All, with their names.
+    /// All limits with their names.
     pub const ALL: [(Bound, &'static str); 8] = [
         (Bound::Jobs, "jobs"),
         (Bound::Agents, "agents"),
@@ -95,45 +95,45 @@ impl Bound {
     ];
 }
 
-/// Which requests: method, route, status.
+/// Class of requests: method, route, status.
 pub type Asked = (&'static str, String, u16);
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Default)]
 pub struct Meters {
-    /// Records that agents sent.
+    /// Records received from agents.
     pub records_received: Count,
-    /// Their bytes.
+    /// Bytes of records received.
     pub bytes_received: Count,
     /// Acknowledged records, on disk or discarded.
     pub records_acknowledged: Count,
     /// Records of removed jobs.
     pub records_unclaimed: Count,
-    /// Records on disk.
+    /// Records stored.
     pub records_committed: Count,
-    /// Their bytes.
+    /// Bytes of records stored.
     pub bytes_committed: Count,
-    /// Transactions of records and rows.
+    /// Durations of transactions with records and rows.
     pub commits: Timings,
-    /// From the arrival of a commit's oldest record until it is on disk.
+    /// Delay from the arrival of a transaction's oldest record to its commit.
     pub commit_delays: Timings,
-    /// Windows whose rows are final.
+    /// Closed windows.
     pub windows_closed: Count,
-    /// Rows that are on disk.
+    /// Stored rows.
     pub rows_kept: Count,
-    /// Rows that could not be kept, by tries.
+    /// Rows that could not be stored, counted at each attempt.
     pub rows_unkept: Count,
-    /// Rows left out of events, since they were too many.
+    /// Rows omitted from events because there were too many.
     pub rows_unshown: Count,
-    /// Queries of the past that took longer than they may.
+    /// Queries of the past aborted at their time limit.
     pub queries_given_up: Count,
-    /// Rows of their answers that were left out, since there were too many.
+    /// Rows omitted from answers to queries of the past.
     pub query_rows_left_out: Count,
-    /// Connections that ended since what came was no request of HTTP, or had too long a head.
+    /// Connections closed because of malformed HTTP or a request head that is too long.
     pub heads_refused: Count,
     /// Connections closed because no complete request head arrived in time, including idle ones.
     pub connections_silent: Count,
-    /// Connections of agents that ended since what came breaks the link's rules.
+    /// Connections of agents closed because of a protocol violation.
     pub links_broken: Count,
     cpu_ns: [Count; Stage::ALL.len()],
     bounds: [Count; Bound::ALL.len()],
@@ -141,7 +141,7 @@ pub struct Meters {
 }
 
 impl Meters {
-    /// Does something, whose time of this thread is counted.
+    /// Runs a function and adds its CPU time to a stage.
     pub fn during<T>(&self, stage: Stage, act: impl FnOnce() -> T) -> T {
         let before = thread_cpu();
         let value = act();
@@ -150,22 +150,22 @@ impl Meters {
         value
     }
 
-    /// Time that was spent on something.
+    /// CPU time of a stage.
     pub fn cpu(&self, stage: Stage) -> Duration {
         Duration::from_nanos(self.cpu_ns[stage as usize].get())
     }
 
-    /// Something came beyond a bound, and was refused or cut.
+    /// Counts a rejection or loss caused by a limit.
     pub fn reached(&self, bound: Bound) {
         self.bounds[bound as usize].add(1);
     }
 
-    /// How often.
+    /// Number of rejections and losses caused by a limit.
     pub fn times_reached(&self, bound: Bound) -> u64 {
         self.bounds[bound as usize].get()
     }
 
-    /// A request was answered.
+    /// Counts a request.
     pub fn answered(&self, asked: Asked, time: Duration) {
         let mut all = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new = !all.contains_key(&asked);
@@ -173,7 +173,7 @@ impl Meters {
         all.entry(asked).or_default().record(time.as_secs_f64());
     }
 
-    /// The requests that were answered, in order.
+    /// All classes of requests, sorted.
     pub fn requests(&self) -> Vec<(Asked, Exponential)> {
         let all = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all: Vec<_> = all.iter().map(|(asked, times)| (asked.clone(), times.clone())).collect();
@@ -186,7 +186,7 @@ fn thread_cpu() -> Duration {
     since(ClockId::ThreadCPUTime)
 }
 
-/// Time that this process has computed.
+/// CPU time of this process.
 pub fn process_cpu() -> Duration {
     since(ClockId::ProcessCPUTime)
 }
@@ -196,7 +196,7 @@ fn since(clock: ClockId) -> Duration {
     Duration::new(u64::try_from(at.tv_sec).unwrap_or(0), u32::try_from(at.tv_nsec).unwrap_or(0))
 }
 
-/// Memory that this process has in use, in bytes.
+/// Resident memory of this process, in bytes.
 pub fn process_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

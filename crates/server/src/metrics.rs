@@ -1,5 +1,5 @@
-//! How the service does, as a page for scrapers: names in OpenTelemetry's manner, written as Prometheus has them. Series are bounded by
-//! how many agents, jobs that have not ended, routes and outlets there may be.
+//! Metrics of the service in the Prometheus format, with names according to OpenTelemetry. The number of series is
+//! bounded by the limits of agents, unfinished jobs, routes and outlets.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,25 +15,25 @@ use crate::meters::{Bound, Stage, process_cpu, process_memory};
 use crate::service::{Denied, Service};
 use crate::store::now_ns;
 
-/// Agents that have series of their own.
+/// Maximum agents with their own series.
 const AGENTS_MAX: usize = 1000;
 
-/// What only those know who answer requests.
+/// Counters of the HTTP layer.
 #[derive(Clone, Copy, Debug)]
 pub struct OfRequests {
-    /// Since the service was started.
+    /// Time since the start.
     pub uptime: Duration,
-    /// Requests that came too fast.
+    /// Requests rejected by rate limits.
     pub refused: u64,
-    /// Times that connections had to wait for others to end.
+    /// Times that connections waited for others to end.
     pub waited: u64,
-    /// Connections without a token that made room for others.
+    /// Unauthenticated connections closed to make room for others.
     pub evicted: u64,
-    /// Handshakes of TLS that came to nothing.
+    /// Failed TLS handshakes.
     pub handshakes_failed: u64,
 }
 
-/// The page.
+/// Metrics of the service.
 pub fn page(service: &Service, requests: &OfRequests, form: Form) -> Result<Page, Denied> {
     let mut page = Page::new(form);
     let health = service.fleet.health();
@@ -53,7 +53,7 @@ pub fn page(service: &Service, requests: &OfRequests, form: Form) -> Result<Page
     Ok(page)
 }
 
-/// The results of the standing jobs that `who` may see, as a page; of these only, where some are named.
+/// Results of the standing jobs that `who` may see, as metrics; `only`: restricted to these jobs.
 pub fn results(service: &Service, who: &Access, only: Option<&[JobId]>, form: Form) -> Result<Page, Denied> {
     let mut page = Page::new(form);
     let mut jobs = service.store().unfinished_jobs()?;
@@ -63,7 +63,7 @@ pub fn results(service: &Service, who: &Access, only: Option<&[JobId]>, form: Fo
         if !service.may_see(who, job) || service.may_see_rows(who, job).is_err() {
             continue;
         }
-        // Single tuples are no metrics.
+        // Tuples are not metrics.
         let plan = service.plan_of(job).ok().filter(|plan| !plan.dataflow.pipelines.is_empty());
         if let Some(plan) = plan {
             let from = (&**service.store(), service.history());
@@ -235,7 +235,7 @@ fn of_actions(page: &mut Page, service: &Service) {
     }
 }
 
-/// Numbers of an agent: its word, our name, what it is, and what it is counted in.
+/// Metrics of an agent: its counter, the metric's name, description, and scale.
 const OF_AGENT: [(&str, &str, &str, f64); 8] = [
     ("spool_bytes", "netalytics_agent_spool_bytes", "what waits at the agent until it is on disk here", 1.0),
     ("spool_bytes_max", "netalytics_agent_spool_limit_bytes", "and how much may", 1.0),

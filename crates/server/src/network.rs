@@ -1,10 +1,10 @@
-//! Interface to a network: monitors of a job run where the network plan places them, each on an agent, and switches
-//! copy to them. The implementation knows the network file, plans, and controls switches.
+//! Interface to a network: the network plan assigns each monitor of a job to an agent, and switches mirror to them. The
+//! implementation reads the network file, plans, and controls switches.
 //!
 //! Guarantees of the server: [`Network::plan`] is called on a thread that may block, once per job and start of the
 //! server. [`Copies::begin`] of the result is called when all monitors of the job capture, [`Copies::end`] when they
 //! should end: before they are stopped if a user stops the job, at the same time if it ends by its limits or has
-//! failed. Both are called on a thread of the job. Dropping the value also removes the copies; without an earlier
+//! failed. Both are called on a thread of the job. Dropping the value also removes the rules; without an earlier
 //! [`Copies::begin`], dropping it must not wait for a switch.
 
 use plan::{AddressMatch, Budget, Plan};
@@ -16,19 +16,19 @@ use crate::job::JobId;
 
 /// Plans jobs for a network.
 pub trait Network: Send + Sync {
-    /// What a job does to the network. Nothing of it is done yet.
+    /// Plans a job without changing the network.
     ///
     /// # Errors
-    /// Why there is no plan, in words: what would overload a host, with the figure.
+    /// The reason, such as the host that would be overloaded and by how much.
     fn plan(&self, job: JobId, plan: &Plan, budget: Budget) -> Result<Planned, String>;
 
-    /// What is known of it, and what is in force there.
+    /// State of the network and its active rules.
     fn view(&self) -> NetworkView;
 }
 
-/// What a job does to a network.
+/// Plan of a job in a network.
 pub struct Planned {
-    /// What its agents do; no agent twice.
+    /// Parts of the agents; each agent has at most one.
     pub parts: Vec<AgentPart>,
     /// What its answer lacks in the chosen mode, in words.
     pub lacks: Vec<String>,
@@ -39,183 +39,183 @@ pub struct Planned {
 /// The part of one agent: the flows of its own switch, so that each flow is reported by one agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentPart {
-    /// Which agent.
+    /// Name of the agent.
     pub agent: String,
-    /// Who asks; none: anybody.
+    /// Clients of the flows; empty: any.
     pub clients: Vec<AddressMatch>,
-    /// Who answers.
+    /// Servers of the flows; empty: any.
     pub servers: Vec<AddressMatch>,
-    /// Where it captures.
+    /// Capture interfaces.
     pub interfaces: Vec<String>,
 }
 
-/// What switches copy for a job. When it is dropped they copy nothing for it any more.
+/// Mirroring for a job; dropping it removes its rules.
 pub trait Copies: Send {
-    /// Has them copy, all of them or none.
+    /// Installs the rules on all switches.
     ///
     /// # Errors
-    /// Which of them does not, and why; then all is as it was.
+    /// The switch that failed and the reason; all rules have been removed again then.
     fn begin(&mut self) -> Result<(), String>;
 
-    /// Why nothing is copied any more, if so.
+    /// Reason why mirroring has stopped, if it has.
     fn lost(&mut self) -> Option<String>;
 
-    /// Takes away what they had for it.
+    /// Removes the rules.
     ///
     /// # Errors
-    /// What stays, and goes with its lease.
+    /// The remaining rules, which expire with their leases.
     fn end(&mut self) -> Result<(), String>;
 }
 
 /// A network.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
 pub struct NetworkView {
-    /// Whether the server was given one (`serve --network FILE`).
+    /// Whether the server has a network file (`serve --network FILE`).
     pub is_known: bool,
-    /// Its switches.
+    /// Switches.
     pub switches: Vec<NetworkSwitch>,
-    /// Its hosts.
+    /// Hosts.
     pub hosts: Vec<NetworkHost>,
     /// Links between switches.
     pub links: Vec<NetworkLink>,
-    /// Jobs that run in it.
+    /// Jobs in the network.
     pub jobs: Vec<NetworkJob>,
 }
 
 /// A switch.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct NetworkSwitch {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Where in the tree it is: edge, aggregation or core.
+    /// Tier in the tree: edge, aggregation or core.
     pub tier: String,
-    /// How it is controlled: by its database (ovsdb) or its controller; null: it cannot be controlled.
+    /// Control channel: its database (ovsdb) or its controller; null: none.
     pub reached: Option<String>,
-    /// The agent on its own host, which reads at its ports.
+    /// Agent on the switch's own host, which captures at its ports.
     pub agent: Option<String>,
-    /// The server's rules in force there.
+    /// The server's active rules.
     pub rules: Vec<NetworkRule>,
-    /// The server's mirrors of ports there.
+    /// The server's port mirrors.
     pub mirrors: Vec<NetworkMirror>,
 }
 
-/// A rule that is in force, as its switch has said it last: after a change, or when its lease was renewed.
+/// An active rule, as last read from its switch: after a change or a renewal of its lease.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct NetworkRule {
-    /// The job for which it is, the first of several; none: it serves all jobs of the server.
+    /// Job of the rule, the first of several; none: shared by all jobs.
     pub job: Option<JobId>,
-    /// By what its switch tells whose it is.
+    /// Cookie that identifies the owner.
     pub cookie: String,
-    /// Its table.
+    /// Table number.
     pub table: u8,
-    /// Of those that match, the highest decides.
+    /// Priority; the highest matching rule applies.
     pub priority: u16,
-    /// For which packets.
+    /// Match of packets.
     pub matches: String,
-    /// What is done with them.
+    /// Actions.
     pub actions: String,
-    /// Seconds without a renewal after which it expires.
+    /// Seconds without renewal after which it expires.
     pub lease_seconds: u16,
 }
 
-/// A mirror of ports.
+/// A port mirror.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct NetworkMirror {
-    /// The job for which it is.
+    /// Job of the mirror.
     pub job: Option<JobId>,
-    /// Its name at the switch.
+    /// Name on the switch.
     pub name: String,
-    /// The ports of which all is copied.
+    /// Mirrored ports.
     pub ports: Vec<String>,
-    /// The port to which.
+    /// Output port.
     pub to: Option<String>,
 }
 
 /// A host.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct NetworkHost {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its addresses.
+    /// IP addresses.
     pub addresses: Vec<String>,
-    /// The switch that it is at.
+    /// Switch to which it is connected.
     pub switch: String,
-    /// The port there.
+    /// Port of that switch.
     pub port: u32,
-    /// Whether it has nothing else to do than to read copies.
+    /// Whether it is reserved for monitors.
     pub spare: bool,
-    /// The agent there.
+    /// Agent on the host.
     pub agent: Option<String>,
 }
 
 /// A link between two switches.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct NetworkLink {
-    /// The lower one.
+    /// Lower switch.
     pub from: String,
-    /// Its port.
+    /// Port of the lower switch.
     pub from_port: u32,
-    /// The upper one.
+    /// Upper switch.
     pub to: String,
-    /// Its port.
+    /// Port of the upper switch.
     pub to_port: u32,
-    /// What it bears each way.
+    /// Capacity in each direction, in Mb/s.
     pub mbps: f64,
 }
 
-/// How far the copies of a job are.
+/// State of a job's mirroring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CopiesState {
-    /// Monitors are being started; nothing is copied yet.
+    /// Monitors are being started; mirroring has not started.
     Waiting,
-    /// What is asked for is copied, or read at the switches' ports.
+    /// The requested packets are mirrored, or captured at the switches' ports.
     Copying,
-    /// Nothing is copied any more.
+    /// Mirroring has ended.
     Ended,
 }
 
 /// A job in the network.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct NetworkJob {
-    /// The job.
+    /// Job number.
     pub job: JobId,
-    /// How far its copies are.
+    /// State of mirroring.
     pub state: CopiesState,
-    /// Which packets are copied.
+    /// Selection of mirrored packets.
     pub mode: String,
-    /// Why these.
+    /// Reason for the selection.
     pub why: String,
-    /// What its answer lacks.
+    /// Gaps in the result.
     pub lacks: Vec<String>,
-    /// Flows that are not covered.
+    /// Flows that are not captured.
     pub not_covered: Vec<String>,
-    /// Where its monitors are.
+    /// Monitors.
     pub monitors: Vec<NetworkMonitor>,
-    /// What was proved of what the switches say that they have, in words.
+    /// Result of the proof over the switches' reported rules, as text.
     pub proof: String,
-    /// The whole plan, as `explain --format json` has it.
+    /// Complete plan, in the format of `explain --format json`.
     #[schema(value_type = Object)]
     pub plan: Value,
 }
 
-/// A monitor.
+/// A monitor in the network.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct NetworkMonitor {
-    /// The agent that runs it.
+    /// Agent that runs it.
     pub agent: String,
-    /// Its host, or the switch on whose own host it is.
+    /// Its host, or the switch on whose own host it runs.
     pub host: String,
-    /// The switch whose packets it gets.
+    /// Switch whose packets it receives.
     pub switch: String,
-    /// Where it captures.
+    /// Capture interfaces.
     pub interfaces: Vec<String>,
-    /// Who asks in its flows; none: anybody.
+    /// Clients of its flows; empty: any.
     pub clients: Vec<String>,
-    /// Who answers.
+    /// Servers of its flows; empty: any.
     pub servers: Vec<String>,
-    /// Mb/s that are expected to come to it.
+    /// Expected traffic in Mb/s.
     pub mbps: f64,
-    /// Cores that it is expected to take.
+    /// Expected load in cores.
     pub cores: f64,
 }

@@ -1,8 +1,8 @@
-//! The past asked: a query with SINCE, answered in the same language from what jobs have kept. Where some job's tuples cover
-//! what the query reads, an engine goes over them; else a job that makes exactly these results has them already; else it is
-//! said what is missing, and how it can be kept from now on.
+//! Queries of the past: a query with SINCE, answered from data stored by jobs. If the tuples of a job cover the query,
+//! an engine processes them; otherwise, if a job has exactly these results, its rows are returned; otherwise the error
+//! states which data is missing and how to store it in the future.
 //!
-//! The past is read when all of it is there: no tuple is late for its window, as late as it may have come.
+//! All data of the period is available, so no tuple within the allowed lateness is late for its window.
 
 mod absent;
 mod choose;
@@ -27,67 +27,67 @@ use choose::{Source, Wanted};
 pub(crate) use cover::Period;
 use cover::named;
 
-/// What is asked.
+/// A query of the past.
 #[derive(Clone, Debug)]
 pub struct Question {
     /// The query, with SINCE.
     pub query: String,
-    /// Labels that the agents of the job that kept it were chosen by.
+    /// Labels by which the job selects its agents.
     pub on: BTreeMap<String, String>,
-    /// At what level numbers differ, with BASELINE.
+    /// Confidence level of differences, with BASELINE.
     pub confidence: f64,
-    /// Most rows of each result.
+    /// Maximum rows per result.
     pub rows_max: usize,
 }
 
-/// What it is answered.
+/// Answer to a query of the past.
 #[derive(Debug)]
 pub struct Answer {
-    /// By processor.
+    /// Results, by processor.
     pub results: Vec<Answered>,
     /// From which job; none: from a recording, or from a job that the asker may not know of.
     pub job: Option<JobId>,
-    /// From which recording; none: from a job.
+    /// Source recording; none: a job.
     pub recording: Option<String>,
-    /// From its tuples, or from the rows that it made then.
+    /// Kind of the source.
     pub from: Origin,
-    /// From when, and before when; none: nothing is known to lie there.
+    /// Period, with exclusive end; none: no data.
     pub period: Option<(i64, i64)>,
-    /// The same of the baseline.
+    /// Baseline, with exclusive end.
     pub baseline: Option<(i64, i64)>,
-    /// Tuples that were read.
+    /// Number of tuples read.
     pub tuples: u64,
-    /// What to know of it, a sentence each.
+    /// Notes on the answer.
     pub notes: Vec<String>,
 }
 
-/// From what an answer was made.
+/// Kind of data from which an answer was computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
-    /// Tuples that were kept.
+    /// Stored tuples.
     Tuples,
-    /// Rows of the same query that were kept.
+    /// Stored rows of the same query.
     Rows,
     /// A capture or recording.
     Recording,
 }
 
-/// One of the results.
+/// One result of an answer.
 #[derive(Debug)]
 pub struct Answered {
-    /// What it looks like.
+    /// Columns.
     pub result: KeptResult,
-    /// The same as a schema.
+    /// Schema of the columns.
     pub schema: Arc<Schema>,
-    /// Its rows.
+    /// Rows.
     pub batches: Vec<Batch>,
-    /// Rows that there were more, and that are left out.
+    /// Number of omitted rows.
     pub left_out: u64,
 }
 
 impl Answered {
-    /// A result that was made just now, of columns of `schema`; rows with the agents that they lack.
+    /// A computed result with columns of `schema`; rows with the agents that they lack.
     pub(crate) fn made(
         place: usize,
         processor: Option<String>,
@@ -115,7 +115,7 @@ impl Answered {
     }
 }
 
-/// When an answer has to be there.
+/// Deadline of an answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline(Instant);
 
@@ -154,13 +154,13 @@ impl Service {
         Ok(answer)
     }
 
-    /// A text as a checked query.
+    /// Parses and checks a query.
     pub(crate) fn checked(&self, text: &str) -> Result<Query, Vec<Diagnostic>> {
         query::check(text, &self.schemas, &())
     }
 }
 
-/// When the query asks about; relative times count back from now.
+/// Period and baseline of the query; relative times count back from now.
 fn periods(query: &Query, now_ns: i64) -> Result<(Period, Option<Period>), Denied> {
     if query.period.since.is_none() {
         return Err(Denied::Wrong(

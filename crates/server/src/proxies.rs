@@ -1,7 +1,8 @@
-//! The client's address behind proxies: that of the connection, or the one in `X-Forwarded-For` where trusted proxies have sent it.
+//! The client's address behind proxies: that of the connection, or the one in `X-Forwarded-For` if trusted proxies have
+//! sent it.
 //!
-//! Entries are read from the right while the address to the right is a trusted proxy's. A client can send any header, so entries to the
-//! left of the first address that is not trusted are ignored.
+//! Entries are read from the right while the address to the right is a trusted proxy's. A client can send any header,
+//! so entries to the left of the first address that is not trusted are ignored.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -12,16 +13,16 @@ use crate::access::{lies_in, network};
 pub struct TrustedProxies(Vec<(IpAddr, u8)>);
 
 impl TrustedProxies {
-    /// Networks in CIDR form.
+    /// Reads networks in CIDR notation.
     ///
     /// # Errors
-    /// The first text that is no network.
+    /// The first text that is not a network.
     pub fn of<'t>(texts: impl IntoIterator<Item = &'t str>) -> Result<TrustedProxies, String> {
         texts.into_iter().map(network).collect::<Result<_, _>>().map(TrustedProxies)
     }
 
-    /// The client's address, by the lines of the header, the last one first: where an entry cannot be read, the address of the proxy
-    /// that has sent it.
+    /// The client's address by the lines of the header, last line first; if an entry is unreadable, the address of the
+    /// proxy that sent it.
     pub fn client<'h>(&self, peer: IpAddr, lines: impl Iterator<Item = &'h str>) -> IpAddr {
         let mut entries = lines.flat_map(|line| line.rsplit(','));
         let mut address = peer.to_canonical();
@@ -42,7 +43,7 @@ impl TrustedProxies {
     }
 }
 
-/// An address, which may have a port and, of IPv6, brackets.
+/// Parses an address with optional port and, for IPv6, brackets.
 fn read(entry: &str) -> Option<IpAddr> {
     let bare = entry.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(entry);
     let address =
@@ -64,7 +65,7 @@ mod tests {
             ("10.0.0.1", &[], "10.0.0.1"),
             ("10.0.0.1", &["198.51.100.7"], "198.51.100.7"),
             ("::ffff:10.0.0.1", &["::ffff:198.51.100.7"], "198.51.100.7"),
-            // Several hops; what is on the left may be invented.
+            // Several hops; entries on the left may be forged.
             ("10.0.0.1", &["203.0.113.9, 198.51.100.7, 10.0.0.3, 10.0.0.2"], "198.51.100.7"),
             ("10.0.0.1", &["203.0.113.9", "198.51.100.7", "10.0.0.3,10.0.0.2"], "198.51.100.7"),
             ("10.0.0.1", &["10.0.0.3, 10.0.0.2"], "10.0.0.3"),
@@ -73,7 +74,7 @@ mod tests {
             ("2001:db8::1", &["[2001:db8:1::7]:50312"], "2001:db8:1::7"),
             ("2001:db8::1", &["[2001:db8:1::7]"], "2001:db8:1::7"),
             ("2001:db8::1", &["2001:db8:1::7"], "2001:db8:1::7"),
-            // What cannot be read: the proxy's that has sent it.
+            // Unreadable entry: the address of the proxy that sent it.
             ("10.0.0.1", &["198.51.100.7, unknown"], "10.0.0.1"),
             ("10.0.0.1", &["unknown, 10.0.0.2"], "10.0.0.2"),
             ("10.0.0.1", &["198.51.100.7,"], "10.0.0.1"),

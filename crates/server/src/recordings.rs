@@ -1,4 +1,4 @@
-//! Captures and recordings as those may ask for them who come by HTTP: who knows of which, who is answered from one, who takes one away.
+//! Captures and recordings as seen by clients: permissions to list, query, and remove them.
 
 use std::fs;
 
@@ -15,7 +15,7 @@ impl Service {
         self.shelf.as_ref().ok_or_else(|| Denied::Unknown("this server has no recordings".into()))
     }
 
-    /// What `who` may know of.
+    /// Entries that `who` may see.
     pub(crate) fn recordings(&self, who: &Access) -> Result<Vec<Recording>, Denied> {
         let all = self.shelf()?.all();
         Ok(all.into_iter().filter(|entry| may_know(who, entry)).map(|entry| entry.told).collect())
@@ -32,7 +32,7 @@ impl Service {
         let entry = self.recording(who, id)?;
         let is_own = entry.told.owner.as_ref() == Some(&who.name);
         let is_folded = entry.looked.as_ref().is_some_and(|looked| looked.is_redacted);
-        // A user knows the files that he has uploaded.
+        // A user may query own uploads without restriction.
         if !is_own {
             may_ask(who, &planner::lower(&query))?;
             if !is_folded && who.role < Role::Raw {
@@ -84,7 +84,7 @@ impl Service {
         })
     }
 
-    /// Takes one away: who has sent it may, and an admin.
+    /// Removes an upload; allowed for its owner and for admins.
     pub(crate) fn remove_recording(&self, who: &Access, id: &str) -> Result<(), Denied> {
         let entry = self.recording(who, id)?;
         match &entry.told.owner {
@@ -106,7 +106,7 @@ impl Service {
     }
 }
 
-/// What others have sent only admins know of.
+/// Uploads of others are visible only to admins.
 fn may_know(who: &Access, entry: &Entry) -> bool {
     entry.told.owner.as_ref().is_none_or(|owner| *owner == who.name || who.is_admin_of_all())
 }

@@ -1,4 +1,4 @@
-//! A page of rows in the form that a client wants.
+//! Encodes a page of rows in the requested format.
 
 use std::io::{self, Cursor};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,17 +16,17 @@ use crate::columns;
 use crate::history::Page;
 use crate::store::KeptResult;
 
-/// Memory for writing Parquet.
+/// Memory for writing Parquet, in bytes.
 const PARQUET_BYTES: usize = 16 << 20;
 
-/// A form of rows.
+/// Format of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// One JSON object with columns and rows.
     Json,
-    /// An object a row, as `netalytics query --format jsonl` prints it.
+    /// A JSON object per row, as in `netalytics query --format jsonl`.
     Jsonl,
-    /// A line a row, names first.
+    /// A line per row after a header line.
     Csv,
     /// An Arrow IPC stream.
     Arrow,
@@ -43,7 +43,7 @@ const FORMATS: [(Format, &str, &str); 5] = [
 ];
 
 impl Format {
-    /// By its name, or by what an `Accept` header wants, in its order; JSON where neither says anything.
+    /// The format by name, or the first supported one in an `Accept` header; default: JSON.
     pub fn wanted(name: Option<&str>, accept: Option<&str>) -> Option<Format> {
         if let Some(name) = name {
             return FORMATS.iter().find(|(_, known, _)| *known == name).map(|(format, ..)| *format);
@@ -58,7 +58,7 @@ impl Format {
         types.into_iter().find_map(find)
     }
 
-    /// What HTTP calls it.
+    /// Media type.
     pub fn content_type(self) -> &'static str {
         match self {
             Format::Csv => "text/csv; charset=utf-8",
@@ -67,7 +67,7 @@ impl Format {
     }
 }
 
-/// The page's bytes; `matches`: rows of the selection that it is a page of.
+/// Encodes a page; `matches`: number of matching rows of the selection.
 pub fn write(page: &Page, matches: Option<u64>, result: &KeptResult, format: Format) -> io::Result<Vec<u8>> {
     match format {
         Format::Json => Ok(json_page(page, matches, result).to_string().into_bytes()),
@@ -100,10 +100,10 @@ fn arrow(page: &Page) -> io::Result<Vec<u8>> {
     writer.into_inner().map_err(io::Error::other)
 }
 
-/// Rows of a page in Arrow's form, as batches of `schema`.
+/// Decodes a page in the Arrow format as batches of `schema`.
 ///
 /// # Errors
-/// When it is no such page.
+/// A message if the bytes are invalid.
 pub fn read_arrow(bytes: &[u8], schema: &Arc<Schema>) -> Result<Vec<Batch>, String> {
     recording::guarded(|| {
         let reader = StreamReader::try_new(Cursor::new(bytes), None).map_err(|why| why.to_string())?;
@@ -145,7 +145,7 @@ fn by_sink(page: &Page, result: &KeptResult, format: Format) -> io::Result<Vec<u
     Ok(out.take())
 }
 
-/// Bytes that a sink writes and we take when it has ended.
+/// Buffer of a sink, read after it has ended.
 #[derive(Clone, Default)]
 struct Shared(Arc<Mutex<Vec<u8>>>);
 

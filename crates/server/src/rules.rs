@@ -1,4 +1,4 @@
-//! What requests about alerts mean: who may make which rules and silences, and who sees what of them.
+//! Requests on alerts: permissions to create and see rules and silences.
 
 use std::sync::{MutexGuard, PoisonError};
 
@@ -8,17 +8,17 @@ use crate::job::{Job, JobId, JobKind, Redaction, State, Submission};
 use crate::service::{Denied, Service, may_ask, must_own};
 use crate::store::{JobQuery, now_ns};
 
-/// Why a rule or a silence is not taken.
+/// Reason why a rule or a silence is rejected.
 pub enum Unwatched {
-    /// It is wrong.
+    /// Invalid, with a message.
     Wrong(String),
-    /// Its query is: the text and what is wrong with it.
+    /// The query is invalid: its text and errors.
     Query(String, Vec<query::Diagnostic>),
-    /// Its condition is.
+    /// The condition is invalid: its text and errors.
     Condition(String, Vec<query::Diagnostic>),
-    /// There is one of that name.
+    /// The name exists.
     Taken(String),
-    /// As of all requests.
+    /// Rejected for another reason.
     Denied(Denied),
 }
 
@@ -28,20 +28,20 @@ impl<E: Into<Denied>> From<E> for Unwatched {
     }
 }
 
-/// A silence that is asked for.
+/// A silence as requested.
 pub struct SilenceAsked {
-    /// Which alerts.
+    /// Matchers.
     pub matchers: Vec<String>,
-    /// From then on.
+    /// Start, in nanoseconds since the epoch.
     pub starts_ns: i64,
-    /// Until then.
+    /// End, in nanoseconds since the epoch.
     pub ends_ns: i64,
-    /// Why.
+    /// Reason.
     pub comment: String,
 }
 
 impl Service {
-    /// Takes a rule.
+    /// Adds a rule.
     pub fn add_rule(&self, who: &Access, asked: &RuleRequest) -> Result<RuleShown, Unwatched> {
         let _one = self.one_ruling();
         let most = self.limits().alerts.rules_max;
@@ -65,7 +65,7 @@ impl Service {
         }
     }
 
-    /// Puts another rule in the place of one, whose name it keeps.
+    /// Replaces a rule; the name stays.
     pub fn replace_rule(&self, who: &Access, id: i64, asked: &RuleRequest) -> Result<RuleShown, Unwatched> {
         let _one = self.one_ruling();
         let known = self.own_rule(who, id)?;
@@ -75,7 +75,7 @@ impl Service {
         let owned = known.asked.query.is_some().then_some(known.job_id);
         let same = |asked: &RuleRequest| (asked.query.clone(), asked.on.clone(), asked.redact);
         let (rule, job) = match owned {
-            // Its job goes on.
+            // The job continues.
             Some(job) if same(&known.asked) == same(asked) && asked.job.is_none() => {
                 (self.checked_rule(asked, &self.job(who, job)?)?, job)
             }
@@ -87,7 +87,7 @@ impl Service {
         Ok(shown)
     }
 
-    /// Removes a rule, and the job that it ran, unless another rule runs that, too.
+    /// Removes a rule, and the job it owns unless another rule uses it.
     pub fn remove_rule(&self, who: &Access, id: i64) -> Result<(), Denied> {
         let _one = self.one_ruling();
         self.own_rule(who, id)?;
@@ -96,12 +96,12 @@ impl Service {
         Ok(())
     }
 
-    /// Held while rules and the jobs that they run change: a job that a rule joins does not end meanwhile.
+    /// Locked while rules and their jobs change: a job does not end while a rule joins it.
     fn one_ruling(&self) -> MutexGuard<'_, ()> {
         self.ruling.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A rule does not run this job any more: without another that does, it ends.
+    /// Ends the job of a removed rule unless another rule uses it.
     fn leave(&self, who: &Access, job: Option<JobId>) {
         let Some(job) = job else { return };
         if self.alerts().rules().iter().any(|rule| rule.job_id == job && rule.asked.query.is_some()) {
@@ -113,7 +113,7 @@ impl Service {
         }
     }
 
-    /// The rule, and the job whose rows it looks at: one that is there, or a new one.
+    /// The rule, and the job of its rows: an existing or a new one.
     fn rule_over(&self, who: &Access, asked: &RuleRequest) -> Result<(Rule, JobId), Unwatched> {
         match (&asked.query, &asked.job) {
             (Some(query), None) => {
@@ -141,8 +141,8 @@ impl Service {
         }
     }
 
-    /// A job at work that another rule of the same owner runs, of the same query and over the same agents: both rules look at its
-    /// rows, and agents have one monitor for both. A query with LIMIT has a job of its own, as its time begins with it.
+    /// A running job of another rule of the same owner, with the same query and agents: both rules evaluate its rows,
+    /// and agents run one monitor for both. A query with LIMIT has its own job, because its time starts with it.
     fn job_of_rules(
         &self,
         who: &Access,
@@ -187,7 +187,7 @@ impl Service {
         Rule::of(asked.clone(), plan).map_err(wrong)
     }
 
-    /// A standing job by its number or its name.
+    /// A standing job by number or name.
     pub(crate) fn standing_job(&self, who: &Access, name: &str) -> Result<Job, Denied> {
         let all = self.store().jobs(&JobQuery { limit: usize::MAX, ..JobQuery::default() })?;
         let is_meant = |job: &Job| {
@@ -200,14 +200,14 @@ impl Service {
         found.ok_or_else(|| Denied::Unknown(format!("there is no standing job {name} at work")))
     }
 
-    /// The rules that `who` may know of.
+    /// Rules that `who` may see.
     pub fn rules(&self, who: &Access) -> Vec<RuleShown> {
         let mut rules = self.alerts().rules();
         rules.retain(|rule| self.may_see_rows_of(who, rule.job_id));
         rules
     }
 
-    /// A rule that `who` may know of.
+    /// A rule that `who` may see.
     pub fn rule(&self, who: &Access, id: i64) -> Result<RuleShown, Denied> {
         let rule = self.alerts().rule(id).filter(|rule| self.may_see_rows_of(who, rule.job_id));
         rule.ok_or_else(|| Denied::Unknown(format!("there is no alert rule {id}")))
@@ -220,7 +220,7 @@ impl Service {
         Ok(rule)
     }
 
-    /// The alerts that `who` may know of.
+    /// Alerts that `who` may see.
     pub fn alerts_shown(&self, who: &Access) -> Vec<AlertShown> {
         let mut alerts = self.alerts().shown();
         let mut may = std::collections::BTreeMap::new();
@@ -228,14 +228,14 @@ impl Service {
         alerts
     }
 
-    /// The silences that `who` may know of: matchers and comments name what a token of some networks may not see.
+    /// Silences that `who` may see: matchers and comments may name objects outside a token's networks.
     pub fn silences_shown(&self, who: &Access) -> Vec<Silence> {
         let mut silences = self.alerts().silences();
         silences.retain(|silence| !who.is_scoped() || silence.author == who.name);
         silences
     }
 
-    /// Takes a silence, or another in the place of one.
+    /// Adds or replaces a silence.
     pub fn keep_silence(
         &self,
         who: &Access,
@@ -273,7 +273,7 @@ impl Service {
         Ok(known)
     }
 
-    /// Sends a receiver a notification that says that it is a test.
+    /// Sends a test notification to a receiver.
     pub fn test_receiver(&self, who: &Access, name: &str) -> Result<Outcome, Denied> {
         let receiver = self.alerts().receivers().iter().find(|receiver| receiver.name == name);
         let receiver = receiver.ok_or_else(|| Denied::Unknown(format!("there is no receiver {name}")))?;

@@ -1,4 +1,4 @@
-//! The service as a process: its threads, and the signals that end it.
+//! The service as a process: its threads and signals.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -11,30 +11,30 @@ use crate::http::{PageFile, Serving};
 use crate::service::Service;
 use crate::tls::Tls;
 
-/// Where it serves, and as whom.
+/// Listening address and identity.
 pub struct Listen<'a> {
-    /// Where.
+    /// Address.
     pub address: SocketAddr,
-    /// Names of hosts by which clients may call us.
+    /// Host names that clients may use.
     pub names: &'a [String],
-    /// With TLS, or without.
+    /// TLS, if enabled.
     pub tls: Option<Tls>,
-    /// The page's files; none: there is the page without a script only.
+    /// Files of the page; empty: only the page without scripts.
     pub page: Vec<PageFile>,
-    /// Whether also elsewhere.
+    /// Additional listener.
     pub beside: Beside,
 }
 
-/// A second place where a server listens.
+/// Additional listener of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beside {
     /// None.
     Nothing,
-    /// A port of this machine's loopback, without TLS: for an agent of its own that knows no authority to trust.
+    /// A loopback port without TLS, for a local agent without a trusted certificate authority.
     Loopback,
 }
 
-/// Where a server listens.
+/// Addresses on which a server listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
     /// The configured address.
@@ -73,7 +73,7 @@ pub fn serve(service: Arc<Service>, listen: Listen<'_>, ready: impl FnOnce(Bound
         let (end, mut ended) = watch::channel(());
         let beside = beside.map(|beside| {
             tokio::spawn(beside.until(async move {
-                // When the sender is gone.
+                // The sender was dropped.
                 let _ = ended.changed().await;
             }))
         });

@@ -1,4 +1,4 @@
-//! What requests about actions mean: who may make which, and who sees what of them.
+//! Requests on actions: permissions to create and see them.
 
 use outlets::Steward;
 
@@ -9,7 +9,7 @@ use crate::rules::Unwatched;
 use crate::service::{Denied, Service, must_own};
 
 impl Service {
-    /// Takes an action.
+    /// Adds an action.
     pub fn add_action(&self, who: &Access, asked: &ActionRequest) -> Result<ActionShown, Unwatched> {
         let most = self.limits().actions.actions_max;
         if self.actions().count() >= most {
@@ -29,7 +29,7 @@ impl Service {
         added.ok_or_else(|| Unwatched::Taken(format!("there is an action {} already", asked.name)))
     }
 
-    /// Whether `who` may have decisions carried out there, and they can be.
+    /// Checks whether `who` may use these receivers, and whether they can carry out decisions.
     fn may_tell(&self, who: &Access, asked: &ActionRequest) -> Result<(), Unwatched> {
         let may = if who.role >= Role::Admin { May::GiveAddresses } else { May::UseNames };
         for to in &asked.to {
@@ -44,7 +44,7 @@ impl Service {
         Ok(())
     }
 
-    /// Removes an action; what stands by it stays.
+    /// Removes an action. Receivers keep its last decision.
     pub fn remove_action(&self, who: &Access, id: i64) -> Result<(), Denied> {
         let action = self.action(who, id)?;
         must_own(who, &action.owner, &format!("the action {}", action.name), "removes")?;
@@ -52,20 +52,20 @@ impl Service {
         Ok(())
     }
 
-    /// The actions that `who` may know of.
+    /// Actions that `who` may see.
     pub fn actions_shown(&self, who: &Access) -> Vec<ActionShown> {
         let mut actions = self.actions().shown();
         actions.retain(|action| self.may_see_rows_of(who, action.job_id));
         actions
     }
 
-    /// An action that `who` may know of.
+    /// An action that `who` may see.
     pub fn action(&self, who: &Access, id: i64) -> Result<ActionShown, Denied> {
         let action = self.actions().one(id).filter(|action| self.may_see_rows_of(who, action.job_id));
         action.ok_or_else(|| Denied::Unknown(format!("there is no action {id}")))
     }
 
-    /// Decisions of an action that `who` may know of, the newest first.
+    /// Decisions of an action that `who` may see, newest first.
     pub fn decisions(
         &self,
         who: &Access,

@@ -1,4 +1,4 @@
-//! The service without its sockets: what a request means, carried out. Everything here may wait for the disk.
+//! Implementation of the requests, without sockets. All functions may block on the disk.
 
 mod opened;
 mod submit;
@@ -36,19 +36,19 @@ impl From<StoreError> for Denied {
 
 /// The service.
 pub struct Service {
-    /// Sends notifications of alerts; ends first.
+    /// Sends notifications of alerts; dropped first.
     _sending: Sending,
-    /// Has the decisions of actions carried out.
+    /// Carries out the decisions of actions.
     _carrying: Carrying,
     pub(crate) fleet: Arc<dyn Fleet>,
     pub(crate) schemas: Vec<Arc<Schema>>,
-    /// One job is submitted at a time: its key is looked up and noted in one go.
+    /// Serializes submissions: a key is looked up and stored atomically.
     submitting: Mutex<()>,
-    /// One alert rule is changed at a time.
+    /// Serializes changes of alert rules.
     pub(crate) ruling: Mutex<()>,
     leases: Leases,
     pub(crate) deliveries: Deliveries,
-    /// What scrapers see of results.
+    /// Metrics of results.
     pub(crate) shown: Shown,
     pub(crate) shelf: Option<Shelf>,
     /// Dropped last, so that the next process that opens the data directory finds no active thread.
@@ -62,7 +62,7 @@ impl Service {
         &self.opened.hub
     }
 
-    /// What was asked.
+    /// The store.
     #[must_use]
     pub fn store(&self) -> &Arc<Store> {
         &self.opened.store
@@ -80,7 +80,7 @@ impl Service {
         &self.opened.history
     }
 
-    /// What it may take.
+    /// The limits.
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.opened.limits
@@ -92,15 +92,15 @@ impl Service {
         &self.opened.folder
     }
 
-    /// Notes in the audit log what `who`, a token or an address, did to `object`, or why not.
+    /// Records an operation of `who` (a token or an address) on `object` and its outcome in the audit log.
     pub(crate) fn note(&self, who: &str, act: &str, object: &str, outcome: &str) {
-        // What is done stays done.
+        // The operation is not undone.
         if let Err(error) = self.store().note(who, act, object, outcome) {
             tracing::error!("the audit log lacks {act} {object} by {who}: {error}");
         }
     }
 
-    /// The same of a result.
+    /// Records an operation with a result in the audit log.
     pub(crate) fn note_result<T, E: Display>(
         &self,
         who: &str,
@@ -112,7 +112,7 @@ impl Service {
         self.note(who, act, object, &outcome);
     }
 
-    /// Looks after what waits: to be called about every ten seconds.
+    /// Housekeeping, called about every ten seconds.
     pub fn look_after(&self) {
         if let Err(error) = self.hub().look_after() {
             tracing::warn!("{error}");
@@ -122,7 +122,7 @@ impl Service {
         }
     }
 
-    /// Jobs that had not ended when the server did.
+    /// Resumes jobs that had not ended.
     fn resume(&self) -> Result<(), StoreError> {
         for job in self.store().unfinished_jobs()? {
             let end = |why: &str| {
@@ -159,12 +159,12 @@ impl Service {
         self.checked(text).map(|query| Arc::new(planner::lower(&query)))
     }
 
-    /// The query of a job; one in the network may have BUDGET.
+    /// The query of a job, which may have BUDGET in a network.
     pub(crate) fn checked_of(&self, job: &Job) -> Result<query::Query, Vec<query::Diagnostic>> {
         self.checked_in(&job.query, job.network)
     }
 
-    /// A query, of the network or not.
+    /// Checks a query, with or without a network.
     pub(crate) fn checked_in(
         &self,
         text: &str,
@@ -181,12 +181,12 @@ impl Service {
         self.checked_of(job).map(|query| Arc::new(planner::lower(&query)))
     }
 
-    /// Whether `who` may see the rows of a job, and so what stands on them: alerts, actions.
+    /// Whether `who` may see the rows of a job, and the alerts and actions on them.
     pub(crate) fn may_see_rows_of(&self, who: &Access, job: JobId) -> bool {
         self.job(who, job).is_ok_and(|job| self.may_see_rows(who, &job).is_ok())
     }
 
-    /// A job that `who` may know of.
+    /// A job that `who` may see.
     pub fn job(&self, who: &Access, id: JobId) -> Result<Job, Denied> {
         let job = self.store().job(id)?.filter(|job| self.may_see(who, job));
         let mut job = [job.ok_or_else(|| Denied::Unknown(format!("there is no job {id}")))?];
@@ -195,13 +195,13 @@ impl Service {
         Ok(job)
     }
 
-    /// Adds to jobs, as the store has them, what else is known.
+    /// Adds state that is not in the store to jobs.
     pub(crate) fn tell(&self, jobs: &mut [Job]) -> Result<(), StoreError> {
         self.hub().add_unwritten(jobs);
         self.deliveries.tell(jobs)
     }
 
-    /// The agents, each with the jobs that `who` may know of.
+    /// Agents, each with the jobs that `who` may see.
     pub(crate) fn agents_shown(&self, who: &Access) -> Vec<Agent> {
         let mut agents = self.fleet.agents();
         if who.is_scoped() {
@@ -213,12 +213,12 @@ impl Service {
         agents
     }
 
-    /// Whether `who` may know of a job: its query keeps to the token's networks.
+    /// Whether `who` may see a job: its query stays within the token's networks.
     pub fn may_see(&self, who: &Access, job: &Job) -> bool {
         !who.is_scoped() || self.plan_of(job).is_ok_and(|plan| who.scope.allows(&plan.monitor))
     }
 
-    /// Whether `who` may see a job's rows: tuples, folded or not, and texts that are not folded are for *raw*.
+    /// Checks whether `who` may see a job's rows: tuples, and unredacted texts, require the role *raw*.
     pub fn may_see_rows(&self, who: &Access, job: &Job) -> Result<(), Denied> {
         self.may_see_texts(who, job)?;
         match who.role >= Role::Raw || self.plan_of(job).is_ok_and(|plan| !plan.dataflow.pipelines.is_empty())
@@ -228,7 +228,7 @@ impl Service {
         }
     }
 
-    /// Whether `who` may see what is computed from a job's texts: those that are not folded are for *raw*.
+    /// Checks whether `who` may see data derived from a job's texts: unredacted ones require the role *raw*.
     pub(crate) fn may_see_texts(&self, who: &Access, job: &Job) -> Result<(), Denied> {
         match job.redacted || who.role >= Role::Raw {
             true => Ok(()),
@@ -245,7 +245,7 @@ impl Service {
         self.job(who, id)
     }
 
-    /// Lets a job with a lease go on for as long again.
+    /// Renews the lease of a job.
     pub fn renew(&self, who: &Access, id: JobId) -> Result<Job, Denied> {
         let job = self.own(who, id, "renews")?;
         self.leases.renew(job.id);
@@ -267,7 +267,7 @@ impl Service {
         }
     }
 
-    /// A job with which `who` may do what its owner may.
+    /// A job that `who` may change as its owner.
     fn own(&self, who: &Access, id: JobId, what: &str) -> Result<Job, Denied> {
         let job = self.job(who, id)?;
         must_own(who, &job.owner, &format!("job {id}"), what)?;
@@ -277,7 +277,7 @@ impl Service {
     fn end(&self, job: &Job, stop: Stop) -> Result<(), Denied> {
         match job.state {
             State::Ended(_) => {}
-            // No agent has it, so there is nothing to wait for.
+            // No agent runs it, so there is nothing to wait for.
             State::Planned if job.reason.is_some() => {
                 let end = End::new(stop.outcome(), "stopped before it ran");
                 self.hub().turn(job.id, State::Ended(end), None)?;
@@ -291,7 +291,7 @@ impl Service {
     }
 }
 
-/// Whether `who` may do what is for the owner of `thing` and for admins: `what` it is, as in "stops".
+/// Checks whether `who` is the owner of `thing` or an admin; `what`: the verb for the message, as "stops".
 pub(crate) fn must_own(who: &Access, owner: &str, thing: &str, what: &str) -> Result<(), Denied> {
     match owner == who.name || who.role >= Role::Admin {
         true => Ok(()),
@@ -301,7 +301,7 @@ pub(crate) fn must_own(who: &Access, owner: &str, thing: &str, what: &str) -> Re
     }
 }
 
-/// Whether a token allows a query.
+/// Checks whether a token allows a query.
 pub(crate) fn may_ask(who: &Access, plan: &Plan) -> Result<(), Denied> {
     if who.role < Role::Raw && plan.dataflow.pipelines.is_empty() {
         return Err(Denied::Forbidden(
@@ -317,7 +317,7 @@ pub(crate) fn may_ask(who: &Access, plan: &Plan) -> Result<(), Denied> {
     }
 }
 
-/// What makes the rows of a query, where they are tuples.
+/// Origin of the rows of a query, if they are tuples.
 fn tuples_made(query: &query::Query) -> Option<TuplesMade> {
     let sample = match query.sample {
         Sample::All => "all".into(),

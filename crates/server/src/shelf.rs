@@ -20,19 +20,19 @@ use utoipa::ToSchema;
 
 pub(crate) use sent::{Sending, UPLOADS};
 
-/// Entries of the folder that are listed.
+/// Maximum entries listed from the folder.
 const ENTRIES_MAX: usize = 1000;
-/// Time for which a list examines new files.
+/// Time limit of a list for inspecting new files.
 const LISTED_IN: Duration = Duration::from_secs(2);
 
-/// What the shelf may hold and take.
+/// Limits of uploads.
 #[derive(Clone, Copy, Debug)]
 pub struct ShelfLimits {
-    /// Bytes of a file that is sent.
+    /// Maximum bytes of an upload.
     pub file_bytes: u64,
-    /// Bytes of all files that were sent.
+    /// Maximum bytes of all uploads.
     pub bytes: u64,
-    /// How long one is kept.
+    /// Time after which an upload expires.
     pub time: Duration,
 }
 
@@ -44,87 +44,87 @@ impl Default for ShelfLimits {
 
 /// Reads captures and recordings.
 pub trait Reader: Send + Sync {
-    /// What lies there, as far as that is known without reading all of it.
+    /// Describes the content, without reading all of it.
     ///
     /// # Errors
-    /// Why it cannot be read, in words.
+    /// A message if it is unreadable.
     fn look(&self, path: &Path) -> Result<Looked, String>;
 
-    /// Answers a query from it.
+    /// Answers a query.
     ///
     /// # Errors
-    /// Why not.
+    /// `Unread::Wrong` for an invalid request, `Unread::Late` at the time limit.
     fn ask(&self, path: &Path, query: &Query, limits: ReadLimits) -> Result<Read, Unread>;
 }
 
-/// What a capture or recording is.
+/// Description of a capture or recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Looked {
     /// Time of its first packet.
     pub first_ns: Option<i64>,
     /// Time of its last packet, if known.
     pub last_ns: Option<i64>,
-    /// Of a recording: whose tuples it holds. A capture may be asked for any.
+    /// Parsers of a recording's tuples. A capture supports all parsers.
     pub parsers: Vec<String>,
-    /// Whether texts that may say something of a person were folded in all of it.
+    /// Whether all texts that may identify a person are redacted.
     pub is_redacted: bool,
 }
 
-/// What a query of one may take.
+/// Limits of a query.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadLimits {
-    /// Time.
+    /// Time limit.
     pub time: Duration,
-    /// Memory.
+    /// Memory limit in bytes.
     pub bytes: usize,
-    /// Rows of each result.
+    /// Maximum rows per result.
     pub rows_max: usize,
-    /// At what level numbers differ, with BASELINE.
+    /// Confidence level of differences, with BASELINE.
     pub confidence: f64,
 }
 
-/// What it has answered.
+/// Answer of a reader.
 #[derive(Debug, Default)]
 pub struct Read {
-    /// By processor.
+    /// Results, by processor.
     pub results: Vec<ReadResult>,
-    /// From the first packet to behind the last one, or as the query has it.
+    /// Period from the first to after the last packet, or as given in the query.
     pub period: Option<(i64, i64)>,
-    /// The same of the baseline.
+    /// Baseline.
     pub baseline: Option<(i64, i64)>,
-    /// Tuples that were found.
+    /// Number of tuples.
     pub tuples: u64,
-    /// What to know of it, a sentence each.
+    /// Notes on the answer.
     pub notes: Vec<String>,
 }
 
-/// One of its results.
+/// One result of an answer.
 #[derive(Debug)]
 pub struct ReadResult {
-    /// Who made it; none: tuples.
+    /// Processor; none: tuples.
     pub processor: Option<String>,
-    /// How many columns say which group a row is of.
+    /// Number of group columns.
     pub keys: usize,
-    /// Its columns are of this schema.
+    /// Schema of its columns.
     pub schema: Arc<Schema>,
-    /// Which there are.
+    /// Its columns.
     pub columns: Vec<FieldId>,
-    /// The rows.
+    /// Rows.
     pub batches: Vec<Batch>,
-    /// Rows that there were more.
+    /// Number of omitted rows.
     pub left_out: u64,
 }
 
-/// Why it has not.
+/// Reason why there is no answer.
 #[derive(Clone, Debug)]
 pub enum Unread {
-    /// It is asked for what it does not have.
+    /// The data requested is not in it.
     Wrong(String),
-    /// It takes too long.
+    /// The time limit was exceeded.
     Late(String),
 }
 
-/// Whose and what.
+/// Kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -141,29 +141,29 @@ pub enum Kind {
 pub struct Recording {
     /// Identifier for queries.
     pub id: String,
-    /// What its file or folder is called.
+    /// Name of the file or folder.
     pub name: String,
-    /// Whose it is.
+    /// Kind.
     pub kind: Kind,
-    /// How large it is.
+    /// Size in bytes.
     pub bytes: u64,
-    /// When it was written or sent, in nanoseconds since the epoch.
+    /// Time of the last change or upload, in nanoseconds since the epoch.
     pub written_ns: String,
     /// Time of its first packet.
     pub first_ns: Option<String>,
     /// Time of its last packet, if known without reading the whole file.
     pub last_ns: Option<String>,
-    /// Of a recording: whose tuples it holds.
+    /// Parsers of a recording's tuples.
     pub parsers: Vec<String>,
-    /// Why it cannot be read.
+    /// Reason why it is unreadable.
     pub problem: Option<String>,
-    /// Who has sent it.
+    /// Token name of the uploader.
     pub owner: Option<String>,
-    /// When it goes.
+    /// Time of expiration.
     pub expires_ns: Option<String>,
 }
 
-/// One of them, with its place.
+/// An entry with its path.
 pub(crate) struct Entry {
     pub path: PathBuf,
     pub told: Recording,
@@ -176,7 +176,7 @@ impl Entry {
         (self.told.bytes, changed)
     }
 
-    /// With what is in it, or why that cannot be read.
+    /// Adds the description, or the reason why it is unreadable.
     fn with(mut self, looked: Result<Looked, String>) -> Entry {
         match looked {
             Ok(looked) => {
@@ -191,13 +191,13 @@ impl Entry {
     }
 }
 
-/// A file's length and time of change, by which what was seen of it holds.
+/// Size and modification time of a file; a description is valid while they are unchanged.
 type Stamp = (u64, Option<SystemTime>);
 
-/// What was seen of files, or why nothing was.
+/// Descriptions of files, or the reason why they are unreadable.
 type Seen = HashMap<PathBuf, (Stamp, Result<Looked, String>)>;
 
-/// See the module's text.
+/// See the module documentation.
 pub(crate) struct Shelf {
     reader: Arc<dyn Reader>,
     folder: Option<PathBuf>,
@@ -219,7 +219,7 @@ impl Shelf {
         Ok(Shelf { reader, folder, sent: sent::Sent::open(data, limits)?, seen: Mutex::default() })
     }
 
-    /// What may be taken, and what was.
+    /// The reader.
     pub fn reader(&self) -> &dyn Reader {
         &*self.reader
     }
@@ -228,7 +228,7 @@ impl Shelf {
         &self.sent
     }
 
-    /// What there is, without a look at what is in it.
+    /// All entries, without descriptions.
     fn entries(&self) -> Vec<Entry> {
         let mut all = self.sent.list();
         let listed = self.folder.iter().filter_map(|folder| fs::read_dir(folder).ok());
@@ -247,7 +247,7 @@ impl Shelf {
         all.into_iter().map(looked).collect()
     }
 
-    /// The one with that id, with what is in it.
+    /// The entry with that id and its description.
     pub fn one(&self, id: &str) -> Option<Entry> {
         let found = self.entries().into_iter().find(|entry| entry.told.id == id)?;
         Some(self.looked(found))
@@ -257,9 +257,9 @@ impl Shelf {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds what is in it, which is looked for again when it has changed.
+    /// Adds the description; inspects the file if it has changed.
     fn looked(&self, entry: Entry) -> Entry {
-        // As it is before the look: what changes meanwhile is looked for again.
+        // Taken before the inspection, so that a concurrent change causes another one.
         let stamp = entry.stamp();
         let looked = self.known(&entry, stamp).unwrap_or_else(|| {
             let looked = self.reader.look(&entry.path);
@@ -269,7 +269,7 @@ impl Shelf {
         entry.with(looked)
     }
 
-    /// Adds what was seen of it, if it is still as it was.
+    /// Adds the known description, if still valid.
     fn as_known(&self, entry: Entry) -> Entry {
         match self.known(&entry, entry.stamp()) {
             Some(looked) => entry.with(looked),
@@ -282,7 +282,7 @@ impl Shelf {
     }
 }
 
-/// An entry of the folder, unless it is none: links lead elsewhere, and hidden files are being written.
+/// An entry of the folder; `None` for links and hidden files.
 fn of_folder(path: &Path) -> Option<Entry> {
     let name = path.file_name()?.to_string_lossy().into_owned();
     let found = fs::symlink_metadata(path).ok()?;
@@ -313,7 +313,7 @@ fn of_folder(path: &Path) -> Option<Entry> {
     Some(Entry { path: path.to_owned(), told, looked: None })
 }
 
-/// Bytes of a data set: its tables' files.
+/// Total bytes of a data set's files.
 fn size_of(folder: &Path) -> u64 {
     let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
     let tables = entries(folder).filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
@@ -332,7 +332,7 @@ mod tests {
 
     use super::*;
 
-    /// A file that is being written while it is read.
+    /// Test input: a file that is written while it is read.
     struct Written(AtomicI64);
 
     impl Reader for Written {

@@ -1,5 +1,5 @@
-//! What the server was asked, and the newest of what was answered: one SQLite file in WAL mode. What a call has returned
-//! is on disk. Its form has a number (`user_version`): an older form is brought up to ours, a newer one is refused.
+//! Store of jobs, settings and recent results: one SQLite file in WAL mode. When a write returns, it is on disk. The
+//! format version is in `user_version`: older formats are migrated, newer ones are rejected.
 
 mod actions;
 mod alerts;
@@ -32,7 +32,7 @@ pub use segments::{Extent, Oldest, Piece, Segment};
 pub use snapshot::Source;
 pub use tokens::StoredToken;
 
-/// Each entry brings a store one form further; what is here never changes, it is only added to.
+/// Each entry migrates a store by one version; entries never change, new ones are appended.
 const FORMS: [&str; 13] = [
     include_str!("store/form-1.sql"),
     include_str!("store/form-2.sql"),
@@ -49,31 +49,31 @@ const FORMS: [&str; 13] = [
     include_str!("store/form-13.sql"),
 ];
 
-/// The store; one writer at a time.
+/// The store; writes are serialized.
 pub struct Store {
     connection: Mutex<Connection>,
-    /// Sessions for which the disk had no room.
+    /// Sessions kept in memory because the disk was full.
     unkept_sessions: sessions::Unkept,
 }
 
-/// Why the store did not do it.
+/// Failure of the store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// A later program wrote it.
+    /// Written by a newer version of the program.
     #[error(
         "the store has form {found}, and this program knows forms up to {known}: a newer netalytics wrote it, and only \
          that one can read it"
     )]
     Newer {
-        /// Its form.
+        /// Format version of the store.
         found: i64,
-        /// The last that we know.
+        /// Latest supported format version.
         known: usize,
     },
-    /// There is no room.
+    /// The disk is full.
     #[error("the disk that holds the data directory is full: what is there stays, nothing new is taken")]
     Full,
-    /// Anything else.
+    /// Any other error of SQLite.
     #[error("the store: {0}")]
     Other(rusqlite::Error),
 }
@@ -88,25 +88,25 @@ impl From<rusqlite::Error> for StoreError {
 }
 
 impl Store {
-    /// The store in the file at `path`, which is made if it is missing.
+    /// Opens the store in the file at `path`; creates it if missing.
     ///
     /// # Errors
-    /// When it cannot be read or written, or is of a later form.
+    /// `StoreError::Newer` for a newer format; otherwise as for other reads and writes.
     pub fn open(path: &Path) -> Result<Store, StoreError> {
         let mut connection = Connection::open(path)?;
         connection.busy_timeout(Duration::from_secs(10))?;
         connection.pragma_update(None, "journal_mode", "wal")?;
-        // What was acknowledged survives a loss of power.
+        // Acknowledged data survives a power loss.
         connection.pragma_update(None, "synchronous", "full")?;
         connection.pragma_update(None, "foreign_keys", true)?;
-        // Memory for pages: kibibytes, said as a negative number.
+        // Size of the page cache: a negative number means KiB.
         connection.pragma_update(None, "cache_size", -8192)?;
         migrate(&mut connection)?;
         Ok(Store { connection: Mutex::new(connection), unkept_sessions: sessions::Unkept::default() })
     }
 
     fn lock(&self) -> MutexGuard<'_, Connection> {
-        // A panic within a transaction has rolled it back.
+        // A panic during a transaction has rolled it back.
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -118,19 +118,19 @@ impl Store {
         Ok(value)
     }
 
-    /// Which server this is: made once with the data directory, never 0.
+    /// Identity of this server: generated with the data directory, never 0.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn identity(&self) -> Result<u64, StoreError> {
         let id: i64 = self.lock().query_row("SELECT id FROM identity", [], |row| row.get(0))?;
         Ok(id.cast_unsigned())
     }
 
-    /// Makes this another server than the one whose copy the store is: agents discard the work that they have for that one.
+    /// Replaces the identity, for a restored copy of a store: agents discard unsent data for the old one.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn renew_identity(&self) -> Result<(), StoreError> {
         self.write(|t| t.execute("UPDATE identity SET id = random() | 1", []).map(drop))
     }
@@ -138,25 +138,25 @@ impl Store {
     /// Limits the file to this number of pages, to simulate a full disk in tests.
     ///
     /// # Errors
-    /// Those of the store.
+    /// `StoreError` when the database cannot be read or written.
     pub fn limit_pages(&self, pages: i64) -> Result<(), StoreError> {
         self.lock().pragma_update(None, "max_page_count", pages).map_err(StoreError::from)
     }
 
-    /// How many bytes the file has.
+    /// Size of the file in bytes.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn bytes(&self) -> Result<u64, StoreError> {
         let connection = self.lock();
         let read = |what| connection.pragma_query_value(None, what, |row| row.get::<_, i64>(0));
         Ok((read("page_count")? * read("page_size")?).unsigned_abs())
     }
 
-    /// How many pages the file has.
+    /// Number of pages of the file.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn pages(&self) -> Result<i64, StoreError> {
         Ok(self.lock().pragma_query_value(None, "page_count", |row| row.get(0))?)
     }
@@ -168,7 +168,7 @@ fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
     let known = usize::try_from(found).ok().filter(|form| *form <= FORMS.len());
     let Some(form) = known else { return Err(StoreError::Newer { found, known: FORMS.len() }) };
     if form == FORMS.len() {
-        // Nothing is written: a full disk is no reason not to begin.
+        // Without a write, so that a full disk does not prevent the start.
         return Ok(());
     }
     for sql in &FORMS[form..] {
@@ -179,7 +179,7 @@ fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Now, in nanoseconds since the epoch.
+/// Current time, in nanoseconds since the epoch.
 pub fn now_ns() -> i64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))

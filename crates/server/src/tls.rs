@@ -1,5 +1,6 @@
-//! TLS of the server: which certificate it shows, and the small authority that signs agents' certificates, and the server's own
-//! where the operator has none. Certificates are replaced while connections go on: each keeps what it began with.
+//! TLS of the server: its certificate, and the built-in certificate authority that signs the certificates of agents
+//! and, unless the operator provides one, of the server. Certificates are replaced at run time; existing connections
+//! keep theirs.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -16,42 +17,42 @@ use tokio_rustls::rustls::ServerConfig;
 
 use crate::store::now_ns;
 
-/// The folder of the authority, in the data directory.
+/// Folder of the authority in the data directory.
 const FOLDER: &str = "tls";
-/// The authority's certificate there, and its key.
+/// Files of the authority's certificate and key.
 const FILES: [&str; 2] = ["ca.pem", "ca.key"];
-/// How long the authority lasts, and a certificate of the server's that it has signed.
+/// Validity of the authority, and of a server certificate it signs, in seconds.
 const AUTHORITY_SECONDS: i64 = 10 * 365 * 86_400;
 const OWN_SECONDS: i64 = 30 * 86_400;
-/// Between two looks at whether a certificate is to be replaced.
+/// Interval at which certificates are checked for replacement.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// Minimum interval between logged failures.
 const TELL_EVERY: Duration = Duration::from_secs(1);
 
-/// The certificate that a server shows.
+/// Source of the server's certificate.
 #[derive(Clone, Debug)]
 pub enum Shown {
-    /// One that its own authority signs.
+    /// Signed by the built-in authority.
     Own,
-    /// The operator's: files with the chain and its key, PEM.
+    /// Provided by the operator: PEM files with the chain and its key.
     Files {
-        /// The chain, the server's certificate first.
+        /// Chain, server certificate first.
         chain: PathBuf,
-        /// Its key.
+        /// Private key.
         key: PathBuf,
     },
 }
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Tls {
     shown: Shown,
     names: Vec<String>,
     authority: Authority,
-    /// How long an agent's certificate is good, in seconds.
+    /// Validity of agents' certificates, in seconds.
     pub agents_seconds: i64,
     now: Mutex<Current>,
-    /// Handshakes that came to nothing, and when one was last told.
+    /// Number of failed handshakes, and time of the last log entry.
     refusals: AtomicU64,
     told: Mutex<Option<Instant>>,
 }
@@ -59,34 +60,34 @@ pub struct Tls {
 /// Whether a failure is logged: at most one per second, so that strangers cannot fill the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// In the log.
+    /// Logged.
     Yes,
-    /// It is counted.
+    /// Only counted.
     Counted,
 }
 
-/// What new connections are shown.
+/// Certificate for new connections.
 struct Current {
     config: Arc<ServerConfig>,
-    /// Of the files, as they were.
+    /// State of its files when it was loaded.
     state: Vec<(i64, i64, u64, u64)>,
-    /// When it is to be replaced, in seconds since the epoch.
+    /// Time of its replacement, in seconds since the epoch.
     replace_at: i64,
 }
 
-/// The authority's certificate, PEM, of the data directory at `folder`; it is made if there is none.
+/// The authority's certificate of the data directory at `folder`, PEM; created if missing.
 ///
 /// # Errors
-/// In words for a person.
+/// A message for the operator.
 pub fn authority_pem(folder: &Path) -> Result<String, String> {
     Ok(authority(folder)?.certificate_pem().to_owned())
 }
 
 impl Tls {
-    /// For a server that is called by `names`, with its data directory.
+    /// Opens the TLS state of a server with host names `names` and its data directory.
     ///
     /// # Errors
-    /// When a certificate cannot be read or made; in words for a person.
+    /// A message for the operator if a certificate cannot be read or created.
     pub fn open(folder: &Path, shown: Shown, names: &[String], agents: Duration) -> Result<Tls, String> {
         let authority = authority(folder)?;
         let names: Vec<String> = names.iter().map(|name| name.trim_matches(['[', ']']).to_owned()).collect();
@@ -103,7 +104,7 @@ impl Tls {
         })
     }
 
-    /// A handshake has come to nothing.
+    /// Counts a failed handshake.
     pub fn count_refusal(&self) -> Told {
         self.refusals.fetch_add(1, Ordering::Relaxed);
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
@@ -114,12 +115,12 @@ impl Tls {
         Told::Yes
     }
 
-    /// How many handshakes have come to nothing.
+    /// Number of failed handshakes.
     pub fn refusals(&self) -> u64 {
         self.refusals.load(Ordering::Relaxed)
     }
 
-    /// Signs agents' certificates.
+    /// The authority for agents' certificates.
     pub fn authority(&self) -> &Authority {
         &self.authority
     }
@@ -130,12 +131,12 @@ impl Tls {
         own.and_then(|pem| Pin::of_pem(pem).ok())
     }
 
-    /// For the next connection.
+    /// Acceptor for the next connection.
     pub fn acceptor(&self) -> TlsAcceptor {
         self.now.lock().unwrap_or_else(PoisonError::into_inner).config.clone().into()
     }
 
-    /// Takes what is there now; what was before stays when that cannot be used.
+    /// Loads the current certificate; keeps the previous one on failure.
     fn replace(&self) {
         match current(&self.shown, &self.authority, &self.names) {
             Ok(current) => {
@@ -152,7 +153,8 @@ impl Tls {
         seconds() >= now.replace_at || !state.is_empty() && state != now.state
     }
 
-    /// Replaces certificates when they are due, when their files have changed, and when `asked` says so; until the service ends.
+    /// Replaces certificates when due, when their files have changed, and when `asked` changes; runs until the service
+    /// ends.
     pub async fn keep(self: Arc<Self>, mut asked: watch::Receiver<u64>, mut ending: watch::Receiver<bool>) {
         loop {
             let is_asked = tokio::select! {
@@ -175,7 +177,7 @@ fn seconds() -> i64 {
     now_ns() / 1_000_000_000
 }
 
-/// By what a change of the files is seen: times, sizes, and which files they are.
+/// State of the files, to detect changes: times, sizes, inodes.
 fn state(shown: &Shown) -> Vec<(i64, i64, u64, u64)> {
     let Shown::Files { chain, key } = shown else { return Vec::new() };
     let of = |path| fs::metadata(path).map(|file| (file.mtime(), file.mtime_nsec(), file.size(), file.ino()));
@@ -209,7 +211,7 @@ fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|why| format!("cannot read {}: {why}", path.display()))
 }
 
-/// The authority of a data directory, which is made if there is none.
+/// The authority of a data directory; created if missing.
 fn authority(folder: &Path) -> Result<Authority, String> {
     let own = folder.join(FOLDER);
     if !own.exists() {

@@ -1,4 +1,4 @@
-//! Why rows were not kept, or cannot be read.
+//! Reasons why rows could not be stored or read.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,22 +6,22 @@ use std::path::PathBuf;
 use crate::job::JobId;
 use crate::store::StoreError;
 
-/// Why rows were not kept.
+/// Reason why rows could not be stored.
 #[derive(Debug, thiserror::Error)]
 pub enum Unkept {
-    /// The store's reason.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The disk's.
+    /// A file could not be read or written.
     #[error("the history: {0}")]
     Disk(#[from] io::Error),
-    /// No such job, or it has ended.
+    /// The job does not exist or has ended.
     #[error("job {0} is not running")]
     NoJob(JobId),
-    /// The rows are not those that were announced.
+    /// The rows have other columns than announced.
     #[error("rows with other columns than were announced")]
     Columns,
-    /// What is there cannot be read.
+    /// Stored data is unreadable.
     #[error("what was kept is damaged")]
     Damaged,
     /// A file of the history is missing or damaged.
@@ -29,24 +29,24 @@ pub enum Unkept {
     Unreadable(Box<Unreadable>),
 }
 
-/// Rows of a file that is missing or damaged.
+/// Rows of a missing or damaged segment.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("rows {first_row} to {} of job {job} cannot be read: {}: {why}", end_row - 1, file.display())]
 pub struct Unreadable {
     /// The job.
     pub job: JobId,
-    /// The number of the first.
+    /// Number of the first row.
     pub first_row: i64,
-    /// The number of the first behind them.
+    /// Number of the row after the last.
     pub end_row: i64,
-    /// The file or folder, as seen from the data directory.
+    /// File or folder, relative to the data directory.
     pub file: PathBuf,
-    /// What is wrong with it.
+    /// Reason.
     pub why: String,
 }
 
 impl Unkept {
-    /// Whether the disk has no room.
+    /// Whether the disk is full.
     #[must_use]
     pub fn is_full(&self) -> bool {
         match self {

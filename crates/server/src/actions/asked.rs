@@ -12,39 +12,39 @@ use super::machine::Policy;
 use crate::delivery::OUTLETS_MAX;
 use crate::looked_at::{LookedAt, column, length_ns};
 
-/// Bytes of the name of an action or a server.
+/// Maximum bytes of the name of an action or a server.
 const NAME_BYTES_MAX: usize = 200;
-/// Servers of an action.
+/// Maximum servers of an action.
 const SERVERS_MAX: usize = 100;
 
-/// An action that is asked for.
+/// An action as requested.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ActionRequest {
-    /// What it is called: letters, digits, `-`, `_` and `.`.
+    /// Name: letters, digits, `-`, `_` and `.`.
     pub name: String,
-    /// The number or the name of a standing job.
+    /// Number or name of a standing job.
     pub job: String,
-    /// Which of the job's results, by its processor's name or by its place; needed where there are several.
+    /// Result of the job, by the name of its processor or by index; required if there are several.
     #[serde(default)]
     pub result: Option<String>,
-    /// The column that says how much load a group has in a window; `count` unless said.
+    /// Column with the load of a group in a window; default: `count`.
     #[serde(default = "count")]
     pub value: String,
-    /// Above so much of it for each replica a replica is added.
+    /// A replica is added if the load per replica is above this.
     pub upper: f64,
-    /// Below so much for each replica one is taken away: at most half of `upper`, a quarter of it unless said.
+    /// A replica is removed if the load per replica is below this: at most half of `upper`; default: a quarter of it.
     #[serde(default)]
     pub lower: Option<f64>,
-    /// The servers that there are. A group with n replicas is on the first n of them.
+    /// Available servers. A group with n replicas uses the first n.
     pub servers: Vec<String>,
-    /// Replicas of a group without load; 1 unless said.
+    /// Replicas of a group without load; default: 1.
     #[serde(default)]
     pub min: Option<u32>,
     /// Maximum replicas of a group; default: the number of servers.
     #[serde(default)]
     pub max: Option<u32>,
-    /// Replicas that are added at once, at most; 1 unless said.
+    /// Maximum replicas added at once; default: 1.
     #[serde(default)]
     pub step: Option<u32>,
     /// Time for which the load must stay above `upper`; default: one window.
@@ -69,17 +69,18 @@ fn count() -> String {
     "count".into()
 }
 
-/// An action that was taken.
+/// An accepted action.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Action {
-    /// As it was asked for.
+    /// The request.
     pub asked: ActionRequest,
-    /// The result that it is about.
+    /// The result it evaluates.
     #[serde(flatten)]
     pub looked_at: LookedAt,
     /// A window with this many rows may lack groups.
     pub full_at: Option<usize>,
-    /// which have no more load than any of those rows: they are ranked by it.
+    /// Whether rows are ranked by load, so that the groups missing from a full window have no more load than any of its
+    /// rows.
     pub is_ranked: bool,
 }
 
@@ -130,7 +131,7 @@ impl ActionRequest {
         self.times().map(drop)
     }
 
-    /// Below that a replica is taken away.
+    /// Load per replica below which a replica is removed.
     pub fn lower(&self) -> f64 {
         self.lower.unwrap_or(self.upper / 4.0)
     }
@@ -140,7 +141,7 @@ impl ActionRequest {
         (self.min.unwrap_or(1), self.max.unwrap_or(all))
     }
 
-    /// `up_for`, `down_for`, `backoff` and `drain`.
+    /// `up_for`, `down_for`, `backoff` and `drain`, in nanoseconds.
     fn times(&self) -> Result<[i64; 4], String> {
         let backoff_ns = length_ns(Some(self.backoff.as_deref().unwrap_or("10s")))?;
         let down_for_ns = self.down_for.as_deref().map_or(Ok(backoff_ns), |text| length_ns(Some(text)))?;
@@ -157,7 +158,7 @@ impl ActionRequest {
         std::time::Duration::from_nanos(drain_ns.unsigned_abs())
     }
 
-    /// How it is decided.
+    /// Policy of the state machine.
     pub fn policy(&self, groups_max: usize) -> Policy {
         let [up_for_ns, down_for_ns, backoff_ns, _] = self.times().unwrap_or_default();
         let (min, max) = self.bounds();
@@ -167,10 +168,10 @@ impl ActionRequest {
 }
 
 impl Action {
-    /// The action over the results of its job.
+    /// The action on the results of its job.
     ///
     /// # Errors
-    /// A sentence.
+    /// A message for the user.
     pub fn of(asked: ActionRequest, plan: &Plan) -> Result<Action, String> {
         asked.check()?;
         let (looked_at, schema) = LookedAt::of(plan, asked.result.as_deref(), "an action")?;
@@ -195,7 +196,7 @@ impl Action {
     }
 }
 
-/// Whether rows are left out by that column alone, the least first; `places` has those of the columns of results.
+/// Whether rows are dropped by this column alone, smallest first; `places` maps columns of results.
 fn is_ranked_by(value: FieldId, pipeline: &Pipeline, places: &[FieldId]) -> bool {
     let is_value = |place: usize| places.get(place) == Some(&value);
     let ranked = pipeline.top_k.map(|top_k| is_value(first_aggregate(pipeline) + top_k.by));

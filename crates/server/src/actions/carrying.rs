@@ -15,18 +15,18 @@ use crate::bell::{Bell, Woken};
 use crate::delivery::Named;
 use crate::store::{StoreError, StoredDecision};
 
-/// One attempt takes no longer, about.
+/// Approximate maximum duration of one attempt.
 const ATTEMPT_MAX: Duration = Duration::from_secs(10);
-/// How often is looked without having been woken.
+/// Polling interval without a wakeup.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
-/// After a failure of our own store.
+/// Delay after a failure of the local store.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Decisions are carried out until this value goes.
+/// Carries out decisions until dropped.
 pub struct Carrying(Arc<Actions>);
 
 impl Carrying {
-    /// Begins with what waits. `named`: the addresses that go by a name.
+    /// Starts with the waiting decisions. `named`: addresses by name.
     pub fn start(actions: &Arc<Actions>, named: Named) -> Carrying {
         let _ = actions.named.set(named);
         let all: Vec<i64> = actions.lock().keys().copied().collect();
@@ -36,15 +36,15 @@ impl Carrying {
 }
 
 impl Drop for Carrying {
-    /// Nothing is written any more when this returns; a thread that waits for another program ends by itself.
+    /// Nothing is written after this returns; a thread that waits for another program ends by itself.
     fn drop(&mut self) {
         self.0.lock().values().for_each(|running| running.bell.end());
     }
 }
 
-/// Why nothing more is done now.
+/// Reason to stop.
 enum Stop {
-    /// The action is gone, or the server ends.
+    /// The action was removed, or the server ends.
     Over,
     Failed(StoreError),
 }
@@ -55,19 +55,19 @@ impl From<StoreError> for Stop {
     }
 }
 
-/// What carries out one action's decisions.
+/// Carries out the decisions of one action.
 struct Hand {
     actions: Arc<Actions>,
     id: i64,
     action: Action,
     run: u64,
     bell: Arc<Bell>,
-    /// In the order in which they stand; made when they are needed.
+    /// In the order of the receivers; created on first use.
     stewards: Vec<Option<Steward>>,
 }
 
 impl Actions {
-    /// Starts the thread of an action, once addresses are known.
+    /// Starts the thread of an action if addresses are set.
     pub(super) fn begin(self: &Arc<Self>, id: i64) {
         if self.named.get().is_none() {
             return;
@@ -76,7 +76,7 @@ impl Actions {
             actions: self.clone(),
             id,
             action: running.action.clone(),
-            // Another action of that name, or of another data directory, has another beginning.
+            // Distinguishes actions of the same name, and of other data directories.
             run: running.created_ns.unsigned_abs(),
             bell: running.bell.clone(),
             stewards: running.action.asked.to.iter().map(|_| None).collect(),
@@ -84,7 +84,7 @@ impl Actions {
         let Some(mut hand) = self.lock().get(&id).map(hand) else { return };
         let begun = std::thread::Builder::new().name("action".into()).spawn(move || hand.work());
         if let Err(error) = begun {
-            // The next start of the server tries it again.
+            // Retried at the next start of the server.
             tracing::error!("decisions of action {id} are not carried out: {error}");
         }
     }
@@ -131,7 +131,7 @@ impl Hand {
         Ok(())
     }
 
-    /// What a decision wants, and which way it goes.
+    /// Desired state and direction of a decision.
     fn read(&self, decision: &StoredDecision) -> Option<(Direction, Wanted)> {
         let Ok(said) = serde_json::from_str::<Said>(&decision.body) else {
             tracing::error!("decision {} of action {} cannot be read", decision.version, self.id);
@@ -166,7 +166,7 @@ impl Hand {
         Ok(())
     }
 
-    /// Tells one of those who carry it out, until it has taken it.
+    /// Notifies one receiver, with retries until it acknowledges.
     fn tell(&mut self, place: usize, wanted: &Wanted) -> Result<(), Stop> {
         let mut waits = Backoff::new(wanted.version ^ self.id.unsigned_abs().rotate_left(32));
         loop {
@@ -186,7 +186,7 @@ impl Hand {
         }
     }
 
-    /// What is wrong with whom.
+    /// Error message with the receiver's address.
     fn of(&self, place: usize, why: &str) -> String {
         format!("{}: {why}", crate::delivery::shown_address(&self.action.asked.to[place]))
     }

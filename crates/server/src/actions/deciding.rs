@@ -1,5 +1,5 @@
-//! Rows that are about to be committed go through the machine of each action that looks at them, and what comes of that is committed with
-//! them.
+//! Evaluates rows before their commit with each action on them. Resulting changes are committed in the same
+//! transaction.
 
 use std::collections::BTreeMap;
 use std::sync::MutexGuard;
@@ -12,20 +12,20 @@ use super::running::{Running, document};
 use crate::job::JobId;
 use crate::store::ActionChange;
 
-/// Rows of a result that are about to be committed, and the agents that they lack.
+/// Rows of a result to be committed, and the agents that they lack.
 pub type Rows<'r> = (usize, &'r Batch, &'r [String]);
 
-/// What is to be written with rows, and becomes so once it is written.
+/// Changes to commit with the rows; adopted after the commit.
 pub struct Acted<'a> {
     /// Locked from the decision to its completion, so that decisions do not overlap; `None`: no change.
     inner: Option<MutexGuard<'a, BTreeMap<i64, Running>>>,
     next: Vec<(Standing, Hands)>,
-    /// What is to be written.
+    /// Changes to store.
     pub changes: Vec<ActionChange>,
 }
 
 impl Acted<'_> {
-    /// It is written.
+    /// Adopts the changes after the commit.
     pub fn adopt(self) {
         let Some(mut inner) = self.inner else { return };
         for (change, (standing, hands)) in self.changes.iter().zip(self.next) {
@@ -39,8 +39,8 @@ impl Acted<'_> {
 }
 
 impl Actions {
-    /// What rows of a job, which are about to be committed, make of the actions over it. `lacking`: agents that have not come as far as
-    /// the watermark.
+    /// Evaluates rows of a job, which are about to be committed, with the actions on it. `lacking`: agents behind the
+    /// watermark.
     pub fn decide(&self, job: JobId, rows: &[Rows<'_>], watermark_ns: i64, lacking: &[String]) -> Acted<'_> {
         let mut acted = Acted { inner: None, next: Vec::new(), changes: Vec::new() };
         let mut inner = self.lock();
@@ -60,7 +60,7 @@ impl Actions {
                 if let Some(decided) = next.take(&running.policy, &window, hands) {
                     let said = document(&running.action, &next, &decided, Some(&window));
                     decision = Some((decided.version, said));
-                    // There is one on its way now.
+                    // A decision is in progress now.
                     hands = Hands::Busy;
                 }
             }

@@ -20,119 +20,119 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// How it is decided.
+/// Parameters of decisions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Policy {
-    /// Above that load of each replica one is added.
+    /// Load per replica above which a replica is added.
     pub upper: f64,
-    /// Below that one is taken away.
+    /// Load per replica below which a replica is removed.
     pub lower: f64,
-    /// Replicas of a group that nothing is known of.
+    /// Replicas of a group without load.
     pub min: u32,
-    /// Replicas of any group, at most.
+    /// Maximum replicas of a group.
     pub max: u32,
-    /// Replicas that are added at once, at most.
+    /// Maximum replicas added at once.
     pub step: u32,
-    /// Time for which the load must be above, from the start of the first such window.
+    /// Time for which the load must stay above `upper`, from the start of the first such window.
     pub up_for_ns: i64,
-    /// Time for which it must be below.
+    /// Time for which the load must stay below `lower`.
     pub down_for_ns: i64,
     /// Minimum time between a completed decision and the next.
     pub backoff_ns: i64,
-    /// Groups that are followed, at most.
+    /// Maximum number of tracked groups.
     pub groups_max: usize,
 }
 
 /// A complete window.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Window {
-    /// Its start.
+    /// Start, in event time.
     pub start_ns: i64,
-    /// Its end.
+    /// End, in event time.
     pub end_ns: i64,
-    /// Agents that it lacks, by which loads may be larger than they seem.
+    /// Missing agents: loads may be larger than reported.
     pub missing: Vec<String>,
-    /// The load of groups.
+    /// Load by group.
     pub values: BTreeMap<String, f64>,
-    /// No group has more that has no row; `None`: that is not known.
+    /// Upper bound of the load of groups without a row; `None`: unknown.
     pub rest: Option<f64>,
 }
 
-/// Whether the last decision is carried out.
+/// State of the last decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hands {
-    /// It is.
+    /// Carried out.
     Free,
-    /// Not yet.
+    /// In progress.
     Busy,
 }
 
-/// A group that has more than `min` replicas, or may soon.
+/// A group with more than `min` replicas, or with a load that may require them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Group {
-    /// How many it has, or is to have.
+    /// Current or decided number of replicas.
     pub replicas: u32,
     /// Its load in the last window.
     pub value: f64,
-    /// Above since the start of this window.
+    /// Start of the first window of the current period above `upper`.
     pub above_ns: Option<i64>,
-    /// Below since the start of this window.
+    /// Start of the first window of the current period below `lower`.
     pub below_ns: Option<i64>,
 }
 
-/// What stands.
+/// State of an action.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Standing {
-    /// By name.
+    /// Groups by name.
     pub groups: BTreeMap<String, Group>,
-    /// The end of the last window that was looked at.
+    /// End of the last evaluated window.
     pub seen_ns: Option<i64>,
-    /// Up to then the last decision was not carried out yet.
+    /// End of the last window before the completion of the last decision; start of the backoff.
     pub changed_ns: Option<i64>,
-    /// How many decisions there have been.
+    /// Number of decisions so far.
     pub version: u64,
-    /// Groups that were not followed, since there were too many.
+    /// Groups not tracked because of the limit.
     pub left_out: u64,
 }
 
-/// Which way a decision goes.
+/// Direction of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
-    /// The first: everything has what it has without any load.
+    /// First decision: every group has its replicas without load.
     Begin,
     /// Replicas are added.
     Up,
-    /// Replicas are taken away.
+    /// Replicas are removed.
     Down,
 }
 
-/// A group's change.
+/// Change of a group.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Change {
-    /// Which group.
+    /// Name of the group.
     pub group: String,
     /// Number of replicas before.
     pub from: u32,
     /// Number of replicas after.
     pub to: u32,
-    /// Its load in the window; as far as is known, where it has no row.
+    /// Load in the window; an estimate for a group without a row.
     pub value: f64,
 }
 
-/// What is to be done.
+/// A decision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
-    /// Its number, from 1.
+    /// Number, from 1.
     pub version: u64,
-    /// Which way.
+    /// Direction.
     pub direction: Direction,
-    /// The groups that change.
+    /// Changed groups.
     pub changes: Vec<Change>,
 }
 
 impl Standing {
-    /// The first decision: nothing has more than it has without load.
+    /// The first decision: every group has its replicas without load.
     pub fn begin(&mut self) -> Decision {
         self.version += 1;
         Decision { version: self.version, direction: Direction::Begin, changes: Vec::new() }
@@ -147,7 +147,7 @@ impl Standing {
         self.seen_ns = Some(end_ns);
         self.look(policy, window);
         if hands == Hands::Busy {
-            // What the last decision does to the load is seen when it is carried out.
+            // The effect of a decision on the load is visible only after it has been carried out.
             self.changed_ns = Some(end_ns);
         }
         let is_backed_off =
@@ -175,12 +175,12 @@ impl Standing {
         Some(Decision { version: self.version, direction, changes })
     }
 
-    /// The most replicas that a group has.
+    /// Largest number of replicas of a group.
     pub fn most(&self, policy: &Policy) -> u32 {
         self.groups.values().map(|group| group.replicas).max().unwrap_or(0).max(policy.min)
     }
 
-    /// Notes which groups are above or below, and since when.
+    /// Updates the periods above and below the limits.
     fn look(&mut self, policy: &Policy, window: &Window) {
         let is_above = |value: f64, replicas: u32| value > policy.upper * f64::from(replicas);
         let hot = window.values.iter().filter(|(_, value)| is_above(**value, policy.min));
@@ -214,7 +214,7 @@ impl Standing {
             group.replicas < policy.max && is_for(group.above_ns, end_ns, policy.up_for_ns)
         });
         let change = |(name, group): (&String, &Group)| {
-            // A number that is no count of machines becomes the largest one.
+            // Infinite and huge quotients are clamped to the maximum.
             let wanted = (group.value / policy.upper).ceil().clamp(0.0, f64::from(policy.max)) as u32;
             let most = group.replicas.saturating_add(policy.step.max(1)).min(policy.max);
             let to = wanted.clamp(group.replicas.saturating_add(1), most);

@@ -15,10 +15,10 @@ use crate::job::JobId;
 use crate::looked_at::column;
 use crate::store::StoredAction;
 
-/// Bytes of the name of a group that is followed.
+/// Maximum bytes of a tracked group's name.
 const GROUP_BYTES_MAX: usize = 2048;
 
-/// An action at work.
+/// A running action.
 pub struct Running {
     pub id: i64,
     pub owner: String,
@@ -27,26 +27,26 @@ pub struct Running {
     pub action: Action,
     pub policy: Policy,
     pub standing: Standing,
-    /// Whether the last decision is carried out.
+    /// State of the last decision.
     pub hands: Hands,
-    /// Why rows cannot be looked at.
+    /// Reason why rows cannot be evaluated.
     pub problem: Option<String>,
-    /// Why the last attempt to carry a decision out failed.
+    /// Error of the last attempt to carry out a decision.
     pub fault: Arc<Mutex<Option<String>>>,
-    /// Wakes who carries decisions out.
+    /// Wakes the thread that carries out decisions.
     pub bell: Arc<Bell>,
 }
 
-/// A window's rows as they come.
+/// Rows of an incomplete window.
 #[derive(Default)]
 pub struct Gathered {
-    /// What they say of groups.
+    /// The window so far.
     window: Window,
-    /// How many there are.
+    /// Number of rows.
     rows: usize,
-    /// The least load of one.
+    /// Smallest load of a row.
     least: Option<f64>,
-    /// That of all groups together that found no room.
+    /// Total load of the groups beyond the engine's limit.
     others: f64,
 }
 
@@ -58,16 +58,16 @@ pub struct Said {
     pub direction: Direction,
     pub window_start: Option<i64>,
     pub window_end: Option<i64>,
-    /// The servers that are to be used, the first ones.
+    /// Servers to use: a prefix of the configured ones.
     pub servers: Vec<String>,
-    /// The groups that have more than the least.
+    /// Groups with more than the minimum.
     pub replicas: BTreeMap<String, u32>,
-    /// The least.
+    /// Minimum replicas.
     pub min: u32,
     pub changes: Vec<Change>,
 }
 
-/// What stands after a decision, as JSON.
+/// State after a decision, as JSON.
 pub fn document(
     action: &Action,
     standing: &Standing,
@@ -92,7 +92,7 @@ pub fn document(
 }
 
 impl Running {
-    /// As it is in the store; `None` when that cannot be read.
+    /// Decodes a stored action; `None` if it is unreadable.
     pub fn of(stored: StoredAction, groups_max: usize, is_busy: bool) -> Option<Running> {
         let read = serde_json::from_str::<Action>(&stored.body)
             .and_then(|action| Ok((action, serde_json::from_str(&stored.standing)?)));
@@ -114,12 +114,12 @@ impl Running {
         })
     }
 
-    /// Why the last attempt failed, if it did.
+    /// Error of the last attempt, if it failed.
     pub fn fault(&self) -> Option<String> {
         self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The windows that are over by this, in order; those without rows in between.
+    /// Windows completed by the watermark, in order, including empty ones in between.
     pub fn windows(&self, rows: BTreeMap<i64, Window>, watermark_ns: i64, lacking: &[String]) -> Vec<Window> {
         let empty = |start_ns, end_ns| Window {
             start_ns,
@@ -175,8 +175,8 @@ impl Running {
         }
     }
 
-    /// The windows of these rows, with what is known of groups that have none: nothing of them came; or where there are as many rows as
-    /// there may be, they have no more than the least of them, if these are ranked by it; and they may be among those that found no room.
+    /// Completes windows with an upper bound for groups without a row: zero by default; the smallest load if the window
+    /// is full and ranked by load; and the total of the groups beyond the engine's limit.
     pub fn bounded(&self, gathered: BTreeMap<i64, Gathered>) -> BTreeMap<i64, Window> {
         let bound = |Gathered { window, rows, least, others }: Gathered| {
             let is_full = self.action.full_at.is_some_and(|full| rows >= full);
@@ -191,7 +191,7 @@ impl Running {
     }
 }
 
-/// What a group is called: its key's text, or of several keys a JSON array. `None`: it is no group.
+/// Name of a group: the text of its key, or a JSON array of several. `None`: not a group.
 fn name(keys: &[usize], cells: &[Value]) -> Option<String> {
     let mut found: Vec<&Value> = keys.iter().filter_map(|at| cells.get(*at)).collect();
     if found.iter().all(|cell| cell.is_null()) && !found.is_empty() {

@@ -15,32 +15,32 @@ use crate::store::{StoreError, StoredDecision};
 /// An action.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct ActionShown {
-    /// Its number.
+    /// Identifier.
     pub id: String,
-    /// What it is called.
+    /// Name.
     pub name: String,
-    /// Who made it.
+    /// Token name of the owner.
     pub owner: String,
-    /// The job whose rows it looks at.
+    /// Job whose rows it evaluates.
     pub job_id: JobId,
     /// `ok`; `carrying_out`: a receiver has not acknowledged the last decision; `failing`: a receiver rejects it;
     /// `broken`: the rows cannot be evaluated.
     pub state: String,
-    /// Why it fails or is broken.
+    /// Reason for `failing` or `broken`.
     pub problem: Option<String>,
-    /// The number of the last decision.
+    /// Number of the last decision.
     pub version: u64,
-    /// The servers that are to be used.
+    /// Servers in use.
     pub servers: Vec<String>,
-    /// Groups that have more replicas than those without load, or may soon.
+    /// Groups with more replicas than those without load, or with a load that may require them.
     pub groups: Vec<GroupShown>,
-    /// Groups that were not followed, since there were too many.
+    /// Groups not tracked because of the limit.
     pub groups_left_out: u64,
-    /// The end of the last window that it looked at, in nanoseconds since the epoch.
+    /// End of the last evaluated window, in nanoseconds since the epoch.
     #[serde(serialize_with = "maybe_text")]
     #[schema(value_type = Option<String>)]
     pub seen_ns: Option<i64>,
-    /// As it was asked for.
+    /// The request.
     #[serde(rename = "action")]
     pub asked: ActionRequest,
 }
@@ -48,11 +48,11 @@ pub struct ActionShown {
 /// A group of an action.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct GroupShown {
-    /// Its name.
+    /// Name.
     pub group: String,
-    /// How many replicas it has, or is to have.
+    /// Current or decided number of replicas.
     pub replicas: u32,
-    /// Its load in the last window.
+    /// Load in the last window.
     pub value: f64,
 }
 
@@ -95,31 +95,31 @@ impl ActionShown {
 /// A decision.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct DecisionShown {
-    /// Its number.
+    /// Number.
     pub version: u64,
-    /// Whether replicas are added or taken away; `begin`: the first, by which nothing has more than it has without load.
+    /// Whether replicas are added or removed; `begin`: the first decision, with the replicas without load.
     pub direction: Direction,
-    /// The start of the window by which it was decided, in nanoseconds since the epoch.
+    /// Start of the evaluated window, in nanoseconds since the epoch.
     #[serde(serialize_with = "maybe_text")]
     #[schema(value_type = Option<String>)]
     pub window_start_ns: Option<i64>,
-    /// Its end.
+    /// End of the evaluated window.
     #[serde(serialize_with = "maybe_text")]
     #[schema(value_type = Option<String>)]
     pub window_end_ns: Option<i64>,
-    /// When it was decided.
+    /// Time of the decision.
     #[serde(serialize_with = "text")]
     #[schema(value_type = String)]
     pub decided_ns: i64,
-    /// When it was carried out, if it is.
+    /// Time of completion, if completed.
     #[serde(serialize_with = "maybe_text")]
     #[schema(value_type = Option<String>)]
     pub done_ns: Option<i64>,
-    /// The servers that are used after it.
+    /// Servers in use after it.
     pub servers: Vec<String>,
-    /// How many groups have more replicas than those without load, after it.
+    /// Number of groups with more replicas than those without load, after it.
     pub groups: usize,
-    /// What it changes.
+    /// Changes.
     pub changes: Vec<Change>,
 }
 
@@ -141,7 +141,7 @@ impl DecisionShown {
 }
 
 impl Actions {
-    /// All actions, the oldest first.
+    /// All actions, oldest first.
     pub fn shown(self: &Arc<Self>) -> Vec<ActionShown> {
         self.lock().values().map(ActionShown::of).collect()
     }
@@ -151,10 +151,10 @@ impl Actions {
         self.lock().get(&id).map(ActionShown::of)
     }
 
-    /// Decisions of an action before `before`, or the newest, the newest first.
+    /// Decisions of an action before `before`, or the most recent ones, newest first.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn decisions(
         &self,
         id: i64,

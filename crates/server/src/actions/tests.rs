@@ -1,5 +1,5 @@
-//! Killed between any two steps, again and again: decisions are those of a server that never dies, each is carried out, in order, and comes
-//! again only where we died before we had noted it.
+//! Repeated kills between any two steps: decisions equal those of a server without kills, and each is carried out in
+//! order. A decision repeats only after a kill between its execution and its record.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::job::Submission;
 use crate::looked_at::LookedAt;
 use crate::store::{NewJob, Progress};
 
-/// A server as far as actions go, which dies when `dice` say so.
+/// A simulated server with actions, killed at random by `dice`.
 struct World<'f> {
     path: &'f Path,
     store: Arc<Store>,
@@ -59,7 +59,7 @@ impl World<'_> {
         World { path, store, actions, job, schema: columns(), told: Vec::new(), deadly, dice: Dice(seed) }
     }
 
-    /// Everything that is not on disk may be gone here.
+    /// Returns false after a simulated kill; then only stored state remains.
     fn survives(&mut self) -> bool {
         let dies = self.deadly > 0 && self.dice.below(self.deadly) == 0;
         if dies {
@@ -138,7 +138,7 @@ fn whatever_is_killed_when_decisions_are_the_same_and_carried_out_in_order() {
     }
 }
 
-/// What is known of a group that has no row, of rows by URL and their counts.
+/// Upper bound for a group without a row, from rows of URL and count.
 fn rest(full_at: Option<usize>, is_ranked: bool, rows: &[(Option<&str>, Option<u64>)]) -> Option<f64> {
     let schema = columns();
     let ids: Vec<_> = schema.ids().collect();
@@ -177,10 +177,10 @@ fn what_is_known_of_groups_without_a_row() {
     assert_eq!(rest(Some(3), true, &[a, b]), Some(0.0));
     assert_eq!(rest(Some(2), true, &[a, b]), Some(4.0), "it is behind the last");
     assert_eq!(rest(Some(2), false, &[a, b]), None, "rows are left out by something else");
-    // Rows that are of no group, or have no load, take room, too.
+    // Rows without a group or a load count toward the limit.
     assert_eq!(rest(Some(3), true, &[a, b, (None, Some(5))]), Some(4.0));
     assert_eq!(rest(Some(3), true, &[a, b, (Some("/c"), None)]), Some(4.0));
-    // It may be among those that the engine had no room for, whose row comes on top.
+    // The group may be among those beyond the engine's limit, whose total is added.
     let others = (Some(stream::OTHER), Some(7));
     assert_eq!(rest(Some(2), true, &[a, b, others]), Some(7.0));
     assert_eq!(rest(None, true, &[a, others]), Some(7.0));

@@ -1,5 +1,5 @@
-//! Rows that are about to be committed go through the machine of each rule that looks at them, and what comes of that is committed
-//! with them; and so does time.
+//! Evaluates rows before their commit, and the passage of time, with each rule. Resulting changes are committed in the
+//! same transaction.
 
 use std::collections::BTreeMap;
 use std::sync::MutexGuard;
@@ -15,16 +15,16 @@ use super::{Alerts, Inner};
 use crate::job::JobId;
 use crate::store::{RuleChange, now_ns};
 
-/// Rows of a result that are about to be committed, and the agents that they lack.
+/// Rows of a result to be committed, and the agents that they lack.
 pub type Rows<'r> = (usize, &'r Batch, &'r [String]);
 
-/// What is to be written with rows, and becomes so once it is written.
+/// Changes to commit with the rows; adopted after the commit.
 pub struct Decided<'a> {
     alerts: &'a Alerts,
     /// Locked from the decision to its completion, so that decisions do not overlap; `None`: no decision.
     inner: Option<MutexGuard<'a, Inner>>,
     next: Vec<(Standing, Vec<Value>)>,
-    /// What is to be written.
+    /// Changes to store.
     pub changes: Vec<RuleChange>,
 }
 
@@ -52,8 +52,8 @@ impl Decided<'_> {
 }
 
 impl Alerts {
-    /// What rows of a job, which are about to be committed, make of the alerts of the rules that watch it. `lacking`: agents that have
-    /// not come as far as the watermark.
+    /// Evaluates rows of a job, which are about to be committed, with the rules on it. `lacking`: agents behind the
+    /// watermark.
     pub fn decide(
         &self,
         job: JobId,

@@ -1,4 +1,4 @@
-//! From rows to windows as the machine takes them: which groups there are, and of which the condition is true.
+//! Converts rows to windows for the state machine: the groups, and whether each meets the condition.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use super::rule::Rule;
 use crate::columns;
 use crate::looked_at::column;
 
-/// A rule's condition, for rows of one schema.
+/// Condition of a rule, compiled for one schema.
 pub struct Judge {
     schema: Arc<Schema>,
     assertion: Assertion,
 }
 
 impl Judge {
-    /// For rows of this schema.
+    /// Compiles the condition for a schema.
     ///
     /// # Errors
-    /// Why the condition cannot be understood: another version of the program has other columns.
+    /// The reason, such as columns that another version of the program has renamed.
     pub fn new(rule: &Rule, schema: &Arc<Schema>) -> Result<Judge, String> {
         let text = &rule.asked.when;
         let assertion =
@@ -32,7 +32,7 @@ impl Judge {
         Ok(Judge { schema: schema.clone(), assertion })
     }
 
-    /// Whether it is for rows of this schema.
+    /// Whether it was compiled for this schema.
     pub fn is_for(&self, schema: &Arc<Schema>) -> bool {
         Arc::ptr_eq(&self.schema, schema)
     }
@@ -103,7 +103,7 @@ impl Judge {
     }
 }
 
-/// A value as people read it.
+/// Formats a value for people.
 fn shown(batch: &Batch, id: FieldId, row: usize) -> String {
     let cells = Cells::of(batch, id).filter(|cells| !cells.is_null(row));
     cells.map_or_else(String::new, |cells| cells.shown(row))

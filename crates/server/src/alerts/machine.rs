@@ -21,138 +21,139 @@ use utoipa::ToSchema;
 /// Time for which a resolved alert is listed and sent again to receivers that want repetitions.
 pub const SHOWN_NS: i64 = 15 * 60_000_000_000;
 
-/// What a window without rows says.
+/// Effect of a window without rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnNoData {
-    /// Groups of which the condition is true of the rows that there are fire, others stay as they are; the rule itself gets an alert.
+    /// Groups that meet the condition in the existing rows fire; others keep their state. The rule itself gets an
+    /// alert.
     #[default]
     Alert,
-    /// Nothing.
+    /// No effect.
     Hold,
-    /// That the condition is true of no group.
+    /// No group meets the condition.
     Resolve,
 }
 
-/// What a window says that lacks agents.
+/// Effect of a window that lacks agents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnMissingAgents {
-    /// Nothing of the groups; the rule itself gets an alert.
+    /// No effect on groups; the rule itself gets an alert.
     #[default]
     Alert,
-    /// Nothing.
+    /// No effect.
     Hold,
-    /// What its rows say.
+    /// Evaluated by its rows.
     Judge,
 }
 
-/// How a rule judges.
+/// Parameters of evaluation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     /// Time for which the condition must hold, from the start of the first window that meets it.
     pub for_ns: i64,
     /// Time for which it must not hold before the alert resolves.
     pub keep_firing_ns: i64,
-    /// Of windows without rows.
+    /// Effect of windows without rows.
     pub on_no_data: OnNoData,
-    /// Of windows that lack agents.
+    /// Effect of windows that lack agents.
     pub on_missing_agents: OnMissingAgents,
-    /// Groups that are pending or firing, at most.
+    /// Maximum number of pending or firing groups.
     pub groups_max: usize,
 }
 
-/// What an alert is about.
+/// Subject of an alert.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
-    /// There is nothing to judge.
+    /// The rule: no rows to evaluate.
     NoData,
-    /// There are rows without all agents.
+    /// The rule: rows lack agents.
     MissingAgents,
-    /// A group: its keys' values, as a JSON array.
+    /// A group: the values of its keys as a JSON array.
     Group(String),
 }
 
-/// How far an alert has come.
+/// State of an alert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "state")]
 pub enum State {
-    /// It is true, not yet for long enough.
+    /// Meets the condition, for less than the required time.
     Pending,
-    /// It is true, or was until just now.
+    /// Meets the condition, or did until recently.
     Firing {
-        /// Since the end of this window.
+        /// End of the window in which it fired.
         fired_ns: i64,
-        /// The end of the last window of which it was true.
+        /// End of the last window that met the condition.
         true_ns: i64,
     },
     /// Resolved.
     Resolved {
-        /// It was firing since then.
+        /// End of the window in which it fired.
         fired_ns: i64,
-        /// Since the end of this window.
+        /// End of the window in which it resolved.
         resolved_ns: i64,
     },
 }
 
-/// What receivers know.
+/// State known to receivers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Told {
     /// Nothing.
     Nothing,
-    /// That it fires.
+    /// Firing.
     Firing,
-    /// It fired and has resolved.
+    /// Fired and resolved.
     Resolved,
 }
 
-/// Why the last window said nothing of a group.
+/// Reason why the last window did not evaluate a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Held {
-    /// There was none, or it had no rows.
+    /// No window, or one without rows.
     NoData,
-    /// It lacked agents.
+    /// Missing agents.
     MissingAgents,
 }
 
 /// An alert.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Alert {
-    /// How far it has come.
+    /// State.
     #[serde(flatten)]
     pub state: State,
-    /// The start of the first window of which the condition was true.
+    /// Start of the first window that met the condition.
     pub since_ns: i64,
-    /// What receivers know.
+    /// State known to receivers.
     pub told: Told,
-    /// Why the last window said nothing of it.
+    /// Reason why the last window did not evaluate it.
     pub held: Option<Held>,
-    /// The row of the last window of which it was true.
+    /// Row of the last window that met the condition.
     #[serde(flatten)]
     pub reading: Reading,
 }
 
-/// What is known of a row of which the condition is true.
+/// A row that meets the condition.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reading {
-    /// Its columns.
+    /// Values by column.
     pub values: Map<String, Value>,
-    /// What the rule says of it to people.
+    /// Annotations, with placeholders replaced.
     pub annotations: BTreeMap<String, String>,
 }
 
 /// A complete window.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Window {
-    /// Its start.
+    /// Start, in event time.
     pub start_ns: i64,
-    /// Its end.
+    /// End, in event time.
     pub end_ns: i64,
-    /// Agents that it lacks.
+    /// Missing agents.
     pub missing: Vec<String>,
-    /// The groups that it has rows of, with the row where the condition is true of it; none: there are no rows.
+    /// Groups with rows, each with a row that meets the condition, if any; empty: no rows.
     pub groups: BTreeMap<String, Option<Reading>>,
 }
 
@@ -161,9 +162,9 @@ pub struct Window {
 pub struct Standing {
     /// By subject.
     pub alerts: BTreeMap<Subject, Alert>,
-    /// The end of the last window that was looked at.
+    /// End of the last evaluated window.
     pub seen_ns: Option<i64>,
-    /// Groups that got no alert, since there were too many.
+    /// Groups without an alert because of the limit.
     pub left_out: u64,
 }
 
@@ -178,7 +179,7 @@ impl Standing {
         }
         let is_first = self.seen_ns.replace(window.end_ns).is_none();
         if is_first && window.groups.is_empty() {
-            // A window from before the rule.
+            // A window before the creation of the rule.
             return News::new();
         }
         let is_whole = window.missing.is_empty() || policy.on_missing_agents == OnMissingAgents::Judge;
@@ -213,8 +214,8 @@ impl Standing {
         self.announce(is_silenced)
     }
 
-    /// No window has come since `start_ns`, whatever the policy says of windows without rows: `end_ns` is about what event time should
-    /// be.
+    /// Evaluates the absence of windows since `start_ns`, whatever the policy for windows without rows. `end_ns`:
+    /// estimated event time.
     pub fn stall(
         &mut self,
         policy: &Policy,
@@ -267,7 +268,7 @@ impl Standing {
         news
     }
 
-    /// Judges the groups of which the condition is true; others stay as they are.
+    /// Evaluates the groups that meet the condition; others keep their state.
     fn judge_true(&mut self, policy: &Policy, window: &Window) {
         for (group, row) in &window.groups {
             if let Some(reading) = row {
@@ -289,7 +290,7 @@ impl Standing {
         }
     }
 
-    /// The condition is true of a subject, with these values, or false.
+    /// Evaluates a subject: `reading` if it meets the condition.
     fn judge(&mut self, policy: &Policy, subject: &Subject, window: &Window, reading: Option<Reading>) {
         match reading {
             None => self.is_false(policy, subject, window.end_ns),

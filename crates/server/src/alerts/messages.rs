@@ -1,5 +1,5 @@
-//! What is sent: to webhooks a document of the form that Alertmanager's own webhooks have (version 4), with the values of rows
-//! added; to an Alertmanager alerts as its API v2 takes them.
+//! Messages to receivers. Webhooks receive documents in the format of Alertmanager's webhooks (version 4), extended
+//! with the values of rows; an Alertmanager receives alerts of its API v2.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,24 +10,24 @@ use sha2::{Digest, Sha256};
 use super::machine::{Alert, State, Subject};
 use super::rule::Rule;
 
-/// Alerts of one document, at most.
+/// Maximum alerts per document.
 pub const ALERTS_MAX: usize = 100;
 
-/// An alert with all that there is to say of it.
+/// An alert with its labels and annotations.
 #[derive(Clone, Debug)]
 pub struct Said {
-    /// Its labels.
+    /// Labels.
     pub labels: BTreeMap<String, String>,
-    /// What it says to people.
+    /// Annotations.
     pub annotations: BTreeMap<String, String>,
-    /// Names the rule and the group, over restarts and over all times that it fires.
+    /// Identifies the rule and the group across restarts and across all times it fires.
     pub fingerprint: String,
     /// The alert.
     pub alert: Alert,
 }
 
 impl Said {
-    /// Of a rule with this number.
+    /// An alert of the rule with this number.
     pub fn of(rule: &Rule, id: i64, subject: &Subject, alert: &Alert) -> Said {
         let labels = rule.labels(subject);
         let mut annotations = alert.reading.annotations.clone();
@@ -47,7 +47,7 @@ impl Said {
         if self.is_over() { "resolved" } else { "firing" }
     }
 
-    /// Since when it fires, and when it was over.
+    /// Time of firing, and of resolution.
     fn times(&self) -> (i64, Option<i64>) {
         match self.alert.state {
             State::Pending => (self.alert.since_ns, None),
@@ -57,7 +57,7 @@ impl Said {
     }
 }
 
-/// What alerts without rows say.
+/// Annotation of alerts without rows.
 fn words(subject: &Subject, alert: &Alert) -> Option<String> {
     match subject {
         Subject::Group(_) => None,
@@ -69,12 +69,12 @@ fn words(subject: &Subject, alert: &Alert) -> Option<String> {
     }
 }
 
-/// As RFC 3339 has it.
+/// Formats a time as RFC 3339.
 pub fn time(ns: i64) -> String {
     jiff::Timestamp::from_nanosecond(ns.into()).map_or_else(|_| String::new(), |at| at.to_string())
 }
 
-/// What all alerts have in common.
+/// The pairs common to all alerts.
 fn common(of: impl Iterator<Item = BTreeMap<String, String>>) -> BTreeMap<String, String> {
     of.reduce(|mut all, one| {
         all.retain(|name, value| one.get(name) == Some(value));
@@ -118,7 +118,7 @@ pub fn for_alertmanager(all: &[Said], now_ns: i64, resend: Duration) -> Value {
     let yet = i64::try_from(resend.as_nanos().saturating_mul(4)).unwrap_or(i64::MAX);
     let alert = |said: &Said| {
         let (start, end) = said.times();
-        // Agents' clocks may be ahead of ours; nothing begins or ends in the future.
+        // Agents' clocks may be ahead of the server's; no alert starts or ends in the future.
         let end = end.map_or(now_ns.saturating_add(yet), |end| end.min(now_ns));
         json!({
             "labels": plain(&said.labels),
@@ -130,7 +130,7 @@ pub fn for_alertmanager(all: &[Said], now_ns: i64, resend: Duration) -> Value {
     all.iter().map(alert).collect::<Vec<_>>().into()
 }
 
-/// Labels by names that Alertmanager takes.
+/// Labels with names that Alertmanager accepts.
 fn plain(labels: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let name = |name: &String| -> String {
         name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' }).collect()

@@ -21,55 +21,55 @@ use super::messages::{Said, for_alertmanager};
 use super::{Alerts, Tell};
 use crate::store::{StoreError, now_ns};
 
-/// One attempt takes no longer, about.
+/// Approximate maximum duration of one attempt.
 const ATTEMPT_MAX: Duration = Duration::from_secs(10);
-/// Alerts of one request to an Alertmanager.
+/// Maximum alerts per request to an Alertmanager.
 const CHUNK: usize = 500;
-/// Time is looked at so often.
+/// Interval at which the passage of time is evaluated.
 const REVIEW_EVERY: Duration = Duration::from_secs(1);
 
 /// A receiver of alerts.
 pub struct Receiver {
-    /// Its name, by which rules name it.
+    /// Name used by rules.
     pub name: String,
     /// Scheme, host and port.
     to: String,
     courier: Courier,
     bell: Bell,
-    /// Why the last attempt failed.
+    /// Error of the last attempt.
     problem: Mutex<Option<String>>,
     sent: AtomicU64,
 }
 
-/// What is known of a receiver.
+/// State of a receiver.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct ReceiverState {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Scheme, host and port; never what may be secret.
+    /// Scheme, host and port; never secrets.
     pub to: String,
-    /// Documents that wait for it.
+    /// Number of waiting documents.
     pub waiting: u64,
-    /// What it took since the server was started.
+    /// Documents accepted since the start of the server.
     pub sent: u64,
-    /// Why the last attempt failed, if it did.
+    /// Error of the last attempt, if it failed.
     pub problem: Option<String>,
 }
 
-/// Result of a test.
+/// Result of a test notification.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Outcome {
-    /// Whether it was taken.
+    /// Whether it was accepted.
     pub taken: bool,
-    /// Why not.
+    /// Error, if it was not.
     pub problem: Option<String>,
 }
 
 impl Receiver {
-    /// Reads `NAME=URL` or `NAME=@FILE`; secrets are read now.
+    /// Parses `NAME=URL` or `NAME=@FILE`, and reads the secrets.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A message for the operator.
     pub fn read(argument: &str) -> Result<Receiver, String> {
         let (name, url) = argument.split_once('=').ok_or("a receiver is told as NAME=URL or NAME=@FILE")?;
         let is_part = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -98,7 +98,7 @@ impl Receiver {
         matches!(self.courier, Courier::Webhook(_))
     }
 
-    /// There may be something to do.
+    /// Wakes the receiver's thread.
     pub fn wake(&self) {
         self.bell.ring();
     }
@@ -158,7 +158,7 @@ enum Rung {
     #[default]
     No,
     Yes,
-    /// The thread is to end.
+    /// Set to end the thread.
     End,
 }
 
@@ -199,16 +199,16 @@ impl Bell {
     }
 }
 
-/// What ends a wait.
+/// Events that end a wait.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Woken {
-    /// Also that there is something new.
+    /// New notifications, or time.
     ByNews,
     /// Time only.
     ByTime,
 }
 
-/// The threads that send; they end with this value.
+/// Delivery threads; joined on drop.
 pub struct Sending {
     alerts: Arc<Alerts>,
     review: Arc<Bell>,
@@ -255,16 +255,16 @@ impl Drop for Sending {
     fn drop(&mut self) {
         self.review.end();
         self.alerts.receivers().iter().for_each(|receiver| receiver.bell.end());
-        // An attempt that is being made ends in its time.
+        // An attempt in progress ends within its time limit.
         self.threads.drain(..).for_each(|thread| drop(thread.join()));
     }
 }
 
 impl Alerts {
-    /// What is known of receivers.
+    /// State of all receivers.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn receiver_states(&self) -> Result<Vec<ReceiverState>, StoreError> {
         let waiting = self.store.waiting_counts()?;
         let state = |receiver: &Arc<Receiver>| ReceiverState {
@@ -277,9 +277,9 @@ impl Alerts {
         Ok(self.receivers().iter().map(state).collect())
     }
 
-    /// Documents, one after another, until the end.
+    /// Delivers documents one after the other until the end.
     fn deliver(&self, receiver: &Receiver) {
-        // Acknowledged, and still in the store, which did not let them go.
+        // Acknowledged documents whose removal from the store failed.
         let mut done = BTreeSet::new();
         let mut backoff = None;
         loop {
@@ -333,7 +333,7 @@ impl Alerts {
         tracing::warn!("a notification of alerts for {} is lost: {why}", receiver.name);
     }
 
-    /// What stands, again and again, until the end.
+    /// Sends the current state repeatedly until the end.
     fn repeat(&self, receiver: &Receiver) {
         let mut backoff = Backoff::new(1);
         loop {
@@ -359,7 +359,7 @@ impl Alerts {
         }
     }
 
-    /// Firing and recently resolved alerts of which receivers know.
+    /// Announced alerts that fire or resolved recently.
     fn standing_for(&self, receiver: &str) -> Vec<Said> {
         let inner = self.lock();
         let mut all = Vec::new();

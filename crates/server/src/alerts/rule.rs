@@ -10,34 +10,34 @@ use utoipa::ToSchema;
 use super::machine::{OnMissingAgents, OnNoData, Policy, Subject};
 use crate::looked_at::{LookedAt, column, length_ns};
 
-/// Labels that we give.
+/// Labels set by the server.
 pub const OWN_LABELS: [&str; 2] = ["alertname", "reason"];
-/// Labels, annotations or receivers of a rule.
+/// Maximum labels, annotations or receivers of a rule.
 const MANY: usize = 32;
-/// Bytes of a name or a label.
+/// Maximum bytes of a name or a label.
 const NAME_BYTES_MAX: usize = 200;
-/// Bytes of an annotation or a condition.
+/// Maximum bytes of an annotation or a condition.
 const TEXT_BYTES_MAX: usize = 4096;
 
-/// A rule that is asked for.
+/// A rule as requested.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RuleRequest {
-    /// What it is called, and its alerts with it.
+    /// Name of the rule and of its alerts.
     pub name: String,
-    /// A query, which runs as a standing job that the rule owns; or `job`.
+    /// A query, which runs as a standing job owned by the rule. Excludes `job`.
     #[serde(default)]
     pub query: Option<String>,
-    /// The number or the name of a standing job; or `query`.
+    /// Number or name of a standing job. Excludes `query`.
     #[serde(default)]
     pub job: Option<String>,
-    /// Labels that an agent needs to run the query.
+    /// Labels that an agent must have to run the query.
     #[serde(default)]
     pub on: BTreeMap<String, String>,
     /// Whether texts of the query's rows are redacted, also in notifications; false requires the role raw.
     #[serde(default = "yes")]
     pub redact: bool,
-    /// Which of the query's results, by its processor's name or by its place; needed where there are several.
+    /// Result of the query, by the name of its processor or by index; required if there are several.
     #[serde(default)]
     pub result: Option<String>,
     /// The condition on a row, over its columns: `p99 > 50ms`.
@@ -48,19 +48,19 @@ pub struct RuleRequest {
     /// Time for which it must not hold before the alert resolves.
     #[serde(default)]
     pub keep_firing_for: Option<String>,
-    /// Labels of its alerts.
+    /// Labels of the alerts.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// What its alerts say to people; `{p99}` stands for that column's value.
+    /// Annotations of the alerts; `{p99}` is replaced by the value of that column.
     #[serde(default)]
     pub annotations: BTreeMap<String, String>,
     /// Names of receivers.
     #[serde(default)]
     pub receivers: Vec<String>,
-    /// What a window without rows means.
+    /// Effect of a window without rows.
     #[serde(default)]
     pub on_no_data: OnNoData,
-    /// What a window means that lacks agents.
+    /// Effect of a window that lacks agents.
     #[serde(default)]
     pub on_missing_agents: OnMissingAgents,
 }
@@ -69,22 +69,22 @@ fn yes() -> bool {
     true
 }
 
-/// A rule that was taken.
+/// An accepted rule.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Rule {
-    /// As it was asked for.
+    /// The request.
     pub asked: RuleRequest,
-    /// The result that it is about.
+    /// The result it evaluates.
     #[serde(flatten)]
     pub looked_at: LookedAt,
 }
 
-/// What is wrong with a rule.
+/// Reason why a rule is invalid.
 #[derive(Debug)]
 pub enum Wrong {
-    /// In words.
+    /// A message.
     Words(String),
-    /// The condition, with places.
+    /// Errors in the condition, with positions.
     Condition(Vec<query::Diagnostic>),
 }
 
@@ -135,7 +135,7 @@ impl RuleRequest {
     }
 }
 
-/// Whether Prometheus takes it for a label's name.
+/// Whether the text is a valid Prometheus label name.
 fn is_label(text: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     !text.is_empty()
@@ -145,7 +145,7 @@ fn is_label(text: &str) -> bool {
 }
 
 impl Rule {
-    /// The rule over the results of its query.
+    /// The rule on the results of its query.
     pub fn of(asked: RuleRequest, plan: &Plan) -> Result<Rule, Wrong> {
         let (looked_at, named) =
             LookedAt::of(plan, asked.result.as_deref(), "a rule").map_err(Wrong::Words)?;
@@ -160,19 +160,19 @@ impl Rule {
         Ok(Rule { asked, looked_at })
     }
 
-    /// Whether it runs its job itself.
+    /// Whether the rule owns its job.
     pub fn owns_job(&self) -> bool {
         self.asked.query.is_some()
     }
 
-    /// How it judges.
+    /// Policy of the state machine.
     pub fn policy(&self, groups_max: usize) -> Policy {
         let (for_ns, keep_firing_ns) = self.asked.times().unwrap_or_default();
         let RuleRequest { on_no_data, on_missing_agents, .. } = self.asked;
         Policy { for_ns, keep_firing_ns, on_no_data, on_missing_agents, groups_max }
     }
 
-    /// The labels of an alert.
+    /// Labels of an alert.
     pub fn labels(&self, subject: &Subject) -> BTreeMap<String, String> {
         let mut labels = self.asked.labels.clone();
         let reason = match subject {
@@ -195,7 +195,7 @@ impl Rule {
     }
 }
 
-/// What stands between braces.
+/// Names between braces.
 pub fn placeholders(text: &str) -> Vec<&str> {
     text.split('{').skip(1).filter_map(|rest| Some(rest.split_once('}')?.0)).collect()
 }

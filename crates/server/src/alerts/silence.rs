@@ -6,44 +6,44 @@ use regex::Regex;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Matchers of a silence.
+/// Maximum matchers of a silence.
 const MATCHERS_MAX: usize = 32;
-/// Bytes of a matcher or a comment.
+/// Maximum bytes of a matcher or a comment.
 const TEXT_BYTES_MAX: usize = 1000;
-/// Memory of one regular expression.
+/// Maximum memory of one compiled regular expression.
 const REGEX_BYTES_MAX: usize = 64 << 10;
 
-/// Whose alerts it is about.
+/// Alerts to which a silence applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Reach {
-    /// Those of its author's own rules.
+    /// Alerts of its author's rules.
     Own,
-    /// All.
+    /// All alerts.
     All,
 }
 
-/// A silence as it is kept and told.
+/// A silence as stored and shown.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Silence {
-    /// Its number.
+    /// Identifier.
     #[serde(default)]
     pub id: i64,
-    /// `label=value`, `label!=value`, `label=~expression`, `label!~expression`; all have to match.
+    /// `label=value`, `label!=value`, `label=~expression`, `label!~expression`; all must match.
     pub matchers: Vec<String>,
-    /// From then on, in nanoseconds since the epoch.
+    /// Start, in nanoseconds since the epoch.
     #[serde(serialize_with = "crate::columns::text", deserialize_with = "number")]
     #[schema(value_type = String)]
     pub starts_ns: i64,
-    /// Until then.
+    /// End, in nanoseconds since the epoch.
     #[serde(serialize_with = "crate::columns::text", deserialize_with = "number")]
     #[schema(value_type = String)]
     pub ends_ns: i64,
-    /// Why.
+    /// Reason.
     pub comment: String,
-    /// The name of the token that asked for it.
+    /// Token name of the author.
     pub author: String,
-    /// Whose alerts it is about.
+    /// Alerts to which it applies.
     pub reach: Reach,
 }
 
@@ -51,7 +51,7 @@ fn number<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<i64, D::E
     String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
 }
 
-/// A silence, ready to match.
+/// A silence with compiled matchers.
 pub struct Matching {
     /// The silence.
     pub silence: Silence,
@@ -61,7 +61,7 @@ pub struct Matching {
 struct Matcher {
     label: String,
     test: Test,
-    /// What is wanted of the test.
+    /// Required result of the test.
     wanted: bool,
 }
 
@@ -71,10 +71,10 @@ enum Test {
 }
 
 impl Matching {
-    /// Reads the matchers.
+    /// Compiles the matchers.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// A message for the user.
     pub fn new(silence: Silence) -> Result<Matching, String> {
         if silence.matchers.is_empty() || silence.matchers.len() > MATCHERS_MAX {
             return Err(format!("a silence has between 1 and {MATCHERS_MAX} matchers"));
@@ -94,7 +94,7 @@ impl Matching {
         Ok(Matching { silence, matchers })
     }
 
-    /// Whether an alert with these labels, of a rule of this owner, is silenced at that time.
+    /// Whether it silences an alert with these labels, of a rule of this owner, at that time.
     pub fn is_about(&self, labels: &BTreeMap<String, String>, owner: &str, now_ns: i64) -> bool {
         let Silence { starts_ns, ends_ns, author, reach, .. } = &self.silence;
         (*starts_ns..*ends_ns).contains(&now_ns)
@@ -140,7 +140,7 @@ impl Matcher {
         is == self.wanted
     }
 
-    /// Whether it is true of alerts that do not have the label at all.
+    /// Whether it matches alerts without the label.
     fn takes_nobody(&self) -> bool {
         self.holds("")
     }

@@ -19,30 +19,30 @@ use crate::store::now_ns;
 /// A rule.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct RuleShown {
-    /// Its number.
+    /// Identifier.
     pub id: String,
-    /// What it is called.
+    /// Name.
     pub name: String,
-    /// The name of the token that asked for it.
+    /// Token name of the owner.
     pub owner: String,
-    /// The job whose rows it looks at.
+    /// Job whose rows it evaluates.
     pub job_id: JobId,
-    /// `ok`; `no_data`: no rows came that could be judged; `missing_agents`: the last ones lacked agents; `broken`: its condition cannot
-    /// be held against the rows.
+    /// `ok`; `no_data`: no rows to evaluate; `missing_agents`: the last rows lacked agents; `broken`: the condition
+    /// does not apply to the rows.
     pub state: String,
-    /// Why it is broken.
+    /// Reason for `broken`.
     pub problem: Option<String>,
-    /// Alerts that are pending.
+    /// Number of pending alerts.
     pub pending: usize,
-    /// Alerts that fire.
+    /// Number of firing alerts.
     pub firing: usize,
-    /// Groups that got no alert, since there were too many.
+    /// Groups without an alert because of the limit.
     pub groups_left_out: u64,
-    /// The end of the last window that it looked at, in nanoseconds since the epoch.
+    /// End of the last evaluated window, in nanoseconds since the epoch.
     #[serde(serialize_with = "maybe_text")]
     #[schema(value_type = Option<String>)]
     pub seen_ns: Option<i64>,
-    /// As it was asked for.
+    /// The request.
     #[serde(rename = "rule")]
     pub asked: RuleRequest,
 }
@@ -83,37 +83,37 @@ impl RuleShown {
 /// An alert.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct AlertShown {
-    /// The rule's name.
+    /// Name of the rule.
     pub rule: String,
-    /// The rule's number.
+    /// Identifier of the rule.
     pub rule_id: String,
-    /// The job whose rows it comes from.
+    /// Job that produces its rows.
     pub job: JobId,
-    /// `condition`: of a group; `no_data`, `missing_agents`: of the rule itself.
+    /// `condition`: a group meets the condition; `no_data`, `missing_agents`: about the rule itself.
     pub reason: String,
     /// `pending`, `firing` or `resolved`.
     pub state: String,
-    /// Why the last window said nothing of it, which left it as it was: `no_data` or `missing_agents`.
+    /// Reason why the last window did not evaluate it: `no_data` or `missing_agents`.
     pub held: Option<String>,
-    /// Silences that keep it from being told.
+    /// Silences that suppress its notifications.
     pub silenced_by: Vec<String>,
-    /// Its labels: those of the rule, and the group's.
+    /// Labels of the rule and the group.
     pub labels: BTreeMap<String, String>,
-    /// What it says to people.
+    /// Annotations.
     pub annotations: BTreeMap<String, String>,
-    /// The row of the last window of which the condition was true.
+    /// Row of the last window that met the condition.
     pub values: Map<String, Value>,
-    /// Names the rule and the group, in notifications, too.
+    /// Identifies the rule and the group, also in notifications.
     pub fingerprint: String,
-    /// The start of the first window of which the condition was true, in nanoseconds since the epoch.
+    /// Start of the first window that met the condition, in nanoseconds since the epoch.
     #[serde(serialize_with = "text")]
     #[schema(value_type = String)]
     pub since_ns: i64,
-    /// The end of the window with which it fired.
+    /// End of the window in which it fired.
     #[serde(serialize_with = "maybe_text")]
     #[schema(value_type = Option<String>)]
     pub fired_ns: Option<i64>,
-    /// The end of the window with which it was over.
+    /// End of the window in which it resolved.
     #[serde(serialize_with = "maybe_text")]
     #[schema(value_type = Option<String>)]
     pub resolved_ns: Option<i64>,
@@ -158,7 +158,7 @@ impl AlertShown {
 }
 
 impl Alerts {
-    /// All rules, the oldest first.
+    /// All rules, oldest first.
     pub fn rules(&self) -> Vec<RuleShown> {
         self.lock().rules.values().map(RuleShown::of).collect()
     }

@@ -16,7 +16,7 @@ use crate::store::{KeptResult, LaneMark, NewJob, NewTail, Progress};
 pub(crate) const STEP_NS: i64 = 10_000_000_000;
 const WINDOWS: u64 = 25;
 
-/// Chances, from a seed.
+/// Seeded random numbers.
 pub(crate) struct Dice(pub u64);
 
 impl Dice {
@@ -29,16 +29,16 @@ impl Dice {
     }
 }
 
-/// A server as far as alerts go, which dies when `dice` say so.
+/// A simulated server with alerts, killed at random by `dice`.
 struct World<'f> {
     path: &'f Path,
     alerts: Arc<Alerts>,
     store: Arc<Store>,
     job: JobId,
     schema: Arc<Schema>,
-    /// What the receiver acknowledged: names and bodies.
+    /// Names and bodies of acknowledged documents.
     heard: Vec<(String, String)>,
-    /// Names of documents before whose removal we died.
+    /// Names of documents sent before a kill that preceded their removal.
     unsure: Vec<String>,
     /// A kill in one of this many steps; 0: never.
     deadly: u64,
@@ -122,7 +122,7 @@ impl World<'_> {
         World { path, alerts, store, job, schema, heard, unsure, deadly, dice }
     }
 
-    /// Everything that is not on disk may be gone here.
+    /// Returns false after a simulated kill; then only stored state remains.
     fn survives(&mut self) -> bool {
         let dies = self.deadly > 0 && self.dice.below(self.deadly) == 0;
         if dies {
@@ -157,7 +157,7 @@ impl World<'_> {
         Step::Done
     }
 
-    /// One document: taken from the store, posted, removed.
+    /// Takes one document from the store, posts it, and removes it.
     fn send(&mut self) -> Step {
         let Some(next) = self.store.waiting("hook", 1).expect("read").pop() else { return Step::Done };
         if !self.survives() {
@@ -172,7 +172,7 @@ impl World<'_> {
         Step::Done
     }
 
-    /// How many windows are on disk.
+    /// Number of stored windows.
     fn fed(&self) -> u64 {
         self.store.lanes(self.job).expect("marks").first().map_or(0, |lane| lane.seq)
     }
@@ -193,14 +193,14 @@ impl World<'_> {
         }
     }
 
-    /// What the receiver knows, that leaves out what it has.
+    /// Documents received, without repetitions.
     fn known(&self) -> Vec<&str> {
         let mut seen = std::collections::BTreeSet::new();
         self.heard.iter().filter(|(key, _)| seen.insert(key)).map(|(_, body)| body.as_str()).collect()
     }
 }
 
-/// Fire and end take turns for each group, and fire is first.
+/// For each group, firing and resolved alternate, starting with firing.
 fn check_turns(bodies: &[&str], seed: u64) {
     let mut firing: BTreeMap<String, bool> = BTreeMap::new();
     for body in bodies {
@@ -230,7 +230,7 @@ fn whatever_is_killed_when_each_alert_is_told_once() {
         rough.run(&history);
         assert_eq!(rough.known(), calm.known(), "seed {seed}");
         check_turns(&rough.known(), seed);
-        // Only what was acknowledged and not noted came again.
+        // Only documents acknowledged before a kill, and not yet removed, repeat.
         let again = |key: &String| rough.heard.iter().filter(|(heard, _)| heard == key).count() - 1;
         for (key, _) in &rough.heard {
             let unsure = rough.unsure.iter().filter(|unsure| *unsure == key).count();

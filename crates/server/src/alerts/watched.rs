@@ -13,10 +13,10 @@ use super::silence::Matching;
 use crate::job::JobId;
 use crate::store::{NewNotification, RuleChange, StoredRule, now_ns};
 
-/// Missing windows that count as no data.
+/// Number of missing windows that count as no data.
 const WINDOWS_MISSED: i64 = 3;
 
-/// A rule at work.
+/// A running rule.
 pub struct Watched {
     pub id: i64,
     pub owner: String,
@@ -25,17 +25,17 @@ pub struct Watched {
     pub rule: Rule,
     pub policy: Policy,
     pub standing: Standing,
-    /// How many notifications there have been.
+    /// Number of notifications so far.
     pub told: i64,
-    /// Why its condition cannot be held against the rows.
+    /// Reason why the condition does not apply to the rows.
     pub problem: Option<String>,
     pub judge: Option<Judge>,
-    /// When event time moved on last, or this life of the server began.
+    /// Last advance of event time, or start of the server.
     pub heard: Instant,
 }
 
 impl Watched {
-    /// As it is in the store; `None` when that cannot be read.
+    /// Decodes a stored rule; `None` if it is unreadable.
     pub fn of(stored: StoredRule, groups_max: usize) -> Option<Watched> {
         let rule: Rule = serde_json::from_str(&stored.body)
             .inspect_err(|error| tracing::error!("the alert rule {} cannot be read: {error}", stored.name))
@@ -59,7 +59,7 @@ impl Watched {
         })
     }
 
-    /// The same rule, changed, and nothing seen yet.
+    /// The changed rule, without state.
     pub fn with(&self, rule: Rule, job: JobId, groups_max: usize) -> Watched {
         Watched {
             id: self.id,
@@ -76,7 +76,7 @@ impl Watched {
         }
     }
 
-    /// Whether another judges the same rows in the same way, and its alerts have the same names.
+    /// Whether another rule evaluates the same rows in the same way and its alerts have the same names.
     pub fn judges_as(&self, other: &Watched) -> bool {
         let of = |watched: &Watched| {
             let asked = &watched.rule.asked;
@@ -105,7 +105,7 @@ impl Watched {
         (RuleChange { seen_ns: None, ..change }, said)
     }
 
-    /// Whether an alert of it is silenced.
+    /// Predicate: whether an alert of the rule is silenced.
     pub fn is_silenced(&self, silences: &[Matching], now_ns: i64) -> impl Fn(&Subject) -> bool {
         move |subject| {
             let labels = self.rule.labels(subject);
@@ -113,7 +113,7 @@ impl Watched {
         }
     }
 
-    /// The windows that are over by this, in order; those without rows in between.
+    /// Windows completed by the watermark, in order, including empty ones in between.
     pub fn windows(&self, rows: BTreeMap<i64, Window>, watermark_ns: i64, lacking: &[String]) -> Vec<Window> {
         let empty = |start_ns, end_ns| Window {
             start_ns,
@@ -124,7 +124,7 @@ impl Watched {
         self.rule.looked_at.windows(rows, self.standing.seen_ns, watermark_ns, empty)
     }
 
-    /// What the machine says, as it is to be written; the notifications are `news`.
+    /// Record of the new state for the store, with notifications `news`.
     pub fn change(&self, next: &Standing, news: Vec<NewNotification>, told: i64) -> RuleChange {
         let gone = self.standing.alerts.keys().filter(|subject| !next.alerts.contains_key(subject));
         let gone = gone.map(|subject| (key(subject), None));
@@ -141,7 +141,7 @@ impl Watched {
         }
     }
 
-    /// The documents for webhooks.
+    /// Documents for webhooks.
     pub fn notify(&self, webhooks: &[&str], news: &News, told: &mut i64) -> Vec<NewNotification> {
         let mut documents = Vec::new();
         for some in news.chunks(ALERTS_MAX) {
@@ -161,7 +161,7 @@ impl Watched {
         documents
     }
 
-    /// Makes the condition ready for rows of this form.
+    /// Compiles the condition for the schema of these rows.
     pub fn fit(&mut self, batch: &Batch) {
         if self.judge.as_ref().is_some_and(|judge| judge.is_for(batch.schema())) {
             return;
@@ -174,7 +174,7 @@ impl Watched {
         self.judge = made.ok();
     }
 
-    /// The time in which no window has come, where that is long.
+    /// The period without windows, if it is long enough.
     pub fn stalled(&self, least: Duration) -> Option<(i64, i64)> {
         let looked_at = &self.rule.looked_at;
         let windows = looked_at.slide_ns.saturating_mul(WINDOWS_MISSED).saturating_add(looked_at.lateness_ns);
@@ -186,7 +186,7 @@ impl Watched {
     }
 }
 
-/// A subject as it is stored: groups are JSON arrays.
+/// Key of a subject in the store: groups are JSON arrays.
 fn key(subject: &Subject) -> String {
     match subject {
         Subject::NoData => "no_data".into(),

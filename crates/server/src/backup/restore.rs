@@ -1,5 +1,6 @@
-//! A backup put back into a new data directory. Each file is compared with the manifest while it is copied; a restore that does
-//! not succeed leaves the directory as it was, and one that is killed leaves a mark by which a server refuses the directory.
+//! Restores a backup into a new data directory. Each file is verified against the manifest during the copy. A restore
+//! that fails leaves the directory unchanged; one that is killed leaves a marker, and a server refuses a directory with
+//! it.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -10,25 +11,25 @@ use super::{FORM, Facts, MANIFEST, Manifest, copy, create_folder, new_file, sync
 use crate::service::{LOCK, Opened, RESTORING};
 use crate::store::Store;
 
-/// A backup that was put back.
+/// Summary of a restored backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restored {
     /// Number of files.
     pub files: usize,
-    /// Their bytes.
+    /// Total size in bytes.
     pub bytes: u64,
     /// When the backup was taken, in nanoseconds since the epoch.
     pub taken_ns: i64,
-    /// Parts of the history that were missing when the backup was taken.
+    /// Segments of the history that were missing when the backup was taken.
     pub missing: Vec<String>,
 }
 
-/// Puts the backup in the folder `from` into the data directory `data`, which is missing or empty. The server in it has the
-/// authority, the tokens and the jobs of the one that was backed up, and a new identity: agents discard their unsent results for
-/// the former, which would not follow what the backup holds.
+/// Restores the backup in the folder `from` into the data directory `data`, which must be missing or empty. The
+/// restored server has the certificate authority, tokens and jobs of the backup, and a new identity: agents discard
+/// unsent results for the old one, which would not continue the rows of the backup.
 ///
 /// # Errors
-/// In words for a person: `from` is no backup or is damaged, or `data` is in use or not empty.
+/// A message for the operator: `from` is not a backup or is damaged, or `data` is in use or not empty.
 pub fn restore(from: &Path, data: &Path) -> Result<Restored, String> {
     let manifest = manifest(from)?;
     let is_new = !data.exists();
@@ -83,7 +84,7 @@ fn manifest(from: &Path) -> Result<Manifest, String> {
     }
 }
 
-/// Locks the data directory, which has to be empty.
+/// Locks the data directory, which must be empty.
 fn claim(data: &Path) -> Result<File, String> {
     let name = data.display();
     let failed = |why: io::Error| format!("cannot use the data directory {name}: {why}");
@@ -133,14 +134,14 @@ fn fill(from: &Path, manifest: &Manifest, data: &Path) -> Result<(), String> {
     let own = [data.join(LOCK)];
     give_to_owner(data, folders.iter().cloned().chain(files).chain(own)).map_err(|why| failed(data, why))?;
     folders.iter().try_for_each(|folder| sync(folder).map_err(|why| failed(folder, why)))?;
-    // From here on it is a data directory.
+    // The directory is valid from here on.
     fs::remove_file(&mark).and_then(|()| sync(data)).map_err(|why| failed(&mark, why))
 }
 
-/// Copies a file that has to be as the manifest says.
+/// Copies a file and verifies its size and checksum.
 fn verified(from: &Path, expected: &Facts, to: &Path) -> Result<(), String> {
     let damaged = |why: &dyn std::fmt::Display| format!("the backup is damaged: {}: {why}", from.display());
-    // Before it is copied: the message of a file that is missing names it.
+    // Before the copy, so that the error for a missing file names it.
     fs::metadata(from).map_err(|why| damaged(&why))?;
     let found =
         copy(from, to).map_err(|why| format!("cannot copy {} to {}: {why}", from.display(), to.display()))?;
@@ -153,7 +154,7 @@ fn verified(from: &Path, expected: &Facts, to: &Path) -> Result<(), String> {
     }
 }
 
-/// Makes the owner of the data directory the owner of all in it: a restore by root is for the account of the service.
+/// Gives all files to the owner of the data directory: root may restore for the service account.
 fn give_to_owner(data: &Path, all: impl Iterator<Item = PathBuf>) -> io::Result<()> {
     let of = fs::metadata(data)?;
     for path in all {
@@ -165,7 +166,7 @@ fn give_to_owner(data: &Path, all: impl Iterator<Item = PathBuf>) -> io::Result<
     Ok(())
 }
 
-/// Removes all from the data directory.
+/// Removes all files from the data directory.
 fn clear(data: &Path) -> io::Result<()> {
     for entry in fs::read_dir(data)? {
         let path = entry?.path();

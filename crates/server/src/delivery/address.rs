@@ -1,5 +1,5 @@
 //! Addresses of outlets in jobs: a name that the operator has defined for an address, which any job may use; or an
-//! address, which only an admin may give, because the server connects to it and reads the files that it names.
+//! address, which requires an admin because the server connects to it and reads the files that it names.
 
 use std::collections::BTreeMap;
 
@@ -7,32 +7,32 @@ use outlets::address::{Secrets, System};
 use outlets::{Address, Carrier, Limits, Refused, Rows, Scheme};
 use plan::Plan;
 
-/// Outlets of one job.
+/// Maximum outlets per job.
 pub const OUTLETS_MAX: usize = 8;
 
 /// Addresses by name.
 #[derive(Clone, Debug, Default)]
 pub struct Named(BTreeMap<String, String>);
 
-/// Why a job may not have an outlet.
+/// Reason why a job cannot use an outlet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unusable {
-    /// It is wrong.
+    /// Invalid address.
     Wrong(String),
-    /// It takes another role.
+    /// Requires another role.
     Forbidden(String),
 }
 
 /// Required permission of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum May {
-    /// To name outlets that have a name.
+    /// Use of defined names.
     UseNames,
-    /// To give addresses, too.
+    /// Use of addresses, too.
     GiveAddresses,
 }
 
-/// Reads nothing, for whom only wants to see an address.
+/// Reads no files: secrets are not needed to display an address.
 struct Unread;
 
 impl Secrets for Unread {
@@ -49,7 +49,7 @@ fn is_name(asked: &str) -> bool {
     !asked.contains("://")
 }
 
-/// An outlet as people may see it.
+/// The address without secrets, for display.
 pub fn shown(asked: &str) -> String {
     match is_name(asked) {
         true => asked.to_owned(),
@@ -57,7 +57,7 @@ pub fn shown(asked: &str) -> String {
     }
 }
 
-/// How an address begins that cannot be read: anything behind that may be secret.
+/// Scheme of an unreadable address; the rest may be secret.
 fn scheme(asked: &str) -> String {
     let word = asked.split("://").next().unwrap_or_default();
     match word.chars().all(|c| c.is_ascii_alphanumeric() || c == '+') && word.len() < 20 {
@@ -66,16 +66,16 @@ fn scheme(asked: &str) -> String {
     }
 }
 
-/// Whether rows can be delivered there.
+/// Whether rows can be delivered to this address.
 fn tried(address: &Address) -> Result<(), Refused> {
     Carrier::prepare(address, &Rows { of: String::new(), run: 0 }, &Limits::default()).map(drop)
 }
 
 impl Named {
-    /// `NAME=URL` each, or `NAME=@FILE`.
+    /// Parses `NAME=URL` or `NAME=@FILE` each.
     ///
     /// # Errors
-    /// A sentence about the first that is wrong.
+    /// A message about the first invalid one.
     pub fn new(texts: &[String]) -> Result<Named, String> {
         let mut named = BTreeMap::new();
         for text in texts {
@@ -91,10 +91,10 @@ impl Named {
         Ok(Named(named))
     }
 
-    /// The address that a job has asked for.
+    /// The address of an outlet requested by a job.
     ///
     /// # Errors
-    /// A sentence.
+    /// A message for the user.
     pub fn read(&self, asked: &str) -> Result<Address, String> {
         let text = match is_name(asked) {
             true => self.0.get(asked).ok_or_else(|| self.no_such(asked))?,
@@ -126,10 +126,10 @@ impl Named {
         }
     }
 
-    /// Whether a job with this plan may have these outlets.
+    /// Checks the outlets of a job with this plan.
     ///
     /// # Errors
-    /// About the first that it may not.
+    /// About the first invalid or forbidden one.
     pub fn check(&self, asked: &[String], may: May, plan: &Plan) -> Result<(), Unusable> {
         let wrong = |to: &str, why: String| Unusable::Wrong(format!("to {to}: {why}"));
         if asked.len() > OUTLETS_MAX {

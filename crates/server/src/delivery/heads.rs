@@ -5,7 +5,7 @@ use sinks::{Empty, ResultHead};
 
 use crate::store::KeptResult;
 
-/// The heads of kept results of a plan.
+/// Descriptions of a plan's stored results.
 pub fn heads(plan: &Plan, results: &[KeptResult]) -> Vec<ResultHead> {
     let parsers: Vec<String> =
         plan.dataflow.inputs.iter().map(|input| input.schema.name.to_string()).collect();

@@ -1,6 +1,6 @@
-//! One outlet of one job at work: a thread that reads the job's committed rows, delivers them, and notes how far it has come. A row counts
-//! as delivered when the other side has taken it; what is tried is noted before, so that after a kill the same messages are made again,
-//! under the same identifiers.
+//! One outlet of one job: a thread that reads the job's committed rows, delivers them, and stores its position. A row
+//! is delivered when the receiver has acknowledged it. The range of rows is stored before the attempt, so that after a
+//! crash the same messages are sent again with the same identifiers.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,62 +17,62 @@ use crate::job::{JobId, State};
 use crate::store::{KeptResult, Position, Store, StoreError};
 use crate::unkept::Unkept;
 
-/// How often is looked for rows without having been woken.
+/// Polling interval without a wakeup.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
-/// After a failure of our own store.
+/// Delay after a failure of the local store.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// How it goes.
+/// State of an outlet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// What there was has been taken.
+    /// All available rows were acknowledged.
     Up,
-    /// The other side does not take it.
+    /// The receiver does not accept rows; retrying.
     Retrying,
-    /// The address cannot be used: a file that it names is gone.
+    /// The address cannot be used: a file that it names is missing.
     Broken,
 }
 
 /// State shown to users in addition to the store's.
 #[derive(Clone, Debug)]
 pub struct Said {
-    /// How it goes.
+    /// State.
     pub condition: Condition,
-    /// What failed last.
+    /// Last error.
     pub problem: Option<String>,
 }
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Line {
-    /// Of which job.
+    /// The job.
     pub job: JobId,
-    /// Its place among the job's outlets.
+    /// Index among the job's outlets.
     pub place: usize,
-    /// Wakes it.
+    /// Wakes the thread.
     pub bell: Arc<Bell>,
     /// Attempts beyond the first.
     pub retries: AtomicU64,
     said: Mutex<Said>,
 }
 
-/// What a line works with.
+/// Resources of an outlet.
 pub struct Work {
-    /// Where its rows are noted.
+    /// Store of positions and results.
     pub store: Arc<Store>,
-    /// Where they lie.
+    /// Stored rows.
     pub history: Arc<History>,
-    /// The job's.
+    /// Plan of the job.
     pub plan: Arc<Plan>,
-    /// Rows that may wait.
+    /// Maximum number of waiting rows.
     pub backlog_max: i64,
-    /// Makes what takes them; again, where that fails.
+    /// Connects to the receiver; called again after a failure.
     pub prepare: Box<dyn Fn() -> Result<Carrier, String> + Send>,
 }
 
 /// The server ends.
 struct Ended;
 
-/// Why nothing more is done now.
+/// Reason to stop.
 enum Stop {
     Ended,
     Failed(Unkept),
@@ -103,7 +103,7 @@ impl Line {
         Line { job, place, bell: Arc::default(), retries: AtomicU64::new(0), said: Mutex::new(said) }
     }
 
-    /// How it goes.
+    /// Current state.
     pub fn said(&self) -> Said {
         self.said.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -111,7 +111,7 @@ impl Line {
     fn say(&self, condition: Condition, problem: Option<String>) {
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         said.condition = condition;
-        // What failed last is of interest also when it goes on.
+        // The last error remains visible after recovery.
         if problem.is_some() {
             said.problem = problem;
         }
@@ -149,13 +149,13 @@ impl Line {
     }
 }
 
-/// Whether more may come.
+/// Whether more rows may follow.
 enum Left {
     Nothing,
     More,
 }
 
-/// A line at work.
+/// A running outlet.
 struct Hands<'l> {
     line: &'l Line,
     work: &'l Work,
@@ -169,10 +169,10 @@ impl Hands<'_> {
         (self.line.job, self.line.place)
     }
 
-    /// Delivers what there is.
+    /// Delivers all available rows.
     fn deliver_all(&mut self) -> Result<Left, Stop> {
         let store = &self.work.store;
-        // Asked before the rows: there will be no more of a job that has ended by now.
+        // Read before the rows: a job that has ended by now adds none.
         let state = store.job(self.line.job)?.map(|job| job.state);
         let results = store.results(self.line.job)?;
         if results.len() > self.announced {
@@ -196,7 +196,7 @@ impl Hands<'_> {
         Ok(written.ok_or(Ended)??)
     }
 
-    /// Delivers some rows of a result; whether there were any.
+    /// Delivers some rows of a result; returns whether there were any.
     fn deliver_some(&mut self, result: &KeptResult) -> Result<bool, Stop> {
         let place = result.place;
         let mut at = self.work.store.position(self.key(), place)?;
@@ -215,7 +215,7 @@ impl Hands<'_> {
         let first = rows.end - rows.count() as i64;
         at.until_row = rows.end;
         self.note(place, &at)?;
-        // No other message of this outlet has the number of one of these rows.
+        // Unique: no other message of this outlet starts at the same row.
         let number = ((place as u64) << 48) | first.unsigned_abs();
         for parcel in self.carrier.pack(place, &rows.batches, number) {
             let refused = self.deliver(&parcel)?;
@@ -231,7 +231,7 @@ impl Hands<'_> {
         self.write(|store, key| store.set_position(key, result, at))
     }
 
-    /// Tries a message until it is taken or refused; how many of its rows were refused.
+    /// Sends a message until it is acknowledged or rejected; returns the number of rejected rows.
     fn deliver(&mut self, parcel: &Parcel) -> Result<u64, Ended> {
         let line = self.line;
         let mut waits = Backoff::new(line.job.0.unsigned_abs().rotate_left(32) ^ line.place as u64);

@@ -1,6 +1,6 @@
-//! Rows of jobs to other programs: where a job says so, its committed rows are delivered there, each outlet by a thread of its own
-//! (`line.rs`). Rows wait in the job's history; how far each outlet has come is in the store, so that delivery goes on there whatever is
-//! killed.
+//! Delivery of rows to other programs: the committed rows of a job are sent to its outlets, each on its own thread
+//! (`line.rs`). Waiting rows stay in the job's history; the position of each outlet is in the store, so delivery
+//! resumes there after a crash.
 
 mod address;
 mod heads;
@@ -27,7 +27,7 @@ use crate::job::{Job, JobId, JobOutlet, OutletLosses, OutletState};
 use crate::limits::Limits;
 use crate::store::{Store, StoreError, StoredOutlet};
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Deliveries {
     store: Arc<Store>,
     history: Arc<History>,
@@ -37,11 +37,11 @@ pub struct Deliveries {
     running: Arc<Running>,
 }
 
-/// Lines at work.
+/// Running outlets.
 type Running = Mutex<HashMap<(JobId, usize), Arc<Line>>>;
 
 impl Deliveries {
-    /// None yet; `named`: addresses that go by a name.
+    /// Without outlets. `named`: addresses by name.
     pub fn new(
         (store, history, hub): (&Arc<Store>, &Arc<History>, &Arc<Hub>),
         named: Named,
@@ -61,20 +61,20 @@ impl Deliveries {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The addresses that go by a name.
+    /// Addresses by name.
     pub fn named(&self) -> &Named {
         &self.named
     }
 
-    /// Whether `more` can be added.
+    /// Whether `more` outlets can be added.
     pub fn has_room(&self, more: usize) -> bool {
         self.running().len() + more <= self.limits.outlets_max
     }
 
-    /// Starts to deliver a job's rows, or goes on with it.
+    /// Starts or resumes the delivery of a job's rows.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn begin(&self, job: JobId, plan: &Arc<Plan>) -> Result<(), StoreError> {
         for outlet in self.store.outlets(job, job)?.into_iter().filter(|outlet| !outlet.is_done) {
             let (key, running) = ((job, outlet.place), self.running.clone());
@@ -90,7 +90,7 @@ impl Deliveries {
                 running.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
             });
             if let Err(error) = begun {
-                // The next start of the server tries it again.
+                // Retried at the next start of the server.
                 tracing::error!("rows of job {job} are not delivered: {error}");
             }
         }
@@ -120,7 +120,7 @@ impl Deliveries {
     /// Adds the delivery state of each job's rows.
     ///
     /// # Errors
-    /// Those of the store.
+    /// `StoreError` when the database cannot be read or written.
     pub fn tell(&self, jobs: &mut [Job]) -> Result<(), StoreError> {
         let ids = jobs.iter().map(|job| job.id);
         let Some((first, last)) = ids.clone().min().zip(ids.max()) else { return Ok(()) };
@@ -156,10 +156,10 @@ impl Deliveries {
         }
     }
 
-    /// How the outlets of jobs do, for scrapers.
+    /// Adds metrics of the outlets to a page.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn health(&self, jobs: &mut [Job], page: &mut Page) -> Result<(), StoreError> {
         self.tell(jobs)?;
         for job in jobs.iter() {
@@ -191,7 +191,7 @@ impl Deliveries {
 }
 
 impl Drop for Deliveries {
-    /// Nothing is written any more when this returns; a thread that waits for another program ends by itself.
+    /// Nothing is written after this returns; a thread that waits for another program ends by itself.
     fn drop(&mut self) {
         self.running().drain().for_each(|(_, line)| line.bell.end());
     }

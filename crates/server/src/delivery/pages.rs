@@ -1,4 +1,4 @@
-//! Committed rows of a result, window by window: what is read at once ends where a window does, as far as there is memory.
+//! Reads committed rows of a result in pages of whole windows, as far as memory allows.
 
 use tuple::{Batch, FieldId};
 
@@ -7,9 +7,9 @@ use crate::job::JobId;
 use crate::store::KeptResult;
 use crate::unkept::Unkept;
 
-/// Rows that are read at once.
+/// Rows per read.
 const ROWS: usize = 10_000;
-/// A window with more is cut.
+/// Maximum rows of a window; a larger window is split.
 const ROWS_MAX: usize = 200_000;
 
 /// Rows of a result.
@@ -17,12 +17,12 @@ const ROWS_MAX: usize = 200_000;
 pub struct Rows {
     /// The rows.
     pub batches: Vec<Batch>,
-    /// The number of the first behind them.
+    /// Number of the first row after them.
     pub end: i64,
 }
 
 impl Rows {
-    /// How many.
+    /// Number of rows.
     pub fn count(&self) -> usize {
         self.batches.iter().map(Batch::rows).sum()
     }
@@ -46,7 +46,7 @@ pub fn read(
         let page = match history.read(job, result, &ask) {
             Ok(page) => page,
             Err(Unkept::Unreadable(which)) if until.is_some() || rows.batches.is_empty() => {
-                // Nothing is left of them; those behind them are delivered.
+                // Removed by retention; delivery continues with the next rows.
                 rows.end = which.end_row.min(until.unwrap_or(result.next_row));
                 continue;
             }
@@ -55,7 +55,7 @@ pub fn read(
         };
         rows.batches.extend(page.batches);
         let Some(last) = page.last else {
-            // Nothing is left of them.
+            // Removed by retention.
             rows.end = rows.end.max(until.unwrap_or(result.next_row));
             return Ok(rows);
         };
@@ -63,7 +63,7 @@ pub fn read(
         if page.next.is_none() {
             return Ok(rows);
         }
-        // What was tried before a restart is tried again as it was.
+        // After a restart, the range of the last attempt is repeated unchanged.
         if until.is_none() && rows.end_with_a_window() {
             return Ok(rows);
         }
@@ -71,7 +71,7 @@ pub fn read(
 }
 
 impl Rows {
-    /// Leaves the last window to the next time, where there is one before it; tuples have none.
+    /// Cuts the last window off if another precedes it; tuples have no windows.
     fn end_with_a_window(&mut self) -> bool {
         let Some(last) = self.batches.last() else { return false };
         if last.schema().fields.first().is_none_or(|field| field.name != "window_start") {
@@ -91,7 +91,7 @@ impl Rows {
         false
     }
 
-    /// Takes the last `left` rows away.
+    /// Removes the last `left` rows.
     fn cut(&mut self, mut left: usize) {
         self.end -= left as i64;
         while let Some(batch) = self.batches.pop() {

@@ -14,26 +14,26 @@ use crate::job::{Job, JobId};
 use crate::store::{KeptResult, Store};
 use crate::unkept::Unkept;
 
-/// Rows of a result that are read for a page; what is behind by more has been missed.
+/// Maximum rows of a result read for one page; older ones count as missed.
 const ROWS_MAX: i64 = 200_000;
 
-/// A job's results.
+/// Position in a job's results.
 struct OfJob {
     results: Results,
-    /// Of each result the first row that was not read.
+    /// First unread row of each result.
     next: Vec<i64>,
     /// Rows dropped before a scrape.
     missed: u64,
 }
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Default)]
 pub struct Shown {
     jobs: Mutex<HashMap<JobId, OfJob>>,
 }
 
 impl Shown {
-    /// Forgets all jobs but these.
+    /// Drops the state of all jobs but these.
     pub fn keep(&self, jobs: &[Job]) {
         let mut known = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|id, _| jobs.iter().any(|job| job.id == *id));
@@ -48,7 +48,7 @@ impl Shown {
         page: &mut Page,
     ) -> Result<(), Unkept> {
         let kept = store.results(job.id)?;
-        // Scrapers take turns: each sees what the one before has read, too.
+        // Scrapers share the sums: each also sees the rows read for others.
         let mut all = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         let shown = all.entry(job.id).or_insert_with(|| {
             let mut results = Results::new(series_max);
@@ -80,7 +80,7 @@ impl OfJob {
         result: &KeptResult,
     ) -> Result<(), Unkept> {
         if self.next.len() <= result.place {
-            // Who looks for the first time sees the last rows that came.
+            // The first scrape starts at the most recent rows.
             let newest = store.last_tail((job, result.place))?;
             self.next.resize(result.place, result.next_row);
             self.next.push(newest.unwrap_or(result.next_row));

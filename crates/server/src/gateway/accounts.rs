@@ -1,4 +1,4 @@
-//! What a job's agents have seen, and how they do: for people who look on.
+//! Counters and states of a job's agents, for users.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::hub::AgentAccount;
 use crate::job::JobId;
 
 impl Core {
-    /// Tells people what a job has seen, where that has changed.
+    /// Publishes the counters of a job, if changed.
     pub fn account(&mut self, job: JobId) {
         let Some(work) = self.works.get(&job) else { return };
         let mut account = work.account();
@@ -28,7 +28,7 @@ impl Core {
         }
     }
 
-    /// Remembers what an agent says of jobs that it cannot run, and forgets it when they run.
+    /// Notes the jobs that an agent reports it cannot run; removes them when they run.
     pub fn note_troubles(&mut self, agent: &str, observed: &Observed) {
         for of_job in &observed.jobs {
             let Some(work) = job_id(of_job.job).and_then(|job| self.works.get_mut(&job)) else { continue };
@@ -63,7 +63,7 @@ impl Core {
         all.into_values().collect()
     }
 
-    /// How a job does on an agent.
+    /// State of a job on an agent.
     fn state_on(&self, work: &Work, agent: &str) -> &'static str {
         let observed = self.control.observed(agent).find(|of_job| of_job.job == work.id.0.unsigned_abs());
         let is_here = |(name, presence, _): &(&str, Presence, Option<Ahead>)| {

@@ -1,4 +1,4 @@
-//! The agents that have ever been here: what they said of themselves, and when they were heard last.
+//! All agents ever connected: what they reported about themselves, and the time of their last message.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::fleet::Agent;
 use crate::store::{Store, StoreError, now_ns};
 
-/// What an agent says of itself.
+/// Properties reported by an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Facts {
     labels: BTreeMap<String, String>,
@@ -21,24 +21,24 @@ struct Facts {
     capabilities: Vec<String>,
     #[serde(default)]
     addresses: Vec<IpAddr>,
-    /// Which of them pass which interface.
+    /// Addresses of traffic that passes each interface.
     #[serde(default)]
     passing: BTreeMap<String, Vec<IpAddr>>,
 }
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Default)]
 pub struct Agents {
     all: BTreeMap<String, (Facts, i64)>,
-    /// What each said last of how it does.
+    /// Last reported counters of each agent.
     health: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
 impl Agents {
-    /// Those that were noted.
+    /// Loads the stored agents.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn load(store: &Store) -> Result<Agents, StoreError> {
         let known = store.agents_known()?.into_iter();
         let all =
@@ -46,7 +46,7 @@ impl Agents {
         Ok(Agents { all: all.collect(), health: BTreeMap::new() })
     }
 
-    /// One says hello.
+    /// Handles the hello of an agent.
     pub fn greet(&mut self, store: &Store, hello: &Hello) {
         let facts = Facts {
             labels: hello.labels.clone(),
@@ -67,31 +67,31 @@ impl Agents {
         self.note(store, &hello.agent);
     }
 
-    /// One leaves.
+    /// Handles the disconnection of an agent.
     pub fn leave(&mut self, store: &Store, name: &str) {
         self.heard(name);
         self.note(store, name);
     }
 
-    /// One was heard.
+    /// Notes a message of an agent.
     pub fn heard(&mut self, name: &str) {
         if let Some((_, at)) = self.all.get_mut(name) {
             *at = now_ns();
         }
     }
 
-    /// What they said of their addresses.
+    /// Reported addresses, by agent.
     pub fn hosts(&self) -> BTreeMap<String, Capacity> {
         self.all.iter().map(|(name, (facts, _))| (name.clone(), capacity(facts))).collect()
     }
 
-    /// One says how it does, as far as we know the words.
+    /// Notes the reported counters of an agent; drops unknown ones.
     pub fn take_health(&mut self, name: &str, mut counts: BTreeMap<String, u64>) {
         counts.retain(|word, _| link::HEALTH.contains(&word.as_str()));
         self.health.insert(name.to_owned(), counts);
     }
 
-    /// What one said last of how it does.
+    /// Last reported counters of an agent.
     pub fn health(&self, name: &str) -> BTreeMap<String, u64> {
         self.health.get(name).cloned().unwrap_or_default()
     }
@@ -141,7 +141,7 @@ fn read(ips: &[Bytes]) -> Vec<IpAddr> {
     ips.iter().filter_map(|ip| control::taps::read(ip)).collect()
 }
 
-/// As far as addresses go: what else an agent said may be otherwise by now.
+/// Addresses only: other stored properties may have changed.
 fn capacity(facts: &Facts) -> Capacity {
     let write = |ips: &Vec<IpAddr>| ips.iter().map(|ip| control::taps::write(*ip)).collect();
     let passing =

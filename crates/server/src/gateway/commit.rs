@@ -1,5 +1,4 @@
-//! From records to rows: many are committed at once, acknowledged, and count from then on; what is complete by that is
-//! published.
+//! Converts records to rows: records are committed in groups, acknowledged, and counted; completed rows are published.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -18,17 +17,17 @@ use crate::meters::Stage;
 use crate::store::{Joined, NewFrame, Progress, StoreError, now_ns};
 use crate::unkept::Unkept;
 
-/// At least so often it is noted how far a job has come, while it does.
+/// Minimum interval between stored positions of a job that advances.
 const PROGRESS_EVERY_NS: u64 = 1_000_000_000;
 
-/// How far ahead of the server's clock agents' results may be: event time goes on by what they say.
+/// Maximum offset of agents' results ahead of the server's clock, since they advance event time.
 const AHEAD_MAX_NS: i64 = 3_600_000_000_000;
 
-/// What lanes come to by records that are about to be committed.
+/// Positions of lanes after the commit of pending records.
 pub type Marks = BTreeMap<(JobId, Key), (u64, Facts)>;
 
 impl Core {
-    /// A record has come.
+    /// Handles a record.
     pub fn take_record(&mut self, session: u64, record: Record) {
         let lane = record.lane();
         self.hub.meters.records_received.add(1);
@@ -38,7 +37,7 @@ impl Core {
         let work = job_id(lane.job).and_then(|job| self.works.get(&job));
         let work = work.filter(|work| work.phase == Phase::Working && !work.is_full());
         let Some((work, from)) = work.zip(self.sessions.get(session)) else {
-            // Its job has been removed.
+            // The job has been removed.
             self.hub.meters.records_unclaimed.add(1);
             self.acknowledge(session, lane, record.seq());
             return;
@@ -72,7 +71,7 @@ impl Core {
         }
     }
 
-    /// Commits what waits.
+    /// Commits the pending records.
     pub fn commit(&mut self) {
         let since = self.pending.since();
         let entries = self.pending.take();
@@ -91,7 +90,7 @@ impl Core {
         self.commit_kept(kept);
         direct.into_iter().for_each(|(job, entries)| self.commit_direct(job, entries));
         joined.into_iter().for_each(|(job, entries)| self.commit_joined(job, entries));
-        // Where it failed they wait again.
+        // After a failure they are pending again.
         if let (Some(since), None) = (since, self.pending.since()) {
             self.hub.meters.commit_delays.record(since.elapsed());
         }
@@ -110,7 +109,7 @@ impl Core {
         marks
     }
 
-    /// Into the store, record by record.
+    /// Stores records one by one.
     fn commit_kept(&mut self, entries: Vec<Entry>) {
         let mut frames = Vec::new();
         let marks = self.marks(&entries, &mut |entry, work, before| {
@@ -141,7 +140,7 @@ impl Core {
         self.count(entries, |work, entry, mark| work.take(&entry.key, entry.report, mark));
     }
 
-    /// Tuples that are rows at once: rows and marks together.
+    /// Stores tuples that are rows, together with the positions of their lanes.
     fn commit_direct(&mut self, job: JobId, mut entries: Vec<Entry>) {
         let marks = self.marks(&entries, &mut |_, _, _| {});
         let Some(work) = self.works.get_mut(&job) else { return };
@@ -172,7 +171,7 @@ impl Core {
         }
     }
 
-    /// Records are committed: they are acknowledged, and count.
+    /// Acknowledges and counts committed records.
     pub fn count(&mut self, entries: Vec<Entry>, take: impl Fn(&mut Work, Entry, (u64, Facts))) {
         let mut first = BTreeMap::new();
         let hub = self.hub.clone();
@@ -198,7 +197,7 @@ impl Core {
         self.sessions.ids().into_iter().for_each(|session| self.pump(session));
     }
 
-    /// Publishes what is complete of a job; whether nothing is left.
+    /// Publishes the completed rows of a job; returns whether none remain.
     pub fn publish(&mut self, job: JobId) -> bool {
         let now_ns = self.now().monotonic_ns;
         let Some(work) = self.works.get_mut(&job) else { return true };
@@ -244,7 +243,7 @@ impl Core {
         }
     }
 
-    /// Where many records are kept: what they came to takes their place.
+    /// Replaces the stored records of a job by their partial result if there are many.
     fn shorten(&mut self, job: JobId) {
         let Some(work) = self.works.get_mut(&job).filter(|work| work.frames_bytes > work.frames_bytes_max)
         else {
@@ -278,7 +277,7 @@ impl Core {
         }
     }
 
-    /// Publishes the last of jobs that have ended, and says so.
+    /// Publishes the last rows of ended jobs, and their end.
     pub fn end_jobs(&mut self) {
         let ending = self.works.values().filter_map(|work| match &work.phase {
             Phase::Ending(end) => Some((work.id, end.clone())),
@@ -307,7 +306,7 @@ impl Core {
         }
     }
 
-    /// Rows could not be kept.
+    /// Handles a failure to store rows.
     pub fn unkept(&mut self, job: JobId, error: &Unkept) {
         match error {
             Unkept::Store(error) => self.store_failed(error),

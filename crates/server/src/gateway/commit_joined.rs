@@ -1,5 +1,5 @@
-//! From records to rows where the requests of two taps are joined in between: what agents sent, what joining that came to, and how
-//! far it has come by that are committed together.
+//! Converts records to rows for jobs that join the requests of two taps: the records, the joined requests, and the
+//! position of the join are committed in one transaction.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -21,24 +21,24 @@ use crate::meters::Stage;
 use crate::store::{Joined, NewFrame, Progress, Store, StoreError};
 use crate::unkept::Unkept;
 
-/// What is to be committed together.
+/// Changes committed in one transaction.
 struct Together {
     joined: Joined,
-    /// Tuples that are rows at once.
+    /// Tuples that are rows.
     rows: Vec<Row>,
-    /// What joining came to.
+    /// Joined requests.
     given: Option<Report>,
-    /// How far event time has come by that.
+    /// Watermark after them.
     watermark: Timestamp,
-    /// Bytes of what it came to.
+    /// Their size in bytes.
     bytes: usize,
 }
 
 impl Core {
-    /// What has come of a job over both taps of flows, if anything has, and what waits no longer.
+    /// Commits the records of a job over both taps, if any, and the requests that no longer wait.
     pub fn commit_joined(&mut self, job: JobId, entries: Vec<Entry>) {
         let ahead = self.clocks(job);
-        // With a wrong clock offset its requests would never be matched. The first round trip is part of the session's
+        // With a wrong clock offset, its requests would never match. The first round trip is part of the session's
         // start.
         let is_measured =
             |entry: &Entry| ahead.contains_key(&entry.key.agent) || self.is_absent(&entry.key.agent);
@@ -47,7 +47,7 @@ impl Core {
         let marks = self.marks(&entries, &mut |_, _, _| {});
         let Some(work) = self.works.get_mut(&job).filter(|work| work.joining.is_some()) else { return };
         if work.phase != Phase::Working {
-            // It has given all that it had.
+            // The join has emitted everything.
             return self.count(entries, |_, _, _| {});
         }
         let (store, is_direct) = (&self.store, work.is_direct());
@@ -101,7 +101,7 @@ impl Core {
         Ok(())
     }
 
-    /// Nothing was committed: it is tried again.
+    /// Returns uncommitted records to the queue.
     fn give_back(&mut self, job: JobId, entries: Vec<Entry>, error: &Unkept) {
         let kept = self.hub.rows_kept(job, 0);
         if let Some(work) = self.works.get_mut(&job).filter(|work| work.is_direct())
@@ -113,7 +113,7 @@ impl Core {
         self.unkept(job, error);
     }
 
-    /// By how much the clocks of agents are ahead: as it is measured, or as it was when the job's last records of theirs were committed.
+    /// Clock offsets of agents: as measured, or as of the last committed records of the job.
     fn clocks(&self, job: JobId) -> Clocks {
         let committed = self.works.get(&job).into_iter().flat_map(|work| &work.lanes.known);
         let committed = committed
@@ -124,7 +124,7 @@ impl Core {
         committed.chain(measured).collect()
     }
 
-    /// Whether an agent is no longer waited for.
+    /// Whether windows no longer wait for an agent.
     fn is_absent(&self, agent: &str) -> bool {
         self.control
             .agents()
@@ -134,12 +134,12 @@ impl Core {
 
 type Clocks = BTreeMap<String, Ahead>;
 
-/// By how much a clock is ahead at least.
+/// Lower bound of a clock's offset.
 fn least(clocks: &Clocks, agent: &str) -> i64 {
     clocks.get(agent).map_or(0, |ahead| ahead.ns.saturating_sub(ahead.uncertain_ns))
 }
 
-/// With a lane stands what was known of its clock.
+/// Notes the clock offset in the state of a lane.
 fn note(facts: &mut Facts, clocks: &Clocks, agent: &str) {
     let Ahead { ns, uncertain_ns } = clocks.get(agent).copied().unwrap_or_default();
     (facts.ahead_ns, facts.uncertain_ns) = (ns, uncertain_ns);
@@ -149,7 +149,7 @@ fn ahead_by(facts: &Facts) -> Ahead {
     Ahead { ns: facts.ahead_ns, uncertain_ns: facts.uncertain_ns }
 }
 
-/// Joins what has come; `None`: nothing has come, and nothing has changed.
+/// Joins new records; `None`: no records and no change.
 fn together(
     work: &mut Work,
     store: &Store,

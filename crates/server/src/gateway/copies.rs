@@ -1,9 +1,10 @@
-//! Schedules the copies of switches for jobs in a network: from the time when all monitors of a job capture until its
-//! end. If a user stops a job, its monitors are stopped after its copies; if it ends by its limits or fails, at the
-//! same time. It has ended when both are done.
+//! Schedules the mirroring of switches for jobs in a network: from the time when all monitors of a job capture until
+//! its end. If a user stops a job, its monitors are stopped after the mirroring; if it ends by its limits or fails, at
+//! the same time. It has ended when both are done.
 //!
-//! If switches do not copy, or stop copying, the job ends with the reason. After a restart, the server plans again: if
-//! the plan equals the agents' orders, they continue, and its rules replace the previous ones; otherwise the job ends.
+//! If switches do not mirror, or stop mirroring, the job ends with the reason. After a restart, the server plans again:
+//! if the plan equals the agents' orders, they continue, and its rules replace the previous ones; otherwise the job
+//! ends.
 
 use control::{ServerEvent, Why};
 use link::ObservedState;
@@ -15,7 +16,7 @@ use crate::job::{End as JobEnd, JobId, Outcome};
 use crate::network::{AgentPart, Planned};
 
 impl Core {
-    /// Has switches copy for jobs of which all monitors capture.
+    /// Starts mirroring for jobs with all monitors capturing.
     pub fn look_at_copies(&mut self) {
         let waiting = self
             .works
@@ -42,7 +43,7 @@ impl Core {
         self.works.get_mut(&job)?.copying.as_mut()
     }
 
-    /// A job of the server's last life, as it is planned now.
+    /// Resumes a job of the previous server process with its new plan.
     pub fn copy_again(&self, job: JobId, planned: Result<Planned, String>) -> Copying {
         let saved = self.saved.get(&job.0.unsigned_abs());
         let told = |agent: &str| saved.and_then(|job| job.request.parts.get(agent));
@@ -60,7 +61,7 @@ impl Core {
         }
     }
 
-    /// A job is to end: first what is copied for it.
+    /// Ends a job; mirroring ends first.
     pub fn stop_job(&mut self, job: JobId, why: Why) {
         match self.copying(job).filter(|copying| copying.stage != Stage::Gone) {
             Some(copying) => {
@@ -72,7 +73,7 @@ impl Core {
         }
     }
 
-    /// A job ends, since its network is not as it was to be.
+    /// Ends a job after a failure in the network.
     pub fn fail_in_network(&mut self, job: JobId) {
         self.decide(ServerEvent::Stop { job: job.0.unsigned_abs(), why: Why::Stopped { by: String::new() } });
     }
@@ -94,7 +95,7 @@ impl Core {
             Said::Gone(ended) => {
                 copying.stage = Stage::Gone;
                 copying.left = ended.err();
-                // It has finished, and is not joined.
+                // The thread has finished; its handle is dropped without join.
                 copying.thread = None;
                 if let Some(why) = copying.then.take() {
                     self.decide(ServerEvent::Stop { job: job.0.unsigned_abs(), why });
@@ -104,7 +105,7 @@ impl Core {
         }
     }
 
-    /// Whether nothing is copied for a job that ends. `end`: hears what went wrong with it.
+    /// Whether mirroring for an ending job has stopped. `end`: collects its errors.
     pub fn is_copied_no_more(&mut self, job: JobId, end: &mut JobEnd) -> bool {
         let Some(copying) = self.copying(job) else { return true };
         copying.end();

@@ -1,5 +1,5 @@
-//! A job in a network: a thread of its own tells switches to copy for it, and to end, as that may take seconds; in between it looks whether
-//! they still do. When, `copies.rs` knows.
+//! Mirroring for a job in a network: a thread per job installs and removes rules, which may take seconds, and checks
+//! them in between. `copies.rs` decides when.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,53 +15,53 @@ use crate::network::{Copies, Planned};
 
 /// Interval at which switches are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Packets that were copied before the rules went have come by then.
+/// Time for the arrival of packets mirrored before the rules were removed.
 const LAST_PACKETS: Duration = Duration::from_millis(100);
 
-/// How far copies are.
+/// Stage of mirroring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
-    /// For monitors.
+    /// Waits for monitors.
     Waiting,
-    /// Switches are being told.
+    /// Rules are being installed.
     Beginning,
-    /// They copy.
+    /// Switches mirror.
     Copying,
-    /// They are being told to end.
+    /// Rules are being removed.
     Ending,
-    /// Nothing is copied.
+    /// Switches do not mirror.
     Gone,
 }
 
-/// What is wanted of the thread.
+/// Command to the thread.
 pub enum Wish {
     Begin,
     End,
 }
 
-/// What the thread says.
+/// Message of the thread.
 pub enum Said {
-    /// Switches copy, or do not; why.
+    /// Installation finished, or failed with the reason.
     Begun(Result<(), String>),
-    /// They do not any more.
+    /// Switches stopped mirroring, with the reason.
     Lost(String),
-    /// That was all; what is left there.
+    /// Removal finished; the error names remaining rules.
     Gone(Result<(), String>),
 }
 
-/// The thread, as the gateway has it.
+/// Handle of the thread, owned by the gateway.
 pub struct Copying {
     pub stage: Stage,
-    /// The job is to end so when nothing is copied any more.
+    /// Reason with which the job ends after the removal of the rules.
     pub then: Option<Why>,
-    /// It ends for the network's sake.
+    /// Failure in the network that ends the job.
     pub failed: Option<String>,
-    /// What is left on switches.
+    /// Remaining rules on switches.
     pub left: Option<String>,
     /// What the answer lacks in the mode in which they copy.
     pub lacks: Vec<String>,
     tell: Option<Sender<Wish>>,
-    /// Waited for at the end of this, unless it has done all.
+    /// Joined on drop unless finished.
     pub thread: Option<JoinHandle<()>>,
 }
 
@@ -78,7 +78,7 @@ impl Copying {
         copying
     }
 
-    /// If the system cannot create a thread, it ends immediately with the message that a thread would send.
+    /// If the system cannot create a thread, mirroring ends immediately with the message that a thread would send.
     fn on(
         job: JobId,
         thread: io::Result<JoinHandle<()>>,
@@ -97,25 +97,25 @@ impl Copying {
         Copying { stage, then, failed, left, lacks, tell: Some(tell), thread }
     }
 
-    /// For a job without a plan.
+    /// For a job that could not be planned.
     pub fn impossible(why: String) -> Copying {
         let (then, left, lacks, tell, thread) = Default::default();
         Copying { stage: Stage::Gone, then, failed: Some(why), left, lacks, tell, thread }
     }
 
-    /// Whether the job has to end for the network's sake.
+    /// Whether a failure in the network ends the job.
     pub fn has_failed(&self) -> bool {
         self.failed.is_some()
     }
 
-    /// Tells the thread what is wanted.
+    /// Sends a command to the thread.
     pub fn ask(&mut self, wish: Wish, stage: Stage) {
         self.stage = stage;
-        // A thread that is gone has said so.
+        // A thread that has ended has reported it.
         let _ = self.tell.as_ref().map(|tell| tell.send(wish));
     }
 
-    /// Nothing is to be copied any more.
+    /// Removes the rules.
     pub fn end(&mut self) {
         if self.stage < Stage::Ending {
             self.ask(Wish::End, Stage::Ending);
@@ -138,7 +138,7 @@ impl Copying {
 }
 
 impl Drop for Copying {
-    /// The process may be about to end: what is on switches goes first.
+    /// The process may be about to end: rules are removed first.
     fn drop(&mut self) {
         self.tell = None;
         if let Some(thread) = self.thread.take() {
@@ -193,7 +193,7 @@ mod tests {
 
     const JOB: JobId = JobId(1);
 
-    /// Has a fault of ours.
+    /// Panics, for the test.
     struct Faulty;
 
     impl Copies for Faulty {

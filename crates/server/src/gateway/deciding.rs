@@ -1,4 +1,4 @@
-//! What [`control`] decides is carried out here, in its order.
+//! Executes the decisions of [`control`] in order.
 
 use bytes::Bytes;
 use control::{JobState, Limit, Presence, Request, ServerAction, ServerEvent, Taps, Why};
@@ -20,11 +20,11 @@ use crate::network::Planned;
 /// Monitors end by themselves at their time limit; those that do not are stopped after this time.
 const GRACE_NS: i64 = 2_000_000_000;
 
-/// The plan of a job in a network, or why there is none.
+/// Plan of a job in a network, or the reason why there is none.
 type Planning = Result<Planned, String>;
 
 impl Core {
-    /// A job is wanted: a new one, or one of an earlier life of the gateway.
+    /// Starts a new job, or resumes one of an earlier process.
     pub fn start(&mut self, order: &Order, planned: Option<Planning>) -> Result<(), Refused> {
         if self.works.contains_key(&order.id) {
             return Ok(());
@@ -68,7 +68,7 @@ impl Core {
                     .map(|nanos| now.wall_ns.saturating_add(nanos).saturating_add(GRACE_NS)),
             },
             cost: planner::cost(agents),
-            // In a network the parts say who tells of a flow.
+            // In a network, the parts determine which tap reports a flow.
             taps: if planned.is_some() { Taps::All } else { saved::taps(order.plan.monitor.taps) },
             interfaces: order.capture.interfaces.clone(),
             body: if planned.is_some() { Bytes::new() } else { orders.of_all(agents) },
@@ -113,7 +113,7 @@ impl Core {
         Work::new(order.id, &both.joined, kept, bounds).paced(pace).joining(joining)
     }
 
-    /// A job that an earlier life of the gateway had taken.
+    /// Resumes a job of an earlier process.
     fn go_on(
         &mut self,
         order: &Order,
@@ -135,7 +135,7 @@ impl Core {
         if let Some(JobState::Ended(why)) = saved.map(|job| &job.state) {
             work.phase = Phase::Ending(words::ended(why, &[], order.network.is_some()));
         }
-        // What ends is copied no more: the rules of the last life go with their leases.
+        // Mirroring for an ending job is not resumed: rules of the previous process expire with their leases.
         let is_active = saved.is_some_and(|job| job.state.is_active());
         work.copying = planned.filter(|_| is_active).map(|planned| self.copy_again(order.id, planned));
         let has_failed = work.copying.as_ref().is_some_and(Copying::has_failed);
@@ -150,7 +150,7 @@ impl Core {
         Ok(())
     }
 
-    /// Something happens.
+    /// Passes an event to the control logic and executes its decisions.
     pub fn decide(&mut self, event: ServerEvent) {
         let actions = self.control.handle(event, self.now());
         if self.carry_out(actions) == Err(NotSaved) {
@@ -195,7 +195,7 @@ impl Core {
         Ok(())
     }
 
-    /// Says something in a session.
+    /// Sends a message in a session.
     pub fn say(&mut self, session: u64, say: impl FnOnce(&mut link::ServerSession)) {
         if let Some(known) = self.sessions.get(session) {
             say(&mut known.link);
@@ -236,14 +236,14 @@ impl Core {
         }
     }
 
-    /// An agent says hello: nothing of its earlier sessions will be committed any more.
+    /// Handles the hello of an agent: records of its earlier sessions are no longer committed.
     pub fn greet(&mut self, hello: &Hello) {
         self.commit();
         self.pending.forget(&hello.agent);
         self.agents.greet(&self.store, hello);
     }
 
-    /// How far the lanes of an agent are committed.
+    /// Committed positions of an agent's lanes.
     fn resume(&mut self, session: u64) -> Vec<Resume> {
         let Some(known) = self.sessions.get(session) else { return Vec::new() };
         let agent = known.agent.clone();
@@ -258,7 +258,7 @@ impl Core {
                     lanes.push(Resume { lane: range.lane, durable, watermark_ns, is_closed });
                 }
                 None => {
-                    // Its job has been removed, so the agent may drop it.
+                    // The job has been removed, so the agent may drop its records.
                     let records = range.newest.saturating_sub(range.oldest).saturating_add(1);
                     self.hub.meters.records_unclaimed.add(records);
                     let (durable, watermark_ns) = (range.newest, i64::MIN);
@@ -279,17 +279,17 @@ impl Core {
         lanes
     }
 
-    /// What agents have said of a job that they cannot run.
+    /// Reasons of agents that cannot run a job.
     fn troubles(&self, job: u64) -> Vec<String> {
         let work = job_id(job).and_then(|job| self.works.get(&job));
         let troubles = work.into_iter().flat_map(|work| &work.troubles);
         troubles.map(|(agent, why)| format!("{agent}: {why}")).collect()
     }
 
-    /// Looks at all jobs, about once a second.
+    /// Housekeeping of all jobs, about once a second.
     pub fn look_at_jobs(&mut self, now: Now) {
         if self.room == Room::Full {
-            // What waits is tried again; where nothing waits, something else.
+            // Retries pending records; otherwise tests whether the disk has space.
             match self.pending.since() {
                 Some(_) => self.commit(),
                 None if self.store.keep_frames(&[], &[]).is_ok() && self.store_has_room() => {
@@ -302,7 +302,7 @@ impl Core {
         let is_unknown = |job: &u64| job_id(*job).is_none_or(|job| !self.works.contains_key(&job));
         let abandoned: Vec<u64> = abandoned.filter(is_unknown).collect();
         if !self.sessions.ids().is_empty() {
-            // They were not resubmitted, because this version cannot parse their queries.
+            // They were not resubmitted because this version cannot parse their queries.
             abandoned.into_iter().for_each(|job| {
                 self.decide(ServerEvent::Stop { job, why: Why::Stopped { by: String::new() } })
             });
@@ -330,19 +330,19 @@ impl Core {
         self.end_jobs();
     }
 
-    /// Agents that are no longer waited for.
+    /// Agents for which windows no longer wait.
     fn absent_agents(&self) -> Vec<String> {
         let is_absent = |presence| matches!(presence, Presence::Absent { .. });
         let agents = self.control.agents().filter(|(_, presence, _)| is_absent(*presence));
         agents.map(|(agent, ..)| agent.to_owned()).collect()
     }
 
-    /// Whether something can be written.
+    /// Whether the store accepts writes.
     fn store_has_room(&self) -> bool {
         self.store.probe().is_ok()
     }
 
-    /// Tells people how far a job has come, and what is not as it should be, where that has changed.
+    /// Publishes the state of a job and its problems, if changed.
     pub fn tell(&mut self, id: JobId) {
         let job = id.0.unsigned_abs();
         let Some(known) = self.saved.get(&job) else { return };
@@ -383,7 +383,7 @@ impl Core {
     }
 }
 
-/// What a job over both taps of flows comes to, if it is one.
+/// Join settings of a job over both taps, if it is one.
 fn over_both_taps(order: &Order) -> Result<Option<BothTaps>, Refused> {
     let both = planner::both_taps(&order.plan).map_err(|why| Refused::Unable(why.into()))?;
     if order.redaction == Redaction::Folded
@@ -398,6 +398,6 @@ fn over_both_taps(order: &Order) -> Result<Option<BothTaps>, Refused> {
     Ok(both)
 }
 
-/// A job could not be saved.
+/// A job could not be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct NotSaved;

@@ -1,4 +1,4 @@
-//! How the gateway, its agents and its jobs do, for scrapers.
+//! State of the gateway, its agents and its jobs, for metrics.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::work::Work;
 use crate::fleet::{AgentHealth, FleetHealth, JobHealth};
 
 impl Core {
-    /// How all is.
+    /// State of the gateway.
     pub fn health(&self) -> FleetHealth {
         let agents = self.told_agents().into_iter().map(|agent| AgentHealth {
             counts: self.agents.health(&agent.name),
@@ -42,7 +42,7 @@ impl Core {
         }
     }
 
-    /// An agent says how it does.
+    /// Handles the counters reported by an agent.
     pub fn hear_health(&mut self, session: u64, counts: BTreeMap<String, u64>) {
         let agent = self.sessions.get(session).map(|known| known.agent.clone());
         if let Some(agent) = agent {

@@ -24,29 +24,29 @@ use super::windows::config;
 use crate::job::JobId;
 use crate::store::{LaneMark, NewFrame, Store, StoreError};
 
-/// The lane of what is joined.
+/// Lane of the joined requests.
 pub const JOINED: LaneId = LaneId(u64::MAX - 1);
-/// Its name in the store, which is none of an agent's lanes.
+/// Name of that lane in the store; differs from the names of agents' lanes.
 const NAME: &str = "joined";
-/// Records that are read at once from the store.
+/// Records per read from the store.
 const FRAMES: usize = 64;
 
-/// Limits of a job's joining.
+/// Limits of a job's join.
 #[derive(Clone, Copy, Debug)]
 pub struct JoinLimits {
-    /// How long a request waits for the other tap's, beyond how far all have come.
+    /// Time for which a request waits for the other tap after all agents have passed its end.
     pub patience_ns: i64,
-    /// Memory of all that waits.
+    /// Maximum memory of waiting requests, in bytes.
     pub bytes_max: usize,
 }
 
-/// How far joining has come, as it is in the store.
+/// Position of the join, as stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Saved {
     seq: u64,
-    /// Requests that ended before have been given.
+    /// Requests that ended before this were emitted.
     through_ns: i64,
-    /// The same by the taps' own clocks.
+    /// The same by the clocks of the taps.
     watermark_ns: i64,
     joined: u64,
     client_only: u64,
@@ -54,22 +54,22 @@ struct Saved {
     unkept: u64,
 }
 
-/// Whether the joiner holds what the store does.
+/// Whether the joiner's state equals the stored one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Held {
     AsStored,
-    /// It took what could not be committed.
+    /// The joiner took records whose commit failed.
     Astray,
 }
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Joining {
     job: JobId,
-    /// What is done with joined requests.
+    /// Plan for the joined requests.
     plan: Arc<Plan>,
-    /// Of what agents send.
+    /// Engines that decode agents' records.
     agents: Engines,
-    /// How far each has come, by a clock that all have in common.
+    /// Position of each lane, by the corrected clock.
     pub lanes: Lanes,
     limits: JoinLimits,
     join: TapJoin,
@@ -78,7 +78,7 @@ pub struct Joining {
 }
 
 impl Joining {
-    /// Nothing has come yet.
+    /// Creates an empty join.
     pub fn new(job: JobId, both: &BothTaps, limits: JoinLimits, window_bytes: usize) -> Joining {
         let dataflow = std::slice::from_ref(&both.agents.dataflow);
         Joining {
@@ -101,12 +101,12 @@ impl Joining {
         }
     }
 
-    /// What a record says.
+    /// Decodes a record.
     pub fn decode(&self, payload: &[u8]) -> Result<Report, Malformed> {
         Report::decode(payload, &self.agents)
     }
 
-    /// Takes over what an earlier life of the gateway, or of the joiner, had committed. Returns how many records cannot be read.
+    /// Restores the committed state of an earlier process or joiner. Returns the number of unreadable records.
     pub fn go_on(&mut self, store: &Store) -> Result<u64, StoreError> {
         let marks = store.lanes(self.job)?;
         let mark = marks.iter().find(|mark| mark.lane == NAME);
@@ -133,7 +133,7 @@ impl Joining {
         Ok(unreadable)
     }
 
-    /// What could not be committed never was.
+    /// Returns to the committed state after a failed commit.
     pub fn recover(&mut self, store: &Store) -> Result<(), StoreError> {
         match self.held {
             Held::AsStored => Ok(()),
@@ -141,7 +141,7 @@ impl Joining {
         }
     }
 
-    /// A record as it is kept: the offset of its agent's clock, and what it says.
+    /// Decodes a stored record: the clock offset of its agent, and its report.
     fn read(&self, kept: &[u8]) -> Option<(i64, Report)> {
         let (ahead, payload) = kept.split_first_chunk()?;
         Some((i64::from_le_bytes(*ahead), self.decode(payload).ok()?))
@@ -164,8 +164,8 @@ impl Joining {
         Some(NewFrame { job: self.job, lane: Some(entry.key.text()), over_ns, payload })
     }
 
-    /// What waits no longer, as a report; `None`: nothing, and nothing has changed. `ahead_ns`: by how much the clocks are ahead of those
-    /// that may have more to say.
+    /// Requests that no longer wait, as a report; `None`: none, and no change. `ahead_ns`: clock offsets of the lanes
+    /// that may send more.
     pub fn give(&mut self, ahead_ns: impl Iterator<Item = i64>) -> Option<Report> {
         let mut given = Vec::new();
         self.join.advance(self.lanes.watermark().0, &mut |batch| given.push(batch));
@@ -178,14 +178,14 @@ impl Joining {
         Some(self.report(&given, watermark.max(self.saved.watermark_ns)))
     }
 
-    /// All that waits.
+    /// All waiting requests.
     pub fn give_all(&mut self) -> Report {
         let mut given = Vec::new();
         self.join.finish(&mut |batch| given.push(batch));
         self.report(&given, self.saved.watermark_ns)
     }
 
-    /// What is left to be done with requests is done by an engine as agents have one.
+    /// Applies the plan to joined requests, with an engine as on an agent.
     fn report(&self, given: &[Batch], watermark_ns: i64) -> Report {
         let mut part = Part::default();
         if !given.is_empty() {
@@ -202,7 +202,7 @@ impl Joining {
         Report { epoch: 0, watermark, part, loss: Loss::default(), lost: None, limited: None, open: None }
     }
 
-    /// How far this has come with a report, for the store.
+    /// Position after a report, for the store.
     pub fn mark(&self, watermark: Timestamp) -> LaneMark {
         let saved = self.now(watermark);
         let facts = serde_json::to_string(&saved).unwrap_or_default();
@@ -222,30 +222,30 @@ impl Joining {
         }
     }
 
-    /// What was taken and given is committed.
+    /// Notes that the records taken and the requests emitted are committed.
     pub fn committed(&mut self, watermark: Timestamp) {
         self.saved = self.now(watermark);
         self.held = Held::AsStored;
     }
 
-    /// How far event time has come of what has been given and committed.
+    /// Watermark of the committed requests.
     pub fn watermark(&self) -> Timestamp {
         Timestamp(self.saved.watermark_ns)
     }
 
-    /// Records of agents that ended before count no more.
+    /// Records of agents that ended before this are no longer needed.
     pub fn over_ns(&self) -> i64 {
         self.join.over_ns()
     }
 
-    /// A lane is so far, and may be farther by what is uncertain of its clock.
+    /// Advances a lane, by its position minus the uncertainty of its clock.
     pub fn come_to(&mut self, lane: LaneId, state: State, facts: &Facts) {
         let most_ns = facts.ahead_ns.saturating_add(facts.uncertain_ns);
         self.lanes.set(lane, state);
         self.lanes.come_to(lane, Timestamp(facts.watermark_ns.saturating_sub(most_ns)));
     }
 
-    /// How many requests were found where.
+    /// Number of requests by tap.
     pub fn counts(&self) -> TapCounts {
         self.join.counts()
     }

@@ -1,5 +1,5 @@
-//! The lanes of one job: by their names on the wire and in the store, by their numbers in the collector, and how far each is
-//! committed.
+//! Lanes of one job: their names on the wire and in the store, their numbers in the collector, and the committed
+//! position of each.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use stream::Loss;
 
 use crate::store::LaneMark;
 
-/// Names a lane of a job.
+/// Name of a lane of a job.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// Whose.
+    /// Name of the agent.
     pub agent: String,
-    /// Which life of it.
+    /// Incarnation of the agent.
     pub boot: u64,
-    /// Which start of the job's monitor.
+    /// Start attempt of the job's monitor.
     pub attempt: u32,
 }
 
@@ -27,12 +27,12 @@ impl Key {
         Key { agent: agent.to_owned(), boot: lane.boot, attempt: lane.attempt }
     }
 
-    /// As it is stored: the agent's name, which may hold anything, at the end.
+    /// Text form for the store; the agent's name, which is arbitrary, is last.
     pub fn text(&self) -> String {
         format!("{:x}/{}/{}", self.boot, self.attempt, self.agent)
     }
 
-    /// What [`Key::text`] wrote.
+    /// Parses the output of [`Key::text`].
     pub fn read(text: &str) -> Option<Key> {
         let mut parts = text.splitn(3, '/');
         let boot = u64::from_str_radix(parts.next()?, 16).ok()?;
@@ -41,20 +41,20 @@ impl Key {
     }
 }
 
-/// How a lane ended.
+/// End of a lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
     /// Not yet.
     #[default]
     Open,
-    /// It said all it had to say.
+    /// Complete.
     Finished,
-    /// What it had more to say is lost.
+    /// The rest is lost.
     Lost,
 }
 
-/// What is known of a lane by its committed records.
+/// State of a lane by its committed records.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
     /// Event time of its first report.
@@ -62,48 +62,48 @@ pub struct Facts {
     pub begin_ns: Option<i64>,
     /// Event time of its last report.
     pub watermark_ns: i64,
-    /// Bytes of streams that its packets have.
+    /// Bytes of its byte streams that were captured.
     pub seen: u64,
-    /// And seem to lack.
+    /// Bytes that seem to be missing from its byte streams.
     pub lost: u64,
-    /// How it ended.
+    /// End.
     pub end: End,
-    /// What its monitor had counted.
+    /// Last counters of its monitor.
     pub counters: BTreeMap<String, u64>,
-    /// Records that never came.
+    /// Records lost before they arrived.
     pub records_lost: u64,
-    /// Tuples in these, as far as is known.
+    /// Known number of tuples in lost records.
     pub tuples_lost: u64,
     /// An unknown number of tuples was lost.
     #[serde(default)]
     pub is_loss_unknown: bool,
-    /// Records that could not be read.
+    /// Unreadable records.
     pub malformed: u64,
-    /// How far its clock was ahead of the server's by its last report, of a job over both taps of flows.
+    /// Offset of its clock from the server's at its last report, for a job over both taps.
     #[serde(default)]
     pub ahead_ns: i64,
-    /// It may be as much more, or less.
+    /// Uncertainty of `ahead_ns`, in both directions.
     #[serde(default)]
     pub uncertain_ns: i64,
 }
 
 impl Facts {
-    /// Nothing was heard yet.
+    /// State without records.
     pub fn new() -> Facts {
         Facts { watermark_ns: i64::MIN, ..Facts::default() }
     }
 
-    /// From when on it has brought what its agent found, as far as is known.
+    /// Event time from which it has reported, if known.
     pub fn begin(&self) -> i64 {
         self.begin_ns.unwrap_or(i64::MIN)
     }
 
-    /// What its streams seem to lack.
+    /// Loss in its byte streams.
     pub fn loss(&self) -> Loss {
         Loss { seen: self.seen, lost: self.lost }
     }
 
-    /// Takes in a record; `report` is what it says, if that could be read: how far, and what its streams lack.
+    /// Adds a record; `report`: event time and loss of its report, if readable.
     pub fn take(&mut self, record: &Record, report: Option<(i64, Loss)>) {
         let end = if record.is_last() { End::Finished } else { End::Open };
         match record {
@@ -119,7 +119,7 @@ impl Facts {
                 }
                 self.end = end;
             }
-            // Its agent ended it in order, and what goes by until the next one begins is not in it.
+            // Its agent ended it in order; traffic until the next lane starts is not in it.
             Record::Lost(lost) if lost.is_last && lost.tuples == Some(0) && lost.first == lost.last => {
                 self.end = End::Lost;
             }
@@ -133,7 +133,7 @@ impl Facts {
         }
     }
 
-    /// What is to be expected of it.
+    /// State of the lane for the collector.
     pub fn state(&self) -> State {
         match self.end {
             End::Open => State::Active,
@@ -146,11 +146,11 @@ impl Facts {
 /// A lane.
 #[derive(Clone, Debug)]
 pub struct Known {
-    /// In the collector.
+    /// Number in the collector.
     pub id: LaneId,
     /// The last committed record.
     pub seq: u64,
-    /// What is known by that.
+    /// State by its committed records.
     pub facts: Facts,
     /// It was lost, and a later lane of its agent exists: it is missing only until this event time.
     pub missed_until_ns: Option<i64>,
@@ -159,25 +159,25 @@ pub struct Known {
 /// An agent with the order for the job but without a lane yet.
 #[derive(Clone, Copy, Debug)]
 pub struct Awaited {
-    /// In the collector.
+    /// Number in the collector.
     pub id: LaneId,
-    /// Until then windows wait for it, by the monotonic clock; `None`: no longer.
+    /// Monotonic time until which windows wait for it; `None`: no longer.
     pub until_ns: Option<u64>,
 }
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Default)]
 pub struct Lanes {
-    /// By their names.
+    /// Lanes by name.
     pub known: BTreeMap<Key, Known>,
-    /// By agent.
+    /// Agents without a lane, by name.
     pub awaited: BTreeMap<String, Awaited>,
     agents: BTreeMap<LaneId, String>,
     next: u64,
 }
 
 impl Lanes {
-    /// A number for a lane of that agent.
+    /// Allocates a number for a lane of that agent.
     pub fn number(&mut self, agent: &str) -> LaneId {
         let id = LaneId(self.next);
         self.next += 1;
@@ -185,7 +185,7 @@ impl Lanes {
         id
     }
 
-    /// The lane of that name; the second is whether it is new.
+    /// The lane of that name, and whether it is new.
     pub fn join(&mut self, key: &Key) -> (LaneId, bool) {
         if let Some(known) = self.known.get(key) {
             return (known.id, false);
@@ -196,17 +196,17 @@ impl Lanes {
         (id, true)
     }
 
-    /// How far a lane is committed.
+    /// Committed position of a lane.
     pub fn mark(&self, key: &Key) -> (u64, Facts) {
         self.known.get(key).map_or((0, Facts::new()), |known| (known.seq, known.facts.clone()))
     }
 
-    /// Lanes of an agent that are not over.
+    /// Lanes of an agent that have not ended.
     pub fn open_of<'l>(&'l self, agent: &'l str) -> impl Iterator<Item = (&'l Key, &'l Known)> {
         self.known.iter().filter(move |(key, known)| key.agent == agent && known.facts.end == End::Open)
     }
 
-    /// The agents of lanes, each once, in order.
+    /// Agents of lanes, distinct, in order.
     pub fn names(&self, lanes: &[LaneId]) -> Vec<String> {
         let mut names: Vec<String> = lanes.iter().filter_map(|id| self.agents.get(id).cloned()).collect();
         names.sort();
@@ -215,13 +215,13 @@ impl Lanes {
     }
 }
 
-/// As it is stored.
+/// Encodes a lane for the store.
 pub fn mark(job: crate::JobId, key: &Key, (seq, facts): &(u64, Facts)) -> LaneMark {
     let facts = serde_json::to_string(facts).unwrap_or_default();
     LaneMark { job, lane: key.text(), seq: *seq, facts }
 }
 
-/// What [`mark`] made.
+/// Decodes the output of [`mark`].
 pub fn read_mark(mark: &LaneMark) -> Option<(Key, u64, Facts)> {
     Some((Key::read(&mark.lane)?, mark.seq, serde_json::from_str(&mark.facts).ok()?))
 }

@@ -1,5 +1,5 @@
-//! Jobs whose agents publish what they find: rows that were merged of it become the job's, once the agents have said here that they are as
-//! far. One that is not after a while is missing in them, as in those of other jobs.
+//! Jobs with results published on a bus: merged rows are stored once the agents have reported the same progress to the
+//! server. After a timeout, an agent counts as missing in them, as in other jobs.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::fleet::{Order, Refused};
 use crate::job::{End as JobEnd, JobId};
 
 impl Core {
-    /// What is to be merged of a job, if its agents publish. `from`: how far its rows have been published.
+    /// Merge settings of a job, if its agents publish. `from`: position of its published rows.
     pub fn wanted(
         &self,
         order: &Order,
@@ -75,7 +75,7 @@ impl Core {
 }
 
 impl Core {
-    /// Rows that were handed over are kept, where all agents that are at work have come as far, or were waited for.
+    /// Stores merged rows for which all working agents have reported progress or timed out.
     pub fn settle_merged(&mut self, job: JobId) {
         let patience = Duration::from_nanos(self.settings.first_report_ns);
         let Some(work) = self.works.get_mut(&job) else { return };
@@ -93,7 +93,7 @@ impl Core {
         }
     }
 
-    /// Whether all is read that the agents of a job have published; what they have is there. `end`: hears what went wrong with it.
+    /// Whether all published results of a job have been read; stores its rows. `end`: collects its errors.
     pub fn is_read(&mut self, job: JobId, end: &mut JobEnd) -> bool {
         let Some(reading) = self.works.get(&job).and_then(|work| work.reading.as_ref()) else { return true };
         reading.come_to_the_end();
@@ -105,7 +105,7 @@ impl Core {
 }
 
 impl Work {
-    /// Whether all lanes that are at work have come as far as these rows.
+    /// Whether all working lanes have passed these rows.
     fn have_come(&self, rows: &[Output]) -> bool {
         let Results::Windows(windows) = &self.results else { return true };
         let lateness = windows.collector.engine().lateness_ns();
@@ -116,7 +116,7 @@ impl Work {
         lanes.states().all(|(id, state)| state != State::Active || lanes.told(id).0.0 >= needed)
     }
 
-    /// Rows that were handed over are the job's from now on.
+    /// Stores merged rows as the job's.
     fn take_merged(&mut self) {
         let Results::Windows(windows) = &self.results else { return };
         let Some(handed) = self.reading.as_mut().and_then(|reading| reading.handed.as_mut()) else { return };

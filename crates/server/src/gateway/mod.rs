@@ -55,34 +55,34 @@ use crate::store::{Store, StoreError};
 /// Limits and times of a gateway.
 #[derive(Clone, Copy, Debug)]
 pub struct GatewaySettings {
-    /// Of who runs what.
+    /// Assignment of jobs.
     pub control: control::ServerSettings,
-    /// Of each session.
+    /// Limits of each session.
     pub link: link::ServerLimits,
-    /// Agents at once.
+    /// Maximum connected agents.
     pub agents_max: usize,
     /// Maximum time for which records wait for others in the same transaction.
     pub commit_every: Duration,
     /// Maximum bytes of such records.
     pub commit_bytes: usize,
-    /// How long windows wait for an agent that makes no progress.
+    /// Time for which windows wait for an agent without progress.
     pub pace: control::PaceSettings,
     /// Time for which windows wait for the first report of an agent with the order.
     pub first_report_ns: u64,
-    /// Memory of all windows of a job that are open.
+    /// Maximum memory of a job's open windows, in bytes.
     pub window_bytes_max: usize,
     /// Maximum bytes per job of stored records of open windows; beyond that, their partial result replaces them.
     pub frames_bytes: u64,
     /// Time for which a request of the client's tap waits for the server's tap, after all agents have passed its end.
     pub join_patience: Duration,
-    /// Memory of all requests of a job that wait for the other tap.
+    /// Maximum memory of a job's requests that wait for the other tap, in bytes.
     pub join_bytes_max: usize,
 }
 
 impl Default for GatewaySettings {
     fn default() -> GatewaySettings {
         GatewaySettings {
-            // How many jobs there may be is looked at where they are asked for.
+            // The limit of jobs is checked when they are submitted.
             control: control::ServerSettings {
                 jobs_max: usize::MAX,
                 jobs_per_owner_max: usize::MAX,
@@ -102,37 +102,37 @@ impl Default for GatewaySettings {
     }
 }
 
-/// What is known of the lanes of a job, each with its agent; of jobs that have ended where their rows are tuples.
+/// Stored lanes of a job, each with its agent. For an ended job, only if its rows are tuples.
 pub(crate) fn lane_facts(store: &Store, job: JobId) -> Result<Vec<(String, LaneFacts)>, StoreError> {
     let read = |mark| lanes::read_mark(mark).map(|(key, _, facts)| (key.agent, facts));
     Ok(store.lanes(job)?.iter().filter_map(read).collect())
 }
 
-/// What comes to the thread.
+/// Events of the gateway's thread.
 pub(crate) enum Event {
-    /// Of a connection.
+    /// From a connection.
     Arrival(Arrival),
-    /// A job is wanted; in a network, with its plan, or why there is none.
+    /// Starts a job; in a network, with its plan or the reason why there is none.
     Start {
         order: Box<Order>,
         planned: Option<Result<Planned, String>>,
         answer: SyncSender<Result<(), Refused>>,
     },
-    /// A job is wanted no more.
+    /// Ends a job.
     Stop { job: JobId, why: Stop },
-    /// Who asks wants to know the agents.
+    /// Requests the list of agents.
     Agents { answer: SyncSender<Vec<Agent>> },
-    /// Who scrapes wants to know how all is.
+    /// Requests the metrics.
     Health { answer: SyncSender<FleetHealth> },
-    /// Of what agents of a job publish.
+    /// From the thread that reads a job's published results.
     Merged(JobId, reading::Said),
-    /// Of what switches copy for a job.
+    /// From the thread that controls switches for a job.
     Copies(JobId, copying::Said),
     /// The gateway ends.
     End,
 }
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Gateway {
     events: Sender<Event>,
     door: Door,
@@ -143,22 +143,22 @@ pub struct Gateway {
 /// Interfaces that some jobs need besides agents.
 #[derive(Clone, Default)]
 pub struct Doors {
-    /// Where agents publish what they find.
+    /// Bus to which agents publish results.
     pub bus: Option<Arc<dyn Bus>>,
-    /// Switches that copy to monitors.
+    /// Switches that mirror to monitors.
     pub network: Option<Arc<dyn Network>>,
 }
 
 impl Gateway {
-    /// Over a data directory; to be given to [`Opened::serve`] before anybody else.
+    /// Opens a gateway on a data directory; pass it to [`Opened::serve`] before any other use.
     ///
     /// # Errors
-    /// When the store cannot be read, or the system gives no more threads.
+    /// `StoreError` when the store cannot be read, or the system cannot create threads.
     pub fn open(opened: &Opened, settings: GatewaySettings) -> Result<Arc<Gateway>, StoreError> {
         Gateway::open_with(opened, settings, Doors::default())
     }
 
-    /// The same with doors, for jobs that need them.
+    /// Opens a gateway with interfaces for jobs on a bus or in a network.
     ///
     /// # Errors
     /// As [`Gateway::open`].
@@ -207,7 +207,7 @@ impl Fleet for Gateway {
     }
 
     fn stop(&self, job: JobId, why: Stop) {
-        // When it has ended nothing runs.
+        // A gateway that has ended runs no jobs.
         let _ = self.events.send(Event::Stop { job, why });
     }
 

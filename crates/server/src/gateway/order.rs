@@ -10,7 +10,7 @@ use crate::fleet::Order;
 use crate::job::Redaction;
 use crate::network::AgentPart;
 
-/// A job's orders.
+/// Encoder of a job's orders.
 pub struct Orders<'a> {
     order: &'a Order,
     topics: &'a [String],
@@ -19,7 +19,8 @@ pub struct Orders<'a> {
 }
 
 impl<'a> Orders<'a> {
-    /// `topics`: where agents publish what they find, if not here; `now_ns`: a limit of time counts from then on, on all agents.
+    /// `topics`: topics to which agents publish their results; empty: they send them to the server. `now_ns`: start of
+    /// a time limit, on all agents.
     pub fn new(order: &'a Order, topics: &'a [String], now_ns: i64) -> Orders<'a> {
         let key = (order.redaction == Redaction::Folded).then(key);
         Orders { order, topics, now_ns, key }
@@ -30,7 +31,7 @@ impl<'a> Orders<'a> {
         self.body(plan.clone(), &self.order.capture.interfaces)
     }
 
-    /// The same of one agent's part.
+    /// The encoded order of one agent's part.
     pub fn of(&self, part: &AgentPart, plan: &Plan) -> Bytes {
         let mut plan = plan.clone();
         (plan.monitor.clients, plan.monitor.servers) = (part.clients.clone(), part.servers.clone());
@@ -46,21 +47,21 @@ impl<'a> Orders<'a> {
         }
         let order = JobOrder {
             job: order.id.0.unsigned_abs(),
-            // Agents know their own starts.
+            // Set by the agent at each start.
             generation: 0,
             attempt: 0,
             plan,
             redaction: *key,
-            // Which interfaces there are the agent knows, and which of them it may use its owner has said.
+            // Resolved by the agent, within the interfaces allowed by its owner.
             capture: Capture { interfaces: interfaces.to_vec(), filter: order.capture.filter.clone() },
-            // Agents know what they were allowed.
+            // Set by the agent's own limits.
             packets_max: None,
             memory_max: 0,
             cpu_millis: 0,
             workers: 0,
             // Tap tables change and are sent separately.
             taps: plan::TapTable::default(),
-            // Who it is, and of which labels, the agent knows.
+            // Set by the agent: its name and labels.
             origin: Origin::default(),
             topics: topics.to_vec(),
         };
@@ -68,7 +69,7 @@ impl<'a> Orders<'a> {
     }
 }
 
-/// Whether an agent received this part.
+/// Whether an agent's order contains this part.
 pub fn is_of(part: &AgentPart, body: &[u8]) -> bool {
     JobOrder::decode(body, &parsers::registry::schema).is_ok_and(|told| {
         let spec = &told.plan.monitor;

@@ -1,4 +1,4 @@
-//! Records that have come and are not committed yet.
+//! Records received but not committed.
 
 use std::time::Instant;
 
@@ -8,21 +8,21 @@ use link::Record;
 use super::lanes::Key;
 use crate::job::JobId;
 
-/// A record that is not committed yet.
+/// A received record.
 pub struct Entry {
-    /// Whence.
+    /// Session on which it arrived.
     pub session: u64,
-    /// Of which job.
+    /// Job.
     pub job: JobId,
-    /// Of which lane.
+    /// Lane.
     pub key: Key,
-    /// The record.
+    /// Record.
     pub record: Record,
     /// The decoded report; `None`: empty or unreadable.
     pub report: Option<Report>,
 }
 
-/// Records that are not committed yet.
+/// Queue of received records.
 #[derive(Default)]
 pub struct Pending {
     entries: Vec<Entry>,
@@ -31,31 +31,31 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Adds one.
+    /// Appends a record.
     pub fn push(&mut self, entry: Entry) {
         self.bytes += bytes_of(&entry.record);
         self.since.get_or_insert_with(Instant::now);
         self.entries.push(entry);
     }
 
-    /// All of them.
+    /// Removes and returns all records.
     pub fn take(&mut self) -> Vec<Entry> {
         (self.bytes, self.since) = (0, None);
         std::mem::take(&mut self.entries)
     }
 
-    /// Nothing that came by another session of an agent will be committed any more.
+    /// Drops all records of an agent.
     pub fn forget(&mut self, agent: &str) {
         let entries = self.take();
         entries.into_iter().filter(|entry| entry.key.agent != agent).for_each(|entry| self.push(entry));
     }
 
-    /// How much waits.
+    /// Size of the queue in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Since when the oldest waits.
+    /// Time of arrival of the oldest record.
     pub fn since(&self) -> Option<Instant> {
         self.since
     }

@@ -1,6 +1,6 @@
-//! A job whose agents publish what they find: a thread of its own has that merged, and hands over the rows of windows that are over. It
-//! waits for each handful until that is kept, so that what is merged again after a failure, or by the next life of the server, is
-//! what is missing.
+//! Reads a job's results from the bus: a thread per job runs the merge and passes rows of completed windows to the
+//! gateway. It waits until the rows are stored before it continues, so that after a failure or a restart only missing
+//! rows are merged again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -13,47 +13,47 @@ use super::Event;
 use crate::bus::{Bus, Merge, Merged, Wanted};
 use crate::job::JobId;
 
-/// Between two tries to have it merged.
+/// Delay before the merge is started again.
 const PAUSE: Duration = Duration::from_secs(2);
-/// Between two looks at whether to stop.
+/// Interval at which the thread checks for commands.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// How long the last of a job may take to be merged.
+/// Time limit for the merge of the last results after the end of a job.
 const LAST: Duration = Duration::from_secs(300);
 
-/// What is wanted of the thread.
+/// Command to the thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Wish {
     GoOn,
-    /// All has been published.
+    /// Agents have stopped publishing: merge the rest and end.
     ComeToTheEnd,
-    /// Its job has been removed.
+    /// The job was removed: end now.
     Leave,
 }
 
-/// Rows that the thread hands over.
+/// Rows passed to the gateway.
 pub struct Handed {
     pub rows: Vec<Output>,
-    /// Since when they wait.
+    /// Time when they were passed.
     since: Instant,
-    /// Told when they are kept.
+    /// Signals that they are stored.
     kept: SyncSender<()>,
 }
 
-/// What the thread says.
+/// Message of the thread.
 pub enum Said {
-    /// Rows of windows that are over.
+    /// Rows of completed windows.
     Rows(Handed),
-    /// What is amiss; `None`: nothing any more.
+    /// Current problem; `None`: resolved.
     Trouble(Option<String>),
-    /// That was all.
+    /// The merge is complete.
     Over,
 }
 
-/// The thread, as the gateway has it.
+/// Handle of the thread, owned by the gateway.
 pub struct Reading {
     wish: Arc<AtomicU8>,
-    /// What is not kept yet.
+    /// Rows not stored yet.
     pub handed: Option<Handed>,
     pub trouble: Option<String>,
     pub is_over: bool,
@@ -70,12 +70,12 @@ impl Reading {
         Reading { wish, handed: None, is_over: trouble.is_some(), trouble }
     }
 
-    /// All agents have published what they had.
+    /// Tells the thread that all agents have stopped publishing.
     pub fn come_to_the_end(&self) {
         self.wish.fetch_max(Wish::ComeToTheEnd as u8, Ordering::Relaxed);
     }
 
-    /// What was handed over is kept.
+    /// Signals that the rows passed are stored.
     pub fn kept(&mut self) {
         if let Some(handed) = self.handed.take() {
             let _ = handed.kept.send(());
@@ -90,26 +90,26 @@ impl Drop for Reading {
 }
 
 impl Handed {
-    /// For how long they wait.
+    /// Time since the rows were passed.
     pub fn age(&self) -> Duration {
         self.since.elapsed()
     }
 }
 
-/// The thread's own.
+/// State of the thread.
 struct Work {
     job: JobId,
     bus: Arc<dyn Bus>,
     wanted: Wanted,
     events: Sender<Event>,
     wish: Arc<AtomicU8>,
-    /// Until when the last may come.
+    /// Deadline for the last results.
     last: Option<Instant>,
     /// Last reported problem.
     told: Option<String>,
 }
 
-/// The job has been removed.
+/// The job was removed.
 struct Left;
 
 impl Work {
@@ -171,7 +171,7 @@ impl Work {
         }
     }
 
-    /// What the gateway wants.
+    /// Last command of the gateway.
     fn wish(&self) -> Result<Wish, Left> {
         match self.wish.load(Ordering::Relaxed) {
             n if n == Wish::GoOn as u8 => Ok(Wish::GoOn),
@@ -180,7 +180,7 @@ impl Work {
         }
     }
 
-    /// Whether all has been published, and that long ago.
+    /// Whether the deadline for the last results has passed.
     fn is_late(&mut self) -> bool {
         if self.last.is_none() && self.wish().is_ok_and(|wish| wish == Wish::ComeToTheEnd) {
             self.last = Some(Instant::now() + LAST);
@@ -188,7 +188,7 @@ impl Work {
         self.last.is_some_and(|last| Instant::now() >= last)
     }
 
-    /// Says what is amiss, if that is news.
+    /// Reports a problem if it has changed.
     fn tell(&mut self, trouble: Option<String>) -> Result<(), Left> {
         if self.told == trouble {
             return Ok(());
@@ -201,7 +201,7 @@ impl Work {
         self.events.send(Event::Merged(self.job, said)).map_err(|_| Left)
     }
 
-    /// Waits until it is kept.
+    /// Passes rows and waits until they are stored.
     fn hand_over(&mut self, rows: Vec<Output>) -> Result<(), Left> {
         let come = rows.iter().map(|output| output.watermark_ns).max().unwrap_or(i64::MIN);
         let pipelines = self.wanted.plan.dataflow.pipelines.len();
@@ -231,13 +231,13 @@ impl Work {
     }
 }
 
-/// The start of the last window in these rows.
+/// Start of the last window in these rows.
 pub fn start(output: &Output) -> Option<i64> {
     let starts = output.batch.schema().find("window_start")?;
     output.batch.i64(starts).iter().flatten().max()
 }
 
-/// The end of the last window in these rows; the end of time where there are none.
+/// End of the last window in these rows; the maximum if there are no windows.
 pub fn end(output: &Output) -> i64 {
     let ends = output.batch.schema().find("window_end");
     ends.and_then(|id| output.batch.i64(id).iter().flatten().max()).unwrap_or(i64::MAX)

@@ -1,4 +1,4 @@
-//! A job of [`control`] as it is saved, but for the order, which never changes.
+//! Stored form of a [`control`] job, without its order, which never changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,17 +26,17 @@ struct Saved {
     #[serde(default)]
     shares: Option<BTreeMap<String, u64>>,
     degraded: Vec<SavedDegraded>,
-    /// Not there: by one.
+    /// Absent: by one agent.
     #[serde(default)]
     told_by_all: bool,
     #[serde(default)]
     interfaces: Vec<String>,
-    /// Agents have orders of their own: they stand together in place of the order.
+    /// The body contains an order per agent instead of one order.
     #[serde(default)]
     in_parts: bool,
 }
 
-/// As [`plan::Cost`], in its order.
+/// The fields of [`plan::Cost`], in order.
 #[derive(Default, Serialize, Deserialize)]
 struct SavedCost([u64; 6]);
 
@@ -66,7 +66,7 @@ enum SavedWhy {
 #[serde(rename_all = "snake_case")]
 enum SavedDegraded {
     Absent(String),
-    /// Of a version that did not say why.
+    /// Written by a version without the reason.
     NoRoom(String),
     TooCostly(String, String),
     Poisoned(String),
@@ -75,7 +75,7 @@ enum SavedDegraded {
     Restarted(String, u64, i64),
 }
 
-/// As text.
+/// Encodes a job as text.
 pub fn write(job: &Job) -> String {
     let Request { owner, name, kind, on, limit, cost, taps, interfaces, parts, .. } = &job.request;
     let saved = Saved {
@@ -107,7 +107,7 @@ pub fn write(job: &Job) -> String {
     serde_json::to_string(&saved).unwrap_or_default()
 }
 
-/// The order, or those of all agents, which never change.
+/// Encodes the order, or the orders of all agents, which never change.
 pub fn write_body(request: &Request) -> Bytes {
     if request.parts.is_empty() {
         return request.body.clone();
@@ -163,7 +163,7 @@ fn write_degraded(degraded: Degraded) -> SavedDegraded {
     }
 }
 
-/// What [`write`] wrote, with the job's number and order; `None` when it is not that.
+/// Decodes the output of [`write`], with the job's number and order; `None` if it is invalid.
 pub fn read(id: u64, text: &str, body: Bytes) -> Option<Job> {
     let saved: Saved = serde_json::from_str(text).ok()?;
     let parts: BTreeMap<String, Vec<u8>> = match saved.in_parts {
@@ -198,7 +198,7 @@ pub fn read(id: u64, text: &str, body: Bytes) -> Option<Job> {
     Some(Job { id, request, state, agents, granted, shares, degraded })
 }
 
-/// In the words of [`control`]: which of several agents tells of a flow, they know of the plan.
+/// Converts to the type of [`control`]; agents find the details in their plan.
 pub fn taps(taps: plan::Taps) -> Taps {
     match taps {
         plan::Taps::Server | plan::Taps::Client | plan::Taps::Ends => Taps::One,
@@ -206,7 +206,7 @@ pub fn taps(taps: plan::Taps) -> Taps {
     }
 }
 
-/// In the words of [`control`].
+/// Converts to the type of [`control`].
 pub fn kind(kind: JobKind) -> Kind {
     match kind {
         JobKind::OneOff => Kind::OneOff,

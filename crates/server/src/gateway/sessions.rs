@@ -7,63 +7,63 @@ use link::{Hello, LaneRange, Now, ServerEvent, ServerLimits, ServerSession};
 use tokio::sync::mpsc::Sender;
 use tokio::sync::mpsc::error::TrySendError;
 
-/// A connection.
+/// Session on one connection.
 pub struct Session {
-    /// Whose it is.
+    /// Name of the agent.
     pub agent: String,
     /// Protocol state of the session.
     pub link: ServerSession,
     out: Sender<Bytes>,
-    /// Which life of its agent it is, when that has been taken in.
+    /// Incarnation of the agent, after its Hello was accepted.
     pub boot: Option<u64>,
     /// Data of its Hello, until the reply.
     pub greeting: Option<Greeting>,
 }
 
-/// What of a Hello is needed for the answer.
+/// Fields of a Hello needed for the reply.
 pub struct Greeting {
-    /// The highest version that the agent speaks.
+    /// Highest protocol version supported by the agent.
     pub version_max: u32,
-    /// What its spool holds.
+    /// Lanes in its spool.
     pub lanes: Vec<LaneRange>,
 }
 
 impl Greeting {
-    /// Of a Hello.
+    /// Fields of a Hello.
     pub fn of(hello: &Hello) -> Greeting {
         Greeting { version_max: hello.version_max, lanes: hello.lanes.clone() }
     }
 }
 
-/// All connections, by numbers that are never used again.
+/// All sessions, by numbers that are never reused.
 pub struct Sessions {
-    /// Which server this is.
+    /// Identity of this server.
     server: u64,
     all: BTreeMap<u64, Session>,
 }
 
-/// Whether a connection goes on.
+/// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Line {
-    /// It does.
+    /// Open.
     Open,
     /// The other end no longer reads.
     Broken,
 }
 
 impl Sessions {
-    /// None yet, with this server.
+    /// Without sessions.
     pub fn of(server: u64) -> Sessions {
         Sessions { server, all: BTreeMap::new() }
     }
 
-    /// A connection begins.
+    /// Adds a session for a new connection.
     pub fn add(&mut self, id: u64, agent: String, out: Sender<Bytes>, limits: ServerLimits, now: Now) {
         let link = ServerSession::new(limits, self.server, now);
         self.all.insert(id, Session { agent, link, out, boot: None, greeting: None });
     }
 
-    /// One of them.
+    /// Session by number.
     pub fn get(&mut self, id: u64) -> Option<&mut Session> {
         self.all.get_mut(&id)
     }
@@ -75,46 +75,46 @@ impl Sessions {
         Some(session)
     }
 
-    /// Whether another process is here by this name. One that died without a word is not, as soon as its silence is noticed.
+    /// Whether another process is connected under this name. A dead one counts until its timeout.
     pub fn has_another(&self, agent: &str, boot: u64) -> bool {
         let of_agent = |session: &&Session| session.agent == agent;
         self.all.values().filter(of_agent).any(|session| session.boot.is_some_and(|other| other != boot))
     }
 
-    /// Their numbers.
+    /// Numbers of all sessions.
     pub fn ids(&self) -> Vec<u64> {
         self.all.keys().copied().collect()
     }
 
-    /// When one of them wants to be called, by the monotonic clock.
+    /// Earliest timer of a session, by the monotonic clock.
     pub fn timeout(&self) -> Option<u64> {
         self.all.values().filter_map(|session| session.link.poll_timeout()).min()
     }
 
-    /// Those that want to be called.
+    /// Sessions with expired timers.
     pub fn due(&self, now_ns: u64) -> Vec<u64> {
         let is_due = |session: &Session| session.link.poll_timeout().is_some_and(|at| at <= now_ns);
         self.all.iter().filter(|(_, session)| is_due(session)).map(|(id, _)| *id).collect()
     }
 
-    /// How much may be on its way and not committed, in every session.
+    /// Sets the flow control window of every session: maximum uncommitted bytes.
     pub fn set_window(&mut self, bytes: u64) {
         self.all.values_mut().for_each(|session| session.link.set_window(bytes));
     }
 }
 
 impl Session {
-    /// What has happened.
+    /// Next event of the session.
     pub fn next(&mut self) -> Option<ServerEvent> {
         self.link.poll_event()
     }
 
-    /// Passes data to write to the connection, as far as there is room.
+    /// Passes outgoing data to the connection, as far as its queue has space.
     pub fn pump(&mut self) -> Line {
         loop {
             let room = match self.out.try_reserve() {
                 Ok(room) => room,
-                // The connection says when there is room again.
+                // The connection signals when its queue has space again.
                 Err(TrySendError::Full(())) => return Line::Open,
                 Err(TrySendError::Closed(())) => return Line::Broken,
             };

@@ -1,4 +1,4 @@
-//! The one thread: what comes to it, and what time it is.
+//! Event loop of the gateway: receives events and runs timers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,31 +22,31 @@ use crate::hub::Hub;
 use crate::job::JobId;
 use crate::store::{Store, StoreError, now_ns};
 
-/// Longest sleep.
+/// Maximum sleep.
 const NAP: Duration = Duration::from_secs(1);
-/// Events in a row before timers are looked at.
+/// Maximum consecutive events before timers are checked.
 const EVENTS: usize = 256;
-/// How often jobs are looked at.
+/// Interval of the housekeeping of jobs, in nanoseconds.
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// Whether the store accepts writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
-    /// It does.
+    /// Yes.
     Free,
-    /// It does not: agents may send nothing, and no job is taken.
+    /// No: agents must not send, and jobs are rejected.
     Full,
 }
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Core {
     pub store: Arc<Store>,
     pub hub: Arc<Hub>,
     pub settings: GatewaySettings,
     pub control: Server,
-    /// Jobs as they are in the store.
+    /// Jobs loaded from the store.
     pub saved: BTreeMap<u64, control::Job>,
-    /// How far the results of jobs had been published that were not handed to us again yet.
+    /// Stored positions of jobs that were not resubmitted yet.
     pub progress: BTreeMap<u64, Option<String>>,
     pub sessions: Sessions,
     pub works: BTreeMap<JobId, Work>,
@@ -55,23 +55,23 @@ pub struct Core {
     pub room: Room,
     /// Result of a job submission.
     pub submitted: Option<Result<Submitted, control::Refusal>>,
-    /// Where agents of some jobs publish.
+    /// Bus to which agents of some jobs publish.
     pub bus: Option<Arc<dyn Bus>>,
-    /// How what threads of jobs say comes here.
+    /// Sender for the threads of jobs.
     pub events: Sender<Event>,
-    /// The data directory's.
+    /// Identity of the data directory.
     pub identity: u64,
     started: Instant,
     second_ns: u64,
 }
 
-/// The hub's number of a job.
+/// Converts a job number to the hub's identifier.
 pub fn job_id(job: u64) -> Option<JobId> {
     i64::try_from(job).ok().map(JobId)
 }
 
 impl Core {
-    /// What the store remembers.
+    /// Loads the state from the store.
     pub fn new(
         store: Arc<Store>,
         hub: Arc<Hub>,
@@ -111,13 +111,13 @@ impl Core {
         })
     }
 
-    /// What time it is.
+    /// Current time.
     pub fn now(&self) -> Now {
         let monotonic_ns = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         Now { monotonic_ns, wall_ns: now_ns() }
     }
 
-    /// Until the gateway ends.
+    /// Runs until the gateway ends.
     pub fn run(mut self, incoming: &Receiver<Event>) {
         loop {
             let first = match incoming.recv_timeout(self.patience()) {
@@ -135,7 +135,7 @@ impl Core {
         }
     }
 
-    /// How long nothing is due.
+    /// Time until the next timer.
     fn patience(&self) -> Duration {
         let now = self.now();
         let timers = [self.sessions.timeout(), self.control.timeout(now), Some(self.second_ns)];
@@ -151,7 +151,7 @@ impl Core {
             Event::Arrival(arrival) => self.arrive(arrival),
             Event::Start { order, planned, answer } => {
                 let result = self.start(&order, planned);
-                // Who asked may have gone.
+                // The requester may have disconnected.
                 let _ = answer.send(result);
             }
             Event::Stop { job, why } => {
@@ -202,7 +202,7 @@ impl Core {
         self.hear(session);
     }
 
-    /// What sessions have to tell.
+    /// Handles the events of a session.
     fn hear(&mut self, session: u64) {
         while let Some(event) = self.sessions.get(session).and_then(super::sessions::Session::next) {
             match event {
@@ -250,7 +250,7 @@ impl Core {
         self.pump(session);
     }
 
-    /// Passes data to write to the connection.
+    /// Passes outgoing data to the connection.
     pub fn pump(&mut self, session: u64) {
         if self.sessions.get(session).is_some_and(|known| known.pump() == Line::Broken) {
             self.close(session);
@@ -263,7 +263,7 @@ impl Core {
         self.decide(Happens::Disconnected { session });
     }
 
-    /// Time has passed.
+    /// Runs timers.
     fn look(&mut self) {
         let now = self.now();
         for session in self.sessions.due(now.monotonic_ns) {
@@ -281,7 +281,7 @@ impl Core {
         }
         if self.second_ns <= now.monotonic_ns {
             self.second_ns = now.monotonic_ns.saturating_add(SECOND_NS);
-            // Timers that were due between two looks: without other agents nothing else comes.
+            // Without traffic from other agents, only the timer triggers these.
             self.decide(Happens::Tick);
             self.look_at_jobs(now);
         }
@@ -293,7 +293,7 @@ impl Core {
         self.hub.set_full(room == Room::Full);
     }
 
-    /// The store did not take something: until it does, agents may send nothing.
+    /// Handles a failed write to the store: agents must not send until it works again.
     pub fn store_failed(&mut self, error: &StoreError) {
         if self.room == Room::Full {
             return;
@@ -314,7 +314,7 @@ impl Core {
         }
     }
 
-    /// Begins again from what is saved: agents come again, and say what they run.
+    /// Restarts from the stored state; agents reconnect and report what they run.
     pub fn begin_again(&mut self) {
         self.sessions.ids().into_iter().for_each(|session| drop(self.sessions.remove(session)));
         let now = self.now();

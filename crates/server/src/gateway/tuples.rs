@@ -1,5 +1,5 @@
-//! Tuples themselves, of a query without processors: they are the result. In the order in which they come they are rows at
-//! once, and need not be kept before; ORDER BY has to see all of them first.
+//! Tuples as results, for queries without processors. Without ORDER BY they become rows on arrival and are not stored
+//! as records; with ORDER BY, after all have arrived.
 
 use collect::Report;
 use plan::Plan;
@@ -8,29 +8,29 @@ use tuple::Batch;
 
 use super::windows::config;
 
-/// When tuples become rows.
+/// Time at which tuples become rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// As they come.
+    /// On arrival.
     AtOnce,
-    /// When all have come, in an order that was asked for.
+    /// After all have arrived, sorted as requested.
     AtTheEnd,
 }
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Tuples {
-    /// Of the dataflow; it computes nothing here, and knows what tuples look like.
+    /// Engines of the dataflow; used only for the schema of tuples.
     pub engines: Engines,
-    /// What is shown of them.
+    /// Displayed columns.
     shown: Shown,
-    /// When they become rows.
+    /// Time at which tuples become rows.
     pub when: When,
     plan: std::sync::Arc<Plan>,
     bytes_max: usize,
 }
 
 impl Tuples {
-    /// `kept`: how many rows there are already.
+    /// `kept`: number of rows stored so far.
     pub fn new(plan: &std::sync::Arc<Plan>, kept: u64, bytes_max: usize) -> Tuples {
         let engines = Engines::new(std::slice::from_ref(&plan.dataflow), &config(plan, bytes_max));
         let when = if plan.dataflow.rows.order.is_empty() { When::AtOnce } else { When::AtTheEnd };
@@ -42,24 +42,24 @@ impl Tuples {
         tuples
     }
 
-    /// So many rows are there: LIMIT counts them.
+    /// Sets the number of stored rows, which count toward LIMIT.
     pub fn begin_at(&mut self, kept: u64) {
         let mut dataflow = self.plan.dataflow.clone();
         dataflow.rows.rows_max = dataflow.rows.rows_max.map(|max| max.saturating_sub(kept));
         self.shown = Shown::new(&dataflow, self.engines.first(), self.bytes_max);
     }
 
-    /// What is shown.
+    /// Displayed columns.
     pub fn shown(&self) -> &Shown {
         &self.shown
     }
 
-    /// Rows that a report makes.
+    /// Rows of a report.
     pub fn take(&mut self, report: &Report) -> Vec<Batch> {
         report.part.rows.iter().filter_map(|batch| self.shown.take(batch)).collect()
     }
 
-    /// Rows when all have come.
+    /// Sorted rows, after all tuples have arrived.
     pub fn finish(&mut self) -> Vec<Batch> {
         let mut rows = Vec::new();
         self.shown.finish(|batch| rows.push(batch));

@@ -1,4 +1,4 @@
-//! For which agents the windows of a job wait.
+//! Decides for which agents the windows of a job wait.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use super::lanes::End;
 use super::work::Work;
 
 impl Work {
-    /// Those that have been waited for long enough are waited for no more, and missed. One that refuses the job is no part of it, and
-    /// not missed.
+    /// Marks agents as missing after their timeout. An agent that rejects the job does not take part in it and is not
+    /// missing.
     pub fn give_up(&mut self, now_ns: u64, state_on: &dyn Fn(&str) -> Option<ObservedState>) {
         let (mut given_up, mut refused) = (Vec::new(), Vec::new());
         for (agent, awaited) in &mut self.lanes.awaited {
@@ -27,7 +27,7 @@ impl Work {
             }
         }
         self.turn(&given_up, State::Idle);
-        // What it lost before is missed only until now.
+        // Its previous losses end now.
         let until = self.progress.watermark_ns;
         let lost = self.lanes.known.iter_mut().filter(|(key, known)| {
             known.facts.end == End::Lost && state_on(&key.agent) == Some(ObservedState::Refused)
@@ -39,7 +39,7 @@ impl Work {
         self.turn(&refused, State::Finished);
     }
 
-    /// An agent is gone for now, or back.
+    /// Notes that an agent disconnected or reconnected.
     pub fn set_idle(&mut self, agent: &str, is_idle: bool, now: Now) {
         if !is_idle {
             self.pace.excuse(agent, now);
@@ -53,8 +53,8 @@ impl Work {
         self.turn(&ids, if is_waited { State::Active } else { State::Idle });
     }
 
-    /// Leaves agents behind that make no progress, and waits again for those that have caught up. `is_here`: whether an agent is connected,
-    /// or has not been away for long.
+    /// Marks agents without progress as missing, and waits again for those that have caught up. `is_here`: whether an
+    /// agent is connected, or disconnected only recently.
     pub fn keep_pace(&mut self, is_here: &dyn Fn(&str) -> bool, takes: bool, now: Now) {
         let mut positions: BTreeMap<&str, i64> = BTreeMap::new();
         for (key, known) in self.lanes.known.iter().filter(|(_, known)| known.facts.end == End::Open) {

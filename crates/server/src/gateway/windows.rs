@@ -1,14 +1,14 @@
-//! Results of processors: windows are closed when all lanes have come as far. What is committed and not published yet is in
-//! the store, record by record, or, where that is much, as what many records came to.
+//! Results of processors: a window is closed when all lanes have passed its end. Committed, unpublished data is in the
+//! store as records, or, if large, as the partial result of many records.
 
 use collect::{Collector, LaneId, Lanes, Part, Report, State, TakeRows};
 use plan::Plan;
 use stream::{Engines, Limitations, Loss, Output, Stretch};
 use wire::Timestamp;
 
-/// The lane of what many records came to.
+/// Lane of the partial result of many records.
 pub const ALL_LANES: LaneId = LaneId(u64::MAX);
-/// Stretches of lost packets that are remembered.
+/// Maximum remembered periods with lost packets.
 const STRETCHES_MAX: usize = 4096;
 
 /// Rows of a result as they come from the collector, with the lanes that they lack.
@@ -21,18 +21,18 @@ impl TakeRows for Released {
     }
 }
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Windows {
-    /// Where results meet.
+    /// Merge of the lanes.
     pub collector: Collector,
-    /// What was lost when, as far as it may be of open windows.
+    /// Periods with lost packets that may overlap open windows.
     stretches: Vec<Stretch>,
-    /// When limits took effect, likewise.
+    /// Periods in which limits took effect, likewise.
     limited: Limitations,
     window_bytes_max: usize,
 }
 
-/// How engines for a plan are set up; monitors do the same.
+/// Configuration of the engines for a plan, as in monitors.
 pub fn config(plan: &Plan, window_bytes_max: usize) -> stream::Config {
     let sample = match plan.monitor.sample {
         plan::Sample::Fraction(p) => p,
@@ -43,7 +43,7 @@ pub fn config(plan: &Plan, window_bytes_max: usize) -> stream::Config {
 }
 
 impl Windows {
-    /// Nothing has come yet.
+    /// Creates an empty state.
     pub fn new(plan: &Plan, window_bytes_max: usize) -> Windows {
         let engines = Engines::new(std::slice::from_ref(&plan.dataflow), &config(plan, window_bytes_max));
         Windows {
@@ -54,7 +54,7 @@ impl Windows {
         }
     }
 
-    /// The watermark at which a report counts no more; `before`: what its lane's streams seemed to lack before it.
+    /// Watermark at which a report is no longer needed. `before`: loss in its lane's byte streams before it.
     pub fn over_at(&self, report: &Report, before: Loss) -> i64 {
         let reach = self.collector.engine().reach_ns();
         let is_news = report.loss.lost != before.lost;
@@ -62,7 +62,7 @@ impl Windows {
         self.collector.over_at(report).into_iter().chain(loss).max().unwrap_or(i64::MIN)
     }
 
-    /// Takes a lane's report.
+    /// Adds a report of a lane.
     pub fn take(&mut self, lane: LaneId, report: Report, out: &mut Released) {
         let (Timestamp(from_ns), before) = self.collector.lanes().told(lane);
         self.stretches.extend(report.lost);
@@ -82,8 +82,8 @@ impl Windows {
         }
     }
 
-    /// All that is there of open windows, as records that can take the place of all that have come: each with the watermark at
-    /// which it counts no more. `None`: it would not be less.
+    /// Content of all open windows, encoded as records that replace all previous ones; each with the watermark at which
+    /// it is no longer needed. `None`: it would not be smaller.
     pub fn in_short(&self, bytes_max: u64) -> Option<Vec<(i64, Vec<u8>)>> {
         let all = self.collector.peek(self.window_bytes_max)?;
         let nothing = || Report {
@@ -107,12 +107,12 @@ impl Windows {
         (bytes as u64 <= bytes_max && largest <= collect::REPORT_BYTES_MAX / 2).then_some(records)
     }
 
-    /// Tuples that came when their windows were closed.
+    /// Number of late tuples.
     pub fn late(&self) -> u64 {
         self.collector.counters().tuples_late
     }
 
-    /// Goes on where an earlier collector had published.
+    /// Resumes after the results published by an earlier collector.
     pub fn begin_at(&mut self, watermark_ns: i64, latest_ns: &[Option<i64>]) {
         self.collector.begin_at(Timestamp(watermark_ns), latest_ns);
         self.collector.adopt(ALL_LANES, State::Finished, Timestamp::MIN, Loss::default());

@@ -9,7 +9,7 @@ use super::work::Work;
 use crate::fleet::Refused;
 use crate::job::{End as JobEnd, Outcome};
 
-/// Why a job is not taken.
+/// Reason why a job is rejected.
 pub fn refused(refusal: &Refusal) -> Refused {
     match refusal {
         Refusal::StoreIsFull => Refused::Busy("the server's disk is full: no new job is taken".into()),
@@ -53,7 +53,7 @@ pub fn ended(why: &Why, troubles: &[String], has_parts: bool) -> JobEnd {
     JobEnd::new(outcome, said)
 }
 
-/// What is not as it should be.
+/// Problems of a job, as messages.
 pub fn degraded(all: &BTreeSet<Degraded>) -> impl Iterator<Item = String> {
     all.iter().map(|degraded| match degraded {
         Degraded::Absent { agent } => format!("agent {agent} is not there"),
@@ -69,13 +69,13 @@ pub fn degraded(all: &BTreeSet<Degraded>) -> impl Iterator<Item = String> {
     })
 }
 
-/// What a job's results lack, by what was committed.
+/// Data missing in a job's results, by its committed records.
 pub fn lacks(work: &Work) -> Vec<String> {
     let mut said = Vec::new();
     for (key, known) in &work.lanes.known {
         let facts = &known.facts;
         if facts.records_lost > 0 {
-            // What an earlier version wrote does not say whether the number is known.
+            // Earlier versions did not store whether the number is known.
             let tuples = match (facts.tuples_lost, facts.end) {
                 (0, End::Lost) => "an unknown number of tuples".to_owned(),
                 (n, _) if facts.is_loss_unknown => format!("{n} tuples or more"),
@@ -106,7 +106,7 @@ pub fn lacks(work: &Work) -> Vec<String> {
     said
 }
 
-/// A clock that is off by so much.
+/// Message about a clock with this offset.
 pub fn clock(agent: &str, offset_ns: i64) -> String {
     let ms = offset_ns.unsigned_abs() / 1_000_000;
     let side = if offset_ns > 0 { "ahead of" } else { "behind" };

@@ -1,4 +1,4 @@
-//! A job at work: where its results meet, its lanes, and what of it is published.
+//! Runtime of a job: its results, lanes, and published position.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,10 +23,10 @@ use crate::hub::{Account, ResultTable};
 use crate::job::{End as JobEnd, JobId, State as Told};
 use crate::store::{Store, StoreError, Which};
 
-/// Records that are read at once from the store.
+/// Records per read from the store.
 const FRAMES: usize = 64;
 
-/// Where results meet.
+/// Results of a job.
 pub enum Results {
     /// Of processors.
     Windows(Box<Windows>),
@@ -34,79 +34,79 @@ pub enum Results {
     Tuples(Box<Tuples>),
 }
 
-/// How far a job's results have been published.
+/// Published position of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
-    /// Windows that end before this event time are; `i64::MAX`: all there will be.
+    /// Windows that end before this event time are published; `i64::MAX`: all.
     pub watermark_ns: i64,
-    /// Of each processor, the start of the last window that was.
+    /// Start of the last published window of each processor.
     pub latest_ns: Vec<Option<i64>>,
-    /// Tuples that came when their windows were closed.
+    /// Late tuples: their windows were closed.
     pub late: u64,
 }
 
-/// Rows that are not published yet.
+/// Unpublished rows.
 pub struct Row {
-    /// Of which result.
+    /// Index of the result.
     pub result: usize,
     /// The rows.
     pub batch: Batch,
-    /// Event time had come here.
+    /// Watermark.
     pub watermark_ns: i64,
-    /// Agents that should have taken part in them and did not.
+    /// Missing agents.
     pub missing: Vec<String>,
 }
 
-/// What is left to be done.
+/// Phase of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Agents are at it, or will be.
+    /// Agents work on it, or will.
     Working,
-    /// They have ended; what there is has to be published.
+    /// Agents have finished; remaining rows must be published.
     Ending(JobEnd),
 }
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Work {
     pub id: JobId,
     pub plan: Arc<Plan>,
     pub results: Results,
-    /// What agents send is joined before it counts, of a job over both taps of flows.
+    /// Join of requests, for a job over both taps.
     pub joining: Option<Box<Joining>>,
-    /// What agents publish is merged elsewhere, of a job with a bus; they say here how far they are.
+    /// Reader of the bus, for a job with a bus; agents report their progress to the server.
     pub reading: Option<Reading>,
-    /// Switches copy for it, of a job in a network.
+    /// Mirroring of switches, for a job in a network.
     pub copying: Option<Copying>,
     pub lanes: Lanes,
-    /// For which of its agents windows wait.
+    /// Agents for which windows wait.
     pub pace: Pace,
     pub progress: Progress,
-    /// As it is in the store.
+    /// Stored position.
     pub published: Option<Progress>,
-    /// Late tuples that had been counted when this life of the gateway began, less those of records that it read again.
+    /// Late tuples counted before this start of the gateway, minus those in records read again.
     late_before: i128,
     pub rows: Vec<Row>,
     pub phase: Phase,
-    /// Bytes of records in the store, at most.
+    /// Upper bound of the bytes of stored records.
     pub frames_bytes: u64,
-    /// From here on what they came to takes their place.
+    /// Size at which records are replaced by their partial result.
     pub frames_bytes_max: u64,
-    /// When something was published last, by the monotonic clock.
+    /// Monotonic time of the last publication.
     pub published_at_ns: u64,
     /// State last shown to users.
     pub told: Option<(Told, Option<String>)>,
-    /// Records that could not be read: of an earlier life of the gateway.
+    /// Unreadable stored records of an earlier process.
     pub unreadable: u64,
     /// Per result, the columns that are unknown if agents are missing.
     upper_ends: Vec<Vec<FieldId>>,
     /// Account last shown to users.
     pub accounted: Option<Account>,
-    /// What agents have said of it that cannot run it.
+    /// Reasons of agents that cannot run the job.
     pub troubles: BTreeMap<String, String>,
 }
 
 impl Work {
-    /// A job of which nothing has come. `kept`: rows of its first result, of an earlier life of the gateway.
+    /// A job without data. `kept`: stored rows of its first result.
     pub fn new(id: JobId, plan: &Arc<Plan>, kept: u64, (window_bytes, frames_bytes): (usize, u64)) -> Work {
         let pipelines = plan.dataflow.pipelines.len();
         let results = match pipelines {
@@ -141,20 +141,20 @@ impl Work {
         }
     }
 
-    /// The same with other limits of how long windows wait.
+    /// Sets the limits of waiting for agents.
     pub fn paced(mut self, settings: PaceSettings) -> Work {
         self.pace = Pace::new(settings);
         self
     }
 
-    /// The same of a job over both taps of flows.
+    /// Sets the join of a job over both taps.
     pub fn joining(mut self, joining: Joining) -> Work {
         self.joining = Some(Box::new(joining));
         self.with_collector(|collector, _| collector.join(JOINED));
         self
     }
 
-    /// What its results look like.
+    /// Schemas of its results.
     pub fn tables(&self) -> Vec<ResultTable> {
         match &self.results {
             Results::Tuples(tuples) => {
@@ -174,12 +174,12 @@ impl Work {
         }
     }
 
-    /// Whether records become rows in the transaction that commits them.
+    /// Whether rows are stored in the transaction that commits the records.
     pub fn is_direct(&self) -> bool {
         matches!(&self.results, Results::Tuples(tuples) if tuples.when == When::AtOnce)
     }
 
-    /// What a record says.
+    /// Decodes a record.
     pub fn decode(&self, payload: &[u8]) -> Result<Report, Malformed> {
         match &self.joining {
             Some(joining) => joining.decode(payload),
@@ -187,7 +187,7 @@ impl Work {
         }
     }
 
-    /// What a record says of results.
+    /// Decodes a record of results.
     fn decode_result(&self, payload: &[u8]) -> Result<Report, Malformed> {
         match &self.results {
             Results::Windows(windows) => windows.collector.decode(payload),
@@ -199,7 +199,7 @@ impl Work {
     /// wait for those without a committed record.
     ///
     /// # Errors
-    /// Those of the store.
+    /// `StoreError` when the database cannot be read or written.
     pub fn go_on<'a>(
         &mut self,
         store: &Store,
@@ -246,7 +246,7 @@ impl Work {
         Ok(())
     }
 
-    /// Which of its records in the store say something of its results.
+    /// Selects the stored records that contain results.
     pub fn frames_kept(&self) -> Which {
         match &self.joining {
             Some(_) => Which::OfMany,
@@ -254,7 +254,7 @@ impl Work {
         }
     }
 
-    /// What lanes have lost is missed no longer than until windows are over that a later life of their agent covers.
+    /// Notes the losses of lanes until a later lane of the same agent covers whole windows.
     fn remember_losses(&mut self) {
         let (reach, now) = (self.reach_ns(), self.progress.watermark_ns);
         let later: BTreeMap<String, i64> = self
@@ -286,20 +286,20 @@ impl Work {
             for frame in frames {
                 let key = frame.of.lane.as_deref().and_then(Key::read);
                 if self.joining.is_some() && key.is_some() {
-                    // It is joined, and counts by what that gives.
+                    // Counted as part of the join's output.
                     continue;
                 }
                 let lane = key.map_or(ALL_LANES, |key| self.lanes.join(&key).0);
                 match self.decode_result(&frame.of.payload) {
                     Ok(report) => self.count(lane, report),
-                    // Another version of the program wrote it.
+                    // Written by another version of the program.
                     Err(_) => self.unreadable += 1,
                 }
             }
         }
     }
 
-    /// A report counts from now on.
+    /// Adds a report to the results.
     pub fn count(&mut self, lane: LaneId, report: Report) {
         match &mut self.results {
             Results::Tuples(tuples) => {
@@ -320,10 +320,10 @@ impl Work {
         }
     }
 
-    /// What joining came to counts from now on.
+    /// Adds joined requests to the results.
     pub fn count_joined(&mut self, mut report: Report) {
         if let Results::Windows(windows) = &self.results {
-            // As agents' do, which have seeds of their own.
+            // Re-encoded as an agent's report, because agents have their own random seeds.
             match windows.collector.decode(&report.encode()) {
                 Ok(decoded) => report = decoded,
                 Err(_) => self.unreadable += 1,
@@ -344,7 +344,7 @@ impl Work {
         }
     }
 
-    /// Rows that lack these lanes.
+    /// Rows with the agents of the missing lanes.
     fn row(&self, result: usize, output: stream::Output, missing: &[LaneId]) -> Row {
         let missing = self.lanes.names(missing);
         let batch = match missing.is_empty() {
@@ -354,7 +354,7 @@ impl Work {
         Row { result, batch, watermark_ns: output.watermark_ns, missing }
     }
 
-    /// A record is committed, and counts from now on; `mark` is its lane's, with it.
+    /// Adds a committed record to the results. `mark`: position of its lane.
     pub fn take(&mut self, key: &Key, report: Option<Report>, mark: (u64, Facts)) {
         let (lane, is_new) = self.lanes.join(key);
         if is_new {
@@ -368,7 +368,7 @@ impl Work {
         }
         if let Some(mut report) = report {
             if self.joining.is_some() || self.reading.is_some() {
-                // What it found is joined, or merged, and counts by what that gives.
+                // Counted as part of the output of the join or merge.
                 report.part = Part::default();
             }
             self.count(lane, report);
@@ -381,7 +381,7 @@ impl Work {
         self.heal();
     }
 
-    /// What a lane had more to say is lost.
+    /// Marks the rest of a lane as lost.
     fn lose(&mut self, key: &Key) {
         let later = self.lanes.open_of(&key.agent).map(|(_, known)| known.facts.watermark_ns).min();
         let reach = self.reach_ns();
@@ -400,8 +400,8 @@ impl Work {
         }
     }
 
-    /// The first record of a lane: its agent is awaited no more, and what an earlier life of it lost is missed no longer than until
-    /// this one covers whole windows.
+    /// Handles the first record of a lane: windows no longer wait for its agent as a whole, and the loss of an earlier
+    /// lane of the agent ends when this one covers whole windows.
     fn arrive(&mut self, key: &Key, lane: LaneId, watermark_ns: Option<i64>) {
         let awaited = self.lanes.awaited.remove(&key.agent);
         if self.pace.wait(&key.agent) == Wait::Waited {
@@ -410,7 +410,7 @@ impl Work {
             self.turn(&[lane], State::Idle);
         }
         awaited.into_iter().for_each(|awaited| self.turn(&[awaited.id], State::Finished));
-        // What is closed already no lane covers.
+        // No lane covers closed windows.
         let from = watermark_ns.map_or(self.progress.watermark_ns, |ns| ns.max(self.progress.watermark_ns));
         let until = from.saturating_add(self.reach_ns());
         let earlier = |(known, of): &(&Key, &mut super::lanes::Known)| {
@@ -434,14 +434,14 @@ impl Work {
         self.turn(&healed, State::Finished);
     }
 
-    /// Agents that have not come as far as event time has.
+    /// Agents behind the watermark.
     pub fn lacking(&self) -> Vec<String> {
         let Results::Windows(windows) = &self.results else { return Vec::new() };
         let now = windows.collector.watermark();
         self.lanes.names(&windows.collector.lanes().coverage((now, now), 0).missing)
     }
 
-    /// Something happens to lanes.
+    /// Changes the state of lanes and collects completed windows.
     pub fn with_collector(&mut self, act: impl FnOnce(&mut collect::Collector, &mut Released)) {
         if let Results::Windows(windows) = &mut self.results {
             let mut out = Released::default();
@@ -460,7 +460,7 @@ impl Work {
         }
     }
 
-    /// From now on something else is to be expected of lanes.
+    /// Sets the state of lanes in the collector.
     pub fn turn(&mut self, ids: &[LaneId], state: State) {
         if let Some(joining) = &mut self.joining {
             ids.iter().for_each(|id| joining.lanes.set(*id, state));
@@ -468,7 +468,7 @@ impl Work {
         self.with_collector(|collector, out| ids.iter().for_each(|id| collector.turn(*id, state, out)));
     }
 
-    /// Nothing will come any more.
+    /// Closes all windows.
     pub fn end(&mut self) {
         if self.progress.watermark_ns == i64::MAX {
             return;
@@ -489,10 +489,10 @@ impl Work {
         self.progress.watermark_ns = i64::MAX;
     }
 
-    /// Brings up to date how far results may be published.
+    /// Updates the position up to which results may be published.
     pub fn note_progress(&mut self) {
         if let (Results::Windows(windows), None) = (&self.results, &self.reading) {
-            // The last moment there is stands for the end.
+            // The maximum is reserved for the end.
             let watermark_ns = windows.collector.watermark().0.min(i64::MAX - 1);
             self.progress.watermark_ns = self.progress.watermark_ns.max(watermark_ns);
             let late = i128::from(windows.late()) + self.late_before;
@@ -521,14 +521,14 @@ impl Work {
         matches!(&self.results, Results::Tuples(tuples) if tuples.shown().is_full())
     }
 
-    /// The share of flows that the monitors look at that are at work: of the one that looks at the fewest.
+    /// Sampling rate of flows: the lowest of the running monitors.
     fn sample_rate(&self) -> Option<f64> {
         let open = self.lanes.known.values().filter(|known| known.facts.end == End::Open);
         let rates = open.filter_map(|known| known.facts.counters.get("sample_ppm"));
         rates.min().map(|millionths| *millionths as f64 / 1e6)
     }
 
-    /// What its monitors have counted by now.
+    /// Current counters of its monitors.
     pub fn account(&self) -> Account {
         let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
         let (mut records_lost, mut tuples_lost) = (0, 0);

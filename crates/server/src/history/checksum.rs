@@ -1,4 +1,4 @@
-//! Checksums of segments. Parquet has none in its pages: without them a bit that has flipped on a disk would be a number in a result.
+//! Checksums of segments. Parquet pages are written without checksums, so a flipped bit on disk would change results.
 
 use std::fs;
 use std::io;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-/// The first 8 bytes of the SHA-256 of all files in a folder, with their names.
+/// First 8 bytes of the SHA-256 of all files in a folder and their names.
 pub fn of(folder: &Path) -> io::Result<i64> {
     let mut hash = Sha256::new();
     for path in files(folder)? {
@@ -21,7 +21,8 @@ pub fn of(folder: &Path) -> io::Result<i64> {
     Ok(hash.iter().take(8).fold(0, |sum, byte| sum << 8 | i64::from(*byte)))
 }
 
-/// Whether a folder has the checksum that it had; else which path is damaged, and why. `None`: none was made.
+/// Verifies the checksum of a folder; the error has the damaged path and the reason. `expected`: `None` if no checksum
+/// was stored.
 pub fn verify(folder: &Path, expected: Option<i64>) -> Result<(), (PathBuf, String)> {
     let Some(expected) = expected else { return Ok(()) };
     match of(folder) {
@@ -35,7 +36,7 @@ pub fn verify(folder: &Path, expected: Option<i64>) -> Result<(), (PathBuf, Stri
     }
 }
 
-/// All files in a folder and the folders in it, in the order of their names.
+/// All files below a folder, sorted by name.
 fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut all = Vec::new();
     for entry in fs::read_dir(folder)? {

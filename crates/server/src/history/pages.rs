@@ -1,4 +1,4 @@
-//! Pages: rows of a result by their numbers, wherever they lie.
+//! Pages: rows of a result by number, from the store and from segments.
 
 use std::sync::Arc;
 
@@ -12,39 +12,39 @@ use crate::job::JobId;
 use crate::store::{KeptResult, Tail};
 use crate::unkept::{Unkept, Unreadable};
 
-/// Which rows are asked for.
+/// Requested rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask {
-    /// Rows behind the one of this number.
+    /// Rows after this number.
     pub after: Option<i64>,
     /// Maximum number of rows.
     pub limit: usize,
-    /// Not before this time, in nanoseconds since the epoch.
+    /// Start of the period, in nanoseconds since the epoch.
     pub since_ns: Option<i64>,
-    /// Before this time.
+    /// End of the period, exclusive.
     pub until_ns: Option<i64>,
 }
 
-/// Rows, in the order of their numbers.
+/// Rows by number.
 #[derive(Debug)]
 pub struct Page {
-    /// What they look like.
+    /// Schema.
     pub schema: Arc<Schema>,
     /// The rows.
     pub batches: Vec<Batch>,
-    /// The last one's number.
+    /// Number of the last row.
     pub last: Option<i64>,
-    /// The same, if there may be more behind it.
+    /// Number of the last row, if more may follow.
     pub next: Option<i64>,
-    /// Damaged rows behind it: a page from `next` on is an error.
+    /// Damaged rows follow: reading a page from `next` on fails.
     pub stopped: Option<Box<Unreadable>>,
 }
 
 impl History {
-    /// Reads a page of a result, which ends before a file that is missing or damaged.
+    /// Reads a page of a result; it ends before a missing or damaged file.
     ///
     /// # Errors
-    /// `Unkept::Unreadable` when the first rows of the page are in such a file.
+    /// `Unkept::Unreadable` if the page starts in such a file; `Unkept` also when the database cannot be read.
     pub fn read(&self, job: JobId, result: &KeptResult, ask: &Ask) -> Result<Page, Unkept> {
         let schema = schema(&result.table, &result.columns).ok_or(Unkept::Damaged)?;
         let mut from = ask.after.map_or(0, |after| after.saturating_add(1));
@@ -61,7 +61,7 @@ impl History {
         loop {
             let segment = self.store.segment((job, result.place), from)?;
             let tail = self.store.tail((job, result.place), from, TAIL_BATCHES)?;
-            // What was in neither place was on its way from the one to the other: the store says so in one step each.
+            // Rows found in neither place were being moved; the store changes both in one transaction.
             match (segment, tail.first()) {
                 (Some(segment), first) if first.is_none_or(|first| segment.first_row <= first.first_row) => {
                     from = segment.first_row + segment.rows;
@@ -96,16 +96,17 @@ impl History {
         Ok(reading.page(schema))
     }
 
-    /// Whether rows numbered `from` or higher are in a segment by now.
+    /// Whether rows with numbers of at least `from` are in a segment now.
     fn has_moved(&self, job: JobId, result: &KeptResult, from: i64) -> Result<bool, Unkept> {
         Ok(self.store.segment((job, result.place), from)?.is_some())
     }
 }
 
-/// A page that is being filled.
+/// A page in progress.
 struct Reading {
     ask: Ask,
-    /// Rows with lower numbers have been taken, or are not asked for: a file may hold them again that were read before they moved there.
+    /// Rows with lower numbers were read or not requested; a segment may contain them again if they moved in the
+    /// meantime.
     from: i64,
     time: Option<tuple::FieldId>,
     batches: Vec<Batch>,
@@ -116,7 +117,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// Takes of a batch, whose first row has number `first`, what is wanted; whether there is room for more.
+    /// Adds the requested rows of a batch that starts with number `first`; returns whether the page has space left.
     fn take(&mut self, first: i64, batch: &Batch, watermark_ns: i64) -> bool {
         let skip = usize::try_from(self.from - first).unwrap_or(0).min(batch.rows());
         self.from = self.from.max(first.saturating_add(batch.rows() as i64));
@@ -139,7 +140,7 @@ impl Reading {
         !self.more
     }
 
-    /// Takes rows of the store; whether there is room for more.
+    /// Adds rows of the store; returns whether the page has space left.
     fn take_tail(&mut self, tail: &[Tail], schema: &Arc<Schema>) -> Result<bool, Unkept> {
         for part in tail {
             let batch = decode(&part.of.batch, schema).ok_or(Unkept::Damaged)?;
@@ -150,7 +151,7 @@ impl Reading {
         Ok(true)
     }
 
-    /// Ends the page as it was `before` a segment that cannot be read.
+    /// Restores the page to its state `before` a segment that cannot be read.
     fn stop_at(&mut self, before: (usize, usize, Option<i64>), which: Box<Unreadable>) {
         self.batches.truncate(before.0);
         (self.rows, self.last, self.more, self.stopped) = (before.1, before.2, true, Some(which));

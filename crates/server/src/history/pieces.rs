@@ -1,4 +1,4 @@
-//! Pieces: all rows of a result that lie within a time, as they lay at one moment, whatever moves or goes while they are read.
+//! Pieces: all rows of a result within a period, as of one moment, even if rows are moved or removed during the read.
 
 use recording::Rows;
 use tuple::{Batch, FieldId};
@@ -9,20 +9,20 @@ use crate::job::JobId;
 use crate::store::{KeptResult, Piece, Segment};
 use crate::unkept::Unkept;
 
-/// How much of a piece was read.
+/// Completeness of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read {
-    /// All, or as much as was wanted.
+    /// Complete, or ended by the reader.
     All,
-    /// So many rows have been taken away meanwhile.
+    /// This number of rows was removed in the meantime.
     Lacks(u64),
 }
 
 impl History {
-    /// Reads these columns of a piece's rows, until `take` wants no more.
+    /// Reads these columns of a piece until `take` declines more.
     ///
     /// # Errors
-    /// `Unkept::Unreadable` when they are in a file that is missing or damaged.
+    /// `Unkept::Unreadable` if a file is missing or damaged.
     pub fn read_piece(
         &self,
         (job, result): (JobId, &KeptResult),
@@ -37,7 +37,7 @@ impl History {
             take(&decode(&tail.of.batch, &schema).ok_or(Unkept::Damaged)?);
             return Ok(Read::All);
         }
-        // What is not there any more has moved, or is gone.
+        // A missing piece was moved or removed.
         let holds = |segment: &Segment| segment.first_row <= piece.first_row;
         let Some(segment) = self.store.segment(place, piece.first_row)?.filter(holds) else {
             return Ok(Read::Lacks(piece.rows.unsigned_abs()));

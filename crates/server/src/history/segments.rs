@@ -1,4 +1,5 @@
-//! Segments: folders with a Parquet data set each. Those of tuples are recordings, which `netalytics query -r` and others read.
+//! Segments: folders with one Parquet data set each. Those of tuples are recordings, which `netalytics query -r` and
+//! other programs read.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,17 +16,17 @@ use crate::job::{Job, JobId};
 use crate::store::{KeptResult, Segment, Tail};
 use crate::unkept::{Unkept, Unreadable};
 
-/// Memory for writing a segment.
+/// Memory for writing a segment, in bytes.
 const WRITING_BYTES: usize = 16 << 20;
 
 impl History {
-    /// Makes a segment of rows that follow each other in the store.
+    /// Writes consecutive rows of the store to a segment.
     pub(super) fn write_segment(&self, job: JobId, result: &KeptResult, tail: &[Tail]) -> Result<(), Unkept> {
         let Some(first) = tail.first() else { return Ok(()) };
         let schema = schema(&result.table, &result.columns).ok_or(Unkept::Damaged)?;
         let folder = self.path(job, result.place, first.first_row);
         if folder.exists() {
-            // Left of an attempt that failed.
+            // Left by a failed attempt.
             fs::remove_dir_all(&folder)?;
         }
         let times =
@@ -39,7 +40,7 @@ impl History {
         let (bytes, checksum) = match written {
             Ok(written) => written,
             Err(error) => {
-                // What was begun takes room that is wanted.
+                // Frees the space of the incomplete segment.
                 let _ = fs::remove_dir_all(&folder);
                 return Err(error.into());
             }
@@ -58,11 +59,11 @@ impl History {
         Ok(())
     }
 
-    /// Reads these columns of a segment, until `take` wants no more: it is given the number of a batch's first row, and its rows.
-    /// Whether it did. A segment that retention has removed is left out.
+    /// Reads these columns of a segment until `take` declines more; `take` receives the number of a batch's first row
+    /// and its rows. Returns whether it declined. A segment removed by retention is skipped.
     ///
     /// # Errors
-    /// `Unkept::Unreadable` when a file of it is missing or damaged; what `take` was given of it then counts for nothing.
+    /// `Unkept::Unreadable` if a file is missing or damaged; the rows passed to `take` are invalid then.
     pub(super) fn read_segment(
         &self,
         segment: &Segment,
@@ -84,7 +85,7 @@ impl History {
         let mut first = segment.first_row;
         loop {
             let rows = replay.next_rows();
-            // What cannot be read is left out, and rows behind it have other numbers.
+            // Unreadable parts are skipped, so the numbers of the rows after them are wrong.
             if let Some(problem) = replay.problems().first() {
                 return self.unreadable(segment, &problem.path, problem.message.clone());
             }
@@ -103,7 +104,7 @@ impl History {
         }
     }
 
-    /// A segment is damaged, unless retention has removed it meanwhile.
+    /// Reports a damaged segment, unless retention has removed it in the meantime.
     fn unreadable(&self, segment: &Segment, path: &Path, why: String) -> Result<bool, Unkept> {
         if !self.store.has_segment(segment.job, segment.place, segment.first_row)? {
             return Ok(true);
@@ -122,7 +123,7 @@ impl History {
     }
 }
 
-/// Bytes and checksum.
+/// Writes the files of a segment; returns their size and checksum.
 fn write_files(folder: &Path, schema: &Arc<Schema>, head: Head, tail: &[Tail]) -> io::Result<(u64, i64)> {
     let Some(parent) = folder.parent() else { return Err(io::ErrorKind::NotFound.into()) };
     fs::create_dir_all(parent)?;
@@ -134,14 +135,14 @@ fn write_files(folder: &Path, schema: &Arc<Schema>, head: Head, tail: &[Tail]) -
         recorder.write(0, &batch, part.of.watermark_ns)?;
     }
     recorder.finish()?;
-    // A file is found after a loss of power when all folders above it are on disk, too.
+    // A file survives a power loss only if all parent folders are synced, too.
     for folder in [folder, parent].into_iter().chain(parent.parent()) {
         File::open(folder)?.sync_all()?;
     }
     Ok((recorder.kept().bytes, checksum::of(folder)?))
 }
 
-/// What a segment says of itself. All have the watermark, by which rows are read back in their order.
+/// Header of a segment. All have the watermark, which restores the order of rows.
 fn head(job: &Job, result: &KeptResult, schema: &Schema) -> Head {
     let tuples = job.tuples.as_ref().filter(|_| result.processor.is_none());
     let own = || vec![(schema.name.to_string(), schema.version)];

@@ -1,5 +1,6 @@
-//! Selections: rows of a result that contain a text, in the order of a column, a page at a time. A first pass reads the columns that
-//! decide and holds the keys of the rows up to the page's end; a second pass reads the rows of the page.
+//! Selections: rows of a result that contain a text, sorted by a column, one page at a time. A first pass reads the
+//! sort and search columns and keeps the keys of the rows up to the page's end; a second pass reads the rows of the
+//! page.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -16,33 +17,33 @@ use crate::job::JobId;
 use crate::store::{KeptResult, Piece};
 use crate::unkept::Unkept;
 
-/// Last row of a selection that a page can end with: as many keys are held in memory, twice at most.
+/// Maximum `offset` + `limit` of a selection; up to twice as many keys are in memory.
 const SELECTED_ROWS_MAX: usize = 100_000;
-/// Rows within the time that one request reads.
+/// Maximum rows read per request.
 const READ_ROWS_MAX: i64 = 1_000_000;
-/// Bytes of the texts among the keys.
+/// Maximum bytes of the texts among the keys.
 const KEY_BYTES_MAX: usize = 32 << 20;
 
-/// Which rows of a result, in which order.
+/// Filter, order and page of a result's rows.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    /// Not before this time, in nanoseconds since the epoch.
+    /// Start of the period, in nanoseconds since the epoch.
     pub since_ns: Option<i64>,
-    /// Before this time.
+    /// End of the period, exclusive.
     pub until_ns: Option<i64>,
-    /// The column whose values order the rows; none: the order in which they came.
+    /// Sort column; none: order of arrival.
     pub sort: Option<String>,
-    /// Whether the greatest value stands first. Rows without a value stand last either way.
+    /// Whether the largest value is first. Rows without a value are last in both cases.
     pub is_descending: bool,
-    /// A text that one of a row's texts, addresses, ids or group columns contains, in upper or lower case.
+    /// Text that a text, address, id or group column of the row contains, case-insensitive.
     pub find: Option<String>,
-    /// Rows of the selection before the page.
+    /// Number of rows to skip.
     pub offset: usize,
-    /// Rows of the page, at most.
+    /// Maximum rows of the page.
     pub limit: usize,
 }
 
-/// A value that orders rows.
+/// Sort key.
 #[derive(Clone, Debug)]
 enum Key {
     Whole(i128),
@@ -77,7 +78,7 @@ fn compare(a: &Key, b: &Key) -> Ordering {
         (Key::Whole(a), Key::Whole(b)) => a.cmp(b),
         (Key::Float(a), Key::Float(b)) => a.total_cmp(b),
         (Key::Bytes(a), Key::Bytes(b)) => a.cmp(b),
-        // Values of a column are of one type.
+        // All values of a column have the same type.
         _ => Ordering::Equal,
     }
 }
@@ -85,22 +86,22 @@ fn compare(a: &Key, b: &Key) -> Ordering {
 /// A row that may be on the page.
 struct Candidate {
     key: Option<Key>,
-    /// Its piece and its place there.
+    /// Its piece and its index there.
     at: (usize, usize),
 }
 
-/// The first rows of a selection, in no order until [`First::finish`].
+/// The first rows of a selection, unsorted until [`First::finish`].
 struct First {
     rows_max: usize,
     is_descending: bool,
     rows: Vec<Candidate>,
     key_bytes: usize,
-    /// Rows that match.
+    /// Number of matching rows.
     matches: u64,
 }
 
 impl First {
-    /// Adds a row; `false`: its key has no room.
+    /// Adds a row; returns false if its key exceeds the memory limit.
     fn add(&mut self, candidate: Candidate) -> bool {
         self.matches += 1;
         self.key_bytes += candidate.key.as_ref().map_or(0, Key::bytes);
@@ -123,7 +124,7 @@ impl First {
         }
     }
 
-    /// Forgets what is behind the page's end.
+    /// Drops rows after the page's end.
     fn cut(&mut self) {
         if self.rows.len() > self.rows_max {
             let order = self.order();
@@ -142,11 +143,11 @@ impl First {
 }
 
 impl History {
-    /// Reads a page of a selection, and counts the rows that match.
+    /// Reads a page of a selection, and counts the matching rows.
     ///
     /// # Errors
-    /// `Denied::Wrong` for a column that there is not or that has no order, and for more rows than a request may read;
-    /// `Denied::Late` after `deadline`, and when rows were dropped meanwhile.
+    /// `Denied::Wrong` for a column that is missing or unsortable, and for more rows than a request may read;
+    /// `Denied::Late` after `deadline`, and when rows were dropped in the meantime.
     pub fn select(
         &self,
         (job, result): (JobId, &KeptResult),
@@ -176,7 +177,7 @@ impl History {
         columns.sort_unstable_by_key(|id| id.0);
         columns.dedup();
         if columns.is_empty() {
-            // Something has to say how many rows there are.
+            // At least one column is needed to count rows.
             columns.extend(schema.ids().next());
         }
         let rows = Vec::new();
@@ -226,7 +227,7 @@ impl History {
         Ok((Page { schema, batches, last: None, next: None, stopped: None }, matches))
     }
 
-    /// These rows, each by its piece and its place there, in this order; `None` when some are not there any more.
+    /// Reads these rows, each given by its piece and its index there, in this order; `None` if some were removed.
     fn rows_at(
         &self,
         (job, result): (JobId, &KeptResult),
@@ -234,7 +235,7 @@ impl History {
         pieces: &[Piece],
         wanted: &[(usize, usize)],
     ) -> Result<Option<Batch>, Unkept> {
-        // By their places in the history, each with its place on the page.
+        // Sorted by place in the history, each with its position on the page.
         let mut by_place: Vec<(usize, usize, usize)> =
             wanted.iter().enumerate().map(|(to, (piece, row))| (*piece, *row, to)).collect();
         by_place.sort_unstable();
@@ -274,14 +275,14 @@ impl History {
     }
 }
 
-/// The rows of a batch with these places, in this order.
+/// Rows of a batch at these indexes, in this order.
 fn taken(batch: &Batch, places: &UInt64Array) -> Batch {
     let column =
         |id| Some(arrow_select::take::take(batch.column(id)?, places, None).expect("the places are rows"));
     Batch::new(batch.schema().clone(), places.len(), batch.schema().ids().map(column).collect())
 }
 
-/// The column of this name, if it has an order.
+/// The column of this name, if sortable.
 fn sortable(schema: &Schema, name: &str) -> Result<FieldId, Denied> {
     let names = || schema.fields.iter().map(|field| field.name.as_ref()).collect::<Vec<&str>>().join(", ");
     let id = schema.find(name).ok_or_else(|| {
@@ -295,7 +296,7 @@ fn sortable(schema: &Schema, name: &str) -> Result<FieldId, Denied> {
     }
 }
 
-/// The columns in which a text is searched: texts, addresses, ids, and those that name a row's group.
+/// Searched columns: texts, addresses, ids, and group columns.
 fn searched(schema: &Schema, keys: usize) -> Vec<FieldId> {
     let behind_window = schema.find("window_end").map_or(0, |id| usize::from(id.0) + 1);
     let is_searched = |id: &FieldId| {

@@ -1,4 +1,4 @@
-//! Actions, and what they have decided.
+//! Actions and their decisions.
 
 use std::sync::Arc;
 
@@ -16,32 +16,32 @@ use super::params::{Body, Params};
 use crate::access::Role;
 use crate::actions::{ActionRequest, ActionShown, DecisionShown};
 
-/// Decisions of a page.
+/// Default decisions per page.
 const PAGE: usize = 100;
-/// At most.
+/// Maximum decisions per page.
 const PAGE_MAX: usize = 1000;
 
 /// Actions.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct ActionList {
-    /// The oldest first.
+    /// Oldest first.
     pub actions: Vec<ActionShown>,
 }
 
 /// Decisions.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct DecisionList {
-    /// The newest first.
+    /// Newest first.
     pub decisions: Vec<DecisionShown>,
     /// `before` of the next page, if there is one.
     pub next: Option<u64>,
 }
 
-/// Which decisions.
+/// Query parameters of decisions.
 #[derive(Clone, Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct DecisionParams {
-    /// Those before this one: `next` of the page before.
+    /// Only decisions before this number: `next` of the previous page.
     before: Option<u64>,
     /// Maximum number of entries; default 100, at most 1000.
     limit: Option<usize>,
@@ -57,7 +57,7 @@ pub async fn list(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<Ac
     Ok(Json(ActionList { actions: app.run(move |service| Ok(service.actions_shown(&who))).await? }))
 }
 
-/// Make an action.
+/// Create an action.
 #[utoipa::path(
     post, path = "/api/v1/actions", tag = "actions", request_body = ActionRequest,
     responses(
@@ -90,7 +90,7 @@ pub async fn show(
     Ok(Json(app.run(move |service| service.action(&who, id)).await?))
 }
 
-/// Remove an action: nothing is decided any more, and what stands by it stays.
+/// Remove an action. Receivers keep its last decision.
 #[utoipa::path(
     delete, path = "/api/v1/actions/{id}", tag = "actions", params(("id" = String, Path, description = "Its number")),
     responses((status = 204, description = "It is gone"), (status = "4XX", description = "Why not", body = Failure))
@@ -106,7 +106,7 @@ pub async fn remove(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// List what an action has decided; the newest 1000 are kept.
+/// List decisions of an action; the most recent 1000 are stored.
 #[utoipa::path(
     get, path = "/api/v1/actions/{id}/decisions", tag = "actions",
     params(("id" = String, Path, description = "Its number"), DecisionParams),

@@ -1,7 +1,8 @@
-//! Admission of connections: bounds for those that have not shown a valid token, in total and per network, so that they never take the
-//! places of those that have. Beyond a bound, the one that has been unused for the longest is closed, of the network with the most.
+//! Admission of connections: limits for unauthenticated connections, in total and per network, so that they never
+//! displace authenticated ones. Beyond a limit, the least recently used connection of the network with the most is
+//! closed.
 //!
-//! It does not accept, read or close connections: [`Closing`] tells the task of a connection to end.
+//! It does not accept, read or close connections: [`Closing`] signals the task of a connection to end.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -10,17 +11,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-/// Least number of connections without a token that one network may have, where the total allows it: a browser opens six.
+/// Minimum number of unauthenticated connections per network, if the total allows it: a browser opens six.
 const NETWORK_LEAST: usize = 16;
 
-/// Bounds for connections without a token, and those that are open.
+/// Limits of unauthenticated connections, and those that are open.
 pub struct Admission {
     total_max: usize,
     network_max: usize,
     table: Mutex<Table>,
 }
 
-/// Resolves when the connection has to make room.
+/// Resolves when the connection is evicted.
 pub struct Closing(oneshot::Receiver<()>);
 
 /// An open connection.
@@ -31,29 +32,30 @@ pub struct Connection {
 
 #[derive(Default)]
 struct Table {
-    /// Open connections that have not shown a valid token.
+    /// Open unauthenticated connections.
     open: HashMap<u64, Unauthenticated>,
-    /// Number of uses so far: of two connections the one with the lower number has been unused for longer.
+    /// Counter of uses; a lower number means less recently used.
     uses: u64,
     evicted: u64,
 }
 
 struct Unauthenticated {
     network: IpAddr,
-    /// Number of its last use.
+    /// Value of the counter at its last use.
     used: u64,
     close: oneshot::Sender<()>,
 }
 
 impl Admission {
-    /// Bounds for a server with `connections_max` connections: three quarters may be without a token, a quarter from one network.
+    /// Limits for a server with `connections_max` connections: three quarters may be unauthenticated, a quarter from
+    /// one network.
     pub fn new(connections_max: usize) -> Arc<Admission> {
         let total_max = (connections_max - connections_max / 4).max(1);
         let network_max = (connections_max / 4).max(NETWORK_LEAST).min(total_max);
         Arc::new(Admission { total_max, network_max, table: Mutex::default() })
     }
 
-    /// Registers a new connection, and evicts others where it exceeds a bound.
+    /// Registers a new connection; evicts others if it exceeds a limit.
     pub fn admit(self: &Arc<Self>, address: IpAddr) -> (Connection, Closing) {
         let network = network_of(address);
         let mut table = self.table();
@@ -69,12 +71,12 @@ impl Admission {
         (Connection { admission: self.clone(), id }, Closing(closing))
     }
 
-    /// Evicts a connection without a token, if there is one.
+    /// Evicts an unauthenticated connection, if there is one.
     pub fn make_room(&self) {
         self.table().evict(None);
     }
 
-    /// Number of connections that were evicted.
+    /// Number of evicted connections.
     pub fn evicted(&self) -> u64 {
         self.table().evicted
     }
@@ -90,7 +92,7 @@ impl Table {
         self.uses
     }
 
-    /// Evicts the connection that has been unused for the longest, of this network or of the one with the most.
+    /// Evicts the least recently used connection of this network, or of the one with the most.
     fn evict(&mut self, network: Option<IpAddr>) {
         let mut counts = HashMap::<IpAddr, usize>::new();
         for one in self.open.values() {
@@ -117,7 +119,7 @@ impl Connection {
         }
     }
 
-    /// Records a valid token or certificate: the connection is not evicted any more.
+    /// Records a valid token or certificate: the connection is no longer evicted.
     pub fn record_token(&self) {
         self.admission.table().open.remove(&self.id);
     }
@@ -130,7 +132,7 @@ impl Drop for Connection {
 }
 
 impl Closing {
-    /// Waits until the connection has to make room; forever if it does not.
+    /// Waits for the eviction of the connection, if ever.
     pub async fn wait(self) {
         if self.0.await.is_err() {
             std::future::pending::<()>().await;
@@ -138,7 +140,8 @@ impl Closing {
     }
 }
 
-/// The network of a client: its IPv4 address, or the first 64 bits of its IPv6 address, since a host may use all addresses behind them.
+/// Network of a client: its IPv4 address, or the first 64 bits of its IPv6 address, since a host may use all addresses
+/// of that prefix.
 pub fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64)),
@@ -150,7 +153,7 @@ pub fn network_of(address: IpAddr) -> IpAddr {
 mod tests {
     use super::*;
 
-    /// Connections by the last number of their address, in the order in which they come, and those that remain open.
+    /// Admits connections in order, given by the last byte of their address; returns which remain open.
     fn remain(admission: &Arc<Admission>, from: &[u8]) -> Vec<bool> {
         let admit = |last: &u8| admission.admit(IpAddr::from([10, 0, 0, *last]));
         let mut all: Vec<_> = from.iter().map(admit).collect();

@@ -1,4 +1,4 @@
-//! The address at which agents connect: the connection is theirs from then on.
+//! Endpoint for agents: upgrades the HTTP connection to the link protocol.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,13 +19,13 @@ use crate::access::{Access, Role};
 use crate::meters::Bound;
 use crate::service::Denied;
 
-/// What connections are turned into.
+/// Protocol name of the upgrade.
 pub const UPGRADE: &str = "netalytics/1";
 
-/// Between two looks at whether an agent may stay.
+/// Interval at which the permission of an agent is checked.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// Takes an agent's connection.
+/// Upgrades an agent's connection.
 pub async fn connect(State(app): State<Arc<App>>, request: Request) -> Response {
     let (mut parts, _) = request.into_parts();
     match upgrade(&app, &mut parts).await {
@@ -57,7 +57,7 @@ async fn upgrade(app: &Arc<App>, parts: &mut Parts) -> Result<(), Failure> {
     })?;
     let app = app.clone();
     tokio::spawn(async move {
-        // If the connection is gone before the upgrade, there is nothing to report to.
+        // If the connection was closed before the upgrade, there is nothing to report to.
         let Ok(connection) = on_upgrade.await else { return };
         let mut ending = app.ending.clone();
         tokio::select! {
@@ -68,7 +68,7 @@ async fn upgrade(app: &Arc<App>, parts: &mut Parts) -> Result<(), Failure> {
     Ok(())
 }
 
-/// How an agent has shown who it is.
+/// Authentication of an agent.
 enum Who {
     Token(Access),
     Certificate(identity::Peer),
@@ -115,12 +115,12 @@ impl Who {
         }
     }
 
-    /// Comes when that is good for nothing any more: when it was revoked, or a little after it has ended.
+    /// Resolves when the permission has been revoked, or shortly after it has expired.
     async fn over(&self, app: &Arc<App>) {
         let mut revoked = app.revoked.subscribe();
         loop {
             let _ = tokio::time::timeout(LOOK_EVERY, revoked.changed()).await;
-            // A store that cannot be read now will be another time.
+            // An unreadable store is checked again later.
             if let Err(why) = self.may_stay(app).await
                 && why.code == "forbidden"
             {

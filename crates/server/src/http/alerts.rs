@@ -19,9 +19,9 @@ use crate::rules::{SilenceAsked, Unwatched};
 use crate::service::Service;
 use crate::store::now_ns;
 
-/// Alerts of a page.
+/// Default alerts per page.
 const PAGE: usize = 100;
-/// At most.
+/// Maximum alerts per page.
 const PAGE_MAX: usize = 1000;
 
 /// Alerts.
@@ -33,21 +33,21 @@ pub struct AlertList {
     pub next: Option<String>,
 }
 
-/// Which alerts.
+/// Query parameters of alerts.
 #[derive(Clone, Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct AlertParams {
-    /// Only those in this state: pending, firing, resolved.
+    /// Only alerts in this state: pending, firing, resolved.
     state: Option<String>,
-    /// Only those of the rule of this name.
+    /// Only alerts of the rule with this name.
     rule: Option<String>,
-    /// Those behind this one: `next` of the page before.
+    /// Only alerts after this one: `next` of the previous page.
     after: Option<String>,
     /// Maximum number of entries; default 100, at most 1000.
     limit: Option<usize>,
 }
 
-/// Where an alert stands among all, whatever comes and goes: by rule, those about the rule itself first, and by labels.
+/// Stable position of an alert in the list: by rule, those about the rule itself first, then by labels.
 type Place = (i64, u8, BTreeMap<String, String>);
 
 fn place(alert: &AlertShown) -> Place {
@@ -55,7 +55,7 @@ fn place(alert: &AlertShown) -> Place {
     (alert.rule_id.parse().unwrap_or(0), rank.unwrap_or(2) as u8, alert.labels.clone())
 }
 
-/// A place as `next` says it.
+/// Parses `next`.
 fn read_place(text: &str) -> Result<Place, Failure> {
     serde_json::from_str(text).map_err(|_| Failure::bad("after is to be what next has said".to_owned()))
 }
@@ -63,14 +63,14 @@ fn read_place(text: &str) -> Result<Place, Failure> {
 /// Rules.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct RuleList {
-    /// The oldest first.
+    /// Oldest first.
     pub rules: Vec<RuleShown>,
 }
 
 /// Silences.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct SilenceList {
-    /// Those that are not over, the oldest first.
+    /// Silences that have not ended, oldest first.
     pub silences: Vec<Silence>,
 }
 
@@ -81,22 +81,22 @@ pub struct ReceiverList {
     pub receivers: Vec<ReceiverState>,
 }
 
-/// A silence that is asked for.
+/// A silence as requested.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SilenceRequest {
-    /// `label=value`, `label!=value`, `label=~expression`, `label!~expression`; all have to match.
+    /// `label=value`, `label!=value`, `label=~expression`, `label!~expression`; all must match.
     pub matchers: Vec<String>,
-    /// From then on: 2026-11-22T10:00:00Z, or nanoseconds since the epoch; now unless said.
+    /// Start: 2026-11-22T10:00:00Z, or nanoseconds since the epoch; default: now.
     #[serde(default)]
     pub starts: Option<String>,
-    /// Until then; or `for`.
+    /// End; alternatively `for`.
     #[serde(default)]
     pub ends: Option<String>,
     /// Duration, such as `2h`; alternatively `ends`.
     #[serde(default, rename = "for")]
     pub for_time: Option<String>,
-    /// Why.
+    /// Reason.
     #[serde(default)]
     pub comment: String,
 }
@@ -174,7 +174,7 @@ pub async fn rules(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<R
     Ok(Json(RuleList { rules: app.run(move |service| Ok(service.rules(&who))).await? }))
 }
 
-/// Make an alert rule.
+/// Create an alert rule.
 #[utoipa::path(
     post, path = "/api/v1/alert-rules", tag = "alerts", request_body = RuleRequest,
     responses(
@@ -265,7 +265,7 @@ pub async fn silences(State(app): State<Arc<App>>, caller: Caller) -> Result<Jso
     Ok(Json(SilenceList { silences: app.service.silences_shown(&who) }))
 }
 
-/// Make a silence: an admin's is about all alerts, another's about those of its author's own rules.
+/// Create a silence: that of an admin applies to all alerts, that of another user to alerts of the user's own rules.
 #[utoipa::path(
     post, path = "/api/v1/silences", tag = "alerts", request_body = SilenceRequest,
     responses(
@@ -284,7 +284,7 @@ pub async fn create_silence(
     Ok((StatusCode::CREATED, Json(made)))
 }
 
-/// Put another silence in the place of one.
+/// Replace a silence.
 #[utoipa::path(
     put, path = "/api/v1/silences/{id}", tag = "alerts", request_body = SilenceRequest,
     params(("id" = String, Path, description = "Its number")),
@@ -329,7 +329,7 @@ pub async fn receivers(State(app): State<Arc<App>>, caller: Caller) -> Result<Js
     Ok(Json(ReceiverList { receivers: app.run(|service| Ok(service.alerts().receiver_states()?)).await? }))
 }
 
-/// Send a receiver a notification that says that it is a test.
+/// Send a test notification to a receiver.
 #[utoipa::path(
     post, path = "/api/v1/receivers/{id}/test", tag = "alerts", params(("id" = String, Path, description = "Its name")),
     responses((status = 200, description = "What came of it", body = Outcome), (status = "4XX", description = "Why not", body = Failure))

@@ -1,4 +1,4 @@
-//! What all requests share.
+//! State shared by all requests.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,53 +15,53 @@ use crate::catalog::CatalogText;
 use crate::service::{Denied, Service};
 use crate::tls::Tls;
 
-/// The client's address: that of the connection, or the one that a trusted proxy tells.
+/// Address of the client: that of the connection, or the one reported by a trusted proxy.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer(pub IpAddr);
 
-/// The certificate that the other end has shown, and that TLS has found to be good.
+/// Client certificate, verified by TLS.
 #[derive(Clone, Debug)]
 pub struct Certificate(pub identity::Peer);
 
-/// What all requests share.
+/// State shared by all requests.
 pub struct App {
-    /// What requests mean.
+    /// The service.
     pub service: Arc<Service>,
-    /// Names under which we may be asked, in lower case.
+    /// Accepted host names, in lower case.
     pub hosts: Vec<String>,
-    /// The page's files.
+    /// Files of the page.
     pub assets: Assets,
-    /// How often they may ask.
+    /// Rate limits.
     pub rates: Rates,
-    /// What queries may be made of.
+    /// Catalog of the query language.
     pub catalog: CatalogText,
-    /// When we were started.
+    /// Time of the start.
     pub started: Instant,
-    /// Turns to `true` when the service ends.
+    /// True when the service ends.
     pub ending: watch::Receiver<bool>,
-    /// Queries of the past that may begin now.
+    /// Permits for queries of the past.
     pub past_room: Arc<Semaphore>,
-    /// Pages of sorted or searched rows that may be read now.
+    /// Permits for sorted or searched pages.
     pub selecting_room: Arc<Semaphore>,
-    /// Files that may be sent now.
+    /// Permits for uploads.
     pub sending_room: Arc<Semaphore>,
-    /// Connections that have not shown a valid token.
+    /// Limits of unauthenticated connections.
     pub admission: Arc<Admission>,
-    /// Connections that had to wait for others to end.
+    /// Connections that waited for others to end.
     pub connections_waited: AtomicU64,
-    /// With TLS, or without.
+    /// TLS, if enabled.
     pub tls: Option<Arc<Tls>>,
     /// Increases when a token or an agent is revoked: existing connections are checked again.
     pub revoked: watch::Sender<u64>,
 }
 
 impl App {
-    /// A token or an agent was revoked.
+    /// Has all connections checked after a revocation.
     pub fn look_again(&self) {
         self.revoked.send_modify(|times| *times += 1);
     }
 
-    /// Does on a thread that may wait for the disk what would keep others waiting here.
+    /// Runs a function that may block on the disk on a separate thread.
     pub async fn run<T: Send + 'static>(
         self: &Arc<Self>,
         act: impl FnOnce(&Service) -> Result<T, Denied> + Send + 'static,

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::params::header_text;
 
-/// What a page may do: run its own scripts, ask this server, and nothing else. No text can become a script.
+/// Content security policy: the page may run only its own scripts and connect only to this server. No inline scripts.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       require-trusted-types-for 'script'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 const FOR_EVER: &str = "public, max-age=31536000, immutable";
@@ -20,15 +20,15 @@ const FOR_EVER: &str = "public, max-age=31536000, immutable";
 /// A file of the page.
 #[derive(Clone, Debug)]
 pub struct PageFile {
-    /// Its name, as `index.html` or `assets/main-1A2B3C4D.js`.
+    /// Name, as `index.html` or `assets/main-1A2B3C4D.js`.
     pub name: Cow<'static, str>,
-    /// What is in it.
+    /// Content.
     pub bytes: Cow<'static, [u8]>,
-    /// The same, compressed by gzip; empty where that is not worth it.
+    /// Content compressed by gzip; empty if not worthwhile.
     pub gzip: Cow<'static, [u8]>,
 }
 
-/// A file as it is sent.
+/// A file with its response headers.
 struct Asset {
     kind: &'static str,
     etag: HeaderValue,
@@ -36,12 +36,12 @@ struct Asset {
     gzip: Bytes,
 }
 
-/// The page's files by their names.
+/// Files of the page by name.
 #[derive(Default)]
 pub struct Assets(HashMap<String, Asset>);
 
 impl Assets {
-    /// Of these files.
+    /// The assets for these files.
     pub fn of(files: Vec<PageFile>) -> Assets {
         let bytes = |bytes| match bytes {
             Cow::Borrowed(bytes) => Bytes::from_static(bytes),
@@ -58,7 +58,7 @@ impl Assets {
         Assets(files.into_iter().map(asset).collect())
     }
 
-    /// The file of that name, as this client takes it.
+    /// The file of that name, in an encoding accepted by the client.
     pub fn answer(&self, name: &str, asked: &HeaderMap) -> Option<Response> {
         let asset = self.0.get(name)?;
         let known = header_text(asked, "if-none-match").unwrap_or_default();
@@ -86,7 +86,7 @@ impl Assets {
     }
 }
 
-/// What a browser is to take a file for.
+/// Media type of a file.
 fn kind(name: &str) -> &'static str {
     match name.rsplit_once('.').map(|(_, ending)| ending) {
         Some("html") => "text/html; charset=utf-8",
@@ -101,7 +101,7 @@ fn kind(name: &str) -> &'static str {
 fn takes_gzip(asked: &HeaderMap) -> bool {
     let taken = header_text(asked, "accept-encoding").unwrap_or_default();
     taken.split(',').any(|coding| match coding.trim().split_once(';') {
-        // No weight at all: it is not wanted.
+        // Weight zero: not accepted.
         Some((name, weight)) => {
             let weight = weight.trim().strip_prefix("q=").and_then(|weight| weight.parse::<f32>().ok());
             name.trim() == "gzip" && weight.is_none_or(|weight| weight > 0.0)

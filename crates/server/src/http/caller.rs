@@ -1,5 +1,5 @@
-//! Who asks: a token in the header `Authorization`, or a session that a token was exchanged for and that a browser names in
-//! a cookie. A session ends with its token.
+//! Authentication of requests: a token in the header `Authorization`, or a session in a cookie, for which a browser has
+//! exchanged a token. A session ends with its token.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,15 +15,15 @@ use super::params::header_text;
 use super::sessions::{self, COOKIE, Hash};
 use crate::access::{self, Access, Role};
 
-/// The session that a request names.
+/// Session cookie of a request.
 pub fn session_of(headers: &HeaderMap) -> Option<&str> {
     let cookies = header_text(headers, "cookie")?;
     let mut pairs = cookies.split(';').filter_map(|pair| pair.trim().split_once('='));
     pairs.find(|(name, _)| *name == COOKIE).map(|(_, value)| value)
 }
 
-/// Whether a request calls us by one of our names, and comes from no other origin. The name in an absolute target has to be one
-/// of ours, too.
+/// Checks that a request names an accepted host and comes from no other origin. The host of an absolute target must be
+/// accepted, too.
 pub fn is_for_us(app: &App, target: &Uri, headers: &HeaderMap) -> Result<(), Failure> {
     let host = header_text(headers, "host").map(str::to_ascii_lowercase);
     let Some(host) = host.filter(|host| app.hosts.contains(host)) else {
@@ -58,7 +58,7 @@ pub fn is_usual_https(headers: &HeaderMap) -> bool {
 pub struct Caller(pub Access);
 
 impl Caller {
-    /// Refuses whom the token does not allow that much.
+    /// Rejects a client whose role is lower than `role`.
     pub fn at_least(self, role: Role) -> Result<Access, Failure> {
         match self.0.role >= role {
             true => Ok(self.0),
@@ -71,7 +71,7 @@ impl Caller {
     }
 }
 
-/// Whose token, or session, a request brings; `None` where it brings none.
+/// Client of a request by its token or session; `None` without one.
 pub async fn find(app: &Arc<App>, parts: &Parts) -> Result<Option<Access>, Failure> {
     let bearer = header_text(&parts.headers, "authorization").map(|value| {
         let (kind, token) = value.split_once(' ').unwrap_or((value, ""));
@@ -92,7 +92,8 @@ pub async fn find(app: &Arc<App>, parts: &Parts) -> Result<Option<Access>, Failu
     by_hash(app, parts, hash).await.map(Some)
 }
 
-/// Whose token has that hash; who shows wrong ones has to wait. Right ones are taken meanwhile: others may share the address.
+/// Client by the hash of its token; wrong tokens are rate-limited per address. Valid ones are still accepted because
+/// clients may share the address.
 pub async fn by_hash(app: &Arc<App>, parts: &Parts, hash: Hash) -> Result<Access, Failure> {
     let address = parts.extensions.get::<Peer>().map(|peer| peer.0);
     let found = app.run(move |service| Ok(access::find_hash(service.store(), &hash)?)).await?;
@@ -107,7 +108,7 @@ pub async fn by_hash(app: &Arc<App>, parts: &Parts, hash: Hash) -> Result<Access
     }
 }
 
-/// Counts a wrong token of an address; refuses the request where there were too many.
+/// Counts a wrong token of an address; rejects the request after too many.
 pub fn count_wrong(app: &App, address: IpAddr) -> Result<(), Failure> {
     let network = network_of(address);
     if !app.rates.may_try(network) {
@@ -117,7 +118,7 @@ pub fn count_wrong(app: &App, address: IpAddr) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Records on the connection of a request that it has shown a valid token or certificate.
+/// Marks the connection of a request as authenticated.
 pub fn record_token(of: &Extensions) {
     if let Some(connection) = of.get::<Arc<Connection>>() {
         connection.record_token();

@@ -19,15 +19,15 @@ use super::app::{App, Certificate, Peer};
 use super::proxy_header;
 use crate::tls::{Tls, Told};
 
-/// Time for the head of a request, and for TLS's handshake.
+/// Time limit for the head of a request, and for the TLS handshake.
 const HEAD_TIME: Duration = Duration::from_secs(10);
-/// Bytes of a request's head, and of what is read at once.
+/// Maximum bytes of a request's head, and read buffer size.
 const HEAD_BYTES: usize = 64 << 10;
-/// How long a client that TLS refuses may take to read why.
+/// Time for a rejected client to read the TLS alert.
 const REASON_TIME: Duration = Duration::from_secs(1);
-/// How each record of a handshake begins (RFC 8446, section 5.1).
+/// Content type of handshake records (RFC 8446, section 5.1).
 const HANDSHAKE: u8 = 22;
-/// To those who speak HTTP where TLS is spoken.
+/// Response to HTTP clients on a TLS port.
 const NOT_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n\
     This server speaks TLS: its address begins with https://\n";
 
@@ -153,7 +153,7 @@ async fn answer(
     tokio::pin!(connection);
     let mut ending = app.ending.clone();
     let ended = async move { drop(ending.wait_for(|is_ending| *is_ending).await) };
-    // What a client does to its connection is its own affair; what we do to it is counted.
+    // Disconnections by clients are not counted; those by the server are.
     tokio::select! {
         ended = connection.as_mut() => {
             let meters = &app.service.hub().meters;

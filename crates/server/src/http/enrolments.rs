@@ -1,4 +1,4 @@
-//! Certificates of agents: one-time tokens, enrolment, renewal, revocation.
+//! Certificates of agents: one-time tokens, enrollment, renewal, revocation.
 
 use std::sync::Arc;
 
@@ -18,11 +18,11 @@ use crate::service::Service;
 use crate::store::Enrolled;
 use crate::tls::Tls;
 
-/// An agent that is to enrol.
+/// An agent to invite.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InvitationRequest {
-    /// Its name: letters, digits, `-`, `_`, `.`, at most 64.
+    /// Name: letters, digits, `-`, `_`, `.`, at most 64.
     pub agent: String,
     /// Validity of the token in seconds; default one hour, at most one week.
     #[serde(default = "an_hour")]
@@ -33,25 +33,25 @@ fn an_hour() -> u32 {
     3600
 }
 
-/// A host that enrols.
+/// Enrollment of a host.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EnrolmentRequest {
-    /// The one-time token.
+    /// One-time token.
     pub token: String,
-    /// A certificate signing request (PKCS #10), PEM. Of what it says only the public key counts.
+    /// Certificate signing request (PKCS #10), PEM. Only its public key is used.
     pub request: String,
 }
 
-/// An agent that wants its next certificate.
+/// Renewal of an agent's certificate.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RenewalRequest {
-    /// As for the first one.
+    /// Certificate signing request, as for the enrollment.
     pub request: String,
 }
 
-/// Agents that have enrolled.
+/// Enrolled agents.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Enrolments {
     /// By name.
@@ -63,7 +63,7 @@ fn tls(app: &App) -> Result<Arc<Tls>, Failure> {
     app.tls.clone().ok_or_else(|| Failure::conflict("no_tls", none))
 }
 
-/// An admin who is not held to networks: agents see them all.
+/// Requires an admin without restriction to networks: agents see all networks.
 fn admin(caller: Caller) -> Result<Access, Failure> {
     let who = caller.at_least(Role::Admin)?;
     match who.is_admin_of_all() {
@@ -72,7 +72,7 @@ fn admin(caller: Caller) -> Result<Access, Failure> {
     }
 }
 
-/// Make a one-time token, with which a host becomes an agent of this name. It is in the answer, and nowhere else.
+/// Create a one-time token for the enrollment of an agent with this name. The token is returned only here.
 #[utoipa::path(
     post, path = "/api/v1/enrolments", tag = "agents", request_body = InvitationRequest,
     responses((status = 201, description = "It is made", body = Invitation), (status = "4XX", description = "Why not", body = Failure))
@@ -94,7 +94,7 @@ pub async fn invite(
     Ok((StatusCode::CREATED, Json(app.run(invite).await?)))
 }
 
-/// List agents that have enrolled, and until when their certificates are good.
+/// List enrolled agents and the expiration of their certificates.
 #[utoipa::path(
     get, path = "/api/v1/enrolments", tag = "agents",
     responses((status = 200, description = "All, those that were revoked as well", body = Enrolments), (status = "4XX", description = "Why not", body = Failure))
@@ -105,7 +105,7 @@ pub async fn list(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<En
     Ok(Json(Enrolments { enrolments }))
 }
 
-/// Revoke an agent: its certificates, one-time tokens and tokens are good for nothing any more, and its connection is cut.
+/// Revoke an agent: invalidates its certificates, one-time tokens and tokens, and closes its connection.
 #[utoipa::path(
     delete, path = "/api/v1/enrolments/{agent}", tag = "agents", params(("agent" = String, Path, description = "Its name")),
     responses((status = 204, description = "It does not come in any more"), (status = "4XX", description = "Why not", body = Failure))
@@ -126,7 +126,7 @@ pub async fn revoke(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Get the first certificate of an agent for a one-time token.
+/// Enroll an agent: issue its first certificate for a one-time token.
 #[utoipa::path(
     post, path = "/api/v1/enrol", tag = "agents", request_body = EnrolmentRequest, security(()),
     responses((status = 201, description = "The certificate", body = Certified), (status = "4XX", description = "Why not", body = Failure))
@@ -152,7 +152,7 @@ pub async fn enrol(
     Ok((StatusCode::CREATED, Json(app.run(enrol).await?)))
 }
 
-/// Get the next certificate of an agent, whose present one the connection shows.
+/// Renew the certificate of an agent authenticated by its current one.
 #[utoipa::path(
     post, path = "/api/v1/renew", tag = "agents", request_body = RenewalRequest, security(()),
     responses((status = 201, description = "The certificate", body = Certified), (status = "4XX", description = "Why not", body = Failure))

@@ -1,4 +1,4 @@
-//! The one form of errors: a code for programs, a sentence for people, and the place in the query where there is one.
+//! Format of errors: a code for programs, a message for people, and the position in the query, if any.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -10,18 +10,18 @@ use crate::fleet::Refused;
 use crate::service::Denied;
 use crate::unkept::Unkept;
 
-/// Something that was not done.
+/// Error response.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Failure {
     #[serde(skip)]
     status: u16,
-    /// For programs; never changes its meaning.
+    /// Code for programs; never changes its meaning.
     pub code: String,
-    /// For people.
+    /// Message for people.
     pub message: String,
-    /// Where in the query.
+    /// Position in the query.
     pub place: Option<Place>,
-    /// All that is wrong with the query, the first included; empty where it is about something else.
+    /// All errors in the query, including the first; empty for other errors.
     pub problems: Vec<Problem>,
 }
 
@@ -40,7 +40,7 @@ impl Failure {
         Failure::new(StatusCode::NOT_FOUND, "not_found", message)
     }
 
-    /// Whether the client is not authenticated, or no longer.
+    /// Whether the client is not, or no longer, authenticated.
     pub fn is_unauthorized(&self) -> bool {
         self.status == StatusCode::UNAUTHORIZED.as_u16()
     }
@@ -94,7 +94,7 @@ impl Failure {
         Failure::new(StatusCode::NOT_ACCEPTABLE, "not_acceptable", message)
     }
 
-    /// What was wrong with a request's body before anybody understood it.
+    /// Error in a request's body, before it was decoded.
     pub fn of_body(status: StatusCode, message: impl Into<String>) -> Failure {
         let code = if status == StatusCode::PAYLOAD_TOO_LARGE { "too_large" } else { "bad_request" };
         Failure::new(status, code, message)
@@ -133,7 +133,7 @@ impl From<Denied> for Failure {
             Denied::Unkept(unkept) if unkept.is_full() => (StatusCode::INSUFFICIENT_STORAGE, "disk_full"),
             Denied::Unkept(Unkept::Unreadable(_)) => (StatusCode::INTERNAL_SERVER_ERROR, "damaged"),
             Denied::Unkept(unkept) => {
-                // It may contain file names, so only the log has the details.
+                // May contain file names, so only the log has the details.
                 tracing::error!("{unkept}");
                 return Failure::internal();
             }

@@ -1,4 +1,4 @@
-//! What a browser gets that opens our address: the page's files, or the page without a script where there are none.
+//! The page for browsers: its files, or the page without scripts if the program was built without them.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::app::App;
 use super::failure::Failure;
 use super::page;
 
-/// The page, or the one without a script where this program was made without.
+/// The page, or the one without scripts if the program was built without it.
 pub async fn home(State(app): State<Arc<App>>, request: Request) -> Response {
     match app.assets.answer("index.html", request.headers()) {
         Some(page) => page,
@@ -18,12 +18,12 @@ pub async fn home(State(app): State<Arc<App>>, request: Request) -> Response {
     }
 }
 
-/// The page's sign, which browsers ask for by themselves.
+/// The icon requested by browsers.
 pub async fn icon(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
     app.assets.answer("favicon.svg", &headers).unwrap_or_else(nothing)
 }
 
-/// The licences of what is in the page.
+/// Licenses of the page's dependencies.
 pub async fn licences(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
     app.assets.answer("LICENSES.txt", &headers).unwrap_or_else(nothing)
 }

@@ -1,4 +1,4 @@
-//! Help for editors, and how the service is.
+//! Assistance for editors, and the state of the service.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,89 +20,89 @@ use crate::catalog::Catalog;
 use crate::catalog::CatalogText;
 use crate::meters::Bound;
 
-/// How the service is.
+/// Health of the service.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Health {
     /// `ok`.
     pub status: String,
-    /// The program's version.
+    /// Version of the program.
     pub version: String,
 }
 
-/// What the service has at the moment, and what it had to leave out since it was started.
+/// Current usage, and counters of losses and rejections since the start.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Counters {
-    /// Seconds since it was started.
+    /// Seconds since the start.
     pub uptime_seconds: u64,
     /// Jobs that have not ended.
     pub jobs_unfinished: usize,
-    /// Agents that are connected.
+    /// Connected agents.
     pub agents_connected: usize,
-    /// Live streams.
+    /// Open live streams.
     pub streams: usize,
     /// Bytes of results that are kept: of the history's files, and of the newest rows in the store.
     pub history_bytes: u64,
     /// The same of jobs that keep their tuples.
     pub tuple_bytes: u64,
-    /// Queries of the past that took too long, and were given up.
+    /// Queries of the past aborted at their time limit.
     pub queries_given_up: u64,
-    /// Rows that answers to queries of the past left out, since they were too many.
+    /// Rows omitted from answers to queries of the past because of their limit.
     pub query_rows_left_out: u64,
-    /// Rows that retention has taken away.
+    /// Rows removed by retention.
     pub rows_dropped: u64,
-    /// Rows that could not be kept, counted at each try.
+    /// Rows that could not be stored, counted at each attempt.
     pub rows_unkept: u64,
-    /// Rows that live streams were not shown, since they were too many at once.
+    /// Rows omitted from live streams because there were too many at once.
     pub rows_unshown: u64,
-    /// Parts of the history that could not be read.
+    /// Segments of the history that could not be read.
     pub segments_damaged: u64,
-    /// Jobs that were not taken, since there were too many, in all or of one owner.
+    /// Jobs rejected because of the limit in total or per owner.
     pub jobs_refused: u64,
-    /// Live streams that were not opened, since there were too many, in all or of one token.
+    /// Live streams rejected because of the limit in total or per token.
     pub streams_refused: u64,
-    /// Requests that came too fast.
+    /// Requests rejected by rate limits.
     pub requests_refused: u64,
-    /// Times that connections had to wait for others to end.
+    /// Times that connections waited for others to end.
     pub connections_waited: u64,
-    /// Handshakes of TLS that came to nothing: a certificate was not good, the other end did not take ours, speaks no TLS, or was silent.
+    /// Failed TLS handshakes: invalid certificate, rejected server certificate, no TLS, or timeout.
     pub handshakes_failed: u64,
-    /// Connections that were cut, since what came was no request of HTTP, or had too long a head.
+    /// Connections closed because of malformed HTTP or a request head that is too long.
     pub heads_refused: u64,
     /// Connections closed because no complete request head arrived in time, including idle ones.
     pub connections_silent: u64,
-    /// Connections without a valid token that were closed, since others needed their places.
+    /// Unauthenticated connections closed to make room for others.
     pub connections_evicted: u64,
-    /// Connections of agents that were cut, since what came breaks the link's rules.
+    /// Connections of agents closed because of a protocol violation.
     pub links_broken: u64,
-    /// Alert rules.
+    /// Number of alert rules.
     pub alert_rules: usize,
-    /// Alerts that fire.
+    /// Number of firing alerts.
     pub alerts_firing: usize,
-    /// Groups that got no alert, since their rules had too many.
+    /// Groups without an alert because of the limit per rule.
     pub alert_groups_left_out: u64,
-    /// Notifications that receivers have taken.
+    /// Notifications acknowledged by receivers.
     pub notifications_sent: u64,
-    /// Attempts that failed and were made again.
+    /// Attempts that failed and were retried.
     pub notifications_retried: u64,
     /// Notifications not accepted in time, or dropped for lack of room.
     pub notifications_lost: u64,
-    /// Actions.
+    /// Number of actions.
     pub actions: usize,
     /// Decisions of actions that were carried out.
     pub decisions_done: u64,
-    /// Attempts to carry decisions out that failed and were made again.
+    /// Failed attempts to carry out decisions, which were retried.
     pub decisions_retried: u64,
-    /// Groups that actions did not follow, since there were too many.
+    /// Groups not tracked by actions because of the limit.
     pub action_groups_left_out: u64,
 }
 
-/// Say whether the service is there. Needs no token.
+/// Check whether the service is running. Needs no token.
 #[utoipa::path(get, path = "/api/v1/health", tag = "service", security(()), responses((status = 200, description = "It is", body = Health)))]
 pub async fn health() -> Json<Health> {
     Json(Health { status: "ok".into(), version: env!("CARGO_PKG_VERSION").into() })
 }
 
-/// Say what the service has, and what it had to leave out.
+/// Show current usage, and counters of losses and rejections.
 #[utoipa::path(get, path = "/api/v1/counters", tag = "service", responses((status = 200, description = "Counters", body = Counters), (status = "4XX", description = "Why not", body = Failure)))]
 pub async fn counters(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<Counters>, Failure> {
     if caller.at_least(Role::View)?.is_scoped() {
@@ -160,7 +160,7 @@ pub(super) async fn counted(app: &Arc<App>) -> Result<Counters, Failure> {
     .await
 }
 
-/// List what queries may be made of: parsers with their fields, processors, functions.
+/// List the elements of queries: parsers with their fields, processors, functions.
 #[utoipa::path(
     get, path = "/api/v1/catalog", tag = "editor",
     responses((status = 200, description = "All there is; its ETag changes with the program", body = Catalog), (status = 304, description = "As it was"), (status = "4XX", description = "Why not", body = Failure))
@@ -184,7 +184,7 @@ pub async fn catalog(
     Ok(response)
 }
 
-/// Check a query that is being written, and say what may follow.
+/// Check a query that is being written, and list completions.
 #[utoipa::path(
     post, path = "/api/v1/check", tag = "editor", request_body = CheckRequest,
     responses((status = 200, description = "What is wrong, and what may follow", body = CheckAnswer), (status = "4XX", description = "Why not", body = Failure))
@@ -198,7 +198,7 @@ pub async fn check(
     Ok(Json(app.run(move |service| Ok(asking::check(service, &asked))).await?))
 }
 
-/// Say what a query would do.
+/// Explain a query.
 #[utoipa::path(
     post, path = "/api/v1/explain", tag = "editor", request_body = ExplainRequest,
     responses((status = 200, description = "The plan", body = ExplainAnswer), (status = "4XX", description = "Why not", body = Failure))

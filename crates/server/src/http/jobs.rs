@@ -1,4 +1,4 @@
-//! Jobs: asked for, looked at, stopped; and the agents that carry them out.
+//! Jobs: start, list, show, stop; and the agents that run them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,45 +20,46 @@ use crate::job::{BusKind, Capture, Job, JobId, JobKind, Keep, Merger, Redaction,
 use crate::service::{Denied, Service};
 use crate::store::JobQuery;
 
-/// Jobs of a page, unless fewer are asked for.
+/// Default jobs per page.
 const PAGE: usize = 100;
-/// Labels of a job.
+/// Maximum labels of a job.
 const LABELS_MAX: usize = 32;
-/// Bytes of a name or a label.
+/// Maximum bytes of a name or a label.
 const NAME_BYTES_MAX: usize = 200;
-/// Bytes of a capture filter.
+/// Maximum bytes of a capture filter.
 const FILTER_BYTES_MAX: usize = 10_000;
-/// A day.
+/// One day.
 const LEASE_SECONDS_MAX: u32 = 86_400;
 
-/// A job that is asked for.
+/// A job as requested.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobRequest {
     /// The query.
     pub query: String,
-    /// What it is called.
+    /// Name.
     #[serde(default)]
     pub name: String,
     /// Whether it ends by itself.
     #[serde(default)]
     pub kind: JobKind,
-    /// Labels that an agent must have to take part; none: every agent.
+    /// Labels that an agent must have to take part; empty: every agent.
     #[serde(default)]
     pub on: BTreeMap<String, String>,
-    /// Its own labels.
+    /// Labels of the job.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// Texts that may say something of a person are folded unless this says no, which needs the role raw.
+    /// Whether texts that may identify a person are redacted; false requires the role raw.
     #[serde(default = "yes")]
     pub redact: bool,
-    /// Interfaces that agents capture from, `*` for any run of characters; none: all that they may.
+    /// Interfaces from which agents capture, `*` for any characters; empty: all that they may use.
     #[serde(default)]
     pub interfaces: Vec<String>,
-    /// Which packets they capture, in libpcap's language; none: all.
+    /// Capture filter in libpcap's syntax; none: all packets.
     #[serde(default)]
     pub capture_filter: Option<String>,
-    /// Run it in the server's network: monitors where that is planned, and switches copy to them. BUDGET bounds what that takes.
+    /// Runs it in the server's network: the server plans the monitors' locations, and switches mirror to them. BUDGET
+    /// limits the resources.
     #[serde(default)]
     pub network: bool,
     /// For a one-off job: it ends if it is not renewed for this number of seconds.
@@ -68,10 +69,10 @@ pub struct JobRequest {
     /// admin.
     #[serde(default)]
     pub to: Vec<String>,
-    /// What is kept for queries that come later: its results, or its tuples, which takes a standing job without PROCESS.
+    /// Data to store for later queries: its results, or its tuples, which requires a standing job without PROCESS.
     #[serde(default)]
     pub keep: Keep,
-    /// Over what agents' findings come together; none: they send them to the server.
+    /// Bus to which agents publish their results; none: they send them to the server.
     #[serde(default)]
     pub bus: Option<BusKind>,
     /// Engine that merges results on the bus; default: the server.
@@ -86,19 +87,19 @@ fn yes() -> bool {
 /// Jobs.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Jobs {
-    /// The newest first.
+    /// Newest first.
     pub jobs: Vec<Job>,
     /// `before` of the next page, if there may be one.
     pub next: Option<JobId>,
 }
 
-/// Which jobs.
+/// Query parameters of jobs.
 #[derive(Clone, Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct JobsParams {
-    /// Only those in this state: planned, arming, running, draining, ended.
+    /// Only jobs in this state: planned, arming, running, draining, ended.
     state: Option<String>,
-    /// Only older ones than this.
+    /// Only jobs older than this one.
     before: Option<String>,
     /// Maximum number of entries; default 100.
     limit: Option<usize>,
@@ -262,7 +263,7 @@ pub async fn show(
     Ok(Json(app.run(move |service| service.job(&who, id)).await?))
 }
 
-/// Stop a job. What it has by then stays.
+/// Stop a job. Its results so far are kept.
 #[utoipa::path(
     delete, path = "/api/v1/jobs/{id}", tag = "jobs", params(("id" = String, Path, description = "Its number")),
     responses((status = 200, description = "The job, which is draining or has ended", body = Job), (status = "4XX", description = "Why not", body = Failure))
@@ -281,7 +282,7 @@ pub async fn stop(
     Ok(Json(app.run(stop).await?))
 }
 
-/// Renew a job's lease: it goes on for as long again.
+/// Renew a job's lease for the same duration.
 #[utoipa::path(
     post, path = "/api/v1/jobs/{id}/renew", tag = "jobs", params(("id" = String, Path, description = "Its number")),
     responses((status = 200, description = "The job; one without a lease goes on as it would", body = Job), (status = "4XX", description = "Why not", body = Failure))
@@ -295,16 +296,16 @@ pub async fn renew(
     Ok(Json(app.run(move |service| service.renew(&who, id)).await?))
 }
 
-/// What each agent of a job has seen.
+/// Counters of each agent of a job.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct AgentAccounts {
     /// By name.
     pub agents: Vec<AgentAccount>,
-    /// Of a query that asks for both taps of flows (`tap.…`): which requests were found where.
+    /// For a query over both taps of flows (`tap.…`): number of requests by tap.
     pub taps: Option<TapAccount>,
 }
 
-/// Say what each agent of a job has seen.
+/// Show the counters of each agent of a job.
 #[utoipa::path(
     get, path = "/api/v1/jobs/{id}/agents", tag = "jobs", params(("id" = String, Path, description = "The job's number")),
     responses((status = 200, description = "Of a job that has ended for as long as results are kept", body = AgentAccounts), (status = "4XX", description = "Why not", body = Failure))

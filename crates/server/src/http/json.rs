@@ -1,10 +1,10 @@
-//! Answers in JSON.
+//! Responses in JSON.
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
-/// An answer in JSON.
+/// A response in JSON.
 pub struct Json<T>(pub T);
 
 impl<T: Serialize> IntoResponse for Json<T> {

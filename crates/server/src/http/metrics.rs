@@ -1,4 +1,4 @@
-//! What scrapers read, and how long requests take.
+//! Metrics for Prometheus, and durations of requests.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,7 +22,7 @@ use crate::job::JobId;
 use crate::limits::Scrapers;
 use crate::metrics::{self, OfRequests};
 
-/// Tell scrapers how the service does.
+/// Metrics of the service.
 #[utoipa::path(
     get, path = "/metrics", tag = "service",
     responses((status = 200, description = "Prometheus's text, or its protobuf where that is asked for", content((String = "text/plain"))), (status = "4XX", description = "Why not", body = Failure))
@@ -48,15 +48,15 @@ pub async fn own(State(app): State<Arc<App>>, request: Request) -> Result<Respon
     Ok(answer(&page, form))
 }
 
-/// Which jobs.
+/// Query parameters of job metrics.
 #[derive(Clone, Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ResultsParams {
-    /// Numbers of jobs, commas between; unless said all that are standing.
+    /// Numbers of jobs, separated by commas; default: all standing jobs.
     jobs: Option<String>,
 }
 
-/// Tell scrapers the results of standing jobs.
+/// Results of standing jobs as metrics.
 #[utoipa::path(
     get, path = "/metrics/jobs", tag = "service", params(ResultsParams),
     responses((status = 200, description = "Prometheus's text, or its protobuf with native histograms where that is asked for", content((String = "text/plain"))), (status = "4XX", description = "Why not", body = Failure))
@@ -74,7 +74,7 @@ pub async fn of_jobs(
     Ok(answer(&page, form))
 }
 
-/// Which form a scraper wants.
+/// Format requested by the scraper.
 fn form(headers: &HeaderMap) -> Form {
     Form::wanted(header_text(headers, "accept").unwrap_or_default())
 }
@@ -83,7 +83,7 @@ fn answer(page: &Page, form: Form) -> Response {
     ([(header::CONTENT_TYPE, form.content_type())], page.write()).into_response()
 }
 
-/// Counts a request, and how long its answer took to begin.
+/// Counts a request, and the time to the start of its response.
 pub async fn measured(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let begun = Instant::now();
     let method = word(request.method());
@@ -94,7 +94,7 @@ pub async fn measured(State(app): State<Arc<App>>, request: Request, next: Next)
     response
 }
 
-/// A method's name, if it is one of HTTP's own: clients may make up others.
+/// Name of a standard HTTP method; clients may invent others.
 fn word(method: &Method) -> &'static str {
     const KNOWN: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
     KNOWN.iter().find(|known| **known == method.as_str()).copied().unwrap_or("_OTHER")

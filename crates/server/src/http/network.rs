@@ -1,4 +1,4 @@
-//! The network: switches and what they have for jobs, where monitors run and why.
+//! The network: switches with their rules for jobs, and the locations of monitors.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::access::Role;
 use crate::job::JobId;
 use crate::network::NetworkView;
 
-/// Show the network, the rules in force in it, and where the monitors of jobs run and why.
+/// Show the network, the active rules, and the locations of jobs' monitors with the reasons.
 #[utoipa::path(
     get, path = "/api/v1/network", tag = "agents",
     responses(

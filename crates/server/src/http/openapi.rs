@@ -1,4 +1,4 @@
-//! The API's description, made from the code that answers.
+//! OpenAPI description, generated from the handlers.
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -36,7 +36,7 @@ use super::{
 )]
 struct Api;
 
-/// The two ways of showing who one is.
+/// Authentication schemes.
 struct Schemes;
 
 impl Modify for Schemes {
@@ -75,7 +75,7 @@ pub fn openapi() -> String {
     Api::openapi().to_pretty_json().unwrap_or_default()
 }
 
-/// Answers with the description; needs no token.
+/// Serves the description; needs no token.
 pub async fn document() -> Response {
     ([(header::CONTENT_TYPE, "application/json")], openapi()).into_response()
 }

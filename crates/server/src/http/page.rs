@@ -1,5 +1,5 @@
-//! The page without a script, at `/status` and, where this program was made without its page, at `/`: how the server is, its jobs, its
-//! agents. Whatever comes from queries or the network is text.
+//! The page without scripts, at `/status` and, if the program was built without its page, at `/`: state of the server,
+//! its jobs and agents. Text from queries or the network is escaped.
 
 use std::sync::Arc;
 
@@ -22,9 +22,9 @@ use crate::job::Job;
 use crate::service::Service;
 use crate::store::JobQuery;
 
-/// Jobs that are shown.
+/// Maximum jobs shown.
 const JOBS: usize = 50;
-/// Alerts that are shown.
+/// Maximum alerts shown.
 const ALERTS: usize = 100;
 
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}\
@@ -32,12 +32,12 @@ table{border-collapse:collapse;width:100%;margin:.5rem 0 2rem}th,td{text-align:l
 border-bottom:1px solid #8884;vertical-align:top}code{white-space:pre-wrap;overflow-wrap:anywhere}\
 @media(prefers-color-scheme:dark){body{background:#111;color:#ddd}a{color:#9cf}}";
 
-/// The page's looks.
+/// Style sheet of the page.
 pub async fn style() -> Response {
     ([(header::CONTENT_TYPE, "text/css; charset=utf-8")], STYLE).into_response()
 }
 
-/// The page: for those who have logged in what there is, for others where to do so.
+/// The page: the state for authenticated users, otherwise the login form.
 pub async fn status(State(app): State<Arc<App>>, request: Request) -> Response {
     let (parts, _) = request.into_parts();
     match caller::find(&app, &parts).await {
@@ -57,13 +57,13 @@ pub async fn status(State(app): State<Arc<App>>, request: Request) -> Response {
     }
 }
 
-/// What the form sends.
+/// Fields of the login form.
 #[derive(Deserialize)]
 pub struct LoginForm {
     token: String,
 }
 
-/// Logs in by the page's form.
+/// Handles the login form.
 pub async fn login(State(app): State<Arc<App>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let request = Request::from_parts(parts.clone(), body);
@@ -220,7 +220,7 @@ fn document(body: &str) -> String {
     )
 }
 
-/// Text as HTML shows it; what would act on a terminal or turn text around is made visible.
+/// Escapes text for HTML; makes control and bidirectional characters visible.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in sinks::table::escape(text).chars() {

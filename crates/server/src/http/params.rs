@@ -1,4 +1,4 @@
-//! What requests bring, with our form of errors where the library has another.
+//! Extractors of request data with errors in the common format.
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::failure::Failure;
 
-/// A body in JSON, and the bytes that it was.
+/// A JSON body, decoded and as bytes.
 pub struct Body<T>(pub T, pub Bytes);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
@@ -31,7 +31,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     }
 }
 
-/// What stands behind the question mark.
+/// Query parameters.
 pub struct Params<T>(pub T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
@@ -45,14 +45,14 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
     }
 }
 
-/// A header, if it is text and there is one of it.
+/// A header, if it is text and occurs once.
 pub fn header_text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     let mut all = headers.get_all(name).iter();
     let first = all.next()?.to_str().ok()?;
     all.next().is_none().then_some(first)
 }
 
-/// A time: nanoseconds since the epoch, or as 2026-11-22T10:00:00Z.
+/// Parses a time: nanoseconds since the epoch, or as 2026-11-22T10:00:00Z.
 pub fn time(text: &str) -> Result<i64, Failure> {
     if let Ok(ns) = text.parse() {
         return Ok(ns);

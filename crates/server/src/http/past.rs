@@ -1,4 +1,4 @@
-//! Queries of the past: answered at once, from what jobs have kept, or from a capture or recording.
+//! Queries of the past: answered immediately from data stored by jobs, or from a capture or recording.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,29 +24,30 @@ use crate::past::{Answer, Answered, Origin, Question};
 use crate::rows::{Format, write};
 use crate::service::{Denied, Service};
 
-/// What to know of an answer, where its form has no room for it: a header for each sentence.
+/// Header for each note on an answer whose format has no place for notes.
 const NOTE: HeaderName = HeaderName::from_static("netalytics-note");
-/// So long a query waits for others to be answered.
+/// Maximum time a query waits for others.
 const WAIT: Duration = Duration::from_secs(5);
-/// At what level numbers differ, unless said.
+/// Default confidence level of differences.
 const CONFIDENCE: f64 = 0.95;
 
 /// A query of the past.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PastRequest {
-    /// The query, with SINCE; relative times count back from now. Of a recording SINCE may be left out, and they count back from its end.
+    /// The query, with SINCE; relative times count back from now. For a recording, SINCE is optional and relative times
+    /// count back from its end.
     pub query: String,
-    /// The capture or recording that is asked, by its id; none: what jobs have kept.
+    /// Capture or recording to read, by its id; none: data stored by jobs.
     #[serde(default)]
     pub recording: Option<String>,
-    /// Labels by which the job that kept it chooses its agents.
+    /// Labels by which the job selects its agents.
     #[serde(default)]
     pub on: BTreeMap<String, String>,
-    /// Which of several results, by its place, from 0, or its processor's name: forms other than JSON hold one.
+    /// Result to return, by index from 0 or by the name of its processor; formats other than JSON contain one result.
     #[serde(default)]
     pub result: Option<String>,
-    /// With BASELINE: at what level numbers differ, 0.95 unless said.
+    /// With BASELINE: confidence level of differences; default 0.95.
     #[serde(default)]
     pub confidence: Option<f64>,
     /// Maximum number of rows per result; default and maximum 10000.
@@ -54,57 +55,57 @@ pub struct PastRequest {
     pub limit: Option<usize>,
 }
 
-/// In which form.
+/// Query parameters: format.
 #[derive(Clone, Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct PastParams {
-    /// json, jsonl, csv, arrow or parquet; else what `Accept` says.
+    /// json, jsonl, csv, arrow or parquet; default: by the header `Accept`.
     format: Option<String>,
 }
 
 /// A result.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct PastResult {
-    /// The processor that made it; none: tuples.
+    /// Processor; none: tuples.
     pub processor: Option<String>,
-    /// What its table is called.
+    /// Name of the table.
     pub table: String,
-    /// What the cells are.
+    /// Columns.
     pub columns: Vec<ColumnHead>,
-    /// How many columns, behind those of the window, say which group a row is of.
+    /// Number of group columns, which follow those of the window.
     pub keys: usize,
-    /// The rows, each its cells. Times, durations in whole nanoseconds and ids are text.
+    /// Rows as lists of cells. Times, durations in whole nanoseconds and ids are strings.
     pub rows: Vec<Vec<Value>>,
-    /// Rows that there were more.
+    /// Number of omitted rows.
     pub left_out: u64,
 }
 
-/// What was kept answers.
+/// Answer from stored data.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct PastAnswer {
     /// Which job kept it; null of a recording, and of a job that the token may not know of.
     pub job: Option<JobId>,
-    /// Or which recording it is.
+    /// Recording that was read.
     pub recording: Option<String>,
-    /// From a job's tuples, from rows that it made of the same query, or from a recording.
+    /// Source: tuples of a job, rows of a job with the same query, or a recording.
     pub from: Origin,
-    /// The period's first moment, if there is any.
+    /// Start of the period, if limited.
     pub since_ns: Option<String>,
-    /// The first moment behind it.
+    /// End of the period, exclusive.
     pub until_ns: Option<String>,
-    /// The same of the baseline.
+    /// Start of the baseline.
     pub baseline_since_ns: Option<String>,
-    /// The first moment behind the baseline.
+    /// End of the baseline, exclusive.
     pub baseline_until_ns: Option<String>,
-    /// Tuples that were read.
+    /// Number of tuples read.
     pub tuples: u64,
-    /// What to know of the answer, a sentence each.
+    /// Notes on the answer.
     pub notes: Vec<String>,
     /// The results, by processor.
     pub results: Vec<PastResult>,
 }
 
-/// Ask what was kept.
+/// Query stored data.
 #[utoipa::path(
     post, path = "/api/v1/query", tag = "jobs", request_body = PastRequest, params(PastParams),
     responses(
@@ -138,7 +139,7 @@ pub async fn query(
         return Err(Failure::busy("other queries of the past are being answered"));
     };
     let answer = app.run(move |service: &Service| {
-        // It is given up when it takes too long, and holds its place until then.
+        // The query is aborted at its deadline and holds its permit until then.
         let _room = room;
         let asked = match &recording {
             None => service.ask_past(&who, &question),
@@ -164,7 +165,7 @@ fn response(bytes: Vec<u8>, notes: &[String], format: Format) -> Response {
     response
 }
 
-/// The answer's bytes, and its notes.
+/// Encodes the answer; returns its bytes and notes.
 fn said(answer: Answer, result: Option<&str>, format: Format) -> Result<(Vec<u8>, Vec<String>), Denied> {
     if format == Format::Json {
         let answer = json(answer);

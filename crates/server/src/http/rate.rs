@@ -8,21 +8,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// Buckets of one kind.
+/// Maximum buckets of one kind.
 const BUCKETS_MAX: usize = 4096;
-/// Wrong tokens at once, and a second.
+/// Wrong tokens: burst, and rate per second.
 const WRONG: (f64, f64) = (20.0, 1.0);
 
 /// All buckets.
 pub struct Rates {
     tokens: Buckets<i64>,
     wrong: Buckets<IpAddr>,
-    /// Requests that were refused.
+    /// Number of rejected requests.
     pub refused: AtomicU64,
 }
 
 impl Rates {
-    /// So many requests a second of each token, twice as many at once.
+    /// Allows `per_second` requests per second and token, with bursts of twice as many.
     pub fn new(per_second: u32) -> Rates {
         let per_second = f64::from(per_second);
         Rates {
@@ -32,17 +32,17 @@ impl Rates {
         }
     }
 
-    /// Whether a token may ask once more.
+    /// Whether a token may send another request.
     pub fn may_ask(&self, token: i64) -> bool {
         self.counted(self.tokens.take(token, 1.0, Instant::now()))
     }
 
-    /// Whether an address may try one more token.
+    /// Whether an address may try another token.
     pub fn may_try(&self, address: IpAddr) -> bool {
         self.counted(self.wrong.take(address, 0.0, Instant::now()))
     }
 
-    /// It was wrong.
+    /// Counts a wrong token.
     pub fn was_wrong(&self, address: IpAddr) {
         self.wrong.take(address, 1.0, Instant::now());
     }
@@ -56,7 +56,7 @@ impl Rates {
 struct Buckets<K> {
     most: f64,
     per_second: f64,
-    /// What is in each, and when that was so.
+    /// Level of each bucket, and the time of its last update.
     levels: Mutex<HashMap<K, (f64, Instant)>>,
 }
 
@@ -65,7 +65,7 @@ impl<K: Hash + Eq + Copy> Buckets<K> {
         Buckets { most, per_second, levels: Mutex::default() }
     }
 
-    /// Takes so much, if there is a whole one; whether there was.
+    /// Takes `cost` from the bucket if it holds at least one; returns whether it did.
     fn take(&self, key: K, cost: f64, now: Instant) -> bool {
         let mut levels = self.levels.lock().unwrap_or_else(PoisonError::into_inner);
         let level = |(level, at): (f64, Instant)| {

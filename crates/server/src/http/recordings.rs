@@ -1,4 +1,4 @@
-//! Captures and recordings that are asked without a job: listed, sent, taken away. They are asked as the past is.
+//! Captures and recordings for queries without a job: list, upload, remove. They are queried like the past.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,29 +21,29 @@ use crate::access::{Access, Role};
 use crate::service::{Denied, Service};
 use crate::shelf::{Recording, Sending};
 
-/// How long nothing of a file may come.
+/// Time limit without data during an upload.
 const SILENCE: Duration = Duration::from_secs(30);
-/// How long a file may take.
+/// Time limit of an upload.
 const TIME: Duration = Duration::from_secs(3600);
-/// Pieces that wait for the disk.
+/// Maximum chunks that wait for the disk.
 const PIECES: usize = 8;
 
 /// Captures and recordings.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Recordings {
-    /// Those that were sent, the newest first, then those of the folder.
+    /// Uploads, newest first, then those of the folder.
     pub recordings: Vec<Recording>,
-    /// Bytes that a file may have that is sent.
+    /// Maximum bytes of an upload.
     pub upload_bytes_max: u64,
-    /// How many seconds one is kept.
+    /// Seconds for which an upload is kept.
     pub upload_seconds: u64,
 }
 
-/// What a file that is sent is called.
+/// Query parameters of an upload.
 #[derive(Clone, Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct SentParams {
-    /// Its name: shown, and nothing else.
+    /// Name, for display only.
     #[serde(default)]
     name: String,
 }
@@ -61,7 +61,7 @@ pub async fn list(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<Re
     app.run(read).await.map(Json)
 }
 
-/// Send a capture, to be asked like a recording; the body is the file.
+/// Upload a capture for queries; the body is the file.
 #[utoipa::path(
     post, path = "/api/v1/recordings", tag = "recordings", params(SentParams), request_body(content = String, content_type = "application/octet-stream"),
     responses((status = 201, description = "It is there", body = Recording), (status = "4XX", description = "Why not", body = Failure))
@@ -97,7 +97,7 @@ pub async fn send(
     app.run(read).await?.map(|told| (StatusCode::CREATED, Json(told)))
 }
 
-/// One that came just now. What is no capture does not stay.
+/// Inspects a new upload and removes it if it is not a capture.
 fn found(service: &Service, who: &Access, id: &str) -> Result<Recording, Denied> {
     let one = service.recording(who, id)?.told;
     match &one.problem {
@@ -109,7 +109,7 @@ fn found(service: &Service, who: &Access, id: &str) -> Result<Recording, Denied>
     }
 }
 
-/// Writes what comes, on a thread that may wait for the disk; the file's id.
+/// Writes an upload on a blocking thread; returns its id.
 async fn receive(app: &Arc<App>, mut coming: Sending, body: Body) -> Result<String, Failure> {
     let (pieces, mut waiting) = mpsc::channel::<Bytes>(PIECES);
     let (whole, is_whole) = tokio::sync::oneshot::channel::<()>();
@@ -127,7 +127,7 @@ async fn receive(app: &Arc<App>, mut coming: Sending, body: Body) -> Result<Stri
         loop {
             match tokio::time::timeout(SILENCE, body.next()).await {
                 Ok(Some(Ok(piece))) => {
-                    // Who writes has given up, and says why.
+                    // The writer has failed and reports the reason.
                     if pieces.send(piece).await.is_err() {
                         return;
                     }
@@ -143,7 +143,7 @@ async fn receive(app: &Arc<App>, mut coming: Sending, body: Body) -> Result<Stri
     written
 }
 
-/// Take one away.
+/// Remove an upload.
 #[utoipa::path(delete, path = "/api/v1/recordings/{id}", tag = "recordings", params(("id" = String, Path, description = "By what it is asked")), responses((status = 204, description = "It is gone"), (status = "4XX", description = "Why not", body = Failure)))]
 pub async fn remove(
     State(app): State<Arc<App>>,

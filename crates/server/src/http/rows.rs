@@ -1,4 +1,4 @@
-//! Rows of a job, page by page, in the form that is wanted.
+//! Rows of a job, by page, in the requested format.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,62 +24,62 @@ use crate::rows::{Format, write};
 use crate::service::{Denied, Service};
 use crate::store::KeptResult;
 
-/// Rows of a page, unless otherwise asked for.
+/// Default rows per page.
 const PAGE: usize = 1000;
-/// Says `after` of the next page, also where the form of the rows has no room for it.
+/// Header with `after` of the next page, also for formats without a place for it.
 const NEXT: HeaderName = HeaderName::from_static("netalytics-next");
-/// Says the number of the last row, for who comes back for what will be behind it.
+/// Header with the number of the last row, for a later request of the rows after it.
 const LAST: HeaderName = HeaderName::from_static("netalytics-last");
 
 /// Number of matching rows.
 const MATCHES: HeaderName = HeaderName::from_static("netalytics-matches");
-/// Longest wait for other requests whose rows are sorted or searched.
+/// Maximum wait for other requests with sorted or searched rows.
 const WAIT: Duration = Duration::from_secs(5);
 
-/// Which rows.
+/// Query parameters of rows.
 #[derive(Clone, Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct RowsParams {
-    /// Which of the job's results: its place, from 0, or its processor's name; the first unless said.
+    /// Result, by index from 0 or by the name of its processor; default: the first.
     result: Option<String>,
-    /// Rows whose window begins, or that ended, then or later: nanoseconds since 1970, or 2026-11-22T10:00:00Z.
+    /// Rows whose window starts, or that ended, at or after this time: nanoseconds since 1970, or 2026-11-22T10:00:00Z.
     since: Option<String>,
-    /// Rows before that time.
+    /// Rows before this time.
     until: Option<String>,
-    /// Rows behind the one of this number: `next` of the page before.
+    /// Rows after this number: `next` of the previous page.
     after: Option<String>,
     /// Maximum number of rows; default 1000, at most 10000.
     limit: Option<usize>,
-    /// Order the rows by this column; rows without a value come last, equal ones as they came. Not with `after`.
+    /// Sort column; rows without a value are last, equal ones in order of arrival. Not with `after`.
     sort: Option<String>,
-    /// asc, unless said, or desc: the greatest first.
+    /// asc (default) or desc: largest first.
     order: Option<String>,
-    /// Text that a text, an address, an id or a group column of the row contains, in upper or lower case. Not with `after`.
+    /// Text that a text, address, id or group column of the row contains, case-insensitive. Not with `after`.
     find: Option<String>,
-    /// Number of matching rows to skip; together with `limit` 100000 at most. Not with `after`.
+    /// Number of matching rows to skip; `offset` + `limit` is at most 100000. Not with `after`.
     offset: Option<usize>,
-    /// json, jsonl, csv, arrow or parquet; else what `Accept` says.
+    /// json, jsonl, csv, arrow or parquet; default: by the header `Accept`.
     format: Option<String>,
 }
 
 /// Rows as JSON.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct RowsAnswer {
-    /// The processor that makes them; none: tuples.
+    /// Processor; none: tuples.
     pub processor: Option<String>,
-    /// What the cells are.
+    /// Columns.
     pub columns: Vec<ColumnHead>,
-    /// How many columns, behind those of the window, say which group a row is of.
+    /// Number of group columns, which follow those of the window.
     pub keys: usize,
-    /// The rows, each its cells. Times, durations in whole nanoseconds and ids are text.
+    /// Rows as lists of cells. Times, durations in whole nanoseconds and ids are strings.
     pub rows: Vec<Vec<Value>>,
     /// `after` of the next page, if there may be more.
     pub next: Option<String>,
-    /// With `sort`, `find` or `offset`: rows that match, of which these are a page.
+    /// With `sort`, `find` or `offset`: total number of matching rows.
     pub matches: Option<String>,
-    /// Rows that there have been.
+    /// Number of rows so far, including removed ones.
     pub total: String,
-    /// Rows that retention has taken away.
+    /// Rows removed by retention.
     pub dropped: String,
 }
 
@@ -135,7 +135,7 @@ fn row_number(text: &str) -> Result<i64, Failure> {
     number.ok_or_else(|| Failure::bad("`after` is to be `next` of the page before"))
 }
 
-/// The selection that is asked for, if rows are to be sorted, searched or skipped.
+/// Requested selection, if rows are to be sorted, searched or skipped.
 fn selection(params: &RowsParams, page_rows_max: usize) -> Result<Option<Selection>, Failure> {
     let is_descending = match params.order.as_deref() {
         None | Some("asc") => false,
@@ -164,7 +164,7 @@ fn selection(params: &RowsParams, page_rows_max: usize) -> Result<Option<Selecti
     }))
 }
 
-/// Answers with a page of a selection; few are read at once.
+/// Returns a page of a selection; concurrent reads are limited.
 async fn selected(
     app: &Arc<App>,
     (who, id): (Access, JobId),
@@ -195,40 +195,40 @@ async fn selected(
     Ok(response)
 }
 
-/// The form that is asked for, by name or by the header `Accept`.
+/// Requested format, by parameter or by the header `Accept`.
 pub(super) fn format_of(name: Option<&str>, headers: &HeaderMap) -> Result<Format, Failure> {
     Format::wanted(name, header_text(headers, "accept"))
         .ok_or_else(|| Failure::not_acceptable("rows are had as json, jsonl, csv, arrow or parquet"))
 }
 
-/// Rows in a form.
+/// Response with rows in a format.
 pub(super) fn in_form(bytes: Vec<u8>, format: Format) -> Response {
     let mut response = ([(header::CONTENT_TYPE, format.content_type())], bytes).into_response();
     response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
     response
 }
 
-/// What a job's results look like.
+/// Schemas of a job's results.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Results {
-    /// In their order.
+    /// By index.
     pub results: Vec<ResultAnswer>,
 }
 
-/// What a result looks like.
+/// Schema of a result.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct ResultAnswer {
-    /// The processor that makes its rows; none: tuples.
+    /// Processor; none: tuples.
     pub processor: Option<String>,
-    /// Its table's name.
+    /// Name of its table.
     pub table: String,
-    /// What the cells are.
+    /// Columns.
     pub columns: Vec<ColumnHead>,
-    /// How many columns, behind those of the window, say which group a row is of.
+    /// Number of group columns, which follow those of the window.
     pub keys: usize,
-    /// Rows that there have been.
+    /// Number of rows so far, including removed ones.
     pub total: String,
-    /// Rows that retention has taken away.
+    /// Rows removed by retention.
     pub dropped: String,
 }
 
@@ -258,7 +258,7 @@ pub async fn results(
     Ok(Json(app.run(read).await?))
 }
 
-/// The result that is asked for.
+/// The requested result.
 fn chosen(service: &Service, job: JobId, wanted: Option<&str>) -> Result<KeptResult, Denied> {
     let mut results = service.store().results(job)?;
     if results.is_empty() {

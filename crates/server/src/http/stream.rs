@@ -33,16 +33,16 @@ use crate::job::JobId;
 use crate::meters::Bound;
 use crate::service::{Denied, Service};
 
-/// Jobs of one stream.
+/// Maximum jobs of one stream.
 const JOBS_MAX: usize = 50;
 /// Delay before a client reconnects.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// Which jobs.
+/// Query parameters of the stream.
 #[derive(Clone, Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct StreamParams {
-    /// Numbers of jobs, commas between; without them all that have not ended.
+    /// Numbers of jobs, separated by commas; default: all unfinished jobs.
     jobs: Option<String>,
 }
 
@@ -71,17 +71,17 @@ pub async fn stream(
     tokio::spawn(tell(app.clone(), who, queue, send, place));
     let events = ReceiverStream::new(receive).map(Ok::<_, Infallible>);
     let mut response = Sse::new(events).into_response();
-    // Proxies that collect answers before they hand them on would keep events for themselves.
+    // Disables buffering in proxies, which would delay events.
     response
         .headers_mut()
         .insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
     Ok(response)
 }
 
-/// One of the streams that there may be.
+/// Slot for a stream, released on drop.
 struct Place {
     app: Arc<App>,
-    /// The token's name.
+    /// Name of the token.
     owner: String,
 }
 
@@ -94,7 +94,7 @@ impl Place {
         *of_owner += 1;
         let of_owner = *of_owner;
         drop(of_all);
-        // From here on it is given back.
+        // From here on, drop releases it.
         let place = Place { app: app.clone(), owner: owner.to_owned() };
         let (bound, why) = match () {
             () if before >= limits.streams_max => {
@@ -125,7 +125,7 @@ impl Drop for Place {
     }
 }
 
-/// What a client says that it has seen.
+/// Last event seen by the client.
 fn seen(app: &App, text: Option<&str>) -> Seen {
     let Some(text) = text else { return Seen::Nothing };
     match position(text) {
@@ -134,7 +134,7 @@ fn seen(app: &App, text: Option<&str>) -> Seen {
     }
 }
 
-/// An event's id: which life of the server, and the event's number in it.
+/// Parses an event's id: incarnation of the server, and number of the event.
 pub fn position(text: &str) -> Option<(u64, u64)> {
     let (boot, seq) = text.split_once(':')?;
     Some((boot.parse().ok()?, seq.parse().ok()?))
@@ -174,7 +174,7 @@ fn watch(
     Ok(queue)
 }
 
-/// Tells one client, until it goes, does not keep up, loses its token, or the service ends.
+/// Sends events to a client until it disconnects, is too slow, or loses its token, or the service ends.
 async fn tell(app: Arc<App>, who: Access, queue: Arc<Queue>, send: mpsc::Sender<Sent>, _place: Place) {
     let boot = app.service.hub().boot;
     let limits = app.service.limits();
@@ -242,7 +242,7 @@ async fn tell(app: Arc<App>, who: Access, queue: Arc<Queue>, send: mpsc::Sender<
 }
 
 async fn ended(ending: &mut watch::Receiver<bool>) {
-    // A closed channel is an end, too.
+    // A closed channel also means the end.
     let _ = ending.wait_for(|ending| *ending).await;
 }
 

@@ -1,4 +1,4 @@
-//! Tokens and sessions, and the log of who did what.
+//! Tokens, sessions, and the audit log.
 
 use std::sync::Arc;
 
@@ -19,15 +19,15 @@ use crate::access::{self, Access, NewToken, Role, Scope, Token};
 use crate::service::{Denied, Service};
 use crate::store::{Audited, StoreError, now_ns};
 
-/// A token that is to be made.
+/// A token to create.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TokenRequest {
-    /// What it is called: letters, digits, `-`, `_`, `.`, at most 64.
+    /// Name: letters, digits, `-`, `_`, `.`, at most 64.
     pub name: String,
-    /// What it allows.
+    /// Role.
     pub role: Role,
-    /// The networks that it is for, as 10.1.0.0/16; none: all.
+    /// Networks to which it is restricted, as 10.1.0.0/16; empty: none.
     #[serde(default)]
     pub networks: Vec<String>,
     /// Validity in seconds.
@@ -38,55 +38,55 @@ pub struct TokenRequest {
 /// Tokens.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Tokens {
-    /// In the order in which they were made.
+    /// In order of creation.
     pub tokens: Vec<Token>,
 }
 
-/// A token that is exchanged for a session.
+/// A token to exchange for a session.
 #[derive(Clone, Debug, Deserialize, ToSchema)]
 pub struct LoginRequest {
     /// The token.
     pub token: String,
 }
 
-/// Who has logged in.
+/// Authenticated user.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct LoginAnswer {
-    /// The token's name.
+    /// Name of the token.
     pub name: String,
-    /// What it allows.
+    /// Role.
     pub role: Role,
 }
 
-/// Who asks.
+/// Current user.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct WhoAnswer {
-    /// The token's name; null without a valid token or session.
+    /// Name of the token; null without a valid token or session.
     pub name: Option<String>,
-    /// What it allows.
+    /// Role.
     pub role: Option<Role>,
-    /// The program's version.
+    /// Version of the program.
     pub version: String,
 }
 
-/// Which entries of the log.
+/// Query parameters of the audit log.
 #[derive(Clone, Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct AuditParams {
-    /// Only older ones than the one of this number.
+    /// Only entries older than this number.
     before: Option<i64>,
     /// Maximum number of entries; default 100.
     limit: Option<usize>,
 }
 
-/// Entries of the log.
+/// Entries of the audit log.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Audit {
-    /// The newest first.
+    /// Newest first.
     pub entries: Vec<Audited>,
 }
 
-/// Make a token. Its secret is in the answer, and nowhere else.
+/// Create a token. Its secret is returned only here.
 #[utoipa::path(
     post, path = "/api/v1/tokens", tag = "access", request_body = TokenRequest,
     responses((status = 201, description = "It is made", body = NewToken), (status = "4XX", description = "Why not", body = Failure))
@@ -98,7 +98,7 @@ pub async fn create(
 ) -> Result<(StatusCode, Json<NewToken>), Failure> {
     let who = caller.at_least(Role::Admin)?;
     let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    // `.` and `..` are places in a path.
+    // `.` and `..` have a meaning in paths.
     let is_place = [".", ".."].contains(&&*asked.name);
     if !(1..=64).contains(&asked.name.len()) || !asked.name.chars().all(is_name) || is_place {
         return Err(Failure::bad(
@@ -109,7 +109,7 @@ pub async fn create(
         return Err(Failure::bad("a token is for at most 100 networks"));
     }
     let scope = Scope::of(asked.networks.iter().map(String::as_str)).map_err(Failure::bad)?;
-    // Who is held to networks holds others to them.
+    // A restricted user can only create tokens with the same restriction.
     if who.is_scoped() && (scope != who.scope || asked.role == Role::Agent) {
         return Err(Failure::forbidden(
             "a token that is for some networks makes tokens for the same ones only, and none for agents",
@@ -142,7 +142,7 @@ pub async fn list(State(app): State<Arc<App>>, caller: Caller) -> Result<Json<To
     Ok(Json(Tokens { tokens }))
 }
 
-/// Whether `who` may know of a token: one that is for some networks knows of those for the same ones.
+/// Whether `who` may see a token: a restricted user sees tokens with the same restriction.
 fn may_see(who: &Access, token: &Token) -> bool {
     let of = |token: &Token| Scope::of(token.networks.iter().map(String::as_str));
     !who.is_scoped() || (token.role != Role::Agent && of(token).is_ok_and(|scope| scope == who.scope))
@@ -185,7 +185,7 @@ pub async fn revoke(
     revoked.map(|_| StatusCode::NO_CONTENT).ok_or_else(unknown)
 }
 
-/// Say who asks, also to those who have not logged in.
+/// Show the current user, also without a login.
 #[utoipa::path(
     get, path = "/api/v1/login", tag = "access", security(()),
     responses((status = 200, description = "Whose token it is", body = WhoAnswer), (status = "4XX", description = "Why not", body = Failure))
@@ -201,7 +201,7 @@ pub async fn whoami(State(app): State<Arc<App>>, request: Request) -> Result<Jso
     Ok(Json(WhoAnswer { name, role, version: env!("CARGO_PKG_VERSION").into() }))
 }
 
-/// Exchange a token for a session, which a browser names in a cookie.
+/// Exchange a token for a session cookie.
 #[utoipa::path(
     post, path = "/api/v1/login", tag = "access", request_body = LoginRequest, security(()),
     responses((status = 200, description = "Whose it is; the cookie is in Set-Cookie", body = LoginAnswer), (status = "4XX", description = "Why not", body = Failure))
@@ -217,7 +217,7 @@ pub async fn login(State(app): State<Arc<App>>, request: Request) -> Result<Resp
     Ok(response)
 }
 
-/// Begins a session; the cookie that names it.
+/// Creates a session; returns its cookie.
 pub(super) async fn begin(
     app: &Arc<App>,
     parts: &Parts,
@@ -253,7 +253,7 @@ pub(super) async fn begin(
     Ok((access, cookie))
 }
 
-/// What makes a browser forget the cookie.
+/// Cookie header that deletes the cookie.
 pub(super) const FORGET: &str = "netalytics=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0";
 
 /// End the session that the cookie names.
@@ -263,13 +263,13 @@ pub async fn logout(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<R
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, FORGET)]).into_response())
 }
 
-/// Ends the session that a request names, if it names one.
+/// Ends the session of a request, if it has one.
 pub(super) async fn end(app: &Arc<App>, headers: &HeaderMap) -> Result<(), Failure> {
     let Some(name) = session_of(headers).map(str::to_owned) else { return Ok(()) };
     app.run(move |service| Ok(sessions::end(service.store(), &name)?)).await
 }
 
-/// Read the log of who did what.
+/// Read the audit log.
 #[utoipa::path(
     get, path = "/api/v1/audit", tag = "access", params(AuditParams),
     responses((status = 200, description = "Entries, the newest first", body = Audit), (status = "4XX", description = "Why not", body = Failure))

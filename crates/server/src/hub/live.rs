@@ -14,12 +14,12 @@ use crate::job::{JobId, State};
 use crate::store::KeptResult;
 use crate::unkept::Unkept;
 
-/// Most rows told in one event, and shown of a result to a client that has just come.
+/// Maximum rows per event, and of a result shown to a new client.
 pub const EVENT_ROWS_MAX: usize = 1000;
-/// Most bytes of an event, about.
+/// Approximate maximum bytes of an event.
 const EVENT_BYTES_MAX: usize = 256 << 10;
 
-/// A job that runs, or has been looked at.
+/// A running job, or one viewed recently.
 pub struct Live {
     pub state: State,
     pub results: Vec<LiveResult>,
@@ -33,7 +33,7 @@ pub struct Live {
 
 pub struct LiveResult {
     pub kept: KeptResult,
-    /// What its batches look like when they come; `None`: none has come to this life of the server.
+    /// Columns of its batches; `None`: none has arrived since the start of the server.
     pub columns: Option<Vec<FieldId>>,
     schema: Arc<Schema>,
     /// Latest rows: the last window, or the last tuples.
@@ -45,13 +45,13 @@ pub struct LiveResult {
 #[derive(Default)]
 pub struct Shown {
     pub window: Option<(i64, i64)>,
-    /// Each with its bytes.
+    /// Rows, each with its size in bytes.
     pub rows: VecDeque<(usize, Value)>,
     bytes: usize,
 }
 
 impl Shown {
-    /// The first of the rows of a window, as far as there is room.
+    /// The first rows of a window, up to the limits.
     pub fn of(batch: &Batch, window: Option<(i64, i64)>, rows: Range<usize>) -> Shown {
         let mut shown = Shown { window, ..Shown::default() };
         for row in rows {
@@ -62,7 +62,7 @@ impl Shown {
         shown
     }
 
-    /// Adds a row, if there is room.
+    /// Adds a row if the limits allow; returns whether it did.
     fn push(&mut self, row: Value) -> bool {
         let bytes = row.to_string().len();
         let has_room = self.rows.len() < EVENT_ROWS_MAX && self.bytes + bytes <= EVENT_BYTES_MAX;
@@ -79,7 +79,7 @@ impl Shown {
 }
 
 impl Live {
-    /// Nothing is known yet of how it does.
+    /// Creates the view of a job without rows.
     pub fn new(state: State, results: Vec<KeptResult>) -> Result<Live, Unkept> {
         Ok(Live {
             state,
@@ -92,7 +92,7 @@ impl Live {
         })
     }
 
-    /// The rows as they are kept; `None` when they are not those that were announced.
+    /// The rows as stored; `None` if their columns differ from those announced.
     pub fn as_kept(&self, delivery: &Delivery<'_>) -> Option<Batch> {
         let result = self.results.get(delivery.result)?;
         as_kept(delivery.batch, result.columns.as_ref()?, &result.schema, &delivery.coverage.missing)
@@ -152,14 +152,14 @@ impl LiveResult {
     }
 }
 
-/// Rows of one window: its bounds, the first row, how many.
+/// Rows of one window: its bounds, first row, number of rows.
 pub type Stretch = (Option<(i64, i64)>, usize, usize);
 
-/// The stretches of a batch.
+/// Splits a batch by window.
 pub fn windows(batch: &Batch) -> Vec<Stretch> {
     let bounds = batch.schema().find("window_start").zip(batch.schema().find("window_end"));
     let Some((start, end)) = bounds else {
-        // A client learns of any number of tuples by events of a size that it can take.
+        // Tuples are split into events of limited size.
         let chunks = (0..batch.rows()).step_by(EVENT_ROWS_MAX);
         return chunks.map(|from| (None, from, EVENT_ROWS_MAX.min(batch.rows() - from))).collect();
     };

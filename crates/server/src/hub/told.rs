@@ -10,99 +10,99 @@ use utoipa::ToSchema;
 use crate::columns;
 use crate::job::JobId;
 
-/// A result of a job before its first row.
+/// Schema of a job's result, reported before its first row.
 #[derive(Clone, Debug)]
 pub struct ResultTable {
-    /// The processor that makes it; `None`: tuples.
+    /// Processor; `None`: tuples.
     pub processor: Option<String>,
-    /// What its batches look like.
+    /// Schema of its batches.
     pub schema: Arc<Schema>,
-    /// The columns that they have.
+    /// Columns in the batches.
     pub columns: Vec<FieldId>,
-    /// How many of them, behind those of the window, say which group a row is of.
+    /// Number of group columns, which follow those of the window.
     pub keys: usize,
 }
 
-/// Whether rows may still change.
+/// Whether rows are final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WindowState {
-    /// They may: the next rows of that result, open or closed, take the place of those of the same window.
+    /// Provisional: replaced by the next rows of the same window, open or closed.
     Open,
-    /// They never will.
+    /// Final.
     Closed,
 }
 
-/// Who took part in rows.
+/// Agents that took part in rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
-    /// Names of agents that should have and did not.
+    /// Names of missing agents.
     pub missing: Vec<String>,
 }
 
 /// Rows of one result of a job.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivery<'d> {
-    /// Of which job.
+    /// Job.
     pub job: JobId,
-    /// Of which of its results.
+    /// Index of the result.
     pub result: usize,
-    /// The rows, in their order; may be none.
+    /// Rows in order; may be empty.
     pub batch: &'d Batch,
-    /// Whether they may still change.
+    /// Whether they are final.
     pub state: WindowState,
-    /// Event time has come here.
+    /// Watermark.
     pub watermark_ns: i64,
-    /// Who took part.
+    /// Agents that took part.
     pub coverage: &'d Coverage,
 }
 
-/// What a job has seen by now, for people who watch it. Told about once a second.
+/// Counters of a job for its watchers, about once a second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Account {
-    /// Event time, in nanoseconds since the epoch.
+    /// Watermark, in nanoseconds since the epoch.
     #[serde(serialize_with = "columns::maybe_text")]
     pub watermark_ns: Option<i64>,
     /// Packets received.
     pub received: u64,
-    /// Of these: given to parsers.
+    /// Packets passed to parsers.
     pub parsed: u64,
-    /// Refused by FROM, TO or LIMIT.
+    /// Packets excluded by FROM, TO or LIMIT.
     pub filtered: u64,
-    /// Not of the sample.
+    /// Packets excluded by sampling.
     pub sampled_out: u64,
-    /// Lost within.
+    /// Packets dropped by the monitor.
     pub dropped: u64,
-    /// No packets that we can read.
+    /// Packets that could not be decoded.
     pub undecodable: u64,
-    /// Lost before they were received.
+    /// Packets lost before they were received.
     pub lost_before_us: u64,
-    /// Tuples that monitors have made, before WHERE.
+    /// Tuples made by monitors, before WHERE.
     pub tuples: u64,
     /// Lost records of agents.
     pub records_lost: u64,
-    /// Known number of tuples in these.
+    /// Known number of tuples in lost records.
     pub tuples_lost: u64,
     /// Tuples by quality.
     pub quality: HashMap<String, u64>,
-    /// The share of flows that is looked at: at the agent that looks at the fewest.
+    /// Sampling rate of flows: the lowest of all agents.
     pub sample_rate: Option<f64>,
-    /// Which requests two taps have seen, where the query asks for both.
+    /// Requests by tap, for a query over both taps.
     pub taps: Option<TapAccount>,
-    /// The same of each agent; not told in events.
+    /// Counters per agent; not part of events.
     #[serde(skip)]
     pub agents: Vec<AgentAccount>,
 }
 
-/// How many requests were found at which taps of their connections.
+/// Number of requests by the taps that saw them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
 pub struct TapAccount {
-    /// At both.
+    /// Both taps.
     pub joined: u64,
-    /// At the client's only.
+    /// Client's tap only.
     pub client_only: u64,
-    /// At the server's only.
+    /// Server's tap only.
     pub server_only: u64,
-    /// Requests for which there was no room: they were not waited for, or forgotten.
+    /// Requests not joined for lack of memory.
     pub unkept: u64,
 }
 
@@ -113,19 +113,20 @@ impl From<stream::TapCounts> for TapAccount {
     }
 }
 
-/// What an agent has seen of a job, and how it does.
+/// Counters and state of an agent in a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AgentAccount {
-    /// Its name.
+    /// Name.
     pub agent: String,
-    /// How the job does there: waiting, starting, running, stopping, flushing, finished, poisoned, refused, absent.
+    /// State of the job on the agent: waiting, starting, running, stopping, flushing, finished, poisoned, refused,
+    /// absent.
     pub state: String,
-    /// Why, where it is not as it should be.
+    /// Reason of a problem.
     pub reason: Option<String>,
-    /// What its monitors have counted, over all their starts: packets, bytes, tuples, flows, gaps, lost.
+    /// Counters of its monitors, over all their starts: packets, bytes, tuples, flows, gaps, lost.
     pub counters: BTreeMap<String, u64>,
-    /// Records that never came.
+    /// Records lost before they arrived.
     pub records_lost: u64,
-    /// Tuples in these, as far as is known.
+    /// Known number of tuples in lost records.
     pub tuples_lost: u64,
 }

@@ -13,19 +13,19 @@ use crate::events::{Event, Kind, Queue};
 use crate::job::JobId;
 use crate::unkept::Unkept;
 
-/// What a client that comes has seen.
+/// Events seen by a new client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// Nothing.
+    /// None.
     Nothing,
-    /// Events up to this one.
+    /// Up to this one.
     UpTo(u64),
-    /// Events of another incarnation of the server, or of none.
+    /// Events of another incarnation of the server, or an invalid id.
     OtherLife,
 }
 
 impl Hub {
-    /// Wakes `bell` from now on when there are rows of a job, or it has ended.
+    /// Registers `bell` to be woken when rows of a job arrive, or it ends.
     pub(crate) fn wake(&self, job: JobId, bell: &Arc<Bell>) {
         lock(&self.bells).push((job, Arc::downgrade(bell)));
     }
@@ -57,10 +57,10 @@ impl Hub {
         }
     }
 
-    /// A client comes: behind what it has seen, if that is still here, else with how things stand. Its queue begins with
-    /// what it lacks, and everything that comes later is put behind that.
+    /// Adds a client. Its queue starts with the events after those it has seen, if still available, otherwise with a
+    /// snapshot; later events follow.
     pub(crate) fn watch(&self, queue: &Arc<Queue>, seen: Seen) -> Result<(), Unkept> {
-        // In the order of their numbers, as everybody who takes several.
+        // Locked in order of their numbers, as everywhere, to avoid deadlock.
         let jobs: Vec<_> = queue.jobs.iter().map(|id| self.live(JobId(*id))).collect::<Result<_, _>>()?;
         let locked: Vec<MutexGuard<'_, Live>> = jobs.iter().map(|live| lock(live)).collect();
         let replayed = match seen {

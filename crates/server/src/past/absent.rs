@@ -1,5 +1,5 @@
-//! Which agents brought nothing when, as far as their lanes tell: what was lost with a life of an agent is missing until a later
-//! one has begun, and what an agent that is gone may still bring is missing for now.
+//! Periods without data, per agent, computed from its lanes. Data lost with an incarnation of an agent is missing until
+//! the next one starts; data of a disconnected agent is missing until it reconnects.
 
 use std::collections::BTreeMap;
 
@@ -10,22 +10,22 @@ use crate::gateway::{End, LaneFacts, lane_facts};
 use crate::job::Job;
 use crate::service::{Denied, Service};
 
-/// An agent that is at work may be so far behind.
+/// Maximum delay of a working agent.
 const BEHIND_NS: i64 = 10_000_000_000;
 
-/// A stretch of time of which an agent has brought nothing.
+/// A period without data of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Absence {
     /// The agent.
     pub agent: String,
-    /// From when to before when.
+    /// Start and end, exclusive.
     pub period: Period,
 }
 
 /// Lanes, each with its agent.
 pub type OfAgents = Vec<(String, LaneFacts)>;
 
-/// The absences of a job's agents; `until`: how far its tuples are wanted; `is_at_work` knows agents that may be about to bring more.
+/// Absences of a job's agents; `until`: end of the requested period; `is_at_work`: agents that may send more soon.
 pub fn absences(
     lanes: &[(String, LaneFacts)],
     until: i64,
@@ -61,7 +61,7 @@ pub fn absences(
 }
 
 impl Service {
-    /// What is known of the lanes of a job whose rows are tuples, and who brought nothing when, up to a time.
+    /// Lanes and absences of a job with tuples as rows, up to a time.
     pub(super) fn lanes_of(&self, job: &Job, until: i64) -> Result<(OfAgents, Vec<Absence>), Denied> {
         let lanes = lane_facts(self.store(), job.id)?;
         let agents = self.fleet.agents();
@@ -73,7 +73,7 @@ impl Service {
     }
 }
 
-/// Who is missing within a time, in order and each once.
+/// Agents missing within a period, sorted and distinct.
 pub fn missing(absences: &[Absence], (since, until): Period) -> Vec<String> {
     let is_in = |absence: &&Absence| absence.period.0 < until && since < absence.period.1;
     let mut names: Vec<String> = absences.iter().filter(is_in).map(|absence| absence.agent.clone()).collect();
@@ -82,7 +82,8 @@ pub fn missing(absences: &[Absence], (since, until): Period) -> Vec<String> {
     names
 }
 
-/// Rows cut into stretches that lack the same agents: each window's own time counts, or else the whole period.
+/// Splits rows by the agents that they lack: for the period of each row's window, or for the whole period without
+/// windows.
 pub fn cut(batch: &Batch, absences: &[Absence], period: Period) -> Vec<(Batch, Vec<String>)> {
     let column = |name| batch.schema().find(name).map(|id| batch.i64(id).clone());
     let (Some(starts), Some(ends)) = (column("window_start"), column("window_end")) else {
@@ -115,14 +116,14 @@ mod tests {
     fn what_nobody_brought_is_missing() {
         const FAR: i64 = BEHIND_NS * 10;
         for (lanes, expected) in [
-            // At work, or through.
+            // Working or finished.
             (vec![lane("a", 0, FAR - 1, End::Open)], vec![]),
             (vec![lane("a", 0, 5, End::Finished)], vec![]),
-            // A new life takes over where the old one ended, or later.
+            // The next incarnation starts at the end of the previous one, or later.
             (vec![lane("a", 0, 5, End::Lost), lane("a", 5, FAR, End::Open)], vec![]),
             (vec![lane("a", 0, 5, End::Lost), lane("a", 9, FAR, End::Open)], vec![("a", 5, 9)]),
             (vec![lane("a", 0, 5, End::Finished), lane("a", 9, FAR, End::Open)], vec![]),
-            // Gone for good, and gone for now.
+            // Lost for good, and disconnected for now.
             (vec![lane("a", 0, 5, End::Lost)], vec![("a", 5, FAR)]),
             (vec![lane("gone", 0, FAR - 1, End::Open)], vec![("gone", FAR - 1, FAR)]),
             (vec![lane("b", 0, FAR, End::Open), lane("a", 0, 5, End::Open)], vec![("a", 5, FAR)]),

@@ -1,5 +1,5 @@
-//! From which job the past is answered: of those whose tuples cover the query the one that has most of the time, and has left out
-//! most that is not asked for.
+//! Selects the job that answers a query of the past: among those whose tuples cover the query, the one that covers most
+//! of the period, then the one with the narrowest filter.
 
 use std::collections::BTreeMap;
 
@@ -19,41 +19,41 @@ const REASONS_MAX: usize = 8;
 /// Longest time between a job's creation and the first report of an agent that was connected then.
 const BEGINS_WITHIN_NS: i64 = 10_000_000_000;
 
-/// What is looked for.
+/// Requirements of a query.
 pub struct Wanted<'q> {
     /// The query.
     pub query: &'q Query,
     /// Its period.
     pub own: Period,
-    /// What that is compared with.
+    /// Baseline of the comparison.
     pub baseline: Option<Period>,
     /// Labels of the agents.
     pub on: &'q BTreeMap<String, String>,
-    /// Now.
+    /// Current time.
     pub now_ns: i64,
 }
 
-/// From where it is answered.
+/// Source of the answer.
 pub enum Source {
-    /// From tuples.
+    /// Tuples of a job.
     Tuples(Box<KeptTuples>),
     /// From the rows of a job with the same query.
     Rows(Box<Job>, Vec<KeptResult>),
 }
 
-/// Tuples that suffice.
+/// Stored tuples that cover the query.
 pub struct KeptTuples {
-    /// Who has kept them.
+    /// Job that stored them.
     pub job: Job,
     /// Whether the asker may know of the job; else answers do not name it.
     pub named: Named,
     /// As its result.
     pub result: KeptResult,
-    /// How they are read.
+    /// The query over these tuples.
     pub covered: Covered,
-    /// From when on, and until when, tuples were kept.
+    /// Period for which tuples are stored.
     pub kept: Period,
-    /// The same, as far as agents are known to have been at work.
+    /// Period for which tuples are stored and agents are known to have worked.
     worked: Period,
 }
 
@@ -87,13 +87,13 @@ impl KeptTuples {
 }
 
 impl Wanted<'_> {
-    /// From its first moment to its last, the baseline among it.
+    /// From the earlier start to the later end of the period and the baseline.
     fn whole(&self) -> Period {
         let (since, until) = self.baseline.unwrap_or(self.own);
         (since.min(self.own.0), until.max(self.own.1))
     }
 
-    /// How much of it lies within `kept`.
+    /// Overlap with `kept`, in nanoseconds.
     fn overlap(&self, (from, to): Period) -> i128 {
         let of = |(since, until): Period| (i128::from(until.min(to)) - i128::from(since.max(from))).max(0);
         of(self.own) + self.baseline.map_or(0, of)
@@ -101,7 +101,7 @@ impl Wanted<'_> {
 }
 
 impl Service {
-    /// See the module's text.
+    /// See the module documentation.
     pub(super) fn source(&self, who: &Access, wanted: &Wanted<'_>) -> Result<Source, Denied> {
         let (mut suitable, mut reasons) = (Vec::new(), Vec::new());
         for (job, result) in self.store().tuples_kept()? {
@@ -126,7 +126,7 @@ impl Service {
         }
     }
 
-    /// Whether a job's tuples suffice.
+    /// Checks whether a job's tuples cover the query.
     fn suits(
         &self,
         who: &Access,
@@ -163,7 +163,7 @@ impl Service {
         Ok(Ok(KeptTuples { job, named, result, covered, kept, worked }))
     }
 
-    /// When a job has run; `None`: not yet.
+    /// Period in which a job has run; `None`: not yet.
     fn ran(&self, job: &Job, extent: &Extent, now_ns: i64) -> Result<Option<Ran>, Denied> {
         let (lanes, _) = self.lanes_of(job, now_ns)?;
         let agents = self.fleet.agents();
@@ -173,7 +173,7 @@ impl Service {
         Ok(ran(job, extent, &lanes, &is_at_work, now_ns))
     }
 
-    /// A job that makes exactly these results, window by window.
+    /// A job with exactly the requested results and windows.
     fn same(&self, who: &Access, wanted: &Wanted<'_>) -> Result<Option<(Job, Vec<KeptResult>)>, Denied> {
         let asked = without_period(wanted.query);
         let has_windows = !asked.processors.is_empty() && asked.processors.iter().all(|p| p.window.is_some());
@@ -201,17 +201,17 @@ impl Service {
     }
 }
 
-/// The query as a job has it, which begins now.
+/// The query without its period, as a job runs it.
 fn without_period(query: &Query) -> Query {
     Query { period: query::Period::default(), baseline: None, ..query.clone() }
 }
 
-/// When a job has run.
+/// Period in which a job has run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ran {
-    /// Since when.
+    /// Start.
     began_ns: i64,
-    /// Until when agents are known to have been at work.
+    /// Time until which agents are known to have worked.
     worked_to_ns: i64,
 }
 
@@ -225,13 +225,13 @@ fn ran(
 ) -> Option<Ran> {
     let heard: Vec<_> = lanes.iter().filter(|(_, facts)| facts.watermark_ns > i64::MIN).collect();
     let Some(begin) = heard.iter().map(|(_, facts)| facts.begin()).min() else {
-        // Nothing is known of lanes: rows speak for it, or that monitors capture.
+        // Without lanes, rows or the state of monitors indicate that it ran.
         let has_rows = extent.first_ns.is_some() || extent.rows_dropped > 0;
         let captures = matches!(job.state, State::Running | State::Draining);
         let worked_to_ns = if has_rows { job.ended_ns.unwrap_or(now_ns) } else { job.created_ns };
         return (has_rows || captures).then_some(Ran { began_ns: job.created_ns, worked_to_ns });
     };
-    // Agents that are there begin a moment after their job.
+    // Connected agents start shortly after their job.
     let is_at_once = begin.saturating_sub(job.created_ns) <= BEGINS_WITHIN_NS;
     let began_ns = if is_at_once { begin.min(job.created_ns) } else { begin };
     let goes_on = heard.iter().any(|(agent, facts)| facts.end == End::Open && is_at_work(agent));
@@ -239,7 +239,7 @@ fn ran(
     Some(Ran { began_ns, worked_to_ns: if goes_on { now_ns } else { last } })
 }
 
-/// From when to when a job has kept all that came: from its first moment on, but for what retention has taken away.
+/// Period for which a job has stored all data: from its start, except for rows removed by retention.
 fn kept_when(job: &Job, extent: &Extent, began_ns: i64, now_ns: i64) -> Period {
     let first = extent.first_ns.unwrap_or(began_ns);
     let from = if extent.rows_dropped > 0 { first } else { first.min(began_ns) };
@@ -247,7 +247,7 @@ fn kept_when(job: &Job, extent: &Extent, began_ns: i64, now_ns: i64) -> Period {
     (from, job.ended_ns.unwrap_or(now_ns).max(last))
 }
 
-/// What is missing, and how it is kept from now on.
+/// Error message: the missing data, and how to store it in the future.
 fn missing(query: &Query, reasons: &[String]) -> String {
     let parsers: Vec<&str> = query.inputs.iter().map(|input| input.schema.name.as_ref()).collect();
     let why = match reasons {

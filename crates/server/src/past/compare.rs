@@ -1,4 +1,4 @@
-//! BASELINE: two periods of kept tuples side by side, as `netalytics compare` has two captures.
+//! BASELINE: compares two periods of stored tuples, as `netalytics compare` does with two captures.
 
 use std::ops::ControlFlow;
 
@@ -58,7 +58,7 @@ pub fn compare(
     let mut results = Vec::new();
     for (i, ((one, rows), name)) in compared.iter().zip(&rows).zip(names).enumerate() {
         let columns: Vec<FieldId> = one.schema().ids().collect();
-        // What differs may be who was there, and when.
+        // With missing agents, differences may result from their absence.
         let verdicts: Vec<FieldId> = match lacking.is_empty() && covers_both {
             true => Vec::new(),
             false => columns
@@ -100,7 +100,7 @@ pub fn compare(
     })
 }
 
-/// One of the two periods: its tuples, filtered, go to the comparison.
+/// One of the two periods: passes its filtered tuples to the comparison.
 struct Half<'c> {
     engine: Engine,
     side: Side,

@@ -1,4 +1,4 @@
-//! Whether tuples that a job has kept hold all that a query reads.
+//! Checks whether the stored tuples of a job contain all data of a query.
 
 use plan::{AddressMatch, Bounds, Dataflow, Plan, Predicate, Sample};
 use query::Query;
@@ -9,10 +9,10 @@ use crate::columns::ColumnHead;
 use crate::job::Job;
 use crate::store::KeptResult;
 
-/// A period with two ends.
+/// Start and exclusive end, in nanoseconds since the epoch.
 pub(crate) type Period = (i64, i64);
 
-/// A job in words: its number, and its name if it has one.
+/// A job for messages: its number, and its name if it has one.
 pub(super) fn named(job: &Job) -> String {
     match job.name.as_str() {
         "" => format!("job {}", job.id),
@@ -20,19 +20,19 @@ pub(super) fn named(job: &Job) -> String {
     }
 }
 
-/// A query over kept tuples.
+/// A query over stored tuples.
 pub struct Covered {
-    /// What it computes; one input.
+    /// Dataflow with one input.
     pub dataflow: Dataflow,
-    /// Where the input's columns are among those that were kept.
+    /// Columns of the input with the corresponding stored columns.
     pub columns: Vec<(FieldId, FieldId)>,
-    /// The share of flows that was kept.
+    /// Sampling of the stored tuples.
     pub sample: Sample,
-    /// How much was left out of what was kept: the more, the less has to be read.
+    /// Number of conditions of the job: the more, the fewer tuples must be read.
     pub narrowness: usize,
 }
 
-/// The plan of a query for tuples that were sampled so and are within a period.
+/// Plan of a query over tuples with this sampling and within a period.
 pub fn plan_of(query: &Query, sample: Sample, (since, until): Period) -> Plan {
     let query = Query { sample, ..query.clone() };
     let bounds = Bounds { since_ns: Some(since), until_ns: Some(until) };
@@ -40,7 +40,7 @@ pub fn plan_of(query: &Query, sample: Sample, (since, until): Period) -> Plan {
     Plan { dataflow: stream::flat(&plan.dataflow), ..plan }
 }
 
-/// The query over the tuples that a job keeps; else why they do not suffice. `kept` is the job's query.
+/// The query over the tuples of a job, or the reason why they do not cover it. `kept`: the job's query.
 pub fn covers(
     job: &Job,
     result: &KeptResult,
@@ -90,7 +90,7 @@ pub fn covers(
     Ok(Covered { dataflow, columns, sample: kept.sample, narrowness })
 }
 
-/// Whether all ends that are asked for are among those that were kept.
+/// Whether all requested endpoints are among the stored ones.
 fn is_inside(asked: &[AddressMatch], kept: &[AddressMatch]) -> bool {
     let holds = |kept: &AddressMatch, asked: &AddressMatch| {
         let net = kept.net.is_none_or(|net| asked.net.is_some_and(|inner| lies_in(inner, net)));

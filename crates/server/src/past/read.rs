@@ -1,4 +1,4 @@
-//! Kept tuples read: piece by piece, each when event time has come to what it and all behind it may bring.
+//! Reads stored tuples by piece, each after event time has reached the earliest time in it and all following pieces.
 
 use std::ops::ControlFlow;
 
@@ -18,26 +18,26 @@ use crate::unkept::Unkept;
 /// Maximum absences of agents reported.
 const ABSENCES_MAX: usize = 20;
 
-/// What was read.
+/// Counters of a read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
-    /// Tuples.
+    /// Tuples read.
     pub tuples: u64,
-    /// Tuples that were taken away meanwhile.
+    /// Tuples removed in the meantime.
     pub lacking: u64,
 }
 
-/// Takes tuples.
+/// Receiver of tuples.
 pub trait TakeTuples {
-    /// No tuple that comes from here on ended before this.
+    /// No later tuple ended before this time.
     fn advance(&mut self, _ns: i64) {}
 
-    /// Some tuples; whether more are wanted.
+    /// Receives tuples; returns whether more are wanted.
     fn take(&mut self, batch: &Batch) -> ControlFlow<()>;
 }
 
-/// Gives all kept tuples within a period, in no order beyond what [`TakeTuples::advance`] says; as the input of `dataflow` has
-/// them.
+/// Passes all stored tuples within a period, as input of `dataflow`, ordered only as far as [`TakeTuples::advance`]
+/// states.
 pub fn give(
     service: &Service,
     kept: &KeptTuples,
@@ -48,7 +48,7 @@ pub fn give(
 ) -> Result<Counts, Denied> {
     let place = (kept.job.id, kept.result.place);
     let pieces = service.store().pieces(place, period)?;
-    // What comes behind a piece may have happened before it: agents that were cut off bring what they found then.
+    // Later pieces may contain earlier tuples: reconnected agents send data of the time of their absence.
     let mut floors: Vec<i64> = pieces.iter().map(|piece| piece.first_ns).collect();
     for i in (1..floors.len()).rev() {
         floors[i - 1] = floors[i - 1].min(floors[i]);
@@ -94,7 +94,7 @@ pub fn give(
     Ok(counts)
 }
 
-/// How an engine over kept tuples is set up.
+/// Configuration of an engine over stored tuples.
 pub fn config(service: &Service, kept: &KeptTuples) -> stream::Config {
     let window_bytes_max = service.limits().past.bytes;
     let sample = match kept.covered.sample {
@@ -104,7 +104,7 @@ pub fn config(service: &Service, kept: &KeptTuples) -> stream::Config {
     stream::Config { sample, window_bytes_max, ..stream::Config::default() }
 }
 
-/// Answers a query from kept tuples.
+/// Answers a query from stored tuples.
 pub fn answer(
     service: &Service,
     kept: &KeptTuples,
@@ -163,7 +163,7 @@ fn results(
     names.into_iter().enumerate().map(result).collect()
 }
 
-/// What to know of an answer from kept tuples.
+/// Notes on an answer from stored tuples.
 pub fn notes(kept: &KeptTuples, periods: &[Period], counts: Counts, absences: &[Absence]) -> Vec<String> {
     let name = kept.in_words();
     let time = |ns| sinks::Zone::default().time(ns);
@@ -199,7 +199,7 @@ pub fn notes(kept: &KeptTuples, periods: &[Period], counts: Counts, absences: &[
     notes
 }
 
-/// An engine, and what it gives.
+/// An engine and its output.
 struct Reading {
     engine: Engine,
     rows: Rows,

@@ -1,4 +1,4 @@
-//! Rows that a job with the same query made at the time.
+//! Answers from rows that a job with the same query has stored.
 
 use super::choose::Wanted;
 use super::{Answer, Answered, Origin, Question, named};
@@ -8,7 +8,7 @@ use crate::service::{Denied, Service};
 use crate::store::KeptResult;
 use crate::unkept::Unkept;
 
-/// The windows that begin within the period.
+/// Windows that start within the period.
 pub fn answer(
     service: &Service,
     job: &Job,

@@ -1,4 +1,4 @@
-//! The data directory: made where it is missing, locked, its store and history opened, its first token made.
+//! The data directory: creates it if missing, locks it, opens the store and history, and creates the first token.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -19,21 +19,21 @@ use crate::limits::Limits;
 use crate::shelf::{Reader, Shelf, ShelfLimits};
 use crate::store::{Store, StoreError};
 
-/// The file of the first token.
+/// File with the first token.
 pub const ADMIN_TOKEN: &str = "admin.token";
-/// The store.
+/// File of the store.
 const STORE: &str = "store.sqlite";
 
-/// Room that is given up where the disk is full and the store cannot be opened without.
+/// Reserve file, deleted if the disk is full and the store cannot be opened.
 pub(crate) const RESERVE: &str = "reserve";
 const RESERVE_BYTES: usize = 256 << 10;
 
-/// Held by the process that uses the directory.
+/// Lock file of the process that uses the directory.
 pub(crate) const LOCK: &str = "lock";
-/// There while a backup is being restored.
+/// Marker of an incomplete restore.
 pub(crate) const RESTORING: &str = "restoring";
 
-/// A data directory that is this process's.
+/// A data directory owned by this process.
 pub struct Opened {
     pub(super) folder: PathBuf,
     pub(crate) store: Arc<Store>,
@@ -43,21 +43,21 @@ pub struct Opened {
     pub(crate) alerts: Arc<Alerts>,
     pub(crate) actions: Arc<Actions>,
     pub(super) limits: Limits,
-    /// Where the first token is, if it was made just now.
+    /// File with the first token, if just created.
     pub admin_token: Option<PathBuf>,
-    /// Addresses that jobs may name as their outlets.
+    /// Addresses that jobs may use as outlets by name.
     pub outlets: Named,
-    /// Captures and recordings that may be asked.
+    /// Captures and recordings available for queries.
     pub(super) shelf: Option<Shelf>,
-    /// Held as long as we are.
+    /// Held for the lifetime of the process.
     lock: File,
 }
 
 impl Opened {
-    /// Takes the data directory, which is made if it is missing.
+    /// Opens the data directory; creates it if missing.
     ///
     /// # Errors
-    /// When another process has it, or it cannot be read or written; in words for a person.
+    /// A message for the operator: another process uses it, or it cannot be read or written.
     pub fn open(folder: &Path, limits: Limits) -> Result<Opened, String> {
         let name = folder.display();
         let failed = |what: &str, error: &dyn std::fmt::Display| format!("{what} {name}: {error}");
@@ -87,7 +87,7 @@ impl Opened {
                 "a restore into the data directory {name} did not come to its end: remove the directory, and restore again"
             ));
         }
-        // The store's files are their owner's only, from their first byte on.
+        // The store's files are created with access for their owner only.
         let path = folder.join(STORE);
         OpenOptions::new()
             .create(true)
@@ -97,7 +97,7 @@ impl Opened {
             .map_err(|error| failed("cannot write to the data directory", &error))?;
         let reserve = folder.join(RESERVE);
         let store = Store::open(&path).or_else(|error| {
-            // The store needs some room to begin, as after a kill on a full disk.
+            // The store needs some space to open, for example after a kill on a full disk.
             fs::remove_file(&reserve).map_err(|_| error)?;
             tracing::warn!("the room in {} is used to open the store", reserve.display());
             Store::open(&path)
@@ -110,7 +110,7 @@ impl Opened {
         let history = Arc::new(history);
         let mut boot = [0; 8];
         getrandom::fill(&mut boot).map_err(|error| failed("no random numbers for", &error))?;
-        // A number that JavaScript can hold.
+        // 53 bits, exactly representable in JavaScript.
         let boot = u64::from_be_bytes(boot) >> 11;
         let alerts = Alerts::open(store.clone(), limits.alerts)
             .map_err(|error| failed("cannot read the alert rules in", &error))?;
@@ -144,10 +144,10 @@ impl Opened {
         self.alerts.set_receivers(receivers);
     }
 
-    /// Captures and recordings may be asked: files that are sent, and those of a folder; before the service begins.
+    /// Enables queries of uploads and of a folder; before the service starts.
     ///
     /// # Errors
-    /// When a folder cannot be used, in words for a person.
+    /// A message for the operator if a folder cannot be used.
     pub fn set_shelf(
         &mut self,
         reader: Arc<dyn Reader>,
@@ -158,10 +158,10 @@ impl Opened {
         Ok(())
     }
 
-    /// The service over this directory, with `fleet` to carry its jobs out. Jobs that had not ended are handed to it.
+    /// Starts the service on this directory with `fleet` as executor, and resubmits jobs that had not ended.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// `StoreError` when the store cannot be read.
     pub fn serve(mut self, fleet: Arc<dyn Fleet>) -> Result<Arc<Service>, StoreError> {
         let told = Arc::downgrade(&self.hub);
         let tell =
@@ -187,19 +187,19 @@ impl Opened {
         Ok(service)
     }
 
-    /// The store's file in a data directory.
+    /// Path of the store in a data directory.
     #[must_use]
     pub fn store_file(folder: &Path) -> PathBuf {
         folder.join(STORE)
     }
 }
 
-/// Writes the reserve, if it is not there and there is room.
+/// Writes the reserve file if it is missing and there is space.
 fn keep_reserve(path: &Path) {
     if path.exists() {
         return;
     }
-    // Bytes that no file system leaves out.
+    // Nonzero bytes, so that file systems do not store a hole.
     let written = fs::write(path, vec![0x55; RESERVE_BYTES]);
     if let Err(error) = written {
         tracing::warn!("{} cannot be written: {error}", path.display());
@@ -207,13 +207,13 @@ fn keep_reserve(path: &Path) {
     }
 }
 
-/// Makes the first token, if there is none at all, and says in which file it is.
+/// Creates the first token if there are none; returns its file.
 fn first_token(store: &Store, folder: &Path) -> io::Result<Option<PathBuf>> {
     if !store.tokens().map_err(io::Error::other)?.is_empty() {
         return Ok(None);
     }
     let path = folder.join(ADMIN_TOKEN);
-    // Left of a start that was killed between this and the store.
+    // Left by a start that was killed between the file and the store.
     let _ = fs::remove_file(&path);
     let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path)?;
     let made =
@@ -230,7 +230,7 @@ fn first_token(store: &Store, folder: &Path) -> io::Result<Option<PathBuf>> {
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        // Said so that the field is seen to be of use: the lock goes with the file.
+        // Explicit, so that the field counts as used; closing the file also unlocks it.
         let _ = self.lock.unlock();
     }
 }

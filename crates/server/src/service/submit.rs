@@ -1,4 +1,4 @@
-//! A job is asked for: whether it can be, whether its asker may have it, and where that is so, its start.
+//! Submission of a job: validation, permissions, and start.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, PoisonError};
@@ -14,8 +14,8 @@ use crate::meters::Bound;
 use crate::store::{NewJob, Remembered};
 
 impl Service {
-    /// Makes a job of `asked`, or finds the one that the same request made. `key`: what it was sent with, and its body.
-    /// Returns whether it is new.
+    /// Creates a job, or returns the one created by the same request. `key`: idempotency key and body. Returns whether
+    /// it is new.
     pub fn submit(
         &self,
         who: &Access,
@@ -51,7 +51,7 @@ impl Service {
         Ok((self.job(who, job.id)?, true))
     }
 
-    /// Whether `who` may have one more job.
+    /// Checks whether `who` may have another job.
     fn check_quotas(&self, who: &Access) -> Result<(), Denied> {
         let Limits { jobs_max, jobs_per_owner_max, .. } = *self.limits();
         let (bound, why) = if self.store().unfinished_count()? >= jobs_max {
@@ -70,7 +70,7 @@ impl Service {
         Err(Denied::Quota(why))
     }
 
-    /// Whether `who` may have a job's rows delivered there, and they can be.
+    /// Checks whether `who` may use these outlets, and whether they can receive the rows.
     fn may_deliver(&self, who: &Access, to: &[String], plan: &Plan) -> Result<(), Denied> {
         let may = if who.role >= Role::Admin { May::GiveAddresses } else { May::UseNames };
         self.deliveries.named().check(to, may, plan).map_err(|unusable| match unusable {
@@ -88,7 +88,7 @@ impl Service {
     }
 }
 
-/// Whether a job can be what is asked for: it has no past, and tuples are kept whole.
+/// Checks that a job has no SINCE, and that tuples are stored without PROCESS.
 fn can_keep(query: &query::Query, asked: &Submission) -> Result<(), Denied> {
     let keeps = asked.keep == Keep::Tuples;
     let rows = &query.rows;

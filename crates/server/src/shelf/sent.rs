@@ -17,14 +17,14 @@ use crate::denied::Denied;
 use crate::store::now_ns;
 use crate::unkept::Unkept;
 
-/// The folder in the data directory.
+/// Folder in the data directory.
 pub(crate) const UPLOADS: &str = "uploads";
-/// Characters of a name that are kept.
+/// Maximum characters of an original name.
 const NAME_MAX: usize = 200;
-/// Digits of a file's own name.
+/// Digits of a generated name.
 const ID_DIGITS: usize = 24;
 
-/// What is noted of a file.
+/// Note on an upload.
 #[derive(Serialize, Deserialize)]
 struct Note {
     name: String,
@@ -32,22 +32,22 @@ struct Note {
     sent_ns: i64,
 }
 
-/// The folder.
+/// Folder of uploads.
 pub(crate) struct Sent {
     folder: PathBuf,
     pub limits: ShelfLimits,
-    /// Bytes that have come since the start, but for those of files that never came to their end.
+    /// Bytes received since the start, without incomplete uploads.
     come: Arc<AtomicU64>,
 }
 
-/// A file that comes in.
+/// An upload in progress.
 pub(crate) struct Sending {
     id: String,
     file: File,
     path: PathBuf,
     note: Note,
     bytes: u64,
-    /// How far `come` may get.
+    /// Limit of `come` for this upload.
     come_max: u64,
     come: Arc<AtomicU64>,
     limits: ShelfLimits,
@@ -59,7 +59,7 @@ impl Sent {
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
         made.map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
         let sent = Sent { folder, limits, come: Arc::default() };
-        // What was coming when the server was killed never came to its end; its note may be there.
+        // Removes incomplete uploads of a killed process, and their notes.
         for path in sent.files().filter(|path| path.extension().is_some()) {
             if !path.with_extension("").exists() {
                 let _ = fs::remove_file(path);
@@ -114,7 +114,7 @@ impl Sent {
     pub fn expire(&self) {
         let oldest = now_ns().saturating_sub(self.lasting_ns());
         for path in self.files().filter(|path| path.extension().is_none()) {
-            // By the file's own time: a note that cannot be read holds up nothing.
+            // By the file's modification time, so that an unreadable note does not prevent it.
             let written = fs::metadata(&path).and_then(|found| found.modified()).ok();
             if written.is_some() && ns_of(written) < oldest {
                 remove(&path);
@@ -122,7 +122,7 @@ impl Sent {
         }
     }
 
-    /// Takes one away, by a name of ours.
+    /// Removes an upload by its generated name.
     pub fn remove(&self, id: &str) {
         if id.len() == ID_DIGITS && id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             remove(&self.folder.join(id));
@@ -131,7 +131,7 @@ impl Sent {
 
     /// Starts an upload of `bytes` bytes, if known.
     pub fn begin(&self, who: &Access, name: &str, bytes: Option<u64>) -> Result<Sending, Denied> {
-        // First: what comes meanwhile is rather counted twice than not at all.
+        // Read first: concurrent bytes are rather counted twice than not at all.
         let come = self.come.load(Ordering::Relaxed);
         let room = self.limits.bytes.saturating_sub(self.bytes());
         let id: String = random_hex().chars().take(ID_DIGITS).collect();
@@ -172,7 +172,7 @@ fn remove(path: &Path) {
 }
 
 impl Sending {
-    /// Some more of it.
+    /// Appends bytes.
     pub fn add(&mut self, bytes: &[u8]) -> Result<(), Denied> {
         let more = bytes.len() as u64;
         self.bytes += more;
@@ -181,7 +181,7 @@ impl Sending {
         self.file.write_all(bytes).map_err(|error| Unkept::Disk(error).into())
     }
 
-    /// All of it has come; its id.
+    /// Completes the upload; returns its id.
     pub fn finish(self) -> Result<String, Denied> {
         let Sending { file, path, note, .. } = &self;
         let keep = || -> io::Result<()> {
@@ -256,7 +256,7 @@ mod tests {
             coming.add(&vec![0; bytes])?;
             coming.finish()
         };
-        // With its note.
+        // Including its note.
         kept(50).expect("room");
         let room = limits.bytes - sent.bytes();
         let mut all: Vec<Sending> =

@@ -1,59 +1,59 @@
-//! Actions, what stands of them, and their decisions. What a window makes of an action is written together with the window's rows.
+//! Actions, their state and decisions. Changes caused by a window are written together with the window's rows.
 
 use rusqlite::{OptionalExtension, Transaction, params};
 
 use super::{Store, StoreError, now_ns};
 use crate::job::JobId;
 
-/// Decisions of an action that are kept; the oldest go first.
+/// Maximum stored decisions per action; the oldest are removed first.
 const DECISIONS_MAX: i64 = 1000;
 
-/// An action, and how far it has come.
+/// An action with its state.
 #[derive(Clone, Debug)]
 pub struct StoredAction {
-    /// Its number.
+    /// Number.
     pub id: i64,
-    /// What it is called.
+    /// Name.
     pub name: String,
-    /// Who asked for it.
+    /// Token name of the owner.
     pub owner: String,
-    /// The job whose rows it looks at.
+    /// Job whose rows it evaluates.
     pub job: JobId,
-    /// The action.
+    /// Encoded action.
     pub body: String,
-    /// When it was asked for.
+    /// Time of creation.
     pub created_ns: i64,
-    /// What stands.
+    /// Encoded state.
     pub standing: String,
 }
 
-/// What a window makes of an action.
+/// Change of an action caused by a window.
 #[derive(Clone, Debug, Default)]
 pub struct ActionChange {
-    /// Which action.
+    /// Number of the action.
     pub action: i64,
-    /// What stands.
+    /// Encoded state.
     pub standing: String,
-    /// What is to be done: its number and what it says.
+    /// New decision: number and encoded content.
     pub decision: Option<(u64, String)>,
 }
 
 /// A decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredDecision {
-    /// Its number.
+    /// Number.
     pub version: u64,
-    /// What it says.
+    /// Encoded content.
     pub body: String,
-    /// When it was made.
+    /// Time of the decision.
     pub decided_ns: i64,
     /// Number of receivers that have acknowledged.
     pub reached: usize,
-    /// When all had it.
+    /// Time when all receivers had acknowledged.
     pub done_ns: Option<i64>,
 }
 
-/// A change, in a transaction that others may share.
+/// Applies a change within a transaction.
 pub(super) fn change_in(t: &Transaction<'_>, change: &ActionChange) -> rusqlite::Result<()> {
     let ActionChange { action, standing, decision } = change;
     t.execute("UPDATE actions SET standing = ?2 WHERE id = ?1", params![action, standing])?;
@@ -87,7 +87,7 @@ impl Store {
     /// All actions.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn actions(&self) -> Result<Vec<StoredAction>, StoreError> {
         let connection = self.lock();
         let mut statement = connection.prepare_cached(
@@ -107,11 +107,11 @@ impl Store {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// Notes an action, whose first decision is `first`; `None` when there is one of that name. The number of the new one is not known
-    /// before, and does not stand in `first`.
+    /// Adds an action with its first decision `first`; `None` if the name exists. The action's number is unknown before
+    /// and not part of `first`.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn add_action(
         &self,
         new: &StoredAction,
@@ -135,18 +135,18 @@ impl Store {
         Ok(id.map(|id| StoredAction { id, ..new.clone() }))
     }
 
-    /// Removes an action, and all its decisions.
+    /// Removes an action and its decisions.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn remove_action(&self, id: i64) -> Result<(), StoreError> {
         self.write(|t| t.execute("DELETE FROM actions WHERE id = ?", [id]).map(drop))
     }
 
-    /// The first decision of an action that is not carried out.
+    /// The first decision of an action that has not been carried out.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn decision_waiting(&self, action: i64) -> Result<Option<StoredDecision>, StoreError> {
         let connection = self.lock();
         let sql = format!(
@@ -155,10 +155,10 @@ impl Store {
         Ok(connection.prepare_cached(&sql)?.query_row([action], read).optional()?)
     }
 
-    /// Decisions of an action before `before` (the newest where it is `None`), the newest first.
+    /// Decisions of an action before `before`, or the most recent ones if `None`; newest first.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn decisions(
         &self,
         action: i64,
@@ -179,7 +179,7 @@ impl Store {
     /// Stores the number of receivers that have acknowledged a decision.
     ///
     /// # Errors
-    /// Those of the store.
+    /// `StoreError` when the database cannot be read or written.
     pub fn reach_decision(&self, action: i64, version: u64, reached: usize) -> Result<(), StoreError> {
         self.write(|t| {
             t.execute(
@@ -190,10 +190,10 @@ impl Store {
         })
     }
 
-    /// All have it.
+    /// Marks a decision as acknowledged by all receivers.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn finish_decision(&self, action: i64, version: u64) -> Result<(), StoreError> {
         self.write(|t| {
             t.execute(

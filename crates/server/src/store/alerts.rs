@@ -1,5 +1,5 @@
-//! Rules, their alerts, silences, and notifications on their way. What a window makes of a rule's alerts is written together with
-//! the window's rows, and with the notifications that follow.
+//! Rules, their alerts, silences, and waiting notifications. Changes caused by a window are written together with the
+//! window's rows and the resulting notifications.
 
 use std::collections::BTreeMap;
 
@@ -8,84 +8,84 @@ use rusqlite::{OptionalExtension, Transaction, params};
 use super::{Store, StoreError, now_ns};
 use crate::job::JobId;
 
-/// A rule, and how far its watching has come.
+/// A rule with its state.
 #[derive(Clone, Debug)]
 pub struct StoredRule {
-    /// Its number.
+    /// Number.
     pub id: i64,
-    /// What it is called.
+    /// Name.
     pub name: String,
-    /// Who asked for it.
+    /// Token name of the owner.
     pub owner: String,
-    /// The job whose rows it watches.
+    /// Job whose rows it evaluates.
     pub job: JobId,
-    /// The rule.
+    /// Encoded rule.
     pub body: String,
-    /// When it was asked for.
+    /// Time of creation.
     pub created_ns: i64,
-    /// The end of the last window that was looked at.
+    /// End of the last evaluated window.
     pub seen_ns: Option<i64>,
-    /// Groups that got no alert.
+    /// Groups without an alert because of the limit.
     pub left_out: i64,
-    /// How many notifications there have been.
+    /// Number of notifications so far.
     pub told: i64,
-    /// Its alerts: subjects and what is known of them.
+    /// Encoded alerts by subject.
     pub alerts: BTreeMap<String, String>,
 }
 
-/// A rule that is asked for.
+/// A rule to add.
 #[derive(Clone, Debug)]
 pub struct NewRule {
-    /// What it is called.
+    /// Name.
     pub name: String,
-    /// Who asks.
+    /// Token name of the owner.
     pub owner: String,
-    /// The job whose rows it watches.
+    /// Job whose rows it evaluates.
     pub job: JobId,
-    /// The rule.
+    /// Encoded rule.
     pub body: String,
 }
 
-/// What a window, or time, makes of a rule's alerts.
+/// Change of a rule's alerts caused by a window or by time.
 #[derive(Clone, Debug, Default)]
 pub struct RuleChange {
-    /// Which rule.
+    /// Number of the rule.
     pub rule: i64,
-    /// The end of the last window that was looked at.
+    /// End of the last evaluated window.
     pub seen_ns: Option<i64>,
-    /// Groups that got no alert.
+    /// Groups without an alert because of the limit.
     pub left_out: i64,
-    /// How many notifications there have been.
+    /// Number of notifications so far.
     pub told: i64,
-    /// Alerts that changed; `None`: it is forgotten.
+    /// Changed alerts by subject; `None`: removed.
     pub alerts: Vec<(String, Option<String>)>,
     /// Notifications to send.
     pub news: Vec<NewNotification>,
 }
 
-/// A notification.
+/// A notification to add.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewNotification {
-    /// To whom.
+    /// Name of the receiver.
     pub receiver: String,
     /// Identifier, the same for all retries.
     pub key: String,
-    /// What it says.
+    /// Body.
     pub body: String,
 }
 
-/// A notification on its way.
+/// A waiting notification.
 #[derive(Clone, Debug)]
 pub struct Notification {
-    /// Its number: they are sent in this order.
+    /// Number; notifications are sent in this order.
     pub id: i64,
-    /// What it is.
+    /// Content.
     pub of: NewNotification,
-    /// Since when it waits.
+    /// Time since which it waits.
     pub since_ns: i64,
 }
 
-/// A change, in a transaction that others may share.
+/// Applies a change within a transaction.
 pub(super) fn change_in(t: &Transaction<'_>, change: &RuleChange) -> rusqlite::Result<()> {
     let RuleChange { rule, seen_ns, left_out, told, alerts, news } = change;
     t.execute(
@@ -115,7 +115,7 @@ impl Store {
     /// All rules, with their alerts.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn rules(&self) -> Result<Vec<StoredRule>, StoreError> {
         let connection = self.lock();
         let mut statement = connection.prepare_cached(
@@ -144,10 +144,10 @@ impl Store {
         Ok(rules)
     }
 
-    /// Notes a rule; `None` when there is one of that name.
+    /// Adds a rule; `None` if the name exists.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn add_rule(&self, new: &NewRule) -> Result<Option<StoredRule>, StoreError> {
         let NewRule { name, owner, job, body } = new;
         let created_ns = now_ns();
@@ -177,7 +177,7 @@ impl Store {
     /// Replaces a rule: its alerts resolve, are notified, and are removed.
     ///
     /// # Errors
-    /// Those of the store.
+    /// `StoreError` when the database cannot be read or written.
     pub fn replace_rule(&self, last: &RuleChange, job: JobId, body: &str) -> Result<(), StoreError> {
         self.write(|t| {
             change_in(t, last)?;
@@ -190,10 +190,10 @@ impl Store {
         })
     }
 
-    /// Puts a rule in the place of one that judges as it does: its alerts stay.
+    /// Replaces a rule by one with the same evaluation; its alerts stay.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn replace_rule_text(&self, id: i64, job: JobId, body: &str) -> Result<(), StoreError> {
         self.write(|t| {
             t.execute("UPDATE alert_rules SET job = ?, body = ? WHERE id = ?", params![job.0, body, id])
@@ -201,10 +201,10 @@ impl Store {
         })
     }
 
-    /// Removes a rule, after its last change.
+    /// Applies the last change of a rule and removes it.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn remove_rule(&self, last: &RuleChange) -> Result<(), StoreError> {
         self.write(|t| {
             change_in(t, last)?;
@@ -212,18 +212,18 @@ impl Store {
         })
     }
 
-    /// Notes changes that no rows come with.
+    /// Applies changes without rows.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn change_rules(&self, changes: &[RuleChange]) -> Result<(), StoreError> {
         self.write(|t| changes.iter().try_for_each(|change| change_in(t, change)))
     }
 
-    /// The first `limit` notifications that wait for a receiver.
+    /// The first `limit` waiting notifications of a receiver.
     ///
     /// # Errors
-    /// Those of the store.
+    /// `StoreError` when the database cannot be read or written.
     pub fn waiting(&self, receiver: &str, limit: usize) -> Result<Vec<Notification>, StoreError> {
         let connection = self.lock();
         let mut statement = connection.prepare_cached(
@@ -236,10 +236,10 @@ impl Store {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// How many wait, by receiver.
+    /// Number of waiting notifications, by receiver.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn waiting_counts(&self) -> Result<BTreeMap<String, u64>, StoreError> {
         let connection = self.lock();
         let mut statement =
@@ -251,7 +251,7 @@ impl Store {
     /// Removes an acknowledged or permanently rejected notification.
     ///
     /// # Errors
-    /// Those of the store.
+    /// `StoreError` when the database cannot be read or written.
     pub fn remove_notification(&self, id: i64) -> Result<(), StoreError> {
         self.write(|t| t.execute("DELETE FROM outbox WHERE id = ?", [id]).map(drop))
     }
@@ -259,7 +259,7 @@ impl Store {
     /// Drops the oldest notifications beyond `most`; returns their number.
     ///
     /// # Errors
-    /// Those of the store.
+    /// `StoreError` when the database cannot be read or written.
     pub fn bound_outbox(&self, most: usize) -> Result<usize, StoreError> {
         let waiting: i64 = self.lock().query_row("SELECT count(*) FROM outbox", [], |row| row.get(0))?;
         let over = waiting.saturating_sub(most as i64);
@@ -277,7 +277,7 @@ impl Store {
     /// All silences: number and body.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn silences(&self) -> Result<Vec<(i64, String)>, StoreError> {
         let connection = self.lock();
         let mut statement = connection.prepare_cached("SELECT id, body FROM silences ORDER BY id")?;
@@ -285,10 +285,10 @@ impl Store {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// Notes a silence, a new one or another in the place of one; its number.
+    /// Adds or replaces a silence; returns its number.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn keep_silence(&self, id: Option<i64>, ends_ns: i64, body: &str) -> Result<i64, StoreError> {
         self.write(|t| match id {
             None => t.query_row(
@@ -302,10 +302,10 @@ impl Store {
         })
     }
 
-    /// Forgets silences that ended before then.
+    /// Removes silences that ended before `before_ns`.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn forget_silences(&self, before_ns: i64) -> Result<(), StoreError> {
         self.write(|t| t.execute("DELETE FROM silences WHERE ends_ns < ?", [before_ns]).map(drop))
     }

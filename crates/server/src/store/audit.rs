@@ -1,4 +1,4 @@
-//! Who did what: every change that was asked for, and every refusal of one.
+//! Audit log: every requested change and its outcome, including rejections.
 
 use rusqlite::params;
 use serde::Serialize;
@@ -6,33 +6,33 @@ use utoipa::ToSchema;
 
 use super::{Store, StoreError, now_ns};
 
-/// Entries that are kept; the oldest go first.
+/// Maximum stored entries; the oldest are removed first.
 const ENTRIES_MAX: i64 = 100_000;
 
 /// An entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Audited {
-    /// Its number.
+    /// Number.
     pub id: i64,
-    /// When, in nanoseconds since the epoch.
+    /// Time, in nanoseconds since the epoch.
     #[serde(serialize_with = "crate::columns::text")]
     #[schema(value_type = String)]
     pub at_ns: i64,
     /// The token's name, or the client's address without a token.
     pub who: String,
-    /// What was asked: job.start, job.stop, token.create, token.revoke, login, alert_rule.create, silence.create …
+    /// Operation: job.start, job.stop, token.create, token.revoke, login, alert_rule.create, silence.create …
     pub act: String,
-    /// Of what.
+    /// Object of the operation.
     pub object: String,
-    /// `done`, or why not.
+    /// `done`, or the reason of the rejection.
     pub outcome: String,
 }
 
 impl Store {
-    /// Notes what `who` did to `object`.
+    /// Records an operation of `who` on `object`.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn note(&self, who: &str, act: &str, object: &str, outcome: &str) -> Result<(), StoreError> {
         self.write(|t| {
             t.execute(
@@ -44,10 +44,10 @@ impl Store {
         })
     }
 
-    /// Entries behind `before` in time (the newest where it is `None`), the newest first.
+    /// Entries older than `before`, or the most recent ones if `None`; newest first.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn audited(&self, before: Option<i64>, limit: usize) -> Result<Vec<Audited>, StoreError> {
         let connection = self.lock();
         let mut statement = connection.prepare_cached(

@@ -1,4 +1,4 @@
-//! Destinations of jobs' rows besides the history, and the progress of their delivery.
+//! Outlets of jobs, and the progress of their delivery.
 
 use rusqlite::{OptionalExtension, Transaction, params};
 
@@ -8,47 +8,47 @@ use crate::job::JobId;
 /// An outlet of a job, with the counts of its rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredOutlet {
-    /// Of which job.
+    /// Job.
     pub job: JobId,
-    /// Its place among the job's.
+    /// Index among the job's outlets.
     pub place: usize,
-    /// An address, or the name of one.
+    /// Name or address.
     pub asked: String,
-    /// Begins the identifiers of its messages.
+    /// Prefix of the identifiers of its messages.
     pub run: u64,
-    /// Whether there is nothing left to deliver.
+    /// Whether delivery is complete.
     pub is_done: bool,
-    /// Of all results.
+    /// Counts over all results.
     pub sums: Sums,
-    /// Rows that are not there yet.
+    /// Rows not delivered yet.
     pub behind: u64,
 }
 
 /// Counts of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// They were taken.
+    /// Acknowledged.
     pub delivered: i64,
-    /// They were refused for good.
+    /// Permanently rejected.
     pub refused: i64,
-    /// They were too many.
+    /// Dropped because too many waited.
     pub backlog: i64,
-    /// Retention had taken them away, or they cannot be read.
+    /// Removed by retention, or unreadable.
     pub gone: i64,
 }
 
-/// How far a result has come.
+/// Delivery position of a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Position {
-    /// Rows before this one are there, or lost.
+    /// Rows before this one are delivered or lost.
     pub next_row: i64,
-    /// Rows before this one are being tried.
+    /// End of the range of the current attempt, exclusive.
     pub until_row: i64,
     /// Counts of earlier rows.
     pub sums: Sums,
 }
 
-/// Notes the outlets of a new job.
+/// Adds the outlets of a new job.
 pub(super) fn add_in<'a>(
     t: &Transaction<'_>,
     job: JobId,
@@ -67,7 +67,7 @@ impl Store {
     /// The outlets of jobs from `first` to `last`.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn outlets(&self, first: JobId, last: JobId) -> Result<Vec<StoredOutlet>, StoreError> {
         let connection = self.lock();
         let mut statement = connection.prepare_cached(
@@ -97,10 +97,10 @@ impl Store {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// The jobs with outlets that have something left to deliver, or may have.
+    /// Jobs with incomplete delivery.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn jobs_delivering(&self) -> Result<Vec<JobId>, StoreError> {
         let connection = self.lock();
         let mut statement =
@@ -109,10 +109,10 @@ impl Store {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// How far a result has come at an outlet.
+    /// Delivery position of a result at an outlet.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn position(&self, (job, place): (JobId, usize), result: usize) -> Result<Position, StoreError> {
         let connection = self.lock();
         let mut statement = connection.prepare_cached(
@@ -131,10 +131,10 @@ impl Store {
         Ok(found.optional()?.unwrap_or_default())
     }
 
-    /// Notes how far a result has come at an outlet.
+    /// Sets the delivery position of a result at an outlet.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn set_position(
         &self,
         (job, place): (JobId, usize),
@@ -163,10 +163,10 @@ impl Store {
         })
     }
 
-    /// Nothing more will come to an outlet.
+    /// Marks the delivery of an outlet as complete.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn finish_outlet(&self, (job, place): (JobId, usize)) -> Result<(), StoreError> {
         self.write(|t| {
             t.execute("UPDATE outlets SET done = 1 WHERE job = ? AND place = ?", params![job.0, place as i64])

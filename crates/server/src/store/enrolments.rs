@@ -1,4 +1,4 @@
-//! Agents that come with certificates: who is invited, who has enrolled, who was revoked.
+//! Enrollment of agents: invitations, enrolled and revoked agents.
 
 use rusqlite::{OptionalExtension, Row, params};
 use serde::Serialize;
@@ -6,23 +6,23 @@ use utoipa::ToSchema;
 
 use super::{Store, StoreError, now_ns};
 
-/// An agent that has enrolled.
+/// An enrolled agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Enrolled {
-    /// Its name.
+    /// Name.
     pub agent: String,
-    /// The number that its certificates have.
+    /// Enrollment number in its certificates.
     #[serde(skip)]
     pub enrolment: u64,
-    /// When it enrolled, in nanoseconds since the epoch.
+    /// Time of enrollment, in nanoseconds since the epoch.
     #[serde(serialize_with = "crate::columns::text")]
     #[schema(value_type = String)]
     pub enrolled_ns: i64,
-    /// When its newest certificate ends.
+    /// Expiration of its newest certificate.
     #[serde(serialize_with = "crate::columns::text")]
     #[schema(value_type = String)]
     pub good_until_ns: i64,
-    /// When it was revoked.
+    /// Time of revocation.
     #[serde(serialize_with = "crate::columns::maybe_text")]
     #[schema(value_type = Option<String>)]
     pub revoked_ns: Option<i64>,
@@ -41,10 +41,10 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Enrolled> {
 }
 
 impl Store {
-    /// Keeps an invitation, known by its token's hash. Those that have ended go.
+    /// Stores an invitation by its token's hash, and removes expired ones.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn invite(&self, agent: &str, hash: &[u8], expires_ns: i64) -> Result<(), StoreError> {
         self.write(|t| {
             t.execute("DELETE FROM invitations WHERE expires_ns <= ?", [now_ns()])?;
@@ -53,10 +53,10 @@ impl Store {
         })
     }
 
-    /// Whom a token invites, if it has not ended.
+    /// Name of the agent invited by a token, unless expired.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn invited(&self, hash: &[u8]) -> Result<Option<String>, StoreError> {
         let sql = "SELECT agent FROM invitations WHERE hash = ? AND expires_ns > ?";
         let connection = self.lock();
@@ -64,11 +64,10 @@ impl Store {
         Ok(found.optional()?)
     }
 
-    /// The invitation is taken: it is good for nothing any more, and neither are earlier certificates of that agent. Returns whether
-    /// it was still there.
+    /// Uses an invitation, which invalidates it and the agent's earlier certificates. Returns whether it existed.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn enrol(&self, hash: &[u8], enrolment: u64, good_until_ns: i64) -> Result<bool, StoreError> {
         self.write(|t| {
             let sql = "DELETE FROM invitations WHERE hash = ? RETURNING agent";
@@ -80,29 +79,29 @@ impl Store {
         })
     }
 
-    /// An agent has a newer certificate.
+    /// Notes a renewed certificate of an agent. Returns whether the enrollment is still valid.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn renew(&self, agent: &str, enrolment: u64, good_until_ns: i64) -> Result<bool, StoreError> {
         let sql = "UPDATE enrolments SET good_until_ns = ? WHERE agent = ? AND enrolment = ? AND revoked_ns IS NULL";
         self.write(|t| Ok(t.execute(sql, params![good_until_ns, agent, enrolment.cast_signed()])? > 0))
     }
 
-    /// What is known of an agent's enrolment.
+    /// Enrollment of an agent.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn enrolled(&self, agent: &str) -> Result<Option<Enrolled>, StoreError> {
         let sql = format!("SELECT {COLUMNS} FROM enrolments WHERE agent = ?");
         let connection = self.lock();
         Ok(connection.prepare_cached(&sql)?.query_row([agent], read).optional()?)
     }
 
-    /// All enrolments, by name.
+    /// All enrollments, by name.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn enrolments(&self) -> Result<Vec<Enrolled>, StoreError> {
         let connection = self.lock();
         let mut statement =
@@ -111,11 +110,10 @@ impl Store {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// All by which an agent may connect is good for nothing any more: its certificates, invitations, and tokens. Returns whether
-    /// there was any.
+    /// Invalidates all certificates, invitations and tokens of an agent. Returns whether there were any.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn revoke_agent(&self, agent: &str) -> Result<bool, StoreError> {
         self.write(|t| {
             let invitations = t.execute("DELETE FROM invitations WHERE agent = ?", [agent])?;

@@ -1,6 +1,6 @@
-//! What agents' records came to before it is rows: jobs as their control has saved them, how far lanes are committed, and the
-//! records of windows that are not published yet. A record and its lane's mark are written together; rows, how far they
-//! have been published, and the removal of what they were made of as well.
+//! Records of agents before they become rows: jobs as saved by their control logic, committed positions of lanes, and
+//! records of unpublished windows. A record is written together with its lane's position; rows are written together
+//! with the published position and the removal of the records used.
 
 use rusqlite::{Transaction, params};
 
@@ -10,87 +10,86 @@ use super::results::keep_in;
 use super::{NewTail, Store, StoreError, now_ns};
 use crate::job::JobId;
 
-/// A job that has not ended, as it was saved.
+/// A saved job that has not ended.
 #[derive(Clone, Debug)]
 pub struct Controlled {
     /// The job.
     pub job: JobId,
-    /// What its control knows of it.
+    /// State of its control logic.
     pub saved: String,
-    /// The order that agents get.
+    /// Order for agents.
     pub body: Vec<u8>,
-    /// How far its results have been published.
+    /// Position of its published results.
     pub progress: Option<String>,
 }
 
-/// How far a lane is committed.
+/// Committed position of a lane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaneMark {
-    /// Of which job.
+    /// Job.
     pub job: JobId,
-    /// The lane's name.
+    /// Name of the lane.
     pub lane: String,
     /// Its last committed record.
     pub seq: u64,
-    /// What else is known of it.
+    /// Encoded state of the lane.
     pub facts: String,
 }
 
-/// A record that is to be kept.
+/// A record to store.
 #[derive(Clone, Debug)]
 pub struct NewFrame {
-    /// Of which job.
+    /// Job.
     pub job: JobId,
-    /// Its lane's name; `None`: it stands for many.
+    /// Name of its lane; `None`: the partial result of many records.
     pub lane: Option<String>,
-    /// The watermark at which it counts no more.
+    /// Watermark at which it is no longer needed.
     pub over_ns: i64,
-    /// What it says.
+    /// Encoded report.
     pub payload: bytes::Bytes,
 }
 
-/// A record that is kept.
+/// A stored record.
 #[derive(Clone, Debug)]
 pub struct Frame {
-    /// Its number; records are numbered in the order in which they were committed.
+    /// Number, in order of commits.
     pub id: i64,
-    /// As it was given.
+    /// The record.
     pub of: NewFrame,
 }
 
-/// What is written together with rows.
+/// Data written together with rows.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
     /// Position up to which the job's results were published, for the next process.
     pub text: String,
-    /// Event time has come here: records that count no more go.
+    /// Watermark: records no longer needed at it are removed.
     pub watermark_ns: i64,
     /// Lanes whose records are in the rows.
     pub marks: Vec<LaneMark>,
-    /// Agents that have not come as far.
+    /// Agents behind the watermark.
     pub lacking: Vec<String>,
-    /// For a job whose records are joined before they count.
+    /// For a job with a join.
     pub joined: Option<Joined>,
 }
 
-/// What is kept of records that are joined before they count: those with a lane are what agents sent, those without what joining
-/// them came to.
+/// Stored records of a join: those with a lane are from agents, those without are its output.
 #[derive(Clone, Debug, Default)]
 pub struct Joined {
-    /// To be kept.
+    /// Records to store.
     pub frames: Vec<NewFrame>,
-    /// How far lanes have come by them.
+    /// Positions of lanes after them.
     pub marks: Vec<LaneMark>,
-    /// Of those with a lane, all that count no more at this watermark of theirs go.
+    /// Records with a lane that are no longer needed at this watermark are removed.
     pub over_ns: i64,
 }
 
-/// Which records of a job.
+/// Selects records of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// All of them.
+    /// All records.
     All,
-    /// Those that stand for many.
+    /// Partial results of many records.
     OfMany,
 }
 
@@ -132,10 +131,10 @@ fn keep_joined_in(t: &Transaction<'_>, job: JobId, joined: &Joined) -> rusqlite:
 }
 
 impl Store {
-    /// Saves a job as its control has it.
+    /// Saves a job's control state.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn save_controlled(&self, job: JobId, saved: &str, body: &[u8]) -> Result<(), StoreError> {
         self.write(|t| {
             t.execute(
@@ -147,10 +146,10 @@ impl Store {
         })
     }
 
-    /// The jobs that were saved and have not ended.
+    /// Saved jobs that have not ended.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn controlled(&self) -> Result<Vec<Controlled>, StoreError> {
         let connection = self.lock();
         let mut statement = connection.prepare_cached(
@@ -168,18 +167,18 @@ impl Store {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// The number of the last job that was asked for.
+    /// Number of the last submitted job.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn last_job(&self) -> Result<i64, StoreError> {
         Ok(self.lock().query_row("SELECT coalesce(max(id), 0) FROM jobs", [], |row| row.get(0))?)
     }
 
-    /// How far the lanes of a job are committed.
+    /// Committed positions of a job's lanes.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn lanes(&self, job: JobId) -> Result<Vec<LaneMark>, StoreError> {
         let connection = self.lock();
         let mut statement =
@@ -191,10 +190,10 @@ impl Store {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// Commits records and how far their lanes have come by them.
+    /// Commits records with the positions of their lanes.
     ///
     /// # Errors
-    /// The store's; nothing is committed then.
+    /// `StoreError` when the database cannot be written; nothing is committed then.
     pub fn keep_frames(&self, frames: &[NewFrame], marks: &[LaneMark]) -> Result<(), StoreError> {
         self.write(|t| {
             frames.iter().try_for_each(|frame| add_frame(t, frame))?;
@@ -202,18 +201,18 @@ impl Store {
         })
     }
 
-    /// Commits records that are joined, and what joining came to.
+    /// Commits records for a join, and its output.
     ///
     /// # Errors
-    /// The store's; nothing is committed then.
+    /// `StoreError` when the database cannot be written; nothing is committed then.
     pub fn keep_joined(&self, job: JobId, joined: &Joined) -> Result<(), StoreError> {
         self.write(|t| keep_joined_in(t, job, joined))
     }
 
-    /// Whether the disk takes as much as a record may have.
+    /// Tests whether the disk has space for a record of maximum size.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError::Full` if it has not.
     pub fn probe(&self) -> Result<(), StoreError> {
         self.write(|t| {
             t.execute("SAVEPOINT probe", [])?;
@@ -223,10 +222,10 @@ impl Store {
         })
     }
 
-    /// Puts what many records of a job came to in the place of them.
+    /// Replaces records of a job by their partial result.
     ///
     /// # Errors
-    /// The store's; nothing is changed then.
+    /// `StoreError` when the database cannot be written; nothing is changed then.
     pub fn replace_frames(&self, job: JobId, which: Which, by: &[NewFrame]) -> Result<(), StoreError> {
         self.write(|t| {
             t.execute(&format!("DELETE FROM frames WHERE job = ?{}", which.condition()), [job.0])?;
@@ -234,10 +233,10 @@ impl Store {
         })
     }
 
-    /// Records of a job behind number `after`, in their order, at most `limit`.
+    /// Records of a job after number `after`, in order, at most `limit`.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn frames(&self, job: JobId, after: i64, limit: usize) -> Result<Vec<Frame>, StoreError> {
         let connection = self.lock();
         let mut statement = connection.prepare_cached(
@@ -251,10 +250,10 @@ impl Store {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// How many bytes of records of a job are kept.
+    /// Total bytes of a job's stored records.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn frames_bytes(&self, job: JobId, which: Which) -> Result<u64, StoreError> {
         let sql = "SELECT coalesce(sum(length(payload)), 0) FROM frames WHERE job = ?";
         let bytes: i64 =
@@ -262,10 +261,10 @@ impl Store {
         Ok(bytes.unsigned_abs())
     }
 
-    /// Keeps rows of some results of a job, and with them how far it has come; all of it or nothing.
+    /// Stores rows of a job's results with its position in one transaction.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn release(
         &self,
         job: JobId,
@@ -291,25 +290,25 @@ impl Store {
         })
     }
 
-    /// Nothing more is asked of a job that has ended.
+    /// Removes the control state of an ended job.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn forget_controlled(&self, job: JobId) -> Result<(), StoreError> {
         self.write(|t| {
             for table in ["frames", "controlled"] {
                 t.execute(&format!("DELETE FROM {table} WHERE job = ?"), [job.0])?;
             }
-            // Tuples are asked later, and then it counts who brought them when.
+            // Queries over its tuples need the periods of its agents.
             let sql = "DELETE FROM lanes WHERE job = ?1 AND (SELECT tuples FROM jobs WHERE id = ?1) IS NULL";
             t.execute(sql, [job.0]).map(drop)
         })
     }
 
-    /// Notes what is known of an agent.
+    /// Stores the properties of an agent.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn keep_agent(&self, name: &str, facts: &str) -> Result<(), StoreError> {
         self.write(|t| {
             t.execute(
@@ -321,10 +320,10 @@ impl Store {
         })
     }
 
-    /// The agents that were noted: name, what is known, when that was.
+    /// All stored agents: name, properties, time.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn agents_known(&self) -> Result<Vec<(String, String, i64)>, StoreError> {
         let connection = self.lock();
         let mut statement = connection.prepare_cached("SELECT name, facts, last_seen_ns FROM agents")?;

@@ -1,4 +1,4 @@
-//! Jobs, and the keys that requests for them were sent with.
+//! Jobs, and the idempotency keys of their submissions.
 
 use std::collections::BTreeMap;
 
@@ -9,42 +9,42 @@ use crate::job::{
     BusKind, Capture, Job, JobId, JobKind, Keep, Merger, Outcome, Redaction, State, Submission, TuplesMade,
 };
 
-/// Keys older than this are forgotten: a day.
+/// Lifetime of keys: one day.
 const KEY_LIFE_NS: i64 = 86_400_000_000_000;
 
-/// Most jobs that are looked at to find one that has kept what is asked for.
+/// Maximum jobs examined to find stored data for a query.
 const TUPLES_MAX: usize = 1000;
 
-/// A job that is to be noted.
+/// A job to add.
 #[derive(Clone, Debug)]
 pub struct NewJob<'a> {
-    /// What was asked for.
+    /// The submission.
     pub asked: &'a Submission,
-    /// Who asks.
+    /// Token name of the owner.
     pub owner: &'a str,
-    /// For each outlet what begins the identifiers of its messages.
+    /// For each outlet the prefix of the identifiers of its messages.
     pub outlets: Vec<u64>,
-    /// What makes its rows, where they are tuples.
+    /// Origin of its rows, if they are tuples.
     pub tuples: Option<TuplesMade>,
 }
 
-/// What is known of a key.
+/// State of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remembered {
-    /// Nothing.
+    /// Unknown.
     New,
-    /// The same request made this job.
+    /// The same request created this job.
     Same(JobId),
-    /// It was sent with another request.
+    /// The key was used with another request.
     Other,
 }
 
-/// Which jobs are asked for.
+/// Filter of jobs.
 #[derive(Clone, Debug, Default)]
 pub struct JobQuery {
-    /// Only these: `planned`, `running` and so on.
+    /// Only jobs in this state: `planned`, `running` and so on.
     pub state: Option<String>,
-    /// Only older ones than this.
+    /// Only jobs older than this number.
     pub before: Option<i64>,
     /// Maximum number of jobs.
     pub limit: usize,
@@ -88,10 +88,10 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Job> {
 }
 
 impl Store {
-    /// Notes a job that is planned, and the key and the body that it was sent with, if there is a key.
+    /// Adds a planned job, with the key and body of its request if it has a key.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn add_job(&self, new: &NewJob<'_>, key: Option<(&str, &[u8])>) -> Result<Job, StoreError> {
         let json = |labels: &BTreeMap<String, String>| serde_json::to_string(labels).unwrap_or_default();
         let sql = format!(
@@ -133,15 +133,15 @@ impl Store {
     /// Removes a rejected job without a trace.
     ///
     /// # Errors
-    /// Those of the store.
+    /// `StoreError` when the database cannot be read or written.
     pub fn forget_job(&self, id: JobId) -> Result<(), StoreError> {
         self.write(|t| t.execute("DELETE FROM jobs WHERE id = ?", [id.0]).map(drop))
     }
 
-    /// What is known of `owner`'s key.
+    /// State of `owner`'s key.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn remembered(&self, owner: &str, key: &str, body: &[u8]) -> Result<Remembered, StoreError> {
         let connection = self.lock();
         let found: Option<(Vec<u8>, i64)> = connection
@@ -158,17 +158,17 @@ impl Store {
     /// A job.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn job(&self, id: JobId) -> Result<Option<Job>, StoreError> {
         let connection = self.lock();
         let mut statement = connection.prepare_cached(&format!("SELECT {COLUMNS} FROM jobs WHERE id = ?"))?;
         Ok(statement.query_row([id.0], read).optional()?)
     }
 
-    /// Jobs, the newest first.
+    /// Jobs, newest first.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn jobs(&self, wanted: &JobQuery) -> Result<Vec<Job>, StoreError> {
         let connection = self.lock();
         let mut statement = connection.prepare_cached(&format!(
@@ -180,10 +180,10 @@ impl Store {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// Jobs that have not ended, the oldest first.
+    /// Unfinished jobs, oldest first.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn unfinished_jobs(&self) -> Result<Vec<Job>, StoreError> {
         let connection = self.lock();
         let states = "state IN ('planned', 'arming', 'running', 'draining')";
@@ -193,10 +193,10 @@ impl Store {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// How many jobs there are in each state.
+    /// Number of jobs by state.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn jobs_by_state(&self) -> Result<Vec<(String, u64)>, StoreError> {
         let connection = self.lock();
         let mut statement =
@@ -205,10 +205,10 @@ impl Store {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// Jobs whose rows are tuples, with where they are kept; the newest first, at most `TUPLES_MAX`.
+    /// Jobs with tuples as rows, and their results; newest first, at most `TUPLES_MAX`.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn tuples_kept(&self) -> Result<Vec<(Job, KeptResult)>, StoreError> {
         let ids = self.ids(
             &format!("SELECT job FROM results WHERE processor IS NULL ORDER BY job DESC LIMIT {TUPLES_MAX}"),
@@ -222,10 +222,10 @@ impl Store {
         Ok(found)
     }
 
-    /// Jobs with results of which rows are kept that lie in some part within a time; the newest first, at most `TUPLES_MAX`.
+    /// Jobs with stored rows of results within a period; newest first, at most `TUPLES_MAX`.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn jobs_with_rows(&self, (since_ns, until_ns): (i64, i64)) -> Result<Vec<Job>, StoreError> {
         let within = "WHERE last_ns >= ?1 AND first_ns < ?2";
         let ids = self.ids(
@@ -246,10 +246,10 @@ impl Store {
         Ok(ids.collect::<Result<_, _>>()?)
     }
 
-    /// How many jobs have not ended.
+    /// Number of unfinished jobs.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn unfinished_count(&self) -> Result<usize, StoreError> {
         let connection = self.lock();
         let sql = "SELECT count(*) FROM jobs WHERE state IN ('planned', 'arming', 'running', 'draining')";
@@ -257,10 +257,10 @@ impl Store {
         Ok(usize::try_from(count).unwrap_or(0))
     }
 
-    /// The same, of one owner.
+    /// Number of unfinished jobs of an owner.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn unfinished_count_of(&self, owner: &str) -> Result<usize, StoreError> {
         let connection = self.lock();
         let sql = "SELECT count(*) FROM jobs WHERE owner = ? AND state IN ('planned', 'arming', 'running', 'draining')";
@@ -268,39 +268,39 @@ impl Store {
         Ok(usize::try_from(count).unwrap_or(0))
     }
 
-    /// Keeps what each agent of a job has seen.
+    /// Stores the counters of a job's agents.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn keep_accounts(&self, id: JobId, accounts: &str) -> Result<(), StoreError> {
         self.write(|t| t.execute("UPDATE jobs SET accounts = ?2 WHERE id = ?1", params![id.0, accounts]))?;
         Ok(())
     }
 
-    /// What each agent of a job has seen, as it was kept.
+    /// Stored counters of a job's agents.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn accounts(&self, id: JobId) -> Result<Option<String>, StoreError> {
         let connection = self.lock();
         let mut statement = connection.prepare_cached("SELECT accounts FROM jobs WHERE id = ?")?;
         Ok(statement.query_row([id.0], |row| row.get(0)).optional()?.flatten())
     }
 
-    /// Forgets what agents had seen of jobs that ended before then.
+    /// Removes the agents' counters of jobs that ended before `before_ns`.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn forget_accounts(&self, before_ns: i64) -> Result<(), StoreError> {
         let forget = "UPDATE jobs SET accounts = NULL WHERE accounts IS NOT NULL AND ended_ns < ?";
         self.write(|t| t.execute(forget, [before_ns]))?;
         Ok(())
     }
 
-    /// Sets how far a job has come; a job that has ended stays so. Returns whether it changed.
+    /// Sets the state of a job; an ended job stays ended. Returns whether it changed.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn set_state(&self, id: JobId, state: &State, reason: Option<&str>) -> Result<bool, StoreError> {
         let ended = matches!(state, State::Ended(_)).then(now_ns);
         let reason = reason.or(state.reason());

@@ -9,52 +9,52 @@ use crate::job::JobId;
 /// A result of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptResult {
-    /// Its place among the job's results.
+    /// Index among the job's results.
     pub place: usize,
-    /// The processor that makes it; `None`: tuples.
+    /// Processor; `None`: tuples.
     pub processor: Option<String>,
-    /// What its files are called.
+    /// Name of its files.
     pub table: String,
     /// Its columns.
     pub columns: Vec<ColumnHead>,
-    /// How many of them, behind those of the window, say which group a row is of.
+    /// Number of group columns, which follow those of the window.
     pub keys: usize,
-    /// The number of the row that comes next; rows are counted from 0.
+    /// Number of the next row, counted from 0.
     pub next_row: i64,
-    /// Rows that retention has taken away.
+    /// Rows removed by retention.
     pub rows_dropped: i64,
 }
 
 impl KeptResult {
-    /// Whether it is the one of this place or this processor.
+    /// Whether it has this index or processor name.
     pub fn is_called(&self, name: &str) -> bool {
         self.processor.as_deref() == Some(name) || self.place.to_string() == name
     }
 }
 
-/// Rows that are to be kept.
+/// Rows to store.
 #[derive(Clone, Debug)]
 pub struct NewTail {
-    /// How many.
+    /// Number of rows.
     pub rows: i64,
-    /// The least of their times.
+    /// Earliest time of a row.
     pub first_ns: i64,
-    /// The greatest.
+    /// Latest time of a row.
     pub last_ns: i64,
-    /// Event time had come here.
+    /// Watermark.
     pub watermark_ns: i64,
-    /// The rows.
+    /// Encoded rows.
     pub batch: Vec<u8>,
 }
 
-/// Rows that are kept and in no file yet.
+/// Stored rows that are not in a segment yet.
 #[derive(Clone, Debug)]
 pub struct Tail {
-    /// The first one's number.
+    /// Number of the first row.
     pub first_row: i64,
     /// The rows.
     pub of: NewTail,
-    /// When they came.
+    /// Time of arrival.
     pub kept_ns: i64,
 }
 
@@ -62,7 +62,7 @@ pub(super) fn place(n: i64) -> usize {
     usize::try_from(n).unwrap_or(0)
 }
 
-/// Adds rows behind those that are there.
+/// Appends rows.
 pub(super) fn keep_in(
     t: &Transaction<'_>,
     (job, place): (JobId, usize),
@@ -87,10 +87,10 @@ pub(super) fn keep_in(
 }
 
 impl Store {
-    /// Notes the columns of a job's results, where they are not known yet.
+    /// Stores the columns of a job's results, if unknown.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn add_results(&self, job: JobId, results: &[KeptResult]) -> Result<(), StoreError> {
         self.write(|t| {
             for KeptResult { place, processor, table, columns, keys, .. } in results {
@@ -108,7 +108,7 @@ impl Store {
     /// The results of a job.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn results(&self, job: JobId) -> Result<Vec<KeptResult>, StoreError> {
         let connection = self.lock();
         let mut statement = connection.prepare_cached(
@@ -129,10 +129,10 @@ impl Store {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// Rows in no file yet of which some have number `from` or higher, at most `limit` batches.
+    /// Batches not in a segment yet with rows numbered `from` or higher; at most `limit`.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn tail(
         &self,
         (job, place): (JobId, usize),
@@ -158,20 +158,20 @@ impl Store {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// The number of the first of the rows that came last and are in no file yet.
+    /// Number of the first row of the last batch not in a segment yet.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn last_tail(&self, (job, place): (JobId, usize)) -> Result<Option<i64>, StoreError> {
         let connection = self.lock();
         let sql = "SELECT max(first_row) FROM tail WHERE job = ? AND place = ?";
         Ok(connection.prepare_cached(sql)?.query_row(params![job.0, place as i64], |row| row.get(0))?)
     }
 
-    /// How many rows and bytes are in no file yet, and since when the oldest.
+    /// Number and bytes of the rows not in a segment yet, and the arrival of the oldest.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn tail_size(&self, (job, place): (JobId, usize)) -> Result<(i64, i64, Option<i64>), StoreError> {
         let connection = self.lock();
         let sql = "SELECT coalesce(sum(rows), 0), coalesce(sum(length(batch)), 0), min(kept_ns) FROM tail
@@ -182,10 +182,10 @@ impl Store {
         Ok(size)
     }
 
-    /// Results with rows in no file yet that came before `kept_ns`.
+    /// Results with rows not in a segment yet that arrived before `kept_ns`.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn old_tails(&self, kept_ns: i64) -> Result<Vec<(JobId, usize)>, StoreError> {
         let connection = self.lock();
         let mut statement =

@@ -1,4 +1,4 @@
-//! Rows that are in files: which file has which, what is where of a result at one moment, and what retention takes away.
+//! Segments: the rows in each, the location of a result's rows at one moment, and removal by retention.
 
 use rusqlite::{OptionalExtension, Row, params};
 
@@ -6,22 +6,22 @@ use super::results::place;
 use super::{Store, StoreError};
 use crate::job::{JobId, Keep};
 
-/// Rows in a file.
+/// A segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Of which job.
+    /// Job.
     pub job: JobId,
-    /// Of which of its results.
+    /// Index of the result.
     pub place: usize,
-    /// The first row's number.
+    /// Number of the first row.
     pub first_row: i64,
-    /// How many.
+    /// Number of rows.
     pub rows: i64,
-    /// The least of their times.
+    /// Earliest time of a row.
     pub first_ns: i64,
-    /// The greatest.
+    /// Latest time of a row.
     pub last_ns: i64,
-    /// When the last of them came.
+    /// Time of arrival of the last row.
     pub kept_ns: i64,
     /// Bytes on disk.
     pub bytes: i64,
@@ -29,40 +29,40 @@ pub struct Segment {
     pub checksum: Option<i64>,
 }
 
-/// Rows of a result that lie together: those of a file, or those that came together and are in none yet.
+/// Consecutive rows of a result: those of a segment, or a batch that is not in one yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// The first row's number.
+    /// Number of the first row.
     pub first_row: i64,
-    /// How many.
+    /// Number of rows.
     pub rows: i64,
-    /// The least of their times.
+    /// Earliest time of a row.
     pub first_ns: i64,
-    /// The greatest.
+    /// Latest time of a row.
     pub last_ns: i64,
 }
 
-/// What is there of a result.
+/// Extent of a result's stored rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
-    /// The least of its rows' times; `None`: there is no row.
+    /// Earliest time of a row; `None`: no rows.
     pub first_ns: Option<i64>,
-    /// The greatest.
+    /// Latest time of a row.
     pub last_ns: Option<i64>,
-    /// Rows that retention has taken away.
+    /// Rows removed by retention.
     pub rows_dropped: i64,
 }
 
-/// Which file is the oldest.
+/// Order of segments by age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Oldest {
-    /// The one that was made first, whatever the clock said then.
+    /// By creation, independent of the clock.
     Made,
-    /// The one whose rows came first, by the clock, which may have been set.
+    /// By arrival of their rows, by the clock, which may have been changed.
     Came,
 }
 
-/// Files of jobs that keep this.
+/// SQL condition: segments of jobs with this setting of `keep`.
 const OF_KEEP: &str = "(SELECT keep FROM jobs WHERE id = segments.job) = ?";
 
 fn read_segment(row: &Row<'_>) -> rusqlite::Result<Segment> {
@@ -82,10 +82,10 @@ fn read_segment(row: &Row<'_>) -> rusqlite::Result<Segment> {
 const SEGMENT: &str = "job, place, first_row, rows, first_ns, last_ns, kept_ns, bytes, checksum";
 
 impl Store {
-    /// The file of `segment` is complete: its rows are in the store no more.
+    /// Adds a complete segment and removes its rows from the store.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn add_segment(&self, s: &Segment) -> Result<(), StoreError> {
         self.write(|t| {
             t.execute(
@@ -110,10 +110,10 @@ impl Store {
         })
     }
 
-    /// The first file with rows numbered `from` or higher.
+    /// The first segment with rows numbered `from` or higher.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn segment(&self, (job, place): (JobId, usize), from: i64) -> Result<Option<Segment>, StoreError> {
         let connection = self.lock();
         let mut statement = connection.prepare_cached(&format!(
@@ -123,26 +123,26 @@ impl Store {
         Ok(statement.query_row(params![job.0, place as i64, from], read_segment).optional()?)
     }
 
-    /// Whether there is such a file.
+    /// Whether the segment exists.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn has_segment(&self, job: JobId, place: usize, first_row: i64) -> Result<bool, StoreError> {
         let found = self.segment((job, place), first_row)?;
         Ok(found.is_some_and(|segment| segment.first_row == first_row))
     }
 
-    /// Where the rows of a result are at this moment that lie in some part within a time, in the order of their numbers.
+    /// Pieces of a result that overlap a period, as of this moment, in order of their numbers.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn pieces(
         &self,
         (job, place): (JobId, usize),
         (since_ns, until_ns): (i64, i64),
     ) -> Result<Vec<Piece>, StoreError> {
         let connection = self.lock();
-        // One statement sees one state: no row is in both places, none in neither.
+        // A single statement sees a consistent state: each row is in exactly one place.
         let columns = "first_row, rows, first_ns, last_ns";
         let within = "job = ?1 AND place = ?2 AND last_ns >= ?3 AND first_ns < ?4";
         let mut statement = connection.prepare_cached(&format!(
@@ -160,10 +160,10 @@ impl Store {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// What is there of a result.
+    /// Extent of a result's stored rows.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn extent(&self, (job, place): (JobId, usize)) -> Result<Extent, StoreError> {
         let connection = self.lock();
         let of = |table| format!("SELECT first_ns, last_ns FROM {table} WHERE job = ?1 AND place = ?2");
@@ -180,10 +180,10 @@ impl Store {
         })?)
     }
 
-    /// The oldest file of those of jobs that keep this.
+    /// The oldest segment of jobs with this setting of `keep`.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn oldest_segment(&self, keep: Keep, by: Oldest) -> Result<Option<Segment>, StoreError> {
         let order = match by {
             Oldest::Made => "rowid",
@@ -193,10 +193,10 @@ impl Store {
         Ok(self.lock().prepare_cached(&sql)?.query_row([keep.word()], read_segment).optional()?)
     }
 
-    /// The bytes of all files of jobs that keep this.
+    /// Total bytes of the segments of jobs with this setting of `keep`.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn segment_bytes(&self, keep: Keep) -> Result<u64, StoreError> {
         let sql = format!("SELECT coalesce(sum(bytes), 0) FROM segments WHERE {OF_KEEP}");
         let bytes: i64 = self.lock().prepare_cached(&sql)?.query_row([keep.word()], |row| row.get(0))?;
@@ -216,7 +216,7 @@ impl Store {
     /// Forgets a file, whose rows are counted as dropped.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn drop_segment(&self, s: &Segment) -> Result<(), StoreError> {
         self.write(|t| {
             t.execute(
@@ -231,10 +231,10 @@ impl Store {
         })
     }
 
-    /// How many rows retention has taken away.
+    /// Number of rows removed by retention.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn rows_dropped(&self) -> Result<i64, StoreError> {
         let connection = self.lock();
         let sql = "SELECT coalesce(sum(rows_dropped), 0) FROM results";
@@ -248,7 +248,7 @@ mod tests {
     use crate::job::Submission;
     use crate::store::{KeptResult, NewJob};
 
-    /// A job with a result, and files whose rows came at these times, one after the other.
+    /// A job with one result and segments, whose rows arrived at these times.
     fn store(folder: &std::path::Path, keep: Keep, kept_ns: &[i64]) -> Store {
         let store = Store::open(&folder.join("store")).expect("a store");
         let asked = Submission { keep, ..Submission::standing("", "") };

@@ -1,5 +1,5 @@
-//! Sessions of browsers: of their names and of their tokens only hashes are kept. A session outlives the process, not its token. One
-//! for which the disk has no room is kept in memory, and ends with the process.
+//! Sessions of browsers: only hashes of their names and tokens are stored. A session survives a restart, but ends with
+//! its token. If the disk is full, it is kept in memory and ends with the process.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,7 +7,7 @@ use rusqlite::{OptionalExtension, params};
 
 use super::{Store, StoreError, now_ns};
 
-/// Sessions in memory at once; the oldest ends when there is one more.
+/// Maximum sessions in memory; the oldest ends when it is exceeded.
 const UNKEPT_MAX: usize = 64;
 
 /// Sessions in memory.
@@ -27,11 +27,11 @@ impl Unkept {
 }
 
 impl Store {
-    /// Keeps a session; those that began more than `time_ns` ago go, and the oldest while there are more than `most`. Where the disk is
-    /// full it is kept in memory.
+    /// Adds a session; removes those older than `time_ns`, and the oldest beyond `most`. If the disk is full, it is
+    /// kept in memory.
     ///
     /// # Errors
-    /// The store's, other than `StoreError::Full`.
+    /// `StoreError`, except `StoreError::Full`.
     pub fn begin_session(
         &self,
         (name, token): (&[u8], &[u8]),
@@ -70,10 +70,10 @@ impl Store {
         })
     }
 
-    /// The hash of the token of a session that began no more than `time_ns` ago.
+    /// Hash of the token of a session at most `time_ns` old.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn session(&self, name: &[u8], time_ns: i64) -> Result<Option<Vec<u8>>, StoreError> {
         let since = now_ns().saturating_sub(time_ns);
         let in_memory = |all: &mut Vec<Session>| {
@@ -92,7 +92,7 @@ impl Store {
     /// Ends a session.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn end_session(&self, name: &[u8]) -> Result<(), StoreError> {
         let was_in_memory = self.unkept_sessions.with(|all| {
             let before = all.len();

@@ -1,5 +1,5 @@
-//! The store of a data directory as a backup reads it, also while a server writes it: a copy of one moment, and whether a
-//! segment is still named at this one.
+//! Read access of a backup to the store, also while a server writes it: a consistent copy, and whether a segment is
+//! still named.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,19 +11,19 @@ use super::results::place;
 use super::{FORMS, StoreError};
 use crate::job::JobId;
 
-/// Between two tries while a writer holds the store.
+/// Delay between attempts while a writer holds the store.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Source {
     connection: Connection,
 }
 
 impl Source {
-    /// The store in the file at `path`.
+    /// Opens the store in the file at `path`.
     ///
     /// # Errors
-    /// When it cannot be read, or has a later form.
+    /// `StoreError::Newer` for a newer format; otherwise when it cannot be read.
     pub fn open(path: &Path) -> Result<Source, StoreError> {
         let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         connection.busy_timeout(Duration::from_secs(10))?;
@@ -34,15 +34,16 @@ impl Source {
         Ok(Source { connection })
     }
 
-    /// Copies it to the file `to`, and lists the segments that the copy names: job, place and first row, the oldest first.
+    /// Copies the store to the file `to`, and lists the segments named by the copy: job, index of the result, first
+    /// row; oldest first.
     ///
     /// # Errors
-    /// The store's; also when the copy is damaged.
+    /// `StoreError` when the store cannot be read, the copy cannot be written, or the copy is damaged.
     pub fn copy(&self, to: &Path) -> Result<Vec<(JobId, usize, i64)>, StoreError> {
         let mut target = Connection::open(to)?;
         {
             let backup = Backup::new(&self.connection, &mut target)?;
-            // All pages at once: between two steps a writer would have the copy begin again, and again.
+            // All pages in one step: a write between two steps would restart the copy.
             while backup.step(-1)? != StepResult::Done {
                 std::thread::sleep(PAUSE);
             }
@@ -63,7 +64,7 @@ impl Source {
     /// Whether the store names a segment now.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn has_segment(&self, (job, place, first_row): (JobId, usize, i64)) -> Result<bool, StoreError> {
         let sql = "SELECT count(*) FROM segments WHERE job = ? AND place = ? AND first_row = ?";
         let mut statement = self.connection.prepare_cached(sql)?;

@@ -1,23 +1,23 @@
-//! Tokens: of each only a hash is kept.
+//! Tokens; only their hashes are stored.
 
 use rusqlite::{OptionalExtension, Row, params};
 
 use super::{Store, StoreError, now_ns};
 
-/// A token as it is stored.
+/// A stored token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredToken {
-    /// Its number.
+    /// Number.
     pub id: i64,
-    /// What it is called.
+    /// Name.
     pub name: String,
-    /// Its role's name.
+    /// Name of its role.
     pub role: String,
-    /// The networks it is for, blanks between; empty: all.
+    /// Networks to which it is restricted, separated by spaces; empty: none.
     pub networks: String,
-    /// When it was made.
+    /// Time of creation.
     pub created_ns: i64,
-    /// When it ends.
+    /// Time of expiration.
     pub expires_ns: Option<i64>,
 }
 
@@ -35,10 +35,10 @@ fn read(row: &Row<'_>) -> rusqlite::Result<StoredToken> {
 }
 
 impl Store {
-    /// Keeps a token, known by `hash`; `None` when one has that name already.
+    /// Adds a token with this `hash`; `None` if the name exists.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn add_token(
         &self,
         (name, role, networks): (&str, &str, &str),
@@ -54,10 +54,10 @@ impl Store {
         })
     }
 
-    /// The token with that hash, if it has not ended.
+    /// The token with that hash, unless expired.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn token(&self, hash: &[u8]) -> Result<Option<StoredToken>, StoreError> {
         let sql = format!("SELECT {COLUMNS} FROM tokens WHERE hash = ?");
         let connection = self.lock();
@@ -65,10 +65,10 @@ impl Store {
         Ok(found.filter(|token| token.expires_ns.is_none_or(|end| end > now_ns())))
     }
 
-    /// Whether there is still a token of that number.
+    /// Whether a token of that number exists.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn has_token(&self, id: i64) -> Result<bool, StoreError> {
         let connection = self.lock();
         let sql = "SELECT count(*) FROM tokens WHERE id = ? AND (expires_ns IS NULL OR expires_ns > ?)";
@@ -80,7 +80,7 @@ impl Store {
     /// All tokens.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn tokens(&self) -> Result<Vec<StoredToken>, StoreError> {
         let connection = self.lock();
         let mut statement =
@@ -89,10 +89,10 @@ impl Store {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// Removes a token; its name, if there was one.
+    /// Removes a token; returns its name, if it existed.
     ///
     /// # Errors
-    /// The store's.
+    /// `StoreError` when the database cannot be read or written.
     pub fn remove_token(&self, id: i64) -> Result<Option<String>, StoreError> {
         self.write(|t| {
             t.query_row("DELETE FROM tokens WHERE id = ? RETURNING name", [id], |row| row.get(0)).optional()

@@ -1,4 +1,4 @@
-//! By hand where each rule is one case; and with noisy loads from seeds, where what is promised has to hold for all of them.
+//! Single rules by hand; invariants for all policies under random loads.
 
 use super::*;
 
@@ -34,7 +34,7 @@ fn said(decision: Option<Decision>) -> String {
     format!("{version} {direction:?}{}", changes.collect::<String>())
 }
 
-/// Decisions for a load of `a`, second by second.
+/// Compares the decisions for a load of `a` per second.
 fn check(policy: &Policy, loads: &[f64], expected: &[&str]) {
     let mut standing = Standing::default();
     let take = |(second, load): (usize, &f64)| {
@@ -46,13 +46,13 @@ fn check(policy: &Policy, loads: &[f64], expected: &[&str]) {
 
 #[test]
 fn load_adds_and_takes_away_one_by_one() {
-    // Above what one takes; what two take; a back-off of three seconds between.
+    // Load above one replica's limit; load for two replicas; a backoff of three seconds.
     check(
         &policy(),
         &[100.0, 101.0, 250.0, 250.0, 250.0, 250.0, 300.0],
         &["-", "1 Up a:1>2", "-", "-", "2 Up a:2>3", "-", "-"],
     );
-    // Below a quarter for two seconds without a break.
+    // Below a quarter for two consecutive seconds.
     check(
         &policy(),
         &[150.0, 40.0, 60.0, 40.0, 60.0, 40.0, 40.0, 40.0],
@@ -65,7 +65,7 @@ fn load_adds_and_takes_away_one_by_one() {
         &["-", "-", "-", "1 Up a:1>2"],
     );
     check(&Policy { min: 2, ..policy() }, &[150.0, 250.0], &["-", "1 Up a:2>3"]);
-    // Never more than there may be, whatever number it is.
+    // Never exceeds the maximum, even for infinity and NaN.
     check(&Policy { max: 2, step: 9, ..policy() }, &[f64::INFINITY, f64::NAN], &["1 Up a:1>2", "-"]);
 }
 
@@ -95,7 +95,7 @@ fn what_is_not_known_takes_nothing_away() {
         (1..10).any(take)
     };
     assert!(run(&|window| window));
-    // Agents were missing; or the list was full of others, and it may be just behind them.
+    // Agents are missing; or the list is full and the group may be just below it.
     assert!(!run(&|window| Window { missing: vec!["web".into()], ..window }));
     assert!(!run(&|window| Window { rest: Some(60.0), ..window }));
     assert!(!run(&|window| Window { rest: None, ..window }));
@@ -111,9 +111,9 @@ fn while_a_decision_is_on_its_way_there_is_no_other() {
         seconds.map(|s| standing.take(&policy, &window(s, &load), hands).is_some()).collect::<Vec<_>>()
     };
     assert_eq!(waits(&mut standing, 1..9, Hands::Busy), [false; 8]);
-    // The back-off begins when it is carried out.
+    // The backoff starts when the decision has been carried out.
     assert_eq!(waits(&mut standing, 9..12, Hands::Free), [false, false, true]);
-    // A window that was taken is not taken again.
+    // A window is evaluated only once.
     let before = standing.clone();
     assert_eq!(standing.take(&policy, &window(11, &load), Hands::Free), None);
     assert_eq!(standing, before);
@@ -131,11 +131,11 @@ fn groups_are_bounded() {
     assert_eq!((standing.groups.len(), standing.most(&policy)), (0, 1));
 }
 
-/// Chances, from a seed.
+/// Seeded random numbers.
 struct Dice(u64);
 
 impl Dice {
-    /// From 0 to 1.
+    /// Uniform in [0, 1).
     fn share(&mut self) -> f64 {
         // splitmix64
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -148,7 +148,7 @@ impl Dice {
         (self.share() * f64::from(most)) as u32
     }
 
-    /// Any policy that is sound.
+    /// A random valid policy.
     fn policy(&mut self) -> Policy {
         let (upper, min) = (1.0 + self.share() * 1000.0, 1 + self.up_to(3));
         Policy {
@@ -165,7 +165,7 @@ impl Dice {
     }
 }
 
-/// A load that stays within a band that is no wider than `upper / (2 × lower)` moves replicas one way only, and then no more.
+/// A load within a band at most `upper / (2 × lower)` wide changes replicas in one direction only, then no more.
 #[test]
 fn a_noisy_load_never_moves_replicas_both_ways() {
     for seed in 0..2000 {
@@ -174,14 +174,14 @@ fn a_noisy_load_never_moves_replicas_both_ways() {
         let width = policy.upper / (2.0 * policy.lower);
         let least = policy.upper * f64::from(policy.min) * (0.2 + 12.0 * dice.share());
         let mut standing = Standing::default();
-        // It comes from anywhere: from nothing, or from a load that had asked for much.
+        // The initial load is arbitrary: none, or a high one.
         let before = dice.share() * 20.0 * policy.upper;
         for second in 0..60 {
             standing.take(&policy, &window(second, &[("a", before)]), Hands::Free);
         }
         let mut directions = Vec::new();
         for second in 60..660 {
-            // Within the band, and often at its ends.
+            // Within the band, often at its limits.
             let place = (dice.share() * 1.5 - 0.25).clamp(0.0, 1.0);
             let load = least * (1.0 + (width - 1.0) * place) * 0.999_999;
             let load = load.max(least);
@@ -194,8 +194,8 @@ fn a_noisy_load_never_moves_replicas_both_ways() {
     }
 }
 
-/// Whatever the load is: one decision in a back-off, replicas within their limits, each change from what there was, and all of it again
-/// the same from the same windows, also when what stands has been written and read in between.
+/// For any load: at most one decision per backoff, replicas within their limits, each change consistent with the
+/// previous state; and the same windows give the same decisions, also if the state is stored and loaded in between.
 #[test]
 fn whatever_the_load_is_the_limits_hold() {
     for seed in 0..500 {

@@ -1,4 +1,4 @@
-//! The machine against a slow and obvious version: what each subject is after each window, found from all windows before it.
+//! Compares the machine with a slow, simple model that computes each state from all previous windows.
 
 use proptest::prelude::*;
 
@@ -6,10 +6,10 @@ use super::*;
 
 const STEP_NS: i64 = 10;
 
-/// What a window says of a subject; `None`: nothing.
+/// Whether a window meets the condition for a subject; `None`: not evaluated.
 type Verdict = Option<bool>;
 
-/// A window as tests write it: of each group whether the condition is true, and whether an agent is missing.
+/// A window of a test: whether each group meets the condition, and whether an agent is missing.
 #[derive(Clone, Debug)]
 struct Said {
     groups: Vec<(u8, bool)>,
@@ -39,7 +39,7 @@ fn verdict(policy: &Policy, subject: &Subject, said: &Said) -> Verdict {
             OnNoData::Resolve => Some(false),
             OnNoData::Hold => None,
         },
-        // What is true of the rows that are there is true of all; what is not may be.
+        // With missing agents, a condition met by the existing rows holds; one not met is undecided.
         Subject::Group(group) if !is_whole && policy.on_missing_agents == OnMissingAgents::Alert => {
             said.groups.iter().any(|(of, is_true)| of.to_string() == *group && *is_true).then_some(true)
         }
@@ -57,7 +57,7 @@ enum Phase {
     Firing,
 }
 
-/// What the windows up to one say of a subject; a first one without rows says nothing.
+/// Verdicts of all windows for a subject; an initial window without rows gives none.
 fn verdicts(policy: &Policy, subject: &Subject, history: &[Said]) -> Vec<Verdict> {
     let said = history.iter().enumerate();
     said.map(|(at, said)| {
@@ -66,7 +66,7 @@ fn verdicts(policy: &Policy, subject: &Subject, history: &[Said]) -> Vec<Verdict
     .collect()
 }
 
-/// What a subject is after all these verdicts: looks at all of them, again and again.
+/// State of a subject after these verdicts, computed from all of them.
 fn phase(policy: &Policy, verdicts: &[Verdict]) -> Phase {
     let Some((last, before)) = verdicts.split_last() else { return Phase::Nothing };
     let was = phase(policy, before);
@@ -144,7 +144,7 @@ proptest! {
                 let verdicts = verdicts(&policy, &subject, &history[..=at]);
                 prop_assert_eq!(found(&standing, &subject), phase(&policy, &verdicts), "{:?} after {}", subject, at);
             }
-            // What was taken is not taken again.
+            // A window is evaluated only once.
             let before = standing.clone();
             prop_assert!(standing.take(&policy, &window(at, said), &|_| false).is_empty());
             prop_assert_eq!(&standing, &before);
@@ -173,7 +173,7 @@ proptest! {
             for (subject, alert) in standing.take(&policy, &window(at, said), &is_silenced) {
                 let fires = matches!(alert.state, State::Firing { .. });
                 prop_assert!(!(fires && silenced[at]));
-                // Firing and its end take turns, and firing is first.
+                // Firing and resolved alternate, starting with firing.
                 prop_assert_eq!(known.insert(subject, fires).unwrap_or(false), !fires);
             }
             for subject in subjects() {
@@ -216,7 +216,7 @@ fn groups_have_a_bound() {
     let told =
         standing.take(&policy, &window(0, &said(&[(0, true), (1, true), (2, true)], false)), &|_| false);
     assert_eq!((told.len(), standing.left_out), (2, 1));
-    // A resolved alert makes room.
+    // A resolved alert frees its slot.
     standing.take(&policy, &window(1, &said(&[(1, true), (2, true)], false)), &|_| false);
     assert_eq!(found(&standing, &Subject::Group("2".into())), Phase::Firing);
 }
