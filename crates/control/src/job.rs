@@ -1,4 +1,4 @@
-//! A job: what was asked, how far it is, and what is not as it should be. Saved by the server whenever it changes.
+//! A job: its request, state, and problems. Saved by the server at every change.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,39 +16,39 @@ pub enum Kind {
     Standing,
 }
 
-/// When a job ends everywhere.
+/// Limits that end a job on all agents.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Limit {
     /// Total packets over all agents. Never exceeded, and missed by at most a small remainder.
     pub packets: Option<u64>,
-    /// At this time of the server's clock on the wall.
+    /// Unix time in nanoseconds by the server's clock.
     pub ends_at_ns: Option<i64>,
 }
 
 /// A job request as submitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// The same key from the same owner makes one job; empty: none.
+    /// Idempotency key, per owner; empty: none.
     pub key: String,
-    /// Who asks.
+    /// Name of the owner.
     pub owner: String,
-    /// What the owner calls it.
+    /// Name of the job.
     pub name: String,
-    /// What else the owner says of it.
+    /// Labels of the job.
     pub labels: BTreeMap<String, String>,
     /// Whether it ends by itself.
     pub kind: Kind,
-    /// Labels that an agent has to have, all of them.
+    /// Labels that an agent must have.
     pub on: BTreeMap<String, String>,
-    /// When it ends everywhere.
+    /// Limits that end it on all agents.
     pub limit: Limit,
-    /// What it takes of a host, as estimated.
+    /// Estimated cost on a host.
     pub cost: Cost,
-    /// Which agents tell of a flow that several see.
+    /// Agents that report a flow seen by several.
     pub taps: Taps,
-    /// What it captures from, by patterns; none: from all interfaces of each host.
+    /// Patterns of capture interfaces; empty: all interfaces of each host.
     pub interfaces: Vec<String>,
-    /// The order: bytes to everyone but the monitor.
+    /// The order, decoded only by the monitor.
     pub body: Bytes,
     /// Orders of individual agents. If there are any, only these agents take part, and all of them must be connected
     /// when the job is accepted, because each has a part that no other agent can do.
@@ -62,100 +62,100 @@ impl Request {
         if self.parts.is_empty() { Some(&self.body) } else { self.parts.get(agent) }
     }
 
-    /// Whether agents start its monitors again however often these fail. Others end when no agent can run them.
+    /// Whether agents restart its monitors without limit. Other jobs end when no agent can run them.
     pub(crate) fn is_retried(&self) -> bool {
         self.kind == Kind::Standing && self.is_open()
     }
 
-    /// Whether an agent that comes may take part.
+    /// Whether agents that connect later may take part.
     pub(crate) fn is_open(&self) -> bool {
         self.parts.is_empty()
     }
 }
 
-/// How far a job is.
+/// State of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JobState {
-    /// Taken; no agent fits yet.
+    /// Accepted; no matching agent.
     Planned,
     /// Orders are being sent to agents.
     Arming,
-    /// A first report is committed.
+    /// The first report is committed.
     Running,
     /// Agents have been asked to stop and deliver their results.
     Draining(Why),
-    /// Over.
+    /// Ended.
     Ended(Why),
 }
 
 impl JobState {
-    /// Whether agents are to run it.
+    /// Whether agents should run it.
     pub fn is_active(&self) -> bool {
         matches!(self, Self::Planned | Self::Arming | Self::Running)
     }
 }
 
-/// Why a job ends.
+/// Reason for the end of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Why {
-    /// Its packets were taken.
+    /// The packet limit was reached.
     PacketLimit,
-    /// Its rows are there.
+    /// The row limit was reached.
     RowLimit,
     /// Its time limit was reached.
     TimeLimit,
-    /// Who asked for it is gone.
+    /// Its lease expired.
     Abandoned,
     /// A user stopped it.
     Stopped {
-        /// Who.
+        /// Name of the user.
         by: String,
     },
-    /// All agents are through with it.
+    /// All agents have finished.
     Finished,
-    /// No agent runs it, or one does not that has a part of its own: each refused it, or it crashed there again and again.
+    /// No agent runs it, or an agent with its own part does not: rejected, or too many crashes.
     Poisoned,
 }
 
-/// What is not as it should be with a job.
+/// Problem of a job.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Degraded {
-    /// An agent is not there now.
+    /// An agent is disconnected.
     Absent {
-        /// The agent.
+        /// Name of the agent.
         agent: String,
     },
     /// A host has no capacity for it in addition to its other jobs.
     NoRoom {
-        /// Its agent.
+        /// Name of the agent.
         agent: String,
-        /// What it would take, and what is left.
+        /// Required and available capacity.
         why: String,
     },
-    /// It crashed on an agent again and again, and is not started there any more.
+    /// Too many crashes on an agent; no longer restarted there.
     Poisoned {
-        /// The agent.
+        /// Name of the agent.
         agent: String,
     },
-    /// An agent does not run it: its host does not allow that, or cannot.
+    /// An agent does not run it: forbidden by the host's owner, or impossible.
     Refused {
-        /// The agent.
+        /// Name of the agent.
         agent: String,
     },
-    /// The job ended while an agent was away: what it had not sent comes late or never.
+    /// The job ended while an agent was disconnected: its unsent data arrives late or never.
     EndedWithout {
-        /// The agent.
+        /// Name of the agent.
         agent: String,
         /// Incarnation of the agent that received the order.
         boot: u64,
     },
     /// An agent died and lost an unknown amount of unsent data.
     Restarted {
-        /// The agent.
+        /// Name of the agent.
         agent: String,
-        /// Which of its lives ended.
+        /// Incarnation that ended.
         boot: u64,
-        /// When it was back, by the server's clock on the wall.
+        /// Unix time in nanoseconds of its return, by the server's clock.
         at_ns: i64,
     },
 }
@@ -163,15 +163,16 @@ pub enum Degraded {
 /// A job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
-    /// Its number.
+    /// Number.
     pub id: u64,
-    /// What was asked.
+    /// The request.
     pub request: Request,
-    /// How far it is.
+    /// State.
     pub state: JobState,
     /// Agents of the job, each with the incarnation that last received the order.
     pub agents: BTreeMap<String, u64>,
-    /// Packets that agents may take or have taken, all together. Saved before agents hear of it, so that the limit holds.
+    /// Total packets that agents have used or may use. Saved before agents receive their grant, so that the limit holds
+    /// after a restart.
     pub granted: u64,
     /// Of these, packets granted to each agent's current incarnation: after a restart of the server an agent claims no more.
     pub shares: BTreeMap<String, u64>,
@@ -179,11 +180,11 @@ pub struct Job {
     pub degraded: BTreeSet<Degraded>,
 }
 
-/// How many troubles of a job are kept; what is more says nothing new.
+/// Maximum stored problems of a job.
 const DEGRADED_MAX: usize = 1000;
 
 impl Job {
-    /// Notes a trouble; whether it is new.
+    /// Notes a problem; returns whether it is new.
     pub(crate) fn note(&mut self, degraded: Degraded) -> bool {
         self.degraded.len() < DEGRADED_MAX && self.degraded.insert(degraded)
     }

@@ -2,8 +2,8 @@
 //! compares jobs with the reports of agents; [`Agent`] compares its monitors with its orders, under leases: a monitor
 //! ends unless its lease is renewed. Both may be killed at any step and continue from the saved state.
 //!
-//! No clock, disk, or socket is used here, and a job's plan is opaque. A shell around each half carries out the actions
-//! *in order* and stops at one that fails.
+//! No clock, disk, or socket is used here, and a job's plan is opaque. The caller of each side executes the actions in
+//! order and stops at the first failure.
 
 mod agent;
 mod job;

@@ -11,11 +11,11 @@ use link::Now;
 /// Limits of [`Pace`].
 #[derive(Debug, Clone, Copy)]
 pub struct PaceSettings {
-    /// How long windows wait for an agent that makes no progress.
+    /// Time for which windows wait for an agent without progress.
     pub patience_ns: u64,
-    /// How far behind the server's clock an agent's watermark may be while another one is nearer.
+    /// Maximum delay of an agent's watermark behind the server's clock while another agent is closer.
     pub behind_max_ns: u64,
-    /// A longer time between two looks counts as a stop of the server itself.
+    /// A longer interval between two calls counts as a pause of the server itself.
     pub gap_ns: u64,
 }
 
@@ -26,39 +26,39 @@ impl Default for PaceSettings {
     }
 }
 
-/// Clocks may drift apart by one part in this many.
+/// Assumed maximum drift between clocks: one part in this number.
 const DRIFT: i128 = 5000;
-/// The longest additional wait after a time in which the server took no records.
+/// Maximum additional wait after the server has accepted no records for a time.
 const CATCH_UP_MAX_NS: u64 = 60_000_000_000;
 
 /// Whether windows wait for an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// They do.
+    /// Yes.
     Waited,
-    /// They do not, until it has caught up.
+    /// No, until it has caught up.
     LeftBehind,
 }
 
 #[derive(Debug)]
 struct Runner {
-    /// The least distance from the server's monotonic clock to its watermark; drift is added.
+    /// Smallest distance of its watermark from the server's monotonic clock; drift is added.
     best_ns: i128,
-    /// How much farther behind it is now.
+    /// Current delay behind the smallest distance.
     delay_ns: i128,
-    /// Since when it is too far behind the server's clock.
+    /// Time since when it is too far behind the server's clock.
     apart_since_ns: Option<u64>,
     excused_until_ns: u64,
     wait: Wait,
 }
 
-/// See the module's text. One for each job.
+/// See the module documentation. One per job.
 #[derive(Debug)]
 pub struct Pace {
     settings: PaceSettings,
     runners: BTreeMap<String, Runner>,
     looked_ns: Option<u64>,
-    /// Until then no agent is left behind: the server itself took no records before.
+    /// Time until which no agent is left behind, because the server itself accepted no records before.
     excused_until_ns: u64,
 }
 
@@ -75,7 +75,7 @@ impl Pace {
         Self { settings, runners: BTreeMap::new(), looked_ns: None, excused_until_ns: 0 }
     }
 
-    /// An agent is back after an absence: windows wait for it once more, unless it was left behind before.
+    /// Restarts the timeout of an agent after an absence, unless it was already left behind.
     pub fn excuse(&mut self, agent: &str, now: Now) {
         if let Some(runner) = self.runners.get_mut(agent)
             && runner.delay_ns <= i128::from(self.settings.patience_ns)
@@ -90,7 +90,7 @@ impl Pace {
         self.runners.get(agent).map_or(Wait::Waited, |runner| runner.wait)
     }
 
-    /// Agents that have made no progress for longer than windows wait, whether or not others wait for them.
+    /// Agents without progress for longer than the timeout, whether or not others wait for them.
     pub fn silent(&self) -> impl Iterator<Item = &str> {
         let patience_ns = i128::from(self.settings.patience_ns);
         let is_silent =
@@ -98,8 +98,9 @@ impl Pace {
         self.runners.iter().filter(move |(_, runner)| is_silent(runner)).map(|(agent, _)| &**agent)
     }
 
-    /// Takes the watermarks of the agents that are at work, the least of each, and the greatest of those that have ended. To be called once
-    /// a second or more often; the answer is the agents for which something has changed. `takes`: whether the server takes records now.
+    /// Updates the state with the lowest watermark of each working agent, and the highest of ended ones. Must be called
+    /// at least once per second; returns the agents whose state changed. `takes`: whether the server accepts records
+    /// now.
     pub fn look(
         &mut self,
         agents: &BTreeMap<&str, i64>,
@@ -175,7 +176,7 @@ impl Pace {
         runner.delay_ns = distance_ns - runner.best_ns;
     }
 
-    /// The number of agents near the server's clock.
+    /// Number of agents close to the server's clock.
     fn near(&self, agents: &BTreeMap<&str, i64>, now: Now) -> usize {
         agents.values().filter(|watermark| is_near(**watermark, &self.settings, now)).count()
     }
@@ -195,7 +196,8 @@ mod tests {
 
     const S: i64 = 1_000_000_000;
 
-    /// Watermarks by the second, of agents `a`, `b` and so on → the seconds at which windows stop and begin to wait for one.
+    /// Watermarks per second of agents `a`, `b` and so on; returns the seconds at which windows stop (`-`) and resume
+    /// (`+`) waiting for one.
     fn check(
         seconds: i64,
         at: impl Fn(usize, i64) -> i64,
@@ -205,7 +207,7 @@ mod tests {
         check_with(seconds, at, agents, takes, |_| None)
     }
 
-    /// The same with a lane that has ended; `ended`: its watermark.
+    /// Like [`check`], with an ended lane; `ended`: its watermark.
     fn check_with(
         seconds: i64,
         at: impl Fn(usize, i64) -> i64,
@@ -229,20 +231,21 @@ mod tests {
     #[test]
     fn windows_wait_for_an_agent_only_so_long() {
         let always = |_| true;
-        // Clocks that differ are no delay: by less than the limit, or with none near the server's clock.
+        // A constant difference of clocks is not a delay, if below the limit or with no agent close to the server's
+        // clock.
         assert_eq!(check(100, |agent, t| 1000 + t - 9 * agent as i64, 2, always), "");
         assert_eq!(check(100, |agent, t| 1000 + t + 900 * agent as i64, 2, always), "");
         assert_eq!(check(100, |agent, t| 50 + t - 20 * agent as i64, 2, always), "");
-        // Stopped from 20 to 40; stopped for ever; slow; alone.
+        // Paused from 20 to 40; stopped forever; slow; alone.
         let stopped = |agent, t| 1000 + if agent == 1 && (20..40).contains(&t) { 20 } else { t };
         assert_eq!(check(100, stopped, 3, always), "26 - b, 40 + b");
         assert_eq!(check(100, |agent, t| 1000 + if agent == 1 { 0 } else { t }, 2, always), "6 - b");
         assert_eq!(check(100, |agent, t| 1000 + if agent == 1 { t / 2 } else { t }, 2, always), "11 - b");
         assert_eq!(check(100, |_, t| 1000 + t.min(20), 1, always), "");
-        // Alone behind one that has ended.
+        // Alone, behind one that has ended.
         let ended = |t| (t > 10).then_some(1030);
         assert_eq!(check_with(100, |_, t| 1000 + t.min(20), 1, always, ended), "26 - a");
-        // All together, and far behind from the beginning.
+        // All slow; and far behind from the start.
         assert_eq!(check(100, |_, t| 1000 + t / 3, 2, always), "");
         assert_eq!(check(100, |agent, t| 1000 + t - 3600 * agent as i64, 2, always), "6 - b");
         // Malformed records are no progress.
@@ -252,7 +255,7 @@ mod tests {
 
     #[test]
     fn the_server_itself_delays_nobody() {
-        // It takes nothing from 20 to 40; one agent needs 15 seconds to send what it has.
+        // The server accepts nothing from 20 to 40; one agent needs 15 seconds to catch up.
         let takes = |t| !(20..40).contains(&t);
         let at = |agent, t| match t {
             20..40 => 1020,

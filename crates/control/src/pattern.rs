@@ -1,6 +1,7 @@
-//! Names of interfaces, as owners and askers mean several at once: `br-*`.
+//! Patterns of interface names, such as `br-*`.
 
-/// Whether a name fits a pattern with `*`. Each part is looked for where it comes first, so that many stars cost no more than one.
+/// Whether a name matches a pattern with `*`. Each part is matched at its first occurrence, so several `*` cost no more
+/// than one.
 #[must_use]
 pub fn matches(pattern: &str, name: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };

@@ -1,5 +1,5 @@
-//! Whose addresses are whose among the agents of a job, so that of a flow that several see one tells: the table that each of them
-//! decides by. Addresses that several hosts have decide nothing, nor do those that mean something on one link or host only.
+//! Owners of addresses among the agents of a job, so that one agent reports a flow seen by several: computes the table
+//! by which each agent decides. Addresses of several hosts, and those local to a link or host, are ignored.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use link::Capacity;
 
 use crate::pattern::matches;
 
-/// Which agents tell of a flow that several see.
+/// Agents that report a flow seen by several.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Taps {
     /// One, by a table of addresses.
@@ -20,16 +20,16 @@ pub enum Taps {
     All,
 }
 
-/// Addresses of one agent that are looked at.
+/// Maximum addresses of one agent.
 const OF_AGENT_MAX: usize = 1024;
-/// Addresses of all agents of a job.
+/// Maximum addresses of all agents of a job.
 const OF_JOB_MAX: usize = 65_536;
 
-/// Addresses that are one agent's alone, and whose.
+/// Owner of each address that belongs to one agent only.
 pub(crate) type Owners = BTreeMap<IpAddr, String>;
 
-/// The addresses whose traffic is seen on a host where a job captures from these interfaces; none: from all. Where an agent does
-/// not say what passes which, it is as if it were all.
+/// Addresses whose traffic passes these interfaces of a host; empty: all interfaces. If an agent does not report
+/// addresses per interface, all its addresses count.
 pub(crate) fn seen<'a>(capacity: &'a Capacity, interfaces: &[String]) -> Cow<'a, [Bytes]> {
     if interfaces.is_empty() || capacity.passing.is_empty() {
         return Cow::Borrowed(&capacity.addresses);
@@ -39,7 +39,7 @@ pub(crate) fn seen<'a>(capacity: &'a Capacity, interfaces: &[String]) -> Cow<'a,
     Cow::Owned(meant.flat_map(|passing| passing.addresses.iter().cloned()).collect())
 }
 
-/// The addresses that one agent alone has.
+/// Owner of each address that belongs to one agent only.
 pub(crate) fn owners<'a>(agents: impl Iterator<Item = (&'a String, Cow<'a, [Bytes]>)>) -> Owners {
     let mut owners: BTreeMap<IpAddr, Option<&String>> = BTreeMap::new();
     for (agent, addresses) in agents {
@@ -54,14 +54,14 @@ pub(crate) fn owners<'a>(agents: impl Iterator<Item = (&'a String, Cow<'a, [Byte
     owned.take(OF_JOB_MAX).collect()
 }
 
-/// The table of one of them.
+/// Table of one agent.
 pub(crate) fn table(owners: &Owners, agent: &str) -> link::TapTable {
     let (own, others): (Vec<_>, Vec<_>) = owners.iter().partition(|(_, owner)| *owner == agent);
     let all = |list: Vec<(&IpAddr, &String)>| list.into_iter().map(|(ip, _)| write(*ip)).collect();
     link::TapTable { own: all(own), others: all(others) }
 }
 
-/// Whether an address may tell one host from another: not those of each host, or each link, itself.
+/// Whether an address can identify a host: not loopback, link-local and similar ones.
 #[must_use]
 pub fn tells_hosts_apart(ip: &IpAddr) -> bool {
     let is_local = match ip {
@@ -71,7 +71,7 @@ pub fn tells_hosts_apart(ip: &IpAddr) -> bool {
     !(is_local || ip.is_loopback() || ip.is_unspecified() || ip.is_multicast())
 }
 
-/// An address as agents say it: 4 bytes, or 16.
+/// Encodes an address: 4 or 16 bytes.
 #[must_use]
 pub fn write(ip: IpAddr) -> Bytes {
     match ip {
@@ -91,7 +91,7 @@ pub fn read(bytes: &[u8]) -> Option<IpAddr> {
 mod tests {
     use super::*;
 
-    /// Agents and what they have; the table of the first.
+    /// Addresses of agents; checks the table of the first.
     fn check(agents: &[&[&str]], own: &[&str], others: &[&str]) {
         let ips = |list: &[&str]| -> Vec<Bytes> {
             list.iter().map(|ip| write(ip.parse().expect("an address"))).collect()
@@ -116,7 +116,7 @@ mod tests {
             &["10.0.0.1"],
             &["10.0.0.2"],
         );
-        // A virtual address that two have, and a third now, too.
+        // A virtual address of two agents, and then of a third.
         check(&[&["10.0.0.1", "10.0.0.9"], &["10.0.0.9"], &["10.0.0.9", "fe80::1"]], &["10.0.0.1"], &[]);
         check(&[&["10.0.0.1", "10.0.0.1"], &["::", "ff02::1", "255.255.255.255"]], &["10.0.0.1"], &[]);
         check(&[&[], &["10.0.0.2"]], &[], &["10.0.0.2"]);

@@ -1,5 +1,5 @@
-//! The agent's half: which monitors run, by what is desired and while a lease lasts. Monitors die with the process, so
-//! it begins with none; what it had started and not seen healthy is in its notes.
+//! Agent side: decides which monitors run, by the desired set and its leases. Monitors die with the process, so it
+//! starts with none; starts of the previous process that had not been confirmed healthy are in its notes.
 
 mod settings;
 mod task;
@@ -13,140 +13,140 @@ use link::{Desired, Granted, Lane, Now, Observed, ObservedJob, ObservedState, Or
 pub use settings::AgentSettings;
 use task::{State, Task};
 
-/// How a monitor ended.
+/// End of a monitor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
-    /// By itself or on request; its last record is in the spool.
+    /// By itself or on request, with its last record in the spool.
     Clean,
-    /// By itself, before the job ended, with its last record in the spool; why, for people.
+    /// By itself, before the job ended, with its last record in the spool; with the reason.
     Early(String),
-    /// Otherwise; why, for people.
+    /// Any other end; with the reason.
     Crashed(String),
-    /// It was not begun, and would not be at another try; why, for people.
+    /// Not started, and a retry would not help; with the reason.
     Refused(String),
-    /// It was not started for lack of capacity; the reason.
+    /// Not started for lack of capacity; with the reason.
     Crowded(String),
 }
 
-/// What happens to an agent.
+/// Event for an agent.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AgentEvent {
     /// A session is open. Its Hello contained [`Agent::hello`].
     Connected,
     /// The session has ended.
     Disconnected,
-    /// All that is to run.
+    /// Complete set of jobs to run.
     Desired(Desired),
-    /// What runs may go on.
+    /// Leases for running monitors.
     Granted(Granted),
-    /// The server wants to hear everything.
+    /// The server requests a complete report.
     ObserveAll,
-    /// A monitor captures, or has told its first result.
+    /// A monitor captures, or has sent its first result.
     Reported(Lane),
-    /// Packets that a monitor has taken so far.
+    /// Packets that a monitor has used so far.
     Used {
-        /// Its lane.
+        /// Lane of the monitor.
         lane: Lane,
         /// Packets.
         used: u64,
-        /// It has others, and may not take them yet.
+        /// More packets wait for an allowance.
         waits: bool,
     },
-    /// A monitor took back its allowance, as [`AgentAction::TakeBack`] asked.
+    /// A monitor reduced its allowance, as requested by [`AgentAction::TakeBack`].
     TookBack {
-        /// Its lane.
+        /// Lane of the monitor.
         lane: Lane,
-        /// What it allows itself now; it has taken as many.
+        /// Its allowance now, equal to the packets used.
         allowed: u64,
-        /// The number in the question.
+        /// Number of the request.
         grant: u64,
     },
-    /// A monitor is gone.
+    /// A monitor has ended.
     Exited {
-        /// Its lane.
+        /// Lane of the monitor.
         lane: Lane,
-        /// How.
+        /// How it ended.
         end: End,
     },
-    /// Everything of a lane is committed.
+    /// All records of a lane are committed.
     Drained(Lane),
-    /// Time has passed.
+    /// A timer expired.
     Tick,
 }
 
-/// What an agent is to do.
+/// Action of an agent.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AgentAction {
-    /// Write down that a start is tried, so that it outlives a crash of this process. Before the start.
+    /// Before a start: write a note that survives a crash of this process.
     Note(Note),
-    /// Take the note of a job away.
+    /// Remove the note of a job.
     Forget {
-        /// The job.
+        /// Number of the job.
         job: u64,
     },
     /// Start a monitor.
     Start {
         /// Its lane.
         lane: Lane,
-        /// What it is to do.
+        /// Its order.
         order: Order,
-        /// Whose addresses are whose.
+        /// Its tap table.
         taps: TapTable,
-        /// When it has to be gone.
+        /// End of its lease, by the monotonic clock.
         deadline_ns: u64,
-        /// Packets that it may take; `None`: any number.
+        /// Allowance of packets; `None`: unlimited.
         allowed: Option<u64>,
     },
-    /// Tell a monitor its new deadline and allowance.
+    /// Send a monitor its new deadline and allowance.
     Extend {
         /// Its lane.
         lane: Lane,
-        /// When it has to be gone.
+        /// End of its lease, by the monotonic clock.
         deadline_ns: u64,
-        /// Packets that it may take, since its start; it may have taken more, and then takes none.
+        /// Allowance of packets since its start; if it has used more, it stops.
         allowed: Option<u64>,
     },
-    /// Tell a monitor whose addresses are whose from now on.
+    /// Send a monitor a new tap table.
     Retap {
         /// Its lane.
         lane: Lane,
         /// The table.
         taps: TapTable,
     },
-    /// Tell a monitor to allow itself no more than it has taken, and to say how much that is.
+    /// Have a monitor reduce its allowance to the packets used and report it.
     TakeBack {
         /// Its lane.
         lane: Lane,
-        /// Number to repeat in the answer.
+        /// Number to repeat in the reply.
         grant: u64,
     },
-    /// Tell a monitor to say what it has, and to end.
+    /// Have a monitor send its results and end.
     Stop {
         /// Its lane.
         lane: Lane,
     },
-    /// End a monitor at once.
+    /// Kill a monitor.
     Kill {
         /// Its lane.
         lane: Lane,
     },
-    /// Put a last record into a lane's spool that says that something is lost.
+    /// Append a last record to a lane's spool that reports a loss.
     Close {
         /// The lane.
         lane: Lane,
     },
-    /// Tell the server how jobs do.
+    /// Report the states of jobs to the server.
     Observe(Observed),
-    /// Ask the server for leases.
+    /// Request leases from the server.
     Renew(Renew),
 }
 
-/// A start that has not succeeded yet.
+/// A start that has not been confirmed healthy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Note {
-    /// The job.
+    /// Number of the job.
     pub job: u64,
-    /// Starts in a row that failed before this one.
+    /// Consecutive failed starts before this one.
     pub crashes: u32,
 }
 
@@ -156,7 +156,7 @@ enum Link {
     Up { renew_at_ns: u64 },
 }
 
-/// The agent's half.
+/// State machine of an agent.
 #[derive(Debug)]
 pub struct Agent {
     boot: u64,
@@ -172,7 +172,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Begins a life with the notes of the last.
+    /// Starts with the notes of the previous process.
     pub fn new(boot: u64, settings: AgentSettings, notes: &[Note]) -> Self {
         let task = |note: &Note| {
             let mut task = Task::new(None);
@@ -193,13 +193,13 @@ impl Agent {
         }
     }
 
-    /// Whether the server wants this job to go on here, as far as is known.
+    /// Whether the server is known to want this job on this agent.
     #[must_use]
     pub fn wants(&self, job: u64) -> bool {
         self.tasks.get(&job).is_some_and(|task| task.order.is_some())
     }
 
-    /// All jobs that it runs, for the Hello of a session. Later changes are reported separately.
+    /// States of all jobs, for the Hello of a session. Later changes are reported separately.
     pub fn hello(&mut self) -> Observed {
         self.link = Link::Down;
         self.told = self.snapshot();
@@ -207,7 +207,7 @@ impl Agent {
         self.observed(true, self.told.values().cloned().collect())
     }
 
-    /// Takes in an event. The actions are to be carried out in their order.
+    /// Handles an event. The actions must be executed in order.
     pub fn handle(&mut self, event: AgentEvent, now: Now) -> Vec<AgentAction> {
         let now_ns = now.monotonic_ns;
         match event {
@@ -233,7 +233,7 @@ impl Agent {
         std::mem::take(&mut self.actions)
     }
 
-    /// When [`AgentEvent::Tick`] is due, by the monotonic clock.
+    /// Monotonic time at which [`AgentEvent::Tick`] is due.
     pub fn timeout(&self) -> Option<u64> {
         let renew = match self.link {
             Link::Up { renew_at_ns } if !self.tasks.is_empty() => Some(renew_at_ns),
@@ -258,7 +258,7 @@ impl Agent {
         self.tasks.values().filter_map(of_task).chain(renew).min()
     }
 
-    /// Of two sets the later counts.
+    /// Adopts a desired set, unless an older one.
     fn take_in(&mut self, desired: Desired, now_ns: u64) {
         if desired.generation < self.generation {
             return;
@@ -281,7 +281,7 @@ impl Agent {
                 && matches!(task.state, State::Waiting { .. })
                 && task.crashes >= settings.crashes_max
             {
-                // Its starts failed in an earlier life of this process.
+                // Its starts failed in an earlier process.
                 task.state =
                     State::Waiting { not_before_ns: now_ns.saturating_add(settings.pause(task.crashes)) };
             }
@@ -290,12 +290,12 @@ impl Agent {
             let task = Task { taps, ..Task::new(Some(order)) };
             (job, task)
         }));
-        // Those that are new wait for a lease.
+        // New jobs need a lease.
         self.ask_at(now_ns);
     }
 
     fn take_grant(&mut self, granted: &Granted, now_ns: u64) {
-        // The lease counts from the question: a grant that was on its way for long is worth less.
+        // The lease starts at the time of the request, so a slow grant is shorter.
         let deadline_ns = granted.asked_ns.min(now_ns).saturating_add(granted.ttl_ns);
         for job in &granted.jobs {
             let Some(task) = self.tasks.get_mut(job) else { continue };
@@ -323,7 +323,7 @@ impl Agent {
                 let lane = Lane { boot: self.boot, job, attempt: task.attempt };
                 let (deadline_ns, allowed) = (task.deadline_ns, task.allowed());
                 let extend = AgentAction::Extend { lane, deadline_ns, allowed };
-                // Before an allowance is taken back, never after.
+                // Before a request to reduce the allowance, never after.
                 let at =
                     self.actions.iter().position(|action| matches!(action, AgentAction::TakeBack { .. }));
                 self.actions.insert(at.unwrap_or(self.actions.len()), extend);
@@ -331,7 +331,7 @@ impl Agent {
         }
     }
 
-    /// The task of a monitor that is its newest.
+    /// The task of this lane, if it is the current one.
     fn task(&mut self, lane: Lane) -> Option<&mut Task> {
         let boot = self.boot;
         self.tasks.get_mut(&lane.job).filter(|task| lane.boot == boot && lane.attempt == task.attempt)
@@ -343,7 +343,7 @@ impl Agent {
         {
             task.state = State::Running { since_ns };
             if task.crashes == 0 {
-                // There had been no room.
+                // The task had waited for capacity.
                 task.reason.clear();
             }
         }
@@ -353,7 +353,7 @@ impl Agent {
         let Some(task) = self.task(lane) else { return };
         let share = &mut task.share;
         share.used = share.used.max(share.before.saturating_add(used)).min(share.allowed);
-        // Half of it is gone: better asked too early than stood still. Once for each grant.
+        // Half of it is used: request early, so that the monitor need not stop. Once per grant.
         let is_short = (share.allowed - share.used) * 2 < share.chunk;
         let waited = std::mem::replace(&mut share.waits, waits);
         let begins_to_wait = waits && !waited;
@@ -380,7 +380,7 @@ impl Agent {
         let settings = self.settings;
         let mut actions = Vec::new();
         let Some(task) = self.task(lane).filter(|task| task.has_monitor()) else { return };
-        // What was refused has never said anything.
+        // A rejected start has produced nothing.
         let has_begun = !matches!(end, End::Refused(_) | End::Crowded(_));
         if has_begun {
             task.flushing.insert(lane);
@@ -428,7 +428,7 @@ impl Agent {
         }
         self.actions.extend(actions);
         if has_begun {
-            // It leaves room.
+            // Its capacity is free now.
             for task in self.tasks.values_mut() {
                 if let State::Crowded { again_ns } = &mut task.state {
                     *again_ns = now_ns.min(*again_ns);
@@ -437,7 +437,7 @@ impl Agent {
         }
     }
 
-    /// Brings every task a step nearer to what is desired.
+    /// Moves every task one step toward the desired state.
     fn reconcile(&mut self, now_ns: u64) {
         let mut actions = std::mem::take(&mut self.actions);
         for (&job, task) in &mut self.tasks {
@@ -450,7 +450,7 @@ impl Agent {
             actions.push(AgentAction::Forget { job });
         }
         let knows = self.generation > 0;
-        // Notes are kept until the server has said whether their jobs are wanted.
+        // Notes are kept until the server has reported whether their jobs are wanted.
         self.tasks.retain(|_, task| !task.is_gone() || (task.is_noted && !knows));
         self.actions = actions;
     }
@@ -468,7 +468,7 @@ impl Agent {
         }
         *renew_at_ns = now_ns.saturating_add(self.settings.renew_every_ns);
         let budgets = self.tasks.iter().filter_map(|(&job, task)| task.ask(job)).collect();
-        // How much traffic there is, and how the agent does, the shell knows.
+        // The caller adds the packet rate and health.
         self.actions.push(AgentAction::Renew(Renew { asked_ns: now_ns, budgets, ..Renew::default() }));
     }
 
@@ -511,7 +511,7 @@ impl Agent {
     }
 }
 
-/// Brings a task a step nearer to what is desired, as far as its lease allows.
+/// Moves a task one step toward the desired state, within its lease.
 fn step(task: &mut Task, lane: Lane, settings: &AgentSettings, now_ns: u64, actions: &mut Vec<AgentAction>) {
     let ends_at_ns = task.deadline_ns.saturating_sub(settings.grace_ns);
     if let State::Crowded { again_ns } = task.state

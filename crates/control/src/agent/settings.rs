@@ -1,21 +1,22 @@
-//! Times of an agent, and how often a monitor may fail.
+//! Timeouts of an agent, and limits of restarts.
 
-/// Times of an agent.
+/// Timeouts of an agent.
 #[derive(Debug, Clone, Copy)]
 pub struct AgentSettings {
-    /// How often it asks for its leases.
+    /// Interval between lease requests.
     pub renew_every_ns: u64,
     /// Time before the end of its lease at which a monitor is asked to stop, so that it can deliver its results.
     pub grace_ns: u64,
-    /// How long a monitor has to live for its start to count as a success.
+    /// Time a monitor must run for its start to count as successful.
     pub healthy_after_ns: u64,
-    /// Starts in a row that have to fail for a job to count as failed on this host. One that is retried is started again all the same.
+    /// Consecutive failed starts after which a job counts as failed on this host. A retried job is started again
+    /// nevertheless.
     pub crashes_max: u32,
-    /// The pause after a crash; twice as long after each further one.
+    /// Backoff after a crash; doubled after each further one.
     pub pause_ns: u64,
-    /// The longest pause after a crash.
+    /// Maximum backoff.
     pub pause_max_ns: u64,
-    /// The pause until a job is tried again for which there was no room.
+    /// Delay before a job is retried that had no capacity.
     pub crowded_pause_ns: u64,
 }
 

@@ -1,15 +1,15 @@
-//! One job on an agent: its monitor, its lease, and its share of the job's packets.
+//! One job on an agent: its monitor, lease, and share of the job's packets.
 
 use std::collections::BTreeSet;
 
 use link::{BudgetAsk, Lane, ObservedJob, ObservedState, Order, TapTable};
 
-/// Where a task stands.
+/// State of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// No monitor; one is started when there is a lease, not before this time.
+    /// No monitor; started with a lease, not before this time.
     Waiting { not_before_ns: u64 },
-    /// A monitor was started.
+    /// The monitor was started.
     Starting { since_ns: u64 },
     /// The monitor has reported.
     Running { since_ns: u64 },
@@ -19,11 +19,11 @@ pub(super) enum State {
     Killed,
     /// The monitor ended by itself.
     Through,
-    /// Not restarted anymore, after too many crashes.
+    /// Not restarted after too many crashes.
     Poisoned,
-    /// Not to be started: it may not be, or cannot.
+    /// Not started: not allowed or not possible.
     Refused,
-    /// Not started, for want of room; to be tried again then.
+    /// Not started for lack of capacity; retried at this time.
     Crowded { again_ns: u64 },
 }
 
@@ -32,35 +32,35 @@ pub(super) enum State {
 pub(super) struct Share {
     pub allowed: u64,
     pub used: u64,
-    /// Used by monitors that are gone.
+    /// Used by earlier monitors.
     pub before: u64,
-    /// The last grant.
+    /// Number of the last grant.
     pub grant: u64,
-    /// Unused after the last grant; 0: more was asked for since.
+    /// Unused packets after the last grant; 0: a further grant was requested since.
     pub chunk: u64,
-    /// The monitor has packets that it may not take.
+    /// Packets wait at the monitor for an allowance.
     pub waits: bool,
-    /// The monitor was asked to take back, at this grant, and has not answered: until then it may take nothing.
+    /// Grant at which the monitor was asked to reduce its allowance and has not replied; until then its allowance is 0.
     pub taking_back: Option<u64>,
 }
 
 #[derive(Debug)]
 pub(super) struct Task {
-    /// `None`: not wanted any more.
+    /// `None`: no longer wanted.
     pub order: Option<Order>,
     /// Tap table as sent to its monitor.
     pub taps: TapTable,
     pub taps_told: TapTable,
     pub state: State,
     pub attempt: u32,
-    /// Starts in a row that did not live long enough.
+    /// Consecutive failed starts.
     pub crashes: u32,
     /// Whether a note of the last start is on disk.
     pub is_noted: bool,
-    /// When the lease ends.
+    /// End of the lease.
     pub deadline_ns: u64,
     pub share: Share,
-    /// Lanes of monitors that are gone, of which the spool holds something.
+    /// Lanes of ended monitors with records in the spool.
     pub flushing: BTreeSet<Lane>,
     pub reason: String,
 }
@@ -82,7 +82,7 @@ impl Task {
         }
     }
 
-    /// Whether a monitor is to take packets.
+    /// Whether a monitor should capture.
     pub(super) fn is_running(&self) -> bool {
         matches!(self.state, State::Starting { .. } | State::Running { .. })
     }
@@ -91,17 +91,17 @@ impl Task {
         self.is_running() || matches!(self.state, State::Stopping { .. } | State::Killed)
     }
 
-    /// Nothing of it is left.
+    /// Whether nothing of it remains.
     pub(super) fn is_gone(&self) -> bool {
         self.order.is_none() && !self.has_monitor() && self.flushing.is_empty()
     }
 
-    /// Whether its monitor is not started again after it has failed so often.
+    /// Whether its monitor is no longer restarted after failures.
     pub(super) fn is_final(&self) -> bool {
         self.order.as_ref().is_some_and(|order| !order.is_retried)
     }
 
-    /// Its report to the server; `crashes_max`: starts that have to fail for it to count as failed.
+    /// State for the server; `crashes_max`: consecutive failed starts that count as a failure.
     pub(super) fn observed(&self, job: u64, crashes_max: u32) -> ObservedJob {
         let state = match self.state {
             State::Starting { .. } => ObservedState::Starting,
@@ -122,7 +122,7 @@ impl Task {
         self.order.as_ref().map(|order| order.packets_max).filter(|max| *max > 0)
     }
 
-    /// Packets that the monitor of now may take.
+    /// Allowance of the current monitor.
     pub(super) fn allowed(&self) -> Option<u64> {
         let waits = self.share.taking_back == Some(self.share.grant);
         let allowed = if waits { 0 } else { self.share.allowed.saturating_sub(self.share.before) };
@@ -134,11 +134,11 @@ impl Task {
         self.packets_max().map(|_| BudgetAsk { job, used, allowed, grant, waits })
     }
 
-    /// A monitor is gone. `used`: how many packets it took, if it could say so; else all that it might have.
+    /// Adds the packets of an ended monitor: those it reported if `is_known`, otherwise its whole allowance.
     pub(super) fn settle_share(&mut self, is_known: bool) {
         let share = &mut self.share;
         if is_known {
-            // What it did not need goes back with the next question.
+            // The unused rest is returned with the next request.
             share.allowed = share.used;
         } else {
             share.used = share.allowed;

@@ -1,4 +1,4 @@
-//! The agent's half as a script: what happens, and what it does about it.
+//! Scripts of events and the resulting actions of an agent.
 
 use super::*;
 use link::{Budget, BudgetAsk};
@@ -28,7 +28,7 @@ fn crashed(attempt: u32) -> AgentEvent {
     AgentEvent::Exited { lane: lane(attempt), end: End::Crashed("because".into()) }
 }
 
-/// An agent that runs job 7 since second 0.
+/// An agent that has run job 7 since second 0.
 fn running(packets_max: u64) -> Agent {
     let mut agent = Agent::new(1, AgentSettings::default(), &[]);
     agent.handle(AgentEvent::Connected, at(0));
@@ -38,7 +38,7 @@ fn running(packets_max: u64) -> Agent {
     agent
 }
 
-/// Actions in short: their names, states and attempts.
+/// Short form of actions: name, state and attempt.
 fn short(actions: Vec<AgentAction>) -> Vec<String> {
     let of_job = |job: &ObservedJob| format!("{:?}", job.state());
     let one = |action: AgentAction| match action {
@@ -60,7 +60,7 @@ fn short(actions: Vec<AgentAction>) -> Vec<String> {
     actions.into_iter().map(one).collect()
 }
 
-/// Events, each at its time in milliseconds, and what is done.
+/// Checks the actions for events, each at its time in milliseconds.
 fn check(agent: &mut Agent, script: &[(u64, AgentEvent, &[&str])]) {
     for (ms, event, expected) in script {
         assert_eq!(short(agent.handle(event.clone(), at(*ms))), *expected, "at {ms}: {event:?}");
@@ -75,7 +75,7 @@ fn nothing_starts_without_a_lease_and_nothing_outlives_it() {
         &[
             (0, desired(1, &[0]), &[]),
             (0, AgentEvent::Connected, &["renew 0", "1. Waiting"]),
-            // Granted late: the lease counts from the question.
+            // Late grant: the lease starts at the request.
             (4000, granted(0, vec![]), &["note 0", "start 1", "renew 4", "2. Starting"]),
             (4100, AgentEvent::Reported(lane(1)), &["3. Running"]),
             (4200, AgentEvent::Disconnected, &[]),
@@ -83,7 +83,7 @@ fn nothing_starts_without_a_lease_and_nothing_outlives_it() {
             (9000, AgentEvent::Tick, &["stop"]),
             (9900, AgentEvent::Tick, &[]),
             (10_000, AgentEvent::Tick, &["kill"]),
-            // It was asked to stop: this is not a crash.
+            // It was asked to stop, so this is not a crash.
             (10_010, crashed(1), &["close 1", "forget"]),
             (60_000, AgentEvent::Connected, &["renew 60", "4. Waiting"]),
             (60_000, granted(60_000, vec![]), &["note 0", "start 2", "5. Starting"]),
@@ -202,7 +202,7 @@ fn a_standing_job_is_retried_after_longer_and_longer_pauses() {
         pauses.push((ms - since) / 1000);
     }
     assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
-    // The next life begins with that pause, and not at once.
+    // The next process starts with that backoff.
     let mut agent = Agent::new(2, AgentSettings::default(), &[Note { job: 7, crashes: 3 }]);
     agent.handle(AgentEvent::Connected, at(0));
     agent.handle(retried(), at(0));
@@ -236,7 +236,7 @@ fn a_crash_of_the_agent_counts_as_one_of_what_it_had_started() {
         assert!(state.is_none_or(|state| state == expected), "{actions:?}");
         assert_eq!(actions.iter().any(|action| action.starts_with("start")), crashes == 1);
     }
-    // A monitor that lived long enough has shown that it can.
+    // A healthy run resets the count of failures.
     let mut agent = running(0);
     agent.handle(granted(55_000, vec![]), at(9000));
     assert!(agent.timeout().is_some());
@@ -263,7 +263,7 @@ fn packets_are_asked_for_before_they_run_out_and_given_back() {
             (400, granted(300, budget(100, 1, true)), &["until 10", "take back"]),
         ],
     );
-    // Until it has answered, a new deadline brings back nothing.
+    // Until it has replied, a new deadline restores no allowance.
     let again = agent.handle(granted(450, vec![]), at(450));
     assert!(matches!(again[..], [AgentAction::Extend { allowed: Some(0), .. }]), "{again:?}");
     check(&mut agent, &[(500, took_back(70, 1), &["renew 0"])]);
@@ -271,7 +271,7 @@ fn packets_are_asked_for_before_they_run_out_and_given_back() {
         agent.tasks[&7].ask(7),
         Some(BudgetAsk { job: 7, used: 70, allowed: 70, grant: 1, waits: false })
     );
-    // A grant that crossed the answer holds.
+    // A grant that crossed the reply is valid.
     agent.handle(granted(600, budget(90, 2, true)), at(600));
     agent.handle(granted(600, budget(120, 3, false)), at(600));
     agent.handle(took_back(80, 2), at(600));

@@ -1,4 +1,4 @@
-//! Which jobs are taken, and on which agents they run: keys, quotas, labels, and what hosts may be burdened with.
+//! Admission of jobs and selection of their agents: idempotency keys, quotas, labels, and the capacity of hosts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,51 +8,51 @@ use plan::{Burden, Cost};
 use super::{Server, ServerAction};
 use crate::job::{Degraded, Job, JobState, Kind, Request};
 
-/// A job that was taken.
+/// An accepted job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Submitted {
-    /// Its number.
+    /// Number.
     pub job: u64,
-    /// Whether it was made now; else the key is of one that was asked for before.
+    /// Whether it is new; otherwise its key is that of an earlier job.
     pub is_new: bool,
 }
 
-/// Agents with their lives, and what is not as it should be.
+/// Agents with their incarnations, and problems.
 type Chosen = (BTreeMap<String, u64>, BTreeSet<Degraded>);
 
-/// Why a job is not taken.
+/// Reason for the rejection of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// There is no room to save it.
+    /// The disk is full.
     StoreIsFull,
-    /// The owner has as many as one owner may.
+    /// The owner's limit is reached.
     OwnerHasTooMany {
-        /// As many.
+        /// The limit.
         max: usize,
     },
-    /// There are as many as may be.
+    /// The total limit is reached.
     TooMany {
-        /// As many.
+        /// The limit.
         max: usize,
     },
-    /// No agent that is here has the labels.
+    /// No connected agent has the labels.
     NoAgent {
-        /// Those asked for.
+        /// Required labels.
         on: BTreeMap<String, String>,
     },
-    /// An agent is not here that has a part of its own.
+    /// An agent with its own part is not connected.
     Missing {
-        /// The agent.
+        /// Name of the agent.
         agent: String,
     },
     /// No connected host has the capacity for it in addition to its other jobs.
     TooCostly {
-        /// The first one's agent.
+        /// Name of the first such agent.
         agent: String,
-        /// What it would take, and what is left.
+        /// Required and available capacity.
         why: String,
     },
-    /// It would end before it starts.
+    /// It would end before its start.
     EndsInThePast,
 }
 
@@ -97,7 +97,7 @@ impl Server {
         }
     }
 
-    /// The agents for a job that are here, each with its life, and those whose hosts cannot bear it.
+    /// Connected agents for a job with their incarnations, and those whose hosts lack the capacity.
     fn choose(&self, request: &Request) -> Result<Chosen, Refusal> {
         if !request.is_open() {
             return self.choose_named(request);
@@ -122,7 +122,7 @@ impl Server {
         }
     }
 
-    /// Those that have parts, all of them.
+    /// The agents named by parts; all must be connected.
     fn choose_named(&self, request: &Request) -> Result<Chosen, Refusal> {
         let mut agents = BTreeMap::new();
         for agent in request.parts.keys() {
@@ -149,8 +149,7 @@ impl Server {
         takes(cost).excess(borne, max).filter(|_| max != Burden::default())
     }
 
-    /// An agent is here: standing jobs whose labels it has take it in.
-    /// Whether one does.
+    /// Adds a connected agent to the standing jobs whose labels it has; returns whether there was one.
     pub(super) fn take_in(&mut self, agent: &str) -> bool {
         let Some(peer) = self.peers.get(agent) else { return false };
         let boot = peer.boot;
@@ -164,7 +163,7 @@ impl Server {
             let excess = self.jobs.get(&id).and_then(|job| self.excess(agent, &job.request.cost));
             let Some(job) = self.jobs.get_mut(&id) else { continue };
             let before = job.degraded.clone();
-            // What is left of the host changes; the last word counts.
+            // The free capacity changes; only the current reason is kept.
             job.degraded.retain(|d| !matches!(d, Degraded::NoRoom { agent: known, .. } if known == agent));
             match excess {
                 Some(why) => drop(job.note(Degraded::NoRoom { agent: agent.into(), why })),
@@ -180,7 +179,7 @@ impl Server {
         takes
     }
 
-    /// Agents that are here and had no room for standing jobs.
+    /// Connected agents without the capacity for standing jobs.
     pub(super) fn crowded(&self) -> BTreeSet<String> {
         let stands = |job: &&Job| job.request.kind == Kind::Standing && job.state.is_active();
         let agents = self.jobs.values().filter(stands).flat_map(|job| &job.degraded);
@@ -192,8 +191,7 @@ impl Server {
         without.filter(is_here).cloned().collect()
     }
 
-    /// Where a job has ended there may be room for those that a host could not bear; and now and then, for hosts see more packets
-    /// or fewer.
+    /// Checks again for capacity after the end of a job, and periodically because packet rates change.
     pub(super) fn look_for_room(&mut self, now_ns: u64) {
         let has_ended = self.actions.iter().any(|action| matches!(action, ServerAction::Ended { .. }));
         if !has_ended && now_ns < self.room_at_ns {

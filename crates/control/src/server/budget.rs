@@ -1,39 +1,39 @@
-//! A job's limit of packets, dealt to agents in chunks. What agents may take, all together, is never more than the limit,
-//! and is saved before they hear of it; what an agent does not use it gives back when others have nothing left. What an
-//! agent was allowed that is gone counts as taken.
+//! Distributes a job's packet limit to agents in chunks. The total allowance never exceeds the limit and is saved
+//! before agents receive it. Unused allowance is taken back when others have none left. The allowance of a lost agent
+//! counts as used.
 
 use link::{Budget, BudgetAsk};
 
 use super::peer::Share;
 use crate::job::Job;
 
-/// How the job's agents do.
+/// State of the job's agents.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Crowd {
-    /// How many agents there are.
+    /// Number of agents.
     pub agents: u64,
-    /// Some have used all they were allowed.
+    /// Whether some have used their whole allowance.
     pub is_hungry: bool,
-    /// Whether more can be allowed: it has to be saved.
+    /// Whether more can be granted, which requires a save.
     pub may_save: bool,
 }
 
-/// What an agent gets.
+/// Result for an agent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Dealt {
     pub budget: Budget,
-    /// The job is to be saved.
+    /// Whether the job must be saved.
     pub is_changed: bool,
-    /// The agent has used all it was allowed.
+    /// Whether the agent has used its whole allowance.
     pub is_hungry: bool,
 }
 
-/// Deals to one agent.
+/// Computes a grant for one agent.
 pub(super) fn deal(job: &mut Job, share: &mut Share, ask: &BudgetAsk, crowd: Crowd) -> Dealt {
     let granted = job.granted;
-    // Only an answer to the last grant says what was given back.
+    // Only a reply to the last grant reports the current allowance.
     if ask.grant == share.grant && ask.allowed < share.allowed && ask.used <= ask.allowed {
-        // No less than it has said that it took.
+        // Not less than it has reported as used.
         let allowed = ask.allowed.max(share.used);
         job.granted = job.granted.saturating_sub(share.allowed - allowed);
         share.allowed = allowed;
@@ -45,7 +45,7 @@ pub(super) fn deal(job: &mut Job, share: &mut Share, ask: &BudgetAsk, crowd: Cro
     share.gave_back &= spent == 0 && !ask.waits;
     let unused = share.allowed - share.used;
     let is_hungry = unused == 0 && (ask.waits || used > 0 && !share.gave_back);
-    // A fair part of half of what is left, or, for who takes more than the others, twice what it took.
+    // A fair part of half the rest, or, for an agent with more traffic, twice its last use.
     let left = job.packets_left();
     let fair = left / (2 * crowd.agents.max(1));
     let chunk = fair.max(spent.saturating_mul(2).min(left / 2)).max(1).min(left);
@@ -55,7 +55,7 @@ pub(super) fn deal(job: &mut Job, share: &mut Share, ask: &BudgetAsk, crowd: Cro
         share.grant = share.grant.saturating_add(1);
         job.granted += chunk;
     }
-    // Who waits takes at once what it gets.
+    // A waiting agent uses its grant immediately.
     let is_spare = share.allowed > share.used && !ask.waits;
     let give_back = job.packets_left() == 0 && is_spare && crowd.is_hungry;
     let budget = Budget { job: job.id, allowed: share.allowed, grant: share.grant, give_back };

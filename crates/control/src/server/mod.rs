@@ -1,5 +1,5 @@
-//! The server's half: takes jobs, tells agents what to run, and knows from what they tell how far jobs are. Begins again
-//! from its saved jobs, and adopts what runs.
+//! Server side: accepts jobs, sends agents their desired sets, and tracks the progress of jobs from the agents'
+//! reports. Restarts from its saved jobs and adopts running monitors.
 
 mod admission;
 mod budget;
@@ -22,27 +22,27 @@ use budget::Crowd;
 pub use peer::Presence;
 use peer::{Peer, Share};
 
-/// Limits and times of a server.
+/// Limits and timeouts of a server.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerSettings {
-    /// How long an agent's lease lasts. Ended monitors are counted on after that, and not before.
+    /// Duration of an agent's lease. Its monitors are known to have ended only after that time.
     pub lease_ttl_ns: u64,
-    /// How long results wait for an agent that is gone.
+    /// Time for which results wait for a disconnected agent.
     pub absent_after_ns: u64,
-    /// How long a job that ends waits for an agent that is connected and sends nothing more of it, and does not report that it has
-    /// nothing.
+    /// Time for which an ending job waits for a connected agent that sends no further record of it and does not report
+    /// completion.
     pub drain_patience_ns: u64,
-    /// Jobs that are not over, of one owner.
+    /// Maximum unfinished jobs per owner.
     pub jobs_per_owner_max: usize,
-    /// Jobs that are not over.
+    /// Maximum unfinished jobs.
     pub jobs_max: usize,
-    /// Keys of requests that are remembered.
+    /// Maximum remembered idempotency keys.
     pub keys_max: usize,
     /// Interval at which hosts without capacity for standing jobs are checked again.
     pub room_every_ns: u64,
 }
 
-/// How often jobs that end are looked at.
+/// Interval at which ending jobs are checked.
 const DRAIN_LOOK_NS: u64 = 1_000_000_000;
 
 impl Default for ServerSettings {
@@ -60,141 +60,141 @@ impl Default for ServerSettings {
     }
 }
 
-/// What happens to a server.
+/// Event for a server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ServerEvent {
     /// A user submits a job.
     Submit(Box<Request>),
     /// A user stops a job.
     Stop {
-        /// The job.
+        /// Number of the job.
         job: u64,
-        /// Why.
+        /// Reason.
         why: Why,
     },
-    /// An agent has said hello; the session waits for its welcome. The agent's name is that of its certificate.
+    /// An agent has sent its Hello; the session waits for the Welcome. The agent's name is that of its certificate.
     Connected {
-        /// The session, by a number that is never used again.
+        /// Number of the session; never reused.
         session: u64,
-        /// The agent.
+        /// Its Hello.
         hello: Box<Hello>,
     },
     /// A session has ended.
     Disconnected {
-        /// The session.
+        /// Number of the session.
         session: u64,
     },
-    /// How jobs do on an agent.
+    /// An agent reports the states of its jobs.
     Observed {
-        /// Its session.
+        /// Number of the session.
         session: u64,
-        /// How.
+        /// The report.
         observed: Observed,
     },
-    /// An agent asks for its leases.
+    /// An agent requests leases.
     Renew {
-        /// Its session.
+        /// Number of the session.
         session: u64,
-        /// What it asks.
+        /// The request.
         renew: Renew,
     },
-    /// How far an agent's clock is ahead.
+    /// An agent's clock offset was measured.
     Offset {
-        /// Its session.
+        /// Number of the session.
         session: u64,
-        /// So far.
+        /// The offset.
         ahead: Ahead,
     },
-    /// A lane's record is committed.
+    /// A record of a lane is committed.
     Committed {
-        /// Its lane.
+        /// The lane.
         lane: Lane,
     },
-    /// Whether there is room to save jobs and results.
+    /// Whether the disk lacks the space to save jobs and results.
     StoreIsFull(bool),
-    /// Time has passed.
+    /// A timer expired.
     Tick,
 }
 
-/// What a server is to do.
+/// Action of a server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ServerAction {
-    /// Save a job, so that it outlives a crash, before anything that follows.
+    /// Save a job durably before any later action.
     Save(Box<Job>),
-    /// Answer who asked for a job.
+    /// Reply to the submission of a job.
     Submitted(Result<Submitted, Refusal>),
-    /// Answer who wanted a job to end: whether there is one.
+    /// Reply to the request to stop a job.
     Stopped {
-        /// The job.
+        /// Number of the job.
         job: u64,
-        /// Whether there is one that is not over.
+        /// Whether it exists and had not ended.
         is_known: bool,
     },
-    /// End a session. What came by it and is not committed is thrown away before anything that follows.
+    /// End a session. Its uncommitted records are dropped before any later action.
     Cut {
-        /// The session.
+        /// Number of the session.
         session: u64,
     },
-    /// Take an agent in; the shell adds how far its lanes are committed. What an earlier session of the agent left that is
-    /// not committed is thrown away before, for the agent sends it again.
+    /// Welcome an agent; the caller adds the committed positions of its lanes. Uncommitted records of the agent's
+    /// earlier sessions are dropped before, because the agent sends them again.
     Welcome {
-        /// Its session.
+        /// Number of the session.
         session: u64,
-        /// What it is to run.
+        /// Desired set.
         desired: Desired,
     },
-    /// Tell an agent what to run.
+    /// Send an agent its desired set.
     Desire {
-        /// Its session.
+        /// Number of the session.
         session: u64,
-        /// What.
+        /// Desired set.
         desired: Desired,
     },
-    /// Ask an agent for everything it runs.
+    /// Request a complete report from an agent.
     ObserveAll {
-        /// Its session.
+        /// Number of the session.
         session: u64,
     },
-    /// Answer an agent's question for leases.
+    /// Reply to an agent's lease request.
     Grant {
-        /// Its session.
+        /// Number of the session.
         session: u64,
-        /// What it may.
+        /// The leases.
         granted: Granted,
     },
-    /// Results wait no longer for an agent's lanes.
+    /// Results no longer wait for an agent's lanes.
     Idle {
-        /// Which agent.
+        /// Name of the agent.
         agent: String,
     },
-    /// An agent is back: results wait for its lanes again.
+    /// Results wait for an agent's lanes again.
     Back {
-        /// Which agent.
+        /// Name of the agent.
         agent: String,
     },
     /// A job has ended.
     Ended {
-        /// The job.
+        /// Number of the job.
         job: u64,
-        /// Why.
+        /// Reason.
         why: Why,
     },
 }
 
-/// What a server begins with: what it saved before.
+/// Saved state of a server.
 #[derive(Debug, Clone, Default)]
 pub struct Loaded {
-    /// Jobs that are not over.
+    /// Unfinished jobs.
     pub jobs: Vec<Job>,
-    /// The highest number of a job, also of those that are over.
+    /// Highest job number, including ended jobs.
     pub last_job: u64,
-    /// Keys of jobs, also of those that are over: owner, key, job.
+    /// Idempotency keys, including those of ended jobs: owner, key, job.
     pub keys: Vec<(String, String, u64)>,
-    /// What agents said of their hosts, as far as addresses go.
+    /// Last known addresses of agents' hosts.
     pub hosts: BTreeMap<String, Capacity>,
 }
 
-/// The server's half.
+/// State machine of a server.
 #[derive(Debug)]
 pub struct Server {
     settings: ServerSettings,
@@ -202,30 +202,30 @@ pub struct Server {
     last_job: u64,
     keys: BTreeMap<(String, String), u64>,
     peers: BTreeMap<String, Peer>,
-    /// The agents that are here, by their sessions.
+    /// Connected agents by session.
     sessions: BTreeMap<u64, String>,
     store_is_full: bool,
-    /// When some agent had last used all it was allowed, by job.
+    /// Last time at which an agent had used its whole allowance, by job.
     hungry_ns: BTreeMap<u64, u64>,
     unsaved: BTreeSet<u64>,
-    /// By job that ends, and agent: when the last record of it was committed, or the job began to end.
+    /// Time of the last committed record, or of the start of draining; by ending job and agent.
     drains: BTreeMap<(u64, String), u64>,
-    /// The last event, by the monotonic clock.
+    /// Monotonic time of the last event.
     handled_ns: u64,
-    /// Time of the next capacity check, by the monotonic clock.
+    /// Monotonic time of the next capacity check.
     room_at_ns: u64,
-    /// Whose addresses are whose, by job.
+    /// Owners of addresses, by job.
     owners: BTreeMap<u64, Owners>,
     actions: Vec<ServerAction>,
 }
 
 impl Server {
-    /// Begins with what was saved before. Agents that jobs name are waited for, as if they had just left.
+    /// Starts from the saved state. Agents of jobs count as just disconnected.
     pub fn new(settings: ServerSettings, loaded: Loaded, now: Now) -> Self {
         let mut peers = BTreeMap::new();
         for (agent, &boot) in loaded.jobs.iter().flat_map(|job| &job.agents) {
             let peer = peers.entry(agent.clone()).or_insert_with(|| Peer::absent(now.monotonic_ns, boot));
-            // Until it says so again: else others would tell what it tells.
+            // Kept until the agent reports it again; otherwise other agents would report its flows.
             peer.capacity = loaded.hosts.get(agent).cloned().unwrap_or_default();
         }
         Self {
@@ -251,17 +251,17 @@ impl Server {
         self.last_job = self.last_job.max(last_job);
     }
 
-    /// Takes in an event. The actions are to be carried out in their order; where one fails, none of those behind it, and
-    /// the server begins again from what was saved.
+    /// Handles an event. The actions must be executed in order; after a failure, the rest must be dropped, and the
+    /// server restarts from its saved state.
     pub fn handle(&mut self, event: ServerEvent, now: Now) -> Vec<ServerAction> {
         let now_ns = now.monotonic_ns;
         let mut answer = None;
         let elapsed_ns = now_ns.saturating_sub(std::mem::replace(&mut self.handled_ns, now_ns));
         if self.store_is_full || elapsed_ns > 2 * DRAIN_LOOK_NS {
-            // The server itself took nothing.
+            // The server itself accepted nothing.
             self.drains.values_mut().for_each(|since_ns| *since_ns = now_ns);
         }
-        // Records and renewals, of which there are many, change nothing of who watches.
+        // Committed records and renewals are frequent and do not affect tap tables.
         let is_watch_due = !matches!(
             event,
             ServerEvent::Committed { .. } | ServerEvent::Renew { .. } | ServerEvent::Offset { .. }
@@ -311,7 +311,7 @@ impl Server {
         let saves = unsaved.iter().filter_map(|job| self.jobs.get(job)).cloned().map(Box::new);
         let mut actions: Vec<ServerAction> = saves.map(ServerAction::Save).collect();
         actions.append(&mut self.actions);
-        // A welcome comes behind the cut of the session before.
+        // A welcome follows the cut of the previous session.
         actions.extend(answer);
         self.tell(&mut actions);
         self.jobs.retain(|_, job| !matches!(job.state, JobState::Ended(_)));
@@ -319,12 +319,12 @@ impl Server {
         actions
     }
 
-    /// The jobs that are not over.
+    /// Unfinished jobs.
     pub fn jobs(&self) -> impl Iterator<Item = &Job> {
         self.jobs.values()
     }
 
-    /// What is not as it should be with a job, now.
+    /// Current problems of a job.
     pub fn degraded(&self, job: &Job) -> BTreeSet<Degraded> {
         let mut degraded = job.degraded.clone();
         for agent in job.agents.keys() {
@@ -345,22 +345,22 @@ impl Server {
         degraded
     }
 
-    /// The agents that are known: whether they are here, and how far their clocks are ahead.
+    /// Known agents with their presence and clock offset.
     pub fn agents(&self) -> impl Iterator<Item = (&str, Presence, Option<Ahead>)> {
         self.peers.iter().map(|(name, peer)| (&**name, peer.presence, peer.ahead))
     }
 
-    /// Packets a second that an agent's host has seen of late; `None`: there is no such agent.
+    /// Recent packets per second of an agent's host; `None`: unknown agent.
     pub fn packets_per_second(&self, agent: &str) -> Option<u64> {
         self.peers.get(agent).map(|peer| peer.capacity.packets_per_second)
     }
 
-    /// How jobs do on an agent.
+    /// States of jobs on an agent.
     pub fn observed(&self, agent: &str) -> impl Iterator<Item = &link::ObservedJob> {
         self.peers.get(agent).into_iter().flat_map(|peer| peer.observed.values())
     }
 
-    /// When [`ServerEvent::Tick`] is due at the latest, by the monotonic clock.
+    /// Monotonic time at which [`ServerEvent::Tick`] is due at the latest.
     pub fn timeout(&self, now: Now) -> Option<u64> {
         let settings = &self.settings;
         let patience = [settings.absent_after_ns, self.written_off_after_ns()];
@@ -430,7 +430,7 @@ impl Server {
         }
     }
 
-    /// The first report says that a job runs; that an order was received does not.
+    /// A job counts as running from its first report, not from the receipt of the order.
     fn committed(&mut self, lane: Lane, now_ns: u64) {
         for ((job, agent), since_ns) in &mut self.drains {
             let of_agent = self.peers.get(agent).is_some_and(|peer| peer.boot == lane.boot);
@@ -474,7 +474,7 @@ impl Server {
         Desired { generation, jobs, taps }
     }
 
-    /// Tells agents what to run, where that has changed.
+    /// Sends changed desired sets to agents.
     fn tell(&mut self, actions: &mut Vec<ServerAction>) {
         let outdated = self.peers.iter_mut().filter(|(_, peer)| peer.is_outdated);
         let mut told = Vec::new();
@@ -523,7 +523,7 @@ impl Server {
     }
 }
 
-/// The number of a table, from 1; jobs on the same agents share one.
+/// Number of a table, from 1; jobs on the same agents share one.
 fn number(tables: &mut Vec<link::TapTable>, table: link::TapTable) -> u32 {
     let place = tables.iter().position(|known| *known == table).unwrap_or_else(|| {
         tables.push(table);

@@ -1,25 +1,25 @@
-//! An agent as the server sees it.
+//! State of an agent on the server.
 
 use std::collections::BTreeMap;
 
 use link::{Ahead, Capacity, Hello, Observed, ObservedJob, ObservedState};
 
-/// Whether an agent is there.
+/// Presence of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
-    /// By this session.
+    /// Connected.
     Here {
-        /// Its number.
+        /// Number of the session.
         session: u64,
     },
-    /// Since then, by the monotonic clock; its lanes are waited for.
+    /// Recently disconnected; windows wait for its lanes.
     Away {
-        /// When it was last here.
+        /// Monotonic time of the disconnection.
         since_ns: u64,
     },
-    /// For longer than results wait.
+    /// Disconnected for longer than windows wait.
     Absent {
-        /// When it was last here.
+        /// Monotonic time of the disconnection.
         since_ns: u64,
     },
 }
@@ -30,11 +30,11 @@ pub(super) struct Share {
     pub allowed: u64,
     pub used: u64,
     pub grant: u64,
-    /// It had more than it needed and gave it back: others come first.
+    /// It returned unused allowance: others are served first.
     pub gave_back: bool,
 }
 
-/// What is known of an agent.
+/// A known agent.
 #[derive(Debug)]
 pub(super) struct Peer {
     pub presence: Presence,
@@ -43,19 +43,19 @@ pub(super) struct Peer {
     pub capacity: Capacity,
     /// Generation of the last set sent to it.
     pub generation: u64,
-    /// The last set that it has taken in.
+    /// Generation of the last set that it has adopted.
     pub seen_generation: u64,
     pub observed: BTreeMap<u64, ObservedJob>,
     number: u64,
     is_asked: bool,
     pub shares: BTreeMap<u64, Share>,
     pub ahead: Option<Ahead>,
-    /// Its set has to be sent again.
+    /// Whether its set must be sent again.
     pub is_outdated: bool,
 }
 
 impl Peer {
-    /// An agent of which only is known that jobs name it.
+    /// An agent known only from jobs.
     pub(super) fn absent(now_ns: u64, boot: u64) -> Self {
         Self {
             presence: Presence::Away { since_ns: now_ns },
@@ -73,10 +73,10 @@ impl Peer {
         }
     }
 
-    /// It says hello: what it says is all there is.
+    /// Handles its Hello, which replaces all previous state.
     pub(super) fn greet(&mut self, session: u64, hello: Hello) {
         if self.boot != hello.boot {
-            // Its monitors died, with all that they were allowed.
+            // Its monitors died, and their allowances are lost.
             self.shares.clear();
         }
         self.presence = Presence::Here { session };
@@ -85,7 +85,7 @@ impl Peer {
         self.capacity = hello.capacity;
         self.ahead = None;
         self.take_all(hello.observed);
-        // It takes in what is newer than what it knows.
+        // It adopts only sets newer than its own.
         self.generation = self.generation.max(self.seen_generation).saturating_add(1);
         self.is_outdated = false;
     }
@@ -97,7 +97,7 @@ impl Peer {
         self.is_asked = false;
     }
 
-    /// Takes in changes; whether everything is to be asked for.
+    /// Adopts changes; returns whether a complete report must be requested.
     pub(super) fn observe(&mut self, observed: Observed) -> bool {
         if observed.is_everything {
             self.take_all(observed);
@@ -125,7 +125,7 @@ impl Peer {
         }
     }
 
-    /// How long it has not been here.
+    /// Time since its disconnection.
     pub(super) fn away_ns(&self, now_ns: u64) -> Option<u64> {
         match self.presence {
             Presence::Here { .. } => None,

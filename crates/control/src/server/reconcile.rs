@@ -6,7 +6,7 @@ use super::{Peer, Presence, Server, ServerAction};
 use crate::job::{Degraded, Job, JobState, Kind, Why};
 
 impl Server {
-    /// Looks at everything again. Cheap: a server has hundreds of jobs and agents, not millions.
+    /// Recomputes the state of all jobs. Fast enough for hundreds of jobs and agents.
     pub(super) fn reconcile(&mut self, now: Now) {
         self.miss(now.monotonic_ns);
         let jobs: Vec<u64> = self.jobs.keys().copied().collect();
@@ -35,7 +35,7 @@ impl Server {
         }
     }
 
-    /// Begins to count for jobs that have begun to end, and forgets those that have ended.
+    /// Starts the timers of ending jobs, and drops those of ended ones.
     fn note_drains(&mut self, now_ns: u64) {
         let is_draining = |job: &&Job| matches!(job.state, JobState::Draining(_));
         self.drains.retain(|(job, _), _| self.jobs.get(job).is_some_and(|job| is_draining(&job)));
@@ -59,7 +59,7 @@ impl Server {
         }
     }
 
-    /// Agents that a job ends without.
+    /// Notes the agents without which a job ends.
     fn note_missing(&mut self, job: u64, now_ns: u64) {
         let agents = self.jobs.get(&job).map(|job| job.agents.clone()).unwrap_or_default();
         let is_missing = |agent: &str| {
@@ -73,7 +73,7 @@ impl Server {
         }
     }
 
-    /// Agents that have been away for too long are not waited for.
+    /// Stops waiting for agents after a long absence.
     fn miss(&mut self, now_ns: u64) {
         for (agent, peer) in &mut self.peers {
             if let Presence::Away { since_ns } = peer.presence
@@ -85,7 +85,7 @@ impl Server {
         }
     }
 
-    /// Why a job is to end, if it is.
+    /// Reason to end a job, if any.
     fn is_through(&self, job: &Job, now: Now) -> Option<Why> {
         if job.request.limit.ends_at_ns.is_some_and(|at| at <= now.wall_ns) {
             return Some(Why::TimeLimit);
@@ -106,13 +106,13 @@ impl Server {
         Some(if is_hopeless { Why::Poisoned } else { Why::Finished })
     }
 
-    /// Whether an agent that is here will never run a job.
+    /// Whether a connected agent will never run a job.
     fn is_hopeless(&self, agent: &str, job: u64) -> bool {
         let state = self.peers.get(agent).and_then(|peer| peer.state_of(job));
         state.is_some_and(ObservedState::is_hopeless)
     }
 
-    /// How a job ended on an agent; `None`: it has not, as far as is known.
+    /// Final state of a job on an agent; `None`: it has not ended, or unknown.
     fn final_state(&self, agent: &str, job: u64, now_ns: u64) -> Option<ObservedState> {
         let peer = self.peers.get(agent)?;
         if self.is_written_off(peer, now_ns) {
@@ -121,12 +121,12 @@ impl Server {
         peer.state_of(job).filter(|state| has_ended(*state))
     }
 
-    /// Its leases have ended: nothing of it runs.
+    /// Its leases have expired, so none of its monitors run.
     pub(super) fn is_written_off(&self, peer: &Peer, now_ns: u64) -> bool {
         peer.away_ns(now_ns).is_some_and(|away| away >= self.written_off_after_ns())
     }
 
-    /// Whether an agent has nothing of a job that was stopped.
+    /// Whether an agent has no more data of a stopped job.
     fn is_drained(&self, agent: &str, job: u64, now_ns: u64) -> bool {
         let is_written_off = self.peers.get(agent).is_some_and(|peer| self.is_written_off(peer, now_ns));
         is_written_off || self.has_nothing_of(agent, job) || self.is_stuck(agent, job, now_ns)
@@ -137,7 +137,7 @@ impl Server {
         self.peers.get(agent).is_none_or(|peer| peer.state_of(job) == Some(ObservedState::Gone))
     }
 
-    /// Whether a job's packets are all dealt, and taken by those who are here.
+    /// Whether a job's packets are all granted, and used by the connected agents.
     fn has_taken_all(&self, job: &Job, now_ns: u64) -> bool {
         if job.request.limit.packets.is_none() || job.packets_left() > 0 {
             return false;
@@ -150,7 +150,7 @@ impl Server {
     }
 }
 
-/// Whether a job runs no more where it is in this state.
+/// Whether a job in this state has ended on the agent.
 pub(super) fn has_ended(state: ObservedState) -> bool {
     state == ObservedState::Finished || state.is_hopeless()
 }

@@ -1,4 +1,4 @@
-//! The server's half as a script: what happens, and what it says.
+//! Scripts of events and the resulting actions of a server.
 
 use super::*;
 use crate::job::{Kind, Limit};
@@ -70,7 +70,7 @@ fn stop(job: u64) -> ServerEvent {
     ServerEvent::Stop { job, why: Why::Stopped { by: "ann".into() } }
 }
 
-/// Actions in short.
+/// Short form of actions.
 fn short(actions: Vec<ServerAction>) -> Vec<String> {
     let of_set =
         |desired: &Desired| format!("{:?}", desired.jobs.iter().map(|order| order.job).collect::<Vec<_>>());
@@ -90,7 +90,7 @@ fn short(actions: Vec<ServerAction>) -> Vec<String> {
     actions.into_iter().map(one).collect()
 }
 
-/// Events, each at its second, and what is done.
+/// Checks the actions for events, each at its second.
 fn check(server: &mut Server, script: &[(u64, ServerEvent, &[&str])]) {
     for (seconds, event, expected) in script {
         assert_eq!(short(server.handle(event.clone(), at(*seconds))), *expected, "at {seconds}: {event:?}");
@@ -114,11 +114,11 @@ fn a_job_from_the_question_to_its_end() {
                 ServerEvent::Submit(request("k", Kind::Standing).into()),
                 &["save 1 Arming", "submitted", "desire 1 [1]"],
             ),
-            // That it was received does not say that it runs.
+            // Receipt of the order does not mean that it runs.
             (1, observed(1, 2, 2, &[(1, ObservedState::Starting)]), &[]),
             (2, ServerEvent::Committed { lane }, &["save 1 Running"]),
             (2, ServerEvent::Renew { session: 1, renew: Renew::default() }, &["grant [1]"]),
-            // One that joins is taken in, at once.
+            // An agent that connects later is added immediately.
             (3, connected(2, "b", 5), &["save 1 Running", "welcome 2 [1]"]),
             (
                 4,
@@ -127,7 +127,7 @@ fn a_job_from_the_question_to_its_end() {
             ),
             (4, ServerEvent::Renew { session: 1, renew: Renew::default() }, &["grant []"]),
             (5, observed(1, 3, 3, &[(1, ObservedState::Gone)]), &[]),
-            // What it says of an older set is not heard: there the job was not yet told of.
+            // A report on an older set is ignored: it precedes the job.
             (5, observed(2, 2, 1, &[]), &[]),
             (
                 6,
@@ -178,7 +178,7 @@ fn what_is_too_much_is_refused_with_its_reason() {
         server.degraded(third),
         BTreeSet::from([Degraded::NoRoom { agent: "a".into(), why: why.into() }])
     );
-    // The fewer packets, the more jobs.
+    // Fewer packets allow more jobs.
     let renew = Renew { packets_per_second: 1, ..Renew::default() };
     server.handle(ServerEvent::Renew { session: 1, renew }, at(1));
     assert!(submit(&mut server, request("", Kind::OneOff)).is_ok());
@@ -210,7 +210,7 @@ fn a_standing_job_gets_room_when_there_is_some() {
         let renew = Renew { packets_per_second, ..Renew::default() };
         server.handle(ServerEvent::Renew { session: 1, renew }, at(2))
     };
-    // Each takes 10 thousandths of a core of 25 at 100,000 packets a second.
+    // Each takes 10 thousandths of a core, out of 25, at 100,000 packets per second.
     let full = || {
         let mut server = server();
         server.handle(connected(1, "a", 1), at(0));
@@ -227,7 +227,7 @@ fn a_standing_job_gets_room_when_there_is_some() {
         assert!(lacks(&server), "{:?}", server.jobs().collect::<Vec<_>>());
         (server, lacks)
     };
-    // A job ends: at once.
+    // After the end of a job: immediately.
     let (mut server, lacks) = full();
     server.handle(stop(1), at(3));
     server.handle(stop(2), at(3));
@@ -236,7 +236,7 @@ fn a_standing_job_gets_room_when_there_is_some() {
         server.handle(observed(session, number, 100, &[]), at(4));
     }
     assert!(!lacks(&server), "{:?}", server.jobs().collect::<Vec<_>>());
-    // The host sees fewer packets: now and then.
+    // With a lower packet rate: periodically.
     let (mut server, lacks) = full();
     busy(&mut server, 1);
     assert!(lacks(&server));
@@ -257,7 +257,7 @@ fn an_agent_that_is_gone_is_waited_for_and_then_not() {
             (10, ServerEvent::Disconnected { session: 1 }, &[]),
             (14, ServerEvent::Tick, &[]),
             (15, ServerEvent::Tick, &["idle a"]),
-            // The same life: nothing is lost. Its late session changes nothing.
+            // The same incarnation: nothing is lost. The late end of its earlier session changes nothing.
             (16, connected(2, "a", 1), &["back a", "welcome 2 [1]"]),
             (17, ServerEvent::Disconnected { session: 1 }, &[]),
             // A second session: the first is cut before the second is welcomed.
@@ -265,13 +265,13 @@ fn an_agent_that_is_gone_is_waited_for_and_then_not() {
             (19, observed(2, 9, 9, &[]), &[]),
             // Another incarnation: unsent data of the previous one is lost, which is saved before the reply.
             (20, connected(4, "a", 2), &["save 1 Arming", "cut 3", "welcome 4 [1]"]),
-            // After a gap it has to tell everything, once.
+            // After a gap, a complete report is requested once.
             (21, observed(4, 3, 9, &[]), &["tell all 4"]),
             (21, observed(4, 4, 9, &[]), &[]),
             (22, ServerEvent::Disconnected { session: 4 }, &[]),
             (23, stop(1), &["save 1 Draining(Stopped { by: \"ann\" })", "stopped true"]),
             (31, ServerEvent::Tick, &["idle a"]),
-            // Its lease has ended: none of its monitors run, and the job does not wait for it.
+            // Its lease has expired: none of its monitors run, and the job does not wait for it.
             (
                 32,
                 ServerEvent::Tick,
@@ -372,7 +372,7 @@ fn deal(packets: u64, wants: &[u64], pace: u64) -> Vec<u64> {
             let budget = granted.expect("an answer").budgets[0];
             let granted_before = server.jobs().next().map(|job| job.granted);
             (ask.allowed, ask.grant) = (budget.allowed, budget.grant);
-            // Who is to give back does so before it takes more.
+            // Allowance is returned before more is used.
             if !budget.give_back {
                 ask.used = ask.allowed.min(wants[i]).min(ask.used + pace);
             }

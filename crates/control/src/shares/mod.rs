@@ -1,11 +1,11 @@
-//! The share of flows that switches copy under SAMPLE auto. A monitor that processes only few of its flows gets a
-//! smaller slice, of two to the minus its level ([`plan::Slice`]). When it processes all of them again, the slice
-//! grows, up to all flows.
+//! Slice of flows that switches mirror under SAMPLE auto. A monitor that processes only few of its flows gets a smaller
+//! slice, of two to the minus its level ([`plan::Slice`]). When it processes all of them again, the slice grows, up to
+//! all flows.
 //!
-//! One change at a time, over all switches. Decrease: monitors are notified first and have acknowledged before copies
-//! stop, so that flows end as sampled out. Increase: copies first. No decision is made for [`HOLD`] after a change. A
-//! monitor that has to decrease soon after an increase waits twice as long each time. A switch that does not obey, or
-//! whose monitor does not acknowledge, is left unchanged from then on.
+//! One change at a time, over all switches. Decrease: monitors are notified first and have acknowledged before
+//! mirroring stops, so that flows end as sampled out. Increase: mirroring first. No decision is made for [`HOLD`] after
+//! a change. A monitor that has to decrease soon after an increase waits twice as long each time. A switch that does
+//! not obey, or whose monitor does not acknowledge, is left unchanged from then on.
 
 mod one;
 
@@ -17,21 +17,21 @@ pub use one::{Change, HOLD, STEP_MAX, Said};
 /// Time for a monitor to acknowledge a level.
 const HEED_MAX: Duration = Duration::from_secs(20);
 
-/// What is to be done, in this order.
+/// Actions, in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// A monitor is to hear at which level it is.
+    /// Send a monitor its level.
     Tell {
-        /// The monitor.
+        /// Index of the monitor.
         monitor: usize,
         /// The level.
         level: u8,
     },
-    /// Switches are to copy at these levels, one for each monitor. [`Shares::copied`] is to hear how that went.
+    /// Set the levels of the switches, one per monitor. The result is passed to [`Shares::copied`].
     Copy(Vec<u8>),
 }
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Debug)]
 pub struct Shares {
     all: Vec<One>,
@@ -39,7 +39,7 @@ pub struct Shares {
     changes: Vec<Change>,
 }
 
-/// How far a change is.
+/// Phase of a change.
 #[derive(Debug, PartialEq)]
 enum Phase {
     Steady,
@@ -55,21 +55,21 @@ enum Phase {
 }
 
 impl Shares {
-    /// Of monitors that get everything, each with the highest level that its switch can have; 0: it copies all, always.
+    /// All monitors start with all flows. `levels_max`: maximum level of each switch; 0: it always mirrors all flows.
     #[must_use]
     pub fn new(levels_max: &[u8]) -> Shares {
         let all = levels_max.iter().map(|max| One::new(*max)).collect();
         Shares { all, phase: Phase::Steady, changes: Vec::new() }
     }
 
-    /// A monitor has said how it is.
+    /// Handles the report of a monitor.
     pub fn said(&mut self, now: Duration, monitor: usize, said: Said) {
         if let Some(one) = self.all.get_mut(monitor) {
             one.hear(now, said);
         }
     }
 
-    /// A monitor is gone.
+    /// Handles the end of a monitor.
     pub fn gone(&mut self, monitor: usize) {
         if let Some(one) = self.all.get_mut(monitor) {
             one.is_gone = true;
@@ -106,7 +106,7 @@ impl Shares {
         }
     }
 
-    /// How it went with [`Action::Copy`]: done, or not at all, and all copy what they did.
+    /// Handles the result of [`Action::Copy`]: done, or all switches unchanged.
     pub fn copied(&mut self, now: Duration, went: Result<(), String>) -> Vec<Action> {
         let Phase::Copying { to } = std::mem::replace(&mut self.phase, Phase::Steady) else {
             return Vec::new();
@@ -132,13 +132,13 @@ impl Shares {
         actions
     }
 
-    /// The level of each.
+    /// Levels of all monitors.
     #[must_use]
     pub fn levels(&self) -> Vec<u8> {
         self.all.iter().map(|one| one.level).collect()
     }
 
-    /// The changes since this was asked last.
+    /// Changes since the last call.
     pub fn take_changes(&mut self) -> Vec<Change> {
         std::mem::take(&mut self.changes)
     }

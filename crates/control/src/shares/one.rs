@@ -1,77 +1,77 @@
-//! One monitor and what its switch copies: what it has said of late, and the level that it wants.
+//! One monitor and its mirror: recent reports, and the desired level.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// After a change its effect is waited for.
+/// Time without decisions after a change.
 pub const HOLD: Duration = Duration::from_secs(10);
-/// A monitor that looks at no more than this of what comes to it, throughout [`LONG`], is to get less. Who gets twice what it bears is left in
-/// peace: its own rate sinks deeper than need be at times, and is back above this by then.
+/// A monitor that samples no more than this throughout [`LONG`] gets a smaller slice. With twice the sustainable load,
+/// a monitor's own rate falls lower than necessary at times, but recovers above this within that period.
 const FEW: f64 = 0.25;
-/// How long.
+/// Period of low sampling before a decrease.
 const LONG: Duration = Duration::from_secs(20);
-/// So few are heard sooner.
+/// Sampling below this leads to an earlier decrease.
 const VERY_FEW: f64 = 1.0 / 32.0;
-/// How soon.
+/// Period of very low sampling before a decrease.
 const SOON: Duration = Duration::from_secs(5);
-/// Levels by which one change is at most: tenfold is a little more than three.
+/// Maximum change of the level at once; a factor of ten is a little more than three levels.
 pub const STEP_MAX: u8 = 4;
-/// Who has to get less so soon after getting more waits twice as long for the next time.
+/// A decrease within this time after an increase doubles the wait for the next increase.
 const RELAPSE: Duration = Duration::from_secs(120);
-/// But not longer than this.
+/// Maximum wait for an increase.
 const CALM_MAX: Duration = Duration::from_secs(640);
-/// What was on its way when a change was made has come by then.
+/// Time after which packets mirrored before a change have arrived.
 const ON_ITS_WAY: Duration = Duration::from_secs(8);
 /// Maximum share of excluded packets that an obeying switch copies.
 const STRAYS: f64 = 0.1;
-/// Fewer packets say nothing.
+/// Minimum packets for this judgment.
 const STRAYS_MIN: u64 = 100;
 /// Maximum reports kept: one per second for the longest wait.
 const KEPT_MAX: usize = 1024;
 
-/// What a monitor says of itself, about once a second.
+/// Report of a monitor, about once per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Said {
-    /// The share of the flows that come to it that it looks at.
+    /// Sampling rate of the flows it receives.
     pub rate: f64,
-    /// Packets that came to it, since its start.
+    /// Packets received since its start.
     pub packets: u64,
-    /// Of these, packets outside its slice.
+    /// Packets received outside its slice.
     pub strays: u64,
-    /// Packets that were lost before it.
+    /// Packets lost before it.
     pub lost: u64,
     /// Level that it applies.
     pub level: u8,
 }
 
-/// A change that was made, or was not.
+/// A change, or its failure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// Of whose copies.
+    /// Index of the monitor.
     pub monitor: usize,
-    /// The level from then on.
+    /// The new level.
     pub level: u8,
-    /// The rate at which the monitor looked at flows.
+    /// Sampling rate of the monitor.
     pub rate: f64,
-    /// Why it stays so from now on, if it does.
+    /// Reason why the level is fixed from now on, if it is.
     pub frozen: Option<String>,
 }
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Debug)]
 pub struct One {
     level_max: u8,
-    /// The level at which its switch copies.
+    /// Level of the switch.
     pub level: u8,
     pub is_gone: bool,
     is_frozen: bool,
-    /// What it said, and when.
+    /// Reports with their times.
     heard: VecDeque<(Duration, Said)>,
     changed: Option<Duration>,
     got_more: Option<Duration>,
-    /// So long it has to be calm before it gets more.
+    /// Time without loss required before an increase.
     calm: Duration,
-    /// After it got less: what it had said when nothing was on its way any more.
+    /// After a decrease: the report at which all earlier packets had arrived.
     obeys_since: Option<Said>,
 }
 
@@ -102,14 +102,14 @@ impl One {
         level <= self.level || self.heard.back().is_some_and(|(_, said)| said.level == level)
     }
 
-    /// The rate that it said last.
+    /// Last reported sampling rate.
     pub fn rate(&self) -> f64 {
         self.heard.back().map_or(1.0, |(_, said)| said.rate)
     }
 
     pub fn change(&mut self, now: Duration, level: u8) {
         if level < self.level {
-            // The one before has lasted.
+            // The previous increase has lasted.
             if self.got_more.replace(now).is_some() {
                 self.calm = (self.calm / 2).max(HOLD);
             }
@@ -120,14 +120,14 @@ impl One {
         self.heard.clear();
     }
 
-    /// It stays as it is.
+    /// Fixes the level.
     pub fn freeze(&mut self, monitor: usize, why: &str) -> Option<Change> {
         let is_news = !std::mem::replace(&mut self.is_frozen, true);
         let (level, rate) = (self.level, self.rate());
         is_news.then(|| Change { monitor, level, rate, frozen: Some(why.to_owned()) })
     }
 
-    /// What it said in the last stretch of this length, if it has said something throughout.
+    /// Reports of the last `stretch`, if they cover it.
     fn lately(&self, now: Duration, stretch: Duration) -> Option<impl Iterator<Item = &Said> + '_> {
         let begin = now.checked_sub(stretch)?;
         let has_begun = self.heard.front().is_some_and(|(at, _)| *at <= begin + Duration::from_secs(2));
@@ -135,7 +135,7 @@ impl One {
         (has_begun && of.clone().count() >= 2).then(|| of.map(|(_, said)| said))
     }
 
-    /// The level that it is to have.
+    /// Computes the desired level.
     pub fn wants(&mut self, now: Duration) -> u8 {
         let holds = self.changed.is_some_and(|changed| now.saturating_sub(changed) < HOLD);
         if self.is_frozen || self.is_gone || holds {
@@ -158,11 +158,11 @@ impl One {
         !lost && all.iter().all(|said| said.rate >= 1.0)
     }
 
-    /// Whether its switch continues to copy excluded flows although none can still be under way.
+    /// Whether its switch continues to mirror excluded flows although none can still be under way.
     pub fn is_disobeyed(&mut self) -> bool {
         let Some(changed) = self.changed.filter(|_| self.level > 0 && !self.is_frozen) else { return false };
         let Some((at, latest)) = self.heard.back() else { return false };
-        // One that got more may not have heard of it yet.
+        // After an increase, the switch may not have applied it yet.
         if at.saturating_sub(changed) < ON_ITS_WAY || latest.level != self.level {
             return false;
         }
