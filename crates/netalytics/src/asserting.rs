@@ -1,4 +1,4 @@
-//! Assertions held against rows: which of them are true, and of which rows they are not.
+//! Evaluates assertions on rows, and lists the rows that violate them.
 
 use std::sync::Arc;
 
@@ -9,22 +9,22 @@ use sinks::cells::{Cells, Values, ip};
 use stream::ops::truths::truths;
 use tuple::{Batch, FieldId, Schema, TupleWriter};
 
-/// Rows of which an assertion is not true that are shown one by one.
+/// Maximum violating rows shown per assertion.
 const SHOWN_MAX: usize = 10;
 
-/// An assertion, as it was written and as it was understood.
+/// An assertion: text and parsed form.
 pub struct Asserted {
     /// The text.
     pub text: String,
-    /// What it means.
+    /// Parsed form.
     pub assertion: Assertion,
 }
 
-/// The rows of a result.
+/// Rows of a result.
 pub struct Answer<'a> {
-    /// Their columns.
+    /// Schema of the rows.
     pub schema: &'a Arc<Schema>,
-    /// How many of the first say which row it is: windows and groups.
+    /// Number of leading columns that identify a row: window and groups.
     pub keys: usize,
     /// The rows.
     pub batches: &'a [Batch],
@@ -32,36 +32,36 @@ pub struct Answer<'a> {
 
 /// Result of an assertion.
 pub struct Outcome {
-    /// The assertion.
+    /// Text of the assertion.
     pub text: String,
-    /// How many rows it was about.
+    /// Number of rows it applies to.
     pub rows: u64,
-    /// `None`: it is true.
+    /// `None`: it holds.
     pub failure: Option<Failure>,
 }
 
-/// Why an assertion is not true.
+/// Reason why an assertion fails.
 pub struct Failure {
-    /// In a sentence.
+    /// Message.
     pub sentence: String,
-    /// The condition's place in the text.
+    /// Position of the condition in the text.
     pub place: Span,
-    /// The first rows of which it is not.
+    /// The first violating rows.
     pub violations: Vec<Violation>,
 }
 
-/// A row of which an assertion is not true.
+/// A row that violates an assertion.
 pub struct Violation {
-    /// For people: which row, and what it has.
+    /// For people: key columns and values.
     pub text: String,
-    /// For programs: which row it is.
+    /// For programs: key columns.
     pub row: Map<String, Value>,
-    /// And what it has.
+    /// For programs: values.
     pub values: Map<String, Value>,
 }
 
 impl Asserted {
-    /// Holds it against the rows. With `allow_empty` it is true where there are no rows that it is about.
+    /// Evaluates the assertion on the rows. With `allow_empty` it holds if it applies to no rows.
     pub fn judge(&self, answer: &Answer<'_>, allow_empty: bool) -> Outcome {
         let number: u64 = answer.batches.iter().map(|batch| batch.rows() as u64).sum();
         let (outcome_rows, failure) = match self.assertion.of {
@@ -165,19 +165,19 @@ impl Asserted {
     }
 }
 
-/// Where conditions are true, by row.
+/// Results of conditions by row.
 struct Truths {
     among: Vec<bool>,
     conditions: Vec<Vec<bool>>,
 }
 
-/// A value as people read it.
+/// Formats a value for people.
 fn shown(batch: &Batch, id: FieldId, row: usize) -> String {
     let cells = Cells::of(batch, id).filter(|cells| !cells.is_null(row));
     cells.map_or_else(|| "null".into(), |cells| cells.shown(row))
 }
 
-/// A value as programs read it.
+/// Formats a value for programs.
 fn exact(batch: &Batch, id: FieldId, row: usize) -> Value {
     let Some(cells) = Cells::of(batch, id).filter(|cells| !cells.is_null(row)) else { return Value::Null };
     match cells.values {
@@ -192,7 +192,7 @@ fn exact(batch: &Batch, id: FieldId, row: usize) -> Value {
 }
 
 impl Outcome {
-    /// The input could not be read to its end: what is asserted of the rest proves nothing.
+    /// Outcome for incomplete input: assertions cannot be evaluated without the rest.
     pub fn unread() -> Outcome {
         let text = "the input is read to its end".to_owned();
         let place = Span::new(0, text.len());
@@ -200,7 +200,7 @@ impl Outcome {
         Outcome { text, rows: 0, failure: Some(Failure { sentence, place, violations: Vec::new() }) }
     }
 
-    /// For people: a line, and where it is not true, the place and the rows.
+    /// For people: a line, and for a failure the position and the rows.
     pub fn lines(&self) -> String {
         let Some(failure) = &self.failure else { return format!("ok      {}\n", self.text) };
         let error = Diagnostic::new(failure.place, failure.sentence.clone());
@@ -217,7 +217,7 @@ impl Outcome {
         lines
     }
 
-    /// For programs.
+    /// As JSON.
     pub fn json(&self) -> Value {
         let failure = self.failure.as_ref();
         let violations = failure.map_or(&[][..], |failure| &failure.violations);
@@ -231,7 +231,7 @@ impl Outcome {
     }
 }
 
-/// The outcomes as JUnit's XML, which systems for continuous integration show.
+/// Outcomes as JUnit XML, for continuous integration.
 pub fn junit(query: &str, outcomes: &[Outcome]) -> String {
     let failures = outcomes.iter().filter(|outcome| outcome.failure.is_some()).count();
     let counts = format!("tests=\"{}\" failures=\"{failures}\"", outcomes.len());
@@ -255,7 +255,7 @@ pub fn junit(query: &str, outcomes: &[Outcome]) -> String {
     xml
 }
 
-/// Text for XML, without what XML 1.0 has no place for.
+/// Escapes text for XML; removes characters that XML 1.0 does not allow.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {

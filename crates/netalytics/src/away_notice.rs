@@ -1,4 +1,4 @@
-//! What a publisher says while no broker takes its records, and how long it waits for them once it is to end.
+//! Notices of a publisher about unreachable brokers, and its waiting time at the end.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -10,14 +10,14 @@ use capture::live::Stop;
 
 use crate::output;
 
-/// How long records wait for room once a signal has asked for the end: brokers may be away for good.
+/// Time for which records wait for space in the queue after a signal; brokers may never return.
 pub const ROOM: Duration = Duration::from_secs(10);
 /// Wait time of the oldest record after which a notice is printed.
 const QUIET: Duration = Duration::from_secs(5);
-/// Between two looks.
+/// Polling interval.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Whether records arrive.
+/// State of the connection to the brokers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Seen {
     #[default]

@@ -1,7 +1,8 @@
-//! The client profile: which server commands ask, which authority they trust and where the token is, where neither flags nor the
-//! environment say so. It is `netalytics/client.toml` in `$XDG_CONFIG_HOME` or `~/.config`; a missing file is an empty profile.
+//! The client profile: default server, certificate authority and token file of server commands, used if neither flags
+//! nor environment variables give them. It is `netalytics/client.toml` in `$XDG_CONFIG_HOME` or `~/.config`; a missing
+//! file is an empty profile.
 //!
-//! Only the server that the profile names gets its token: with `--server` for another one, token and authority of the profile do not count.
+//! The profile's authority and token apply only to the server it names, not to another `--server`.
 
 use std::env;
 use std::ffi::OsString;
@@ -13,22 +14,22 @@ use anyhow::Context;
 
 use crate::failure::wrong_flags;
 
-/// Keys of the profile, and what they are instead of.
+/// Keys of the profile with the flags they replace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientProfile {
-    /// The server's address, instead of `--server`.
+    /// Server address; replaces `--server`.
     pub server: Option<String>,
-    /// The file with the authority's certificate, instead of `--ca`.
+    /// File with the certificate of the authority; replaces `--ca`.
     pub ca: Option<PathBuf>,
-    /// The file with the token, instead of `--token-file`.
+    /// File with the token; replaces `--token-file`.
     pub token_file: Option<PathBuf>,
 }
 
 impl ClientProfile {
-    /// The profile of this user.
+    /// Reads the profile of this user.
     ///
     /// # Errors
-    /// A file that cannot be read, or is no profile.
+    /// A file that cannot be read or parsed.
     pub fn read() -> anyhow::Result<ClientProfile> {
         let Some(path) = path(env::var_os("XDG_CONFIG_HOME"), env::var_os("HOME")) else {
             return Ok(ClientProfile::default());
@@ -42,7 +43,7 @@ impl ClientProfile {
         }
     }
 
-    /// The part of the profile that counts for a server.
+    /// Part of the profile that applies to a server.
     pub fn of_server(self, url: &str) -> ClientProfile {
         match &self.server {
             Some(server) if server.trim_end_matches('/') != url.trim_end_matches('/') => {
@@ -52,7 +53,7 @@ impl ClientProfile {
         }
     }
 
-    /// Files are named from the profile's folder.
+    /// Relative paths start at the profile's folder.
     fn parse(text: &str, path: &Path) -> anyhow::Result<ClientProfile> {
         let wrong = |why: String| wrong_flags(format!("{}: {}", path.display(), why.trim_end()));
         let table: toml::Table = text.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
@@ -71,7 +72,7 @@ impl ClientProfile {
     }
 }
 
-/// The profile's place.
+/// Path of the profile.
 fn path(config: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
     let config = config.map(PathBuf::from).filter(|folder| folder.is_absolute());
     let folder = config.or_else(|| Some(PathBuf::from(home?).join(".config")))?;

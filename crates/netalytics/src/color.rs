@@ -1,5 +1,5 @@
-//! Whether messages have colors: `--color`, NO_COLOR (<https://no-color.org>), and what standard error leads to. Results
-//! have none.
+//! Colors of messages: `--color`, NO_COLOR (<https://no-color.org>), and whether standard error is a terminal. Results
+//! have no colors.
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, stderr};
@@ -42,12 +42,12 @@ pub fn choose(words: impl Iterator<Item = OsString>) {
     let _ = CHOSEN.set(color.unwrap_or_default());
 }
 
-/// What has been chosen.
+/// The chosen setting.
 pub fn chosen() -> Color {
     CHOSEN.get().copied().unwrap_or_default()
 }
 
-/// `text` with the word in color that says what kind of message each line begins.
+/// Colors the word at the start of each line that names the kind of message.
 pub fn message(text: &str) -> String {
     let shown = match chosen() {
         Color::Always => true,

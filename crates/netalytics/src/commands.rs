@@ -1,4 +1,4 @@
-//! What the program does: one verb a file.
+//! Implementations of the verbs, one file each.
 
 pub mod access;
 pub mod actions;

@@ -1,5 +1,5 @@
-//! Two periods read one after the other, and their comparison: the same query over the baseline and over what is asked for.
-//! Where both are of one input it is read twice, each time within one period: of a recording nothing between them is read.
+//! Comparison of two periods: the query runs over the baseline and then over the requested period. If both are in one
+//! input, it is read twice, each time within one period; a recording is read only within the periods.
 
 use std::cell::RefCell;
 use std::io;
@@ -21,23 +21,23 @@ use crate::hosts::{self, Names};
 use crate::period::{self, Periods};
 use crate::{query_text, replaying};
 
-/// What is compared with what.
+/// Inputs of a comparison.
 pub struct Comparing<'a> {
-    /// What is asked for.
+    /// Flags of the requested period.
     pub own: &'a WorkFlags,
-    /// Files of the baseline; none: BASELINE says which period it is.
+    /// Files of the baseline; empty: BASELINE gives the period.
     pub baseline: &'a [PathBuf],
-    /// At what level a number differs: 0.95.
+    /// Confidence level; default 0.95.
     pub confidence: f64,
 }
 
-/// A comparison that is done.
+/// A completed comparison.
 pub struct Done {
-    /// What the rows are, by processor.
+    /// Columns of the results, by processor.
     pub results: Vec<Compared>,
-    /// Their rows.
+    /// Rows.
     pub rows: Vec<Vec<Batch>>,
-    /// When: the period, and the baseline.
+    /// The period and the baseline.
     pub periods: [Bounds; 2],
     /// Tuples read of each.
     pub tuples: [u64; 2],
@@ -45,11 +45,11 @@ pub struct Done {
     pub names: Names,
     /// The query.
     pub query: query::Query,
-    /// Whether all could be read.
+    /// Whether all input could be read.
     pub ended: Ended,
 }
 
-/// What both runs share.
+/// State shared by both runs.
 struct Shared {
     comparison: Comparison,
     periods: [Bounds; 2],
@@ -57,7 +57,7 @@ struct Shared {
 }
 
 impl Comparing<'_> {
-    /// Reads both, once `begin` has seen what the results will be.
+    /// Reads both periods, after `begin` has received the columns of the results.
     pub fn run(
         &self,
         telling: Telling,
@@ -100,7 +100,7 @@ impl Comparing<'_> {
         Ok(Done { results, rows, periods, tuples, names, query, ended })
     }
 
-    /// The comparison of a query's results. Monitors read tuples for it; the periods' borders are its own.
+    /// Comparison of a query's results. Monitors produce tuples for it; period limits are applied here.
     fn comparison(&self, query: &query::Query, periods: [Bounds; 2]) -> anyhow::Result<Comparison> {
         let [own, baseline] = periods;
         let both = Bounds {
@@ -130,7 +130,7 @@ impl Comparing<'_> {
         Err(wrong_flags(why))
     }
 
-    /// Both periods, each with two ends.
+    /// Both periods, with start and end.
     fn periods(
         &self,
         query: &query::Query,
@@ -180,11 +180,11 @@ impl Target for OneSide {
         Ok(self.shared.borrow().periods[place(self.side)])
     }
 
-    /// What is read is tuples; the comparison makes results of them.
+    /// The runs produce tuples; the comparison computes the results.
     fn fit(&self, plan: &mut Plan) -> anyhow::Result<()> {
         plan.dataflow = compare::tuples_of(&plan.dataflow);
         if !self.recording {
-            // The workers' tuples are put in order by these.
+            // Tuples of workers are sorted by these.
             planner::add_columns(plan, &[common::ID, common::TS, common::TS_END]);
         }
         Ok(())
@@ -203,7 +203,7 @@ impl Target for OneSide {
     }
 }
 
-/// Takes a run's tuples.
+/// Passes a run's tuples to the comparison.
 struct ToComparison {
     side: Side,
     shared: Rc<RefCell<Shared>>,

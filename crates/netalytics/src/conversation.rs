@@ -16,41 +16,41 @@ use wire::{IpProtocol, Side, Timestamp};
 const LINE_BYTES_MAX: usize = 4096;
 /// Pause of a side after which a heading with the time is repeated.
 const PAUSE_NS: i64 = 1_000_000_000;
-/// Bytes of a line in hexadecimal.
+/// Bytes per line in hexadecimal.
 const HEX_BYTES: usize = 16;
 
-/// How bytes are shown.
+/// Format of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Show {
-    /// As text, with what is none escaped.
+    /// Text, with other bytes escaped.
     Text,
-    /// In hexadecimal, with their place in what the side said.
+    /// Hexadecimal, with offsets in the side's byte stream.
     Hex,
 }
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Conversation<W> {
     out: W,
     show: Show,
-    /// How many bytes may still be shown.
+    /// Remaining bytes of output.
     room: u64,
-    /// The flow that was spoken of last.
+    /// Flow of the last output.
     flow: Option<u64>,
-    /// Who spoke last, and when.
+    /// Side and time of the last output.
     speaker: Option<(Side, Timestamp)>,
-    /// When the flow began to speak.
+    /// Time of the first data of the flow.
     first: Option<Timestamp>,
-    /// What the speaker said and that fills no line yet.
+    /// Data of an incomplete line.
     line: Vec<u8>,
-    /// Where that begins in what the side said.
+    /// Offset of that data in the side's byte stream.
     line_at: u64,
-    /// Bytes that side A and side B said, and how many of them are not shown.
+    /// Bytes of sides A and B; of these, bytes not shown.
     said: [u64; 2],
     hidden: u64,
 }
 
 impl<W: Write> Conversation<W> {
-    /// An output of at most `bytes_max` bytes.
+    /// Limits the output to `bytes_max` bytes.
     pub fn new(out: W, show: Show, bytes_max: u64) -> Conversation<W> {
         Conversation {
             out,
@@ -66,10 +66,10 @@ impl<W: Write> Conversation<W> {
         }
     }
 
-    /// The next of what happened.
+    /// Handles the next event of a flow.
     ///
     /// # Errors
-    /// The writer's.
+    /// `io::Error` of the writer.
     pub fn tell(&mut self, flow: &Flow<'_>, said: Said<'_>) -> io::Result<()> {
         if self.flow != Some(flow.id()) {
             self.begin(flow)?;
@@ -77,7 +77,7 @@ impl<W: Write> Conversation<W> {
         match said {
             Said::Bytes(side, bytes, ts) => self.bytes(flow, (side, ts), bytes),
             Said::Datagram(side, bytes, cut, ts) => {
-                // Each has a heading of its own.
+                // Each has its own heading.
                 self.end_stretch(flow)?;
                 self.bytes(flow, (side, ts), bytes)?;
                 if cut > 0 {
@@ -102,10 +102,10 @@ impl<W: Write> Conversation<W> {
         }
     }
 
-    /// Hands everything to the writer.
+    /// Flushes the output.
     ///
     /// # Errors
-    /// The writer's.
+    /// `io::Error` of the writer.
     pub fn finish(&mut self) -> io::Result<()> {
         self.out.flush()
     }
@@ -161,7 +161,7 @@ impl<W: Write> Conversation<W> {
         Ok(())
     }
 
-    /// How many of these bytes belong to the line, and whether it ends with them.
+    /// Number of these bytes that belong to the current line, and whether they complete it.
     fn line_end(&self, side: Side, bytes: &[u8]) -> (usize, bool) {
         let full = match self.show {
             Show::Hex => HEX_BYTES - self.said[side.index()] as usize % HEX_BYTES,
@@ -195,7 +195,7 @@ impl<W: Write> Conversation<W> {
         Ok(())
     }
 
-    /// Nothing more comes of this speaker for now.
+    /// Ends the output of a side for now.
     fn end_stretch(&mut self, flow: &Flow<'_>) -> io::Result<()> {
         match self.speaker.take() {
             Some((side, _)) if !self.line.is_empty() => self.end_line(flow, side),
@@ -218,7 +218,7 @@ impl<W: Write> Conversation<W> {
         writeln!(self.out, "[{text}]")
     }
 
-    /// A time: the first in full, others as how much later they are.
+    /// Formats a time: the first in full, others relative to it.
     fn when(&mut self, ts: Timestamp) -> String {
         match self.first {
             None => {
@@ -234,7 +234,7 @@ impl<W: Write> Conversation<W> {
     }
 }
 
-/// Who a side is.
+/// Name of a side.
 fn name(flow: &Flow<'_>, side: Side) -> &'static str {
     if flow.client().0 == side { "client" } else { "server" }
 }
@@ -247,7 +247,7 @@ fn transport(protocol: IpProtocol) -> String {
     }
 }
 
-/// Text that a terminal does nothing with but show it; bytes that are no text as `\xNN`.
+/// Escapes characters with an effect on a terminal; bytes that are not text become `\xNN`.
 fn visible(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {

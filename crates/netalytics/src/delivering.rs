@@ -1,4 +1,4 @@
-//! Results to other programs as the flags ask for it: opens the outlets, and lets their threads do no more than they have to.
+//! Outlets of a query by its flags: opens them and restricts their threads.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,12 +17,12 @@ use crate::flags::outlets::OutletFlags;
 use crate::live;
 use crate::redaction::behind;
 
-/// Outlets that are open.
+/// Open outlets.
 pub struct Ready(Outlets);
 
 impl Ready {
-    /// Opens what privileges may be needed for; `None` where no outlet is asked for. `query`: its text, by which others know whose rows
-    /// they get.
+    /// Opens files that may need privileges; `None` without outlets. `query`: text that identifies the rows for
+    /// receivers.
     pub fn prepare(flags: &OutletFlags, query: Option<&str>) -> anyhow::Result<Option<Ready>> {
         if flags.to.is_empty() {
             return Ok(None);
@@ -41,7 +41,7 @@ impl Ready {
         Ok(Some(Ready(outlets)))
     }
 
-    /// Starts their threads. In a live capture these may connect, which the threads that read packets may not.
+    /// Starts the threads. In a live capture these may connect, unlike the threads that read packets.
     pub fn start(&mut self, live: &LiveFlags) -> anyhow::Result<()> {
         let is_restricted = live::restricts_system_calls(live);
         let first = move || {
@@ -52,7 +52,7 @@ impl Ready {
         Ok(self.0.start(&(Arc::new(first) as Arc<dyn Fn() + Send + Sync>))?)
     }
 
-    /// The outlets, told of the results that there will be.
+    /// Announces the results to the outlets.
     pub fn open(self, heads: &[ResultHead]) -> Outlets {
         let Ready(mut outlets) = self;
         outlets.announce(heads);
@@ -65,7 +65,7 @@ impl Ready {
     }
 }
 
-/// Refuses outlets that can do nothing with the rows of `plan`.
+/// Rejects outlets that cannot receive the rows of `plan`.
 pub fn fit(flags: &OutletFlags, plan: &Plan) -> anyhow::Result<()> {
     let shows_tuples = plan.dataflow.pipelines.is_empty();
     match addresses(flags)?.iter().find(|address| shows_tuples && address.scheme.wants_results()) {
@@ -81,7 +81,7 @@ fn addresses(flags: &OutletFlags) -> anyhow::Result<Vec<Address>> {
     flags.to.iter().map(|to| Address::read(to, &System).map_err(wrong)).collect()
 }
 
-/// A problem of the delivery, as a sentence.
+/// Message about failed deliveries.
 pub fn complaint(delivered: &Delivered) -> Option<String> {
     let lost = delivered.lost_rows();
     let causes = delivered.lost.iter().filter(|(_, rows)| *rows > 0);

@@ -1,5 +1,5 @@
-//! The demonstration of `serve --demo`: an agent of its own, which plays a capture of a small shop again and again, and standing jobs
-//! over that.
+//! The demonstration of `serve --demo`: an agent that replays a capture of a small shop in a loop, and standing jobs on
+//! it.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,11 +16,11 @@ use crate::output;
 
 /// A web shop with its database and cache: `captures/shop`.
 pub const CAPTURE: &[u8] = include_bytes!("../../../captures/shop/in.pcap");
-/// The agent's name.
+/// Name of the agent.
 const AGENT: &str = "demo";
-/// How long the agent may take to come.
+/// Maximum wait for the agent.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// What is watched; of each protocol the tuples are kept, too, so that every number of the page can be opened.
+/// Standing jobs: results, and the tuples of each protocol, so that the page can show details of every number.
 const JOBS: [(&str, &str, Keep); 6] = [
     ("web", "PARSE http PROCESS (diff-group: group=url_template, w=10s)", Keep::Results),
     ("database", "PARSE mysql_query PROCESS (diff-group: group=fingerprint, w=10s)", Keep::Results),
@@ -30,11 +30,11 @@ const JOBS: [(&str, &str, Keep); 6] = [
     ("cache commands", "PARSE memcached", Keep::Tuples),
 ];
 
-/// The demonstration's agent; it ends with this.
+/// Process of the demo agent; killed on drop.
 pub struct Demo(Child);
 
 impl Demo {
-    /// Begins, in the server's data directory; the server answers there. `capture` is played in place of the shop's.
+    /// Starts the demonstration in the server's data directory. `capture`: replaces the built-in capture.
     pub fn begin(
         service: &Arc<Service>,
         (scheme, bound): (&str, Bound),
@@ -86,9 +86,9 @@ impl Demo {
             .arg(folder.join("demo"))
             .arg("--demo")
             .arg(capture)
-            // All jobs see the same packets, as they do on one interface: their numbers are of the same.
+            // All jobs receive the same packets, as on one interface, so that their numbers are consistent.
             .arg("--demo-in-step")
-            // It ends with this process, also when that is killed.
+            // It ends with this process, even if this process is killed.
             .arg("--while-held")
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -101,7 +101,7 @@ impl Demo {
                 output::complain(&format!("the demonstration has no jobs: {error}"));
             }
         });
-        // Behind `#`, what a browser keeps to itself.
+        // Browsers do not send the part after `#`.
         let entry = service.renew_page_token("demo-page").context("no token for a browser")?;
         output::complain(&format!("a shop of three servers is watched; the page: {url}/#token={entry}"));
         let admin = folder.join(server::ADMIN_TOKEN);
@@ -116,7 +116,7 @@ impl Demo {
 
 impl Drop for Demo {
     fn drop(&mut self) {
-        // One that has ended by itself is only waited for.
+        // If it has ended, this only reaps it.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

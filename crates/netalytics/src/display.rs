@@ -1,4 +1,4 @@
-//! What a terminal shows while a query runs.
+//! Terminal output during a query.
 
 use std::io;
 use std::time::Instant;
@@ -12,17 +12,17 @@ use crate::progress::Progress;
 use crate::stats::Stats;
 use crate::watch::Watch;
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Display {
-    /// How far reading has come.
+    /// Progress of reading.
     pub progress: Progress,
-    /// How the workers are.
+    /// Statistics of workers.
     pub stats: Stats,
-    /// That packets are being lost.
+    /// Notices of packet loss.
     pub losses: LossNotice,
-    /// What is still open.
+    /// Live table of open windows.
     pub watch: Watch,
-    /// Rows are flushed as soon as they are known.
+    /// Whether rows are flushed immediately.
     pub prompt: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Names that DNS answers in the captures give for addresses, for tables. The captures are read once more for that, by the same
-//! parser; a name that a hosts file or the capture itself has for an address stays.
+//! Host names from DNS responses in the captures, for tables. The captures are read an additional time with the DNS
+//! parser; names from a hosts file or a capture take precedence.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -10,15 +10,15 @@ use anyhow::Context;
 use monitor::{Input, Job, Step, job};
 use stream::{Output, TakeOutput};
 
-/// Addresses with their names.
+/// Query for addresses and names.
 const QUERY: &str = "PARSE dns WHERE query_type in ('A', 'AAAA') and answer_count > 0";
-/// Most addresses whose names are kept.
+/// Maximum addresses with names.
 const NAMES_MAX: usize = 1 << 16;
-/// Nothing else is waited for.
+/// Maximum wait for other operations.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Adds what the answers in `captures` say to `names`: of an address the name asked for first. Gives the number of addresses whose
-/// names were too many. What cannot be read twice, as standard input, and recordings are left out.
+/// Adds the names of DNS responses in `captures` to `names`: the first requested name per address. Returns the number
+/// of addresses dropped because of the limit. Skips standard input, other unrepeatable input, and recordings.
 pub fn add(captures: &[PathBuf], names: &mut HashMap<IpAddr, String>) -> anyhow::Result<u64> {
     let files: Vec<PathBuf> = captures.iter().filter(|path| path.is_file()).cloned().collect();
     let query = query::check(QUERY, &parsers::registry::schemas(), &query::HostTable::default());
@@ -29,7 +29,7 @@ pub fn add(captures: &[PathBuf], names: &mut HashMap<IpAddr, String>) -> anyhow:
     let mut learned = Learned { names, room: NAMES_MAX, too_many: 0 };
     while job.next(PATIENCE, &mut learned) != Step::Done {}
     let too_many = learned.too_many;
-    // What could not be read the run will tell.
+    // The main run reports unreadable input.
     let _ = job.end();
     Ok(too_many)
 }

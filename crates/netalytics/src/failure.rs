@@ -1,25 +1,25 @@
-//! How the program ends, and how it says that something went wrong: once, in one line with its causes.
+//! Exit status of the program, and error messages: one line with all causes.
 
 use std::fmt;
 use std::process::ExitCode;
 
 use crate::output;
 
-/// How a verb ended that did not fail altogether.
+/// Result of a verb that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// All was done.
+    /// Complete.
     Done,
     /// Something failed on the way and has been reported; the result is incomplete.
     Incomplete,
 }
 
-/// The author of the query or of the flags has to act.
+/// Errors of the user.
 #[derive(Debug)]
 pub enum WrongUse {
-    /// What is wrong with the flags, as a sentence.
+    /// Wrong flags, with a message.
     Flags(String),
-    /// What is wrong with the query, already laid out.
+    /// Wrong query, with the formatted message.
     Query(String),
 }
 
@@ -33,7 +33,7 @@ impl fmt::Display for WrongUse {
 
 impl std::error::Error for WrongUse {}
 
-/// None of the inputs can be read; why, a sentence each.
+/// No input can be read; messages.
 #[derive(Debug)]
 pub struct Unreadable(pub Vec<String>);
 
@@ -45,12 +45,12 @@ impl fmt::Display for Unreadable {
 
 impl std::error::Error for Unreadable {}
 
-/// An error about the flags.
+/// Creates an error about flags.
 pub fn wrong_flags(sentence: impl Into<String>) -> anyhow::Error {
     WrongUse::Flags(sentence.into()).into()
 }
 
-/// Reports an error, if there is one, and says how the process ends.
+/// Prints an error, if any, and returns the exit status.
 pub fn exit_code(ended: anyhow::Result<Ended>) -> ExitCode {
     let error = match ended {
         Ok(Ended::Done) => return ExitCode::SUCCESS,
@@ -63,7 +63,7 @@ pub fn exit_code(ended: anyhow::Result<Ended>) -> ExitCode {
         (None, Some(Unreadable(why))) => {
             why.iter().for_each(|why| output::complain(&format!("error: {why}")));
         }
-        // A counterexample has a line for each rule on the packet's way.
+        // A counterexample has a line per rule on the packet's path.
         (None, None) if error.is::<steer::NotStarted>() => {
             output::complain_lines(format!("error: {error:#}").trim_end());
         }

@@ -1,4 +1,4 @@
-//! The command line: verbs, flags, and the help that goes with them. Decides nothing; see `commands` for what is done.
+//! The command line: verbs, flags, and help. `commands` implements them.
 
 pub mod access;
 pub mod actions;
@@ -204,7 +204,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// The words of a verb that reads packets.
+    /// Arguments of a verb that reads packets.
     fn words(&mut self) -> Option<Words<'_>> {
         fn of_work(work: &mut WorkFlags) -> Words<'_> {
             let is_elsewhere = work.bus.kafka.is_some() || work.network.network.is_some();
@@ -267,12 +267,12 @@ impl Verb {
     }
 }
 
-/// The flags that we were started with, or how to end when there is nothing to do: help was asked for, or they are wrong.
+/// Parses the command line; returns the exit status after help or an error.
 pub fn read() -> Result<Cli, ExitCode> {
     color::choose(std::env::args_os());
     parse(std::env::args_os()).map_err(|error| {
         if !error.use_stderr() {
-            // A closed pipe is fine.
+            // A closed pipe is not an error.
             let _ = error.print();
             return ExitCode::SUCCESS;
         }
@@ -284,10 +284,10 @@ pub fn read() -> Result<Cli, ExitCode> {
     })
 }
 
-/// What the words of a command line say.
+/// Parses the words of a command line.
 ///
 /// # Errors
-/// When they are wrong, or ask for help.
+/// `clap::Error` for wrong arguments, and for a request for help.
 pub fn parse(words: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Cli, clap::Error> {
     let mut command = Cli::command().color(color::chosen().into());
     let matches = command.try_get_matches_from_mut(words)?;
@@ -310,7 +310,7 @@ fn in_our_words(error: &clap::Error) -> String {
     format!("{}\n  --help explains the flags", lines.join("\n"))
 }
 
-/// What `--summary-json` names among flags that are wrong, so that clap cannot say it.
+/// Value of `--summary-json` on an invalid command line, which clap does not return.
 fn summary_json() -> Option<PathBuf> {
     const FLAG: &[u8] = b"--summary-json";
     let mut words = std::env::args_os();

@@ -12,15 +12,16 @@ use anyhow::bail;
 
 use crate::live::Becoming;
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Folder {
     path: PathBuf,
-    /// Where it may not be reached by its path.
+    /// Open descriptor, if the path may become inaccessible.
     opened: Option<File>,
 }
 
 impl Folder {
-    /// Makes what is missing of `path`. What we made, or what is root's and empty, is given to whom we become.
+    /// Creates missing parts of `path`. Folders that were created, or are empty and owned by root, are given to the new
+    /// user.
     pub fn prepare(path: &Path, becoming: Becoming) -> anyhow::Result<Folder> {
         let made = make(path, becoming)?;
         let opened = match becoming {
@@ -50,7 +51,7 @@ impl Folder {
     }
 }
 
-/// Whether files can be made in a folder, as its mode says.
+/// Whether a folder's mode allows this user to create files.
 fn may_write(folder: &Metadata, user: u32, group: u32) -> bool {
     const WRITE_AND_ENTER: u32 = 0o3;
     let shift = match (folder.uid() == user, folder.gid() == group) {
@@ -61,7 +62,7 @@ fn may_write(folder: &Metadata, user: u32, group: u32) -> bool {
     folder.mode() >> shift & WRITE_AND_ENTER == WRITE_AND_ENTER
 }
 
-/// Whether the folder was missing, and has been made with all that leads to it.
+/// Creates a missing folder and its parents; returns whether it was missing.
 fn make(path: &Path, becoming: Becoming) -> io::Result<bool> {
     const OWNER_ONLY: u32 = 0o700;
     if path.is_dir() {

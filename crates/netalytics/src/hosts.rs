@@ -12,10 +12,10 @@ use query::{HostTable, Hosts};
 
 use crate::failure::wrong_flags;
 
-/// The system's own file.
+/// The system's hosts file.
 const SYSTEM_HOSTS: &str = "/etc/hosts";
 
-/// What is known of names.
+/// Host names and addresses.
 #[derive(Debug, Default)]
 pub struct Names {
     /// Name to addresses, for queries.
@@ -24,14 +24,14 @@ pub struct Names {
     pub names: HashMap<IpAddr, String>,
 }
 
-/// One line with an address.
+/// A line with an address.
 struct Line<'a> {
     address: IpAddr,
     names: Vec<&'a str>,
 }
 
-/// Names of `file`, which must be right, and of the system's file, where it exists and says something. A name in
-/// `file` means what it says there.
+/// Reads `file`, which must be valid, and the system's file, if it exists and is valid. Names in `file` take
+/// precedence.
 pub fn read(file: Option<&Path>) -> anyhow::Result<Names> {
     let own = match file {
         Some(path) => {
@@ -44,7 +44,7 @@ pub fn read(file: Option<&Path>) -> anyhow::Result<Names> {
     names(&own, &String::from_utf8_lossy(&system)).map_err(|error| wrong_flags(format!("{name}:{error}")))
 }
 
-/// A table that remembers whether it was asked for a name it does not have.
+/// A table that notes lookups of missing names.
 pub struct Asked<'a> {
     table: &'a HostTable,
     /// Whether a name was missing.
@@ -70,11 +70,11 @@ impl Hosts for Asked<'_> {
     }
 }
 
-/// First bytes of files that can hold names: pcapng, and what may be pcapng when it is unpacked (gzip, Zstandard).
+/// Magic numbers of files that may contain names: pcapng, and compressed files (gzip, Zstandard).
 const MAY_HOLD_NAMES: [&[u8]; 3] = [b"\x0a\x0d\x0d\x0a", b"\x1f\x8b", b"\x28\xb5\x2f\xfd"];
 
-/// Adds the names that the captures themselves hold, which takes reading them whole; standard input and pipes are left
-/// for the run. What cannot be read is found again, and told, by the run.
+/// Adds the names contained in captures, which requires reading them completely; skips standard input and pipes.
+/// Unreadable parts are reported by the main run.
 pub fn add_those_of_captures(captures: &[PathBuf], names: &mut Names) {
     let holding: Vec<PathBuf> = captures.iter().filter(|path| may_hold_names(path)).cloned().collect();
     let mut source = capture::open(&holding);
@@ -119,11 +119,11 @@ impl Names {
     }
 }
 
-/// A line's content; `None` when it has none but perhaps a comment.
+/// Parses a line; `None` if it is empty or a comment.
 fn line(text: &str) -> Option<Result<Line<'_>, String>> {
     let mut words = text.split('#').next().unwrap_or_default().split_whitespace();
     let first = words.next()?;
-    // A zone (fe80::1%eth0) is of this machine only.
+    // A zone (fe80::1%eth0) is valid on this machine only.
     let address = first.split('%').next().unwrap_or(first).parse::<IpAddr>();
     let names: Vec<&str> = words.collect();
     Some(match address {

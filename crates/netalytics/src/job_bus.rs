@@ -1,4 +1,5 @@
-//! Jobs of a server whose agents publish to Kafka: what they publish is merged here, or by Flink, and becomes the job's rows.
+//! Jobs of a server whose agents publish to Kafka: their results are merged in the server or by Flink, and become the
+//! job's rows.
 
 use bus::{Kafka, NewTopic, Topics};
 use monitor::Step;
@@ -14,17 +15,17 @@ use crate::kafka;
 use crate::published::{self, Answering};
 use crate::publishing::KEPT;
 
-/// Partitions of a job's topics: each agent has one alone, and where none is free there will be more.
+/// Partitions of a job's topics: each agent uses its own; more are added if none is free.
 const PARTITIONS: i32 = 32;
 
-/// See the module's text.
+/// See the module documentation.
 pub struct JobBus {
     kafka: Kafka,
     flink: FlinkFlags,
 }
 
 impl JobBus {
-    /// Over this Kafka, and this Flink.
+    /// Jobs with these brokers and this Flink cluster.
     pub fn new(brokers: &str, client: &KafkaClientFlags, flink: &FlinkFlags) -> anyhow::Result<JobBus> {
         Ok(JobBus { kafka: kafka::of(brokers, client)?, flink: flink.clone() })
     }
@@ -51,7 +52,7 @@ impl JobBus {
             Merger::Embedded => Merging::Embedded,
             Merger::Flink => Merging::Flink,
         };
-        // A limit that agents observe before reporting that everything was published.
+        // Agents apply the limit before they report the end.
         let mut plan = (*wanted.plan).clone();
         plan.monitor.limit = plan::Limit::default();
         let config = Config { stream: config, ..Config::default() };
@@ -93,24 +94,24 @@ impl server::Bus for JobBus {
     }
 }
 
-/// Engines of a job are set up as its publishers' are.
+/// Engine configuration of a job, equal to that of its publishers.
 fn config(wanted: &Wanted) -> stream::Config {
     let config = stream::Config { window_bytes_max: wanted.window_bytes_max, ..stream::Config::default() };
     crossing::configured(&config, &wanted.plan.monitor)
 }
 
-/// What is merged for a job.
+/// A running merge.
 struct Merges {
     feed: Box<dyn Feed>,
     course: Course,
 }
 
-/// How far it is to go.
+/// Range of a merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Course {
-    /// As long as something comes.
+    /// Until stopped.
     Whole,
-    /// To the end of what there is.
+    /// To the current end of the topics.
     ToTheEnd,
 }
 

@@ -1,6 +1,6 @@
-//! Jobs of a server in a network: each is planned for agents that the network's file names, and what switches copy for all of them is one
-//! [`Fabric`], with one number on switches for all lives of a data directory. It is there while there are such jobs; who begins anew asks
-//! switches anew.
+//! Jobs of a server in a network: each is planned for the agents in the network file. The mirroring of all jobs is one
+//! [`Fabric`], with one owner number on the switches for the lifetime of a data directory. It exists while there are
+//! such jobs; the next job connects to the switches again.
 
 mod view;
 
@@ -21,33 +21,33 @@ use crate::steered::numbers::Half;
 use crate::steered::ports::{Ports, interface_of};
 use crate::steered::switches::{Switches, all_ways_are_known, one_line};
 
-/// The file of our number on switches, in the data directory.
+/// File of the owner number in the data directory.
 const NUMBER: &str = "switches.number";
-/// Jobs have 20 bits of a rule's cookie, and 0 is none.
+/// A job has 20 bits of a rule's cookie; 0 is not used.
 const NUMBERS: u64 = (1 << 20) - 1;
 /// Maximum hosts of a proof over the whole path; with more, each switch is proved separately.
 const HOSTS_MAX: usize = 24;
-/// Of placements that are as good always the same one, so that who begins again plans the same.
+/// Fixed seed: equally good placements are resolved in the same way after a restart.
 const SEED: u64 = 1;
 
-/// See the module's text.
+/// See the module documentation.
 pub struct JobNetwork {
     shared: Arc<Shared>,
     costs: Costs,
 }
 
-/// What jobs share.
+/// State shared by jobs.
 struct Shared {
-    /// The network, as far as it can be asked by agents.
+    /// The part of the network reachable by agents.
     site: Site,
     number: PathBuf,
     wires: Mutex<Option<Arc<Wires>>>,
-    /// Held by who reaches switches, which takes long.
+    /// Locked while switches are being connected, which is slow.
     reaching: Mutex<()>,
     jobs: Mutex<BTreeMap<JobId, NetworkJob>>,
 }
 
-/// Switches that were reached.
+/// Connected switches.
 struct Wires {
     ports: Ports,
     fabric: Fabric,
@@ -64,7 +64,7 @@ impl JobNetwork {
     fn try_plan(&self, job: JobId, plan: &Plan, budget: Budget) -> anyhow::Result<server::Planned> {
         let shared = &self.shared;
         let site = &shared.site;
-        // What agents find comes to the server by their own sessions.
+        // Agents send results in their own sessions.
         let aggregate = Aggregate::Never;
         let costs = &self.costs;
         let ask = Ask { plan, site, expected: &[], costs, exact: false, aggregate, budget, seed: SEED };
@@ -101,7 +101,7 @@ impl Network for JobNetwork {
 }
 
 impl Shared {
-    /// Where a monitor captures.
+    /// Capture interfaces of a monitor.
     fn interfaces(&self, planned: &Planned, part: &MonitorPart) -> anyhow::Result<Vec<String>> {
         match part.place {
             Place::Switch(switch) => {
@@ -146,7 +146,7 @@ impl Shared {
         Ok(Wires { ports, fabric })
     }
 
-    /// Our number on switches: the one that we had, so that our rules take the place of those that are left of an earlier life; else this.
+    /// Owner number on switches: the stored one, so that rules of an earlier process are replaced; otherwise `free`.
     fn number(&self, free: u16) -> anyhow::Result<u16> {
         let name = self.number.display();
         match fs::read_to_string(&self.number) {
@@ -172,7 +172,7 @@ impl Shared {
     }
 }
 
-/// What switches copy for one job.
+/// Mirroring for one job.
 struct JobCopies {
     job: JobId,
     planned: Planned,
@@ -181,7 +181,7 @@ struct JobCopies {
 }
 
 impl JobCopies {
-    /// Copies of a job that is now in the network.
+    /// Adds a job to the network.
     fn new(job: JobId, planned: Planned, shared: Arc<Shared>) -> anyhow::Result<JobCopies> {
         let number = number_of(job);
         let mut jobs = lock(&shared.jobs);
@@ -193,7 +193,7 @@ impl JobCopies {
         Ok(JobCopies { job, planned, shared, running: None })
     }
 
-    /// What these agents do, one for each monitor.
+    /// Parts of these agents, one per monitor.
     fn parts(&mut self, agents: Vec<String>) -> anyhow::Result<Vec<AgentPart>> {
         let part = |(monitor, agent): (&MonitorPart, String)| {
             let (clients, servers) = (monitor.spec.clients.clone(), monitor.spec.servers.clone());
@@ -243,7 +243,7 @@ impl Copies for JobCopies {
 impl Drop for JobCopies {
     fn drop(&mut self) {
         drop(self.running.take());
-        // In this order everywhere: a job that comes meanwhile finds what is there, or makes it anew.
+        // Fixed lock order; a concurrent job finds the fabric or creates it.
         let mut wires = lock(&self.shared.wires);
         let mut jobs = lock(&self.shared.jobs);
         jobs.remove(&self.job);
@@ -253,7 +253,7 @@ impl Drop for JobCopies {
     }
 }
 
-/// The network without what only a terminal can do: starting monitors by words.
+/// Removes monitors that only commands can start, and the commands of all others.
 fn by_agents(mut site: Site) -> Site {
     site.hosts.iter_mut().for_each(|host| host.starts.via = None);
     for switch in &mut site.switches {
@@ -263,18 +263,18 @@ fn by_agents(mut site: Site) -> Site {
     site
 }
 
-/// The agent that runs a monitor.
+/// Agent that runs a monitor.
 fn agent(site: &Site, part: &MonitorPart) -> anyhow::Result<String> {
     let agent = part.starts(site).and_then(|starts| starts.agent.clone());
     agent.with_context(|| format!("the network file has no agent for {}", part.host))
 }
 
-/// What a job goes by on switches.
+/// Number of a job on switches.
 fn number_of(job: JobId) -> u32 {
     ((job.0.unsigned_abs().max(1) - 1) % NUMBERS + 1) as u32
 }
 
-/// What a thread left that panicked is as good as before.
+/// State remains consistent after a panic.
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Kafka as the flags name it.
+//! Kafka connection by flags.
 
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
@@ -11,10 +11,10 @@ use crate::commands::agent::machine_name;
 use crate::failure::wrong_flags;
 use crate::flags::bus::KafkaClientFlags;
 
-/// How long brokers may take to answer.
+/// Timeout of brokers.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Its brokers, and how they are spoken to.
+/// Broker addresses and client settings.
 pub fn of(brokers: &str, client: &KafkaClientFlags) -> anyhow::Result<Kafka> {
     let mut properties: Vec<String> = match &client.kafka_properties {
         Some(path) => in_file(path)?,
@@ -32,7 +32,7 @@ pub fn host_name() -> String {
     machine_name().unwrap_or_else(|| "unnamed".into())
 }
 
-/// A name for this run, and for no other.
+/// A unique name of this run.
 pub fn name_of_run() -> String {
     format!("{}/{}/{:016x}", host_name(), std::process::id(), RandomState::new().hash_one(0))
 }

@@ -23,18 +23,18 @@ use crate::flags::WorkFlags;
 use crate::folder::Folder;
 use crate::live::{self, Becoming, Owner};
 
-/// Which packets are kept.
+/// Selection of written packets.
 pub enum Keeping {
     /// None.
     Nothing,
-    /// Those that enter, or of these what is looked back upon: decided at the gate.
+    /// Admitted packets, or those of the buffer: decided on arrival.
     AtGate(Keep, Option<Chosen>),
-    /// Those of the flows chosen, which a second pass finds.
+    /// Packets of matching flows, found by a second pass.
     OfFlows(Box<PacketFile>, Chosen),
 }
 
 impl Keeping {
-    /// What the flags ask for; `filtered`: the query has a WHERE.
+    /// Selection by flags; `filtered`: the query has a WHERE.
     pub fn asked(flags: &WorkFlags, filtered: bool, packets: Packets) -> anyhow::Result<Keeping> {
         let Some(file) = packets.begin(flags)? else { return Ok(Keeping::Nothing) };
         let flows_max = flags.limits.kept_flows_max.unwrap_or(KEPT_FLOWS_MAX);
@@ -53,7 +53,7 @@ impl Keeping {
         Ok(Keeping::AtGate(Arc::new(Mutex::new(keeper)), chosen))
     }
 
-    /// Adds to the plan and to the job's orders what choosing needs.
+    /// Adds the requirements of the selection to the plan and configuration.
     pub fn join(&self, plan: &mut Plan, config: &mut Config) {
         match self {
             Keeping::Nothing => {}
@@ -65,7 +65,7 @@ impl Keeping {
         }
     }
 
-    /// Keeps what is still to be kept; what has been, and what went wrong.
+    /// Writes remaining packets; returns the number written, and errors.
     pub fn finish(
         self,
         flags: &WorkFlags,
@@ -91,7 +91,7 @@ impl Keeping {
     }
 }
 
-/// Has the engines note which flows are wanted.
+/// Configures the engines to note matching flows.
 fn choose(chosen: Option<&Chosen>, plan: &mut Plan, config: &mut Config) {
     if let Some(chosen) = chosen {
         planner::add_columns(plan, chosen.columns());
@@ -105,21 +105,21 @@ pub fn looks_back(flags: &WorkFlags, filtered: bool) -> bool {
     flags.write.is_some() && filtered && !is_in_files
 }
 
-/// Most flows whose packets are kept, without a flag.
+/// Default maximum of flows whose packets are written.
 pub const KEPT_FLOWS_MAX: usize = 1 << 20;
 
-/// The file of packets, before privileges are given up and after.
+/// Output file of packets.
 pub enum Packets {
-    /// None is asked for.
+    /// None.
     Nowhere,
-    /// One file, which is open.
+    /// One open file.
     Begun(PacketFile),
-    /// The first of several, all of which whom we become makes.
+    /// The first of several files, all created after the change of user.
     Rotating(PathBuf),
 }
 
 impl Packets {
-    /// Opens what needs privileges.
+    /// Opens files that need privileges.
     pub fn prepare(flags: &WorkFlags) -> anyhow::Result<Packets> {
         let Some(path) = flags.write.as_deref() else { return Ok(Packets::Nowhere) };
         if path == Path::new("-") {
@@ -162,7 +162,7 @@ fn unwritten(path: &Path) -> String {
     format!("cannot write packets to {}", path.display())
 }
 
-/// Reads the captures once more, for the packets of chosen flows; what went wrong.
+/// Reads the captures again for the packets of selected flows; returns errors.
 fn second_pass(
     flags: &WorkFlags,
     plan: &MonitorSpec,
@@ -185,7 +185,7 @@ fn second_pass(
     }
 }
 
-/// Keeps the packets of flows.
+/// Writes packets of flows.
 struct Of<'k> {
     flows: &'k HashSet<u64>,
     file: &'k mut PacketFile,

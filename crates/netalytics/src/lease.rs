@@ -1,8 +1,8 @@
 //! Lifetime of a monitor: it runs while its parent process holds its standard input open and renews its lease, if it
 //! has one. Commands are lines: `renew MILLISECONDS` renews the lease from now, `end` ends it, `taps OWN;OTHERS` sets
-//! the address table, `slice COIN LEVEL BITS` the slice of flows that switches copy ([`plan::Slice`]). For a LIMIT in
+//! the address table, `slice COIN LEVEL BITS` the slice of flows that switches mirror ([`plan::Slice`]). For a LIMIT in
 //! packets over several monitors, `allow PACKETS` sets the total since its start, and `take-back NUMBER` stops further
-//! packets. Whatever ends it, it has some time to deliver its results; a pipe without a reader does not delay it
+//! packets. However it ends, it has a grace period to deliver its results; a pipe without a reader does not delay it
 //! longer.
 
 use std::io::{self, BufRead};
@@ -16,18 +16,18 @@ use monitor::allowance::Allowance;
 use monitor::{SharedSlice, SharedTaps};
 use plan::{Slice, TapTable};
 
-/// Until then it has said all.
+/// Grace period to deliver results.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// A timer that is so much too late says that the process was stopped.
+/// A timer delayed by more than this means that the process was suspended.
 const LATE: Duration = Duration::from_millis(500);
-/// Time to read what came while it was.
+/// Time to read commands received during the suspension.
 const WAKE_TIME: Duration = Duration::from_secs(1);
 
-/// Why it does not go on.
+/// Reason of the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It was asked to end.
+    /// Requested.
     Asked,
     /// Standard input was closed.
     Abandoned,
@@ -35,7 +35,7 @@ pub enum End {
     RanOut,
 }
 
-/// What a line says.
+/// A command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Line {
     Renew(Duration),
@@ -49,7 +49,7 @@ enum Line {
 /// Receivers of other commands: the address table, the slice of flows, and the packet limit.
 pub type Told = (SharedTaps, SharedSlice, Option<Allowance>);
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Clone, Default)]
 pub struct Lease(Arc<OnceLock<End>>);
 
@@ -62,14 +62,14 @@ impl Lease {
         let (tell, lines) = mpsc::channel();
         let read = move || {
             let known = io::stdin().lock().lines().map_while(Result::ok).filter_map(|line| parse(&line));
-            // The receiver is gone after the end.
+            // The receiver is dropped after the end.
             let _ = known.map(|line| tell.send(line)).take_while(Result::is_ok).count();
         };
         std::thread::Builder::new().name("orders".into()).spawn(read)?;
         let (lease, stop) = (Lease::default(), stop.clone());
         let kept = lease.clone();
         let keep = move || {
-            // It is set here only.
+            // Set only here.
             let _ = kept.0.set(wait(&lines, lasts, &told));
             stop.stop();
             std::thread::sleep(GRACE);
@@ -104,7 +104,7 @@ fn wait(lines: &Receiver<Line>, lasts: Option<Duration>, (taps, slice, allowance
         let line = match until {
             None => lines.recv().map_err(|_| RecvTimeoutError::Disconnected),
             Some(until) => match lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                // This process was stopped: what has renewed its lease meanwhile is still to be read.
+                // This process was suspended: renewals received in the meantime are still to be read.
                 Err(RecvTimeoutError::Timeout) if until.elapsed() > LATE => lines.recv_timeout(WAKE_TIME),
                 line => line,
             },
@@ -122,7 +122,7 @@ fn wait(lines: &Receiver<Line>, lasts: Option<Duration>, (taps, slice, allowance
     }
 }
 
-/// What is not known is passed over.
+/// Parses a command; unknown ones are ignored.
 fn parse(line: &str) -> Option<Line> {
     match line.trim().split_once(' ') {
         None if line.trim() == "end" => Some(Line::End),

@@ -1,4 +1,4 @@
-//! Live capture as the flags ask for it: its sources, its end by Ctrl-C, and the privileges that it gives up.
+//! Live capture by flags: sources, end by SIGINT, and privileges.
 
 use std::thread;
 use std::time::Duration;
@@ -68,7 +68,7 @@ fn open_one(
     open_when_up(&options, flags.no_wait)
 }
 
-/// Opens a capture; an interface that is down is waited for, unless `no_wait` refuses.
+/// Opens a capture; waits for an interface that is down, unless `no_wait` is set.
 fn open_when_up(options: &LiveOptions, no_wait: bool) -> anyhow::Result<Vec<Box<dyn Source>>> {
     let mut is_told = false;
     loop {
@@ -91,13 +91,13 @@ fn open_when_up(options: &LiveOptions, no_wait: bool) -> anyhow::Result<Vec<Box<
     }
 }
 
-/// Opens a source of the mirrors that are sent to this machine.
+/// Opens a source of mirrored packets sent to this machine.
 pub fn listen(flags: &LiveFlags, stop: &Stop) -> anyhow::Result<Box<dyn Source>> {
     let source = capture::listen::open(&flags.listen, flags.buffer_size, stop).map_err(explain)?;
     filter(source, flags)
 }
 
-/// AF_XDP takes the packets of FROM and TO only.
+/// AF_XDP receives only the packets of FROM and TO.
 fn xdp(flags: &LiveFlags, wanted: &MonitorSpec) -> XdpOptions {
     let ends = |list: &[AddressMatch]| list.iter().map(|m| EndMatch { net: m.net, port: m.port }).collect();
     XdpOptions {
@@ -112,7 +112,7 @@ fn xdp(flags: &LiveFlags, wanted: &MonitorSpec) -> XdpOptions {
     }
 }
 
-/// What a capture that is read leaves of `source` when there is a capture filter.
+/// Applies the capture filter to a source.
 pub fn filter(source: Box<dyn Source>, flags: &LiveFlags) -> anyhow::Result<Box<dyn Source>> {
     match flags.filter.as_str() {
         "" => Ok(source),
@@ -120,27 +120,27 @@ pub fn filter(source: Box<dyn Source>, flags: &LiveFlags) -> anyhow::Result<Box<
     }
 }
 
-/// Gives up what is not needed any more. Files to be written are open by now.
+/// Drops privileges that are no longer needed, after files were opened.
 pub fn give_up_privileges(flags: &LiveFlags) -> anyhow::Result<()> {
     give_up(&account(flags)).map_err(refused)
 }
 
-/// Who writes what is made from then on.
+/// User of the process after dropping privileges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Becoming {
     /// The current user.
     Ourselves,
     /// Another user, when started as root.
     Another {
-        /// Number of the user.
+        /// User id.
         user: u32,
-        /// Number of the group.
+        /// Group id.
         group: u32,
     },
 }
 
 impl Becoming {
-    /// In a run with these flags.
+    /// User by flags.
     pub fn of(flags: &LiveFlags) -> anyhow::Result<Becoming> {
         if !flags.is_live() {
             return Ok(Becoming::Ourselves);
@@ -165,12 +165,12 @@ fn refused(error: PrivilegeError) -> anyhow::Error {
     }
 }
 
-/// Whether system calls are restricted in a run with these flags.
+/// Whether flags request the restriction of system calls.
 pub fn restricts_system_calls(flags: &LiveFlags) -> bool {
     flags.is_live() && !flags.no_seccomp && flags.capture != Backend::Dpdk
 }
 
-/// Restricts the system calls that we may make from now on; where that cannot be, says so and goes on.
+/// Restricts system calls from now on; prints a notice if impossible.
 pub fn restrict_system_calls(flags: &LiveFlags, files: Files, network: Network) {
     if !restricts_system_calls(flags) {
         return;
@@ -180,22 +180,22 @@ pub fn restrict_system_calls(flags: &LiveFlags, files: Files, network: Network) 
     }
 }
 
-/// Whose the files are that are made before privileges are given up.
+/// Owner of files created before privileges are dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// The current user.
     Us,
-    /// Of who called sudo, and who we become.
+    /// The user who called sudo, and the new user.
     Caller {
-        /// Number of the user.
+        /// User id.
         user: u32,
-        /// Number of the group.
+        /// Group id.
         group: u32,
     },
 }
 
 impl Owner {
-    /// Of the files of a run with these flags.
+    /// Owner by flags.
     pub fn of(flags: &LiveFlags) -> Owner {
         match caller().filter(|_| flags.is_live() && flags.user.is_none()) {
             Some((user, group)) => Owner::Caller { user, group },
@@ -204,7 +204,7 @@ impl Owner {
     }
 }
 
-/// Who called sudo: user and group.
+/// User and group who called sudo.
 fn caller() -> Option<(u32, u32)> {
     let number = |name| std::env::var(name).ok()?.parse::<u32>().ok().filter(|n| *n != 0);
     Some((number("SUDO_UID")?, number("SUDO_GID")?))

@@ -1,4 +1,4 @@
-//! What `-v` shows: messages about the run, on standard error, without time stamps.
+//! Messages of `-v` on standard error, without timestamps.
 
 use std::io::{self, Write};
 
@@ -6,7 +6,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::output;
 
-/// Lets messages through: `-v` what is worth knowing, `-vv` and `-vvv` more. `RUST_LOG` decides where it is set.
+/// Enables messages: `-v` notable ones, `-vv` and `-vvv` more. `RUST_LOG` takes precedence.
 pub fn start(verbose: u8) {
     let level = match verbose {
         0 => "warn",

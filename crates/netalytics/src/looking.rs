@@ -1,4 +1,4 @@
-//! One pass over all packets that there are, for several queries of ours: what `overview` and `map` do.
+//! One pass over the packets for several built-in queries, for `overview` and `map`.
 
 use anyhow::Context;
 use capture::live::Stop;
@@ -25,22 +25,22 @@ use crate::signals::Signals;
 use crate::stats::Stats;
 use crate::watch::Watch;
 
-/// Where nothing says how wide a line may be.
+/// Default line width.
 const WIDTH: usize = 80;
 
-/// How wide a line may be.
+/// Line width.
 pub fn width() -> usize {
     output::terminal_size().map_or(WIDTH, |(columns, _)| columns)
 }
 
-/// Asks all queries of one pass over the packets.
+/// Runs all queries in one pass over the packets.
 pub fn look(flags: &LookFlags, texts: &[String], telling: Telling) -> anyhow::Result<(Collected, Summary)> {
     let mut rows = Collected::default();
     let summary = look_into(&mut rows, flags, texts, telling)?;
     Ok((rows, summary))
 }
 
-/// The same, rows to a sink.
+/// Like [`look`], with rows to a sink.
 pub fn look_into(
     sink: &mut dyn Sink,
     flags: &LookFlags,
@@ -95,7 +95,7 @@ pub fn look_into(
     Ok(run.end(&whole, signals.name()))
 }
 
-/// What of it could not be read, and with `verbose` the account of all packets.
+/// Prints unreadable input, and with `verbose` the counters of packets.
 pub fn told(summary: &Summary, ended: Ended, verbose: bool) -> Ended {
     summary.complaints().for_each(|text| output::complain(&format!("error: {text}")));
     if verbose {
@@ -104,14 +104,14 @@ pub fn told(summary: &Summary, ended: Ended, verbose: bool) -> Ended {
     if summary.is_complete() { ended } else { Ended::Incomplete }
 }
 
-/// What is looked at, by name.
+/// Names of the inputs.
 pub fn names(flags: &LookFlags) -> Vec<String> {
     let interfaces = flags.live.interfaces.iter().cloned();
     let mirrors = flags.live.listen.iter().map(|listen| format!("{listen:?}"));
     flags.read.iter().map(|path| path.display().to_string()).chain(interfaces).chain(mirrors).collect()
 }
 
-/// The flags that name it, for another command.
+/// Flags that select the same input, for another command.
 pub fn input(flags: &LookFlags) -> String {
     let words = |words: &mut dyn Iterator<Item = String>| {
         words.map(|word| advice::shell_word(&word)).collect::<Vec<_>>().join(" ")

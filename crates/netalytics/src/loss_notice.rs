@@ -1,11 +1,11 @@
-//! Says on standard error that packets are being lost: at once when it begins, then now and then while it goes on.
+//! Notices of packet loss on standard error: at the first loss, then periodically while it continues.
 
 use std::time::{Duration, Instant};
 
-/// Not more often than this.
+/// Minimum interval between notices.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// See the module's text.
+/// See the module documentation.
 pub struct LossNotice {
     is_wanted: bool,
     /// Time of the last notice, and the losses by then.
@@ -13,7 +13,7 @@ pub struct LossNotice {
 }
 
 impl LossNotice {
-    /// Says nothing unless it `is_wanted`.
+    /// Creates a notice that is suppressed unless it `is_wanted`.
     pub fn new(is_wanted: bool) -> LossNotice {
         LossNotice { is_wanted, said: None }
     }

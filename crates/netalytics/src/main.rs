@@ -1,6 +1,5 @@
-//! The program `netalytics`: reads the flags, does what one verb says, ends with 0 (done), 1 (something failed while
-//! running; a result may be incomplete) or 2 (the query or the flags are wrong). Results go to standard output,
-//! everything else to standard error.
+//! The program `netalytics`: parses the flags and runs one verb. Exit status: 0 (success), 1 (failure at run time; a
+//! result may be incomplete) or 2 (wrong query or flags). Results go to standard output, messages to standard error.
 
 #![forbid(unsafe_code)]
 
@@ -65,7 +64,7 @@ use std::process::ExitCode;
 use flags::discover::{NetworkVerbFlags, OfNetwork};
 use flags::{Cli, Verb};
 
-/// Flow tables and groups are large and looked up at random.
+/// Flow tables and groups are large, with random access.
 #[global_allocator]
 static MEMORY: capture::HugePages = capture::HugePages;
 

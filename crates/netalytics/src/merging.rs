@@ -30,12 +30,13 @@ use job::Merge;
 pub use told::{Wanted, job, source, statements};
 use watch::Records;
 
-/// Where the header is that Flink, or who stands before it, lets us in by: a password has no place among flags.
+/// Environment variable with the Authorization header for Flink or its proxy; secrets are not passed in flags.
 const AUTHORIZATION: &str = "NETALYTICS_FLINK_AUTHORIZATION";
 /// Retention of merged results that are not deleted.
 const KEPT: Duration = Duration::from_secs(3600);
 
-/// Starts the job, and gives what finishes its results; `waiting_max`: bytes that wait for the rest of their panes.
+/// Starts the job; returns the input that completes its results. `waiting_max`: maximum bytes waiting for the rest of
+/// their panes.
 pub fn start(
     wanted: &Wanted<'_>,
     flags: &FlinkFlags,
@@ -53,7 +54,7 @@ pub fn start(
     let there = Arc::new(Topics::connect(kafka, kafka::PATIENCE)?);
     let what = if job.start == Start::Latest { Records::New } else { Records::All };
     if job.start == Start::Latest {
-        // Flink takes seconds to start: what is written meanwhile is read, too.
+        // Flink takes seconds to start; the start offsets include records written in the meantime.
         job.start = Start::Offsets(ends(&there, &wanted.from.topics())?);
     }
     let statements = statements(wanted.plan, wanted.config, &job)?;
@@ -61,7 +62,7 @@ pub fn start(
     memory::check(&gateway, wanted.plan)?;
     left_over::end(&gateway, &machine, &there)?;
     if !wanted.name.is_empty() {
-        // One that was killed before its job began has left topics that no job names.
+        // A process killed before its job started has left topics that no job names.
         left_over::delete_all(&there, &[merged(&format!("{}.", wanted.name))])?;
     }
     let tell = |teller| GroupTeller::start(kafka, &job.group, wanted.from.topics(), teller, kafka::PATIENCE);
@@ -82,7 +83,7 @@ pub fn start(
     let checkpoints = Checkpoints::new(Duration::from_millis(job.checkpoint_ms));
     let watched = (group, what, checkpoints);
     let merge = Merge::new(started, kafka, there, topics, watched, progress).context("no more threads")?;
-    // What is live has the time of this clock, about.
+    // In live mode, event time is about the current time.
     let time = match (wanted.reach, wanted.plan.monitor.limit.nanos) {
         (Reach::Live(_), Some(ns)) => {
             Some(Instant::now() + Duration::from_nanos(ns.unsigned_abs()) + SILENCE)
@@ -104,7 +105,7 @@ pub fn start(
     )?)
 }
 
-/// Where the partitions of the topics end now.
+/// Current end offsets of the topics' partitions.
 fn ends(there: &Topics, topics: &[String]) -> anyhow::Result<BTreeMap<String, Vec<i64>>> {
     let of = |topic: &String| {
         let ranges = there.offsets(topic)?;

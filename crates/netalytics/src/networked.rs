@@ -1,4 +1,4 @@
-//! A query for a network: the network's file and what is known of costs are read, and the physical plan is made.
+//! A query for a network: reads the network file and the costs, and creates the physical plan.
 
 use std::fs;
 use std::path::Path;
@@ -12,10 +12,10 @@ use crate::failure::wrong_flags;
 use crate::flags::WorkFlags;
 use crate::flags::network::NetworkFlags;
 
-/// A network file is not larger.
+/// Maximum size of a network file.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// What is planned, and the network for which.
+/// A plan with its network.
 pub struct Planned {
     /// The network.
     pub site: Site,
@@ -67,13 +67,13 @@ pub fn site(path: &Path) -> anyhow::Result<Site> {
     })
 }
 
-/// The costs of a file, if there is one.
+/// The costs in a file, or the defaults.
 pub fn costs(path: Option<&Path>) -> anyhow::Result<Costs> {
     let Some(path) = path else { return Ok(Costs::default()) };
     Costs::parse(&read(path)?).map_err(|why| wrong_flags(format!("{}: {why}", path.display())))
 }
 
-/// A file's text, if it is not too long for one.
+/// Reads a file up to the size limit.
 pub fn read(path: &Path) -> anyhow::Result<String> {
     let name = path.display();
     let size = fs::metadata(path).with_context(|| format!("cannot read {name}"))?.len();

@@ -1,4 +1,4 @@
-//! What a process that is started for a job reads on its standard input before anything else: blocks of bytes, and orders in them.
+//! Standard input of a process started for a job: length-prefixed blocks with orders.
 
 use std::io::Read;
 
@@ -7,7 +7,7 @@ use plan::message::{self, JobOrder};
 
 use crate::failure::wrong_flags;
 
-/// Reads a length of four bytes, little endian, and that many bytes.
+/// Reads a length of four bytes, little endian, and that number of bytes.
 pub fn block(from: &mut dyn Read) -> anyhow::Result<Vec<u8>> {
     let mut length = [0; 4];
     from.read_exact(&mut length).context("there is no order on standard input")?;
@@ -20,7 +20,7 @@ pub fn block(from: &mut dyn Read) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What is ordered.
+/// Decodes an order.
 pub fn order(bytes: &[u8]) -> anyhow::Result<JobOrder> {
     JobOrder::decode(bytes, &parsers::registry::schema)
         .map_err(|why| wrong_flags(format!("the order is refused: {why}")))

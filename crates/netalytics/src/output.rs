@@ -1,6 +1,6 @@
-//! Where results and messages go. A closed pipe ends the output quietly; anything else that cannot be written is an
-//! error of the run. Files are made for their owner's eyes only. What a terminal shows holds no control characters but
-//! our own line ends: names of files, queries and packets may hold any.
+//! Output of results and messages. A closed pipe ends the output silently; any other write failure is an error. Files
+//! are created with access for their owner only. Terminal output contains no control characters except line breaks;
+//! names of files, queries and packets may contain any.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
@@ -14,23 +14,23 @@ use crate::color;
 use crate::failure::{Ended, wrong_flags};
 use crate::live::Owner;
 
-/// Bytes that wait before they are written.
+/// Buffer size in bytes.
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// The result's destination.
 pub struct Destination {
-    /// Its writer, buffered.
+    /// Buffered writer.
     pub writer: Box<dyn Write + Send>,
-    /// The same, where it is a regular file.
+    /// The file, if regular.
     pub file: Option<File>,
-    /// What to call it in a message.
+    /// Name for messages.
     pub name: String,
-    /// Whether a person looks on.
+    /// Whether it is a terminal.
     pub terminal: bool,
 }
 
 impl Destination {
-    /// Standard output, or the file at `path`, which is made, as `owner`'s, or overwritten.
+    /// Standard output, or the file at `path`, which is created for `owner` or overwritten.
     pub fn open(path: Option<&Path>, owner: Owner) -> anyhow::Result<Destination> {
         match path.filter(|p| *p != Path::new("-")) {
             None => Ok(Destination {
@@ -51,7 +51,7 @@ impl Destination {
     }
 }
 
-/// Makes a file that only its owner may read, or empties the one that is there, whose mode stays as it is.
+/// Creates a file readable by its owner only, or truncates an existing one, whose mode stays.
 pub fn create(path: &Path, owner: Owner) -> anyhow::Result<File> {
     const OWNER_ONLY: u32 = 0o600;
     let open = |new: bool| {
@@ -61,7 +61,7 @@ pub fn create(path: &Path, owner: Owner) -> anyhow::Result<File> {
     let file = match (open(true), owner) {
         (Err(error), _) if error.kind() == ErrorKind::AlreadyExists => open(false),
         (Ok(file), Owner::Caller { user, group }) => {
-            // Where we are not root after all, the file is the caller's already.
+            // Without root, the file already belongs to the caller.
             let _ = fchown(&file, Some(user), Some(group));
             Ok(file)
         }
@@ -70,7 +70,7 @@ pub fn create(path: &Path, owner: Owner) -> anyhow::Result<File> {
     file.with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Refuses to overwrite one of the inputs.
+/// Rejects an output that is one of the inputs.
 pub fn refuse_inputs(output: &Path, inputs: &[impl AsRef<Path>]) -> anyhow::Result<()> {
     for input in inputs.iter().map(AsRef::as_ref) {
         if is_same_file(output, input) {
@@ -81,7 +81,7 @@ pub fn refuse_inputs(output: &Path, inputs: &[impl AsRef<Path>]) -> anyhow::Resu
     Ok(())
 }
 
-/// Whether two paths lead to one regular file.
+/// Whether two paths name the same regular file.
 fn is_same_file(a: &Path, b: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     match (a.metadata(), b.metadata()) {
@@ -90,13 +90,13 @@ fn is_same_file(a: &Path, b: &Path) -> bool {
     }
 }
 
-/// Columns and lines of the terminal behind standard output.
+/// Columns and lines of the terminal on standard output.
 pub fn terminal_size() -> Option<(usize, usize)> {
     let size = terminal_size::terminal_size_of(io::stdout())?;
     Some((usize::from(size.0.0), usize::from(size.1.0)))
 }
 
-/// Prints a whole text on standard output; a closed pipe is fine.
+/// Prints text on standard output; ignores a closed pipe.
 pub fn print(text: &[u8]) -> anyhow::Result<Ended> {
     let mut out = io::stdout().lock();
     match out.write_all(text).and_then(|()| out.flush()) {
@@ -112,12 +112,12 @@ pub fn complain(line: &str) {
     let _ = writeln!(io::stderr(), "{}", color::message(&escape(line)));
 }
 
-/// The same with a text of several lines, laid out already: what it quotes has no line ends of its own.
+/// Prints several formatted lines; text quoted in them contains no line breaks.
 pub fn complain_lines(text: &str) {
     let _ = writeln!(io::stderr(), "{}", color::message(&visible_lines(text)));
 }
 
-/// `text` with all controls made visible but the ends of lines.
+/// Makes control characters visible, except line breaks.
 pub fn visible_lines(text: &str) -> String {
     text.split('\n').map(escape).collect::<Vec<_>>().join("\n")
 }

@@ -1,4 +1,4 @@
-//! An overview of a capture: ordinary queries over one pass of its packets, and what they found on one screen.
+//! An overview of a capture: several ordinary queries in one pass, with their results on one screen.
 
 pub mod advice;
 pub mod found;

@@ -1,16 +1,17 @@
-//! The page of `netalytics serve`: the files that `web/build.sh` made before this program was compiled, or those of a folder.
+//! Files of the page of `netalytics serve`: built by `web/build.sh` before this program was compiled, or read from a
+//! folder.
 
 use std::path::Path;
 
 use anyhow::Context;
 use server::PageFile;
 
-/// Name, contents, and the same compressed by gzip.
+/// Name, content, and content compressed by gzip.
 type File = (&'static str, &'static [u8], &'static [u8]);
 
 const FILES: &[File] = include!(concat!(env!("OUT_DIR"), "/page.rs"));
 
-/// The files of the page; none, where this program was compiled without.
+/// Built-in files of the page; empty if the program was built without them.
 pub fn built_in() -> Vec<PageFile> {
     let file = |(name, bytes, gzip): &File| PageFile {
         name: (*name).into(),
@@ -20,7 +21,7 @@ pub fn built_in() -> Vec<PageFile> {
     FILES.iter().map(file).collect()
 }
 
-/// The files of a folder as `web/build.sh` makes it, for those who work on the page.
+/// Files of a folder as built by `web/build.sh`, for development of the page.
 pub fn of(folder: &Path) -> anyhow::Result<Vec<PageFile>> {
     let mut files = Vec::new();
     for (within, prefix) in [(folder.to_owned(), ""), (folder.join("assets"), "assets/")] {

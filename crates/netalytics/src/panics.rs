@@ -1,5 +1,5 @@
-//! Panics as shown to users: one line, whatever `RUST_BACKTRACE` is. Most are caught where they happen (in workers or
-//! the Parquet library) and reported as errors; those of the main thread are reported here.
+//! Panics as shown to users: one line, whatever `RUST_BACKTRACE` is. Most are caught locally (in workers or the Parquet
+//! library) and reported as errors; those of the main thread are reported here.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -11,11 +11,11 @@ use tracing::debug;
 use crate::output;
 
 thread_local! {
-    /// Where this thread has panicked last.
+    /// Location of this thread's last panic.
     static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Has panics print nothing by themselves; `-vv` shows where they happened.
+/// Suppresses the default panic output; `-vv` shows the locations.
 pub fn hush() {
     panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string);
@@ -24,9 +24,9 @@ pub fn hush() {
     }));
 }
 
-/// Runs the program; a panic is an error like others.
+/// Runs the program; a panic is reported as an error.
 pub fn told(run: impl FnOnce() -> ExitCode) -> ExitCode {
-    // Nothing is used afterwards that it may have left half done.
+    // No state that may be inconsistent is used afterwards.
     panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
         let place = PLACE.take().unwrap_or_default();
         let words = words(&*panic);

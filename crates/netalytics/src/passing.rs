@@ -1,5 +1,5 @@
-//! The folder of a demonstration, which leaves nothing behind: one that was killed could not remove its own, so the next one does.
-//! Whether a folder's process lives its lock says, which every server holds for as long as it lives.
+//! Temporary data folders of demonstrations. A killed demonstration cannot remove its folder, so the next one does; the
+//! lock that a server holds shows whether a folder is in use.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -8,13 +8,13 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-/// How such folders are called, in the system's place for passing files.
+/// Prefix of such folders in the system's temporary directory.
 const PREFIX: &str = "netalytics-demo-";
 
-/// A new folder, which goes with what is returned.
+/// Creates a folder, removed on drop.
 ///
 /// # Errors
-/// When it cannot be made.
+/// `io::Error` if it cannot be created.
 pub fn folder() -> io::Result<TempDir> {
     let place = std::env::temp_dir();
     let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(&place)?;
@@ -22,12 +22,12 @@ pub fn folder() -> io::Result<TempDir> {
     Ok(folder)
 }
 
-/// Removes what dead processes of a user have left there. What cannot be removed stays.
+/// Removes the folders of a user's dead processes; ignores failures.
 fn remove_left(place: &Path, user: u32) {
     for entry in fs::read_dir(place).into_iter().flatten().flatten() {
         let path = entry.path();
         let is_named = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
-        // Others may make what they like there: a link is not followed.
+        // Other users may create entries there: links are not followed.
         let is_own = || fs::symlink_metadata(&path).is_ok_and(|facts| facts.is_dir() && facts.uid() == user);
         if is_named && is_own() && is_dead(&path) {
             let _ = fs::remove_dir_all(&path);
@@ -35,7 +35,7 @@ fn remove_left(place: &Path, user: u32) {
     }
 }
 
-/// Whether the process that had a data directory is gone. One that has no lock yet is just being made.
+/// Whether the process of a data directory has ended. A directory without a lock file is being created.
 fn is_dead(folder: &Path) -> bool {
     let lock = OpenOptions::new().write(true).open(folder.join("lock"));
     lock.is_ok_and(|lock| lock.try_lock().is_ok())

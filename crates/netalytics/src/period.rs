@@ -18,11 +18,11 @@ pub struct Periods {
     pub own: Bounds,
     /// BASELINE.
     pub baseline: Option<Bounds>,
-    /// How long a live capture goes on.
+    /// Duration of a live capture, in ns.
     live_ns: Option<i64>,
 }
 
-/// Settles them for what the flags say is read.
+/// Resolves the periods for the inputs of the flags.
 pub fn settle(query: &Query, flags: &WorkFlags) -> anyhow::Result<Periods> {
     if query.period.is_open() && query.baseline.is_none() {
         return Ok(Periods { own: Bounds::default(), baseline: None, live_ns: None });
@@ -37,7 +37,7 @@ pub fn settle(query: &Query, flags: &WorkFlags) -> anyhow::Result<Periods> {
     let end_ns = if counts_back { end(&flags.read)? } else { 0 };
     let own = query.period.settle(end_ns);
     let own = match query.baseline {
-        // A period that is compared has two ends; the last packet is inside.
+        // A compared period has a start and an end; the last packet is inside.
         Some(_) => Bounds { until_ns: own.until_ns.or(Some(end_ns.saturating_add(1))), ..own },
         None => own,
     };
@@ -53,7 +53,7 @@ pub fn settle(query: &Query, flags: &WorkFlags) -> anyhow::Result<Periods> {
     Ok(Periods { own, baseline, live_ns: None })
 }
 
-/// The plan within the query's own period, as far as that is known without reading anything.
+/// The plan restricted to the query's period, as far as known without reading input.
 pub fn as_far_as_known(query: &Query, plan: Plan) -> Plan {
     match query.period.counts_back() {
         true => plan,
@@ -61,7 +61,7 @@ pub fn as_far_as_known(query: &Query, plan: Plan) -> Plan {
     }
 }
 
-/// The first and the last moment of what is read; `None`: it holds nothing.
+/// Time of the first and the last packet or tuple; `None`: no data.
 pub fn extent(read: &[PathBuf]) -> anyhow::Result<Option<(i64, i64)>> {
     if read.iter().any(|path| path.is_dir()) {
         return Ok(extent_of_recordings(read));
@@ -75,7 +75,7 @@ pub fn extent(read: &[PathBuf]) -> anyhow::Result<Option<(i64, i64)>> {
     Ok(extent_of_packets(&mut *source, || true))
 }
 
-/// The first and the last moment of the packets of a source: of its first block, and of others as long as it `goes_on`.
+/// Time of the first and the last packet of a source: of its first block, and of further ones while `goes_on` holds.
 pub fn extent_of_packets(source: &mut dyn capture::Source, goes_on: impl Fn() -> bool) -> Option<(i64, i64)> {
     let mut block = capture::Block::default();
     let mut extent: Option<(i64, i64)> = None;
@@ -92,7 +92,7 @@ pub fn extent_of_packets(source: &mut dyn capture::Source, goes_on: impl Fn() ->
     extent
 }
 
-/// The same of recordings.
+/// Time of the first and the last tuple of recordings.
 pub fn extent_of_recordings(folders: &[PathBuf]) -> Option<(i64, i64)> {
     let set = DataSet::open(folders);
     let heads = || set.tables.values().flat_map(Table::heads).filter(|head| head.kind == Kind::Tuples);
@@ -100,7 +100,7 @@ pub fn extent_of_recordings(folders: &[PathBuf]) -> Option<(i64, i64)> {
     Some((first, heads().filter_map(|head| head.capture.last_ts).max().unwrap_or(first)))
 }
 
-/// The same with two ends: where it has none, those of what is read. The last packet is inside.
+/// Replaces missing bounds by those of the input. The last packet is inside.
 pub fn closed(bounds: Bounds, read: &[PathBuf]) -> anyhow::Result<Bounds> {
     if bounds.nanos().is_some() {
         return Ok(bounds);
@@ -113,11 +113,11 @@ pub fn closed(bounds: Bounds, read: &[PathBuf]) -> anyhow::Result<Bounds> {
 }
 
 fn end(read: &[PathBuf]) -> anyhow::Result<i64> {
-    // What cannot be read at all the run will tell.
+    // The run reports unreadable input.
     Ok(extent(read)?.map_or(0, |(_, last)| last))
 }
 
-/// What is published goes on: relative times count back from now.
+/// Periods for published data, which continues: relative times count back from now.
 pub fn published(query: &Query) -> anyhow::Result<Periods> {
     if query.baseline.is_some() {
         return Err(wrong_flags(
@@ -153,7 +153,7 @@ fn live(query: &Query) -> anyhow::Result<Periods> {
 }
 
 impl Periods {
-    /// The only period; refused where there are two to compare.
+    /// The only period; an error if there are two.
     pub fn only(&self) -> anyhow::Result<Bounds> {
         match self.baseline {
             None => Ok(self.own),
@@ -161,7 +161,7 @@ impl Periods {
         }
     }
 
-    /// Has a live capture end by UNTIL, whether or not packets come.
+    /// Ends a live capture at UNTIL, with or without packets.
     pub fn end_live(&self, plan: &mut Plan) {
         if let Some(left) = self.live_ns {
             let limit = &mut plan.monitor.limit.nanos;

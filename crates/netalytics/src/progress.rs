@@ -1,4 +1,4 @@
-//! How far reading has come, on standard error: a bar on a terminal, a line now and then elsewhere.
+//! Progress of reading on standard error: a bar on a terminal, otherwise periodic lines.
 
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
@@ -11,13 +11,13 @@ use sinks::units;
 use crate::flags::Progress as When;
 use crate::output;
 
-/// A run that is shorter shows nothing, unless asked to.
+/// Minimum duration of a run before progress is shown, unless requested.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Between two updates of the bar.
+/// Interval between updates of the bar.
 const BAR_EVERY: Duration = Duration::from_millis(100);
-/// The same where it has words, which want to be read.
+/// Interval between updates of a text, which must be readable.
 const WORDS_EVERY: Duration = Duration::from_millis(500);
-/// Between two lines where there is no terminal.
+/// Interval between lines without a terminal.
 const LINE_EVERY: Duration = Duration::from_secs(2);
 
 const KNOWN_SIZE: &str =
@@ -25,7 +25,7 @@ const KNOWN_SIZE: &str =
 const UNKNOWN_SIZE: &str = "{spinner} {decimal_bytes:>10}  {decimal_bytes_per_sec:>12}  {elapsed}";
 const CAPTURED: &str = "captured {msg}  {elapsed}";
 
-/// Shows how far reading has come.
+/// Display of progress.
 pub struct Progress {
     shown: Shown,
     next: Instant,
@@ -38,7 +38,7 @@ enum Shown {
 }
 
 impl Progress {
-    /// A display that appears when `when` says so.
+    /// A display controlled by `when`.
     pub fn new(when: When) -> Progress {
         let terminal = io::stderr().is_terminal();
         let shown = match when {
@@ -51,7 +51,7 @@ impl Progress {
         Progress { shown, next: Instant::now() + wait }
     }
 
-    /// Called again and again; `position` asks how far the source is.
+    /// Must be called regularly; `position` returns the current position.
     pub fn tick(&mut self, position: impl FnOnce() -> Position) {
         let now = Instant::now();
         if now < self.next {
@@ -72,7 +72,7 @@ impl Progress {
         }
     }
 
-    /// Lets `write` write to the terminal without the bar in its way.
+    /// Runs `write`, which writes to the terminal, with the bar hidden.
     pub fn aside<T>(&self, write: impl FnOnce() -> T) -> T {
         match &self.shown {
             Shown::Bar(bar) => bar.suspend(write),
@@ -80,7 +80,7 @@ impl Progress {
         }
     }
 
-    /// Takes the bar away; of `always` elsewhere, the last line is written.
+    /// Removes the bar, or with `always` and no terminal, prints the last line.
     pub fn finish(&self, position: Position) {
         match &self.shown {
             Shown::Nothing => {}
@@ -128,7 +128,7 @@ fn read(bytes: u64) -> String {
 /// `1234 packets, 1.2 MB, 56 tuples, 7 flows, 8 lost`.
 fn captured(reading: &Reading) -> String {
     let Reading { packets, bytes, tuples, flows, lost, .. } = *reading;
-    // Workers behind a reader do not know the bytes.
+    // Workers after a reader do not know the bytes.
     let bytes = if bytes > 0 { format!(", {}", read(bytes)) } else { String::new() };
     let lost = if lost > 0 { format!(", {lost} lost") } else { String::new() };
     format!("{packets} packets{bytes}, {tuples} tuples, {flows} flows{lost}")

@@ -1,4 +1,4 @@
-//! A query asked of what others have published to Kafka: which topics answer it, from where on, and who merges.
+//! Queries over data published to Kafka: selects the topics, the start position, and the engine that merges.
 
 mod topics;
 
@@ -23,33 +23,33 @@ use crate::merging::{self, Wanted};
 use crate::{kafka, output, period};
 use topics::{Holds, Topic};
 
-/// Bytes of each partition that a reader prefetches.
+/// Bytes prefetched per partition.
 const PREFETCH_BYTES: usize = 4 << 20;
-/// So long brokers may take to say whether topics have more partitions; nothing is read meanwhile.
+/// Timeout for brokers to report new partitions; reading pauses meanwhile.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Where the answer is.
+/// Source of the answer.
 pub struct Answering {
     kafka: Kafka,
     there: Topics,
     topics: Vec<Topic>,
-    /// Where reading begins, in milliseconds since 1970 as brokers count them.
+    /// Start of reading, in milliseconds since 1970 by the brokers' clock.
     since_ms: Option<i64>,
-    /// Cells of panes that begin within them are taken; tuples the plan chooses.
+    /// Period of panes: only cells of panes that start in it are used; tuples are selected by the plan.
     bounds: Bounds,
-    /// How far it goes.
+    /// End of reading.
     pub reach: Reach,
-    /// The share of their traffic that the captures lack of those who have published it and are done.
+    /// Share of traffic missing in the captures of publishers that have ended.
     lost: f64,
-    /// Limits of those who publish it.
+    /// Limits of the publishers.
     marks: Marks,
-    /// The time before reading began, where its windows are partial.
+    /// The time before the start of reading, whose windows are partial.
     partial: Option<Limited>,
     /// Name of a server's job; otherwise empty.
     name: String,
 }
 
-/// Finds what answers the query, and plans it over that.
+/// Finds the topics for a query, and plans the query over them.
 pub fn open(
     mut query: checked::Query,
     flags: &WorkFlags,
@@ -99,7 +99,7 @@ pub fn open(
     Ok((plan, Answering { kafka, there, topics, since_ms, bounds, reach, lost, marks, partial, name }))
 }
 
-/// Refuses what no publisher can answer.
+/// Rejects queries that published data cannot answer.
 fn check(query: &checked::Query, is_counted: bool, asked: Option<Published>) -> anyhow::Result<()> {
     if query.limit.packets.is_some() || is_counted {
         return Err(wrong_flags(
@@ -112,12 +112,12 @@ fn check(query: &checked::Query, is_counted: bool, asked: Option<Published>) -> 
     Ok(())
 }
 
-/// Limits of those who publish to the topics.
+/// Limits of the publishers to these topics.
 fn marks(lanes: Lanes, topics: &[Topic], bounds: Bounds) -> Marks {
     Marks::new(lanes, topics.iter().map(|topic| topic.name.clone()).collect(), bounds)
 }
 
-/// The moment before reading begins, of a query that reads from now on: its windows of that time are partial.
+/// The time before the start of a query that reads from now on; its windows are partial.
 fn partial(plan: &Plan, bounds: Bounds) -> Option<Limited> {
     let has_windows = plan.dataflow.pipelines.iter().all(|pipeline| pipeline.window.is_some());
     let before_ns = now_ns() - 1;
@@ -128,7 +128,7 @@ fn partial(plan: &Plan, bounds: Bounds) -> Option<Limited> {
     })
 }
 
-/// The plan of a query of tuples that were published.
+/// Plan of a query over published tuples.
 fn over_tuples(query: &checked::Query, bounds: Bounds) -> Plan {
     let plan = planner::within(planner::lower(query), bounds);
     planner::recorded(&plan, Some(bounds.since_ns.unwrap_or_else(now_ns)))
@@ -164,20 +164,20 @@ pub fn statements(query: &checked::Query, flags: &BusFlags) -> anyhow::Result<Ve
     merging::statements(&plan, config, &job)
 }
 
-/// What Flink reads.
+/// Source of the Flink job.
 fn from(plan: &Plan, topics: &[&str], hold: Option<Holds>) -> From {
     let lateness = plan.dataflow.pipelines.iter().filter_map(|of| of.window).map(|window| window.lateness_ns);
     let lateness_ns = lateness.max().unwrap_or(0);
     let source = |late_ns: i64| topics.iter().map(move |topic| merging::source(topic, late_ns)).collect();
     match hold {
-        // Who makes cells waits for what is late.
+        // Publishers of cells wait for late tuples.
         Some(Holds::Cells(_)) => From::Cells(source(0)),
         _ => From::Tuples(source(lateness_ns)),
     }
 }
 
 impl Answering {
-    /// What agents publish for a job of a server: cells, in topics of its own, from its beginning on or of panes within `bounds`.
+    /// Cells published by agents for a job of a server, in its own topics; from its start, or of panes within `bounds`.
     pub fn of_job(
         kafka: &Kafka,
         there: Topics,
@@ -208,7 +208,7 @@ impl Answering {
         })
     }
 
-    /// What feeds an engine with it.
+    /// Creates the engine's input.
     pub fn feed(
         self,
         plan: &Plan,
@@ -233,13 +233,13 @@ impl Answering {
         })
     }
 
-    /// What Flink reads.
+    /// Source of the Flink job.
     fn from(&self, plan: &Plan) -> From {
         let names: Vec<&str> = self.topics.iter().map(|topic| topic.name.as_str()).collect();
         from(plan, &names, self.topics.first().map(|topic| topic.holds))
     }
 
-    /// Reads the topics here.
+    /// Reads the topics in this process.
     fn embedded(self, plan: &Plan, config: &Config) -> anyhow::Result<BusFeed> {
         let mut engine = Engine::new(&plan.dataflow, crossing::configured(&config.stream, &plan.monitor));
         engine.set_capture_loss(self.lost);
@@ -251,7 +251,7 @@ impl Answering {
         }
         let Answering { kafka, there, topics, since_ms, reach, marks, .. } = self;
         feed.mark(marks);
-        // Processors that count the same share their cells.
+        // Processors with the same measures share their cells.
         let is_first = |place: usize| topics[..place].iter().all(|before| before.name != topics[place].name);
         let first: Vec<usize> = (0..topics.len()).filter(|place| is_first(*place)).collect();
         let mut read = Vec::new();
@@ -298,7 +298,7 @@ impl Answering {
 /// Checks whether Flink can merge the cells in these topics.
 ///
 /// # Errors
-/// All parts that have no Flink SQL.
+/// All parts of the query that have no Flink SQL.
 pub fn printable(
     plan: &Plan,
     config: &stream::Config,

@@ -1,4 +1,4 @@
-//! A publisher's side of Kafka: topics that are missing are made, a partition of them is claimed, and records go there.
+//! Publisher side of Kafka: creates missing topics, claims a partition, and sends records to it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,57 +16,57 @@ use runner::bus::{Continuing, Feedback, What};
 
 use crate::{away_notice, kafka, output};
 
-/// Between two tries to find a broker.
+/// Delay between attempts to reach a broker.
 const AGAIN: Duration = Duration::from_secs(1);
-/// How long the last records may take to be acknowledged, unless a signal has asked for the end.
+/// Maximum wait for the acknowledgment of the last records, without a signal.
 pub const LAST: Duration = Duration::from_secs(30);
 /// Default retention of topics.
 pub const KEPT: Duration = Duration::from_secs(86_400);
-/// So far packets may be out of order at a run's beginning.
+/// Maximum reordering of packets at the start of a run, in ns.
 const OUT_OF_ORDER_NS: i64 = 1_000_000_000;
 /// Default partitions of new topics.
 pub const PARTITIONS: u32 = 8;
 /// Default memory for unacknowledged records.
 pub const UNACKNOWLEDGED_BYTES: u64 = 64 << 20;
 
-/// Where what is found goes.
+/// Destination of results.
 pub struct Publisher {
-    /// Takes records.
+    /// Producer of records.
     pub producer: Arc<Producer>,
-    /// A partition for us alone.
+    /// Exclusively claimed partition.
     pub lane: Lane,
-    /// What goes to which place.
+    /// Records and their topics.
     pub what: What,
-    /// Nothing in the run ends before this time, where that is known.
+    /// Lower bound of the event time of the run, if known.
     pub begins_ns: Option<i64>,
     /// Feedback for SAMPLE auto of tuples.
     pub feedback: Option<Feedback>,
 }
 
-/// What is published to which topics, and how.
+/// Results to publish, their topics, and settings.
 pub struct Publication<'a> {
-    /// What is looked for.
+    /// Plan of the query.
     pub plan: &'a Plan,
-    /// The plan's dataflow, or of tuples one for each of its inputs.
+    /// Dataflow of the plan, or for tuples one per input.
     pub dataflows: &'a [Dataflow],
-    /// Captures that are read; empty where packets are captured live.
+    /// Captures read; empty for live capture.
     pub read: &'a [PathBuf],
-    /// A topic for the cells of each pipeline, or for the tuples of each input of a plan without any.
+    /// A topic per pipeline for cells, or per input for tuples of a plan without pipelines.
     pub topics: &'a [String],
-    /// Those that are missing.
+    /// Settings of new topics.
     pub new: NewTopic,
-    /// How records are handed over.
+    /// Settings of the producer.
     pub config: ProducerConfig,
     /// Description of this publisher besides the plan.
     pub about: Vec<(&'static str, String)>,
-    /// Whether packets are lost that are not looked at in time.
+    /// Whether packets are lost if they are not processed in time.
     pub capturing: bool,
     /// Whether notices about unreachable brokers are suppressed.
     pub quiet: bool,
 }
 
 impl Publication<'_> {
-    /// Opens it; when `stop` is asked for records wait for room only a little longer.
+    /// Connects to the brokers. After `stop` is set, records wait for space only a little longer.
     pub fn open(&self, kafka: &Kafka, stop: &Stop) -> anyhow::Result<Publisher> {
         let there = Topics::connect(kafka, kafka::PATIENCE)?;
         for topic in self.topics {
@@ -80,7 +80,7 @@ impl Publication<'_> {
         let what = if self.plan.dataflow.pipelines.is_empty() {
             What::Tuples(self.topics.iter().map(target).collect())
         } else {
-            // Processors that count the same, as a table of groups and its ranking do, share their cells.
+            // Processors with the same measures, such as a table of groups and its ranking, share their cells.
             let is_new = |(place, topic): &(usize, &String)| !self.topics[..*place].contains(*topic);
             let each = self.topics.iter().enumerate();
             What::Cells(each.map(|of| is_new(&of).then(|| target(of.1))).collect())
@@ -97,7 +97,7 @@ impl Publication<'_> {
         Ok(Publisher { producer, lane, what, begins_ns, feedback })
     }
 
-    /// The same; while no broker answers it is tried again, until `stop` is asked for.
+    /// Like [`Publication::open`], with retries while no broker responds, until `stop` is set.
     pub fn open_patiently(&self, kafka: &Kafka, stop: &Stop) -> anyhow::Result<Publisher> {
         loop {
             match self.open(kafka, stop) {
@@ -110,7 +110,7 @@ impl Publication<'_> {
         }
     }
 
-    /// A partition of the topics for us alone, and what others may want to know of us.
+    /// Claims a partition of the topics, and publishes the properties of this publisher.
     fn claim(&self, kafka: &Kafka, begins_ns: Option<i64>) -> anyhow::Result<Lane> {
         let sample = match self.plan.monitor.sample {
             Sample::All => "all".to_owned(),
@@ -140,8 +140,8 @@ impl Publication<'_> {
     }
 }
 
-/// The time before which nothing in a run ends: of files that of their first packet, live that of the clock, with some room for packets out of
-/// order. `None`: it cannot be known, as of a pipe.
+/// Lower bound of the event time of a run: for files the time of the first packet, live the current time, minus an
+/// allowance for reordering. `None`: unknown, as for a pipe.
 fn beginning(read: &[PathBuf]) -> Option<i64> {
     if read.is_empty() {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -158,7 +158,7 @@ fn is_away(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(bus::Error::Unreachable { .. }))
 }
 
-/// Records that were dropped, a sentence for each cause.
+/// Messages about dropped records, one per cause.
 pub fn dropped(sent: &Counters, trouble: &str) -> Vec<String> {
     let refusal = sent.refusal.as_deref().unwrap_or(trouble);
     let causes = [

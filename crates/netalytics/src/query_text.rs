@@ -1,4 +1,4 @@
-//! The query: as text, from the command line or a file, and as the plan that comes of it.
+//! The query: reads its text from the command line or a file, and plans it.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::failure::{WrongUse, wrong_flags};
 use crate::flags::QueryText;
 use crate::hosts::{self, Asked, Names};
 
-/// Most bytes read of a query file; the language itself refuses less.
+/// Maximum bytes read of a query file; the language has a lower limit.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Reads the query's text.
@@ -22,8 +22,8 @@ pub fn read(flags: &QueryText) -> anyhow::Result<String> {
     }
 }
 
-/// Checks the query; an error shows every place that is wrong. A host that is not in `names` is looked for in the
-/// captures, whose names are added then.
+/// Checks the query; the error lists all positions. A host missing in `names` is looked up in the captures, whose names
+/// are added.
 pub fn check(text: &str, names: &mut Names, captures: &[PathBuf]) -> anyhow::Result<query::Query> {
     let schemas = parsers::registry::schemas();
     let asked = Asked::new(&names.addresses);
@@ -41,7 +41,7 @@ pub fn check_for_network(text: &str, names: &Names) -> anyhow::Result<query::Que
     Ok(checked.map_err(|errors| WrongUse::Query(query::render(&errors, text)))?)
 }
 
-/// The plan of a query over packets.
+/// Plan of a query over packets.
 pub fn plan(text: &str, names: &mut Names, captures: &[PathBuf]) -> anyhow::Result<Plan> {
     Ok(planner::lower(&check(text, names, captures)?))
 }

@@ -1,4 +1,4 @@
-//! Redaction as the person who runs the program meets it: where its key comes from.
+//! Redaction: source of the key.
 
 use std::fs::File;
 use std::io::Read;
@@ -31,7 +31,7 @@ pub fn secret(file: Option<&Path>) -> anyhow::Result<Secret> {
     Ok(Secret::new(&number.to_be_bytes()))
 }
 
-/// A sink behind a redactor, where there is a secret for one.
+/// Adds redaction in front of a sink if there is a secret.
 pub fn behind(sink: impl Sink + 'static, secret: Option<Secret>) -> Box<dyn Sink> {
     match secret {
         Some(secret) => Box::new(Redacted::new(sink, Redactor::new(secret))),

@@ -1,4 +1,4 @@
-//! Queries over a recording: flags that need packets, and messages on standard error.
+//! Queries over a recording: rejects flags that need packets, and prints messages.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use crate::failure::{Unreadable, wrong_flags};
 use crate::flags::{Checksums, WorkFlags};
 use crate::output;
 
-/// Whether a recording is to be read, and not packets.
+/// Whether the inputs are recordings.
 pub fn asked(paths: &[PathBuf]) -> anyhow::Result<bool> {
     replay::asked(paths).map_err(explain)
 }
@@ -36,12 +36,12 @@ pub fn open(
     replay::open(query, bounds, &flags.read, checksums, note).map_err(explain)
 }
 
-/// Leaves check-sums out of what the query shows.
+/// Removes checksums from the columns of the query.
 pub fn leave_out_checksums(plan: &mut Plan, why: &str) -> anyhow::Result<()> {
     replay::leave_out_checksums(plan, why).map_err(explain)
 }
 
-/// What only packets can answer.
+/// Rejects flags that require packets.
 fn refuse(flags: &WorkFlags) -> anyhow::Result<()> {
     let why = if flags.count.is_some() {
         "--count counts packets, and a recording has none: limit the time, as in LIMIT 90s"

@@ -1,4 +1,4 @@
-//! A file for a secret: readable by its owner only, whole or not there at all, in the place of one that was there.
+//! A file for a secret: readable by its owner only, replaced atomically.
 
 use std::fs;
 use std::io::Write;
@@ -10,7 +10,7 @@ use tempfile::NamedTempFile;
 
 use crate::failure::wrong_flags;
 
-/// A file that is written and not yet in its place: it is made before the secret is, which is shown once.
+/// A temporary file, created before the secret, which is shown only once.
 pub struct SecretFile {
     path: PathBuf,
     next: NamedTempFile,
@@ -32,10 +32,10 @@ impl SecretFile {
         Ok(SecretFile { path: path.to_owned(), next })
     }
 
-    /// Writes the secret as a line, and puts the file in its place.
+    /// Writes the secret as a line and renames the file to its path.
     ///
     /// # Errors
-    /// When it cannot be written; nothing stands in its place then.
+    /// `io::Error` if it cannot be written; the path is unchanged then.
     pub fn keep(mut self, secret: &str) -> anyhow::Result<()> {
         let written = writeln!(self.next, "{secret}").and_then(|()| self.next.as_file().sync_all());
         written

@@ -1,5 +1,5 @@
-//! Queries over a server's captures and recordings: within its own process, by one worker, with bounded memory and
-//! time. The rows equal those of `query -r`. File paths are not part of the output, which any permitted user may see.
+//! Queries over a server's captures and recordings: in the server process, with one worker and limited memory and time.
+//! Rows equal those of `query -r`. Output contains no file paths, because any permitted user may see it.
 
 use std::cell::{Cell, RefCell};
 use std::hash::{BuildHasher, RandomState};
@@ -23,12 +23,12 @@ use tuple::{Batch, FieldId, common};
 
 use crate::period;
 
-/// A capture that is not larger is read to its end, so that its last packet's time is known,
+/// Captures up to this size are read completely to determine the time of the last packet.
 const SHORT_BYTES: u64 = 16 << 20;
-/// if that does not take longer.
+/// Time limit for that.
 const LOOKED_AT: Duration = Duration::from_secs(1);
 
-/// See the module's text.
+/// See the module documentation.
 pub struct ShelfReader;
 
 impl Reader for ShelfReader {
@@ -75,14 +75,13 @@ fn captured(path: &Path) -> Result<Looked, String> {
     })
 }
 
-/// From when to when the packets of a capture are, as far as it is read until then: to its end, or its beginning alone. An error says why
-/// there are none.
+/// Time of the first and the last packet of a capture, reading until a deadline: to its end, or only its first block.
 fn extent_in_time(path: &Path, until: Instant, to_its_end: bool) -> Result<Option<(i64, i64)>, String> {
     let stop = Stop::default();
     let mut source = capture::open_until(&[path.to_owned()], &stop);
     let (read, is_read) = channel::<()>();
     let extent = thread::scope(|scope| {
-        // A single block may be long in coming: what is packed tightly is much.
+        // A single block may take long, for example if highly compressed.
         let (left, stop) = (until.saturating_duration_since(Instant::now()), stop.clone());
         scope.spawn(move || {
             let _ = is_read.recv_timeout(left);
@@ -102,7 +101,7 @@ fn late() -> Unread {
     Unread::Late("this took too long, and was given up: ask of a shorter time, or of a smaller file".into())
 }
 
-/// A query of one of them.
+/// A query of an entry.
 struct Asked<'a> {
     path: &'a Path,
     query: &'a Query,
@@ -122,11 +121,11 @@ impl Asked<'_> {
         vec![self.path.to_owned()]
     }
 
-    /// What is read, from its first packet to behind its last one.
+    /// Period from the first packet to after the last.
     fn extent(&self) -> Result<Bounds, Unread> {
         let extent = match self.path.is_dir() {
             true => period::extent_of_recordings(&self.files()),
-            // What cannot be read at all the run will tell.
+            // The run reports unreadable input.
             false => extent_in_time(self.path, self.until, true).unwrap_or_default(),
         };
         if Instant::now() >= self.until {
@@ -182,7 +181,7 @@ impl Asked<'_> {
         Ok(Read { results, period, baseline: None, tuples, notes })
     }
 
-    /// How many columns of the result at a place say which group a row is of.
+    /// Number of group columns of a result.
     fn keys(&self, place: usize) -> usize {
         let plan = planner::lower(self.query);
         plan.dataflow.pipelines.get(place).map_or(0, |pipeline| pipeline.group.len())
@@ -210,7 +209,7 @@ impl Asked<'_> {
             let fit = |plan: &mut Plan, is_recording: bool| {
                 plan.dataflow = compare::tuples_of(&plan.dataflow);
                 if !is_recording {
-                    // Tuples are put in order by these.
+                    // Tuples are sorted by these.
                     planner::add_columns(plan, &[common::ID, common::TS, common::TS_END]);
                 }
             };
@@ -240,13 +239,13 @@ impl Asked<'_> {
     fn memory(&self) -> runner::Limits {
         let mut limits =
             runner::Limits { max: Some(self.limits.bytes.max(memory::LEAST)), ..runner::Limits::default() };
-        // A secret seed of hash buckets, which senders of packets cannot know.
+        // Secret seeds of hash tables, which senders of packets cannot know.
         limits.monitor.flow.seed = RandomState::new().hash_one(0);
         limits.stream.seed = RandomState::new().hash_one(0);
         limits
     }
 
-    /// Reads it, within `bounds`, to `sink`.
+    /// Reads the input within `bounds` into `sink`.
     fn run(&self, bounds: Bounds, fit: &dyn Fn(&mut Plan, bool), sink: &mut dyn Sink) -> Result<Ran, Unread> {
         let (files, limits, stop) = (self.files(), self.memory(), Stop::default());
         let notes = RefCell::new(Vec::new());
@@ -290,18 +289,18 @@ impl Asked<'_> {
         Ok(Ran { tables, summary, notes: notes.into_inner() })
     }
 
-    /// What went wrong.
+    /// Errors of a run.
     fn said(&self, summary: &Summary) -> Vec<String> {
         summary.complaints().map(|text| self.hidden(text)).collect()
     }
 
-    /// A text without the place where the file lies.
+    /// Removes file paths from a text.
     fn hidden(&self, text: &str) -> String {
         text.replace(&self.path.display().to_string(), "the file")
     }
 }
 
-/// Looks on, and ends what takes too long.
+/// Stops a run at its deadline.
 struct Watch<'a> {
     until: Instant,
     stop: Stop,
@@ -323,7 +322,7 @@ impl Observer for &Watch<'_> {
     }
 }
 
-/// The first rows of each result; the others are counted.
+/// The first rows of each result; counts the others.
 struct Rows {
     most: usize,
     results: Vec<(Vec<Batch>, u64)>,
@@ -359,7 +358,7 @@ impl Sink for Rows {
     }
 }
 
-/// One of two periods: its tuples go to the comparison.
+/// One of two periods; passes its tuples to the comparison.
 struct Half<'c> {
     side: Side,
     comparison: &'c mut Comparison,
@@ -386,7 +385,7 @@ impl Sink for Half<'_> {
 mod tests {
     use super::*;
 
-    /// A capture of one packet, behind which many gigabytes of blocks are packed that are no packets.
+    /// A capture with one packet followed by many gigabytes of compressed blocks without packets.
     fn packed_tightly(path: &Path) {
         let block = |kind: u32, body: &[u8]| {
             let length = (body.len() as u32 + 12).to_le_bytes();

@@ -1,9 +1,9 @@
-//! Signals. SIGINT (Ctrl-C), SIGTERM and SIGHUP (the terminal or the connection to it is gone) end reading, and everything that
-//! is known by then is printed or kept. `timeout`, shells and service managers send several of them within milliseconds, so
-//! further ones change nothing: only a SIGINT that arrives at least [`GRACE`] after the first one abandons the output.
+//! Signals. SIGINT (Ctrl-C), SIGTERM and SIGHUP (the terminal was closed) end reading; results so far are printed or
+//! stored. `timeout`, shells and service managers send several of them within milliseconds, so further ones have no
+//! effect: only a SIGINT at least [`GRACE`] after the first one abandons the output.
 //!
-//! SIGUSR1 asks for statistics, where a command has any; SIGUSR2 is ignored. A file that reaches the size limit of the process
-//! (`ulimit -f`) is a write error, not a signal that kills.
+//! SIGUSR1 requests statistics, if a command has any; SIGUSR2 is ignored. A file that reaches the size limit of the
+//! process (`ulimit -f`) is a write error, not a fatal signal.
 
 use std::fs;
 use std::io::{self, PipeReader, Read};
@@ -19,7 +19,7 @@ use signal_hook::{flag, low_level};
 /// Minimum time between the first end signal and a SIGINT that abandons the output.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The last end signal that the process received; 0: none. It ends all runs of a command, as those of `compare`.
+/// Last end signal received; 0: none. It ends all runs of a command, as those of `compare`.
 static CAME: AtomicUsize = AtomicUsize::new(0);
 
 /// Signals that a run handles.
@@ -29,7 +29,7 @@ pub struct Signals {
     watch: Arc<Mutex<Option<Watch>>>,
 }
 
-/// What the thread that watches for the first end signal needs.
+/// State of the thread that waits for the first end signal.
 #[derive(Debug)]
 struct Watch {
     came: PipeReader,
@@ -37,22 +37,22 @@ struct Watch {
 }
 
 impl Signals {
-    /// Requests `stop` on SIGINT, SIGTERM and SIGHUP from now on. `nohup` leaves SIGHUP ignored.
+    /// Sets `stop` on SIGINT, SIGTERM and SIGHUP from now on. `nohup` leaves SIGHUP ignored.
     pub fn end(stop: &Stop) -> io::Result<Signals> {
         let signals = Signals::end_unwatched(stop)?;
         signals.watch()?;
         Ok(signals)
     }
 
-    /// The same for SIGINT and SIGTERM only.
+    /// Like [`Signals::end`], for SIGINT and SIGTERM only.
     pub fn end_but_for_hangup(stop: &Stop) -> io::Result<Signals> {
         let signals = Signals::end_by(&[SIGINT, SIGTERM], stop)?;
         signals.watch()?;
         Ok(signals)
     }
 
-    /// The same as [`Signals::end`], but a SIGINT abandons the output only after [`Signals::watch`]: for live captures, whose threads
-    /// all start after system calls are restricted.
+    /// Like [`Signals::end`], but a SIGINT abandons the output only after [`Signals::watch`]: for live captures, whose
+    /// threads all start after system calls are restricted.
     pub fn end_unwatched(stop: &Stop) -> io::Result<Signals> {
         let ends: &[i32] = if is_hangup_ignored() { &[SIGINT, SIGTERM] } else { &[SIGINT, SIGTERM, SIGHUP] };
         Signals::end_by(ends, stop)
@@ -98,7 +98,7 @@ impl Signals {
     }
 }
 
-/// Waits for the first end signal, and [`GRACE`] later permits a SIGINT to abandon the output.
+/// Waits for the first end signal; after [`GRACE`], permits a SIGINT to abandon the output.
 fn arm(mut came: PipeReader, may_abandon: &AtomicBool) {
     let mut byte = [0];
     while came.read(&mut byte).is_ok_and(|n| n > 0) {
@@ -109,23 +109,23 @@ fn arm(mut came: PipeReader, may_abandon: &AtomicBool) {
     }
 }
 
-/// Keeps SIGUSR1 and SIGUSR2 from ending the process.
+/// Installs handlers, so that SIGUSR1 and SIGUSR2 do not end the process.
 pub fn survive_user_signals() -> io::Result<()> {
     [SIGUSR1, SIGUSR2].into_iter().try_for_each(|signal| flag::register(signal, Arc::default()).map(drop))
 }
 
-/// Has writing fail where a file would become larger than the process may make it.
+/// Ignores SIGXFSZ, so that a write beyond the file size limit fails instead.
 pub fn survive_size_limits() -> io::Result<()> {
     flag::register(SIGXFSZ, Arc::default()).map(drop)
 }
 
-/// Whether SIGHUP was ignored when the process started, as `nohup` has it.
+/// Whether SIGHUP was ignored at the start of the process, as under `nohup`.
 pub fn is_hangup_ignored() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     ignored(&status).is_some_and(|set| set & (1 << (SIGHUP - 1)) != 0)
 }
 
-/// The signals that are ignored, a bit each, of what `/proc/PID/status` says.
+/// Bit mask of ignored signals, from `/proc/PID/status`.
 fn ignored(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
     u64::from_str_radix(line.trim(), 16).ok()

@@ -1,5 +1,5 @@
-//! How the workers are while a query runs, a line each on standard error: rates since the last look, losses, how full
-//! their tables are. Requested by `--stats`, `-v` or SIGUSR1.
+//! Statistics of workers during a query, one line each on standard error: rates since the last line, losses, use of
+//! their tables. Requested by `--stats`, `-v` or SIGUSR1.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,22 +12,22 @@ use sinks::units;
 use crate::output;
 use crate::progress::{self, Progress};
 
-/// Looks at the workers now and then.
+/// Prints statistics periodically or on request.
 pub struct Stats {
     every: Option<Duration>,
-    /// Raised when they are requested once.
+    /// Set to request them once.
     asked: Arc<AtomicBool>,
     looked: Instant,
     last: Vec<Reading>,
 }
 
 impl Stats {
-    /// Prints them `every` so often, if at all, and whenever `asked` is raised.
+    /// Prints them at the interval `every`, if given, and whenever `asked` is set.
     pub fn new(every: Option<Duration>, asked: Arc<AtomicBool>) -> Stats {
         Stats { every, asked, looked: Instant::now(), last: Vec::new() }
     }
 
-    /// Prints a line per worker when it is time; the progress bar steps aside.
+    /// Prints a line per worker if due; hides the progress bar meanwhile.
     pub fn tick(&mut self, readings: impl FnOnce() -> Vec<Reading>, progress: &Progress) {
         let since = self.looked.elapsed();
         if !self.take_asked() && self.every.is_none_or(|every| since < every) {
@@ -42,7 +42,7 @@ impl Stats {
         (self.looked, self.last) = (Instant::now(), now);
     }
 
-    /// Prints how far reading has come if statistics were requested where there are no workers.
+    /// Prints the position of reading if statistics were requested and there are no workers.
     pub fn tick_without_workers(&mut self, position: impl FnOnce() -> Position, progress: &Progress) {
         if self.take_asked() {
             progress.aside(|| output::complain(&progress::line(position())));

@@ -1,8 +1,8 @@
-//! Runs a query in a network from this machine: starts monitors where the plan places them, has switches copy packets,
-//! and merges the monitors' results. Monitors start before copies, unless a monitor reads at an interface created for
-//! the copies; at the end, copies are removed first. Rules have leases, mirrors and interfaces are removed with this
-//! process, and monitors end with their standard input, so everything is removed if this process is killed. Aggregators
-//! of the plan start the monitors of their pods and are one lane each.
+//! Runs a query in a network from this machine: starts monitors where the plan places them, installs mirror rules on
+//! switches, and merges the monitors' results. Monitors start before mirroring, unless a monitor captures at an
+//! interface created for it; at the end, mirroring is removed first. Rules have leases, mirrors and interfaces are
+//! removed with this process, and monitors end with their standard input, so everything is removed if this process is
+//! killed. Aggregators of the plan start the monitors of their pods and are one lane each.
 
 pub mod aggregators;
 pub mod numbers;
@@ -37,30 +37,30 @@ use shares::Sharing;
 use switches::Switches;
 use team::Team;
 
-/// Between two looks at whether to stop.
+/// Interval at which it checks whether to stop.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// Until then a monitor has opened its capture.
+/// Time limit for a monitor to open its capture.
 const START_MAX: Duration = Duration::from_secs(20);
-/// Until then it has said all, when it was asked to end.
+/// Time limit for a monitor to send its last results after the request to end.
 const END_MAX: Duration = Duration::from_secs(10);
-/// Packets that were copied before the rules went have come by then.
+/// Time for the arrival of packets mirrored before the rules were removed.
 const LAST_PACKETS: Duration = Duration::from_millis(100);
-/// Memory that a monitor may take, in bytes.
+/// Memory limit of a monitor, in bytes.
 const MEMORY_MAX: u64 = 256 << 20;
 
-/// What a network gives, as it comes.
+/// A running query in a network.
 pub struct Steered {
     team: Team,
-    /// Where they are, in words.
+    /// Hosts of the monitors, as text.
     monitors: String,
     switches: Switches,
     sharing: Sharing,
-    /// What the answer lacks in the mode that was chosen.
+    /// Gaps of the result in the chosen mode.
     lacks: Vec<String>,
     is_over: bool,
 }
 
-/// Starts it; `program`: what monitors' hosts run, where that is not this program's own path.
+/// Starts the query; `program`: path of the program on monitors' hosts, if different.
 pub fn start(
     plan: &Plan,
     planned: &Planned,
@@ -76,7 +76,7 @@ pub fn start(
     let program: PathBuf = program.map_or(own, Path::to_owned);
     // The plan names ports; their numbers are read from the switches.
     let mut switches = Switches::reach(planned)?;
-    // An interface is there when copies come to it.
+    // An interface must exist before packets are mirrored to it.
     let has_interfaces = planned.plan.switches.iter().any(|part| part.way == Way::Interface);
     if has_interfaces {
         switches.install(planned)?;
@@ -105,7 +105,7 @@ pub fn start(
     for aggregator in &planned.plan.aggregators {
         let host = &planned.site.hosts[aggregator.host as usize];
         let member = |at: &usize| match planned.plan.monitors[*at].place {
-            // It starts that itself.
+            // The aggregator starts a monitor on its own host.
             Place::Host(host) if host == aggregator.host => {
                 Member { via: Vec::new(), ..members[*at].clone() }
             }
@@ -135,7 +135,7 @@ pub fn start(
     Ok(Steered { team, monitors: hosts, switches, sharing, lacks, is_over: false })
 }
 
-/// How a monitor is started.
+/// Command prefix of a monitor.
 fn starts<'s>(site: &'s Site, part: &MonitorPart) -> anyhow::Result<&'s [String]> {
     let via = part.starts(site).and_then(|starts| starts.via.as_deref());
     via.ok_or_else(|| {
@@ -146,7 +146,7 @@ fn starts<'s>(site: &'s Site, part: &MonitorPart) -> anyhow::Result<&'s [String]
     })
 }
 
-/// Where it captures.
+/// Capture interfaces of a monitor.
 fn interfaces(planned: &Planned, part: &MonitorPart, switches: &Switches) -> anyhow::Result<Vec<String>> {
     match part.place {
         Place::Switch(switch) => switches.interfaces(planned, switch),
@@ -175,7 +175,7 @@ fn order(plan: &Plan, part: &MonitorPart, at: usize) -> JobOrder {
 }
 
 impl Steered {
-    /// What is at work, in words.
+    /// Description of the running processes.
     pub fn words(&self) -> String {
         format!("monitors on {}; {}", self.monitors, self.switches.words())
     }
@@ -184,7 +184,7 @@ impl Steered {
         self.team.problems.add(text);
     }
 
-    /// Rules go, then monitors say what they still have, then windows close.
+    /// Removes the rules, then reads the monitors' last results, then closes windows.
     fn close(&mut self, out: &mut dyn TakeOutput) {
         if std::mem::replace(&mut self.is_over, true) {
             return;

@@ -1,5 +1,5 @@
-//! The file of `--summary-json`. It is emptied before anything else, so that the summary of an earlier run is not
-//! mistaken for this one's, and gets a summary however the run ends.
+//! The file of `--summary-json`. It is truncated first, so that the summary of an earlier run is not mistaken for the
+//! current one, and receives a summary however the run ends.
 
 use std::fs::File;
 use std::io::Write;
@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 use crate::live::Owner;
 use crate::output;
 
-/// See the module's text.
+/// See the module documentation.
 pub struct SummaryFile {
     file: File,
     path: PathBuf,
     state: State,
 }
 
-/// Whether there is a summary in it.
+/// Whether the summary was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Empty,
@@ -27,7 +27,7 @@ enum State {
 }
 
 impl SummaryFile {
-    /// Makes the file, or empties it.
+    /// Creates or truncates the file.
     pub fn create(path: &Path, owner: Owner) -> anyhow::Result<SummaryFile> {
         Ok(SummaryFile { file: output::create(path, owner)?, path: path.to_owned(), state: State::Empty })
     }
@@ -39,7 +39,7 @@ impl SummaryFile {
         written.with_context(|| format!("cannot write {}", self.path.display()))
     }
 
-    /// A run that failed before there was anything to sum up: says why.
+    /// Writes the error of a run that failed before it had a summary.
     pub fn fail(&mut self, why: &str) -> anyhow::Result<()> {
         match self.state {
             State::Empty => self.write(&of_failure(why)),
@@ -48,8 +48,7 @@ impl SummaryFile {
     }
 }
 
-/// The flags themselves were wrong, and what they mean is not known: says so in the file at `path`, if it holds a
-/// summary of ours.
+/// Writes an error about invalid flags to the file at `path` if it contains an earlier summary.
 pub fn refute(path: &Path, why: &str) {
     if std::fs::read(path).is_ok_and(|bytes| is_summary(&bytes)) {
         // Another error is already being reported.

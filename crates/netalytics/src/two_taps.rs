@@ -1,5 +1,5 @@
-//! `--server-tap FILE`: a second capture of the same traffic, made nearer to the servers. It is read first, and what it says of each
-//! request is kept for the tuples of the other. A stop ends this, too.
+//! `--server-tap FILE`: a second capture of the same traffic, taken closer to the servers. It is read first, and its
+//! measurements of each request are kept for the tuples of the main capture. A stop request ends this as well.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::flags::WorkFlags;
 
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// What the other tap has seen, if the query asks for that; `is_capture`: -r are captures.
+/// Reads the server's tap if the query uses it; `is_capture`: whether -r names captures.
 pub fn read(
     flags: &WorkFlags,
     is_capture: bool,
@@ -48,7 +48,7 @@ pub fn read(
         ..Dataflow::default()
     };
     let dataflows: Vec<Dataflow> = parsers.iter().map(dataflow).collect();
-    // When the other began and ended says nothing of this one: its clock is another.
+    // The period of the other capture does not apply: its clock differs.
     let (limit, span) = (Limit::default(), Span::default());
     let spec = MonitorSpec { parsers, limit, span, ..plan.monitor.clone() };
     let input = work::open(&flags.server_tap, &flags.live, flags.workers, &spec, stop)?;
@@ -66,7 +66,7 @@ pub fn read(
     }
 }
 
-/// The warning that the two captures are exchanged: most requests took longer at the server's tap.
+/// Warning that the two captures seem to be exchanged: most requests took longer at the server's tap.
 pub fn exchanged(tap: &ServerTap) -> Option<String> {
     let (negative, joined) = (tap.negative(), tap.counts().joined);
     (negative > joined / 2).then(|| {
@@ -77,7 +77,7 @@ pub fn exchanged(tap: &ServerTap) -> Option<String> {
     })
 }
 
-/// With the columns by which tuples are put in order, too.
+/// Adds the columns by which tuples are sorted.
 fn in_order(parser: &ParserUse) -> ParserUse {
     let mut columns = parser.columns.clone();
     columns.extend([common::ID, common::TS, common::TS_END]);

@@ -1,4 +1,4 @@
-//! `netalytics --version`: which program this is, what it was built with, and which formats it writes.
+//! `netalytics --version`: version, build settings, and file formats.
 
 use std::sync::LazyLock;
 

@@ -9,9 +9,9 @@ use stream::{Output, TakeOutput};
 
 use crate::progress::Progress;
 
-/// Between two drawings.
+/// Interval between refreshes.
 const EVERY: Duration = Duration::from_secs(1);
-/// Open windows of a worker that take more are not copied to be shown.
+/// Maximum bytes of a worker's open windows to copy for display.
 pub const BYTES_MAX: usize = 4 << 20;
 
 /// Whether open windows are displayed.
@@ -29,12 +29,12 @@ impl Watch {
         Watch::Somebody(Instant::now())
     }
 
-    /// How many bytes of open windows workers copy.
+    /// Maximum bytes of open windows copied by workers.
     pub fn bytes_max(self) -> Option<usize> {
         (self != Watch::Nobody).then_some(BYTES_MAX)
     }
 
-    /// Called again and again: shows what is open when it is time. The progress bar steps aside.
+    /// Must be called regularly; shows open windows if due. Hides the progress bar meanwhile.
     pub fn tick(&mut self, job: &mut Job, sink: &mut dyn Sink, progress: &Progress) -> io::Result<()> {
         let Watch::Somebody(next) = self else { return Ok(()) };
         let now = Instant::now();
@@ -51,7 +51,7 @@ impl Watch {
     }
 }
 
-/// Takes rows of open windows.
+/// Collects rows of open windows.
 struct Rows(Vec<(usize, tuple::Batch)>);
 
 impl TakeOutput for Rows {

@@ -1,15 +1,15 @@
-//! Why a query has no rows: told before it runs where its parsers or conditions can never agree, and afterwards by what there was
-//! instead. Says only what is sure.
+//! Reasons why a query has no rows: contradictory parsers or conditions before the run, and the actual traffic after
+//! it. Reports only certain facts.
 
 use parsers::registry::{self, Reads};
 use plan::{Compare, Literal, Plan, Predicate};
 
 use runner::{Fed, Summary};
 
-/// Protocols that are named in a reason.
+/// Maximum protocols named in a reason.
 const NAMES_MAX: usize = 6;
 
-/// What can be seen of the plan alone.
+/// Contradictions in the plan.
 pub fn never(plan: &Plan) -> Vec<String> {
     let names: Vec<&str> = plan.monitor.parsers.iter().map(|parser| parser.schema.name.as_ref()).collect();
     let mut reasons = Vec::new();
@@ -39,7 +39,7 @@ pub fn never(plan: &Plan) -> Vec<String> {
     reasons
 }
 
-/// What the parser's flows speak.
+/// Protocol of a parser's flows.
 fn protocol_of(parser: &str) -> Option<&'static str> {
     match registry::find(parser)?.reads {
         Reads::Messages(protocol, _) => Some(protocol.name),
@@ -47,7 +47,7 @@ fn protocol_of(parser: &str) -> Option<&'static str> {
     }
 }
 
-/// The conditions that all have to be true.
+/// Conditions of a conjunction.
 fn parts(predicate: &Predicate) -> Vec<&Predicate> {
     match predicate {
         Predicate::And(parts) => parts.iter().flat_map(self::parts).collect(),
@@ -61,7 +61,7 @@ fn field_of(plan: &Plan, condition: &Predicate) -> Option<String> {
     Some(input.schema.field(column.field).name.to_string())
 }
 
-/// Whether no value of a column passes two comparisons. Only what is beyond doubt: numbers, and texts that are to be equal.
+/// Whether no value of a column satisfies both comparisons. Only certain cases: numbers, and equality of texts.
 fn contradict(one: &Predicate, other: &Predicate) -> bool {
     let (Predicate::Compare { column, op, literal }, Predicate::Compare { column: c, op: o, literal: l }) =
         (one, other)
@@ -88,7 +88,7 @@ fn number(literal: &Literal) -> Option<i128> {
     }
 }
 
-/// Whether no whole number passes both.
+/// Whether no integer satisfies both.
 fn excludes((op, a): (Compare, i128), (other, b): (Compare, i128)) -> bool {
     match (op, other) {
         (Compare::Eq, Compare::Eq) => a != b,
@@ -104,13 +104,13 @@ fn excludes((op, a): (Compare, i128), (other, b): (Compare, i128)) -> bool {
     }
 }
 
-/// Whether no tuple has reached the result: of what is not grouped there is a row all the same.
+/// Whether no tuple has reached the result; without groups there is a row nevertheless.
 pub fn is_nothing(plan: &Plan, summary: &Summary) -> bool {
     // The number of tuples in cells is unknown.
     if summary.published().is_some() {
         return summary.rows == 0;
     }
-    // What has arrived here is what monitors have chosen.
+    // Monitors have already filtered the tuples.
     if matches!(summary.fed, Some(Fed::Monitored(_))) {
         return summary.rows == 0;
     }
@@ -122,7 +122,7 @@ pub fn is_nothing(plan: &Plan, summary: &Summary) -> bool {
     summary.rows == 0 || left == 0
 }
 
-/// Why there was nothing, after a run over packets or a recording without a row.
+/// Reasons for an empty result, after a run over packets or a recording.
 pub fn nothing(plan: &Plan, summary: &Summary) -> Vec<String> {
     let (a, stream) = (&summary.accounting, &summary.stream);
     if let Some(fed) = &summary.fed {
@@ -167,7 +167,7 @@ pub fn nothing(plan: &Plan, summary: &Summary) -> Vec<String> {
     without_tuples(plan, summary)
 }
 
-/// There were tuples.
+/// Reasons after a run with tuples.
 fn after_tuples(plan: &Plan, summary: &Summary) -> Vec<String> {
     let c = &summary.stream;
     let tuples = some(c.tuples_in, "tuple");
@@ -198,7 +198,7 @@ fn after_tuples(plan: &Plan, summary: &Summary) -> Vec<String> {
     vec![format!("{tuples}, of which none is in the result")]
 }
 
-/// There were packets, but no tuples of them: what their flows speak instead.
+/// Reasons after a run with packets but no tuples: the applications of the flows.
 fn without_tuples(plan: &Plan, summary: &Summary) -> Vec<String> {
     let (a, unread) = (&summary.accounting, &summary.accounting.unread);
     let wanted: Vec<&str> = plan.monitor.parsers.iter().map(|parser| parser.schema.name.as_ref()).collect();
@@ -244,7 +244,7 @@ fn without_tuples(plan: &Plan, summary: &Summary) -> Vec<String> {
     reasons
 }
 
-/// What reads a protocol, or why nothing does.
+/// The parser of a protocol, or the reason why there is none.
 fn how_to_read(name: &str) -> String {
     let parser = registry::PARSERS.iter().find_map(|registration| match registration.reads {
         Reads::Messages(protocol, _) if protocol.name == name => Some((registration.schema)().name),
@@ -262,7 +262,7 @@ fn how_to_read(name: &str) -> String {
     }
 }
 
-/// A count with its word.
+/// A count with its noun.
 fn some(n: u64, word: &str) -> String {
     format!("{n} {word}{}", if n == 1 { "" } else { "s" })
 }

@@ -1,5 +1,5 @@
-//! A place of its own to measure in: namespaces of network, mounts and processes, held by a process whose standard input is ours. Whatever was
-//! made or runs there is gone when this is dropped, and as well when this process ends, however it does: the kernel sees to that.
+//! An isolated environment for measurements: network, mount and process namespaces, held by a process whose standard
+//! input is a pipe from this one. The kernel removes everything in it on drop, and at any end of this process.
 
 use std::fs;
 use std::io;
@@ -9,28 +9,28 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
-/// Nothing that is waited for takes longer.
+/// Maximum wait for any operation.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 /// Polling interval.
 pub const LOOK: Duration = Duration::from_millis(20);
-/// A folder that every system has; within, it is empty and in memory.
+/// Folder that exists on every system; inside, it is an empty tmpfs.
 pub const FOLDER: &str = "/run";
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Lab {
     holder: Child,
     inside: u32,
 }
 
-/// A program that runs there.
+/// A program running in the lab.
 pub struct Running {
     outer: Child,
-    /// Its number as processes are numbered here.
+    /// Its process id outside the lab.
     pub pid: u32,
 }
 
 impl Lab {
-    /// One in which there is nothing yet.
+    /// Creates an empty lab.
     pub fn new() -> anyhow::Result<Lab> {
         let words = ["--net", "--pid", "--mount", "--fork", "--kill-child", "cat"];
         let mut command = Command::new("unshare");
@@ -52,7 +52,7 @@ impl Lab {
         }
     }
 
-    /// A program that is to run there.
+    /// A command to run in the lab.
     pub fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new("nsenter");
         command.args(["--target", &self.inside.to_string(), "--net", "--mount", "--pid", "--"]).args(words);
@@ -63,7 +63,7 @@ impl Lab {
         command
     }
 
-    /// What a program says that has done well.
+    /// Runs a program; returns its output if it succeeds.
     pub fn run(&self, words: &[&str]) -> anyhow::Result<String> {
         let output = self.command(words).output().context("nsenter does not run")?;
         if !output.status.success() {
@@ -72,7 +72,7 @@ impl Lab {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// Starts a program that goes on.
+    /// Starts a program in the background.
     pub fn start(&self, words: &[&str]) -> anyhow::Result<Running> {
         let mut command = self.command(words);
         let mut outer =
@@ -91,13 +91,13 @@ impl Drop for Lab {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // What runs inside ends with the lab at the latest.
+        // The programs inside end with the lab at the latest.
         let _ = self.outer.kill();
         let _ = self.outer.wait();
     }
 }
 
-/// The number of the process that a program has started to live elsewhere.
+/// Process id of the only child of a program.
 fn only_child(of: &mut Child) -> anyhow::Result<u32> {
     let (begun, list) = (Instant::now(), format!("/proc/{0}/task/{0}/children", of.id()));
     while begun.elapsed() < PATIENCE {
@@ -113,11 +113,11 @@ fn only_child(of: &mut Child) -> anyhow::Result<u32> {
     bail!("it has started nothing")
 }
 
-/// Time of processors that a process has taken in all its threads, in nanoseconds.
+/// CPU time of all threads of a process, in nanoseconds.
 pub fn processor_ns(pid: u32) -> io::Result<u64> {
     let mut all = 0;
     for task in fs::read_dir(format!("/proc/{pid}/task"))? {
-        // A thread that has ended meanwhile counts no longer.
+        // A thread that has ended in the meantime is not counted.
         let Ok(text) = fs::read_to_string(task?.path().join("schedstat")) else { continue };
         let ns: Option<u64> = text.split_whitespace().next().and_then(|ns| ns.parse().ok());
         all += ns.ok_or_else(|| io::Error::other("the kernel does not tell what threads take"))?;

@@ -1,4 +1,4 @@
-//! What `calibrate` measures by packets that it sends itself: a switch that copies, and a monitor that receives.
+//! Measurements of `calibrate` with generated packets: a mirroring switch, and a receiving monitor.
 
 mod lab;
 mod receive;
@@ -15,7 +15,7 @@ pub fn receiving(lab: &Lab, refuse_ns: f64, rounds: u8) -> anyhow::Result<Receiv
     receive::measure(lab, refuse_ns, rounds)
 }
 
-/// What a switch takes to copy a packet.
+/// Measures a switch's cost of copying a packet.
 pub fn copying(lab: &Lab, rounds: u8) -> anyhow::Result<Copying> {
     switch::measure(lab, rounds)
 }

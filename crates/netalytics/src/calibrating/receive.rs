@@ -1,5 +1,5 @@
-//! What a packet takes on its way from an interface into a monitor: a monitor that looks at nothing listens at one end of a cable, packets of two
-//! sizes are sent into the other, and the time of both is taken, with the monitor and without it.
+//! Cost of receiving a packet: packets of two sizes are sent into a virtual cable, with and without an idle monitor at
+//! the other end, and CPU time is compared.
 
 use std::fs;
 use std::thread;
@@ -11,29 +11,29 @@ use super::lab::{LOOK, Lab, PATIENCE, processor_ns};
 use super::sender::{Sent, send};
 use super::switch::reachable;
 
-/// Packets of a round.
+/// Packets per round.
 const PACKETS: u32 = 20_000;
-/// What small and large ones carry.
+/// Payload bytes of small and large packets.
 const PAYLOADS: [u32; 2] = [58, 1358];
-/// Link, network and transport headers of them.
+/// Bytes of their link, network and transport headers.
 const HEADERS: u32 = 42;
-/// How long a monitor is left alone.
+/// Duration of the idle measurement.
 const IDLE: Duration = Duration::from_secs(3);
-/// Where they go.
+/// Destination address.
 const BEYOND: &str = "10.97.0.2";
 
-/// Nanoseconds.
+/// Cost of receiving, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Receiving {
-    /// For a packet.
+    /// Per packet.
     pub packet: f64,
-    /// For a byte of it.
+    /// Per byte.
     pub byte: f64,
-    /// Cores of a monitor to which nothing comes.
+    /// Cores used by a monitor without traffic.
     pub idle_cores: f64,
 }
 
-/// Measures; `refuse_ns` is what the monitor takes to find out that it does not want a packet.
+/// Measures the cost; `refuse_ns`: cost of rejecting a packet, in nanoseconds.
 pub fn measure(lab: &Lab, refuse_ns: f64, rounds: u8) -> anyhow::Result<Receiving> {
     lab.run(&["ip", "link", "add", "r0", "type", "veth", "peer", "name", "r1"])?;
     for end in ["r0", "r1"] {
@@ -69,14 +69,14 @@ pub fn measure(lab: &Lab, refuse_ns: f64, rounds: u8) -> anyhow::Result<Receivin
     Ok(Receiving { packet, byte, idle_cores })
 }
 
-/// Cores that a process takes while nothing comes to it.
+/// Cores used by a process without traffic.
 fn idle(pid: u32) -> anyhow::Result<f64> {
     let (begun, before) = (Instant::now(), processor_ns(pid)?);
     thread::sleep(IDLE);
     Ok((processor_ns(pid)? - before) as f64 / begun.elapsed().as_nanos() as f64)
 }
 
-/// The least of some rounds, of small and of large packets.
+/// Minimum over several rounds, for small and large packets.
 fn least(rounds: u8, mut of: impl FnMut(u32) -> anyhow::Result<f64>) -> anyhow::Result<[f64; 2]> {
     let mut least = [f64::INFINITY; 2];
     for _ in 0..rounds {
@@ -87,7 +87,7 @@ fn least(rounds: u8, mut of: impl FnMut(u32) -> anyhow::Result<f64>) -> anyhow::
     Ok(least)
 }
 
-/// How many in the lab take packets from an interface.
+/// Number of capturing sockets in the lab.
 fn listening(lab: &Lab) -> anyhow::Result<usize> {
     Ok(lab.run(&["cat", "/proc/net/packet"])?.lines().count())
 }

@@ -11,25 +11,25 @@ use super::lab::{Lab, processor_ns};
 
 /// Packets per burst: more than the receiver reads at once, and no more than its queue holds.
 const BURST: u32 = 128;
-/// The pause.
+/// Pause between bursts.
 const PAUSE: Duration = Duration::from_micros(1200);
-/// Never more.
+/// Maximum packets per run.
 const PACKETS_MAX: u32 = 1_000_000;
 /// A port without a listener.
 const PORT: u16 = 9;
 
-/// What is sent.
+/// Description of the packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent<'a> {
-    /// How many packets.
+    /// Number of packets.
     pub packets: u32,
-    /// Bytes that each carries.
+    /// Payload bytes per packet.
     pub payload: u32,
-    /// To whom.
+    /// Destination address.
     pub to: &'a str,
 }
 
-/// Has them sent from within the lab; the processor time that the sender took for each, the kernel's on the way included.
+/// Sends packets from within the lab; returns the CPU time per packet, including that of the kernel.
 pub fn send(lab: &Lab, sent: Sent<'_>) -> anyhow::Result<f64> {
     let program = std::env::current_exe().context("cannot find this program")?;
     let program = program.to_str().context("this program's path is no text")?;
@@ -38,7 +38,7 @@ pub fn send(lab: &Lab, sent: Sent<'_>) -> anyhow::Result<f64> {
     said.trim().parse().context("the sender says no number")
 }
 
-/// What the sender does: `PACKETS,BYTES,ADDRESS`.
+/// Runs as the sender; `order`: `PACKETS,BYTES,ADDRESS`.
 pub fn be_sender(order: &str) -> anyhow::Result<String> {
     let words: Vec<&str> = order.split(',').collect();
     let [packets, payload, to] = words[..] else { bail!("{order:?} is no order to send") };
@@ -49,7 +49,7 @@ pub fn be_sender(order: &str) -> anyhow::Result<String> {
     let socket = UdpSocket::bind("0.0.0.0:0")?;
     socket.connect((to, PORT))?;
     let bytes = vec![0; payload.min(1472)];
-    // Process numbers are those of the lab, while this folder shows the host's, so only its own is used.
+    // Process ids are those of the lab, but /proc is the host's, so only `self` is valid.
     let own = own_ns()?;
     for nth in 1..=packets {
         // No host rejects the datagram.

@@ -1,5 +1,6 @@
-//! What a switch of this machine takes to copy a packet: an Open vSwitch with its datapath in user space is built, packets are sent through it
-//! in each way of copying and in none, and its processor time is taken. Of several rounds the least counts: others at work make it more only.
+//! Cost of copying a packet in a switch: packets are sent through an Open vSwitch with a userspace datapath, with and
+//! without each kind of copy, and its CPU time is compared. The minimum of several rounds counts, since other load only
+//! increases it.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -10,15 +11,15 @@ use anyhow::{Context, bail};
 use super::lab::{FOLDER, LOOK, Lab, PATIENCE, Running, processor_ns};
 use super::sender::{Sent, send};
 
-/// Where Open vSwitch has the form of its database.
+/// Database schema of Open vSwitch.
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
-/// Packets of a round.
+/// Packets per round.
 const PACKETS: u32 = 20_000;
-/// What a packet carries, so that it has as many bytes as is supposed of packets.
+/// Payload bytes, so that packets have the assumed average size.
 const PAYLOAD: u32 = 558;
-/// Packets ahead of those that count, so that the switch knows the way.
+/// Packets sent before the measurement, for learning.
 const AHEAD: u32 = 200;
-/// Where packets go that are sent through the switch.
+/// Destination address of packets sent through the switch.
 const BEYOND: &str = "10.98.0.2";
 
 /// Share of the cost of forwarding below which a difference cannot be distinguished from noise.
@@ -27,19 +28,19 @@ const UNSURE: f64 = 0.03;
 /// Nanoseconds per packet; `None`: below `unsure`, and not measurable.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Copying {
-    /// A whole copy, to a port.
+    /// Full copy to a port.
     pub copy: Option<f64>,
-    /// By a mirror of ports.
+    /// Port mirror.
     pub mirror: Option<f64>,
-    /// Into a tunnel.
+    /// Copy into a tunnel.
     pub tunnel: Option<f64>,
-    /// Its first bytes.
+    /// Copy truncated to the first bytes.
     pub cut: Option<f64>,
     /// Smallest measurable cost.
     pub unsure: f64,
 }
 
-/// What a switch does with each packet: actions, and whether a mirror copies besides.
+/// Modes of the switch: name, actions, and whether a port mirror copies.
 const WAYS: [(&str, &str, bool); 5] = [
     ("forwards", "output:2", false),
     ("copy", "output:3,output:2", false),
@@ -48,7 +49,7 @@ const WAYS: [(&str, &str, bool); 5] = [
     ("mirror", "output:2", true),
 ];
 
-/// Builds the switch, and measures.
+/// Builds the switch and measures.
 pub fn measure(lab: &Lab, rounds: u8) -> anyhow::Result<Copying> {
     let switch = Switch::build(lab)?;
     let mut least: BTreeMap<&str, f64> = BTreeMap::new();
@@ -100,7 +101,7 @@ impl Switch<'_> {
             lab,
             "add-port br0 t -- set interface t ofport_request=4 type=vxlan options:remote_ip=10.99.0.2",
         )?;
-        // The tunnel leaves by the bridge's own port, to one who need not be there.
+        // The tunnel leaves by the bridge's own port; its remote end need not exist.
         lab.run(&["ip", "addr", "add", "10.99.0.1/24", "dev", "br0"])?;
         lab.run(&["ip", "link", "set", "br0", "up"])?;
         let switch = Switch { lab, daemon, _database: serves };
@@ -120,7 +121,7 @@ impl Switch<'_> {
         self.lab.run(&[&["ovs-ofctl", "-O", "OpenFlow13", verb, &bridge], more].concat())
     }
 
-    /// Nanoseconds that the switch takes for a packet, in one way.
+    /// CPU time of the switch per packet in one mode, in nanoseconds.
     fn way(&self, actions: &str, is_mirrored: bool) -> anyhow::Result<f64> {
         self.ofctl(&["del-flows"])?;
         self.ofctl(&["add-flow", "in_port=LOCAL,actions=output:3"])?;
@@ -142,7 +143,7 @@ impl Switch<'_> {
         Ok((after - taken) as f64 / more as f64)
     }
 
-    /// Packets that have been sent on, when no more are.
+    /// Packets forwarded, once the count is stable.
     fn settled(&self) -> anyhow::Result<u64> {
         let (begun, mut before) = (Instant::now(), None);
         while begun.elapsed() < PATIENCE {

@@ -1,4 +1,4 @@
-//! `netalytics tokens` and `netalytics audit`: who may ask a server what, and who did what.
+//! `netalytics tokens` and `netalytics audit`: access to a server, and its audit log.
 
 use anyhow::anyhow;
 use clap::ValueEnum;
@@ -11,10 +11,10 @@ use crate::flags::access::{AuditFlags, TokensFlags, TokensVerb};
 use crate::output;
 use crate::secret_file::SecretFile;
 
-/// Most entries of an answer.
+/// Maximum entries per request.
 const PAGE: u16 = 1000;
 
-/// Lists tokens, or does what is asked with one.
+/// Lists tokens, or runs a subcommand.
 pub fn tokens(flags: &TokensFlags) -> anyhow::Result<Ended> {
     let remote = Remote::of(&flags.server)?;
     let all = || -> anyhow::Result<Vec<Value>> {
@@ -49,7 +49,7 @@ pub fn tokens(flags: &TokensFlags) -> anyhow::Result<Ended> {
     }
 }
 
-/// Prints a secret, or puts it into a file.
+/// Prints a secret, or writes it to a file.
 pub fn print_or_keep(secret: &str, file: Option<SecretFile>) -> anyhow::Result<Ended> {
     match file {
         None => output::print(format!("{secret}\n").as_bytes()),
@@ -57,7 +57,7 @@ pub fn print_or_keep(secret: &str, file: Option<SecretFile>) -> anyhow::Result<E
     }
 }
 
-/// Prints the log of who did what, the newest first.
+/// Prints the audit log, newest first.
 pub fn audit(flags: &AuditFlags) -> anyhow::Result<Ended> {
     let remote = Remote::of(&flags.server)?;
     let found = remote.json("GET", &format!("/api/v1/audit?limit={}", flags.limit.min(PAGE)), None)?;

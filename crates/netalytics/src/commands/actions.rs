@@ -1,4 +1,4 @@
-//! `netalytics actions`: what a server's rows set going, and what was decided.
+//! `netalytics actions`: actions of a server and their decisions.
 
 use anyhow::anyhow;
 use serde_json::{Map, Value, json};
@@ -18,7 +18,7 @@ const TIMES: [(&str, &str); 4] = [
     ("done_ns", "done"),
 ];
 
-/// Lists actions, or does what is asked.
+/// Lists actions, or runs a subcommand.
 pub fn actions(flags: &ActionsFlags) -> anyhow::Result<Ended> {
     let remote = Remote::of(&flags.server)?;
     let format = flags.server.format;

@@ -1,4 +1,4 @@
-//! `netalytics agent`: serves a server on this host, until a signal ends it.
+//! `netalytics agent`: connects this host to a server, until a signal ends it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,10 +20,10 @@ use crate::flags::agent::{AgentFlags, AgentVerb};
 use crate::output;
 use crate::signals::{self, Signals};
 
-/// The owner's file, unless another is named.
+/// Default path of the policy.
 const POLICY: &str = "/etc/netalytics/agent.toml";
 
-/// Serves.
+/// Runs the agent.
 pub fn agent(flags: &AgentFlags) -> anyhow::Result<Ended> {
     if let Some(AgentVerb::Enrol { server, token_file, ca, folder }) = &flags.what {
         return enrol(server, token_file.as_ref(), ca.as_ref(), &own_folder(folder.as_ref()));
@@ -34,7 +34,7 @@ pub fn agent(flags: &AgentFlags) -> anyhow::Result<Ended> {
         Some(_) => None,
         None => Credentials::read(&folder).context("cannot use this agent's certificate")?,
     };
-    // The environment's token may be a person's.
+    // The token in the environment may be that of a user.
     let token = match credentials {
         Some(_) => None,
         None => token(flags.token_file.as_ref())?,
@@ -59,7 +59,8 @@ pub fn agent(flags: &AgentFlags) -> anyhow::Result<Ended> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("the system gives no event loop")?.block_on(async {
         let heeds_hangup = !signals::is_hangup_ignored();
-        // The event loop ends by itself; this is for a later SIGINT, which abandons what monitors still have.
+        // The event loop handles the first signal; this one handles a later SIGINT, which abandons the unsent data of
+        // monitors.
         Signals::end(&Stop::default())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
@@ -78,11 +79,11 @@ pub fn agent(flags: &AgentFlags) -> anyhow::Result<Ended> {
     Ok(Ended::Done)
 }
 
-/// Until standard input ends. A thread reads it: one that waits there does not hold up the end of this process.
+/// Waits for the end of standard input, on a thread that does not delay the end of this process.
 async fn let_go() {
     let (tell, told) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || {
-        // The input is ignored, and an error is an end, too.
+        // Input is ignored; an error counts as the end.
         let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
         let _ = tell.send(());
     });
@@ -98,7 +99,7 @@ fn policy(named: Option<&Path>) -> anyhow::Result<Policy> {
     }
 }
 
-/// Gets this host its certificate.
+/// Enrolls this host.
 fn enrol(
     url: &str,
     token_file: Option<&PathBuf>,
@@ -174,7 +175,7 @@ fn server(
     Server::new(url, tls, token).map_err(|why| wrong_flags(why.to_string()))
 }
 
-/// What this machine calls itself.
+/// Host name of this machine.
 pub fn machine_name() -> Option<String> {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())

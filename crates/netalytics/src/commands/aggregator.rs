@@ -1,6 +1,6 @@
-//! `netalytics aggregator`: what a query in a network starts on a host of a pod. It reads on standard input which monitors to start ([`Orders`]), merges
-//! what these find, and says it in frames on standard output as one of them would: a partial result of each window, made of theirs. It ends as a
-//! monitor does, with `end` on a line of standard input or with that, and so do its monitors.
+//! `netalytics aggregator`: started by a query in a network on a host of each pod. It reads the monitors to start from
+//! standard input ([`Orders`]), merges their results, and writes frames to standard output as a monitor does: one
+//! partial result per window. It ends on `end` or at the end of standard input, as do its monitors.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Write};
@@ -21,7 +21,7 @@ use crate::signals::Signals;
 use crate::steered::aggregators::Orders;
 use crate::steered::team::{Heard, Team};
 
-/// Between two looks at whether to stop.
+/// Interval at which it checks whether to stop.
 const PATIENCE: Duration = Duration::from_millis(50);
 /// Start timeout, shorter than that of the query.
 const START_MAX: Duration = Duration::from_secs(15);
@@ -31,10 +31,10 @@ const TIME_EVERY: Duration = Duration::from_millis(500);
 /// Interval at which counters are reported.
 const ACCOUNT_EVERY: Duration = Duration::from_secs(1);
 
-/// Does what is ordered.
+/// Runs the orders.
 pub fn aggregate(flags: &AggregatorFlags) -> anyhow::Result<Ended> {
     let Orders { program, members } = Orders::read(&mut io::stdin().lock())?;
-    // All orders are of one query.
+    // All orders have the same query.
     let mut plan = order(&members[0].order)?.plan;
     flags.limits.bound(&mut plan);
     let stop = Stop::default();
@@ -65,19 +65,19 @@ pub fn aggregate(flags: &AggregatorFlags) -> anyhow::Result<Ended> {
     Ok(if out.told == 0 { Ended::Done } else { Ended::Incomplete })
 }
 
-/// What is not said yet, and where it goes.
+/// Pending output and its destination.
 struct Outgoing<'w> {
     out: &'w mut dyn Write,
     part: Merged,
-    /// What the last report said of event time, and when that was.
+    /// Last reported watermark, and the time of the report.
     watermark: Timestamp,
     reported: Instant,
-    /// By monitor, what it has counted.
+    /// Counters by monitor.
     counts: BTreeMap<usize, Vec<(String, u64)>>,
     counted: Instant,
     /// Number of problems reported.
     told: usize,
-    /// What went wrong with `out`; it gets nothing more then.
+    /// Error of `out`; nothing more is written then.
     failed: Option<io::Error>,
 }
 
@@ -96,7 +96,7 @@ impl TakeRows for Merged {
 }
 
 impl<'w> Outgoing<'w> {
-    /// Says that it has started.
+    /// Writes the start message.
     fn new(out: &'w mut dyn Write) -> Outgoing<'w> {
         let now = Instant::now();
         let mut outgoing = Outgoing {
@@ -124,7 +124,7 @@ impl<'w> Outgoing<'w> {
         }
     }
 
-    /// Says what was merged, as soon as there is something, and now and then how far event time has come and what was counted.
+    /// Writes merged results immediately, and periodically the watermark and counters.
     fn report(&mut self, team: &mut Team, is_last: bool) {
         let watermark = team.collector.watermark();
         let is_time = watermark > self.watermark && self.reported.elapsed() >= TIME_EVERY;
@@ -150,7 +150,7 @@ impl<'w> Outgoing<'w> {
         }
     }
 
-    /// Says that this is all.
+    /// Writes the end message.
     fn close(&mut self, why: Option<&str>) -> anyhow::Result<()> {
         self.say(&Frame::Closing { cut_short: why.map(str::to_owned), summary: String::new() });
         self.flush();
@@ -170,7 +170,7 @@ impl<'w> Outgoing<'w> {
     }
 }
 
-/// Counts of all monitors: sums, but of rates the least.
+/// Counters of all monitors: sums, but the minimum of rates.
 fn together(counts: &BTreeMap<usize, Vec<(String, u64)>>) -> Vec<(String, u64)> {
     let mut all: BTreeMap<&str, u64> = BTreeMap::new();
     for (name, n) in counts.values().flatten() {

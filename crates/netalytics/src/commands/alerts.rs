@@ -1,4 +1,4 @@
-//! `netalytics alerts`: what fires on a server, the rules that make it, and silences.
+//! `netalytics alerts`: alerts, rules and silences of a server.
 
 use anyhow::anyhow;
 use serde_json::{Map, Value, json};
@@ -17,7 +17,7 @@ const SILENCE: [&str; 6] = ["id", "matchers", "starts", "ends", "author", "comme
 const SILENCE_TIMES: [(&str, &str); 2] = [("starts_ns", "starts"), ("ends_ns", "ends")];
 const RECEIVER: [&str; 5] = ["name", "to", "waiting", "sent", "problem"];
 
-/// Lists alerts, or does what is asked.
+/// Lists alerts, or runs a subcommand.
 pub fn alerts(flags: &AlertsFlags) -> anyhow::Result<Ended> {
     let remote = Remote::of(&flags.server)?;
     let format = flags.server.format;
@@ -93,7 +93,7 @@ fn rule(asked: &AddFlags) -> anyhow::Result<Value> {
     Ok(Value::Object(rule))
 }
 
-/// The number of the rule of this name or number.
+/// Number of the rule with this name or number.
 fn numbered(remote: &Remote, rule: &str) -> anyhow::Result<String> {
     let found = remote.json("GET", "/api/v1/alert-rules", None)?;
     let rules = found["rules"].as_array().into_iter().flatten();

@@ -1,6 +1,6 @@
-//! `netalytics calibrate`: what monitors take on this machine, by parser, from a built-in workload; kept in a file that `explain` and `query`
-//! read with `--costs`; where namespaces can be made and there is Open vSwitch, also what a switch takes to copy packets. What it cannot measure it
-//! says, and leaves at what is supposed.
+//! `netalytics calibrate`: measures the cost of monitors on this machine, by parser, with a built-in workload, and
+//! writes a file for `explain` and `query` (`--costs`). With namespaces and Open vSwitch, it also measures the cost of
+//! copying in a switch. Values that cannot be measured are reported and keep their defaults.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -18,14 +18,14 @@ use crate::flags::calibrate::CalibrateFlags;
 use crate::live::Owner;
 use crate::output;
 
-/// So often the workload is repeated, each time later.
+/// Repetitions of the workload in one capture, each with later timestamps.
 const ROUNDS: u32 = 100;
-/// Seconds from one round to the next: by then flows of the one before are over.
+/// Seconds between repetitions, so that flows of the previous one have expired.
 const ROUND_SECONDS: u32 = 600;
-/// Nothing else is waited for.
+/// Maximum wait for other operations.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Parsers, and the port of theirs in the workload; none: they read all packets.
+/// Parsers with their port in the workload; none: they read all packets.
 const PARSERS: [(&str, Option<u16>); 8] = [
     ("packet", None),
     ("tcp_pkt_size", None),
@@ -37,7 +37,7 @@ const PARSERS: [(&str, Option<u16>); 8] = [
     ("memcached", Some(11211)),
 ];
 
-/// Measures, and prints or keeps what it has found.
+/// Measures, and prints or writes the result.
 pub fn calibrate(flags: &CalibrateFlags, quiet: bool) -> anyhow::Result<Ended> {
     if let Some(order) = &flags.send {
         return output::print(calibrating::be_sender(order)?.as_bytes());
@@ -93,7 +93,7 @@ pub fn calibrate(flags: &CalibrateFlags, quiet: bool) -> anyhow::Result<Ended> {
     }
     drop(lab);
     let text = written(refuse_ns, &parse_ns, received.ok(), copied.ok());
-    // What reads the file later has to understand it.
+    // Verifies that the file can be read.
     Costs::parse(&text).map_err(anyhow::Error::msg).context("what was measured makes no sense")?;
     match &flags.output {
         None => output::print(text.as_bytes()),
@@ -106,7 +106,7 @@ pub fn calibrate(flags: &CalibrateFlags, quiet: bool) -> anyhow::Result<Ended> {
     }
 }
 
-/// What is measured in the lab, if there is one.
+/// Runs a measurement in the lab, if there is one.
 fn of_lab<T>(lab: &anyhow::Result<Lab>, measure: impl Fn(&Lab) -> anyhow::Result<T>) -> anyhow::Result<T> {
     match lab {
         Ok(lab) => measure(lab),
@@ -114,12 +114,12 @@ fn of_lab<T>(lab: &anyhow::Result<Lab>, measure: impl Fn(&Lab) -> anyhow::Result
     }
 }
 
-/// What a run took.
+/// Measured cost of a run.
 struct Measured {
     took: Duration,
-    /// Packets that were asked for.
+    /// Requested packets.
     asked: u64,
-    /// All others.
+    /// Other packets.
     refused: u64,
 }
 
@@ -134,7 +134,7 @@ impl Measured {
     }
 }
 
-/// The fastest of some runs of a query over the workload, on one worker.
+/// The fastest of several runs of a query over the workload, on one worker.
 fn measure(query: &str, workload: &Path, rounds: u8) -> anyhow::Result<Measured> {
     let checked = query::check(query, &parsers::registry::schemas(), &query::HostTable::default());
     let checked = checked.map_err(|errors| anyhow::anyhow!(query::render(&errors, query)))?;
@@ -162,7 +162,7 @@ impl TakeOutput for Nowhere {
     fn take(&mut self, _: Output) {}
 }
 
-/// A pcap file (little-endian) whose records come again and again, each round later.
+/// A pcap file (little-endian) whose records are repeated with later timestamps.
 fn repeated(capture: &[u8], rounds: u32) -> Vec<u8> {
     const HEAD: usize = 24;
     let mut all = capture.get(..HEAD).unwrap_or_default().to_vec();
@@ -181,7 +181,7 @@ fn repeated(capture: &[u8], rounds: u32) -> Vec<u8> {
     all
 }
 
-/// As `--costs` reads it; what was not measured is supposed.
+/// The file for `--costs`; values not measured are defaults.
 fn written(
     refuse_ns: f64,
     parse_ns: &[(&str, f64)],

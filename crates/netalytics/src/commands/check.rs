@@ -1,5 +1,4 @@
-//! `netalytics check 'QUERY' -r FILE… --assert 'p99 < 50ms'`: ends with 0 when everything asserted is true of the result,
-//! with 1 when it is not.
+//! `netalytics check 'QUERY' -r FILE… --assert 'p99 < 50ms'`: exit status 0 if all assertions hold, 1 if not.
 
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -59,7 +58,7 @@ pub fn check(flags: &mut CheckFlags, quiet: bool, verbose: bool) -> anyhow::Resu
     })
 }
 
-/// A result, and what is asserted of it.
+/// A result and its assertions.
 struct Held {
     asserted: Vec<Asserted>,
     schema: Arc<Schema>,
@@ -68,7 +67,7 @@ struct Held {
     ended: Ended,
 }
 
-/// The result of the query.
+/// Answers the query.
 fn answered(flags: &CheckFlags, telling: Telling) -> anyhow::Result<Held> {
     let collecting = Collecting { flags, shared: Rc::default() };
     let ended = work(&flags.work, &collecting, telling)?;
@@ -77,7 +76,7 @@ fn answered(flags: &CheckFlags, telling: Telling) -> anyhow::Result<Held> {
     Ok(Held { asserted, schema, keys, batches: shared.batches, ended })
 }
 
-/// What a server's jobs have kept answers.
+/// Answer from stored data of a server's jobs.
 fn kept(server: &str, flags: &CheckFlags, text: &str, quiet: bool) -> anyhow::Result<Held> {
     let mut kept = query_past::ask(server, &flags.kept, text, flags.confidence)?;
     kept.mention(Telling::of(quiet, false));
@@ -99,7 +98,7 @@ fn kept(server: &str, flags: &CheckFlags, text: &str, quiet: bool) -> anyhow::Re
     })
 }
 
-/// The result of the query and of its baseline.
+/// Answers the query and compares it with its baseline.
 fn compared(flags: &CheckFlags, telling: Telling) -> anyhow::Result<Held> {
     let mut about = None;
     let comparing = Comparing { own: &flags.work, baseline: &flags.baseline, confidence: flags.confidence };
@@ -119,7 +118,7 @@ fn compared(flags: &CheckFlags, telling: Telling) -> anyhow::Result<Held> {
     })
 }
 
-/// The assertions about the only one of the results.
+/// Assertions on the only result.
 fn asserted(flags: &CheckFlags, schemas: &[&Arc<Schema>]) -> anyhow::Result<Vec<Asserted>> {
     let [schema] = schemas else {
         return Err(wrong_flags(format!(
@@ -150,7 +149,7 @@ fn report(path: &Path, query: &str, rows: usize, passed: bool, outcomes: &[Outco
     file.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Keeps the rows of a result.
+/// Collects the rows of a result.
 struct Collecting<'a> {
     flags: &'a CheckFlags,
     shared: Rc<RefCell<Collected>>,
@@ -158,7 +157,7 @@ struct Collecting<'a> {
 
 #[derive(Default)]
 struct Collected {
-    /// The assertions, and the columns that they are about.
+    /// The assertions, and the schema and number of key columns of their result.
     about: Option<(Vec<Asserted>, Arc<Schema>, usize)>,
     batches: Vec<Batch>,
 }

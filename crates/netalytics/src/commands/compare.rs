@@ -15,7 +15,7 @@ use crate::failure::{Ended, wrong_flags};
 use crate::flags::{CompareFlags, Format, QueryFlags};
 use crate::{output, query_text};
 
-/// At what level numbers differ, without a flag.
+/// Default confidence level.
 pub const CONFIDENCE: f64 = 0.95;
 
 /// Compares two inputs, or two periods of one.
@@ -106,7 +106,7 @@ fn write(sink: &mut dyn Sink, rows: &[Vec<Batch>]) -> std::io::Result<()> {
     sink.finish()
 }
 
-/// When the periods were, and what to know of them.
+/// Notes on the periods and the comparison.
 fn notes(done: &Done) -> Vec<String> {
     let length = |i: usize| done.periods[i].nanos().unwrap_or(0);
     let said = |i: usize, name: &str| {
@@ -143,7 +143,8 @@ fn file_head(done: &Done, table: String) -> Head {
     }
 }
 
-/// The columns of a comparison as a server tells it, which adds one for agents that are missing, and where those of results begin.
+/// Schema of a comparison as sent by a server, without the column of missing agents, and the index of the first result
+/// column.
 pub fn shape_of(told: &Schema) -> (std::sync::Arc<Schema>, usize) {
     let fields: Vec<Field> =
         told.fields.iter().filter(|field| field.name != server::AGENTS_MISSING).cloned().collect();
@@ -152,7 +153,7 @@ pub fn shape_of(told: &Schema) -> (std::sync::Arc<Schema>, usize) {
     (std::sync::Arc::new(Schema { fields, ..told.clone() }), first)
 }
 
-/// The columns of a table for people: a line for each result of a group.
+/// Schema of the table for people: a line per group and result column.
 pub fn long_schema(schema: &Schema, first: usize) -> std::sync::Arc<Schema> {
     let text = |name: &'static str| Field::new(name, DataType::Text, Unit::None, "");
     let keys = schema.fields[..first].iter().map(|field| match field.data_type {
@@ -163,7 +164,7 @@ pub fn long_schema(schema: &Schema, first: usize) -> std::sync::Arc<Schema> {
     std::sync::Arc::new(Schema { fields: keys.chain(rest).collect(), ..Schema::clone(schema) })
 }
 
-/// The rows of such a table.
+/// Rows of that table.
 pub fn long_rows(first: usize, long: &std::sync::Arc<Schema>, batch: &Batch) -> Batch {
     let schema = batch.schema();
     let wanted: Vec<FieldId> = long.ids().collect();
@@ -206,7 +207,7 @@ fn write_key(writer: &mut TupleWriter, batch: &Batch, id: FieldId, row: usize) {
     writer.text(id, &text);
 }
 
-/// A number as people read it; `plus` stands before one above 0.
+/// Formats a number for people; `plus` precedes positive ones.
 fn shown(batch: &Batch, column: usize, row: usize, plus: &str) -> String {
     use sinks::cells::Values;
     let id = FieldId(column as u16);

@@ -1,5 +1,5 @@
-//! `netalytics complete query|interface TEXT`, for the shells' completion scripts: what TEXT may go on as, one whole text
-//! a line.
+//! `netalytics complete query|interface TEXT`, for completion scripts: prints completions of TEXT, one full text per
+//! line.
 
 use anyhow::Context;
 use capture::interfaces::interfaces;
@@ -18,7 +18,7 @@ pub enum What {
     Interface,
 }
 
-/// Prints what there is.
+/// Prints the completions.
 pub fn complete(what: What, text: &str) -> anyhow::Result<Ended> {
     let lines = match what {
         What::Query => query_texts(text),
@@ -32,7 +32,7 @@ pub fn complete(what: What, text: &str) -> anyhow::Result<Ended> {
     output::print(lines.as_bytes())
 }
 
-/// Whole texts.
+/// Completions as full texts.
 fn query_texts(text: &str) -> Vec<String> {
     let Completions { word, candidates } = query::complete(text, &parsers::registry::schemas());
     candidates.iter().map(|candidate| format!("{}{candidate}", &text[..word.start])).collect()

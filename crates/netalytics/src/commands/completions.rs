@@ -1,5 +1,5 @@
-//! `netalytics completions SHELL`: a script that teaches the shell our verbs and flags; bash, zsh and fish also complete
-//! what stands inside a query, and names of interfaces, by asking `netalytics complete`.
+//! `netalytics completions SHELL`: a completion script for verbs and flags. For bash, zsh and fish it also completes
+//! queries and interface names by calling `netalytics complete`.
 
 use clap::CommandFactory;
 use clap_complete::Shell;
@@ -15,7 +15,7 @@ pub fn print(shell: Shell) -> anyhow::Result<Ended> {
     let script = String::from_utf8_lossy(&script);
     let script = match shell {
         Shell::Bash => format!("{script}{BASH}"),
-        // The file is the function when zsh loads it by itself, and its end is what the first call does.
+        // When zsh autoloads the file, it is the function itself, and its last lines run the first call.
         Shell::Zsh => match script.rsplit_once("\nif [ \"$funcstack[1]\"") {
             Some((functions, _)) => format!("{functions}{ZSH}"),
             None => script.into_owned(),
@@ -26,7 +26,7 @@ pub fn print(shell: Shell) -> anyhow::Result<Ended> {
     output::print(script.as_bytes())
 }
 
-/// The word that is completed, without its opening quote; lines become whole words again, whatever stands in them.
+/// Removes the opening quote of the completed word; each output line is one word, whatever characters it contains.
 const BASH: &str = r#"
 _netalytics_words() {
     local word="${COMP_WORDS[COMP_CWORD]}" what=

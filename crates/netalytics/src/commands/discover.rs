@@ -1,5 +1,5 @@
-//! `netalytics network discover`: asks switches what they are joined to and who is behind their ports, and a server for its agents; writes the
-//! network's file by what they say, and tells what is not known.
+//! `netalytics network discover`: reads the links and hosts of switches from their databases or controller, and agents
+//! from a server; writes the network file, and reports missing information.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,12 +22,12 @@ use crate::live::Owner;
 use crate::steered::numbers::Half;
 use crate::{hosts, networked, output};
 
-/// So many addresses are looked for at most: each is asked for at every port.
+/// Maximum addresses to probe; each is probed at every port.
 const ADDRESSES_MAX: usize = 4096;
-/// Namespaces of networks that have a name.
+/// Named network namespaces.
 const NAMED_NETWORKS: &str = "/var/run/netns";
 
-/// Finds out, and writes.
+/// Discovers the network and writes the file.
 pub fn discover(flags: &DiscoverFlags, quiet: bool) -> anyhow::Result<Ended> {
     let names: BTreeSet<&String> = flags.switches.iter().map(|switch| &switch.name).collect();
     if names.len() < flags.switches.len() {
@@ -102,13 +102,13 @@ pub fn discover(flags: &DiscoverFlags, quiet: bool) -> anyhow::Result<Ended> {
     }
 }
 
-/// A file that can be read as a network; else all that is wrong with it.
+/// Parses a network file; the error lists all problems.
 fn parsed(text: &str) -> Result<Site, String> {
     let told = |errors: Vec<SiteError>| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     Site::parse(text).map_err(told)
 }
 
-/// The agents of the server, if one was named.
+/// Agents of the server, if given.
 fn agents(flags: &DiscoverFlags) -> anyhow::Result<Vec<AgentSeen>> {
     let Some(server) = &flags.server else { return Ok(Vec::new()) };
     let remote = Remote::at(server, flags.token_file.as_deref(), flags.ca.as_deref())?;
@@ -131,7 +131,7 @@ fn agents(flags: &DiscoverFlags) -> anyhow::Result<Vec<AgentSeen>> {
     Ok(answer["agents"].as_array().into_iter().flatten().map(agent).collect())
 }
 
-/// Which addresses are looked for.
+/// Addresses to probe.
 fn addresses(flags: &DiscoverFlags, agents: &[AgentSeen], before: &Draft) -> anyhow::Result<Vec<Ipv4Addr>> {
     let v4 = |address: IpAddr| match address {
         IpAddr::V4(v4) => Some(v4),
@@ -160,7 +160,7 @@ fn addresses(flags: &DiscoverFlags, agents: &[AgentSeen], before: &Draft) -> any
     Ok(all.into_iter().collect())
 }
 
-/// The numbers of the switches that the controller has.
+/// Datapath ids of the controller's switches.
 fn told(flags: &DiscoverFlags, notes: &mut Vec<String>) -> anyhow::Result<Option<(String, Vec<String>)>> {
     let Some(url) = &flags.controller else { return Ok(None) };
     if !url.starts_with("http://") {
@@ -196,7 +196,7 @@ fn reached(
     }
 }
 
-/// How a program is started where a process of this machine has its network: here, or within a network namespace that has a name.
+/// Command prefix to run a program in the network namespace of a process: empty for this one, or a named namespace.
 fn via(process: u32) -> Option<Vec<String>> {
     let of = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
     let there = of(Path::new(&format!("/proc/{process}/ns/net")))?;

@@ -46,7 +46,7 @@ pub fn explain(flags: &ExplainFlags) -> anyhow::Result<Ended> {
     output::print(output::visible_lines(&said).as_bytes())
 }
 
-/// What it would take of each agent's host, a line each; without agents, of one that sees many packets.
+/// Estimated cost on each agent's host, one line each; without agents, on a host with a high packet rate.
 fn estimates(answer: &Value) -> String {
     let line = |of: &Value, whose: &str| {
         let number = |name: &str| of[name].as_f64().unwrap_or(0.0);

@@ -1,4 +1,4 @@
-//! `netalytics follow ID -r FILE…`: prints what the two sides of a flow said, and keeps its packets.
+//! `netalytics follow ID -r FILE…`: prints the data of both sides of a flow, and writes its packets.
 
 use std::cell::Cell;
 use std::io::{self, Write};
@@ -20,7 +20,7 @@ use crate::output::{self, Destination};
 use crate::replaying;
 use crate::signals::Signals;
 
-/// Shows the flow.
+/// Prints the flow.
 pub fn follow(flags: &FollowFlags, quiet: bool) -> anyhow::Result<Ended> {
     check_paths(flags)?;
     let stop = Stop::default();
@@ -100,12 +100,12 @@ fn keep(path: &Path) -> anyhow::Result<PacketFile> {
         .with_context(|| format!("cannot write packets to {}", path.display()))
 }
 
-/// Looks for a flow, and shows it.
+/// Finds a flow and prints it.
 struct Following<'f> {
     name: &'f FlowName,
     text: Conversation<Box<dyn Write + Send>>,
     file: Option<PacketFile>,
-    /// Flows looked at, and found.
+    /// Number of flows examined, and found.
     flows: u64,
     found: u64,
     failed: Option<io::Error>,

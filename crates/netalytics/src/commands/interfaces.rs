@@ -1,4 +1,4 @@
-//! `netalytics interfaces`: what can be captured from.
+//! `netalytics interfaces`: lists capture interfaces.
 
 use anyhow::Context;
 use capture::interfaces::{Interface, interfaces};
@@ -8,7 +8,7 @@ use crate::failure::Ended;
 use crate::flags::{Format, ListFlags};
 use crate::output;
 
-/// Lists the interfaces asked for.
+/// Lists the requested interfaces.
 pub fn list(flags: &ListFlags) -> anyhow::Result<Ended> {
     let all = interfaces().context("cannot list the interfaces")?;
     let chosen = listing::choose("interface", &all, |i| &i.name, &flags.names)?;

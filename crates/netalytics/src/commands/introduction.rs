@@ -1,4 +1,4 @@
-//! `netalytics` alone: what it is and three things to try.
+//! `netalytics` without arguments: a short description with three examples.
 
 use crate::failure::Ended;
 use crate::flags::help;

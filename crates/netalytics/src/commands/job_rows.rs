@@ -1,4 +1,4 @@
-//! `netalytics jobs results`: the rows of a job that there are by now; a table is that of `query`.
+//! `netalytics jobs results`: rows of a job so far, formatted as by `query`.
 
 use anyhow::anyhow;
 use sinks::table::Style;
@@ -11,17 +11,17 @@ use crate::live::Owner;
 use crate::output::{self, Destination};
 use crate::served::rows::{Served, results as served_results, without_coverage};
 
-/// Which rows.
+/// Selection of rows.
 pub struct Which {
-    /// The job's number.
+    /// Number of the job.
     pub job: String,
-    /// Which of its results, by name or place; the first unless said.
+    /// Result by name or index; default: the first.
     pub result: Option<String>,
-    /// What else is asked of the rows, as parameters of the address.
+    /// Further query parameters of the request.
     pub params: String,
 }
 
-/// Prints all rows, page by page as they come.
+/// Prints all rows, page by page.
 pub fn results(remote: &Remote, which: &Which, format: Format) -> anyhow::Result<Ended> {
     match format {
         Format::Table => as_table(remote, which),
@@ -33,7 +33,7 @@ pub fn results(remote: &Remote, which: &Which, format: Format) -> anyhow::Result
     }
 }
 
-/// As the server writes them; of CSV one line with names, also of several pages.
+/// Copies the server's format; the CSV header is written once for all pages.
 fn as_sent(remote: &Remote, which: &Which, word: &str) -> anyhow::Result<Ended> {
     let result = which.result.iter().map(|result| format!("&result={}", encoded(result))).collect::<String>();
     let path = format!("/api/v1/jobs/{}/rows?limit=10000&format={word}{result}{}", which.job, which.params);
@@ -73,7 +73,7 @@ fn as_table(remote: &Remote, which: &Which) -> anyhow::Result<Ended> {
     Ok(Ended::Done)
 }
 
-/// The result that is meant, and what the others are called.
+/// The selected result, and the names of the others.
 fn chosen(mut all: Vec<Served>, which: &Which) -> anyhow::Result<(Served, Vec<String>)> {
     let names: Vec<String> = all.iter().map(|of| of.head.processor.clone().unwrap_or_default()).collect();
     let at = match &which.result {
@@ -92,7 +92,7 @@ fn chosen(mut all: Vec<Served>, which: &Which) -> anyhow::Result<(Served, Vec<St
     Ok((all.swap_remove(at).with(&which.params), others))
 }
 
-/// Writes all rows; within: whether they could be written.
+/// Writes all rows; the inner error is that of the output.
 fn write(remote: &Remote, served: &mut Served, sink: &mut dyn Sink) -> anyhow::Result<std::io::Result<()>> {
     loop {
         let (batches, has_more) = served.next(remote)?;

@@ -1,4 +1,4 @@
-//! `netalytics jobs show`: all that a server knows of one job.
+//! `netalytics jobs show`: details of one job.
 
 use serde_json::Value;
 use sinks::table::{escape, pad};
@@ -32,14 +32,14 @@ const LINES: [(&str, &str); 18] = [
     ("taps", "both taps"),
 ];
 
-/// Shows a job: a sheet for people; for programs the job, as JSON with what its agents have seen (`agents`).
+/// Shows a job: as text for people, or as JSON with the counters of its agents (`agents`).
 pub fn show(remote: &Remote, job: &str, format: Format) -> anyhow::Result<Ended> {
     let mut shown = remote.json("GET", &format!("/api/v1/jobs/{job}"), None)?;
     if matches!(format, Format::Csv | Format::Parquet) {
         return print_things(&JOB, &[shown], format);
     }
     let told = remote.json("GET", &format!("/api/v1/jobs/{job}/agents"), None)?;
-    // Of a query over both taps of connections: which requests were found where.
+    // For a query over both taps: number of requests by tap.
     shown["taps"] = told["taps"].clone();
     if format == Format::Jsonl {
         shown["agents"] = told["agents"].clone();

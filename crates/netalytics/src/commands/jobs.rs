@@ -1,4 +1,4 @@
-//! `netalytics jobs` and `netalytics agents`: what a server runs, and where.
+//! `netalytics jobs` and `netalytics agents`: jobs and agents of a server.
 
 use std::time::{Duration, Instant};
 
@@ -15,13 +15,13 @@ use crate::flags::service::{AgentsFlags, AgentsVerb, JobsFlags, JobsVerb, StartF
 use crate::output;
 use crate::secret_file::SecretFile;
 
-/// How long agents may take to answer whether they run a job.
+/// Maximum wait for agents to report whether they run a job.
 const ANSWERS_WAIT: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 pub(super) const JOB: [&str; 6] = ["id", "state", "name", "owner", "query", "reason"];
 
-/// Lists jobs, or does what is asked with one.
+/// Lists jobs, or runs a subcommand.
 pub fn jobs(flags: &JobsFlags) -> anyhow::Result<Ended> {
     let remote = Remote::of(&flags.server)?;
     let format = flags.server.format;
@@ -48,7 +48,8 @@ pub fn jobs(flags: &JobsFlags) -> anyhow::Result<Ended> {
     }
 }
 
-/// Prints a job that was taken, once its agents have answered. One-off jobs that no agent runs end at once, which is an error.
+/// Prints an accepted job after its agents have replied. A one-off job that no agent runs ends immediately, which is an
+/// error.
 fn begun(remote: &Remote, mut job: Value, format: Format) -> anyhow::Result<Ended> {
     let id = job["id"].as_str().unwrap_or_default().to_owned();
     let since = Instant::now();
@@ -66,7 +67,7 @@ fn begun(remote: &Remote, mut job: Value, format: Format) -> anyhow::Result<Ende
     Ok(printed)
 }
 
-/// What the server is asked for.
+/// Body of the submission.
 fn start(asked: &StartFlags) -> anyhow::Result<Value> {
     let is_standing = asked.standing || asked.keep_tuples;
     Ok(json!({
@@ -79,7 +80,7 @@ fn start(asked: &StartFlags) -> anyhow::Result<Value> {
     }))
 }
 
-/// The number of a job by its number or name: of several of that name the one that has not ended.
+/// Number of a job by number or name; among several with the name, the unfinished one.
 fn numbered(remote: &Remote, job: &str) -> anyhow::Result<String> {
     if job.parse::<u64>().is_ok() {
         return Ok(job.to_owned());
@@ -99,7 +100,7 @@ fn numbered(remote: &Remote, job: &str) -> anyhow::Result<String> {
     }
 }
 
-/// Lists agents, or does what is asked with one.
+/// Lists agents, or runs a subcommand.
 pub fn agents(flags: &AgentsFlags) -> anyhow::Result<Ended> {
     let remote = Remote::of(&flags.server)?;
     match &flags.what {
@@ -136,7 +137,7 @@ fn all_jobs(remote: &Remote) -> anyhow::Result<Vec<Value>> {
     all(remote, "/api/v1/jobs?limit=1000", "jobs", "before")
 }
 
-/// All that a list has, page by page; `next` of a page is `cursor` of the one behind it.
+/// All entries of a list, page by page; `next` of a page is the parameter `cursor` of the following one.
 pub(super) fn all(remote: &Remote, path: &str, of: &str, cursor: &str) -> anyhow::Result<Vec<Value>> {
     let (mut found, mut from) = (Vec::new(), String::new());
     loop {

@@ -1,4 +1,4 @@
-//! What the listing verbs share: choosing by name, and rows as a table, JSON lines or CSV.
+//! Shared by listing verbs: selection by name, and rows as a table, JSON lines or CSV.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::failure::{Ended, wrong_flags};
 use crate::flags::Format;
 use crate::output;
 
-/// Those of `all` that `names` asks for; all of them when it asks for none.
+/// Entries of `all` selected by `names`; all if `names` is empty.
 pub fn choose<'a, T>(
     kind: &str,
     all: &'a [T],
@@ -30,7 +30,7 @@ pub fn choose<'a, T>(
     names.iter().map(find).collect()
 }
 
-/// What the server tells of some things, a row each: the columns that people read; as JSON lines all that it tells.
+/// Prints API objects, one row each: selected columns for people, all fields as JSON lines.
 pub fn print_things(columns: &[&'static str], things: &[Value], format: Format) -> anyhow::Result<Ended> {
     match format {
         Format::Table => output::print(listed(columns, things).as_bytes()),
@@ -52,7 +52,7 @@ fn cells(columns: &[&str], things: &[Value]) -> Vec<Vec<String>> {
     things.iter().map(row).collect()
 }
 
-/// A value in one cell.
+/// Formats a value for a cell.
 pub fn text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -65,7 +65,7 @@ pub fn text(value: &Value) -> String {
     }
 }
 
-/// Columns as wide as their cells.
+/// A table with aligned columns.
 pub fn table(names: &[&str], rows: &[Vec<String>]) -> String {
     let head = (!names.is_empty()).then(|| names.iter().map(|name| (*name).to_owned()).collect());
     let lines: Vec<Vec<String>> = head
@@ -155,11 +155,11 @@ pub fn definitions(out: &mut String, items: &[(String, String)]) {
     }
 }
 
-/// Where the width of the terminal is not known.
+/// Default width if the terminal's is unknown.
 const TEXT_COLUMNS: usize = 110;
 const TEXT_COLUMNS_MIN: usize = 24;
 
-/// Cuts text at spaces into lines of at most `room` characters, longer words aside.
+/// Wraps text at spaces to lines of at most `room` characters; longer words are not split.
 fn wrap(text: &str, room: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {

@@ -1,4 +1,4 @@
-//! `netalytics man`: one manual page with all verbs, the query language, every parser and every processor.
+//! `netalytics man`: a manual page with all verbs, the query language, parsers and processors.
 
 use std::io::Write;
 
@@ -42,7 +42,7 @@ fn is_shown(verb: &Command) -> bool {
     !verb.is_hide_set() && verb.get_name() != "help"
 }
 
-/// The grammar as the documentation of the language has it.
+/// The grammar from the language documentation.
 fn grammar() -> &'static str {
     const LANGUAGE: &str = include_str!("../../../../docs/query-language.md");
     let block = LANGUAGE.split_once("## Grammar").and_then(|(_, rest)| rest.split_once("```text\n"));
@@ -56,7 +56,7 @@ const EXIT_STATUS: &str = "\
 
 const FILES: &str = "/etc/hosts  host names for queries and tables";
 
-/// A verb as a section of its own: what it does, its synopsis, its flags.
+/// A section for a verb: description, synopsis, flags.
 fn render_verb(verb: &Command, page: &mut Vec<u8>) -> std::io::Result<()> {
     Roff::new()
         .control("SH", [format!("NETALYTICS {}", verb.get_name()).to_uppercase().as_str()])
@@ -64,7 +64,7 @@ fn render_verb(verb: &Command, page: &mut Vec<u8>) -> std::io::Result<()> {
     if let Some(about) = verb.get_long_about().or_else(|| verb.get_about()) {
         prose(&about.to_string(), page)?;
     }
-    // The page's own sections begin with a heading; below a verb these become subheadings.
+    // The page's own sections start with a heading, which become subheadings within a verb.
     let man = Man::new(verb.clone());
     let mut parts = Vec::new();
     man.render_synopsis_section(&mut parts)?;
@@ -79,7 +79,7 @@ fn section(name: &str, text: &str, page: &mut Vec<u8>) -> std::io::Result<()> {
     preformatted(text, page)
 }
 
-/// Paragraphs; one that is indented keeps its line ends.
+/// Paragraphs; indented ones keep their line breaks.
 fn prose(text: &str, page: &mut Vec<u8>) -> std::io::Result<()> {
     for paragraph in text.split("\n\n") {
         if paragraph.starts_with(' ') {
@@ -94,7 +94,7 @@ fn prose(text: &str, page: &mut Vec<u8>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Text with its line ends kept.
+/// Text with its line breaks.
 fn preformatted(text: &str, page: &mut Vec<u8>) -> std::io::Result<()> {
     let mut roff = Roff::new();
     roff.control("nf", []);

@@ -1,4 +1,4 @@
-//! `netalytics map -r FILE…` or `-i IFACE`: who asks whom, and how it goes.
+//! `netalytics map -r FILE…` or `-i IFACE`: clients and services with their request rates and response times.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::mapping::edges::Asked;
 use crate::mapping::{dot, json, screen};
 use crate::{dns_names, hosts, output};
 
-/// Looks at all of it, and shows the edges.
+/// Reads the input and prints the edges.
 pub fn map(flags: &MapFlags, quiet: bool, verbose: bool) -> anyhow::Result<Ended> {
     let by_dns = flags.names == ShownNames::Dns;
     if by_dns && !dns_names::can_be_read_twice(&flags.look.read) {

@@ -31,7 +31,7 @@ use crate::publishing::{KEPT, LAST, PARTITIONS, Publication, Publisher, UNACKNOW
 use crate::signals::Signals;
 use crate::{kafka, output};
 
-/// Does what is ordered.
+/// Runs the order.
 pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
     let order = order(&block(&mut io::stdin().lock())?)?;
     let mut plan = order.plan;
@@ -69,7 +69,7 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
     };
     let (mut publisher, mut kept) = (None, None);
     if !order.topics.is_empty() {
-        // It may wait for brokers, and must end on request meanwhile.
+        // It may wait for brokers and must end on request in the meantime.
         kept = Some(keep()?);
         publisher = Some(open_publisher(
             flags,
@@ -94,7 +94,7 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
     config.monitor.taps = Some(taps);
     config.monitor.slice = Some(slice);
     config.monitor.origin = Arc::new(order.origin);
-    // What leaves this process leaves the machine.
+    // Output leaves the machine, so it is redacted.
     config.stream.redactor = order.redaction.map(|key| Redactor::new(Secret::new(&key.0)));
     let mut out = BufWriter::new(io::stdout().lock());
     // Live sources observe it themselves: packets that have arrived are still processed.
@@ -120,7 +120,7 @@ pub fn monitor(flags: &MonitorFlags) -> anyhow::Result<Ended> {
     Ok(if summary.is_complete() { Ended::Done } else { Ended::Incomplete })
 }
 
-/// Publishes what is found, and says how far it is.
+/// Publishes results, and reports progress.
 fn publish(
     Publisher { producer, lane, what, begins_ns, feedback }: Publisher,
     (plan, dataflows): (&Plan, &[Dataflow]),
@@ -137,7 +137,7 @@ fn publish(
     let loss = publishing.capture_loss();
     let (mut summary, flushed) = publishing.end(plan, LAST, why());
     lane.end(Some(Capture { seen_bytes: loss.seen, unseen_bytes: loss.lost }), kafka::PATIENCE);
-    // What is not there is lost with this process, and that is to be seen.
+    // Undelivered records are lost at the end of this process and must be reported.
     went.and(flushed)?;
     summary.output_errors.extend(summary.sent.iter().flat_map(|sent| dropped(sent, &producer.trouble())));
     summary.complaints().for_each(|text| output::complain(&format!("error: {text}")));
@@ -145,7 +145,7 @@ fn publish(
     Ok(summary)
 }
 
-/// Opens where what is found goes, if that is not back to who has started us.
+/// Connects to the brokers if results are published.
 fn open_publisher(
     flags: &MonitorFlags,
     (plan, dataflows): (&Plan, &[Dataflow]),

@@ -1,4 +1,4 @@
-//! `netalytics overview -r FILE…` or `-i IFACE`: what a capture holds, on one screen.
+//! `netalytics overview -r FILE…` or `-i IFACE`: one-screen summary of a capture.
 
 use crate::commands::work::Telling;
 use crate::failure::Ended;
@@ -8,7 +8,7 @@ use crate::output;
 use crate::overview::questions::Questions;
 use crate::overview::{advice, found, json, screen};
 
-/// Looks at all of it, and shows what there is.
+/// Reads the input and prints the summary.
 pub fn overview(flags: &OverviewFlags, quiet: bool, verbose: bool) -> anyhow::Result<Ended> {
     let questions = Questions::new();
     let (rows, summary) = look(&flags.look, &questions.texts, Telling::of(quiet, verbose))?;

@@ -10,7 +10,7 @@ use crate::failure::Ended;
 use crate::flags::{Format, ListFlags};
 use crate::output;
 
-/// Lists the parsers asked for.
+/// Lists the requested parsers.
 pub fn list(flags: &ListFlags) -> anyhow::Result<Ended> {
     let all = parsers::registry::schemas();
     let chosen = listing::choose("parser", &all, |s| s.name.as_ref(), &flags.names)?;
@@ -24,7 +24,7 @@ pub fn list(flags: &ListFlags) -> anyhow::Result<Ended> {
     }
 }
 
-/// All of them, as text.
+/// All parsers, as text.
 pub fn everything() -> String {
     text(&parsers::registry::schemas().iter().collect::<Vec<_>>())
 }
@@ -53,7 +53,7 @@ fn text(schemas: &[&Arc<Schema>]) -> String {
     out
 }
 
-/// Lines of fields: name and type in columns, then what it means.
+/// Lines of fields: name, type, description.
 fn items(fields: &[Field], default: impl Fn(&Field) -> &'static str) -> Vec<(String, String)> {
     let width = fields.iter().map(|f| f.name.len()).max().unwrap_or(0);
     let item = |field: &Field| {
@@ -67,7 +67,7 @@ fn items(fields: &[Field], default: impl Fn(&Field) -> &'static str) -> Vec<(Str
     fields.iter().map(item).collect()
 }
 
-/// Columns that there are where a query names them.
+/// Families of columns created on use in a query.
 fn families(families: &[Family]) -> Vec<(String, String)> {
     let item = |family: &Family| {
         (format!("{}.NAME  text", family.name), format!("{} NAME, by any name", family.doc))
@@ -75,7 +75,7 @@ fn families(families: &[Family]) -> Vec<(String, String)> {
     families.iter().map(item).collect()
 }
 
-/// Type and unit for people.
+/// Type and unit, for people.
 fn kind(field: &Field) -> &'static str {
     match (field.unit, field.data_type) {
         (Unit::Nanoseconds, _) => "duration (ns)",
@@ -121,7 +121,7 @@ fn rows(schemas: &[&Arc<Schema>]) -> Vec<Vec<String>> {
     schemas.iter().flat_map(of_schema).collect()
 }
 
-/// What a processor takes the field for when the query does not say.
+/// Default role of a field in processors.
 fn default_of(schema: &Schema, field: &Field) -> &'static str {
     let is = |id: Option<tuple::FieldId>| id.is_some_and(|id| schema.field(id).name == field.name);
     match () {

@@ -1,4 +1,4 @@
-//! `netalytics processors`: the blocks of PROCESS with their arguments, and an example of each.
+//! `netalytics processors`: blocks of PROCESS with their arguments and an example of each.
 
 use query::blocks::{ARGS, ArgDoc, BLOCKS, BlockDoc};
 use query::{FUNCTIONS, Function};
@@ -8,7 +8,7 @@ use crate::failure::Ended;
 use crate::flags::{Format, ListFlags};
 use crate::output;
 
-/// What the language's own table of blocks does not say: which arguments a block reads, and a query that uses it.
+/// Arguments of a block and an example query, which the language's table does not contain.
 struct Usage {
     block: &'static str,
     args: &'static [&'static str],
@@ -50,14 +50,14 @@ const USAGES: &[Usage] = &[
     usage("service-map", &["groups_max"], "PARSE http PROCESS (service-map: w=10s)"),
 ];
 
-/// Arguments that every processor takes.
+/// Arguments of every processor.
 const WINDOW_ARGS: &[&str] = &["w", "slide", "lateness"];
 
 const fn usage(block: &'static str, args: &'static [&'static str], example: &'static str) -> Usage {
     Usage { block, args, example }
 }
 
-/// Lists the blocks asked for.
+/// Lists the requested blocks.
 pub fn list(flags: &ListFlags) -> anyhow::Result<Ended> {
     let chosen = listing::choose("block", BLOCKS, |b| b.name, &flags.names)?;
     match flags.format() {
@@ -66,7 +66,7 @@ pub fn list(flags: &ListFlags) -> anyhow::Result<Ended> {
     }
 }
 
-/// All of them, as text.
+/// All blocks, as text.
 pub fn everything() -> String {
     text(&BLOCKS.iter().collect::<Vec<_>>())
 }

@@ -1,5 +1,5 @@
-//! `netalytics publish 'QUERY' -i IFACE --kafka HOST:PORT`: a monitor without an engine. Tuples of a query, or the cells of its groups, go
-//! to Kafka, where `query --kafka` and Flink find them.
+//! `netalytics publish 'QUERY' -i IFACE --kafka HOST:PORT`: a monitor without an engine. Sends tuples of a query, or
+//! cells of its groups, to Kafka for `query --kafka` and Flink.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ use crate::stats::Stats;
 use crate::summary_file::SummaryFile;
 use crate::{hosts, kafka, output, query_text, why};
 
-/// The same where others were not acknowledged in their time.
+/// Remaining wait after other records were not acknowledged in time.
 const NO_MORE: Duration = Duration::from_secs(1);
 
 /// Publishes until the input ends.
@@ -46,7 +46,7 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
     let memory = Memory::divide(&limits, &plan, Writing::AtOnce);
     let mut config = memory.config(&limits);
     config.monitor.origin = Arc::new(Origin { agent: None, labels: flags.labels.iter().cloned().collect() });
-    // What leaves this process leaves the machine.
+    // Output leaves the machine, so it is redacted.
     if !flags.no_redact {
         config.stream.redactor = Some(Redactor::new(secret(flags.redact_key.as_deref())?));
     }
@@ -100,7 +100,7 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
         .map(|signal| format!("{signal} ended it before the input's end; what was published is incomplete"));
     let loss = publishing.capture_loss();
     let patience = match &went {
-        // It has waited by now.
+        // It has already waited.
         Err(Error::Stopped(_)) => NO_MORE,
         _ if signals.name().is_some() => ROOM,
         _ => LAST,
@@ -122,7 +122,7 @@ pub fn publish(flags: &PublishFlags, quiet: bool) -> anyhow::Result<Ended> {
     Ok(if summary.is_complete() { Ended::Done } else { Ended::Incomplete })
 }
 
-/// Says that less is looked at, when that begins and when it ends.
+/// Prints the start and end of reduced sampling.
 fn notes(quiet: bool) -> impl FnMut(Changed) {
     let mut lowest = 1.0;
     move |Changed { ceiling, who }| {
@@ -144,7 +144,7 @@ fn notes(quiet: bool) -> impl FnMut(Changed) {
     }
 }
 
-/// What is looked for, and what of it is published.
+/// The plan, and the dataflows to publish.
 fn plan(flags: &PublishFlags) -> anyhow::Result<(Plan, Vec<Dataflow>)> {
     let text = query_text::read(&flags.text)?;
     let mut names = hosts::read(flags.text.hosts.as_deref())?;
@@ -177,8 +177,8 @@ fn topics(plan: &Plan) -> Vec<String> {
     }
 }
 
-/// A file can wait for brokers. The client looks for acknowledgments without a pause while what waits is older than a batch may wait for
-/// more: so no more is handed over than it sends in that time.
+/// Limits for files, which can wait for brokers: the client busy-waits for acknowledgments while queued records are
+/// older than its linger time, so only as much is queued as it sends in that time.
 const OF_FILES: (u64, Duration) = (8 << 20, Duration::from_millis(100));
 
 fn producing(flags: &PublishFlags) -> ProducerConfig {

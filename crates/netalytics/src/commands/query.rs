@@ -22,7 +22,7 @@ use runner::Writing;
 
 const DNS_READS_TWICE: &str = "--names dns reads the input twice, which takes files: -r FILE";
 
-/// Answers the query, or has a server's agents answer it.
+/// Answers the query locally or by a server's agents.
 pub fn query(flags: &mut AskFlags, quiet: bool, verbose: bool) -> anyhow::Result<Ended> {
     let telling = Telling::of(quiet, verbose);
     let in_network = flags.query.work.network.network.is_some();
@@ -57,7 +57,7 @@ pub fn query(flags: &mut AskFlags, quiet: bool, verbose: bool) -> anyhow::Result
 }
 
 impl Target for QueryFlags {
-    /// The result's destination, and other programs that get it, too.
+    /// Destination of the result, and outlets.
     type Ready = (Destination, Option<(delivering::Ready, Option<Secret>)>);
 
     fn path(&self) -> Option<&std::path::Path> {
@@ -122,7 +122,7 @@ impl Target for QueryFlags {
 }
 
 impl QueryFlags {
-    /// How to print.
+    /// Output format.
     pub fn format_for(&self, destination: &Destination) -> Format {
         match (self.format, destination.terminal) {
             (Some(format), _) => format,
@@ -166,7 +166,7 @@ impl QueryFlags {
         })
     }
 
-    /// Names that the captures' DNS answers give.
+    /// Adds names from DNS responses in the captures.
     fn add_dns_names(&self, names: &mut HashMap<IpAddr, String>) -> anyhow::Result<()> {
         let captures = &self.work.read;
         if !dns_names::can_be_read_twice(captures) {

@@ -1,5 +1,5 @@
-//! `netalytics query 'PARSE … SINCE 2h …' --server URL`, and `compare` and `check` likewise: a server answers from what its jobs have
-//! kept, and what comes looks as it does here.
+//! `netalytics query 'PARSE … SINCE 2h …' --server URL`, also for `compare` and `check`: a server answers from stored
+//! data; output is as for a local query.
 
 use std::sync::Arc;
 
@@ -17,28 +17,28 @@ use crate::flags::{Format, KeptFlags, QueryFlags};
 use crate::served::rows::{Served, served, without_coverage};
 use crate::{delivering, hosts, output};
 
-/// The row group of a Parquet file.
+/// Row group size of Parquet files, in bytes.
 const ROW_GROUP_BYTES: usize = 8 << 20;
 
-/// What was kept answers.
+/// Answer from stored data.
 pub struct Kept {
-    /// The results, and their rows.
+    /// Results with their rows.
     pub results: Vec<(Served, Vec<Batch>)>,
-    /// What to know of them.
+    /// Notes on the answer.
     notes: Vec<String>,
-    /// The query as this program understands it.
+    /// Plan of the query in this program.
     plan: Option<Plan>,
-    /// Whether two periods stand side by side.
+    /// Whether the results are a comparison.
     is_compared: bool,
 }
 
-/// Whether a query asks of the past.
+/// Whether a query has SINCE.
 pub fn is_asked(text: &str) -> bool {
     let query = query::parse(text).0;
     query.since.is_some() || query.baseline.is_some()
 }
 
-/// Asks the server that the flags name.
+/// Sends the query to a server.
 pub fn ask(server: &str, flags: &KeptFlags, text: &str, confidence: f64) -> anyhow::Result<Kept> {
     let remote = Remote::at(server, flags.token_file.as_deref(), flags.ca.as_deref())?;
     let checked = query::check(text, &parsers::registry::schemas(), &()).ok();
@@ -61,7 +61,7 @@ pub fn ask(server: &str, flags: &KeptFlags, text: &str, confidence: f64) -> anyh
 }
 
 impl Kept {
-    /// Says what to know of the answer.
+    /// Prints the notes.
     pub fn mention(&self, telling: Telling) {
         if telling != Telling::Errors {
             self.notes.iter().for_each(|note| output::complain(&format!("note: {note}")));
@@ -116,7 +116,7 @@ impl Kept {
     }
 }
 
-/// The columns of a batch that are the first of its schema.
+/// Leading columns of a batch that are in `schema`.
 fn first_of(batch: &Batch, schema: &Arc<Schema>) -> Batch {
     let columns = (0..schema.fields.len()).map(|at| batch.column(FieldId(at as u16)).cloned()).collect();
     Batch::new(schema.clone(), batch.rows(), columns)

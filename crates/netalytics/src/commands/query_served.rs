@@ -1,5 +1,5 @@
-//! `netalytics query 'QUERY' --server URL`: a server's agents answer, and what comes looks as it does here. The job is ours: it is
-//! stopped when we are, and has a lease for the case that we are gone without a word.
+//! `netalytics query 'QUERY' --server URL`: runs a one-off job on a server's agents; output is as for a local query.
+//! The job is stopped at the end of this process, and has a lease in case this process is killed.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, ErrorKind};
@@ -30,18 +30,18 @@ use crate::served::watch::{News, Watch};
 use crate::signals::{self, Signals};
 use crate::summary_file::SummaryFile;
 
-/// How soon it is noticed that the run is to stop.
+/// Interval at which it checks whether to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// The job is looked at this often, whatever the live stream says.
+/// Polling interval of the job, independent of the live stream.
 const ASK_EVERY: Duration = Duration::from_secs(3);
-/// Between two tries to reach a server that does not answer.
+/// Delay between attempts to reach the server.
 const PAUSE: Duration = Duration::from_millis(500);
-/// So long it is tried again to ask for a job, where the answer was lost.
+/// Maximum time to retry a submission whose response was lost.
 const ASKING: Duration = Duration::from_secs(30);
-/// The row group of a Parquet file.
+/// Row group size of Parquet files, in bytes.
 const ROW_GROUP_BYTES: usize = 64 << 20;
 
-/// Has the agents of a server answer; however that ends, the file for the summary says so.
+/// Runs the job; writes the summary file however it ends.
 pub fn query(server: &str, flags: &AskFlags, telling: Telling) -> anyhow::Result<Ended> {
     check(&flags.query)?;
     work::check_paths(&flags.query.work, flags.query.output.as_deref())?;
@@ -62,7 +62,7 @@ pub fn query(server: &str, flags: &AskFlags, telling: Telling) -> anyhow::Result
     }
 }
 
-/// Refuses what only a process that reads packets itself can do.
+/// Rejects flags that require local packets.
 fn check(flags: &QueryFlags) -> anyhow::Result<()> {
     let work = &flags.work;
     let said = [
@@ -83,7 +83,7 @@ fn check(flags: &QueryFlags) -> anyhow::Result<()> {
 fn answer(server: &str, flags: &AskFlags, telling: Telling) -> anyhow::Result<Summary> {
     let started = Instant::now();
     let text = query_text::read(&flags.query.work.text)?;
-    // What the server makes of the query counts.
+    // The server's check of the query is authoritative.
     let schemas = parsers::registry::schemas();
     let checked = match flags.remote.by_network {
         true => query::check_for_network(&text, &schemas, &()),
@@ -119,7 +119,7 @@ fn answer(server: &str, flags: &AskFlags, telling: Telling) -> anyhow::Result<Su
     result
 }
 
-/// What the server is asked for.
+/// Body of the submission.
 fn request(text: &str, flags: &AskFlags) -> anyhow::Result<Value> {
     let live = &flags.query.work.live;
     let lease = Duration::from_nanos(flags.remote.lease.unsigned_abs()).as_secs_f64().ceil();
@@ -135,7 +135,7 @@ fn request(text: &str, flags: &AskFlags) -> anyhow::Result<Value> {
     }))
 }
 
-/// Asks for the job, and again where the answer was lost: by its key the server knows that it is the same.
+/// Submits the job, with retries; the idempotency key prevents a duplicate.
 fn submit(remote: &Remote, body: &Value, text: &str) -> anyhow::Result<Value> {
     let number = |salt: u64| RandomState::new().hash_one(salt);
     let key = format!("{:016x}{:016x}", number(0), number(1));
@@ -167,7 +167,7 @@ struct Run {
     mentioned: Option<String>,
 }
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Default)]
 struct Done {
     rows: u64,
@@ -227,7 +227,7 @@ impl Run {
         Ok(done)
     }
 
-    /// The job's results, once it has begun.
+    /// Results of the job, once it has started.
     fn results(&mut self, plan: Option<&Plan>) -> anyhow::Result<Vec<Served>> {
         loop {
             let id = self.id.clone();
@@ -255,13 +255,13 @@ impl Run {
         Ok(())
     }
 
-    /// Asks how the job does; whether it has ended.
+    /// Polls the job; returns whether it has ended.
     fn look(&mut self) -> anyhow::Result<bool> {
         self.job = self.line.get(&format!("/api/v1/jobs/{}", self.id))?;
         Ok(self.job["state"] == "ended")
     }
 
-    /// Prints rows until the job has ended and all of them are there; within: whether they could be written.
+    /// Prints rows until the job has ended and all are read; the inner error is that of the output.
     fn print(&mut self, served: &mut [Served], printer: &mut Printer<'_>) -> anyhow::Result<io::Result<()>> {
         let mut watch = Watch::begin(&self.line.remote, &self.id).context("cannot watch the job")?;
         let (mut asked, mut is_over, mut said_stop) = (Instant::now(), false, false);
@@ -313,7 +313,7 @@ impl Run {
         Ok(())
     }
 
-    /// Says what is not as it should be with the job, where that is new.
+    /// Prints new problems of the job.
     fn mention(&mut self, job: &Value, printer: &mut Printer<'_>) -> anyhow::Result<()> {
         let reason = job["reason"].as_str().filter(|_| job["state"] != "ended").map(str::to_owned);
         if reason == self.mentioned {
@@ -327,7 +327,7 @@ impl Run {
         Ok(())
     }
 
-    /// Reads and writes all rows that there are by now; within: whether they could be written.
+    /// Reads and writes all rows so far; the inner error is that of the output.
     fn read(&mut self, served: &mut [Served], printer: &mut Printer<'_>) -> anyhow::Result<io::Result<()>> {
         loop {
             let (mut batches, mut has_more) = (Vec::new(), false);
@@ -347,7 +347,7 @@ impl Run {
 
     /// Prints the final notes and returns the summary.
     fn sum_up(&mut self, query: String, done: Done, started: Instant) -> Summary {
-        // The last that was heard is enough where the server says nothing more.
+        // The last known state is used if the server no longer responds.
         let agents = match done.is_closed {
             true => Value::Null,
             false => self.line.get(&format!("/api/v1/jobs/{}/agents", self.id)).unwrap_or_default(),

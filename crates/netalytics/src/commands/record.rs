@@ -1,4 +1,4 @@
-//! `netalytics record 'QUERY' -r FILE… -o DIR`: keeps the answer as a data set.
+//! `netalytics record 'QUERY' -r FILE… -o DIR`: writes the result as a data set.
 
 use std::path::Path;
 
@@ -19,14 +19,14 @@ use crate::query_text;
 use crate::redaction::{behind, secret};
 use runner::Writing;
 
-/// Records what the query gives.
+/// Records the result of the query.
 pub fn record(flags: &mut RecordFlags, quiet: bool, verbose: bool) -> anyhow::Result<Ended> {
     flags.work.text.query = Some(query_text::read(&flags.work.text)?);
     work(&flags.work, flags, Telling::of(quiet, verbose))
 }
 
 impl Target for RecordFlags {
-    /// The folder, what texts are redacted with, and other programs that get the rows, too.
+    /// The folder, the redaction secret, and outlets.
     type Ready = (Folder, Option<Secret>, Option<delivering::Ready>);
 
     fn path(&self) -> Option<&Path> {
@@ -41,8 +41,8 @@ impl Target for RecordFlags {
         Writing::InRowGroups
     }
 
-    /// Who reads the recording scales by the rate that each flow was sampled at. Fields are kept under their names, in the order
-    /// of time.
+    /// Adds the columns that readers need: the sampling rate to scale each flow. Fields keep their names, sorted by
+    /// time.
     fn fit(&self, plan: &mut Plan) -> anyhow::Result<()> {
         keeps_fields(&mut plan.dataflow)?;
         if plan.dataflow.pipelines.is_empty() {
@@ -90,7 +90,7 @@ impl Target for RecordFlags {
         }
         let data_set = DataSet::new(recorder);
         Ok(match outlets {
-            // What leaves is what is kept: redacted alike.
+            // Outlets receive the rows as stored, with the same redaction.
             Some(outlets) => {
                 behind(Beside::new(Box::new(data_set), Box::new(outlets.open(&opened.heads))), secret)
             }
@@ -105,7 +105,7 @@ impl RecordFlags {
     }
 }
 
-/// A recording of tuples holds what a query over it may ask for: of SELECT it takes which fields are kept, and no more.
+/// A recording of tuples contains whole tuples for later queries; SELECT only chooses which fields are stored.
 fn keeps_fields(dataflow: &mut Dataflow) -> anyhow::Result<()> {
     if !dataflow.rows.order.is_empty() {
         return Err(wrong_flags(

@@ -16,16 +16,16 @@ use crate::client_profile::ClientProfile;
 use crate::failure::{WrongUse, wrong_flags};
 use crate::flags::service::ServerFlags;
 
-/// Most bytes of an answer.
+/// Maximum bytes of a response.
 const ANSWER_BYTES_MAX: u64 = 1 << 30;
-/// Most bytes of a file with a token.
+/// Maximum bytes of a token file.
 const TOKEN_BYTES_MAX: u64 = 4096;
-/// Where a server listens unless told otherwise.
+/// Default address of the server.
 const USUAL: &str = "http://127.0.0.1:7979";
-/// Time for an answer.
+/// Timeout of a response.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server.
+/// A server connection.
 #[derive(Clone)]
 pub struct Remote {
     agent: ureq::Agent,
@@ -39,20 +39,20 @@ pub struct Remote {
 pub struct Answer {
     /// `after` of the next page, if there is one.
     pub next: Option<String>,
-    /// The number of the last row, of a page of rows.
+    /// Number of the last row of a page.
     pub last: Option<String>,
-    /// Its bytes.
+    /// Body.
     pub body: Vec<u8>,
 }
 
-/// Why there is no answer.
+/// Reason why there is no answer.
 #[derive(Debug)]
 pub enum Failed {
-    /// No server: the request was not sent.
+    /// No connection: the request was not sent.
     Nobody(anyhow::Error),
-    /// The server may have heard it, and may answer later.
+    /// The server may have received the request; a retry may succeed.
     Later(anyhow::Error),
-    /// It says no.
+    /// Rejected.
     Refused(anyhow::Error),
 }
 
@@ -66,27 +66,27 @@ impl From<Failed> for anyhow::Error {
 
 /// A request.
 pub struct Asked<'a> {
-    /// HTTP's method.
+    /// HTTP method.
     pub method: &'a str,
-    /// What is behind the server's address.
+    /// Path and query parameters.
     pub path: &'a str,
-    /// JSON.
+    /// JSON body.
     pub body: Option<&'a Value>,
-    /// By which the server knows that it was asked the same before.
+    /// Idempotency key.
     pub key: Option<&'a str>,
     /// The query of the request, for error messages.
     pub query: &'a str,
 }
 
 impl<'a> Asked<'a> {
-    /// Without a body.
+    /// A request without a body.
     pub fn plain(method: &'a str, path: &'a str) -> Asked<'a> {
         Asked { method, path, body: None, key: None, query: "" }
     }
 }
 
 impl Remote {
-    /// The server that the flags name.
+    /// The server selected by flags, environment or profile.
     pub fn of(flags: &ServerFlags) -> anyhow::Result<Remote> {
         let profile = ClientProfile::read()?;
         let said = flags.server.clone().or_else(|| environment("NETALYTICS_SERVER"));
@@ -94,7 +94,7 @@ impl Remote {
         Remote::with(&url, flags.token_file.as_deref(), flags.ca.as_deref(), profile)
     }
 
-    /// The server at an address. `ca`: whose certificate it has.
+    /// The server at an address. `ca`: file with its certificate authority.
     pub fn at(url: &str, token_file: Option<&Path>, ca: Option<&Path>) -> anyhow::Result<Remote> {
         Remote::with(url, token_file, ca, ClientProfile::read()?)
     }
@@ -127,30 +127,30 @@ impl Remote {
         Ok(Remote { agent, base, token: token(token_file, profile.token_file)?, trusted })
     }
 
-    /// The same, which waits no longer than that for an answer; `None`: for its end as long as it takes.
+    /// Sets the timeout of responses; `None`: no timeout for the body.
     pub fn patient(&self, patience: Option<Duration>) -> Remote {
         Remote { agent: agent(patience, self.trusted.clone()), ..self.clone() }
     }
 
-    /// Asks for JSON.
+    /// Sends a request; returns the JSON response.
     pub fn json(&self, method: &str, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
         let query = body.and_then(|body| body["query"].as_str()).unwrap_or_default();
         Ok(self.try_json(&Asked { body, query, ..Asked::plain(method, path) })?)
     }
 
-    /// Asks for JSON.
+    /// Sends a request; returns the JSON response.
     pub fn try_json(&self, asked: &Asked<'_>) -> Result<Value, Failed> {
         let answer = self.try_ask(asked)?;
         let read = serde_json::from_slice(&answer.body).context("the server's answer is not JSON");
         read.map_err(Failed::Refused)
     }
 
-    /// Asks.
+    /// Sends a request.
     pub fn ask(&self, method: &str, path: &str) -> anyhow::Result<Answer> {
         Ok(self.try_ask(&Asked::plain(method, path))?)
     }
 
-    /// Asks.
+    /// Sends a request.
     pub fn try_ask(&self, asked: &Asked<'_>) -> Result<Answer, Failed> {
         let mut response = self.open(asked)?;
         let header = |name: &str| {
@@ -162,7 +162,7 @@ impl Remote {
         Ok(Answer { next, last, body })
     }
 
-    /// Asks, and gives the answer as it comes.
+    /// Sends a request; returns the response as a stream.
     pub fn open(&self, asked: &Asked<'_>) -> Result<ureq::http::Response<ureq::Body>, Failed> {
         let mut request = ureq::http::Request::builder()
             .method(asked.method)
@@ -187,7 +187,7 @@ impl Remote {
         let body = limited.read_to_vec().unwrap_or_default();
         let error = said(&body, asked.query)
             .unwrap_or_else(|| anyhow!("{} answers {status}{}", self.base, in_passing(&body)));
-        // 500: a bug, or a history that is damaged; another try has the same answer.
+        // 500 means a bug or a damaged history; a retry has the same result.
         Err(match status.is_server_error() && status.as_u16() != 500 || status.as_u16() == 429 {
             true => Failed::Later(error),
             false => Failed::Refused(error),
@@ -213,7 +213,7 @@ impl Remote {
     }
 }
 
-/// The authorities in a file.
+/// Certificate authorities of a file.
 fn authorities(path: &Path) -> anyhow::Result<RootCerts> {
     let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let found = parse_pem(&text).filter_map(|item| match item {
@@ -227,7 +227,7 @@ fn authorities(path: &Path) -> anyhow::Result<RootCerts> {
     }
 }
 
-/// A short text from a proxy or another kind of server, in place of an error of ours.
+/// Shortened text of a response that is not from a netalytics server, such as a proxy.
 fn in_passing(body: &[u8]) -> String {
     const LONGEST: usize = 200;
     match str::from_utf8(body).map(str::trim) {
@@ -236,7 +236,7 @@ fn in_passing(body: &[u8]) -> String {
     }
 }
 
-/// What TLS has against the server, for a person.
+/// Explains a TLS error.
 fn in_words(error: ureq::Error) -> anyhow::Error {
     let cause: &(dyn std::error::Error + 'static) = match &error {
         ureq::Error::Io(cause) => cause,
@@ -260,7 +260,7 @@ fn agent(patience: Option<Duration>, trusted: Option<RootCerts>) -> ureq::Agent 
     ureq::Agent::new_with_config(config.build())
 }
 
-/// What an error says; one of a query as the same query's error here.
+/// Message of an error response; errors in a query are formatted as local ones.
 fn said(body: &[u8], query: &str) -> Option<anyhow::Error> {
     let answer: Value = serde_json::from_slice(body).ok()?;
     let mut text = answer["message"].as_str()?.to_owned();
@@ -289,12 +289,12 @@ fn problem(of: &Value) -> Option<Diagnostic> {
     })
 }
 
-/// A variable of the environment that is not empty.
+/// A nonempty environment variable.
 fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// The token: by the flag, else by the environment, else by the profile.
+/// The token from the flag, the environment, or the profile, in this order.
 fn token(flag: Option<&Path>, profile: Option<PathBuf>) -> anyhow::Result<String> {
     let flag = flag.map(Path::to_owned);
     let token = std::env::var("NETALYTICS_TOKEN").ok().filter(|_| flag.is_none());
@@ -321,7 +321,7 @@ fn token(flag: Option<&Path>, profile: Option<PathBuf>) -> anyhow::Result<String
     Ok(token.to_owned())
 }
 
-/// Names and values; `wanted` says how they are to look.
+/// Parses labels; `wanted`: expected syntax, for errors.
 pub fn labels(texts: &[String], wanted: &'static str) -> anyhow::Result<Value> {
     let pair = |text: &String| {
         let (name, value) = text.split_once('=').ok_or_else(|| wrong_flags(wanted))?;
@@ -330,7 +330,7 @@ pub fn labels(texts: &[String], wanted: &'static str) -> anyhow::Result<Value> {
     Ok(Value::Object(texts.iter().map(pair).collect::<anyhow::Result<_>>()?))
 }
 
-/// A value of an address's parameter.
+/// Percent-encodes a parameter value.
 pub fn encoded(text: &str) -> String {
     let safe = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
     let one = |byte: u8| if safe(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };

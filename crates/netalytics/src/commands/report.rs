@@ -1,4 +1,5 @@
-//! `netalytics report ['QUERY'] -r FILE…` or `-i IFACE`: a finding as one HTML file that stands alone; without a query, of all there is.
+//! `netalytics report ['QUERY'] -r FILE…` or `-i IFACE`: the result as one self-contained HTML file; without a query,
+//! an overview.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -33,10 +34,10 @@ use crate::{query_text, replaying};
 
 /// Name of the additional result with the quality of tuples.
 const QUALITIES: &str = "quality";
-/// There are fewer words for it.
+/// Exceeds the number of quality values.
 const QUALITIES_MAX: usize = 64;
 
-/// Writes the finding.
+/// Writes the report.
 pub fn report(flags: &mut ReportFlags, quiet: bool, verbose: bool) -> anyhow::Result<Ended> {
     let telling = Telling::of(quiet, verbose);
     if !is_given(&flags.work.text) {
@@ -52,11 +53,11 @@ pub fn report(flags: &mut ReportFlags, quiet: bool, verbose: bool) -> anyhow::Re
     work(&flags.work, &finding, telling)
 }
 
-/// A report of a query, as it is made.
+/// A report of a query in progress.
 struct Finding<'a> {
     flags: &'a ReportFlags,
     kept: Rc<RefCell<Kept>>,
-    /// The plan as it was asked for.
+    /// The plan before modifications.
     plan: RefCell<Option<Plan>>,
     out: RefCell<Option<Box<dyn Write + Send>>>,
 }
@@ -109,7 +110,7 @@ impl Target for Finding<'_> {
         let (asked, kept) = (self.plan.borrow(), self.kept.borrow());
         let Some(plan) = asked.as_ref() else { return };
         let qualities = by_number(in_sample(kept.qualities.clone(), plan.monitor.sample));
-        // Those rows were not asked for.
+        // Rows of the additional result are not counted.
         summary.rows = kept.results.iter().map(|of| of.all).sum();
         let flags = self.flags;
         let made = match flags.format {
@@ -129,7 +130,7 @@ impl Target for Finding<'_> {
                     can_be_repeated: others.is_empty(),
                 };
                 let words = planner::explain(plan);
-                // The question itself stands above.
+                // The query itself is shown above.
                 let words = words.split_once("\n\n").map_or(words.as_str(), |(_, rest)| rest);
                 Ok(page::of_query(&frame, &plan.query, words, &kept))
             }
@@ -146,7 +147,7 @@ impl Target for Finding<'_> {
     }
 }
 
-/// The report of all there is.
+/// The overview report.
 fn overview(flags: &ReportFlags, telling: Telling) -> anyhow::Result<Ended> {
     if flags.format == ReportFormat::Svg {
         return Err(wrong_flags("--format svg is the picture of a query: there is none"));
@@ -207,7 +208,7 @@ fn overview(flags: &ReportFlags, telling: Telling) -> anyhow::Result<Ended> {
     Ok(looking::told(&summary, Ended::Done, telling == Telling::Everything))
 }
 
-/// Opens what needs privileges.
+/// Opens files that need privileges.
 fn prepare(flags: &ReportFlags) -> anyhow::Result<(Destination, Option<Secret>)> {
     let destination = Destination::open(flags.output.as_deref(), Owner::of(&flags.work.live))?;
     if destination.terminal {
@@ -236,7 +237,7 @@ fn title(flags: &ReportFlags) -> String {
     flags.title.clone().unwrap_or_else(|| names(flags).join(", "))
 }
 
-/// Counts tuples by what they say of themselves.
+/// Counts tuples by quality.
 fn qualities() -> Pipeline {
     let column = Column { input: 0, field: common::QUALITY };
     Pipeline {
@@ -253,7 +254,7 @@ fn qualities() -> Pipeline {
     }
 }
 
-/// Numbers of tuples, where a query over a share of the flows has counted those of all flows.
+/// Scales counts of a sample to all flows.
 fn in_sample(mut all: BTreeMap<String, u64>, sample: Sample) -> BTreeMap<String, u64> {
     if let Sample::Fraction(share) = sample {
         all.values_mut().for_each(|n| *n = (*n as f64 * share).round() as u64);
@@ -261,14 +262,14 @@ fn in_sample(mut all: BTreeMap<String, u64>, sample: Sample) -> BTreeMap<String,
     all
 }
 
-/// What there is most of comes first.
+/// Sorted by count, descending.
 fn by_number(all: BTreeMap<String, u64>) -> Vec<(String, u64)> {
     let mut all: Vec<(String, u64)> = all.into_iter().collect();
     all.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     all
 }
 
-/// Rows for the one who writes the file at the end.
+/// Rows shared with the writer of the file.
 struct Shared(Rc<RefCell<Kept>>);
 
 impl Sink for Shared {
@@ -289,7 +290,7 @@ impl Sink for Shared {
     }
 }
 
-/// Rows of an overview, redacted.
+/// Redacted rows of an overview.
 struct Folded {
     rows: Collected,
     redactor: Option<Redactor>,

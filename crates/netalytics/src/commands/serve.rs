@@ -21,7 +21,7 @@ use crate::shelf_reader::ShelfReader;
 use crate::signals::Signals;
 use crate::{networked, output, page, passing};
 
-/// Serves, until a signal ends it, or copies what it was asked.
+/// Runs the server until a signal ends it, or runs a backup or restore.
 pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
     match &flags.what {
         None => {}
@@ -45,7 +45,7 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
         Some(passing) => passing.path().to_owned(),
         None => data_folder(flags.data.as_deref())?,
     };
-    // A first start with an address that cannot be had leaves no data directory behind.
+    // Checked first, so that a failing start with an unavailable address creates no data directory.
     drop(TcpListener::bind(flags.listen).with_context(|| format!("cannot serve on {}", flags.listen))?);
     let receivers = receivers(&flags.receivers)?;
     let bus = match &flags.kafka {
@@ -95,13 +95,13 @@ pub fn serve(flags: &ServeFlags) -> anyhow::Result<Ended> {
                 .ok();
         }
     };
-    // Who has signed the operator's certificate, and for which name, its agent does not know.
+    // The demo agent does not know the authority and host name of the operator's certificate.
     let beside = match shown {
         Some(Shown::Files { .. }) if flags.demo => Beside::Loopback,
         _ => Beside::Nothing,
     };
     let listen = Listen { address: flags.listen, names: &flags.hosts, tls, page, beside };
-    // The event loop ends by itself; this is for a later SIGINT. SIGHUP has the certificate read again.
+    // The event loop handles the first signal; this one handles a later SIGINT. SIGHUP reloads the certificate.
     Signals::end_but_for_hangup(&Stop::default()).context("cannot handle signals")?;
     server::serve(service, listen, ready).with_context(|| format!("cannot serve on {}", flags.listen))?;
     drop(demo);
@@ -132,7 +132,7 @@ fn tls(flags: &ServeFlags, folder: &Path, shown: &Shown) -> anyhow::Result<Tls> 
     Tls::open(folder, shown.clone(), &names, lasting).map_err(|why| anyhow!(why))
 }
 
-/// Receivers of alerts; their secrets are read now.
+/// Parses the receivers of alerts and reads their secrets.
 fn receivers(said: &[String]) -> anyhow::Result<Vec<Receiver>> {
     let read = |text: &String| Receiver::read(text).map_err(|why| wrong_flags(format!("--receiver: {why}")));
     let receivers: Vec<Receiver> = said.iter().map(read).collect::<anyhow::Result<_>>()?;
@@ -191,7 +191,7 @@ fn limits(flags: &ServeFlags) -> anyhow::Result<Limits> {
     })
 }
 
-/// Where the data are, unless said.
+/// The data directory; `said`: from the flag.
 fn data_folder(said: Option<&Path>) -> anyhow::Result<PathBuf> {
     if let Some(folder) = said {
         return Ok(folder.to_owned());

@@ -13,7 +13,7 @@ use crate::flags::{Format, Progress};
 use crate::output;
 use crate::simulating::{self, FIGURES, decimals};
 
-/// Simulates.
+/// Runs the study.
 pub fn simulate(flags: &SimulateFlags, quiet: bool) -> anyhow::Result<Ended> {
     match &flags.what {
         Simulation::Placement(flags) => placement(flags, quiet),
@@ -58,7 +58,7 @@ fn runs(flags: &PlacementFlags, study: &Study) -> anyhow::Result<Vec<Run>> {
     Ok(runs)
 }
 
-/// How far it has come, on standard error.
+/// Progress on standard error.
 enum Shown {
     Nothing,
     Bar(ProgressBar),
@@ -80,7 +80,7 @@ impl Shown {
         }
     }
 
-    /// So many placements are done; `each` are of one seed.
+    /// Reports that `done` placements are complete, `each` per seed.
     fn tell(&self, done: usize, each: usize) {
         match self {
             Shown::Nothing => {}
@@ -93,7 +93,7 @@ impl Shown {
     }
 }
 
-/// The columns of a screen; of the processes the deviation, too.
+/// Columns on a terminal; includes the deviation for processes.
 fn columns() -> Vec<&'static str> {
     let shown = FIGURES.iter().filter(|figure| figure.shown.is_some()).map(|figure| figure.name);
     ["strategy", "flows"].into_iter().chain(shown).chain(["processes_deviation"]).collect()

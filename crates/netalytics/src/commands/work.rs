@@ -1,4 +1,4 @@
-//! What `query` and `record` have in common: from the flags to a run, and from its end to the summary.
+//! Shared by `query` and `record`: from the flags to a run, and to the summary.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -43,21 +43,21 @@ use runner::replay::Replaying;
 use runner::{Memory, Writing};
 use runner::{ResultTable, Run};
 
-/// Where a verb's rows go.
+/// Destination of a verb's rows.
 pub trait Target {
-    /// What has been opened before privileges are given up.
+    /// State opened before privileges are dropped.
     type Ready;
 
-    /// The file that is written, if it is one.
+    /// Output file, if any.
     fn path(&self) -> Option<&Path>;
 
-    /// Which files it opens once rows come.
+    /// Files opened after the first row.
     fn files(&self) -> Files;
 
-    /// How its rows are written.
+    /// Kind of output writes.
     fn writing(&self) -> Writing;
 
-    /// Adds columns that only this verb needs; refuses what it cannot do.
+    /// Adds columns that only this verb needs; rejects plans it does not support.
     fn fit(&self, _plan: &mut Plan) -> anyhow::Result<()> {
         Ok(())
     }
@@ -72,7 +72,7 @@ pub trait Target {
         periods.only()
     }
 
-    /// Opens what needs privileges.
+    /// Opens files that need privileges.
     fn prepare(&self) -> anyhow::Result<Self::Ready>;
 
     /// Starts additional threads; privileges have been dropped.
@@ -80,27 +80,27 @@ pub trait Target {
         Ok(())
     }
 
-    /// All rows are written, and this is how it went.
+    /// Completes the summary after all rows have been written.
     fn conclude(&self, _summary: &mut Summary) {}
 
-    /// What to call it in a message, and whether a person looks on.
+    /// Name for messages, and whether it is a terminal.
     fn name(&self, ready: &Self::Ready) -> (String, bool);
 
-    /// The sink for what will come.
+    /// Opens the sink.
     fn open(&self, ready: Self::Ready, opened: Opened) -> anyhow::Result<Box<dyn Sink>>;
 }
 
-/// What a sink may know before the first row.
+/// Properties of the results, known before the first row.
 pub struct Opened {
     /// The results.
     pub heads: Vec<ResultHead>,
-    /// The same as tables, for sinks that keep them.
+    /// The results as tables, for sinks that store them.
     pub tables: Vec<ResultTable>,
     /// Host names.
     pub names: Names,
     /// When rows of windows are shown.
     pub pace: Pace,
-    /// Memory for row groups of Parquet.
+    /// Memory for row groups of Parquet, in bytes.
     pub row_group_bytes: usize,
 }
 
@@ -109,14 +109,14 @@ pub struct Opened {
 pub enum Telling {
     /// Errors only.
     Errors,
-    /// The summary and notes, too.
+    /// Errors, summary and notes.
     Summary,
-    /// And how the workers are.
+    /// Also statistics of workers.
     Everything,
 }
 
 impl Telling {
-    /// As `-q` and `-v` ask for it.
+    /// From `-q` and `-v`.
     pub fn of(quiet: bool, verbose: bool) -> Telling {
         match (quiet, verbose) {
             (true, _) => Telling::Errors,
@@ -126,19 +126,19 @@ impl Telling {
     }
 }
 
-/// Where the answer comes from.
+/// Source of the answer.
 enum Source {
-    /// From packets.
+    /// Packets.
     Packets,
-    /// From a recording.
+    /// A recording.
     Recording(Box<Replaying>),
-    /// From what others have published.
+    /// Published results on Kafka.
     Published(Box<Answering>),
-    /// From a network, where monitors are started.
+    /// A network, in which monitors are started.
     Network(PathBuf),
 }
 
-/// Answers the query; however that ends, the file for the summary says so.
+/// Answers the query; writes the summary file however it ends.
 pub fn work<T: Target>(flags: &WorkFlags, target: &T, telling: Telling) -> anyhow::Result<Ended> {
     check_paths(flags, target.path())?;
     signals::survive_size_limits().context("cannot handle signals")?;
@@ -239,7 +239,7 @@ fn answer<T: Target>(
     let comes =
         planned.is_some() || matches!(&from, Source::Published(answering) if answering.reach != Reach::Past);
     let prompt = capturing || comes || flags.read.iter().any(|path| !path.is_file() && !path.is_dir());
-    // Lines of statistics would come between.
+    // Lines of statistics would be mixed with it.
     let is_watched = prompt && target.is_watched(&ready) && !plan.dataflow.pipelines.is_empty();
     let watch = match is_watched && flags.stats.is_none() && telling != Telling::Everything {
         true => Watch::begin(),
@@ -321,15 +321,15 @@ fn answer<T: Target>(
     end(summary_file, telling, &summary, sink.as_ref(), terminal)
 }
 
-/// What is read, by name.
+/// Names of the inputs.
 pub fn inputs(flags: &WorkFlags) -> Vec<String> {
     let interfaces = flags.live.interfaces.iter().cloned();
     let mirrors = flags.live.listen.iter().map(|listen| format!("{listen:?}"));
     flags.read.iter().map(|path| path.display().to_string()).chain(interfaces).chain(mirrors).collect()
 }
 
-/// How many workers are asked for. A reader of its own would be far ahead of what is found out about its packets, where
-/// these are looked back upon.
+/// Number of workers. With look-back for matching flows, no separate reader thread is used: it would be far ahead of
+/// the decisions on its packets.
 fn workers(flags: &WorkFlags, filtered: bool) -> Workers {
     match !flags.live.is_live() && keeping::looks_back(flags, filtered) {
         true => Workers(Some(1)),
@@ -413,7 +413,7 @@ fn end(
     Ok(if summary.is_complete() { Ended::Done } else { Ended::Incomplete })
 }
 
-/// Refuses what would read one thing twice or destroy an input.
+/// Rejects outputs that are inputs, and duplicate paths.
 pub fn check_paths(flags: &WorkFlags, output: Option<&Path>) -> anyhow::Result<()> {
     let dash = |path: &Path| path == Path::new("-");
     let from_stdin = flags.read.iter().filter(|p| dash(p)).count()
@@ -442,7 +442,7 @@ pub fn check_paths(flags: &WorkFlags, output: Option<&Path>) -> anyhow::Result<(
     }
 }
 
-/// With `-v`: what the query was understood to be.
+/// With `-v`: prints the parsed query.
 fn mention(plan: &Plan) {
     info!("query: {}", plan.query);
     if plan.monitor.sample == Sample::Auto {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// How keys stand.
+/// Order of keys.
 const ORDER: [&str; 22] = [
     "name",
     "tier",
@@ -34,7 +34,7 @@ const ORDER: [&str; 22] = [
 /// One `[[switch]]`, `[[host]]`, `[[link]]` or `[[traffic]]`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Entry {
-    /// Its keys.
+    /// Values by key.
     pub keys: BTreeMap<String, Value>,
     /// Comment after its name.
     pub remark: Option<&'static str>,
@@ -46,17 +46,17 @@ impl Entry {
         self.keys.insert(key.to_owned(), value.into());
     }
 
-    /// Sets a key that has no value yet.
+    /// Sets a key unless it has a value.
     pub fn set_if_missing(&mut self, key: &str, value: impl Into<Value>) {
         self.keys.entry(key.to_owned()).or_insert_with(|| value.into());
     }
 
-    /// A key's text.
+    /// Value of a key as text.
     pub fn text(&self, key: &str) -> &str {
         self.keys.get(key).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// A key's texts.
+    /// Value of a key as list of texts.
     pub fn texts(&self, key: &str) -> Vec<String> {
         let all = self.keys.get(key).and_then(Value::as_array).into_iter().flatten();
         all.filter_map(Value::as_str).map(str::to_owned).collect()
@@ -68,7 +68,7 @@ impl Entry {
         let mut keys: Vec<(&String, &Value)> = self.keys.iter().collect();
         keys.sort_by_key(|(key, _)| place(key));
         for (nth, (key, value)) in keys.into_iter().enumerate() {
-            // What JSON writes of texts, numbers and lists of texts TOML reads.
+            // JSON strings, numbers and lists of strings are also valid TOML.
             let remark =
                 self.remark.filter(|_| nth == 0).map(|text| format!(" # {text}")).unwrap_or_default();
             *out += &format!("{key} = {value}{remark}\n");
@@ -76,7 +76,7 @@ impl Entry {
     }
 }
 
-/// A whole file.
+/// A complete file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Draft {
     /// Switches.
@@ -85,12 +85,12 @@ pub struct Draft {
     pub hosts: Vec<Entry>,
     /// Links.
     pub links: Vec<Entry>,
-    /// What traffic is expected.
+    /// Expected traffic.
     pub traffic: Vec<Entry>,
 }
 
 impl Draft {
-    /// Of a file that was read as a network before.
+    /// Parses a file that was already accepted as a network.
     pub fn read(text: &str) -> Draft {
         let file: Value = toml::from_str(text).unwrap_or_default();
         let entries = |kind: &str| {
@@ -109,7 +109,7 @@ impl Draft {
         }
     }
 
-    /// As a file.
+    /// The file as text.
     pub fn print(&self) -> String {
         let mut out = "# Written by netalytics network discover.\n".to_owned();
         let Draft { switches, hosts, links, traffic } = self;

@@ -1,4 +1,5 @@
-//! From what was found to a network's file, with all that it lacks in words. Nothing is guessed: what is not known stays out.
+//! Creates a network file from the discovered switches and hosts, with notes on missing information. Unknown values are
+//! omitted, not guessed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -15,23 +16,23 @@ const SUPPOSED_MBPS: f64 = 1000.0;
 /// Comment of a host with unknown capacity, which is not used.
 const UNKNOWN: &str = "what it has is not known, so nothing is free there";
 
-/// A switch that was asked.
+/// A discovered switch.
 pub struct SwitchSeen {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// How it is controlled: by its database, or by its controller and its number there.
+    /// Control channel.
     pub told: Told,
-    /// Its bridge.
+    /// Name of its bridge.
     pub bridge: String,
-    /// What it says of itself.
+    /// Its reported ports and neighbors.
     pub described: Described,
-    /// Its rules, but for ours.
+    /// Its rules, without those of netalytics.
     pub rules: Vec<Rule>,
-    /// How programs are started on its own machine.
+    /// Command prefix to run programs on its machine.
     pub via: Option<Vec<String>>,
 }
 
-/// How a switch is controlled.
+/// Control channel of a switch.
 pub enum Told {
     /// Its database.
     Database(String),
@@ -41,23 +42,23 @@ pub enum Told {
 
 /// An agent of a server.
 pub struct AgentSeen {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its addresses.
+    /// Addresses.
     pub addresses: Vec<IpAddr>,
-    /// Where it may capture.
+    /// Interfaces from which it may capture.
     pub interfaces: Vec<String>,
-    /// Its cores.
+    /// Number of cores.
     pub cores: u64,
-    /// Its memory in bytes.
+    /// Memory in bytes.
     pub memory: u64,
 }
 
-/// All that is known.
+/// Result of the discovery.
 pub struct World {
     /// Switches.
     pub switches: Vec<SwitchSeen>,
-    /// What is between and behind them.
+    /// Links and hosts.
     pub found: Found,
     /// Agents.
     pub agents: Vec<AgentSeen>,
@@ -65,9 +66,9 @@ pub struct World {
     pub names: HashMap<IpAddr, String>,
     /// Capacity of each link, if given.
     pub link_mbps: Option<f64>,
-    /// How programs are started, by names of hosts.
+    /// Command prefixes by host name.
     pub via: BTreeMap<String, Vec<String>>,
-    /// The file as it was.
+    /// The existing file.
     pub before: Draft,
 }
 
@@ -98,17 +99,17 @@ pub fn draw(world: &World) -> (Draft, Vec<String>) {
 
 struct Drawing<'a> {
     world: &'a World,
-    /// Ports that cables between these switches have.
+    /// Ports with a link to another switch.
     ends: BTreeSet<At>,
-    /// Ports without a link and with a host, in the order of switches and ports.
+    /// Ports with hosts, sorted by switch and port.
     peopled: Vec<At>,
     notes: Vec<String>,
-    /// Names of hosts that are taken.
+    /// Used host names.
     taken: BTreeSet<String>,
 }
 
 impl<'a> Drawing<'a> {
-    /// Nothing is drawn yet.
+    /// Creates an empty drawing.
     fn of(world: &'a World) -> Drawing<'a> {
         let ends: BTreeSet<At> = world.found.cables.iter().flatten().copied().collect();
         let mut peopled = Vec::new();
@@ -190,7 +191,7 @@ impl<'a> Drawing<'a> {
             places.iter().filter(|(_, on)| **on == at).map(|(ip, _)| *ip).collect();
         let answered = self.world.found.answers.get(&at);
         let macs: BTreeSet<&String> = answered.into_iter().flatten().map(|(_, mac)| mac).collect();
-        // Of an agent's addresses those that cannot be asked for, too.
+        // Includes an agent's addresses that cannot be probed.
         let elsewhere = |ip: &&IpAddr| ip.is_ipv6() && !addresses.contains(*ip);
         let more: Vec<IpAddr> =
             agent.iter().flat_map(|agent| &agent.addresses).filter(elsewhere).copied().collect();
@@ -256,7 +257,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// What the file said of the host that has one of these addresses, or this place.
+    /// Existing entry of the host with one of these addresses, or at this port.
     fn before(&self, addresses: &BTreeSet<IpAddr>, place: &str) -> Option<Entry> {
         let has = |entry: &&Entry| {
             entry.texts("addresses").iter().any(|ip| ip.parse().is_ok_and(|ip| addresses.contains(&ip)))
@@ -268,7 +269,7 @@ impl<'a> Drawing<'a> {
         hosts.iter().find(has).or_else(|| hosts.iter().find(at)).cloned()
     }
 
-    /// By what it was called before, by its agent, by the hosts file, by the port; none twice.
+    /// Unique name of a host: from the existing file, its agent, the hosts file, or its port.
     fn name(
         &mut self,
         entry: &Entry,
@@ -290,7 +291,7 @@ impl<'a> Drawing<'a> {
         name
     }
 
-    /// Hosts of the file that did not answer, where their places are still free.
+    /// Hosts of the existing file that did not respond, if their ports are still free.
     fn kept_hosts(&mut self, hosts: &mut Vec<Entry>) {
         for old in &self.world.before.hosts {
             let (name, at) = (old.text("name"), old.text("at"));
@@ -364,8 +365,8 @@ impl<'a> Drawing<'a> {
         entries
     }
 
-    /// Where hosts are is the edge, or where they may be, as long as none is known; above it one tier is the core, of several the lowest is called
-    /// aggregation.
+    /// Switches with hosts, or with possible host ports while no hosts are known, are edge; of the tiers above, a
+    /// single one is core, and of several the lowest is aggregation.
     fn tiers(&self, switches: &mut [Entry], hosts: &[Entry]) {
         let mut depth: BTreeMap<usize, usize> = BTreeMap::new();
         for (index, switch) in self.world.switches.iter().enumerate() {
@@ -444,7 +445,7 @@ impl<'a> Drawing<'a> {
         links
     }
 
-    /// Ports of which nothing is known.
+    /// Notes on ports without information.
     fn silent(&mut self) {
         for (index, switch) in self.world.switches.iter().enumerate() {
             let of = |number: &u32| (index, *number);
@@ -467,12 +468,12 @@ impl<'a> Drawing<'a> {
     }
 }
 
-/// What a host has of which nothing is known.
+/// Capacity of a host with unknown resources.
 fn nothing_free() -> [(&'static str, Value); 3] {
     [("cores", 1.into()), ("memory", "1GiB".into()), ("used", 1.0.into())]
 }
 
-/// Whether a switch forwards by itself and in no other way.
+/// Whether a switch only forwards by learning.
 fn learns(rules: &[Rule]) -> bool {
     let mut actions = rules.iter().flat_map(|rule| &rule.actions);
     let passes = |action: &Action| {

@@ -1,4 +1,4 @@
-//! What is made of what was found: files are read back as networks.
+//! Generated files are parsed as networks.
 
 use planner::topology::{Forwarding, Reached, Site};
 
@@ -8,7 +8,7 @@ fn ip(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-/// A switch with these ports, by name, from 1 on.
+/// A switch with ports of these names, numbered from 1.
 fn switch(name: &str, ports: &[&str], rule: &str) -> SwitchSeen {
     let port = |(i, name): (usize, &&str)| {
         let of = steer::PortOf {
@@ -95,7 +95,7 @@ fn a_network_is_as_it_was_found() {
     );
 }
 
-/// Where no host is known, ports say where they may be.
+/// Without known hosts, empty ports determine the tiers.
 #[test]
 fn tiers_are_known_without_hosts() {
     let mut world = world("");
@@ -130,14 +130,14 @@ fn agents_are_hosts_or_on_switches() {
     let own = site.switches[0].sniffer.as_ref().expect("an agent there");
     assert_eq!((own.starts.agent.as_deref(), own.has.cores), (Some("on-leaf1"), 8.0));
     assert!(notes[0].starts_with("agent far is behind no port"), "{notes:?}");
-    // Found before its agent was there, and now with it.
+    // Discovered first without, then with its agent.
     let agents = std::mem::take(&mut world.agents);
     world.before = Draft::read(&draw(&world).0.print());
     assert_eq!(self::site(&world).0.hosts[0].has.cores_used, 1.0);
     world.agents = agents;
     let has = self::site(&world).0.hosts[0].has;
     assert_eq!((has.cores, has.cores_used, has.memory_used), (8.0, 0.0, 0.0));
-    // What its owner says is used is used.
+    // The owner's value of `used` is kept.
     world.before.hosts[0].set("used", 0.5);
     assert_eq!(self::site(&world).0.hosts[0].has.cores_used, 0.5);
 }
@@ -190,7 +190,7 @@ fn what_the_owner_said_stays() {
 #[test]
 fn what_a_file_cannot_say_is_told() {
     let mut world = world("");
-    // Both leaves joined, a host at the spine, an address at two ports, two machines behind one.
+    // A link between both leaves, a host at the spine, an address at two ports, two machines at one port.
     world.switches[2]
         .described
         .ports

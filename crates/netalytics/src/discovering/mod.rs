@@ -1,5 +1,4 @@
-//! A network's file by what its switches and agents say: what they are asked is in `commands/discover.rs`; here is what is made of the answers,
-//! without asking anybody.
+//! Creates a network file from the answers of switches and agents, without I/O; `commands/discover.rs` queries them.
 
 mod draft;
 mod draw;

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// Two leaves, with a server each: the first with an agent on its own host, the second with a spare host.
+/// Two leaves, each with a server: the first with an agent on its own host, the second with a spare host.
 const SITE: &str = r#"
 [[switch]]
 name = "leaf1"
@@ -74,7 +74,7 @@ mbps = 10000
 
 const AT_THE_SPARE_HOST: &str = "PARSE tcp_conn_time TO 10.0.0.2:80";
 
-/// A network whose switches a controller at this port has.
+/// A network with a controller on this port.
 fn network(folder: &TempDir, port: u16, site: &str) -> JobNetwork {
     let site = site.replace("URL", &format!("http://127.0.0.1:{port}"));
     let site = Site::parse(&site).unwrap_or_else(|why| panic!("{why:?}"));
@@ -127,7 +127,7 @@ fn nobody_waits_for_the_switches_of_another_job() {
     assert!(network.view().jobs.is_empty());
 }
 
-/// Two jobs that want switches at the same time reach them once.
+/// Two concurrent jobs connect to the switches once.
 #[test]
 fn switches_are_reached_once_and_let_go_with_the_last_job() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -152,7 +152,7 @@ fn a_refused_plan_leaves_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let site = SITE.replace("interface = \"eth1\"\n", "");
     let network = network(&folder, controller(), &site);
-    // The first monitor reads at ports, whose names are asked for; what the second reads at is not known.
+    // The first monitor captures at ports, whose names are known; the interface of the second is unknown.
     let why = plan(&network, 1, "PARSE tcp_conn_time TO 10.0.0.1:80, 10.0.0.2:80").map(drop);
     assert_eq!(why, Err("the network file does not say what the interface of spare is called".to_owned()));
     assert!(folder.path().join(NUMBER).exists(), "switches were reached");
@@ -160,7 +160,7 @@ fn a_refused_plan_leaves_nothing() {
     assert!(network.view().jobs.is_empty());
 }
 
-/// A server has a number that no process takes which passes.
+/// A server uses a number that transient processes do not choose.
 #[test]
 fn a_number_is_kept_if_nobody_else_may_have_it() {
     let folder = tempfile::tempdir().expect("a folder");

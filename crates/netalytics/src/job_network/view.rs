@@ -1,4 +1,4 @@
-//! What the API tells of a network: what its file says, what is in force, and the plans of jobs.
+//! API views of a network: its file, active rules, and plans of jobs.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use steer::Ours;
 use super::number_of;
 use crate::networked::Planned;
 
-/// A job that was planned; who its monitors are is not known yet.
+/// View of a planned job, without its agents.
 pub fn job(job: JobId, planned: &Planned) -> NetworkJob {
     NetworkJob {
         job,
@@ -29,7 +29,7 @@ pub fn job(job: JobId, planned: &Planned) -> NetworkJob {
     }
 }
 
-/// Its monitors, with what their agents do.
+/// Monitors with the parts of their agents.
 pub fn monitors(planned: &Planned, parts: &[AgentPart]) -> Vec<NetworkMonitor> {
     let monitor = |(monitor, part): (&MonitorPart, &AgentPart)| NetworkMonitor {
         agent: part.agent.clone(),
@@ -44,7 +44,7 @@ pub fn monitors(planned: &Planned, parts: &[AgentPart]) -> Vec<NetworkMonitor> {
     planned.plan.monitors.iter().zip(parts).map(monitor).collect()
 }
 
-/// The network.
+/// View of the network.
 pub fn network(site: &Site, ours: &[Ours], jobs: &BTreeMap<JobId, NetworkJob>) -> NetworkView {
     let by_number: BTreeMap<u32, JobId> = jobs.keys().map(|job| (number_of(*job), *job)).collect();
     let job = |number: Option<u32>| by_number.get(&number?).copied();

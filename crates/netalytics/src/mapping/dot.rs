@@ -1,4 +1,4 @@
-//! A map in Graphviz's language: a node for each host, an arrow for each edge, left to right along the calls.
+//! A map in Graphviz's language: a node per host, an arrow per edge, from left to right in the direction of calls.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
@@ -8,7 +8,7 @@ use sinks::units;
 
 use super::edges::{Edge, host};
 
-/// The text. Names come from packets: what quotes or breaks a line in it is escaped.
+/// The DOT text. Names come from packets: quotes and line breaks are escaped.
 #[must_use]
 pub fn text(edges: &[Edge], names: &HashMap<IpAddr, String>) -> String {
     let mut out = String::from("digraph services {\n  rankdir=LR;\n  node [shape=box, style=rounded];\n");

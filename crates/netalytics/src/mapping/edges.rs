@@ -1,4 +1,4 @@
-//! Edges: a client, the service that it asks, and how that answers.
+//! Edges: a client, a service that it calls, and the service's response statistics.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
@@ -6,29 +6,29 @@ use std::net::IpAddr;
 use crate::overview::questions::{Protocol, protocols};
 use crate::overview::rows::{Collected, Row};
 
-/// The queries of a map: of flows, then of each protocol.
+/// Queries of a map: of flows, then of each protocol.
 pub struct Asked {
-    /// Their texts, in the order of their results.
+    /// Texts in the order of their results.
     pub texts: Vec<String>,
     protocols: Vec<Protocol>,
 }
 
-/// A client and a service that it asks.
+/// A client and a service that it calls.
 #[derive(Debug)]
 pub struct Edge {
-    /// Who asks.
+    /// Address of the client.
     pub client_ip: String,
-    /// Who is asked.
+    /// Address of the server.
     pub server_ip: String,
-    /// At which port.
+    /// Port of the server.
     pub server_port: u64,
-    /// What is spoken, where that is known.
+    /// Protocol, if known.
     pub protocol: Option<String>,
-    /// Flows that have ended or are still there.
+    /// Number of flows, ended or active.
     pub flows: u64,
-    /// Bytes on the wire: of the client, and of the server.
+    /// Bytes on the wire: from the client, and from the server.
     pub bytes: [u64; 2],
-    /// How the service answers, where its protocol is read.
+    /// Response statistics, if the protocol is parsed.
     pub answers: Option<Answers>,
     /// Distance from clients that no other host calls: 0 for their edges.
     pub depth: usize,
@@ -37,20 +37,20 @@ pub struct Edge {
     pub share: Option<f64>,
 }
 
-/// How a service answers a client.
+/// Response statistics of a service for a client.
 #[derive(Clone, Copy, Debug)]
 pub struct Answers {
-    /// Requests.
+    /// Number of requests.
     pub requests: u64,
-    /// In a second.
+    /// Requests per second.
     pub per_second: Option<f64>,
-    /// Share of those without an error.
+    /// Share of successful requests.
     pub success: Option<f64>,
-    /// Sum of the response times, in ns.
+    /// Sum of response times, in ns.
     pub time_ns: f64,
-    /// Median of the response times.
+    /// Median of response times.
     pub p50_ns: Option<f64>,
-    /// 99th percentile.
+    /// 99th percentile of response times.
     pub p99_ns: Option<f64>,
 }
 
@@ -58,7 +58,7 @@ pub struct Answers {
 type Key = (String, String, u64, Option<String>);
 
 impl Asked {
-    /// The queries about everything that is read.
+    /// Queries of all flows and protocols.
     #[must_use]
     pub fn new() -> Asked {
         let protocols = protocols();
@@ -68,7 +68,7 @@ impl Asked {
         Asked { texts, protocols }
     }
 
-    /// The edges that were found: along the calls, and of what is equally deep those first that take most time.
+    /// Edges in the direction of calls; those of equal depth by total time, descending.
     #[must_use]
     pub fn edges(&self, rows: &Collected) -> Vec<Edge> {
         let mut answers: BTreeMap<Key, Answers> = BTreeMap::new();
@@ -116,7 +116,7 @@ fn edge(key: Key, flows: u64, bytes: [u64; 2], answers: Option<Answers>) -> Edge
     Edge { client_ip, server_ip, server_port, protocol, flows, bytes, answers, depth: 0, share: None }
 }
 
-/// How deep edges are, and what share of their client's time they take.
+/// Computes the depth of edges, and their share of the client's time.
 fn place(edges: &mut [Edge]) {
     let mut asks: HashMap<&str, Vec<&str>> = HashMap::new();
     let mut answering_ns: HashMap<&str, f64> = HashMap::new();
@@ -127,7 +127,7 @@ fn place(edges: &mut [Edge]) {
         }
     }
     let asked: HashSet<&str> = edges.iter().map(|edge| edge.server_ip.as_str()).collect();
-    // Where all ask each other there is no first: then all are.
+    // If all hosts call each other, all are roots.
     let first: Vec<&str> = asks.keys().copied().filter(|host| !asked.contains(host)).collect();
     let mut next: VecDeque<&str> = first.into();
     let mut depth: HashMap<&str, usize> = next.iter().map(|host| (*host, 0)).collect();
@@ -153,7 +153,7 @@ fn place(edges: &mut [Edge]) {
     }
 }
 
-/// A host by name where there is one.
+/// Name of a host, or its address.
 #[must_use]
 pub fn host<'a>(ip: &'a str, names: &'a HashMap<IpAddr, String>) -> &'a str {
     ip.parse().ok().and_then(|ip: IpAddr| names.get(&ip)).map_or(ip, String::as_str)

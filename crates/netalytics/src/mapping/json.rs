@@ -1,4 +1,4 @@
-//! A map as one JSON document: the numbers as the queries give them, times in ns.
+//! A map as a JSON document; numbers as in the query results, times in ns.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

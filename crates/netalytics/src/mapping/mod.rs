@@ -1,4 +1,5 @@
-//! A map of services: who asks whom, put together of the results of `service-map` for flows and for each protocol that is read.
+//! A map of services with their clients, combined from the results of `service-map` for flows and for each parsed
+//! protocol.
 
 pub mod dot;
 pub mod edges;

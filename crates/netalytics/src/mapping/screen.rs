@@ -1,4 +1,4 @@
-//! A map as text: an edge a line, along the calls, as many as a screen has.
+//! A map as text: one line per edge, in the direction of calls.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -9,16 +9,16 @@ use super::edges::{Edge, host};
 use crate::overview::layout::List;
 use crate::overview::screen::{end, some};
 
-/// Most edges that are shown.
+/// Maximum edges shown.
 const EDGES_MAX: usize = 50;
-/// The narrowest screen that lists are laid out for.
+/// Minimum width of the layout.
 const NARROW: usize = 60;
 /// Minimum width for all columns.
 const WIDE: usize = 110;
-/// Places of columns that narrow screens lack: requests, bytes.
+/// Indexes of columns omitted on narrow screens: requests, bytes.
 const ONLY_WIDE: [usize; 2] = [1, 6];
 
-/// The screen.
+/// The text of the map.
 #[must_use]
 pub fn text(edges: &[Edge], title: &str, names: &HashMap<IpAddr, String>, width: usize) -> String {
     let hosts = edges.iter().flat_map(|edge| [&edge.client_ip, &edge.server_ip]);

@@ -1,11 +1,11 @@
-//! Watches Flink's checkpoints, with which rows arrive: reports a missing first one. Pure: times are arguments.
+//! Supervises Flink's checkpoints, which deliver rows: reports if the first one is missing. Pure: times are arguments.
 
 use std::time::{Duration, Instant};
 
 /// Time for the first one, in addition to ten intervals.
 const FIRST: Duration = Duration::from_secs(20);
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Checkpoints {
     patience: Duration,
     /// Time since which data wait for a checkpoint.
@@ -27,7 +27,7 @@ impl Checkpoints {
         Checkpoints { patience: FIRST + 10 * every, awaited: None, stage: Stage::Awaited }
     }
 
-    /// Whether the first did not come in time, and is not there yet.
+    /// Whether the first checkpoint is overdue.
     pub fn is_overdue(&self) -> bool {
         self.stage == Stage::Overdue
     }

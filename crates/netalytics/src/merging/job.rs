@@ -20,25 +20,25 @@ const UNHEARD: Duration = Duration::from_secs(10);
 /// Interval at which a job's progress is queried.
 const ASK_EVERY: Duration = Duration::from_millis(300);
 
-/// A job on the cluster that is ours.
+/// A running Flink job.
 pub struct Merge {
-    /// Tells publishers how far Flink has come.
+    /// Reports Flink's progress to publishers.
     _progress: Option<GroupTeller>,
     kafka: Kafka,
     job: flink::Job,
     there: Arc<Topics>,
-    /// What it merges to.
+    /// Topics to which it writes.
     topics: Vec<String>,
-    /// What it reads, and the group by which it tells how far.
+    /// Topics it reads, with the consumer group of its progress.
     sources: Vec<Read>,
     group: Arc<Group>,
-    /// When it was asked last how far it has read.
+    /// Time of the last query of its progress.
     asked: Option<Instant>,
     work: Work,
     watch: Watch,
     restarts: Restarts,
     checkpoints: Checkpoints,
-    /// How many are at work, and how many there are, if not all of them are.
+    /// Running and total tasks, if not all are running.
     tasks: Option<(u64, u64)>,
     late: u64,
     heard: Instant,
@@ -57,7 +57,7 @@ enum Hearing {
 }
 
 impl Merge {
-    /// Looks after a job that was started.
+    /// Supervises a started job.
     pub fn new(
         job: flink::Job,
         kafka: &Kafka,
@@ -125,7 +125,7 @@ impl Merging for Merge {
             self.work = Work::Failed(why);
             return;
         }
-        // Figures of an ended job are not available.
+        // Metrics of an ended job are not available.
         let late = self.job.progress().ok().and_then(|progress| progress.rows_late);
         self.late = self.late.max(late.unwrap_or(0));
         let awake = Waking::start(&self.kafka, &self.there, &self.sources);

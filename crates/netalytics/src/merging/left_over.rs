@@ -1,4 +1,4 @@
-//! What is left behind whom Flink merged for: jobs, and topics of what they merged.
+//! Cleanup after a crash: Flink jobs and their output topics.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use runner::bus::merged;
 
 use crate::output;
 
-/// Ends the jobs that a crash of ours has left, and deletes what they merged.
+/// Ends the jobs left by crashed processes, and deletes their output topics.
 pub fn end(gateway: &Arc<Gateway>, machine: &Machine, there: &Topics) -> anyhow::Result<()> {
     let found = gateway.end_left_over(machine)?;
     for ended in &found.ended {
@@ -17,13 +17,13 @@ pub fn end(gateway: &Arc<Gateway>, machine: &Machine, there: &Topics) -> anyhow:
             ended.name
         ));
     }
-    // A job may have ended by itself behind whom it was for.
+    // A job may have ended by itself after the crash.
     let gone = found.ended.iter().map(|ended| &ended.name).chain(&found.over);
     let prefixes: Vec<String> = gone.map(|name| merged(&name.job)).collect();
     if prefixes.is_empty() { Ok(()) } else { delete_all(there, &prefixes) }
 }
 
-/// Deletes the topics whose names begin so.
+/// Deletes the topics with these name prefixes.
 pub fn delete_all(there: &Topics, prefixes: &[String]) -> anyhow::Result<()> {
     let topics = there.list()?.into_keys();
     let left: Vec<String> =

@@ -1,5 +1,5 @@
-//! Managed memory that a query's job needs of a slot of Flink's, compared with what slots have before the job starts: Flink itself would fail
-//! only when the job's tasks run, and start them again and again.
+//! Checks the managed memory of Flink's slots against the query's requirement before the job starts. Flink itself would
+//! fail only when the tasks run, and restart them repeatedly.
 
 use anyhow::bail;
 use flink::Gateway;
@@ -8,7 +8,8 @@ use stream::flink_sql::slot_memory_bytes;
 
 const MIB: u64 = 1 << 20;
 
-/// Compares the query's need with the smallest slot. Where Flink's REST interface is not within reach the job is started all the same.
+/// Compares the query's requirement with the smallest slot. The check is skipped if Flink's REST interface is not
+/// reachable.
 pub fn check(gateway: &Gateway, plan: &Plan) -> anyhow::Result<()> {
     let needed = slot_memory_bytes(plan.dataflow.pipelines.len());
     let Some(slots) = gateway.cluster().and_then(|cluster| cluster.slot_memory().ok().flatten()) else {

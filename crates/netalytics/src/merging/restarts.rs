@@ -1,52 +1,52 @@
-//! Restarts of a failing job: each reason is reported once, and a job that makes no progress is given up. Pure: times
-//! are arguments.
+//! Restarts of a failing job: each reason is reported once, and a job without progress is stopped. Pure: times are
+//! arguments.
 
 use std::time::{Duration, Instant};
 
-/// So often in a row a job may start again for one reason before it is given up.
+/// Maximum consecutive restarts for one reason.
 const MAX: usize = 5;
-/// Restarts that are further apart are not in a row: it was at work between them.
+/// Interval after which a restart is not consecutive: the job was working in between.
 const APART: Duration = Duration::from_secs(60);
 /// Time for which it has to run again before that is reported.
 const STEADY: Duration = Duration::from_secs(3);
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Default)]
 pub struct Restarts {
     why: String,
     /// Time of the last restart by the cluster's clock, if known.
     since_ms: Option<u64>,
-    /// The same, by ours.
+    /// Time of the last restart by the local clock.
     at: Option<Instant>,
-    /// How many in a row.
+    /// Number of consecutive restarts.
     times: usize,
-    /// Since when it is at work again.
+    /// Time since when it is working again.
     up: Option<Instant>,
     stage: Stage,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
-    /// It works, and everybody knows.
+    /// Working, and reported as such.
     #[default]
     Up,
     /// Its failure was reported.
     Down,
 }
 
-/// What is to be done about it.
+/// Result of an observation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing that is not known.
+    /// No news.
     Nothing,
     /// Print this notice.
     Tell(String),
-    /// The job comes to nothing; why.
+    /// Stop the job, with the reason.
     GiveUp(String),
 }
 
 impl Restarts {
-    /// It is starting again, as the cluster says since then.
+    /// Handles a restart; `since_ms`: its time by the cluster's clock.
     pub fn down(&mut self, why: String, since_ms: Option<u64>, now: Instant) -> Verdict {
         let is_new = match since_ms {
             Some(_) => self.since_ms != since_ms,
@@ -70,7 +70,7 @@ impl Restarts {
         Verdict::Tell(format!("Flink starts the job again{behind}"))
     }
 
-    /// It is at work.
+    /// Handles an observation of the working job.
     pub fn up(&mut self, now: Instant) -> Verdict {
         let up = *self.up.get_or_insert(now);
         if self.stage == Stage::Down && now.duration_since(up) >= STEADY {
@@ -91,7 +91,7 @@ mod tests {
         let at = |seconds: u64| begun + Duration::from_secs(seconds);
         let tell = |text: &str| Verdict::Tell(text.into());
         let again = "Flink's job is at work again, from its last checkpoint on";
-        // A TaskManager that is gone for long is one restart, however often one looks.
+        // A missing TaskManager counts as one restart, however often it is observed.
         let mut one = Restarts::default();
         let lost = || "it is lost".to_owned();
         assert_eq!(one.up(at(0)), Verdict::Nothing);
@@ -99,9 +99,9 @@ mod tests {
         assert!((2..50).all(|s| one.down(lost(), Some(7), at(s)) == Verdict::Nothing));
         assert_eq!((one.up(at(51)), one.up(at(53))), (Verdict::Nothing, Verdict::Nothing));
         assert_eq!((one.up(at(54)), one.up(at(55))), (tell(again), Verdict::Nothing));
-        // Later it is news once more.
+        // Reported again after a longer time.
         assert_eq!(one.down(lost(), Some(99), at(200)), tell("Flink starts the job again: it is lost"));
-        // Poison: again and again, whether one sees it at work in between or not.
+        // A permanent failure, whether or not it is observed working in between.
         for sees_it_work in [true, false] {
             let mut one = Restarts::default();
             let mut seen = Vec::new();
@@ -116,7 +116,7 @@ mod tests {
             expected[4] = Verdict::GiveUp("poison".into());
             assert_eq!(seen, expected);
         }
-        // Where the cluster's clock is not told, being at work in between tells restarts apart.
+        // Without the cluster's clock, restarts are distinguished by the working state in between.
         let mut one = Restarts::default();
         assert_eq!(one.down(String::new(), None, at(0)), tell("Flink starts the job again"));
         assert_eq!(one.down(String::new(), None, at(1)), Verdict::Nothing);

@@ -12,35 +12,35 @@ use crate::flags::bus::FlinkFlags;
 
 /// Timeout of transactions; the brokers' default limit is 15 minutes.
 const TRANSACTION_MS: u64 = 600_000;
-/// How far apart in event time tuples of one flow may be that are joined.
+/// Maximum difference in event time between joined tuples of a flow.
 const JOIN_SPAN_MS: i64 = 300_000;
 
-/// What is to be merged.
+/// Parameters of a merge.
 pub struct Wanted<'a> {
-    /// The query's plan over what was published.
+    /// The query's plan over the published data.
     pub plan: &'a Plan,
     /// The engine's configuration.
     pub config: &'a Config,
-    /// What is read.
+    /// Topics to read.
     pub from: From,
-    /// From where on, in milliseconds since 1970.
+    /// Start of reading, in milliseconds since 1970.
     pub since_ms: Option<i64>,
-    /// Cells of panes that begin within them are taken.
+    /// Period of panes: only cells of panes that start in it are read.
     pub bounds: Bounds,
-    /// How far.
+    /// End of reading.
     pub reach: Reach,
-    /// The next query with this name deletes what was merged for it before; empty: no name.
+    /// The next query with this name deletes the output of this one; empty: no name.
     pub name: &'a str,
-    /// The share of their traffic that the captures lack.
+    /// Share of traffic missing in the captures.
     pub lost: f64,
-    /// The time before reading began, where its windows are partial.
+    /// The time before the start of reading, whose windows are partial.
     pub partial: Option<Limited>,
 }
 
 /// Generates the job's statements.
 ///
 /// # Errors
-/// All parts that have no Flink SQL.
+/// All parts of the query that have no Flink SQL.
 pub fn statements(plan: &Plan, config: &Config, job: &Job) -> anyhow::Result<Vec<String>> {
     flink_sql::print(&plan.dataflow, config, job).map_err(|refused| {
         let reason = |Unprintable { what, why }: &Unprintable| format!("{what}: {why}");
@@ -72,17 +72,17 @@ pub fn job(wanted: &Wanted<'_>, flags: &FlinkFlags, brokers: &str, name: &str) -
     }
 }
 
-/// The last part of a job's name.
+/// Last part of a job's name.
 fn short(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
 
-/// The topic of a parser or of cells, as Flink reads it.
+/// Definition of a topic with tuples or cells as a Flink source.
 pub fn source(topic: &str, lateness_ns: i64) -> Source {
     Source { topic: topic.to_owned(), lateness_ms: lateness_ns.div_euclid(1_000_000) }
 }
 
-/// The topics that a job reads.
+/// Topics that a job reads.
 pub fn sources(wanted: &Wanted<'_>, engine: &Engine) -> Vec<Read> {
     let read =
         |source: &Source, schema, millisecond| Read { topic: source.topic.clone(), schema, millisecond };

@@ -8,41 +8,41 @@ use std::time::{Duration, Instant};
 use bus::{Group, Topics};
 use flink::{Error, Job, State};
 
-/// So often a job is looked at.
+/// Polling interval.
 const EVERY: Duration = Duration::from_millis(300);
 /// Interval at which dropped records are queried; Flink updates such figures every ten seconds.
 const FIGURES_EVERY: Duration = Duration::from_secs(2);
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Watch {
     seen: Receiver<Seen>,
 }
 
-/// What was seen.
+/// Result of a query.
 pub enum Seen {
-    /// How it does.
+    /// State of the job.
     State(State),
-    /// So many rows were dropped by now, as they came too late.
+    /// Number of late rows dropped so far.
     Late(u64),
     /// Neither gateway nor cluster could be reached.
     Nobody(Error),
-    /// Whether it has completed a checkpoint; `None`: there was nothing to tell of.
+    /// Whether a checkpoint was completed; `None`: no data.
     Checkpoint(Option<bool>),
-    /// What it reads was deleted, which Flink does not notice.
+    /// A topic that it reads was deleted, which Flink does not notice.
     Deleted(String),
 }
 
-/// What a job reads of a topic.
+/// Range of records that a job reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Records {
-    /// What was there before it, too.
+    /// Including existing records.
     All,
-    /// What comes.
+    /// Only new records.
     New,
 }
 
 impl Watch {
-    /// Looks until this is dropped. By the group the job tells how far it has come.
+    /// Starts polling until dropped. `group`: consumer group of the job's progress.
     pub fn start(
         job: &Job,
         (there, group): (&Arc<Topics>, &Arc<Group>),
@@ -80,22 +80,22 @@ impl Watch {
         Ok(Watch { seen })
     }
 
-    /// What was seen since, the oldest first.
+    /// The oldest unread result.
     pub fn next(&self) -> Option<Seen> {
         self.seen.try_recv().ok()
     }
 }
 
-/// What a job tells with its checkpoints.
+/// Observes the offsets that a job commits with its checkpoints.
 struct Commits {
     group: Arc<Group>,
     records: Records,
-    /// Where partitions ended when they were looked at first.
+    /// End offsets of partitions at the first observation.
     begun: BTreeMap<String, Vec<i64>>,
 }
 
 impl Commits {
-    /// Whether there was a checkpoint; `None`: there was nothing to tell of. `ends`: where partitions end now.
+    /// Whether there was a checkpoint; `None`: no data. `ends`: current end offsets.
     fn look(&mut self, ends: &BTreeMap<String, Vec<i64>>) -> Option<bool> {
         let mut is_awaited = false;
         for (topic, ends) in ends {
@@ -105,7 +105,7 @@ impl Commits {
             });
             is_awaited |=
                 ends.iter().enumerate().any(|(place, end)| *end > begun.get(place).copied().unwrap_or(0));
-            // While no broker answers nothing is known.
+            // Unknown while no broker responds.
             let told = self.group.committed(topic, ends.len() as i32).ok()?;
             if told.iter().any(Option::is_some) {
                 return Some(true);
@@ -115,7 +115,7 @@ impl Commits {
     }
 }
 
-/// Whether a topic was deleted since it was asked for last. One that brokers have made anew by themselves is shorter than it was.
+/// Whether a topic was deleted since the last call. A topic automatically recreated by brokers is shorter than before.
 fn is_gone(there: &Topics, topic: &str, ends: &mut BTreeMap<String, Vec<i64>>) -> bool {
     match there.offsets(topic) {
         Ok(ranges) => {

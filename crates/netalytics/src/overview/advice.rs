@@ -1,16 +1,16 @@
-//! The three queries worth asking next, by what was found; each as a command to paste.
+//! The three most useful next queries, as commands.
 
 use super::found::Found;
 use super::questions::Questions;
 
-/// So many.
+/// Number of commands.
 const ADVICE: usize = 3;
-/// Longer keys are not repeated in a query.
+/// Maximum length of a key repeated in a query.
 const KEY_CHARS_MAX: usize = 60;
-/// Shorter captures are not cut into windows.
+/// Minimum duration of a capture for a query with windows, in ns.
 const LONG_NS: i64 = 60_000_000_000;
 
-/// Queries, the most worthwhile first.
+/// Queries, most useful first.
 #[must_use]
 pub fn queries(found: &Found, questions: &Questions) -> Vec<String> {
     let mut queries = Vec::new();
@@ -78,7 +78,7 @@ pub fn queries(found: &Found, questions: &Questions) -> Vec<String> {
     queries
 }
 
-/// A shorter condition than the one that `success` gives.
+/// A shorter equivalent of the negated `success` condition.
 fn simple_failure(parser: &str) -> Option<&'static str> {
     match parser {
         "http" => Some("status >= 400"),
@@ -87,20 +87,20 @@ fn simple_failure(parser: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether a text may stand in a query that stands in a shell's double quotes.
+/// Whether a text needs no escaping within a query in a shell's double quotes.
 fn can_be_quoted(text: &str) -> bool {
     text.chars().count() <= KEY_CHARS_MAX
         && text.chars().all(|c| c == ' ' || c.is_ascii_graphic() && !"'\"\\$`!".contains(c))
 }
 
-/// The command that asks a query of the same input.
+/// The command that runs a query on the same input.
 #[must_use]
 pub fn command(query: &str, input: &str) -> String {
     let quote = if query.contains('\'') { '"' } else { '\'' };
     format!("netalytics query {quote}{query}{quote} {input}")
 }
 
-/// A word as a shell reads it.
+/// Quotes a word for a shell.
 #[must_use]
 pub fn shell_word(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@%".contains(c);

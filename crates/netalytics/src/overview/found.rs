@@ -1,4 +1,4 @@
-//! What an overview has found: numbers of the queries' results, put together by what they are of.
+//! Content of an overview: combines the queries' results by subject.
 
 use std::collections::BTreeMap;
 
@@ -6,70 +6,70 @@ use super::questions::{OfFlows, Protocol, Questions};
 use super::rows::{Collected, Row};
 use runner::Summary;
 
-/// All of it.
+/// All results.
 #[derive(Debug)]
 pub struct Found {
-    /// Time of the first packet and of the last, in ns since the epoch.
+    /// Time of the first and the last packet, in ns since the epoch.
     pub seen_ns: Option<(i64, i64)>,
-    /// Packets.
+    /// Number of packets.
     pub packets: u64,
-    /// Their bytes on the wire.
+    /// Bytes on the wire.
     pub bytes: u64,
-    /// Flows, that were there.
+    /// Number of flows.
     pub flows: u64,
     /// Packets that could not be decoded.
     pub undecodable: u64,
-    /// Packets that were lost before they were captured, where that is known.
+    /// Packets lost before the capture, if known.
     pub lost_packets: Option<u64>,
-    /// Share of the bytes of TCP that was acknowledged and not captured.
+    /// Share of acknowledged TCP bytes that were not captured.
     pub capture_loss: f64,
-    /// What flows speak, by bytes.
+    /// Applications of flows, by bytes.
     pub applications: Vec<Application>,
-    /// Who is asked, those that are read first.
+    /// Services; those with parsed protocols first.
     pub services: Vec<Service>,
-    /// Who talks to whom, by bytes.
+    /// Pairs of hosts, by bytes.
     pub talkers: Vec<Talkers>,
-    /// The slowest requests by their 99th percentile.
+    /// Slowest requests, by 99th percentile.
     pub slowest: Vec<Slow>,
-    /// Requests that fail, by how often.
+    /// Failing requests, by count.
     pub failing: Vec<Failing>,
-    /// Who sends again, by how often.
+    /// Pairs of hosts with retransmissions, by count.
     pub retransmitting: Vec<Talkers>,
-    /// Connections that did not come about.
+    /// Failed connections.
     pub refused: Vec<Refused>,
-    /// How many those are: refused, and without an answer.
+    /// Number of failed connections: refused, and without an answer.
     pub refused_total: [u64; 2],
-    /// Services with connects that waited for a SYN or SYN-ACK to be sent again.
+    /// Services with connects delayed by a retransmitted SYN or SYN-ACK.
     pub delayed: Vec<Delayed>,
-    /// Queries worth asking next.
+    /// Suggested queries.
     pub next: Vec<String>,
 }
 
-/// What flows speak.
+/// An application.
 #[derive(Debug)]
 pub struct Application {
-    /// Its name, if it has one.
+    /// Name, if known.
     pub application: Option<String>,
-    /// Over what.
+    /// Transport protocol.
     pub transport: String,
-    /// Flows.
+    /// Number of flows.
     pub flows: u64,
     /// Bytes on the wire.
     pub bytes: u64,
-    /// The parser that reads it.
+    /// Parser of the protocol.
     pub parser: Option<String>,
 }
 
-/// An address and port that is asked.
+/// Address and port of a service.
 #[derive(Debug)]
 pub struct Service {
-    /// Its address.
+    /// Address.
     pub server_ip: String,
-    /// And port.
+    /// Port.
     pub server_port: u64,
-    /// What is spoken there.
+    /// Application protocol.
     pub application: Option<String>,
-    /// Flows.
+    /// Number of flows.
     pub flows: u64,
     /// Bytes on the wire.
     pub bytes: u64,
@@ -77,46 +77,46 @@ pub struct Service {
     pub answers: Option<Answers>,
 }
 
-/// How a service answers.
+/// Response statistics of a service.
 #[derive(Debug)]
 pub struct Answers {
-    /// Requests.
+    /// Number of requests.
     pub requests: u64,
-    /// In a second of the capture.
+    /// Requests per second of the capture.
     pub per_second: f64,
-    /// Share of those without an error.
+    /// Share of successful requests.
     pub success: Option<f64>,
-    /// Median of the response times, in ns.
+    /// Median of response times, in ns.
     pub p50_ns: Option<f64>,
-    /// 99th percentile.
+    /// 99th percentile of response times, in ns.
     pub p99_ns: Option<f64>,
 }
 
-/// Two that talk.
+/// A client and a server.
 #[derive(Debug)]
 pub struct Talkers {
-    /// Who asks.
+    /// Address of the client.
     pub client_ip: String,
-    /// Who is asked.
+    /// Address of the server.
     pub server_ip: String,
-    /// Flows.
+    /// Number of flows.
     pub flows: u64,
-    /// Bytes on the wire that each sent.
+    /// Bytes on the wire: from the client, and from the server.
     pub bytes: [u64; 2],
-    /// Segments that were sent again, by both.
+    /// Retransmitted segments in both directions.
     pub retransmissions: u64,
 }
 
 /// Slow requests.
 #[derive(Debug)]
 pub struct Slow {
-    /// Their parser.
+    /// Parser.
     pub parser: String,
-    /// The column that tells them apart.
+    /// Column that identifies the request.
     pub key: &'static str,
-    /// What it says.
+    /// Value of that column.
     pub request: Option<String>,
-    /// How many.
+    /// Number of requests.
     pub requests: u64,
     /// 99th percentile of their response times, in ns.
     pub p99_ns: f64,
@@ -125,45 +125,45 @@ pub struct Slow {
 /// Failing requests.
 #[derive(Debug)]
 pub struct Failing {
-    /// Their parser.
+    /// Parser.
     pub parser: String,
-    /// The column that tells them apart.
+    /// Column that identifies the request.
     pub key: &'static str,
-    /// What it says.
+    /// Value of that column.
     pub request: Option<String>,
-    /// How they end.
+    /// Status of the response.
     pub status: Option<String>,
-    /// How many.
+    /// Number of requests.
     pub requests: u64,
 }
 
-/// A server that does not take connections.
+/// A server that does not accept connections.
 #[derive(Debug)]
 pub struct Refused {
     /// Zeek's state: REJ, or S0 without an answer.
     pub conn_state: String,
-    /// Its address.
+    /// Address.
     pub server_ip: String,
-    /// And port.
+    /// Port.
     pub server_port: u64,
-    /// How often.
+    /// Number of connections.
     pub connections: u64,
 }
 
 /// A service with connects that a lost SYN or SYN-ACK delayed.
 #[derive(Debug)]
 pub struct Delayed {
-    /// Its address.
+    /// Address.
     pub server_ip: String,
-    /// And port.
+    /// Port.
     pub server_port: u64,
-    /// How many connects.
+    /// Number of connections.
     pub connections: u64,
-    /// The longest of them, in ns.
+    /// Longest connect time, in ns.
     pub longest_ns: f64,
 }
 
-/// Puts together what was found.
+/// Combines the results of all queries.
 #[must_use]
 pub fn find(questions: &Questions, rows: &Collected, summary: &Summary) -> Found {
     let seen_ns = summary.seen.map(|(first, last)| (first.0, last.0));
@@ -198,7 +198,7 @@ pub fn find(questions: &Questions, rows: &Collected, summary: &Summary) -> Found
     }
 }
 
-/// Flows, bytes of clients and bytes of servers, by a key.
+/// Flows, client bytes and server bytes by key.
 fn sums(
     rows: &Collected,
     out: OfFlows,

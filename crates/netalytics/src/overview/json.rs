@@ -1,4 +1,4 @@
-//! An overview as one JSON document: the numbers as the queries give them, times in ns.
+//! An overview as a JSON document; numbers as in the query results, times in ns.
 
 use serde_json::{Value, json};
 

@@ -1,20 +1,20 @@
-//! Lists in few columns: titles, cells, and one cell of each row that gives way where the line is too short.
+//! Lists in columns: titles and cells; the first cell of each row is shortened to fit the line.
 
 use sinks::table::{cut, escape, pad};
 
-/// Between two columns.
+/// Spaces between columns.
 const GAP: usize = 2;
 
 /// A list with a title.
 pub struct List {
-    /// Its title stands above the first column, the others' names above theirs.
+    /// Column titles; the first is the title of the list.
     pub titles: Vec<&'static str>,
-    /// The rows; the first column is text, which is cut in its middle where it has to be; the others are numbers.
+    /// Rows; the first column is text, shortened in the middle if necessary; the others are numbers.
     pub rows: Vec<Vec<String>>,
 }
 
 impl List {
-    /// Its lines, none of which has more than `width` characters; nothing of a list without rows.
+    /// Lines of at most `width` characters; none for a list without rows.
     #[must_use]
     pub fn lines(&self, width: usize) -> Vec<String> {
         if self.rows.is_empty() {
@@ -49,7 +49,7 @@ fn width_of(width: usize) -> usize {
     width.max(GAP)
 }
 
-/// A text in at most `width` characters: its beginning and its end.
+/// Shortens a text to at most `width` characters by removing its middle.
 #[must_use]
 pub fn middle(text: &str, width: usize) -> String {
     let n = text.chars().count();
@@ -61,7 +61,7 @@ pub fn middle(text: &str, width: usize) -> String {
     text.chars().take(front).chain(['…']).chain(text.chars().skip(n - back)).collect()
 }
 
-/// Two columns of lines side by side.
+/// Two blocks of lines side by side.
 #[must_use]
 pub fn beside(left: &[String], right: &[String], width: usize) -> Vec<String> {
     let empty = String::new();

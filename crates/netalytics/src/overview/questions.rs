@@ -8,37 +8,37 @@ use tuple::Schema;
 /// Columns that identify requests; the first that a parser has is used.
 const KEYS: &[&str] =
     &["url_template", "fingerprint", "procedure", "command", "query_name", "server_name", "sni", "name"];
-/// How they end.
+/// Columns with the status of a response.
 const STATUSES: &[&str] = &["status", "error_code", "response_code", "rcode", "error", "alert", "rpc_status"];
-/// Rows of the rankings of requests: more than a screen shows, so that several protocols may share it.
+/// Rows of the request rankings: more than a screen shows, to be shared by several protocols.
 const RANKED: usize = 20;
 
-/// All questions, each with where its results are.
+/// All queries, and the indexes of their results.
 pub struct Questions {
-    /// The queries, in the order of their results.
+    /// Query texts in the order of their results.
     pub texts: Vec<String>,
-    /// The protocols that are asked about.
+    /// Parsed protocols.
     pub protocols: Vec<Protocol>,
 }
 
-/// A protocol that is read.
+/// A parsed protocol.
 #[derive(Clone, Debug)]
 pub struct Protocol {
-    /// Its name, as flows have it.
+    /// Name in flows.
     pub name: &'static str,
-    /// Its parser.
+    /// Parser.
     pub parser: String,
     /// Column that identifies its requests.
     pub key: &'static str,
-    /// What says how they end.
+    /// Column with the status.
     pub status: Option<&'static str>,
-    /// Which are successes.
+    /// Condition for successful requests.
     pub success: &'static str,
-    /// A duration.
+    /// Column with a duration.
     pub measure: String,
 }
 
-/// The results of the query about flows, by their place.
+/// Results of the query about flows, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum OfFlows {
@@ -51,17 +51,17 @@ pub enum OfFlows {
     ServicesIn,
 }
 
-/// How many those are.
+/// Number of results of the query about flows.
 const OF_FLOWS: usize = 7;
-/// The query about connections that did not come about: by server, and of how many all together.
+/// Results of the query about failed connections: by server, and in total.
 const OF_FAILED: usize = 2;
 /// The result of the query about connects that a lost SYN delayed.
 const OF_DELAYED: usize = 1;
-/// Of each protocol: services and the slowest requests; failing ones.
+/// Results per protocol: services, slowest requests, failing requests.
 const OF_PROTOCOL: usize = 3;
 
 impl Questions {
-    /// The questions about everything that is read.
+    /// Queries about all flows and protocols.
     #[must_use]
     pub fn new() -> Questions {
         let protocols = protocols();
@@ -104,31 +104,31 @@ impl Questions {
         Questions { texts, protocols }
     }
 
-    /// How many results they have in all.
+    /// Total number of results.
     #[must_use]
     pub fn results(&self) -> usize {
         Self::of_protocol(self.protocols.len())[0]
     }
 
-    /// Where a result about flows is.
+    /// Index of a result about flows.
     #[must_use]
     pub fn of_flows(of: OfFlows) -> usize {
         of as usize
     }
 
-    /// Where the connections are that did not come about.
+    /// Indexes of the results about failed connections.
     #[must_use]
     pub fn of_failed() -> [usize; OF_FAILED] {
         [OF_FLOWS, OF_FLOWS + 1]
     }
 
-    /// Where the connects are that a lost SYN delayed.
+    /// Index of the result about delayed connects.
     #[must_use]
     pub fn of_delayed() -> usize {
         OF_FLOWS + OF_FAILED
     }
 
-    /// Where services, slowest and failing requests of a protocol are.
+    /// Indexes of a protocol's results: services, slowest and failing requests.
     #[must_use]
     pub fn of_protocol(place: usize) -> [usize; OF_PROTOCOL] {
         let first = OF_FLOWS + OF_FAILED + OF_DELAYED + place * OF_PROTOCOL;
@@ -137,7 +137,7 @@ impl Questions {
 }
 
 impl Protocol {
-    /// The condition of those requests that failed.
+    /// Condition for failing requests.
     #[must_use]
     pub fn failing(&self) -> String {
         format!("not ({})", self.success)
@@ -150,13 +150,13 @@ impl Protocol {
     }
 }
 
-/// The queries as one order for monitors, and as their dataflows.
+/// Combines the queries into one specification for monitors.
 pub fn together(plans: &[Plan]) -> MonitorSpec {
     let parsers = plans.iter().flat_map(|plan| plan.monitor.parsers.iter().cloned()).collect();
     MonitorSpec { parsers, ..MonitorSpec::default() }
 }
 
-/// The parsers with requests that take time and end well or not; of each protocol the one that reads all of it.
+/// Parsers with response times and success; the most complete one per protocol.
 pub fn protocols() -> Vec<Protocol> {
     let mut found: Vec<(u8, Protocol)> = Vec::new();
     for registration in PARSERS {

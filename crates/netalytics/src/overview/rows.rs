@@ -1,4 +1,4 @@
-//! Results as they come, and their values by row and column.
+//! Collected results, with access by row and column.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use sinks::Sink;
 use sinks::cells::Cells;
 use tuple::{Batch, FieldId};
 
-/// Keeps all rows of all results. How many those are is bounded by the groups that processors hold.
+/// Collects all rows of all results; their number is limited by the groups of processors.
 #[derive(Default)]
 pub struct Collected {
     results: Vec<Vec<Batch>>,
@@ -39,13 +39,13 @@ pub struct Row<'a> {
 }
 
 impl Collected {
-    /// Takes the results from a place on.
+    /// Splits off the results from an index on.
     pub fn split_off(&mut self, at: usize) -> Collected {
         let results = if at < self.results.len() { self.results.split_off(at) } else { Vec::new() };
         Collected { results }
     }
 
-    /// The rows of the result at a place.
+    /// Rows of the result at an index.
     pub fn rows(&self, result: usize) -> impl Iterator<Item = Row<'_>> {
         let batches = self.results.get(result).into_iter().flatten();
         batches.flat_map(|batch| (0..batch.rows()).map(move |row| Row { batch, row }))
@@ -53,7 +53,7 @@ impl Collected {
 }
 
 impl Row<'_> {
-    /// The value of the column called so, or `…_ns`; null where there is none.
+    /// Value of the column with this name, or with the suffix `_ns`; null if missing.
     #[must_use]
     pub fn value(&self, column: &str) -> Value {
         let schema = self.batch.schema();
@@ -68,7 +68,7 @@ impl Row<'_> {
         if cells.is_quoted() { Value::String(text) } else { text.parse().unwrap_or(Value::String(text)) }
     }
 
-    /// The same as text; of nothing a dash.
+    /// The value as text; a dash for null.
     #[must_use]
     pub fn text(&self, column: &str) -> String {
         match self.value(column) {
@@ -78,14 +78,14 @@ impl Row<'_> {
         }
     }
 
-    /// The same as a whole number; 0 where there is none.
+    /// The value as an unsigned integer; 0 for null.
     #[must_use]
     pub fn number(&self, column: &str) -> u64 {
         let value = self.value(column);
         value.as_u64().unwrap_or_else(|| value.as_f64().unwrap_or_default() as u64)
     }
 
-    /// The same as any number.
+    /// The value as a float.
     #[must_use]
     pub fn real(&self, column: &str) -> Option<f64> {
         self.value(column).as_f64()

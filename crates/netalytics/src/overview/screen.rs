@@ -8,16 +8,16 @@ use super::layout::{List, beside, middle};
 
 /// Minimum width for lists side by side.
 const WIDE: usize = 150;
-/// Of how a request ended, which may be a text.
+/// Maximum characters of a status.
 const STATUS_CHARS: usize = 24;
-/// What stands behind the title.
+/// Characters reserved for the time in the title.
 const WHEN_CHARS: usize = 40;
-/// Lists have lines between them where the screen is not longer then.
+/// Screen height up to which lists are separated by empty lines.
 const SCREEN_LINES: usize = 40;
-/// The narrowest screen that lists are laid out for.
+/// Minimum width of the layout.
 const NARROW: usize = 60;
 
-/// How many rows lists have at most.
+/// Maximum rows per list.
 struct Rows {
     applications: usize,
     services: usize,
@@ -26,7 +26,7 @@ struct Rows {
     others: usize,
 }
 
-/// The screen: what was looked at, what was found, and the commands worth typing next. `input` is as on the command line.
+/// The screen: input, results, and suggested commands. `input`: as on the command line.
 #[must_use]
 pub fn text(found: &Found, title: &str, input: &str, width: usize) -> String {
     let mut lines = head(found, &middle(title, width.saturating_sub(WHEN_CHARS).max(WHEN_CHARS)));
@@ -57,7 +57,7 @@ pub fn text(found: &Found, title: &str, input: &str, width: usize) -> String {
     lines.join("\n") + "\n"
 }
 
-/// What was looked at, and what of it is missing.
+/// Input, and data missing in it.
 fn head(found: &Found, title: &str) -> Vec<String> {
     let mut head = Vec::new();
     let Some((first, last)) = found.seen_ns else {
@@ -144,7 +144,7 @@ fn applications(found: &Found, n: usize) -> List {
     List { titles: vec!["PROTOCOLS", "flows", "bytes", "share", "read by"], rows }
 }
 
-/// What flows speak; with the transport where that tells it from another.
+/// Name of an application; with the transport protocol if ambiguous.
 fn name_of(application: &Application, all: &[Application]) -> String {
     let transport = &application.transport;
     match &application.application {
@@ -175,7 +175,7 @@ fn services(found: &Found, n: usize) -> List {
         [name, s.flows.to_string()].into_iter().chain(numbers).collect()
     };
     let titles = vec!["SERVICES", "flows", "requests", "rate", "errors", "p50", "p99"];
-    // Those that are not read have some room, too.
+    // Some rows are reserved for services without a parser.
     let (read, others): (Vec<_>, Vec<_>) = found.services.iter().partition(|s| s.answers.is_some());
     let kept = (n / 3).min(others.len()).max(n.saturating_sub(read.len()));
     let shown = read.iter().take(n - kept.min(n)).chain(others.iter().take(kept));
@@ -234,12 +234,12 @@ fn delayed(found: &Found, n: usize) -> List {
     List { titles: vec!["SLOW CONNECTS (SYN SENT AGAIN)", "times", "longest"], rows: rows.collect() }
 }
 
-/// An address with its port.
+/// Address with port.
 pub fn end(ip: &str, port: u64) -> String {
     if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
 }
 
-/// A count with its word.
+/// A count with its noun.
 pub fn some(n: u64, word: &str) -> String {
     format!("{n} {word}{}", if n == 1 { "" } else { "s" })
 }

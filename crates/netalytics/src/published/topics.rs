@@ -1,4 +1,4 @@
-//! Topics that answer a query: which they are, what their records are, and what those who publish there say of it.
+//! Selection of topics for a query: their records, and the properties reported by their publishers.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use stream::cells::Origin;
 use crate::failure::wrong_flags;
 use crate::flags::bus::Published;
 
-/// A topic, and what the query has of it.
+/// A topic and its role in the query.
 pub struct Topic {
     pub name: String,
     pub holds: Holds,
@@ -20,7 +20,7 @@ pub struct Topic {
     pub live: Vec<i32>,
 }
 
-/// By their numbers in the dataflow.
+/// Content of a topic, with its index in the dataflow.
 #[derive(Clone, Copy)]
 pub enum Holds {
     /// Tuples of an input.
@@ -29,7 +29,7 @@ pub enum Holds {
     Cells(usize),
 }
 
-/// The topics with the cells of all of the query's pipelines, where there are such.
+/// Topics with the cells of all of the query's pipelines, if they exist.
 pub fn of_cells(plan: &Plan, there: &Topics, asked: Option<Published>) -> anyhow::Result<Option<Vec<Topic>>> {
     let mut topics = Vec::new();
     for pipeline in 0..plan.dataflow.pipelines.len() {
@@ -48,7 +48,7 @@ pub fn of_cells(plan: &Plan, there: &Topics, asked: Option<Published>) -> anyhow
     Ok(Some(topics).filter(|topics| !topics.is_empty()))
 }
 
-/// The topics with the tuples of the query's parsers.
+/// Topics with the tuples of the query's parsers.
 pub fn of_tuples(plan: &Plan, there: &Topics) -> anyhow::Result<Vec<Topic>> {
     let all = there.list()?;
     let mut topics = Vec::new();
@@ -77,7 +77,7 @@ pub fn of_tuples(plan: &Plan, there: &Topics) -> anyhow::Result<Vec<Topic>> {
     Ok(topics)
 }
 
-/// The sampling of what was published: each tuple says at what rate its flow was sampled.
+/// Sampling of published data; each tuple has the sampling rate of its flow.
 pub fn sample(asked: &Sample, log: &Log, topics: &[Topic]) -> anyhow::Result<Sample> {
     let now_ms = log.last_ms();
     let lanes = topics.iter().flat_map(|topic| log.of_topic(&topic.name, now_ms));
@@ -86,7 +86,7 @@ pub fn sample(asked: &Sample, log: &Log, topics: &[Topic]) -> anyhow::Result<Sam
     sampled(asked, is_sampled)
 }
 
-/// The sampling of tuples that were published as a sample or not.
+/// Sampling of tuples, given whether they were published as a sample.
 pub fn sampled(asked: &Sample, is_sampled: bool) -> anyhow::Result<Sample> {
     match (asked, is_sampled) {
         (Sample::All, false) => Ok(Sample::All),
@@ -98,10 +98,10 @@ pub fn sampled(asked: &Sample, is_sampled: bool) -> anyhow::Result<Sample> {
     }
 }
 
-/// What reads the records of the topic of this name.
+/// Decoder of the records in the topic of this name.
 ///
 /// # Panics
-/// When a cell's column has a type without a form: a bug.
+/// If a cell's column has a type without an encoding, which is a bug.
 pub fn records(topics: &[Topic], plan: &Plan, name: &str, engine: &Engine) -> Records {
     let holds = || topics.iter().filter(|topic| topic.name == name).map(|topic| topic.holds);
     let tuples = holds().find_map(|of| if let Holds::Tuples(input) = of { Some(input) } else { None });
@@ -126,7 +126,7 @@ pub fn find_live(topics: &mut [Topic], log: &Log, now_ms: i64) {
     }
 }
 
-/// What the captures lack of the lanes that have ended since: who still publishes has not said it yet.
+/// Capture loss of lanes that have ended since `since_ms`; active publishers have not reported it yet.
 pub fn lost(log: &Log, topics: &[Topic], since_ms: i64) -> f64 {
     let lanes = topics.iter().flat_map(|topic| log.of_topic(&topic.name, log.last_ms()));
     let captures: BTreeMap<&str, Capture> = lanes

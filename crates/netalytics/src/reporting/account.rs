@@ -1,4 +1,4 @@
-//! What was read, and what the numbers are worth: an account of every packet, losses, sampling, how sure tuples are.
+//! Input and quality of a result: counters of packets, losses, sampling, quality of tuples.
 
 use std::path::PathBuf;
 
@@ -7,24 +7,24 @@ use sinks::{Zone, units};
 
 use super::html;
 
-/// What a finding says of what it was made of.
+/// Input and quality of a report.
 pub struct Account<'a> {
-    /// How it went.
+    /// Summary of the run.
     pub summary: &'a Summary,
-    /// Files that were read.
+    /// Files read.
     pub files: &'a [PathBuf],
-    /// What was read by name, if not files.
+    /// Names of other inputs.
     pub others: &'a [String],
-    /// How sure tuples are: words of `quality`, and how many; none: that was not counted.
+    /// Values of `quality` with their numbers of tuples; empty: not counted.
     pub qualities: &'a [(String, u64)],
-    /// How many tuples there were, where one query has asked.
+    /// Number of tuples, if there is one query.
     pub tuples: Option<u64>,
     /// Time zone of the output.
     pub zone: &'a Zone,
 }
 
 impl Account<'_> {
-    /// What the numbers are worth, in a line.
+    /// Quality of the numbers, as lines.
     #[must_use]
     pub fn worth(&self) -> Vec<String> {
         let Summary { source, accounting, sampling, fed, .. } = self.summary;
@@ -68,7 +68,7 @@ impl Account<'_> {
         worth
     }
 
-    /// From when to when.
+    /// Start and end of the input.
     #[must_use]
     pub fn when(&self) -> Option<String> {
         let (first, last) = self.summary.seen?;
@@ -76,7 +76,7 @@ impl Account<'_> {
         Some(format!("{} to {} ({})", time(first.0), time(last.0), units::duration(last.since(first) as f64)))
     }
 
-    /// The account, as a table.
+    /// Counters as a table.
     #[must_use]
     pub fn table(&self) -> String {
         let Summary { source, accounting: a, stream, fed, .. } = self.summary;
@@ -128,7 +128,7 @@ impl Account<'_> {
         html::list(&["what", "how much"], &rows) + wrong
     }
 
-    /// What went wrong; the result may be incomplete then.
+    /// Errors; the result may be incomplete then.
     #[must_use]
     pub fn complaints(&self) -> String {
         self.summary.complaints().map(|text| format!("<p class=\"bad\">{}</p>\n", html::text(text))).collect()

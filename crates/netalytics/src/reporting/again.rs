@@ -1,4 +1,4 @@
-//! The command that makes a finding again: the words of this process, as a shell reads them.
+//! The command that reproduces a report: the arguments of this process, quoted for a shell.
 
 use std::ffi::OsString;
 
@@ -9,7 +9,7 @@ use crate::overview::advice::shell_word;
 pub fn command(words: impl Iterator<Item = OsString>) -> String {
     let words = words.skip(1).map(|word| match word.into_string() {
         Ok(word) => shell_word(&word),
-        // A shell has no plain way to write such a name.
+        // Not valid Unicode; no simple quoting exists.
         Err(word) => shell_word(&word.to_string_lossy()),
     });
     ["netalytics".into()].into_iter().chain(words).collect::<Vec<_>>().join(" ")

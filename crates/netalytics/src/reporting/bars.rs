@@ -1,4 +1,4 @@
-//! A ranking, or one number of each group: bars with their intervals, where there are such.
+//! Bar chart of a ranking, or of one number per group, with intervals if available.
 
 use sinks::units;
 use tuple::Unit;
@@ -13,15 +13,15 @@ const NAME_CHARS: usize = 46;
 
 /// A bar.
 pub struct Bar {
-    /// What it is of.
+    /// Label.
     pub name: String,
-    /// How long.
+    /// Value.
     pub value: f64,
-    /// Its interval; `None` as upper end: unbounded.
+    /// Interval; `None` as upper bound: unbounded.
     pub interval: Option<(f64, Option<f64>)>,
 }
 
-/// Draws them in their order.
+/// Draws bars in this order.
 #[must_use]
 pub fn draw(bars: &[Bar], unit: Unit, label: &str) -> String {
     let ends =

@@ -1,4 +1,4 @@
-//! Which pictures fit a result: a map of services, groups over time, their spread, heat maps over time, or bars.
+//! Selects the pictures of a result: a map of services, groups over time, distributions, heat maps, or bars.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -15,13 +15,13 @@ use super::spread::{self, Spread};
 use super::svg::{COLOURS, Picture};
 use super::table::heading;
 
-/// Numbers that have a picture over time each, heat maps, bars, edges.
+/// Maximum pictures of each kind: numbers over time, heat maps, bars, edges.
 const MEASURES_MAX: usize = 3;
 const HEATS_MAX: usize = 4;
 const BARS_MAX: usize = 25;
 const EDGES_MAX: usize = 50;
 
-/// What a result's pictures are made of.
+/// Data of a result's pictures.
 struct Of<'a> {
     result: &'a OfResult,
     names: Option<&'a HashMap<IpAddr, String>>,
@@ -29,7 +29,7 @@ struct Of<'a> {
     keys: Vec<FieldId>,
 }
 
-/// The pictures, the most telling first.
+/// Pictures, most informative first.
 #[must_use]
 pub fn pictures(result: &OfResult, kept: &Kept, zone: &Zone) -> Vec<Picture> {
     let names = kept.names.as_ref();
@@ -76,7 +76,7 @@ impl Of<'_> {
         }
     }
 
-    /// Groups with how much they weigh, the heaviest first.
+    /// Groups by weight, descending.
     fn heaviest(&self, weight: FieldId) -> Vec<String> {
         let mut weights: BTreeMap<String, f64> = BTreeMap::new();
         for line in self.result.lines() {
@@ -87,7 +87,7 @@ impl Of<'_> {
         all.into_iter().map(|(key, _)| key).collect()
     }
 
-    /// What a number's groups are ordered by: how often they come, where that is known.
+    /// Column that orders the groups: their count, if available; otherwise `otherwise`.
     fn weight(&self, otherwise: FieldId) -> FieldId {
         self.result.find("count").unwrap_or(otherwise)
     }
@@ -189,7 +189,7 @@ impl Of<'_> {
         all.into_iter().map(picture).collect()
     }
 
-    /// A number of each group. What ranks them is the number by which the rows are in order.
+    /// Bars of one number per group; for a ranking, the number by which it is sorted.
     fn ranking(&self) -> Option<Picture> {
         let measures = self.result.measures();
         let falls = |id: &FieldId| {
@@ -213,7 +213,7 @@ impl Of<'_> {
         })
     }
 
-    /// Of windows: how often in all of them, and the worst time of any.
+    /// Map of services; over windows: sum of counts, and maximum of times.
     fn map(&self) -> Option<Picture> {
         let find = |name: &str| self.result.find(name);
         let [client, server, port] = ["client_ip", "server_ip", "server_port"].map(find);
@@ -244,7 +244,7 @@ impl Of<'_> {
     }
 }
 
-/// A map of the edges that are used most.
+/// Map of the most frequent edges.
 #[must_use]
 pub fn drawn_map(mut edges: Vec<Edge>) -> Option<Picture> {
     if edges.is_empty() {

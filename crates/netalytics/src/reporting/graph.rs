@@ -1,5 +1,5 @@
-//! A map of services: who asks whom, from those who ask on the left to those who are asked on the right. The same hosts and edges get the
-//! same places, whatever their numbers are (`web/src/layers.ts` does so on the page).
+//! Map of services, from clients on the left to servers on the right. Hosts and edges have a fixed layout, independent
+//! of their numbers (`web/src/layers.ts` does the same on the page).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,26 +12,26 @@ const HEAD: f64 = 30.0;
 const ROW: f64 = 22.0;
 const GAP: f64 = 18.0;
 const TOP: f64 = 14.0;
-/// Times that hosts go to the middle of those they are joined with.
+/// Iterations that move hosts to the mean position of their neighbors.
 const ROUNDS: usize = 6;
 
 /// A client and a service.
 pub struct Edge {
-    /// Who asks.
+    /// Client.
     pub client: String,
-    /// Who is asked.
+    /// Server.
     pub server: String,
-    /// What: protocol and port.
+    /// Protocol and port.
     pub service: String,
-    /// Its 99th percentile, in ns.
+    /// 99th percentile of response times, in ns.
     pub p99_ns: Option<f64>,
-    /// How often.
+    /// Number of requests.
     pub weight: f64,
-    /// Whether some of it fails.
+    /// Whether requests fail.
     pub fails: bool,
 }
 
-/// Draws them.
+/// Draws the edges.
 #[must_use]
 pub fn draw(edges: &[Edge], label: &str) -> String {
     let mut services: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
@@ -62,7 +62,7 @@ pub fn draw(edges: &[Edge], label: &str) -> String {
         let ((of, x1, y1), (to, x2, y2)) = (place[edge.client.as_str()], place[edge.server.as_str()]);
         let (x1, y1) = (x1 + BOX, y1 + HEAD / 2.0);
         let y2 = y2 + HEAD + (row_of(&edge.server, &edge.service) + 0.5) * ROW;
-        // Within a host, and backwards, an edge goes around.
+        // An edge within a layer, or to an earlier one, is drawn around.
         let is_back = to <= of;
         let x2 = if is_back { x2 + BOX } else { x2 };
         let bend = if is_back { 60.0 } else { ((x2 - x1) / 2.0).max(50.0) };
@@ -89,7 +89,7 @@ pub fn draw(edges: &[Edge], label: &str) -> String {
     svg.end()
 }
 
-/// Hosts in layers: each behind all that ask it, but for those that close a circle.
+/// Hosts in layers: each after all its clients, except for edges that close a cycle.
 fn layers<'a>(hosts: &[&'a str], edges: &[(&'a str, &'a str)]) -> Vec<Vec<&'a str>> {
     let next: BTreeMap<&str, BTreeSet<&str>> = hosts
         .iter()
@@ -139,17 +139,17 @@ fn layers<'a>(hosts: &[&'a str], edges: &[(&'a str, &'a str)]) -> Vec<Vec<&'a st
     found
 }
 
-/// Looks for edges that close no circle.
+/// Searches for edges that close no cycle.
 struct Search<'a, 'n> {
     next: &'n BTreeMap<&'a str, BTreeSet<&'a str>>,
-    /// Hosts that were begun, and whether they are done.
+    /// Visited hosts, and whether they are complete.
     state: BTreeMap<&'a str, bool>,
     kept: Vec<(&'a str, &'a str)>,
     sorted: Vec<&'a str>,
 }
 
 impl<'a> Search<'a, '_> {
-    /// As deep as there are hosts in the picture, which are few.
+    /// Recursion is limited by the number of hosts in the picture, which is small.
     fn visit(&mut self, host: &'a str) {
         if self.state.contains_key(host) {
             return;

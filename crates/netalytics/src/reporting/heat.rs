@@ -1,5 +1,5 @@
-//! How a group's values are spread, window by window: dark is few, bright is many. Bounds are the same in every window, so nothing is
-//! binned anew.
+//! Heat map of a group's distribution per window: dark is few, bright is many. Bounds are equal in all windows, so no
+//! values are rebinned.
 
 use std::collections::BTreeMap;
 
@@ -13,17 +13,17 @@ const LEFT: f64 = 80.0;
 const RIGHT: f64 = 44.0;
 const TOP: f64 = 6.0;
 const BOTTOM: f64 = 28.0;
-/// Room for a time at the axis.
+/// Width reserved for axis labels.
 const LABEL: f64 = 88.0;
 /// Rows per power of two.
 const FINE: f64 = 4.0;
-/// Columns of cells: windows beyond share them.
+/// Maximum columns; with more windows, several share a column.
 const COLUMNS_MAX: i64 = 240;
 
-/// Windows by their start, in ns, each with how many values it has up to each bound.
+/// Windows by start, in ns, each with the number of values per bucket, given by its upper bound.
 pub type Windows = BTreeMap<i64, Vec<(f64, f64)>>;
 
-/// Draws them; windows begin every `slide_ns`. The text may say how many share a column.
+/// Draws the heat map; windows start every `slide_ns`. The label states how many share a column.
 #[must_use]
 pub fn draw(windows: &Windows, unit: Unit, slide_ns: i64, zone: &Zone, label: &str) -> String {
     let from = windows.keys().next().copied().unwrap_or(0);
@@ -69,7 +69,7 @@ pub fn draw(windows: &Windows, unit: Unit, slide_ns: i64, zone: &Zone, label: &s
     svg.end()
 }
 
-/// How many windows share a column.
+/// Number of windows per column.
 #[must_use]
 pub fn per_column(windows: i64) -> i64 {
     (windows + COLUMNS_MAX - 1) / COLUMNS_MAX
@@ -79,7 +79,7 @@ fn two_digits(value: f64) -> f64 {
     format!("{value:.1e}").parse().unwrap_or(value)
 }
 
-/// Cividis, from few to many: it reads the same without colours.
+/// Color of the Cividis scale, from few to many, which is also monotonic in gray.
 fn colour(share: f64) -> String {
     const STOPS: [[f64; 3]; 5] = [
         [0.0, 32.0, 77.0],

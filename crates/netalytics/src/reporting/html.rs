@@ -1,11 +1,12 @@
-//! Text in HTML and SVG. What packets say may be anything: nothing of it becomes an element, and what would act on a reader is made visible.
+//! Escapes text for HTML and SVG. Packets may contain anything: text never becomes an element, and control and
+//! bidirectional characters are made visible.
 
 use sinks::table::{cut, escape};
 
-/// Characters of a text that a cell holds.
+/// Maximum characters of a cell's text.
 const TEXT_CHARS_MAX: usize = 300;
 
-/// Text between tags and in attributes.
+/// Escapes text between tags and in attributes.
 #[must_use]
 pub fn text(text: &str) -> String {
     let shown = escape(text);
@@ -17,7 +18,7 @@ pub fn text(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            // The one noncharacter pair that no XML may hold.
+            // Noncharacters not allowed in XML.
             '\u{fffe}' | '\u{ffff}' => out.extend(c.escape_unicode()),
             c => out.push(c),
         }
@@ -25,18 +26,18 @@ pub fn text(text: &str) -> String {
     out
 }
 
-/// The same of several lines, which stay lines.
+/// Escapes several lines and keeps line breaks.
 #[must_use]
 pub fn lines(text: &str) -> String {
     text.trim_end().split('\n').map(self::text).collect::<Vec<_>>().join("\n")
 }
 
-/// The same, in as many characters as a cell holds; how long it was stands behind it.
+/// Escapes and shortens the text of a cell; appends the original length.
 #[must_use]
 pub fn cell(text: &str) -> String {
     match text.chars().count() {
         n if n > TEXT_CHARS_MAX => {
-            // Made visible first: what is cut is what is seen.
+            // Escaped before cutting, so that the visible length is limited.
             let begin: String = text.chars().take(TEXT_CHARS_MAX * 2).collect();
             format!("{} <i>({n} characters)</i>", self::text(&cut(&escape(&begin), TEXT_CHARS_MAX, "…")))
         }
@@ -44,14 +45,14 @@ pub fn cell(text: &str) -> String {
     }
 }
 
-/// The same for a picture, cut to `chars` characters.
+/// Escapes text for a picture, shortened to `chars` characters.
 #[must_use]
 pub fn short(text: &str, chars: usize) -> String {
     let begin: String = text.chars().take(chars * 2).collect();
     self::text(&cut(&escape(&begin), chars, "…"))
 }
 
-/// A table of texts; the first column is text, the others are numbers, as in lists of overviews.
+/// A table; the first column is text, the others are numbers.
 #[must_use]
 pub fn list(titles: &[&str], rows: &[Vec<String>]) -> String {
     let class = |at: usize| if at > 0 { " class=\"n\"" } else { "" };
@@ -68,7 +69,7 @@ pub fn list(titles: &[&str], rows: &[Vec<String>]) -> String {
     format!("<div><table><thead><tr>{heads}</tr></thead>\n<tbody>\n{body}</tbody></table></div>\n")
 }
 
-/// The page around a body.
+/// The document around a body.
 #[must_use]
 pub fn document(title: &str, body: &str) -> String {
     let (title, drawn) = (text(title), super::svg::STYLE);
@@ -80,7 +81,7 @@ pub fn document(title: &str, body: &str) -> String {
     )
 }
 
-/// As the page's saved findings look; dark where the reader's screen is.
+/// Style sheet, with a dark variant, as in the page's saved findings.
 const STYLE: &str = "\
 :root{color-scheme:light dark;--ground:#fff;--ink:#1b1f24;--muted:#57606a;--line:#d8dee4}\
 @media(prefers-color-scheme:dark){:root{--ground:#14171a;--ink:#e6e8ea;--muted:#9aa4ae;--line:#343a41}}\

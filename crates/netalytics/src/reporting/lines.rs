@@ -12,26 +12,26 @@ const RIGHT: f64 = 44.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 28.0;
 
-/// The course of a group.
+/// Values of a group over time.
 pub struct Course {
-    /// What the legend calls it.
+    /// Label.
     pub name: String,
-    /// By the start of their windows.
+    /// Points by window start.
     pub points: Vec<Point>,
 }
 
-/// A number of a window.
+/// Value of a window.
 #[derive(Clone, Copy)]
 pub struct Point {
-    /// The window's start, in ns.
+    /// Start of the window, in ns.
     pub at_ns: i64,
-    /// The number.
+    /// Value.
     pub value: f64,
-    /// Its interval; `None` as upper end: unbounded.
+    /// Interval; `None` as upper bound: unbounded.
     pub band: Option<(f64, Option<f64>)>,
 }
 
-/// Draws them; windows begin every `slide_ns`.
+/// Draws the lines; windows start every `slide_ns`.
 #[must_use]
 pub fn draw(courses: &[Course], unit: Unit, slide_ns: i64, zone: &Zone, label: &str) -> String {
     let points = || courses.iter().flat_map(|course| &course.points);
@@ -89,7 +89,7 @@ pub fn draw(courses: &[Course], unit: Unit, slide_ns: i64, zone: &Zone, label: &
     svg.end()
 }
 
-/// A path through points.
+/// SVG path through points.
 pub fn move_to(points: impl Iterator<Item = [f64; 2]>) -> String {
     let step =
         |(nth, [x, y]): (usize, [f64; 2])| format!("{}{x:.1} {y:.1}", if nth == 0 { 'M' } else { 'L' });

@@ -1,4 +1,4 @@
-//! The file of a finding, from its parts.
+//! Assembles the file of a report.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -19,22 +19,22 @@ use crate::overview::screen;
 
 pub use super::account::Account as Read;
 
-/// Rows of each list of an overview.
+/// Maximum rows per list of an overview.
 const LIST_ROWS: usize = 100;
 
 /// The frame of every report.
 pub struct Frame<'a> {
-    /// What stands above it.
+    /// Title.
     pub title: &'a str,
-    /// What was read.
+    /// Input and quality.
     pub account: Account<'a>,
-    /// Whether texts are as packets say them.
+    /// Whether texts are unredacted.
     pub is_plain: bool,
-    /// Files can be read again; what was live has passed.
+    /// Whether the input is a file that can be read again, not a live capture.
     pub can_be_repeated: bool,
 }
 
-/// The finding of a query: its text, its plan in words, its rows.
+/// Report of a query: its text, plan and rows.
 #[must_use]
 pub fn of_query(frame: &Frame<'_>, query: &str, plan: &str, kept: &Kept) -> String {
     let zone = frame.account.zone;
@@ -52,7 +52,7 @@ pub fn first_picture(kept: &Kept, zone: &Zone) -> Option<String> {
     kept.results.iter().find_map(|of| pictures(of, kept, zone).first().map(Picture::alone))
 }
 
-/// The finding of an overview: what there is, and the questions that say so.
+/// Report of an overview: its lists and queries.
 #[must_use]
 pub fn of_overview(
     frame: &Frame<'_>,
@@ -131,7 +131,7 @@ fn edge(edge: &edges::Edge) -> Edge {
     }
 }
 
-/// `TOP TALKERS` as other headings are written.
+/// Converts a title such as `TOP TALKERS` to sentence case.
 fn sentence(title: &str) -> String {
     let mut chars = title.chars();
     chars.next().into_iter().chain(chars.flat_map(char::to_lowercase)).collect()

@@ -1,5 +1,4 @@
-//! Rows that a finding is made of, as they come: as many as a file for people may hold; what comes then is counted. Texts are as they are, and
-//! escaped where they are written.
+//! Collects rows for a report up to a limit and counts the rest. Texts are stored unchanged and escaped on output.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -10,38 +9,38 @@ use sinks::cells::{Cells, Values, ip};
 use sinks::{ResultHead, Sink};
 use tuple::{Batch, DataType, FieldId, Schema, Unit};
 
-/// Rows of a result that are kept, for tables and pictures.
+/// Maximum rows per result, for tables and pictures.
 const ROWS_MAX: usize = 50_000;
-/// Bytes of all rows that are kept.
+/// Maximum bytes of all rows.
 const BYTES_MAX: usize = 64 << 20;
-/// The column with the distribution of a result, by its name.
+/// Columns with the distribution of a result, by name.
 const DISTRIBUTIONS: [&str; 2] = ["hist", "cdf"];
-/// How often something came, and how well.
+/// Columns with frequencies or success rates.
 const HOW_OFTEN: [&str; 4] = ["count", "rate", "success", "ratio"];
-/// Numbers that say something of other columns, and are no measure.
+/// Auxiliary numbers that are no measures.
 const BESIDE: [&str; 4] = ["rank", "error_bound", "lost", "approximate"];
 
-/// The rows of all results.
+/// Rows of all results.
 #[derive(Default)]
 pub struct Kept {
-    /// By their place in the query.
+    /// Results by their index in the query.
     pub results: Vec<OfResult>,
-    /// Names of hosts, where they are shown.
+    /// Host names, if shown.
     pub names: Option<HashMap<IpAddr, String>>,
-    /// How sure the tuples are, by number.
+    /// Number of tuples by quality.
     pub qualities: BTreeMap<String, u64>,
     bytes: usize,
 }
 
-/// The rows of a result.
+/// Rows of a result.
 #[derive(Default)]
 pub struct OfResult {
-    /// What was known before them.
+    /// Description.
     pub head: ResultHead,
     batches: Vec<Batch>,
-    /// How many are kept.
+    /// Number of stored rows.
     pub kept: usize,
-    /// How many there were.
+    /// Total number of rows.
     pub all: u64,
 }
 
@@ -53,13 +52,13 @@ pub struct Line<'a> {
 }
 
 impl Kept {
-    /// Nothing yet of such results; a further one counts tuples by `quality`.
+    /// Without rows; an additional result counts tuples by `quality`.
     pub fn new(heads: Vec<ResultHead>, names: Option<HashMap<IpAddr, String>>) -> Kept {
         let results = heads.into_iter().map(|head| OfResult { head, ..OfResult::default() });
         Kept { results: results.collect(), names, ..Kept::default() }
     }
 
-    /// Adds tuples, or rows that say how many there are.
+    /// Adds tuples, or rows with numbers of tuples.
     fn count_qualities(&mut self, batch: &Batch) {
         let find = |name: &str| batch.present().find(|id| batch.schema().field(*id).name == name);
         let (Some(quality), count) = (find("quality"), find("count")) else { return };
@@ -78,7 +77,7 @@ impl Sink for Kept {
         }
         let room = BYTES_MAX.saturating_sub(self.bytes);
         let Some(of) = self.results.get_mut(result) else { return Ok(()) };
-        // Nothing is left out in between: once some are not kept, none that come later are.
+        // Only a prefix is stored: after the first dropped row, no further rows are added.
         let has_all = of.kept as u64 == of.all;
         of.all += batch.rows() as u64;
         let rows = batch.rows().min(ROWS_MAX - of.kept);
@@ -106,17 +105,17 @@ impl Sink for Kept {
 }
 
 impl OfResult {
-    /// The rows that are kept, in their order.
+    /// Stored rows in order.
     pub fn lines(&self) -> impl Iterator<Item = Line<'_>> {
         self.batches.iter().flat_map(|batch| (0..batch.rows()).map(move |row| Line { batch, row }))
     }
 
-    /// What the columns are; `None` where there are no rows.
+    /// Schema; `None` without rows.
     pub fn schema(&self) -> Option<&Schema> {
         self.batches.first().map(|batch| batch.schema().as_ref())
     }
 
-    /// The columns that some row has.
+    /// Columns present in any batch.
     pub fn columns(&self) -> Vec<FieldId> {
         let mut ids: Vec<FieldId> = self.batches.iter().flat_map(Batch::present).collect();
         ids.sort_unstable();
@@ -124,7 +123,7 @@ impl OfResult {
         ids
     }
 
-    /// The column of that name, or with the unit behind it.
+    /// Column with that name, or with that name and a unit suffix.
     pub fn find(&self, name: &str) -> Option<FieldId> {
         let schema = self.schema()?;
         let is_it = |id: &FieldId| {
@@ -134,7 +133,7 @@ impl OfResult {
         self.columns().into_iter().find(is_it)
     }
 
-    /// The columns that say which group a row is of: they stand behind the window's bounds.
+    /// Group columns, which follow the window bounds.
     pub fn keys(&self) -> Vec<FieldId> {
         let skipped = if self.find("window_start").is_some() { 2 } else { 0 };
         match self.head.processor {
@@ -143,20 +142,20 @@ impl OfResult {
         }
     }
 
-    /// The ends of the interval around a column.
+    /// Columns with the interval bounds of a column.
     pub fn interval(&self, id: FieldId) -> Option<[FieldId; 2]> {
         let name = self.schema()?.field(id).name.clone();
         Some([self.find(&format!("{name}_low"))?, self.find(&format!("{name}_high"))?])
     }
 
-    /// Whether it is an end of another column's interval.
+    /// Whether it is an interval bound of another column.
     pub fn is_end(&self, id: FieldId) -> bool {
         let name = self.schema().map(|schema| schema.field(id).name.clone()).unwrap_or_default();
         let of = name.strip_suffix("_low").or_else(|| name.strip_suffix("_high"));
         of.is_some_and(|name| self.find(name).is_some())
     }
 
-    /// The column with histograms or shares up to a value.
+    /// Column with a histogram or CDF.
     pub fn distribution(&self) -> Option<FieldId> {
         let schema = self.schema()?;
         let is_one = |id: &FieldId| {
@@ -166,8 +165,8 @@ impl OfResult {
         self.columns().into_iter().find(is_one)
     }
 
-    /// The columns with something to draw, that which says most first: a high quantile, else a time, else a number; behind it how often and how
-    /// well.
+    /// Columns to draw, most informative first: a high quantile, otherwise a time, otherwise a number; then frequency
+    /// and success.
     pub fn measures(&self) -> Vec<FieldId> {
         let (Some(schema), Some(_)) = (self.schema(), &self.head.processor) else { return Vec::new() };
         let keys = self.keys();
@@ -196,7 +195,7 @@ impl OfResult {
 }
 
 impl Line<'_> {
-    /// A number; `None`: there is none.
+    /// Value as a number, unless null.
     pub fn number(&self, id: FieldId) -> Option<f64> {
         let cells = Cells::of(self.batch, id).filter(|cells| !cells.is_null(self.row))?;
         match cells.values {
@@ -207,7 +206,7 @@ impl Line<'_> {
         }
     }
 
-    /// A time.
+    /// Value as a time.
     pub fn time(&self, id: FieldId) -> Option<i64> {
         let cells = Cells::of(self.batch, id).filter(|cells| !cells.is_null(self.row))?;
         match cells.values {
@@ -216,7 +215,7 @@ impl Line<'_> {
         }
     }
 
-    /// The value as people read it.
+    /// Value for people.
     pub fn shown(&self, id: FieldId, names: Option<&HashMap<IpAddr, String>>) -> Option<String> {
         let cells = Cells::of(self.batch, id).filter(|cells| !cells.is_null(self.row))?;
         if let (Values::Ip(all), Some(names)) = (cells.values, names)
@@ -227,7 +226,7 @@ impl Line<'_> {
         Some(cells.shown(self.row))
     }
 
-    /// The value as programs read it.
+    /// Value for programs.
     pub fn exact(&self, id: FieldId) -> Option<String> {
         let cells = Cells::of(self.batch, id).filter(|cells| !cells.is_null(self.row))?;
         let mut text = Vec::new();
@@ -235,7 +234,7 @@ impl Line<'_> {
         String::from_utf8(text).ok()
     }
 
-    /// How many values there are up to each bound, from bound to bound; of a CDF, which share of them.
+    /// Buckets of a histogram: upper bound and count, or share for a CDF.
     pub fn buckets(&self, id: FieldId) -> Vec<(f64, f64)> {
         let Some(Value::Array(all)) = self.exact(id).and_then(|text| serde_json::from_str(&text).ok()) else {
             return Vec::new();
@@ -249,7 +248,7 @@ impl Line<'_> {
         all
     }
 
-    /// Whose row it is; the processor's own where there is one group of everything.
+    /// Name of the row's group; the processor's name without group columns.
     pub fn key(&self, keys: &[FieldId], names: Option<&HashMap<IpAddr, String>>) -> String {
         let parts = keys.iter().map(|id| self.shown(*id, names).unwrap_or_else(|| "–".into()));
         parts.collect::<Vec<_>>().join(" · ")

@@ -1,21 +1,21 @@
-//! How values are spread: a histogram of each group, and all groups' shares up to a value (CDF).
+//! Distribution of values: a histogram per group, and a CDF of all groups.
 
 use tuple::Unit;
 
 use super::svg::{Svg, WIDTH, at_axis, class, decades, log};
 
-/// Bars of a histogram per power of two; the height of one.
+/// Histogram buckets per power of two, and height of one histogram.
 const FINE: f64 = 6.0;
 const BAND: f64 = 64.0;
 const LEFT: f64 = 56.0;
 const RIGHT: f64 = 16.0;
 const HEIGHT: f64 = 250.0;
 
-/// A group, and how many values it has up to each bound, from bound to bound.
+/// Distribution of a group.
 pub struct Spread {
-    /// What it is called.
+    /// Label.
     pub name: String,
-    /// Bound and number, or share.
+    /// Upper bound with count or share.
     pub buckets: Vec<(f64, f64)>,
 }
 
@@ -25,7 +25,7 @@ impl Spread {
     }
 }
 
-/// The axis of values, which both pictures have.
+/// Value axis shared by both pictures.
 struct Axis {
     least: f64,
     most: f64,
@@ -51,7 +51,7 @@ impl Axis {
     }
 }
 
-/// A histogram of each.
+/// Draws a histogram per group.
 #[must_use]
 pub fn histograms(spreads: &[Spread], unit: Unit, label: &str) -> String {
     let axis = Axis::of(spreads);
@@ -84,7 +84,7 @@ pub fn histograms(spreads: &[Spread], unit: Unit, label: &str) -> String {
     svg.end()
 }
 
-/// Shares of values that are at most so large.
+/// Draws the CDF.
 #[must_use]
 pub fn shares(spreads: &[Spread], unit: Unit, label: &str) -> String {
     let axis = Axis::of(spreads);
@@ -111,7 +111,7 @@ pub fn shares(spreads: &[Spread], unit: Unit, label: &str) -> String {
     svg.end()
 }
 
-/// The least bound up to which there is such a share of all values.
+/// Smallest bound with at least this share of the values.
 #[must_use]
 pub fn quantile(buckets: &[(f64, f64)], q: f64) -> Option<f64> {
     let all: f64 = buckets.iter().map(|(_, n)| n).sum();

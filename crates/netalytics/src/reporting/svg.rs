@@ -1,4 +1,5 @@
-//! A picture as text: shapes in classes, whose colours are in one style sheet, light and dark; and the scales of axes.
+//! SVG pictures: shapes with classes, whose colors are in one style sheet with light and dark variants; and axis
+//! scales.
 
 use std::fmt::Write;
 
@@ -9,9 +10,9 @@ use super::html::short;
 
 /// Width of pictures, in pixels.
 pub const WIDTH: f64 = 960.0;
-/// Colours: Okabe and Ito's, which people tell apart however they see colours. Red is kept for failure.
+/// Number of colors of the Okabe-Ito palette, which is safe for color blindness. Red is reserved for failures.
 pub const COLOURS: usize = 8;
-/// What pictures look like, in a page or alone.
+/// Style sheet for pictures in a page or in separate files.
 pub const STYLE: &str = "\
 svg{--back:#fff;--text:#1b1f24;--soft:#57606a;--rule:#d8dee4;--box:#f6f8fa;--fail:#b3261e;font:12px system-ui,sans-serif}\
 .k0{--k:#0072b2}.k1{--k:#e69f00}.k2{--k:#009e73}.k3{--k:#cc79a7}.k4{--k:#56b4e9}.k5{--k:#b08900}.k6{--k:#7a5fb5}.k7{--k:#4d7f80}\
@@ -22,18 +23,18 @@ svg text{fill:var(--soft)}svg .name{fill:var(--text)}svg .failing{fill:var(--fai
 .box{fill:var(--box);stroke:var(--rule)}.edge{fill:none;stroke:var(--soft);stroke-opacity:.7}.edge.failing{stroke:var(--fail);fill:none}\
 .d1{stroke-dasharray:8 4}.d2{stroke-dasharray:2 3}.ground{fill:var(--back)}";
 
-/// A picture, and the words around it.
+/// A picture with its caption and legend.
 pub struct Picture {
-    /// Below it.
+    /// Caption.
     pub caption: String,
-    /// Its text.
+    /// SVG text.
     pub svg: String,
-    /// Names of what is drawn, by colour.
+    /// Legend: labels in the order of colors.
     pub legend: Vec<String>,
 }
 
 impl Picture {
-    /// As part of a page.
+    /// The picture as part of a page.
     #[must_use]
     pub fn figure(&self) -> String {
         let item = |(nth, name): (usize, &String)| {
@@ -52,7 +53,7 @@ impl Picture {
         )
     }
 
-    /// As a file of its own.
+    /// The picture as a separate file.
     #[must_use]
     pub fn alone(&self) -> String {
         let opened = self.svg.find('>').map_or(0, |at| at + 1);
@@ -61,13 +62,13 @@ impl Picture {
     }
 }
 
-/// The class of the nth of several.
+/// Class of the nth color.
 #[must_use]
 pub fn class(nth: usize) -> String {
     format!("k{} d{}", nth % COLOURS, nth / COLOURS % 3)
 }
 
-/// What is being drawn.
+/// A picture in progress.
 pub struct Svg {
     body: String,
     height: f64,
@@ -75,7 +76,7 @@ pub struct Svg {
 }
 
 impl Svg {
-    /// An empty one; `label` says to those who do not see it what it shows.
+    /// An empty picture; `label`: description for screen readers.
     #[must_use]
     pub fn new(height: f64, label: &str) -> Svg {
         Svg { body: String::new(), height, label: super::html::text(label) }
@@ -100,7 +101,7 @@ impl Svg {
         let _ = write!(self.body, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.5\" class=\"dot {class}\"/>");
     }
 
-    /// Any path.
+    /// A path with the additional attributes `rest`.
     pub fn path(&mut self, path: &str, rest: &str) {
         let _ = write!(self.body, "<path d=\"{path}\" {rest}/>");
     }
@@ -114,7 +115,7 @@ impl Svg {
         );
     }
 
-    /// The whole of it.
+    /// The complete SVG text.
     #[must_use]
     pub fn end(self) -> String {
         let Svg { body, height, label } = self;
@@ -125,7 +126,7 @@ impl Svg {
     }
 }
 
-/// Numbers of a linear axis from 0 or below to `to`: a handful, whose first digit is 1, 2 or 5.
+/// Ticks of a linear axis from at most 0 to `to`, at multiples of 1, 2 or 5 times a power of ten.
 #[must_use]
 pub fn ticks(from: f64, to: f64) -> Vec<f64> {
     let rough = ((to - from) / 5.0).max(f64::MIN_POSITIVE);
@@ -152,13 +153,13 @@ pub fn times(from: i64, to: i64) -> (Vec<i64>, Digits) {
     (ticks.collect(), Digits::for_multiples_of(step))
 }
 
-/// A place on a logarithmic axis; what is not above zero has one of its own.
+/// Position on a logarithmic axis; values of at most zero share a separate position.
 #[must_use]
 pub fn log(value: f64) -> f64 {
     if value <= 0.0 { -1.0 } else { (1.0 + value).log2() }
 }
 
-/// Powers of ten between two places of a logarithmic axis.
+/// Powers of ten between two positions of a logarithmic axis.
 #[must_use]
 pub fn decades(from: f64, to: f64) -> Vec<f64> {
     let all: Vec<f64> =
@@ -167,11 +168,11 @@ pub fn decades(from: f64, to: f64) -> Vec<f64> {
     all.into_iter().step_by(step).collect()
 }
 
-/// A number at an axis: no finer than it is.
+/// Formats a number for an axis, without trailing zeros.
 #[must_use]
 pub fn at_axis(unit: Unit, value: f64) -> String {
     let text = units::number(unit, value);
-    // 10.0 ms is 10 ms there.
+    // For example, 10.0 ms becomes 10 ms.
     match text.split_once(' ') {
         Some((number, unit)) if number.contains('.') => {
             format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))

@@ -6,13 +6,13 @@ use super::html::{cell, text};
 use super::rows::{Kept, Line, OfResult};
 use super::spread::quantile;
 
-/// A file that is read by people holds no more rows, nor bytes of a table.
+/// Maximum rows of a table.
 const ROWS_MAX: usize = 2000;
 const BYTES_MAX: usize = 4 << 20;
 /// Maximum size of an exact distribution; longer ones are shown as quantiles.
 const EXACT_BYTES_MAX: usize = 4096;
 
-/// The table, and what it leaves out.
+/// The table, and a note on omitted rows.
 #[must_use]
 pub fn table(of: &OfResult, kept: &Kept) -> String {
     let Some(schema) = of.schema() else {
@@ -64,7 +64,7 @@ fn is_number(field: &Field) -> bool {
         && !matches!(field.unit, Unit::Id | Unit::EpochNanoseconds)
 }
 
-/// A column's name without the unit, which its cells have.
+/// Name of a column without its unit, which the cells contain.
 pub fn heading(field: &Field) -> &str {
     let name = field.name.as_ref();
     match field.unit {
@@ -96,7 +96,7 @@ fn one(of: &OfResult, kept: &Kept, line: &Line<'_>, id: FieldId) -> String {
     format!("<td class=\"n\"><data value=\"{}\">{}</data>{interval}</td>", text(&exact), text(&shown))
 }
 
-/// A distribution in quantiles.
+/// Quantiles of a distribution.
 fn distribution(field: &Field, line: &Line<'_>, id: FieldId, exact: &str) -> String {
     let buckets = line.buckets(id);
     let said = [0.5, 0.9, 0.99].iter().filter_map(|q| {

@@ -10,35 +10,35 @@ use capture::live::Stop;
 
 use crate::commands::remote::{Asked, Failed, Remote};
 
-/// How soon it is noticed that the run is to stop.
+/// Interval at which it checks whether to stop.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Between two tries.
+/// Delay between retries.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Time for an answer.
+/// Timeout of a response.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What the server knows.
+/// State of the job known to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Known {
-    /// The job is wanted.
+    /// Running.
     Wanted,
-    /// It has heard that it is not.
+    /// The stop request was received.
     Stopped,
-    /// We are through with it.
+    /// The run is complete.
     Over,
 }
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Keeper {
     known: Arc<AtomicU8>,
 }
 
 impl Keeper {
-    /// Keeps a job, renewing it often enough for its lease, until `stop` is asked for.
+    /// Renews the lease of a job until `stop` is set, then stops the job.
     ///
     /// # Errors
-    /// When the system gives no more threads.
+    /// `io::Error` if the system cannot create a thread.
     pub fn begin(remote: &Remote, job: &str, lease: Duration, stop: &Stop) -> io::Result<Keeper> {
         let known = Arc::new(AtomicU8::new(Known::Wanted as u8));
         let keeper = Keeper { known: known.clone() };
@@ -48,7 +48,7 @@ impl Keeper {
         Ok(keeper)
     }
 
-    /// Waits until the server has heard that the job is to stop, if it is heard soon.
+    /// Waits for a limited time until the server has received the stop request; returns whether it has.
     pub fn is_stopped(&self) -> bool {
         let until = Instant::now() + 2 * PATIENCE;
         while self.known.load(Ordering::Relaxed) == Known::Wanted as u8 {

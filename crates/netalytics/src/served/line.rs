@@ -1,4 +1,4 @@
-//! The way to a server that may not answer for a while.
+//! Requests to a server with retries.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::commands::remote::{Asked, Failed, Remote};
 use crate::output;
 
-/// Between two tries.
+/// Delay between retries.
 const PAUSE: Duration = Duration::from_millis(500);
 /// Time without an answer after which a server is given up.
 const GIVE_UP: Duration = Duration::from_secs(300);
@@ -20,12 +20,12 @@ pub struct Line {
 }
 
 impl Line {
-    /// It was not asked yet.
+    /// Before the first request.
     pub fn new(remote: Remote) -> Line {
         Line { remote, broken: None }
     }
 
-    /// Asks until there is an answer, or the server says no, or has not answered for five minutes.
+    /// Repeats a request until it succeeds, is rejected, or has failed for five minutes.
     pub fn ask<T>(&mut self, mut ask: impl FnMut(&Remote) -> Result<T, Failed>) -> anyhow::Result<T> {
         loop {
             let error = match ask(&self.remote) {
@@ -50,7 +50,7 @@ impl Line {
         }
     }
 
-    /// Asks for JSON.
+    /// Sends a request; returns the JSON response.
     pub fn get(&mut self, path: &str) -> anyhow::Result<Value> {
         self.ask(|remote| remote.try_json(&Asked::plain("GET", path)))
     }

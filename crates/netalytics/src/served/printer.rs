@@ -1,4 +1,4 @@
-//! Rows of a job on their way to a sink.
+//! Passes rows of a job to a sink.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,33 +9,33 @@ use tuple::Batch;
 
 use super::rows::{Coverage, Served, without_coverage};
 
-/// For whom rows are written.
+/// Format of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
-    /// For programs: every column, always.
+    /// For programs: all columns.
     Exactly,
     /// For people.
     AsTable,
-    /// For people who look on: also what is still open.
+    /// For a terminal: includes open windows.
     Watched,
 }
 
-/// Where rows go, and what is known of them.
+/// A sink with its state.
 pub struct Printer<'r> {
-    /// Where they go.
+    /// The sink.
     pub sink: &'r mut dyn Sink,
     shown: Shown,
-    /// What is still open, by result.
+    /// Open windows, by result.
     open: BTreeMap<usize, Batch>,
     has_new_open: bool,
-    /// Rows that were written.
+    /// Number of rows written.
     pub rows: u64,
-    /// What they lack.
+    /// Agents missing in rows.
     pub coverage: Coverage,
 }
 
 impl<'r> Printer<'r> {
-    /// Nothing was written yet.
+    /// Without rows.
     pub fn new(sink: &'r mut dyn Sink, shown: Shown) -> Printer<'r> {
         Printer {
             sink,
@@ -50,7 +50,7 @@ impl<'r> Printer<'r> {
     /// Writes rows.
     ///
     /// # Errors
-    /// The sink's.
+    /// `io::Error` of the sink.
     pub fn write(&mut self, batches: Vec<(usize, Batch)>) -> io::Result<()> {
         if batches.is_empty() {
             return Ok(());
@@ -65,7 +65,7 @@ impl<'r> Printer<'r> {
         self.sink.flush()
     }
 
-    /// Notes what is open of a result.
+    /// Notes the open window of a result.
     pub fn note_open(&mut self, served: &[Served], result: usize, rows: &Value) {
         let rows = rows.as_array().filter(|_| self.shown == Shown::Watched);
         let batch = rows.zip(served.get(result)).and_then(|(rows, of)| server::read_rows(rows, &of.schema));
@@ -75,10 +75,10 @@ impl<'r> Printer<'r> {
         }
     }
 
-    /// Shows what is open, where that is news.
+    /// Shows open windows if they have changed.
     ///
     /// # Errors
-    /// The sink's.
+    /// `io::Error` of the sink.
     pub fn show_open(&mut self) -> io::Result<()> {
         if !std::mem::take(&mut self.has_new_open) {
             return Ok(());

@@ -1,6 +1,6 @@
-//! A job's rows: read page by page, each once, by their numbers, whatever becomes of connections and of the server. What the results look
-//! like the server says; what a table makes of it beyond that is known from the query, where this program understands it as the
-//! server does.
+//! Rows of a job, read by page and number, each exactly once, even across disconnections and restarts of the server.
+//! The server describes the results; additional formatting is derived from the query if this program parses it to the
+//! same result.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,31 +16,31 @@ use tuple::{Batch, FieldId, Schema};
 
 use crate::commands::remote::{Asked, Failed, Remote};
 
-/// Rows of a page.
+/// Rows per page.
 const PAGE: usize = 10_000;
 
-/// A result, and how far it has been read.
+/// A result and the read position.
 pub struct Served {
-    /// What it says of itself.
+    /// Description.
     pub head: ResultHead,
-    /// Its columns, and behind them which agents a row lacks.
+    /// Its columns, followed by the column of missing agents.
     pub schema: Arc<Schema>,
     table: String,
     path: String,
-    /// The number of the last row that was read.
+    /// Number of the last row read.
     after: Option<String>,
 }
 
-/// What rows lack.
+/// Agents missing in rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
-    /// How many rows lack agents.
+    /// Number of rows that lack agents.
     pub rows: u64,
     /// The missing agents.
     pub agents: BTreeSet<String>,
 }
 
-/// A job's results, of which nothing was read yet; none, before it has begun.
+/// Results of a job, not read yet; empty before it has started.
 pub fn results(remote: &Remote, job: &str, plan: Option<&Plan>) -> Result<Vec<Served>, Failed> {
     let path = format!("/api/v1/jobs/{job}/results");
     let answer = remote.try_json(&Asked::plain("GET", &path))?;
@@ -52,7 +52,7 @@ pub fn results(remote: &Remote, job: &str, plan: Option<&Plan>) -> Result<Vec<Se
     read.collect::<anyhow::Result<_>>().map_err(Failed::Refused)
 }
 
-/// A result as the server tells it.
+/// A result from its API view.
 pub fn served(of: &Value, place: usize, path: String, plan: Option<&Plan>) -> Option<Served> {
     let columns: Vec<ColumnHead> = serde_json::from_value(of["columns"].clone()).ok()?;
     let table = of["table"].as_str()?.to_owned();
@@ -81,12 +81,12 @@ pub fn served(of: &Value, place: usize, path: String, plan: Option<&Plan>) -> Op
 }
 
 impl Served {
-    /// The same, of which only those rows are read that these parameters of the address choose.
+    /// Restricts the rows by further query parameters.
     pub fn with(self, params: &str) -> Served {
         Served { path: format!("{}{params}", self.path), ..self }
     }
 
-    /// The rows behind those that were read, and whether there may be more.
+    /// The next rows, and whether there may be more.
     pub fn next(&mut self, remote: &Remote) -> Result<(Vec<Batch>, bool), Failed> {
         let after = self.after.as_ref().map(|after| format!("&after={after}")).unwrap_or_default();
         let page = remote.try_ask(&Asked::plain("GET", &format!("{}{after}", self.path)))?;
@@ -96,7 +96,7 @@ impl Served {
         Ok((batches, page.next.is_some()))
     }
 
-    /// As a table of a data set.
+    /// Description as a table of a data set.
     pub fn result_table(&self, query: &str) -> ResultTable {
         let head = Head {
             parsers: self.head.parsers.iter().map(|parser| (parser.clone(), 1)).collect(),
@@ -108,7 +108,7 @@ impl Served {
 }
 
 impl Coverage {
-    /// Notes what rows lack.
+    /// Notes the missing agents of rows.
     pub fn note(&mut self, batch: &Batch) {
         let Some(id) = batch.schema().find(AGENTS_MISSING).filter(|id| batch.column(*id).is_some()) else {
             return;
@@ -120,7 +120,7 @@ impl Coverage {
     }
 }
 
-/// The rows without the column that says which agents they lack, where they lack none: so tables are as they are here.
+/// Removes the column of missing agents if it has no values, so that tables look like local ones.
 pub fn without_coverage(batch: &Batch) -> Batch {
     let Some(id) = batch.schema().find(AGENTS_MISSING).filter(|id| batch.column(*id).is_some()) else {
         return batch.clone();
@@ -132,7 +132,7 @@ pub fn without_coverage(batch: &Batch) -> Batch {
     Batch::new(batch.schema().clone(), batch.rows(), columns)
 }
 
-/// The windows of results in the order in which one process would give them: by their start, then by result.
+/// Sorts the windows of results as one process would output them: by start, then by result.
 pub fn in_order(batches: Vec<(usize, Batch)>) -> Vec<(usize, Batch)> {
     let has_one = batches.windows(2).all(|pair| pair[0].0 == pair[1].0);
     if has_one {

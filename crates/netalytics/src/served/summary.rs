@@ -1,4 +1,4 @@
-//! Final notes about a job: its outcome, the account of each agent, and missing agents.
+//! Final notes on a job: its outcome, the counters of each agent, and missing agents.
 
 use std::time::Duration;
 
@@ -8,36 +8,36 @@ use sinks::{Delivered, units};
 use super::rows::Coverage;
 use runner::SUMMARY_FORMAT;
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Summary {
     /// The query.
     pub query: String,
-    /// The job as the server has it.
+    /// API view of the job.
     pub job: Value,
-    /// Its agents' accounts, as far as the server knows them.
+    /// Known counters of its agents.
     pub agents: Vec<Value>,
-    /// Which requests two taps have seen, where the query asks for both.
+    /// Requests by tap, for a query over both taps.
     pub taps: Value,
-    /// Rows that came.
+    /// Number of rows received.
     pub rows: u64,
-    /// Of these: what they lack.
+    /// Agents missing in them.
     pub coverage: Coverage,
-    /// What other programs were sent.
+    /// Result of the delivery to outlets.
     pub delivered: Vec<Delivered>,
-    /// Who ended it.
+    /// Cause of the end.
     pub ended_by: EndedBy,
-    /// Why the result could not be written.
+    /// Errors of the output.
     pub output_errors: Vec<String>,
-    /// The whole run.
+    /// Duration of the run.
     pub elapsed: Duration,
 }
 
-/// Who ended a run.
+/// Cause of the end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndedBy {
-    /// The job did.
+    /// The job ended.
     Itself,
-    /// We have asked for it.
+    /// This process stopped it.
     Us,
 }
 
@@ -50,7 +50,7 @@ impl Summary {
         self.job["reason"].as_str().unwrap_or_default()
     }
 
-    /// Whether it ended normally, or its output is not needed anymore.
+    /// Whether it ended normally, or its output is no longer needed.
     fn ended_well(&self) -> bool {
         matches!((self.outcome(), self.ended_by), ("finished" | "limit", _) | ("stopped" | "", EndedBy::Us))
     }
@@ -60,7 +60,7 @@ impl Summary {
         self.complaints().is_empty()
     }
 
-    /// What failed or is missing, a line each.
+    /// Failures and gaps, one line each.
     pub fn complaints(&self) -> Vec<String> {
         let mut said = Vec::new();
         let id = self.job["id"].as_str().unwrap_or_default();
@@ -74,7 +74,7 @@ impl Summary {
         }
         for agent in &self.agents {
             let name = agent["agent"].as_str().unwrap_or_default();
-            // Why a job failed is what its agents said.
+            // A failed job's reason consists of its agents' reasons.
             if let Some(why) = agent["reason"].as_str().filter(|_| self.outcome() != "failed") {
                 said.push(format!("agent {name}: {why}"));
             }
@@ -86,7 +86,7 @@ impl Summary {
         said
     }
 
-    /// A few lines.
+    /// Summary as text.
     pub fn text(&self) -> String {
         let id = self.job["id"].as_str().unwrap_or_default();
         let mut text = String::new();
@@ -125,7 +125,7 @@ impl Summary {
         text
     }
 
-    /// Everything, with a line end.
+    /// Summary as JSON, with a line break.
     pub fn json(&self) -> String {
         let error =
             |text: &String| json!({ "path": null, "offset": null, "message": text, "after_packets": 0 });
@@ -155,7 +155,7 @@ impl Summary {
     }
 }
 
-/// So many rows, and what they do.
+/// A count of rows with the matching verb.
 fn rows(n: u64, one: &str, several: &str) -> String {
     if n == 1 { format!("1 row {one}") } else { format!("{n} rows {several}") }
 }

@@ -1,6 +1,6 @@
-//! What happens to a job, as the server's live stream tells it (server-sent events). It is a bell, and shows what is still open:
-//! rows that stay are read by their numbers, so that it may break and lose what it likes. A thread listens, and calls again when the
-//! connection ends.
+//! Events of a job from the server's live stream (server-sent events). They signal new rows and contain open windows;
+//! final rows are read by number, so lost events and disconnections are harmless. A thread receives the events and
+//! reconnects.
 
 use std::io::{self, BufRead, BufReader};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -10,30 +10,30 @@ use serde_json::Value;
 
 use crate::commands::remote::{Asked, Remote};
 
-/// Between two calls.
+/// Delay before reconnecting.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Silence after which a stream is abandoned; the server sends something at least every ten seconds.
 const SILENCE: Duration = Duration::from_secs(25);
 
-/// What has happened.
+/// An event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum News {
-    /// There are rows, or there may be.
+    /// There may be new rows.
     Rows,
-    /// What a result's open window holds so far.
+    /// Content of an open window.
     Open {
-        /// Which result.
+        /// Index of the result.
         result: usize,
-        /// Its rows, cell by cell.
+        /// Rows as lists of cells.
         rows: Value,
     },
-    /// The job has come so far.
+    /// State of the job.
     Job(Value),
-    /// The server is there.
+    /// The server is reachable.
     Alive,
 }
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Watch {
     remote: Remote,
     path: String,
@@ -42,10 +42,10 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Of a job, from now on.
+    /// Subscribes to the events of a job.
     ///
     /// # Errors
-    /// When the system gives no more threads.
+    /// `io::Error` if the system cannot create a thread.
     pub fn begin(remote: &Remote, job: &str) -> io::Result<Watch> {
         let path = format!("/api/v1/stream?jobs={job}");
         let remote = remote.patient(None);
@@ -56,7 +56,7 @@ impl Watch {
     /// Waits up to `patience` for events.
     ///
     /// # Errors
-    /// If the system cannot create more threads.
+    /// `io::Error` if the system cannot create a thread.
     pub fn wait(&mut self, patience: Duration) -> io::Result<Vec<News>> {
         let first = match self.heard.recv_timeout(patience) {
             Ok(news) => news,
@@ -65,7 +65,7 @@ impl Watch {
                     std::thread::sleep(patience);
                 }
                 if self.last.elapsed() > SILENCE {
-                    // The other thread ends when its channel is closed.
+                    // The previous thread ends when its channel is closed.
                     self.heard = listen(&self.remote, &self.path)?;
                     self.last = Instant::now();
                 }
@@ -88,7 +88,7 @@ fn listen(remote: &Remote, path: &str) -> io::Result<Receiver<News>> {
                 return;
             }
             std::thread::sleep(PAUSE);
-            // Events missed meanwhile are found by reading the rows.
+            // Missed events are replaced by reading the rows.
             if tell.send(News::Rows).is_err() {
                 return;
             }
@@ -98,7 +98,7 @@ fn listen(remote: &Remote, path: &str) -> io::Result<Receiver<News>> {
     Ok(heard)
 }
 
-/// The receiver is gone.
+/// The receiver was dropped.
 struct Unheard;
 
 /// Reads a stream to its end.
@@ -128,7 +128,7 @@ fn read(mut stream: impl BufRead, tell: &Sender<News>) -> Result<(), Unheard> {
     }
 }
 
-/// What an event says to us.
+/// Converts a server event.
 fn of_event(kind: &str, data: &str) -> Vec<News> {
     let Ok(data) = serde_json::from_str::<Value>(data) else { return Vec::new() };
     match kind {

@@ -1,11 +1,11 @@
-//! NetAlytics' figures 7 and 8 from a study's points.
+//! Figures 7 and 8 of the NetAlytics paper from the points of a study.
 
 use planner::placement::Strategy;
 use planner::simulate::{Figure, Point, Study};
 
 use super::plot::{Line, Picture, Stroke};
 
-/// The figures, each with the name of its file.
+/// The figures with their file names.
 pub fn all(study: &Study, points: &[Point]) -> Vec<(&'static str, Picture)> {
     let bandwidth = |title: &str, plain: fn(&Point) -> Figure, weighted: fn(&Point) -> Figure| {
         let lines = |strategy: &Strategy| {

@@ -1,4 +1,4 @@
-//! What a placement study leaves in a folder: each run and their means as CSV, and the paper's figures.
+//! Output of a placement study in a folder: all runs and their means as CSV, and the paper's figures.
 
 mod figures;
 mod plot;
@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::Context;
 use planner::simulate::{Figure, Point, Run, Study};
 
-/// Writes everything into a folder, which is made when there is none.
+/// Writes all files to a folder, which is created if missing.
 pub fn write(folder: &Path, study: &Study, runs: &[Run], points: &[Point]) -> anyhow::Result<()> {
     let named = || format!("cannot write to {}", folder.display());
     fs::create_dir_all(folder).with_context(named)?;
@@ -23,17 +23,17 @@ pub fn write(folder: &Path, study: &Study, runs: &[Run], points: &[Point]) -> an
     Ok(())
 }
 
-/// A number that a study gives for each strategy and number of flows.
+/// A quantity of a study per strategy and number of flows.
 pub struct Named {
-    /// Its column's name.
+    /// Name of its column.
     pub name: &'static str,
-    /// Which it is.
+    /// Accessor.
     pub of: fn(&Point) -> Figure,
-    /// Decimals of its mean on a screen; `None`: it stands in files only.
+    /// Decimals of its mean on a terminal; `None`: files only.
     pub shown: Option<usize>,
 }
 
-/// All of them, in the order of their columns.
+/// All quantities, in the order of columns.
 pub const FIGURES: &[Named] = &[
     Named { name: "extra_percent", of: |p| p.extra, shown: Some(2) },
     Named { name: "weighted_percent", of: |p| p.weighted, shown: Some(2) },
@@ -46,7 +46,7 @@ pub const FIGURES: &[Named] = &[
     Named { name: "left_out", of: |p| p.left_out, shown: None },
 ];
 
-/// So many decimals, and no more than there are.
+/// Formats with at most `most` decimals, without trailing zeros.
 pub fn decimals(number: f64, most: usize) -> String {
     let text = format!("{number:.most$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
@@ -66,7 +66,7 @@ fn points_csv(points: &[Point]) -> String {
     text
 }
 
-/// Mb/s on each class of links, each leg of the way.
+/// CSV of the load in Mb/s by class of links and section of the path.
 fn runs_csv(runs: &[Run]) -> String {
     let mut text =
         String::from("seed,strategy,flows,monitors,aggregators,processors,too_big,no_room,unprocessed");

@@ -1,4 +1,4 @@
-//! Lines with error bars as a picture (SVG).
+//! Line plots with error bars (SVG).
 
 use anyhow::anyhow;
 use plotters::coord::Shift;
@@ -6,47 +6,47 @@ use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// What is drawn.
+/// A plot.
 pub struct Picture {
-    /// Above it.
+    /// Title.
     pub title: String,
-    /// Below the horizontal axis.
+    /// Label of the horizontal axis.
     pub x: String,
-    /// Beside the vertical axis.
+    /// Label of the vertical axis.
     pub y: String,
-    /// The lines.
+    /// Lines.
     pub lines: Vec<Line>,
 }
 
 /// A line.
 pub struct Line {
-    /// What the legend calls it.
+    /// Name in the legend.
     pub name: String,
-    /// Red, green, blue.
+    /// Color: red, green, blue.
     pub colour: (u8, u8, u8),
-    /// How it is drawn.
+    /// Stroke.
     pub stroke: Stroke,
-    /// x, mean of y, deviation of y.
+    /// Points: x, mean of y, deviation of y.
     pub points: Vec<(f64, f64, f64)>,
 }
 
-/// How a line is drawn.
+/// Stroke of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stroke {
-    /// Through.
+    /// Solid.
     Solid,
-    /// In dashes.
+    /// Dashed.
     Dashed,
 }
 
 const SIZE: (u32, u32) = (860, 420);
-/// Where the legend begins.
+/// Horizontal position of the legend.
 const LEGEND_X: i32 = 560;
 const LEGEND_LINE: i32 = 22;
 const FONT: &str = "sans-serif";
 const GREY: RGBColor = RGBColor(0x5f, 0x63, 0x68);
 
-/// The picture as SVG.
+/// Draws the plot as SVG.
 pub fn draw(picture: &Picture) -> anyhow::Result<String> {
     let mut svg = String::new();
     drawn(picture, &mut svg).map_err(|error| anyhow!("cannot draw {:?}: {error}", picture.title))?;
@@ -130,7 +130,7 @@ impl Line {
     }
 }
 
-/// A label of an axis.
+/// Formats an axis label.
 fn short(number: f64) -> String {
     if number.fract().abs() < 1e-9 { format!("{number:.0}") } else { format!("{number:.1}") }
 }

@@ -12,40 +12,40 @@ use super::processes::Starting;
 use crate::failure::wrong_flags;
 use crate::orders::block;
 
-/// An aggregator has no more monitors.
+/// Maximum monitors of an aggregator.
 const MEMBERS_MAX: usize = 1024;
 
-/// A monitor that is to be started.
+/// A monitor to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Where it runs.
+    /// Name of its host.
     pub host: String,
-    /// The words that stand before the program.
+    /// Command prefix.
     pub via: Vec<String>,
-    /// Where it captures.
+    /// Capture interfaces.
     pub interfaces: Vec<String>,
-    /// What it is to do: a [`plan::message::JobOrder`], encoded.
+    /// Encoded [`plan::message::JobOrder`].
     pub order: Vec<u8>,
 }
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Orders {
-    /// What monitors' hosts run.
+    /// Path of the program on monitors' hosts.
     pub program: PathBuf,
     /// The monitors.
     pub members: Vec<Member>,
 }
 
 impl Member {
-    /// What it reads first.
+    /// First input of the aggregator.
     pub fn input(&self) -> Vec<u8> {
         let mut input = Vec::new();
         put(&mut input, &self.order);
         input
     }
 
-    /// How it is started.
+    /// Start parameters of the aggregator.
     pub fn starting<'s>(&'s self, program: &'s Path, input: &'s [u8]) -> Starting<'s> {
         let Member { host, via, interfaces, .. } = self;
         Starting { what: "monitor", host, via, program, interfaces, input }
@@ -53,7 +53,7 @@ impl Member {
 }
 
 impl Orders {
-    /// The form of the module's text.
+    /// Encodes as described in the module documentation.
     pub fn encode(&self) -> Vec<u8> {
         let member = |of: &Member| json!({ "host": of.host, "via": of.via, "interfaces": of.interfaces });
         let members: Vec<Value> = self.members.iter().map(member).collect();
@@ -64,7 +64,7 @@ impl Orders {
         out
     }
 
-    /// What [`Orders::encode`] wrote.
+    /// Decodes the output of [`Orders::encode`].
     pub fn read(from: &mut dyn Read) -> anyhow::Result<Orders> {
         let head: Value = serde_json::from_slice(&block(from)?)
             .context("what is to be started is not said")

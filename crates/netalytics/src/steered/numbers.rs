@@ -6,15 +6,15 @@ use std::hash::{BuildHasher, RandomState};
 
 use anyhow::Context;
 
-/// How many numbers there are for those of a kind.
+/// Count of numbers in each half.
 const HALF: u16 = 1 << 11;
 
-/// Whose number it is.
+/// Half of the range of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Half {
-    /// Of a process that has rules for its lifetime.
+    /// For a process with rules during its lifetime.
     Passing,
-    /// Of a process that uses it again after a restart.
+    /// For a process that uses the number again after a restart.
     Kept,
 }
 
@@ -23,7 +23,7 @@ impl Half {
         if self == Half::Kept { HALF } else { 0 }
     }
 
-    /// Whether a number is of this half.
+    /// Whether a number is in this half.
     pub fn has(self, number: u16) -> bool {
         (self.first()..self.first() + HALF).contains(&number)
     }

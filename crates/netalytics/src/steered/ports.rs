@@ -1,4 +1,4 @@
-//! What ports of a network are called at its switches, as these have said; and what a plan has copied where, by these names.
+//! Names of ports as reported by switches, and the mirrors of a plan with these names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -10,17 +10,17 @@ use steer::{How, Map, Place, Tap, To};
 use crate::failure::wrong_flags;
 use crate::networked::Planned;
 
-/// Names of ports, by the switches' indices.
+/// Names of ports, by the switches' indexes.
 #[derive(Default)]
 pub struct Ports(BTreeMap<SitePort, String>);
 
 impl Ports {
-    /// What a switch calls a port.
+    /// Notes the name of a port.
     pub fn note(&mut self, port: SitePort, name: String) {
         self.0.insert(port, name);
     }
 
-    /// What a port is called, if its switch has it.
+    /// Name of a port, if its switch has it.
     pub fn name(&self, port: SitePort) -> Option<&str> {
         self.0.get(&port).map(String::as_str)
     }
@@ -33,13 +33,13 @@ impl Ports {
         Ok(Place::new(switch, port))
     }
 
-    /// Those that a switch copies or reads at.
+    /// Ports that a switch mirrors, or at which its monitor captures.
     pub fn of(&self, site: &Network, part: &SwitchPart) -> anyhow::Result<Vec<String>> {
         let name = |port: &u32| self.place(site, SitePort { switch: part.switch, port: *port });
         part.ports.iter().map(|port| name(port).map(|place| place.port)).collect()
     }
 
-    /// What switches are to copy.
+    /// Mirrors of all switches.
     pub fn taps(&self, planned: &Planned) -> anyhow::Result<Vec<Tap>> {
         let Planned { site, plan } = planned;
         let Some(mode) = plan.choice.mode else { return Ok(Vec::new()) };
@@ -71,7 +71,7 @@ impl Ports {
         Ok(taps)
     }
 
-    /// Which ports are joined, and where these hosts are.
+    /// Links between ports, and ports of these hosts.
     pub fn map_of<'h>(
         &self,
         site: &Network,
@@ -87,7 +87,7 @@ impl Ports {
         Ok(Map { cables: site.links.iter().map(|link| cable(link.ends)).collect::<Result<_, _>>()?, hosts })
     }
 
-    /// The same of the hosts whose flows are copied.
+    /// The map of the hosts whose flows are mirrored.
     pub fn map(&self, planned: &Planned) -> anyhow::Result<Map> {
         let Planned { site, plan } = planned;
         let covered: BTreeSet<HostId> =
@@ -104,7 +104,7 @@ impl Ports {
     }
 }
 
-/// Where a monitor on a host captures.
+/// Capture interface of a monitor on a host.
 pub fn interface_of(host: &SiteHost) -> anyhow::Result<Vec<String>> {
     let lacks = || {
         let name = &host.name;
@@ -113,7 +113,7 @@ pub fn interface_of(host: &SiteHost) -> anyhow::Result<Vec<String>> {
     Ok(vec![host.interface.clone().ok_or_else(lacks)?])
 }
 
-/// The name of the monitor of a switch.
+/// Name of the monitor of a switch.
 pub fn monitor(part: &SwitchPart) -> String {
     format!("monitor of {}", part.name)
 }

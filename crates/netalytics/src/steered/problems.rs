@@ -1,9 +1,9 @@
-//! What goes wrong while processes are at work, in words: the first of it; the rest is counted.
+//! Problems of processes during a run: stores the first ones and counts the rest.
 
-/// So many are kept.
+/// Maximum stored problems.
 const KEPT_MAX: usize = 100;
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Debug, Default)]
 pub struct Problems {
     kept: Vec<String>,
@@ -11,7 +11,7 @@ pub struct Problems {
 }
 
 impl Problems {
-    /// One more.
+    /// Adds a problem.
     pub fn add(&mut self, text: String) {
         if self.kept.len() < KEPT_MAX {
             self.kept.push(text);
@@ -20,13 +20,13 @@ impl Problems {
         }
     }
 
-    /// Those that are kept, and how many there were besides.
+    /// The stored problems, and a line with the number of others.
     pub fn texts(&self) -> Vec<String> {
         let more = (self.more > 0).then(|| format!("{} more problems, which are not kept", self.more));
         self.kept.iter().cloned().chain(more).collect()
     }
 
-    /// The same, and begins anew.
+    /// Returns and removes all problems.
     pub fn take(&mut self) -> Vec<String> {
         std::mem::take(self).texts()
     }

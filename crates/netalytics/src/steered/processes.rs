@@ -1,5 +1,5 @@
-//! A monitor's process on some host, or that of an aggregator, started by the words that the network file has for that host: both speak in
-//! frames, and end with their standard input.
+//! A monitor or aggregator process on a host, started by the command prefix in the network file: writes frames to its
+//! standard output, and ends with its standard input.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
@@ -10,58 +10,58 @@ use std::thread;
 use collect::Frame;
 use plan::Slice;
 
-/// Longest text kept of what it complains of.
+/// Maximum bytes kept of its last error message.
 const COMPLAINT_BYTES_MAX: usize = 500;
 
-/// What is heard of it.
+/// Message from a process.
 pub enum Said {
-    /// It says something.
+    /// A frame.
     Frame(Frame),
-    /// It is gone; its last complaint.
+    /// It has ended; its last error message.
     Gone(String),
 }
 
-/// Who hears it, each thing with its number.
+/// Channels for messages, each with the number of the process.
 #[derive(Clone)]
 pub struct Ears {
-    /// Whether it has started, or why it never will; said of each twice at most.
+    /// Start of a process or the reason of its failure; at most two per process.
     pub started: Sender<(usize, Result<(), String>)>,
-    /// All else.
+    /// All other messages.
     pub said: SyncSender<(usize, Said)>,
 }
 
-/// How one is started.
+/// Start parameters of a process.
 pub struct Starting<'s> {
-    /// What it is: `monitor` or `aggregator`.
+    /// Verb: `monitor` or `aggregator`.
     pub what: &'static str,
-    /// Where it runs.
+    /// Name of its host.
     pub host: &'s str,
-    /// The words that stand before the program there.
+    /// Command prefix.
     pub via: &'s [String],
-    /// The program there.
+    /// Path of the program on the host.
     pub program: &'s Path,
-    /// Where it captures.
+    /// Capture interfaces.
     pub interfaces: &'s [String],
-    /// What it reads first.
+    /// First bytes of its standard input.
     pub input: &'s [u8],
 }
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Process {
-    /// What it is, and where it runs: `the monitor on leaf1`.
+    /// Name for messages: `the monitor on leaf1`.
     pub name: String,
-    /// Where it runs.
+    /// Name of its host.
     pub host: String,
-    /// Whether its capture is open, or those of all for whom it speaks.
+    /// Whether its capture is open; for an aggregator, those of all its monitors.
     pub is_started: bool,
-    /// Whether nothing more will come.
+    /// Whether its output is complete.
     pub has_said_all: bool,
     child: Child,
     input: Option<ChildStdin>,
 }
 
 impl Process {
-    /// Starts one, and has it heard.
+    /// Starts a process, and a thread that reads its output.
     pub fn start(at: usize, starting: &Starting<'_>, ears: Ears) -> io::Result<Process> {
         let Starting { what, host, via, program, interfaces, input: told } = *starting;
         let mut command = match via {
@@ -82,13 +82,13 @@ impl Process {
         let mut input = child.stdin.take().ok_or_else(gone)?;
         let out = child.stdout.take().ok_or_else(gone)?;
         let complaints = child.stderr.take().ok_or_else(gone)?;
-        // One that ends before it has read that says why itself.
+        // A process that ends before it has read its input reports the reason.
         let _ = input.write_all(told).and_then(|()| input.flush());
         let complaining =
             thread::Builder::new().name("complaints".into()).spawn(move || last_line(complaints))?;
         thread::Builder::new().name(format!("{what} {at}")).spawn(move || {
             let mut out = BufReader::new(out);
-            // What is no frame comes of one that was ended in the middle of it.
+            // An incomplete frame means that the process was killed while writing.
             let mut is_started = false;
             while let Ok(Some(frame)) = Frame::read(&mut out) {
                 let heard = match frame {
@@ -109,17 +109,17 @@ impl Process {
         Ok(Process { name, host, is_started: false, has_said_all: false, child, input: Some(input) })
     }
 
-    /// Asks it to say what it has, and to end.
+    /// Requests the last results and the end.
     pub fn end(&mut self) {
         self.tell("end");
     }
 
-    /// Tells it which slice of the flows switches copy to it.
+    /// Sets the slice of flows that switches mirror to it.
     pub fn slice(&mut self, slice: Slice) {
         self.tell(&format!("slice {slice}"));
     }
 
-    /// One that is gone does not hear it.
+    /// Errors are ignored: the process has ended.
     fn tell(&mut self, line: &str) {
         if let Some(input) = &mut self.input {
             let _ = writeln!(input, "{line}").and_then(|()| input.flush());
@@ -137,7 +137,7 @@ impl Drop for Process {
     }
 }
 
-/// The last line that says something.
+/// Last nonempty line.
 fn last_line(from: impl io::Read) -> String {
     let mut last = String::new();
     for line in BufReader::new(from).split(b'\n').map_while(Result::ok) {

@@ -1,4 +1,4 @@
-//! SAMPLE auto in a network: switches copy fewer flows to a monitor that cannot keep up, as decided by
+//! SAMPLE auto in a network: switches mirror fewer flows to a monitor that cannot keep up, as decided by
 //! [`control::shares`]. Connects these decisions with monitors, switches, and the clock; changes are reported and kept
 //! for the summary.
 
@@ -21,20 +21,20 @@ use super::switches::Switches;
 use super::team::Heard;
 use crate::networked::Planned;
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Sharing {
     shares: Shares,
-    /// Per monitor: its switch, and the slices that can be copied there.
+    /// Per monitor: its switch, and the slices that can be mirrored there.
     of: Vec<(String, Slice)>,
     began: Instant,
-    /// What monitors said last, and how rates have changed.
+    /// Last reports of monitors, and changes of rates.
     said: Vec<Said>,
     pub history: History,
     pub notes: Vec<String>,
 }
 
 impl Sharing {
-    /// Of the monitors of a plan. Where nothing can be copied in slices, monitors are left to themselves.
+    /// For the monitors of a plan. If no switch can mirror slices, monitors sample independently.
     pub fn new(plan: &Plan, planned: &Planned) -> Sharing {
         let drawn = RandomState::new().hash_one(std::process::id()) as u16;
         let has_slices = plan.monitor.sample == Sample::Auto
@@ -55,7 +55,7 @@ impl Sharing {
         Sharing { shares: Shares::new(&levels_max), of, began: Instant::now(), said, history, notes }
     }
 
-    /// What was heard of a monitor.
+    /// Handles a message of a monitor.
     pub fn heed(&mut self, heard: &Heard) {
         match heard {
             Heard::Counted(at, counted) => self.hear(*at, counted),
@@ -63,7 +63,7 @@ impl Sharing {
         }
     }
 
-    /// A monitor has counted.
+    /// Handles the counters of a monitor.
     fn hear(&mut self, monitor: usize, counted: &[(String, u64)]) {
         let before = self.said[monitor];
         let said = &mut self.said[monitor];
@@ -89,7 +89,7 @@ impl Sharing {
         }
     }
 
-    /// Looks whether something is to be done, and does it.
+    /// Executes due actions.
     pub fn look(&mut self, monitors: &mut [Process], switches: &mut Switches) {
         let mut actions = Vec::new();
         if let Some(went) = switches.changed() {

@@ -1,4 +1,5 @@
-//! The switches of a plan while it is at work: asked what their ports are called, told what to copy as one job of a [`Fabric`], and rid of it.
+//! The switches of a plan during a run: reads the names of their ports, installs the mirroring as one job of a
+//! [`Fabric`], and removes it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -18,27 +19,27 @@ use super::ports::{Ports, monitor};
 use crate::failure::wrong_flags;
 use crate::networked::Planned;
 
-/// The number of the job in rules' cookies.
+/// Job number in the rules' cookies.
 const JOB: u32 = 1;
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Default)]
 pub struct Switches {
     server: u16,
-    /// Those that are asked, until they are a fabric's.
+    /// Connected switches, until they are moved to the fabric.
     sites: Vec<Site>,
     ports: Ports,
     fabric: Option<Arc<Fabric>>,
     running: Option<Running>,
-    /// What they copy, where they copy all that is asked.
+    /// Mirrors of all requested flows.
     taps: Vec<Tap>,
     generation: u8,
-    /// How it goes with a change on which a thread is at work.
+    /// Result of a change in progress on a thread.
     changing: Option<Receiver<Result<Running, NotStarted>>>,
 }
 
 impl Switches {
-    /// Asks each switch that matters what it has, for a process that has no rules of before. Nothing is changed yet.
+    /// Reads the state of each required switch, without changes. For a process without earlier rules.
     pub fn reach(planned: &Planned) -> anyhow::Result<Switches> {
         let matters = |index| {
             planned.plan.switch(index).is_some()
@@ -48,7 +49,7 @@ impl Switches {
         Switches::reach_those(&planned.site, &matters, Half::Passing)
     }
 
-    /// The same of these switches, by their indices.
+    /// Like [`Switches::reach`], for switches with these indexes.
     pub fn reach_those(
         site: &Network,
         matters: &dyn Fn(usize) -> bool,
@@ -75,14 +76,14 @@ impl Switches {
         Ok(switches)
     }
 
-    /// Where the monitor on the own host of a switch reads: at its ports, or at the interface that was made when copies began.
+    /// Interfaces of the monitor on a switch's own host: the switch's ports, or the interface created for mirroring.
     pub fn interfaces(&self, planned: &Planned, switch: usize) -> anyhow::Result<Vec<String>> {
         let Some(part) = planned.plan.switch(switch) else { return Ok(Vec::new()) };
         let made = self.running.as_ref().and_then(|running| running.interfaces().get(&monitor(part)));
         made.map_or_else(|| self.ports.of(&planned.site, part), |made| Ok(vec![made.clone()]))
     }
 
-    /// Has them copy, all of them or none.
+    /// Installs the mirroring on all switches or none.
     pub fn install(&mut self, planned: &Planned) -> anyhow::Result<()> {
         if planned.plan.choice.mode.is_none() {
             return Ok(());
@@ -97,8 +98,8 @@ impl Switches {
         Ok(())
     }
 
-    /// Begins to have them copy these slices of what is asked, by the switches' names. What they copied until then they copy until the
-    /// new rules are proved; [`Switches::changed`] tells how that went.
+    /// Starts to change the mirrored slices, by switch name. The previous rules remain until the new ones are proved;
+    /// [`Switches::changed`] returns the result.
     pub fn slice(&mut self, slices: &BTreeMap<String, Slice>) {
         let Some(fabric) = self.fabric.clone().filter(|_| self.changing.is_none()) else { return };
         let mut taps = self.taps.clone();
@@ -115,7 +116,7 @@ impl Switches {
         self.changing = Some(told);
     }
 
-    /// How the change went that was begun, once that is known.
+    /// Result of the change in progress, once known.
     pub fn changed(&mut self) -> Option<Result<(), String>> {
         let went = match self.changing.as_ref()?.try_recv() {
             Err(TryRecvError::Empty) => return None,
@@ -123,36 +124,36 @@ impl Switches {
             Err(TryRecvError::Disconnected) => Err("the change has failed".to_owned()),
         };
         self.changing = None;
-        // The one before has been replaced; dropped, it takes nothing away.
+        // The previous job was replaced; dropping it removes nothing.
         Some(went.map(|running| self.running = Some(running)))
     }
 
-    /// Those that were reached, for jobs that come and go; what rules go by that number by which they are to go.
+    /// Converts the connected switches to a fabric for several jobs. `server`: owner number of its rules.
     pub fn into_fabric(self, server: u16, map: Map) -> (Ports, Fabric) {
         (self.ports, Fabric::new(server, LEASE, self.sites, map))
     }
 
-    /// What their ports are called.
+    /// Names of the switches' ports.
     pub fn ports(&self) -> &Ports {
         &self.ports
     }
 
-    /// The number that identifies our rules.
+    /// Owner number of our rules.
     pub fn server(&self) -> u16 {
         self.server
     }
 
-    /// Why nothing is copied any more, if so.
+    /// Reason why mirroring has stopped, if it has.
     pub fn lost(&self) -> Option<String> {
         self.running.as_ref()?.lost().map(|why| format!("switches do not copy any more: {}", one_line(&why)))
     }
 
-    /// What was removed from them of processes that no longer run.
+    /// Removed rules of processes that no longer run.
     pub fn repaired(&self) -> Vec<String> {
         self.running.as_ref().map(|running| running.repaired().to_vec()).unwrap_or_default()
     }
 
-    /// What they do, in words.
+    /// Description of the mirroring.
     pub fn words(&self) -> String {
         match &self.running {
             None => "no switch copies anything".to_owned(),
@@ -164,7 +165,7 @@ impl Switches {
         }
     }
 
-    /// Takes away all that was given.
+    /// Removes all rules.
     pub fn remove(&mut self) -> anyhow::Result<()> {
         if let Some(Ok(Ok(changed))) = self.changing.take().map(|told| told.recv()) {
             self.running = Some(changed);
@@ -178,32 +179,33 @@ fn is_end(planned: &Planned, switch: usize) -> bool {
     planned.plan.switches.iter().any(|part| matches!(part.way, Way::Tunnel { end } if end.switch == switch))
 }
 
-/// Whether it is proved that packets come to their monitors wherever they enter the network: where switches forward by themselves, so that the
-/// file says which way packets go, and hosts are not too many. Otherwise each switch is proved by itself.
+/// Whether the proof covers the whole path from any entry into the network to the monitors. This requires learning
+/// switches, so that the file determines the paths, and a limited number of hosts; otherwise each switch is proved
+/// separately.
 fn is_proved_over_the_whole_way(planned: &Planned) -> bool {
     matches!(planned.plan.proof, Proof::Holds(_)) && all_ways_are_known(&planned.site)
 }
 
-/// Whether all switches are reached, and forward by themselves.
+/// Whether all switches are controllable and forward by learning.
 pub fn all_ways_are_known(site: &Network) -> bool {
     let is_known =
         |switch: &SiteSwitch| switch.reached != Reached::Not && switch.forwarding == Forwarding::Normal;
     site.switches.iter().all(is_known)
 }
 
-/// A message of several lines in one, for notes and for JSON.
+/// Joins the lines of a message, for notes and JSON.
 pub fn one_line(text: &str) -> String {
     text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
-/// The token of a controller, from its file.
+/// Reads the token of a controller from its file.
 pub fn controller_token(file: &Path) -> anyhow::Result<String> {
     let text = std::fs::read_to_string(file)
         .with_context(|| format!("cannot read the controller's token file {}", file.display()))?;
     Ok(text.trim().to_owned())
 }
 
-/// How a switch is reached; `quiet` are ports to which one behind a controller floods nothing.
+/// Control channel of a switch; `quiet`: ports to which a switch behind a controller does not flood.
 fn backend(switch: &SiteSwitch, quiet: &[&str]) -> anyhow::Result<Box<dyn Backend + Send>> {
     let name = &switch.name;
     match &switch.reached {

@@ -16,13 +16,13 @@ use super::processes::{Ears, Process, Said, Starting};
 /// started.
 const SAID_MAX: usize = 64;
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Team {
-    /// Who is at work.
+    /// Running processes.
     pub processes: Vec<Process>,
-    /// Where their results meet.
+    /// Merge of their results.
     pub collector: Collector,
-    /// What went wrong.
+    /// Problems.
     pub problems: Problems,
     counts: Vec<Monitored>,
     ears: Ears,
@@ -30,11 +30,11 @@ pub struct Team {
     said: Receiver<(usize, Said)>,
 }
 
-/// Other messages, each with the number of the process.
+/// Messages other than results, each with the number of the process.
 pub enum Heard {
-    /// What it has counted so far.
+    /// Counters.
     Counted(usize, Vec<(String, u64)>),
-    /// It says nothing more.
+    /// The process has ended.
     Gone(usize),
 }
 
@@ -47,7 +47,7 @@ impl Team {
         Team { processes, collector, problems, counts, ears, started, said }
     }
 
-    /// Starts one more.
+    /// Starts a process.
     pub fn start(&mut self, starting: &Starting<'_>) -> anyhow::Result<()> {
         let at = self.processes.len();
         let process = Process::start(at, starting, self.ears.clone())
@@ -58,7 +58,7 @@ impl Team {
         Ok(())
     }
 
-    /// Until all have their captures open.
+    /// Waits until all processes have opened their captures.
     pub fn wait_for_start(&mut self, most: Duration) -> anyhow::Result<()> {
         let begun = Instant::now();
         while let Some(waiting) = self.processes.iter().find(|process| !process.is_started) {
@@ -72,12 +72,12 @@ impl Team {
         Ok(())
     }
 
-    /// Whether all have said all.
+    /// Whether the output of all processes is complete.
     pub fn is_over(&self) -> bool {
         self.processes.iter().all(|process| process.has_said_all)
     }
 
-    /// Takes what one says next, if it says something soon.
+    /// Handles the next message, waiting up to `patience`.
     pub fn hear(&mut self, patience: Duration, out: &mut dyn TakeRows) -> Option<Heard> {
         let (at, said) = self.said.recv_timeout(patience).ok()?;
         let name = &self.processes[at].name;
@@ -129,7 +129,8 @@ impl Team {
         }
     }
 
-    /// Stops all processes, reads their remaining results, and closes open windows. Their accounts go to `heed`.
+    /// Stops all processes, reads their remaining results, and closes open windows. Their counters are passed to
+    /// `heed`.
     pub fn end(&mut self, most: Duration, out: &mut dyn TakeRows, heed: &mut dyn FnMut(Heard)) {
         self.processes.iter_mut().for_each(Process::end);
         let begun = Instant::now();
@@ -144,7 +145,7 @@ impl Team {
         self.collector.end(out);
     }
 
-    /// What all have said together.
+    /// Sum of all counters.
     pub fn counts(&self) -> Monitored {
         let mut all = Monitored::default();
         for counts in &self.counts {
@@ -175,7 +176,7 @@ mod tests {
 
     use super::*;
 
-    /// Programs that say these frames, wait, and say these.
+    /// Test programs: write the first frames, run a command, and write the last frames.
     fn team(folder: &TempDir, programs: &[(&[Frame], &str, &[Frame])]) -> Team {
         let mut names = crate::hosts::Names::default();
         let plan =
