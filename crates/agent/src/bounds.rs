@@ -1,41 +1,41 @@
-//! Bounds of memory and CPU around a monitor's process. Where the agent may make control groups (version 2 of the kernel's
-//! cgroups) each monitor has one of its own, and the kernel holds it to its bounds. Everywhere the agent looks at the
-//! monitor's memory, too, and ends one that takes more than it was given: so no monitor takes the host with it.
+//! Memory and CPU limits of a monitor's process. If the agent may create control groups (cgroup v2), each monitor has
+//! its own, limited by the kernel. In any case the agent also checks the monitor's memory and kills one above its
+//! limit, so that no monitor exhausts the host.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What a monitor may take.
+/// Limits of a monitor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Bytes of memory.
+    /// Memory in bytes.
     pub memory_max: u64,
-    /// Cores, all of them wholly.
+    /// Number of cores.
     pub cores: u32,
 }
 
 /// The kernel's period of CPU bandwidth, in microseconds.
 const PERIOD_US: u64 = 100_000;
 
-/// A folder of control groups in which the agent may make others.
+/// A cgroup in which the agent may create children.
 #[derive(Clone, Debug)]
 pub struct Groups {
     root: PathBuf,
 }
 
-/// A monitor's control group; it is removed with this.
+/// A monitor's cgroup; removed on drop.
 #[derive(Debug)]
 pub struct Group {
     folder: PathBuf,
 }
 
 impl Groups {
-    /// Those below the agent's own group, if it may make some and the kernel bounds memory and CPU there. With systemd this takes
-    /// `Delegate=yes` in the agent's unit.
+    /// Children of the agent's own cgroup, if it may create them and the kernel limits memory and CPU there. With
+    /// systemd this requires `Delegate=yes` in the agent's unit.
     ///
     /// # Errors
-    /// What hinders it.
+    /// `io::Error` if a file of the cgroup cannot be read or written.
     pub fn of_this_process() -> io::Result<Groups> {
         let text = fs::read_to_string("/proc/self/cgroup")?;
         let own = text.lines().find_map(|line| line.strip_prefix("0::/"));
@@ -44,11 +44,11 @@ impl Groups {
         Groups::below(&Path::new("/sys/fs/cgroup").join(own))
     }
 
-    /// Those below a group. The agent moves into a child of it, since only a group without processes may bound its children; where
-    /// others are in the group, too, the kernel refuses.
+    /// Children of a cgroup. The agent moves into a child, since only a cgroup without processes may limit its
+    /// children; the kernel rejects this if other processes are in the cgroup.
     ///
     /// # Errors
-    /// What hinders it.
+    /// `io::Error` if a file of the cgroup cannot be read or written.
     pub fn below(own: &Path) -> io::Result<Groups> {
         let offered = fs::read_to_string(own.join("cgroup.controllers"))?;
         for controller in ["memory", "cpu"] {
@@ -68,10 +68,10 @@ impl Groups {
         Ok(Groups { root: own.to_owned() })
     }
 
-    /// A group for a monitor, with these bounds. The process enters by [`Group::enter`].
+    /// Creates a cgroup for a monitor with these limits. The process enters with [`Group::enter`].
     ///
     /// # Errors
-    /// The kernel's.
+    /// `io::Error` of the kernel.
     pub fn make(&self, name: &str, bounds: Bounds) -> io::Result<Group> {
         let folder = self.root.join(format!("monitor-{name}"));
         make(&folder)?;
@@ -84,15 +84,15 @@ impl Groups {
 }
 
 impl Group {
-    /// A process enters.
+    /// Moves a process into the cgroup.
     ///
     /// # Errors
-    /// The kernel's.
+    /// `io::Error` of the kernel.
     pub fn enter(&self, pid: u32) -> io::Result<()> {
         self.write("cgroup.procs", &pid.to_string())
     }
 
-    /// How many processes the kernel has killed in it for want of memory.
+    /// Number of processes in it killed by the kernel for lack of memory.
     #[must_use]
     pub fn killed_for_memory(&self) -> u64 {
         let events = fs::read_to_string(self.folder.join("memory.events")).unwrap_or_default();
@@ -108,7 +108,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // One with a process in it stays, and is found by name when the same job starts again.
+        // A cgroup with a process stays, and is reused when the same job starts again.
         let _ = fs::remove_dir(&self.folder);
     }
 }
@@ -120,8 +120,7 @@ fn make(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Memory that a process holds for itself, in bytes: what is mapped from files can be taken from it at any time, and does not
-/// count. `None`: there is no such process.
+/// Anonymous memory of a process, in bytes; file mappings can be reclaimed and do not count. `None`: no such process.
 #[must_use]
 pub fn memory_of(pid: u32) -> Option<u64> {
     of_status(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
@@ -137,7 +136,7 @@ fn of_status(status: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// A folder that answers as the kernel's does, as far as files go.
+    /// Files of a folder in place of the kernel's.
     #[test]
     fn a_group_bounds_what_enters() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -163,7 +162,7 @@ mod tests {
         assert_eq!(group.killed_for_memory(), 2);
     }
 
-    /// The kernel's own, in a group made for it.
+    /// The kernel's cgroup, in a test group.
     #[test]
     fn the_kernel_agrees() {
         let own = Path::new("/sys/fs/cgroup").join(format!("netalytics-test-{}", std::process::id()));

@@ -1,5 +1,5 @@
-//! Who this agent is: its key and certificate, and the authority that its server's certificate has to be of, in files of its folder
-//! that only their owner may read. The key is made here and never leaves the host.
+//! Credentials of the agent: its key and certificate, and the certificate authority of its server, in files of its
+//! folder with access for their owner only. The key is generated here and never leaves the host.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -9,15 +9,15 @@ use std::path::{Path, PathBuf};
 use identity::{IdentityError, Peer, Servers, client_config};
 use rustls::ClientConfig;
 
-/// The key and the certificates: one file, so that they are always of each other.
+/// Key and certificate in one file, so that they always match.
 const OWN: &str = "identity.pem";
-/// The authority of the server's certificate; without it the system's are asked.
+/// Certificate authority of the server; without it, the system's authorities apply.
 const AUTHORITY: &str = "ca.pem";
 
-/// Why an agent's files cannot be used.
+/// Reason why the agent's files are unusable.
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialsError {
-    /// They cannot be read or written.
+    /// A file cannot be read or written.
     #[error("{path}: {why}")]
     File {
         /// Path of the file.
@@ -25,21 +25,21 @@ pub enum CredentialsError {
         /// The system's reason.
         why: io::Error,
     },
-    /// What is in them is not what it should be.
+    /// The content of a file is invalid.
     #[error("{path}: {why}")]
     Content {
         /// Path of the file.
         path: String,
-        /// What is wrong.
+        /// Reason.
         why: IdentityError,
     },
 }
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Clone, Debug)]
 pub struct Credentials {
     folder: PathBuf,
-    /// What the certificate says.
+    /// Contents of the certificate.
     pub peer: Peer,
     /// Key and certificate, PEM.
     own: String,
@@ -47,20 +47,20 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Those that are kept in an agent's folder, if it has enrolled.
+    /// Reads the credentials in an agent's folder, if it has enrolled.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// `CredentialsError::File` or `CredentialsError::Content`.
     pub fn read(folder: &Path) -> Result<Option<Credentials>, CredentialsError> {
         let Some(own) = text(&folder.join(OWN))? else { return Ok(None) };
         let authority = text(&folder.join(AUTHORITY))?;
         Credentials::of(folder, own, authority).map(Some)
     }
 
-    /// Keeps new ones in an agent's folder, which is made if it is missing.
+    /// Stores new credentials in an agent's folder, which is created if missing.
     ///
     /// # Errors
-    /// When they cannot be written, or the certificate is none.
+    /// `CredentialsError::File` if they cannot be written, `CredentialsError::Content` if the certificate is invalid.
     pub fn keep(
         folder: &Path,
         (key, certificate): (&str, &str),
@@ -71,7 +71,7 @@ impl Credentials {
             .map_err(|why| new.wrong(OWN, why))?;
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
         made.map_err(|why| CredentialsError::File { path: folder.display().to_string(), why })?;
-        // What an earlier enrolment has left is not of this server.
+        // Removes the authority of an earlier enrollment.
         match &new.authority {
             Some(pem) => new.put(AUTHORITY, pem)?,
             None => drop(fs::remove_file(folder.join(AUTHORITY))),
@@ -80,7 +80,7 @@ impl Credentials {
         Ok(new)
     }
 
-    /// The next certificate, with its key.
+    /// Stores the next certificate with its key.
     ///
     /// # Errors
     /// As [`Credentials::keep`].
@@ -94,10 +94,10 @@ impl Credentials {
         Ok(Credentials { folder: folder.to_owned(), peer, own, authority })
     }
 
-    /// For dialling the server.
+    /// TLS configuration for connections to the server.
     ///
     /// # Errors
-    /// When they are not what they should be.
+    /// `CredentialsError::Content` if they are invalid.
     pub fn tls(&self) -> Result<ClientConfig, CredentialsError> {
         let trusts = match &self.authority {
             Some(pem) => Servers::Of(pem),
@@ -110,7 +110,7 @@ impl Credentials {
         CredentialsError::Content { path: self.folder.join(name).display().to_string(), why }
     }
 
-    /// Writes a file anew: there is the old one or the new one, whatever is killed.
+    /// Replaces a file atomically.
     fn put(&self, name: &str, text: &str) -> Result<(), CredentialsError> {
         let (path, new) = (self.folder.join(name), self.folder.join(format!("{name}.new")));
         let write = || {
@@ -124,7 +124,7 @@ impl Credentials {
     }
 }
 
-/// The authorities that this system trusts.
+/// Certificate authorities trusted by the system.
 #[must_use]
 pub fn system() -> Servers<'static> {
     Servers::AnyOf(rustls_native_certs::load_native_certs().certs)
@@ -170,7 +170,7 @@ mod tests {
             let mode = fs::metadata(own.join(name)).expect("there").permissions().mode();
             assert_eq!(mode & 0o777, 0o600);
         }
-        // A key and another's certificate do not take their place.
+        // A mismatched key and certificate are rejected.
         assert!(kept.renewed(&key, &other.1).is_err());
         assert!(Credentials::read(&own).expect("readable").expect("there").tls().is_ok());
     }

@@ -1,5 +1,6 @@
-//! The way to the server: one connection, dialled by the agent, that begins as HTTP on the API's port and becomes the link's own
-//! (`Upgrade: netalytics/1`, RFC 9110, section 7.8). So one port, one certificate and one proxy do for people and agents alike.
+//! Connection to the server: dialed by the agent, it starts as HTTP on the API's port and is upgraded to the link
+//! protocol (`Upgrade: netalytics/1`, RFC 9110, section 7.8). So users and agents share one port, certificate and
+//! proxy.
 
 use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -16,64 +17,64 @@ use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-/// Where agents knock.
+/// Path of the upgrade.
 pub const PATH: &str = "/api/v1/agent";
-/// What the connection becomes.
+/// Protocol of the upgraded connection.
 pub const PROTOCOL: &str = "netalytics/1";
 
-/// Most bytes of an answer.
+/// Maximum bytes of a response.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 /// Timeout of each step of a connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A server, and who we are there.
+/// A server with the agent's credentials.
 #[derive(Clone)]
 pub struct Server {
     uri: Uri,
-    /// Of `https`; it is another when the agent has a new certificate.
+    /// For `https`; replaced after a renewal of the certificate.
     tls: Option<Arc<RwLock<Arc<ClientConfig>>>>,
-    /// Without a certificate of our own.
+    /// Used without a certificate.
     token: Option<String>,
 }
 
-/// Why there is no connection.
+/// Reason why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub enum DialError {
-    /// What was given is no server.
+    /// Not a valid URL of a server.
     #[error("{0}")]
     BadUrl(String),
-    /// No answer.
+    /// No response.
     #[error("{url} cannot be reached: {why}")]
     Unreachable {
-        /// Who.
+        /// URL of the server.
         url: String,
         /// The system's reason.
         why: io::Error,
     },
-    /// One of the two ends does not trust the other.
+    /// One end rejects the other's certificate.
     #[error("{url}: {why}")]
     Untrusted {
-        /// Who.
+        /// URL of the server.
         url: String,
-        /// What is wrong, in words.
+        /// Reason.
         why: String,
     },
     /// The other end is not a netalytics server, or rejects the connection.
     #[error("{url} answers {status}: {why}")]
     Refused {
-        /// Who.
+        /// URL of the server.
         url: String,
-        /// HTTP's status.
+        /// HTTP status.
         status: StatusCode,
-        /// What it says, or what may help.
+        /// Message of the server, or a suggestion.
         why: String,
     },
-    /// It does not speak HTTP.
+    /// The other end does not speak HTTP.
     #[error("{url} does not answer as a server does: {why}")]
     Strange {
-        /// Who.
+        /// URL of the server.
         url: String,
-        /// What is wrong.
+        /// Protocol error.
         why: hyper::Error,
     },
 }
@@ -83,11 +84,11 @@ pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 impl Server {
-    /// A server by its URL: `https://HOST[:PORT]` with `tls`, or `http://HOST[:PORT]`, for which a token has to travel in clear: so
-    /// that is for this machine only.
+    /// A server by its URL: `https://HOST[:PORT]` with `tls`, or `http://HOST[:PORT]`, which sends the token as plain
+    /// text and is allowed on this machine only.
     ///
     /// # Errors
-    /// When it is no such URL.
+    /// `DialError::BadUrl`.
     pub fn new(url: &str, tls: Option<ClientConfig>, token: Option<String>) -> Result<Server, DialError> {
         let bad = |why: &str| DialError::BadUrl(format!("{url:?} is no server: {why}"));
         let uri: Uri = url.parse().map_err(|e: hyper::http::uri::InvalidUri| bad(&e.to_string()))?;
@@ -109,20 +110,20 @@ impl Server {
         Ok(Server { uri, tls, token })
     }
 
-    /// How it is called in messages.
+    /// URL for messages.
     #[must_use]
     pub fn url(&self) -> String {
         self.uri.to_string().trim_end_matches('/').to_owned()
     }
 
-    /// From now on this certificate is shown.
+    /// Sets the certificate for further connections.
     pub fn bear(&self, config: ClientConfig) {
         if let Some(tls) = &self.tls {
             *tls.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
         }
     }
 
-    /// A connection on which the link's frames may follow.
+    /// Opens a connection for the link's frames.
     ///
     /// # Errors
     /// See [`DialError`].
@@ -130,7 +131,7 @@ impl Server {
         self.in_time(async { self.upgrade(self.connect().await?).await }).await
     }
 
-    /// What the server answers to a body of JSON, if it answers with this status.
+    /// Sends a JSON body; returns the response if it has the expected status.
     ///
     /// # Errors
     /// See [`DialError`].
@@ -192,7 +193,7 @@ impl Server {
         request.headers_mut().insert(HOST, host);
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|e| self.strange(e))?;
-        // It ends when the connection has become another, or with the answer.
+        // Ends with the upgrade or the response.
         tokio::spawn(connection.with_upgrades());
         sender.send_request(request).await.map_err(|e| self.strange(e))
     }
@@ -202,7 +203,7 @@ impl Server {
         Ok(Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await.map_err(cannot)?.to_bytes())
     }
 
-    /// What the server says of why it does not; where that is nothing, what may help.
+    /// Error with the server's message, or else a suggestion.
     async fn refused(&self, response: Response<Incoming>) -> DialError {
         let status = response.status();
         let said = self.body(response).await.ok().and_then(|body| {
@@ -212,7 +213,7 @@ impl Server {
         DialError::Refused { url: self.url(), status, why: said.unwrap_or_else(|| hint(status).to_owned()) }
     }
 
-    /// After TLS's handshake: a server that does not take our certificate says so only now.
+    /// Error after the TLS handshake: a server that rejects the client certificate reports it only then.
     fn strange(&self, why: hyper::Error) -> DialError {
         match identity::in_words(&why, End::Client) {
             Some(why) => DialError::Untrusted { url: self.url(), why },
@@ -228,10 +229,10 @@ impl Server {
     }
 }
 
-/// What is wrong with a server to which a token would travel in clear.
+/// Error for a server to which a token would be sent as plain text.
 pub const IN_CLEAR: &str = "without TLS (https://) a server may be on this machine only";
 
-/// Whether others could read what is sent there.
+/// Whether others could read data sent to this address.
 #[must_use]
 pub fn travels_in_clear(uri: &Uri) -> bool {
     uri.scheme_str() != Some("https") && !uri.host().is_some_and(is_this_machine)

@@ -1,4 +1,5 @@
-//! How an agent comes to its certificate: with a one-time token at first, and with the certificate itself from then on, before it ends.
+//! Certificates of an agent: enrollment with a one-time token, then renewal with the certificate itself before it
+//! expires.
 
 use std::fmt;
 use std::path::Path;
@@ -11,29 +12,29 @@ use serde::Deserialize;
 use crate::credentials::{Credentials, CredentialsError, system};
 use crate::dial::{DialError, Server};
 
-/// Where hosts enrol, and where agents renew.
+/// Paths of enrollment and renewal.
 const ENROL: &str = "/api/v1/enrol";
 const RENEW: &str = "/api/v1/renew";
-/// After a try that failed: a share of the time that is left, within these.
+/// Limits of the retry delay, which is a share of the remaining validity.
 const SOONEST: Duration = Duration::from_secs(1);
 const LATEST: Duration = Duration::from_secs(600);
 
-/// Why there is no certificate.
+/// Reason why there is no certificate.
 #[derive(Debug, thiserror::Error)]
 pub enum EnrolError {
-    /// The token is none.
+    /// The token is malformed.
     #[error("this is no one-time token: `netalytics agents enrol NAME` makes one")]
     BadToken,
-    /// The server is not reached, or does not let us in.
+    /// The server is unreachable or rejects the request.
     #[error(transparent)]
     Dial(#[from] DialError),
-    /// It answers something else.
+    /// The response is malformed.
     #[error("the server's answer is no certificate: {0}")]
     Strange(serde_json::Error),
-    /// A key cannot be made, or a certificate not be used.
+    /// A key cannot be generated, or the certificate is unusable.
     #[error(transparent)]
     Identity(#[from] IdentityError),
-    /// They cannot be kept.
+    /// They cannot be stored.
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
     /// The given authority is not the one in the token.
@@ -41,14 +42,14 @@ pub enum EnrolError {
     OtherAuthority,
 }
 
-/// What the server answers.
+/// Response of the server.
 #[derive(Deserialize)]
 struct Certified {
     certificate: String,
     authority: String,
 }
 
-/// A one-time token: the secret, and the fingerprint of the authority that has signed the server's certificate, if it is the server's own.
+/// A one-time token: the secret, and the fingerprint of the server's own certificate authority, if it has one.
 struct Token {
     secret: String,
     pin: Option<Pin>,
@@ -63,11 +64,11 @@ impl Token {
     }
 }
 
-/// Makes a key, gets a certificate for it, and keeps both in `folder`. `authority`: whose the server's certificate is; without it the one
-/// that the token says, or the system's.
+/// Generates a key, requests a certificate for it, and stores both in `folder`. `authority`: certificate authority of
+/// the server; default: the one named by the token, or the system's.
 ///
 /// # Errors
-/// Why there is none.
+/// See [`EnrolError`].
 pub async fn enrol(
     url: &str,
     token: &str,
@@ -97,8 +98,8 @@ async fn ask(server: &Server, path: &str, body: &serde_json::Value) -> Result<Ce
     serde_json::from_slice(&answer).map_err(EnrolError::Strange)
 }
 
-/// Gets the next certificate whenever a third is left of one's time, for as long as the agent runs. What the server is shown at the next
-/// dialling is the newest; the connection that there is goes on.
+/// Renews the certificate when a third of its validity remains, for the lifetime of the agent. New connections use the
+/// newest one; the current connection continues.
 pub async fn keep_renewed(server: Server, mut own: Credentials) {
     loop {
         sleep_until(own.peer.lifetime.renew_at()).await;
@@ -111,7 +112,7 @@ pub async fn keep_renewed(server: Server, mut own: Credentials) {
                 tracing::warn!("no new certificate yet; this one is good until {}: {why}", Until(&own));
                 let pause = match u64::try_from(own.peer.lifetime.to - now()) {
                     Ok(left @ 1..) => Duration::from_secs(left / 20).clamp(SOONEST, LATEST),
-                    // It is too late, unless a clock is wrong.
+                    // Expired, unless a clock is wrong.
                     _ => LATEST,
                 };
                 tokio::time::sleep(pause).await;
@@ -128,7 +129,7 @@ async fn renew(server: &Server, own: &Credentials) -> Result<Credentials, EnrolE
     Ok(new)
 }
 
-/// By the wall's clock, looked at now and then: it may be set.
+/// Checks the wall clock periodically, because it may be set.
 async fn sleep_until(at: i64) {
     while let Ok(left @ 1..) = u64::try_from(at - now()) {
         tokio::time::sleep(Duration::from_secs(left).min(LATEST)).await;
@@ -140,7 +141,7 @@ fn now() -> i64 {
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// Until when a certificate is good.
+/// Formats the expiration of a certificate.
 struct Until<'a>(&'a Credentials);
 
 impl fmt::Display for Until<'_> {

@@ -1,4 +1,4 @@
-//! How the agent itself does, as it tells its server together with each question for leases: by the words of [`link::HEALTH`].
+//! Health of the agent, reported to the server with each lease request, by the names in [`link::HEALTH`].
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,9 +23,9 @@ pub fn health(spool: &Spool, monitors: usize) -> BTreeMap<String, u64> {
     HEALTH.iter().zip(values).filter_map(|(word, value)| Some(((*word).to_owned(), value?))).collect()
 }
 
-/// Time in user and system mode, which the kernel tells in hundredths of a second (`proc(5)`).
+/// User and system CPU time, which the kernel reports in hundredths of a second (`proc(5)`).
 fn cpu_ns(stat: &str) -> Option<u64> {
-    // The program's name may hold anything, a parenthesis, too.
+    // The program's name may contain parentheses.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut times = fields.split_ascii_whitespace().skip(11).map(|ticks| ticks.parse::<u64>().ok());
     Some((times.next()?? + times.next()??) * 10_000_000)

@@ -1,4 +1,4 @@
-//! What an agent says of its host: interfaces, cores, memory, and what can be captured with there.
+//! Properties of the host: interfaces, cores, memory, and capture methods.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,24 +9,25 @@ use std::path::Path;
 use capture::interfaces::{Interface, State, interfaces};
 use control::taps::tells_hosts_apart;
 
-/// A host, as its agent sees it.
+/// Properties of the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Host {
-    /// Interfaces that are switched on.
+    /// Interfaces that are up.
     pub interfaces: Vec<String>,
-    /// Their addresses that may tell this host from others, by interface.
+    /// Addresses that can identify the host, with their interface.
     pub addresses: Vec<(String, IpAddr)>,
-    /// Which interfaces carry what those with addresses send: the ports of a bridge, the card below a VLAN or a bond.
+    /// Interfaces that carry the traffic of an interface with addresses: the ports of a bridge, the device below a VLAN
+    /// or a bond.
     pub below: BTreeMap<String, BTreeSet<String>>,
-    /// Cores that the agent may use.
+    /// Cores available to the agent.
     pub cores: u32,
-    /// Memory of the machine in bytes; 0 where it is not told.
+    /// Memory of the machine in bytes; 0: unknown.
     pub memory_bytes: u64,
-    /// What it can do.
+    /// Capabilities.
     pub capabilities: Vec<Capability>,
 }
 
-/// What a host can do for a job.
+/// A capability of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Capability {
     /// Capture with the kernel's packet ring.
@@ -43,7 +44,7 @@ const NET_RAW: u32 = 13;
 const BPF: u32 = 39;
 
 impl Capability {
-    /// Its name where it is printed or sent.
+    /// Name for output and messages.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -55,7 +56,7 @@ impl Capability {
 }
 
 impl Host {
-    /// The host on which this runs.
+    /// Properties of this host.
     #[must_use]
     pub fn look() -> Host {
         let interfaces: Vec<Interface> =
@@ -79,7 +80,7 @@ impl Host {
 }
 
 impl Host {
-    /// The addresses whose traffic passes some of these interfaces, with the interface that has them.
+    /// Addresses whose traffic passes the matching interfaces, with their interface.
     #[must_use]
     pub fn addresses_on(&self, is_meant: impl Fn(&str) -> bool) -> Vec<(String, IpAddr)> {
         let passes = |owner: &String| {
@@ -89,7 +90,7 @@ impl Host {
     }
 }
 
-/// By the links between interfaces that the kernel shows.
+/// Relations between interfaces, from sysfs.
 fn below<'a>(owners: impl Iterator<Item = &'a String>, net: &Path) -> BTreeMap<String, BTreeSet<String>> {
     let of = |owner: &String| {
         let (mut found, mut next) = (BTreeSet::new(), vec![owner.clone()]);
@@ -113,14 +114,14 @@ fn addresses(interfaces: &[Interface]) -> Vec<(String, IpAddr)> {
     interfaces.iter().flat_map(of).collect()
 }
 
-/// The machine's memory by `/proc/meminfo`.
+/// Memory of the machine, from `/proc/meminfo`.
 fn memory(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kib.checked_mul(1024)
 }
 
-/// By `/proc/self/status`, and whether Open vSwitch's database is there.
+/// Capabilities by `/proc/self/status` and the presence of Open vSwitch's database.
 fn capabilities(status: &str, has_switch: bool) -> Vec<Capability> {
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let bits = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
@@ -163,7 +164,7 @@ mod tests {
     #[test]
     fn addresses_pass_what_lies_below_their_interface() {
         let net = tempfile::tempdir().expect("a folder");
-        // A VLAN of a bridge over a bond of two cards, as the kernel shows it.
+        // A VLAN of a bridge over a bond of two devices, as in sysfs.
         for (upper, lowers) in
             [("br0.7", &["br0"][..]), ("br0", &["bond0"]), ("bond0", &["eth0", "eth1"]), ("eth0", &[])]
         {

@@ -1,24 +1,24 @@
-//! The life of an agent that ended in order, in a file for the next one: everything that its monitors found is in the spool's files or was
-//! sent. Where the file cannot be written, the next life counts the last one as killed.
+//! File with the incarnation of an agent that ended in order: all results of its monitors are in the spool's files or
+//! were sent. If it cannot be written, the next incarnation counts the previous one as killed.
 
 use std::fs;
 use std::path::Path;
 
 const FILE: &str = "last-boot";
 
-/// The last life, if it ended in order; 0: it did not. This is true once: the file is removed.
+/// The previous incarnation if it ended in order, otherwise 0. The file is removed.
 #[must_use]
 pub fn take(folder: &Path) -> u64 {
     let path = folder.join(FILE);
     let boot = fs::read_to_string(&path).ok().and_then(|text| u64::from_str_radix(text.trim(), 16).ok());
     match fs::remove_file(&path) {
         Ok(()) => boot.unwrap_or(0),
-        // One that stays would be true of every later life, too.
+        // If it cannot be removed, it would apply to every later incarnation.
         Err(_) => 0,
     }
 }
 
-/// This life ends in order.
+/// Notes that this incarnation ended in order.
 pub fn write(folder: &Path, boot: u64) {
     if let Err(error) = fs::write(folder.join(FILE), format!("{boot:016x}\n")) {
         tracing::warn!("{} cannot be written: {error}", folder.join(FILE).display());

@@ -1,5 +1,6 @@
-//! Starts that have not succeeded yet, in a file: so that a plan that brings down the whole agent is not tried for ever. Where the
-//! file cannot be written that is logged, once until it works again, and they hold in memory: a full disk stops no job.
+//! File with starts that have not been confirmed healthy, so that a plan that crashes the agent is not retried forever.
+//! If it cannot be written, this is logged once until it works again, and the notes are kept in memory: a full disk
+//! stops no job.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use control::Note;
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Notes {
     path: PathBuf,
     crashes: BTreeMap<u64, u32>,
@@ -22,7 +23,7 @@ enum Health {
 }
 
 impl Notes {
-    /// Those of the last life, in this folder. What is no note is passed over.
+    /// Notes of the previous process in this folder; invalid ones are skipped.
     #[must_use]
     pub fn read(folder: &Path) -> Notes {
         let path = folder.join("starts");
@@ -32,26 +33,26 @@ impl Notes {
         Notes { path, crashes: text.lines().filter_map(note).collect(), health: Health::Well }
     }
 
-    /// All of them.
+    /// All notes.
     #[must_use]
     pub fn all(&self) -> Vec<Note> {
         self.crashes.iter().map(|(&job, &crashes)| Note { job, crashes }).collect()
     }
 
-    /// Notes a start, so that it outlives a crash.
+    /// Stores a note of a start, which survives a crash.
     pub fn add(&mut self, note: Note) {
         self.crashes.insert(note.job, note.crashes);
         self.keep();
     }
 
-    /// Takes a job's note away.
+    /// Removes the note of a job.
     pub fn forget(&mut self, job: u64) {
         if self.crashes.remove(&job).is_some() {
             self.keep();
         }
     }
 
-    /// Takes all of them away.
+    /// Removes all notes.
     pub fn forget_all(&mut self) {
         self.crashes.clear();
         self.keep();

@@ -1,5 +1,5 @@
-//! From a job's order to a monitor's arguments, within what the host's owner allows. The order says what is wanted; what is read
-//! and taken the arguments say, and those are made here.
+//! Converts a job's order to a monitor's arguments, within the policy of the host's owner. The order defines the query;
+//! the input and resources are set by the arguments, which are created here.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -13,51 +13,51 @@ use plan::{Burden, Cost};
 use crate::host::Host;
 use crate::policy::{Ask, Leaves, Policy};
 
-/// Interfaces that a refusal names.
+/// Maximum interfaces listed in a rejection.
 const LISTED: usize = 20;
 
-/// An order, and how its monitor is started.
+/// A permitted order and the monitor's arguments.
 #[derive(Debug)]
 pub struct Asked {
-    /// What is wanted.
+    /// The order.
     pub order: JobOrder,
-    /// What is behind `monitor` on its command line.
+    /// Arguments after `monitor` on the command line.
     pub arguments: Vec<String>,
-    /// What it takes of the host, as estimated.
+    /// Estimated cost on the host.
     pub cost: Cost,
 }
 
-/// What the host bears already.
+/// Current load of the host by jobs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Borne {
-    /// Jobs that run.
+    /// Number of running jobs.
     pub jobs: usize,
-    /// What they take, as estimated.
+    /// Their estimated cost.
     pub burden: Burden,
-    /// Packets that the host sees.
+    /// Packets per second on the host.
     pub packets_per_second: u64,
 }
 
-/// A capture that is played again and again.
+/// A capture replayed in a loop.
 #[derive(Clone, Debug)]
 pub struct Demo {
     /// The file.
     pub capture: PathBuf,
-    /// Between two rounds.
+    /// Pause between repetitions.
     pub pause: Duration,
-    /// Whether all jobs see the same packets of it at the same time.
+    /// Whether all jobs receive the same packets at the same time.
     pub in_step: bool,
 }
 
 impl Demo {
-    /// What it is called among interfaces.
+    /// Name in the list of interfaces.
     pub const INTERFACE: &'static str = "demo";
 }
 
-/// What a message asks, if it may; else why not, in words. `demo`: what this agent reads in place of interfaces.
+/// Decodes and checks an order. `demo`: input of this agent in place of interfaces.
 ///
 /// # Errors
-/// When the message asks for what this program does not know, or the host's owner does not allow.
+/// The reason: it requires something unknown to this program, or the policy does not allow it.
 pub fn asked(
     body: &[u8],
     policy: &Policy,
@@ -82,7 +82,7 @@ pub fn asked(
         (Some(_), false) => Leaves::Results,
     };
     let mut cost = planner::cost(&order.plan);
-    // It is held to that.
+    // The limit is enforced.
     cost.memory_bytes_max = cost.memory_bytes_max.min(order.memory_max);
     let ask = Ask {
         plan: &order.plan,
@@ -122,13 +122,13 @@ pub fn asked(
         );
     }
     if let Some(filter) = &order.capture.filter {
-        // In one word: it may begin as a flag does.
+        // As one argument, since the filter may start with a dash.
         arguments.push(format!("--capture-filter={filter}"));
     }
     Ok(Asked { order, arguments, cost })
 }
 
-/// The interfaces that are meant; else what there is not, or may not be captured from, each in a sentence.
+/// The selected interfaces; the errors list missing and forbidden ones.
 fn interfaces(wanted: &[String], policy: &Policy, host: &Host) -> Result<Vec<String>, Vec<String>> {
     let allowed: Vec<&String> = host.interfaces.iter().filter(|name| policy.allows_interface(name)).collect();
     if wanted.is_empty() {
@@ -155,7 +155,7 @@ fn interfaces(wanted: &[String], policy: &Policy, host: &Host) -> Result<Vec<Str
     if lacking.is_empty() { Ok(chosen.into_iter().collect()) } else { Err(lacking) }
 }
 
-/// Some names, where there are many.
+/// Lists names, shortened if there are many.
 fn listed(names: &[&String]) -> String {
     let mut shown: Vec<&str> = names.iter().take(LISTED).map(|name| name.as_str()).collect();
     if names.len() > LISTED {

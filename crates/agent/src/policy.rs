@@ -1,5 +1,5 @@
-//! What the owner of a host allows, whatever a server asks for: a file in TOML that only he writes. What it does not name keeps
-//! its default; a key that it cannot have is an error, so that a slip of the pen allows nothing.
+//! Policy of the host's owner, which applies to every request of a server: a TOML file writable only by its owner.
+//! Missing keys have defaults; unknown keys are errors, so that a typo permits nothing.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,54 +11,54 @@ use serde::Deserialize;
 
 use crate::host::Host;
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
-    /// What the host is called; the machine's name without it.
+    /// Name of the host; default: its host name.
     pub name: Option<String>,
-    /// Labels, by which queries choose hosts.
+    /// Labels, by which queries select hosts.
     pub labels: BTreeMap<String, String>,
-    /// Interfaces that may be captured from; `*` stands for any run of characters.
+    /// Permitted capture interfaces; `*` matches any characters.
     pub interfaces: Vec<String>,
-    /// Networks, one of which every query has to stay inside of, by FROM or by TO. Empty: all.
+    /// Networks to which every query must be restricted by FROM or TO. Empty: no restriction.
     pub networks: Vec<Network>,
-    /// What may leave the host.
+    /// Data that may leave the host.
     pub leaves: Leaves,
-    /// Most jobs at once.
+    /// Maximum concurrent jobs.
     pub jobs_max: u32,
-    /// Most workers, which are cores, of a job.
+    /// Maximum workers (cores) per job.
     pub workers_max: u32,
-    /// Most memory of a job, in bytes.
+    /// Maximum memory per job, in bytes.
     pub memory_max: u64,
-    /// Most cores that all jobs together may take, as estimated; all that the host has, unless said.
+    /// Maximum estimated cores of all jobs; default: all cores of the host.
     pub all_cores_max: Option<f64>,
-    /// Most memory that all jobs together may take, as estimated, in bytes; half of the host's, unless said.
+    /// Maximum estimated memory of all jobs, in bytes; default: half of the host's memory.
     pub all_memory_max: Option<u64>,
-    /// The Kafka that jobs may publish to; without it none may.
+    /// Kafka to which jobs may publish; none: publishing is forbidden.
     pub kafka: Option<Kafka>,
 }
 
-/// A Kafka, as this host reaches it.
+/// Kafka connection of this host.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kafka {
-    /// Brokers to ask first, several with commas between.
+    /// Bootstrap brokers, separated by commas.
     pub brokers: String,
-    /// A file with properties of librdkafka, a line NAME=VALUE each.
+    /// File with librdkafka properties, one NAME=VALUE per line.
     pub properties_file: Option<PathBuf>,
 }
 
-/// How much of what the packets say may leave the host.
+/// Data that may leave the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Leaves {
-    /// Results of processors, texts folded.
+    /// Results of processors, with redacted texts.
     Results,
-    /// Tuples, too, texts folded.
+    /// Also tuples, with redacted texts.
     #[default]
     Tuples,
-    /// Everything as the packets say it.
+    /// All data, unredacted.
     Raw,
 }
 
@@ -67,25 +67,25 @@ pub enum Leaves {
 #[serde(try_from = "String")]
 pub struct Network(IpAddr, u8);
 
-/// What is asked of the host.
+/// A request to the host.
 pub struct Ask<'a> {
     /// The query.
     pub plan: &'a Plan,
-    /// How much is to leave.
+    /// Data that would leave the host.
     pub leaves: Leaves,
-    /// Whether it goes to Kafka.
+    /// Whether results are published to Kafka.
     pub publishes: bool,
-    /// Jobs that run already.
+    /// Number of running jobs.
     pub jobs: u32,
-    /// Workers wanted.
+    /// Requested workers.
     pub workers: u32,
-    /// Memory wanted, in bytes.
+    /// Requested memory, in bytes.
     pub memory_max: u64,
-    /// What it would take, as estimated.
+    /// Estimated cost.
     pub takes: Burden,
-    /// What the jobs that run already take.
+    /// Estimated cost of the running jobs.
     pub borne: Burden,
-    /// What all together may take: [`Policy::ceiling`].
+    /// Limit of all jobs: [`Policy::ceiling`].
     pub ceiling: Burden,
 }
 
@@ -108,10 +108,10 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// What a file says.
+    /// Parses a file.
     ///
     /// # Errors
-    /// With the place, in words.
+    /// A message with the position.
     pub fn parse(text: &str) -> Result<Policy, String> {
         toml::from_str(text).map_err(|e| {
             let before = e.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
@@ -119,13 +119,13 @@ impl Policy {
         })
     }
 
-    /// Whether it may be captured from this interface.
+    /// Whether capturing from this interface is permitted.
     #[must_use]
     pub fn allows_interface(&self, name: &str) -> bool {
         self.interfaces.iter().any(|pattern| matches(pattern, name))
     }
 
-    /// Everything that is asked for and not allowed, each in a sentence.
+    /// All violations of the policy, one sentence each.
     #[must_use]
     pub fn refusals(&self, ask: &Ask<'_>) -> Vec<String> {
         let mut refusals = Vec::new();
@@ -169,10 +169,10 @@ impl Policy {
         jobs.into_iter().chain(ask.takes.excess(ask.borne, ask.ceiling)).collect()
     }
 
-    /// What all jobs together may take of a host.
+    /// Limit of all jobs on a host.
     #[must_use]
     pub fn ceiling(&self, host: &Host) -> Burden {
-        // A host that does not tell its memory has no ceiling of it.
+        // Without a known memory size there is no memory limit.
         let half = Some(host.memory_bytes / 2).filter(|half| *half > 0).unwrap_or(u64::MAX);
         Burden {
             cpu_millis: self
@@ -182,7 +182,7 @@ impl Policy {
         }
     }
 
-    /// Whether all of these ends are inside the networks; an open list is not.
+    /// Whether all these endpoints are inside the networks; an unrestricted list is not.
     fn holds(&self, ends: &[AddressMatch]) -> bool {
         let is_inside = |end: &AddressMatch| {
             end.net.is_some_and(|(ip, bits)| self.networks.iter().any(|network| network.holds(ip, bits)))
@@ -238,7 +238,7 @@ mod tests {
         AddressMatch { net: Some((ip, bits)), port: None }
     }
 
-    /// What is refused of a query with these ends.
+    /// Violations of a query with these endpoints.
     fn refused(policy: &Policy, from: &[&str], to: &[&str], change: impl Fn(&mut Ask<'_>)) -> String {
         let ends = |list: &[&str]| list.iter().map(|text| end(text)).collect();
         let monitor = MonitorSpec { clients: ends(from), servers: ends(to), ..MonitorSpec::default() };

@@ -1,5 +1,5 @@
-//! A monitor's process: started with its order, heard by a thread of its own, told by lines on its standard input, ended. What it
-//! says comes in a bounded channel: where that is full the monitor's pipe fills, and its workers wait.
+//! A monitor's process: started with its order, read by its own thread, controlled by lines on its standard input. Its
+//! output goes to a bounded channel: if that is full, the monitor's pipe fills, and its workers wait.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::IpAddr;
@@ -16,33 +16,33 @@ use tokio::sync::mpsc::Sender;
 
 use crate::bounds::{Bounds, Group, Groups, memory_of};
 
-/// Longest text kept of what a monitor complains of.
+/// Maximum bytes kept of a monitor's last error message.
 const COMPLAINT_BYTES_MAX: usize = 500;
 /// Interval at which a silent process is checked for its exit.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// What is heard of a monitor.
+/// Message from a monitor.
 #[derive(Debug)]
 pub enum News {
-    /// It says something.
+    /// A frame.
     Said(Lane, Frame),
-    /// It is gone; the last line of its complaints.
+    /// It has ended: status and last line of standard error.
     Gone(Lane, io::Result<ExitStatus>, String),
 }
 
-/// What to start.
+/// Start parameters.
 pub struct Start<'a> {
-    /// The program, which is this one.
+    /// Path of this program.
     pub program: &'a Path,
-    /// Its arguments behind `monitor`.
+    /// Arguments after `monitor`.
     pub arguments: &'a [String],
-    /// The order, encoded.
+    /// Encoded order.
     pub order: &'a [u8],
-    /// What it may take.
+    /// Limits.
     pub bounds: Bounds,
 }
 
-/// A monitor at work.
+/// A running monitor.
 pub struct Monitor {
     lane: Lane,
     child: Arc<Mutex<Child>>,
@@ -53,10 +53,10 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Starts one. All that it says goes to `news`.
+    /// Starts a monitor. Its messages are sent to `news`.
     ///
     /// # Errors
-    /// The system's, when it cannot be started.
+    /// `io::Error` if the process cannot be started.
     pub fn start(
         lane: Lane,
         start: &Start<'_>,
@@ -79,7 +79,7 @@ impl Monitor {
             let entered = made.and_then(|group| group.enter(pid).map(|()| group));
             entered.inspect_err(|e| tracing::warn!("job {}: no control group: {e}", lane.job)).ok()
         });
-        // One that ends before it has read its order says why itself.
+        // A process that ends before it has read its order reports the reason.
         let length = u32::try_from(start.order.len()).map_err(io::Error::other)?;
         let _ = input.write_all(&length.to_le_bytes()).and_then(|()| input.write_all(start.order));
         let _ = input.flush();
@@ -88,7 +88,7 @@ impl Monitor {
         let heard = child.clone();
         thread::Builder::new().name(format!("job {}", lane.job)).spawn(move || {
             let mut out = BufReader::new(out);
-            // What is no frame comes of a monitor that was ended in the middle of one.
+            // An incomplete frame means that the monitor was killed while writing.
             while let Ok(Some(frame)) = Frame::read(&mut out) {
                 if news.blocking_send(News::Said(lane, frame)).is_err() {
                     break;
@@ -107,7 +107,7 @@ impl Monitor {
         self.tell(&format!("renew {}", lasts.as_millis()));
     }
 
-    /// Tells it whose addresses are whose from now on.
+    /// Sets the tap table.
     pub fn retap(&mut self, taps: &TapTable) {
         let list = |ips: &[IpAddr]| ips.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
         self.tell(&format!("taps {};{}", list(&taps.own), list(&taps.others)));
@@ -118,17 +118,17 @@ impl Monitor {
         self.tell(&format!("allow {packets}"));
     }
 
-    /// Asks it to take no more packets, and to say how many it has; `grant` is to be in the answer.
+    /// Requests that it takes no further packets and reports their number; `grant` is returned in the reply.
     pub fn take_back(&mut self, grant: u64) {
         self.tell(&format!("take-back {grant}"));
     }
 
-    /// Asks it to say what it has, and to end.
+    /// Requests the last results and the end.
     pub fn stop(&mut self) {
         self.tell("end");
     }
 
-    /// Ends it at once.
+    /// Kills it.
     pub fn kill(&self) {
         let killed = self.child.lock().unwrap_or_else(PoisonError::into_inner).kill();
         if let Err(error) = killed {
@@ -136,20 +136,20 @@ impl Monitor {
         }
     }
 
-    /// Bytes of memory that it takes beyond what it may; `None`: it keeps to it.
+    /// Bytes of memory above its limit; `None`: within the limit.
     #[must_use]
     pub fn excess(&self) -> Option<u64> {
         memory_of(self.pid)?.checked_sub(self.bounds.memory_max).filter(|excess| *excess > 0)
     }
 
-    /// Whether the kernel has ended it for want of memory.
+    /// Whether the kernel has killed it for lack of memory.
     #[must_use]
     pub fn was_killed_for_memory(&self) -> bool {
         self.group.as_ref().is_some_and(|group| group.killed_for_memory() > 0)
     }
 
     fn tell(&mut self, line: &str) {
-        // One that is gone does not hear it.
+        // Errors are ignored: the process has ended.
         if let Some(input) = &mut self.input {
             let _ = writeln!(input, "{line}").and_then(|()| input.flush());
         }
@@ -157,13 +157,13 @@ impl Monitor {
 }
 
 impl Drop for Monitor {
-    /// A monitor does not outlive its agent: without a standard input it ends by itself.
+    /// A monitor does not outlive its agent: it ends when its standard input is closed.
     fn drop(&mut self) {
         self.input = None;
     }
 }
 
-/// Until it is gone. The lock is not held meanwhile, so that it can be killed.
+/// Waits for the end. The lock is released meanwhile, so that the process can be killed.
 fn wait(child: &Mutex<Child>) -> io::Result<ExitStatus> {
     loop {
         match child.lock().unwrap_or_else(PoisonError::into_inner).try_wait() {
@@ -174,7 +174,7 @@ fn wait(child: &Mutex<Child>) -> io::Result<ExitStatus> {
     }
 }
 
-/// The last line that says something, cut to a sane length.
+/// Last nonempty line, limited in length.
 fn last_line(from: impl BufRead) -> String {
     let mut last = String::new();
     for line in from.split(b'\n').map_while(Result::ok) {
@@ -194,7 +194,7 @@ mod tests {
 
     const LANE: Lane = Lane { boot: 1, job: 7, attempt: 1 };
 
-    /// What is heard of a program that takes the place of a monitor.
+    /// Messages of a script in place of a monitor.
     fn hear(script: &str, tell: impl FnOnce(&mut Monitor)) -> (Vec<Frame>, Option<i32>, String) {
         let folder = tempfile::tempdir().expect("a folder");
         let program = folder.path().join("monitor");
@@ -203,7 +203,7 @@ mod tests {
         let (news, mut heard) = tokio::sync::mpsc::channel(1);
         let bounds = Bounds { memory_max: 1 << 40, cores: 1 };
         let start = Start { program: &program, arguments: &["-q".into()], order: b"abc", bounds };
-        // A process that another test begins just now may hold the file open for writing, for a moment.
+        // A process forked concurrently by another test may briefly hold the file open for writing.
         let started = (0..100).find_map(|_| match Monitor::start(LANE, &start, None, news.clone()) {
             Err(busy) if busy.kind() == io::ErrorKind::ExecutableFileBusy => {
                 thread::sleep(Duration::from_millis(10));
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_monitor_is_told_and_heard() {
-        // The order's length and text, then lines; a Started and an Account.
+        // The order's length and content, then lines; outputs a Started and an Account frame.
         let script = r#"head -c 7 | od -An -tx1 >&2; read line; echo "$1 $2 $line" >&2
             printf '\0\0\0\0\1\4\0\0\0\3a 1\n'; exit 3"#;
         let (frames, code, complaint) = hear(script, |monitor| monitor.renew(Duration::from_secs(2)));

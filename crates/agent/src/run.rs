@@ -1,5 +1,6 @@
-//! The running agent: one loop over the server, its monitors, and the clock, which asks [`control::Agent`] for actions
-//! and carries them out. Without a server it tries to reconnect; its monitors continue until their leases end.
+//! The running agent: one event loop over the server, its monitors, and the clock, which passes events to
+//! [`control::Agent`] and executes its actions. Without a server it reconnects; its monitors continue until their
+//! leases end.
 
 mod connection;
 mod monitors;
@@ -35,42 +36,43 @@ use crate::serves::Serves;
 use crate::spool_files::SpoolFiles;
 use crate::traffic::{Traffic, packets_now};
 
-/// What an agent is started with.
+/// Configuration of an agent.
 pub struct Config {
-    /// Whom it serves.
+    /// The server.
     pub server: Server,
-    /// What it is called.
+    /// Name.
     pub name: String,
-    /// What the host's owner allows.
+    /// Policy of the host's owner.
     pub policy: Policy,
-    /// Its own folder.
+    /// Data folder.
     pub folder: PathBuf,
-    /// This program.
+    /// Path of this program.
     pub program: PathBuf,
-    /// Its version, for people.
+    /// Version, for people.
     pub version: String,
-    /// What may wait for the server.
+    /// Limits of the spool.
     pub spool: SpoolLimits,
-    /// What is played in place of interfaces, in a demonstration.
+    /// Demo capture in place of interfaces.
     pub demo: Option<Demo>,
-    /// Its certificate, which it renews; without one it has a token.
+    /// Certificate, which it renews; `None`: it uses a token.
     pub credentials: Option<Credentials>,
 }
 
-/// Between two tries to find the server; the longer the more have failed.
+/// Initial delay between connection attempts; grows with failures.
 const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// While monitors run: several tries are made before their leases end, which is six seconds after the last renewal at the earliest.
+/// Maximum delay while monitors run, so that several attempts are made before their leases end, at least six seconds
+/// after the last renewal.
 const PAUSE_MAX_LEASED: Duration = Duration::from_secs(1);
 /// Silence after which the server counts as disconnected.
 const SILENCE_NS: u64 = 15_000_000_000;
-/// News of monitors that wait.
+/// Maximum unprocessed messages of monitors.
 const NEWS_MAX: usize = 64;
-/// Monitors' memory is looked at this often.
+/// Interval at which monitors' memory is checked.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// And the host's addresses.
+/// Interval at which the host's addresses are checked.
 const ADDRESSES_EVERY: Duration = Duration::from_secs(5);
-/// How long monitors have to say what they have when the agent ends.
+/// Time limit for monitors to deliver their results when the agent ends.
 const GRACE: Duration = Duration::from_secs(5);
 const READ_BYTES: usize = 64 << 10;
 
@@ -88,25 +90,25 @@ struct Loop {
     news: Sender<News>,
     failures: u32,
     traffic: Traffic,
-    /// The life before this one, if it ended in order.
+    /// Previous incarnation, if it ended in order.
     boot_ended: u64,
-    /// The agent ends.
+    /// Set when the agent ends.
     ending: Option<Ending>,
 }
 
-/// How the agent ends, as far as is known.
+/// Completeness of the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
-    /// Its monitors have reported everything so far.
+    /// All results of its monitors were received so far.
     InOrder,
-    /// One has not.
+    /// Results of a monitor were lost.
     Lossy,
 }
 
-/// Serves until `stop` is ready; then its monitors say what they have, as far as there is time.
+/// Runs until `stop` resolves, then collects the monitors' last results within a time limit.
 ///
 /// # Errors
-/// When the agent's folder cannot be used.
+/// `io::Error` if the agent's folder cannot be used.
 pub async fn run(config: Config, stop: impl Future<Output = ()>) -> io::Result<()> {
     let (news, heard) = channel(NEWS_MAX);
     let renewing =
@@ -245,7 +247,7 @@ impl Loop {
         self.notes.forget_all();
         self.boot = boot;
         self.agent = Agent::new(boot, AgentSettings::default(), &[]);
-        // Last: an agent that dies before does it again.
+        // Last: if the agent dies before, it repeats this.
         self.serves.learn(server);
     }
 
@@ -255,7 +257,7 @@ impl Loop {
         self.happened(AgentEvent::Disconnected, connection);
     }
 
-    /// Longer with every failure, and not the same for all agents of a server that comes back.
+    /// Grows with every failure, with jitter, so that agents do not reconnect simultaneously.
     fn pause(&mut self) -> Duration {
         self.failures = self.failures.saturating_add(1);
         let max = if self.monitors.is_empty() { PAUSE_MAX } else { PAUSE_MAX_LEASED };
@@ -319,7 +321,7 @@ impl Loop {
         }
     }
 
-    /// Addresses whose traffic passes interfaces that may be captured from: elsewhere nothing of theirs is seen.
+    /// Addresses whose traffic passes permitted interfaces; traffic elsewhere is not captured.
     fn addresses(&self) -> Vec<(String, IpAddr)> {
         self.host.addresses_on(|name| self.config.policy.allows_interface(name))
     }
@@ -396,7 +398,7 @@ impl Loop {
         }
     }
 
-    /// Packets so far: of the interfaces, or in a demonstration of the monitor that has read most.
+    /// Packet counter: of the interfaces, or in a demonstration of the monitor that has read most.
     fn packets(&self) -> u64 {
         match self.config.demo {
             Some(_) => self.monitors.values().map(Running::packets).max().unwrap_or(0),
@@ -404,7 +406,7 @@ impl Loop {
         }
     }
 
-    /// Monitors say what they have, the spool keeps what the server has not taken.
+    /// Collects the monitors' last results; the spool keeps what the server has not acknowledged.
     async fn end(&mut self, mut heard: Receiver<News>, mut connection: Connection) {
         self.ending = Some(Ending::InOrder);
         let all: Vec<Lane> = self.monitors.keys().copied().collect();
@@ -435,7 +437,7 @@ impl Loop {
     }
 }
 
-/// Whose addresses are whose, as the server has said.
+/// Converts the server's tap table.
 fn table(taps: &link::TapTable) -> TapTable {
     let all = |list: &[Bytes]| list.iter().filter_map(|ip| control::taps::read(ip)).collect();
     TapTable { own: all(&taps.own), others: all(&taps.others) }
@@ -451,7 +453,7 @@ fn random() -> io::Result<u64> {
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// A folder's default place: the system's for root, the user's own for others.
+/// Default folder: the system's for root, the user's own for others.
 #[must_use]
 pub fn usual_folder(is_root: bool, home: Option<&Path>) -> PathBuf {
     match home.filter(|_| !is_root) {

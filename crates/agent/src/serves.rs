@@ -1,18 +1,18 @@
-//! Which server's work is here, in a file: by the identity that the server has told, so that another one at the same place, whose
-//! jobs have the same numbers, is not given what is not its own. Where the file cannot be written it holds in memory.
+//! File with the identity of the server to which the state of this agent belongs, so that another server at the same
+//! address, with equal job numbers, does not receive it. If it cannot be written, the identity is kept in memory.
 
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Serves {
     path: PathBuf,
     server: u64,
 }
 
 impl Serves {
-    /// What was noted in this folder; without a note nothing is known.
+    /// Reads the file in this folder, if present.
     #[must_use]
     pub fn read(folder: &Path) -> Serves {
         let path = folder.join("server-identity");
@@ -20,13 +20,13 @@ impl Serves {
         Serves { path, server: u64::from_str_radix(text.trim(), 16).unwrap_or(0) }
     }
 
-    /// The server; 0: it is not known.
+    /// Identity of the server; 0: unknown.
     #[must_use]
     pub fn server(&self) -> u64 {
         self.server
     }
 
-    /// What is here is of this server; one of an older version does not say which it is (0).
+    /// Sets the identity of the server; 0 from a server of an older version.
     pub fn learn(&mut self, server: u64) {
         if server == 0 || server == self.server {
             return;

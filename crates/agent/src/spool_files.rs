@@ -1,5 +1,5 @@
-//! The spool's segments as files of a folder: `00000001.spool` …, and `ledger`. What fails is logged with its reason, once until
-//! it works again; the spool itself goes on in memory.
+//! Segments of the spool as files of a folder: `00000001.spool` …, and `ledger`. A failure is logged once until it
+//! works again; the spool continues in memory.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -12,7 +12,7 @@ use link::{Store, StoreFailed};
 const LEDGER: &str = "ledger";
 const SUFFIX: &str = "spool";
 
-/// See the module's text.
+/// See the module documentation.
 pub struct SpoolFiles {
     folder: PathBuf,
     open: BTreeMap<u32, File>,
@@ -26,10 +26,10 @@ enum Health {
 }
 
 impl SpoolFiles {
-    /// In this folder, which is made if it is missing; only its owner may look into it.
+    /// Opens the folder, which is created if missing, with access for its owner only.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// `io::Error` if it cannot be created.
     pub fn in_folder(folder: &Path) -> io::Result<SpoolFiles> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         Ok(SpoolFiles { folder: folder.to_owned(), open: BTreeMap::new(), health: Health::Well })
@@ -49,7 +49,7 @@ impl SpoolFiles {
         }
     }
 
-    /// Says what failed, if the last thing did not.
+    /// Logs a failure unless the previous operation failed, too.
     fn judge<T>(&mut self, what: &str, result: io::Result<T>) -> Result<T, StoreFailed> {
         match &result {
             Ok(_) => self.health = Health::Well,
@@ -77,7 +77,7 @@ impl Store for SpoolFiles {
 
     fn read(&mut self, segment: u32, offset: u64, length: u64) -> Result<Vec<u8>, StoreFailed> {
         let read = self.file(segment).and_then(|file| {
-            // No more than there is, whatever is asked for.
+            // At most the existing bytes, whatever length is requested.
             let there = file.metadata()?.len().saturating_sub(offset);
             let mut bytes = vec![0; usize::try_from(length.min(there)).map_err(io::Error::other)?];
             file.read_exact_at(&mut bytes, offset)?;

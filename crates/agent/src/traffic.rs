@@ -1,20 +1,20 @@
-//! How many packets a host's interfaces see: by the kernel's counters, over the last seconds. What a job takes of the host is
-//! estimated from that.
+//! Packet rate of a host's interfaces, from the kernel's counters over the last seconds. The cost of a job is estimated
+//! from it.
 
 use std::fs;
 use std::time::{Duration, Instant};
 
 use crate::policy::Policy;
 
-/// Between two looks.
+/// Interval between measurements.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Debug)]
 pub struct Traffic {
     looked: Instant,
     packets: u64,
-    /// Packets a second, between the last two looks; of those interfaces that may be captured from.
+    /// Packets per second between the last two measurements, on permitted interfaces.
     pub packets_per_second: u64,
 }
 
@@ -25,7 +25,7 @@ impl Traffic {
         Traffic { looked: Instant::now(), packets, packets_per_second: 0 }
     }
 
-    /// Looks again, if that is due or there has been no second look. `packets` is the number so far.
+    /// Measures again if due, or if there has been no second measurement. `packets`: counter value.
     pub fn look(&mut self, packets: u64) {
         let elapsed = self.looked.elapsed();
         let is_due = elapsed >= EVERY || (self.packets_per_second == 0 && elapsed >= EVERY / 10);
@@ -40,13 +40,14 @@ impl Traffic {
     }
 }
 
-/// What the interfaces have counted, as far as the host tells.
+/// Packet counters of the permitted interfaces, if available.
 pub fn packets_now(policy: &Policy) -> u64 {
     let text = fs::read_to_string("/proc/net/dev").unwrap_or_default();
     packets(&text, |name| policy.allows_interface(name))
 }
 
-/// Packets in both directions by `/proc/net/dev`. What the loopback sends it receives, too.
+/// Packets in both directions, from `/proc/net/dev`. Loopback packets are counted twice by the kernel, as sent and
+/// received.
 fn packets(dev: &str, is_wanted: impl Fn(&str) -> bool) -> u64 {
     let of = |line: &str| {
         let (name, counts) = line.split_once(':')?;

@@ -1,4 +1,4 @@
-//! The agent's connection to the server, from looking for one to its end.
+//! The agent's connection to the server, from dialing to its end.
 
 use std::io;
 use std::time::Instant;
@@ -12,23 +12,23 @@ use crate::dial::{DialError, Server, Stream};
 
 type Dialing = JoinHandle<Result<Box<dyn Stream>, DialError>>;
 
-/// How it stands with the server.
+/// State of the connection.
 pub enum Connection {
     /// No connection attempt before this time.
     Waiting { until: Instant },
-    /// It is being called.
+    /// Dialing.
     Dialing(Dialing),
-    /// It is there.
+    /// Connected.
     Open {
         session: Box<AgentSession>,
         reading: ReadHalf<Box<dyn Stream>>,
         writing: WriteHalf<Box<dyn Stream>>,
-        /// What is to be written next.
+        /// Data to write next.
         outgoing: Bytes,
     },
 }
 
-/// What has happened to the connection.
+/// Event of the connection.
 pub enum Happened {
     Due,
     Dialed(Result<Box<dyn Stream>, String>),
@@ -37,23 +37,23 @@ pub enum Happened {
 }
 
 impl Connection {
-    /// Calls the server.
+    /// Starts to dial the server.
     pub fn dial(server: Server) -> Connection {
         Connection::Dialing(tokio::spawn(async move { server.dial().await }))
     }
 
-    /// Begins a session over what was dialled.
+    /// Starts a session on a new connection.
     pub fn open(session: AgentSession, stream: Box<dyn Stream>) -> Connection {
         let (reading, writing) = split(stream);
         Connection::Open { session: Box::new(session), reading, writing, outgoing: Bytes::new() }
     }
 
-    /// Whether the server is there.
+    /// Whether it is connected.
     pub fn is_open(&self) -> bool {
         matches!(self, Connection::Open { .. })
     }
 
-    /// The session, where the server is there.
+    /// The session, if connected.
     pub fn session(&self) -> Option<&AgentSession> {
         match self {
             Connection::Open { session, .. } => Some(session),
@@ -61,7 +61,7 @@ impl Connection {
         }
     }
 
-    /// The same, to change it.
+    /// The session, if connected.
     pub fn session_mut(&mut self) -> Option<&mut AgentSession> {
         match self {
             Connection::Open { session, .. } => Some(session),
@@ -69,7 +69,7 @@ impl Connection {
         }
     }
 
-    /// Whether nothing is left to be written.
+    /// Whether all outgoing data was written.
     pub fn is_sent(&self) -> bool {
         match self {
             Connection::Open { outgoing, .. } => outgoing.is_empty(),
@@ -77,7 +77,7 @@ impl Connection {
         }
     }
 
-    /// Has the session say more, once all that it said is written.
+    /// Requests more outgoing data from the session after the previous was written.
     pub fn fill(&mut self, spool: &mut Spool) {
         if let Connection::Open { session, outgoing, .. } = self
             && outgoing.is_empty()
@@ -86,7 +86,7 @@ impl Connection {
         }
     }
 
-    /// The next thing that happens. Nothing is lost where it is given up in the middle.
+    /// Waits for the next event. Cancellation-safe.
     pub async fn step(&mut self, buffer: &mut [u8]) -> Happened {
         match self {
             Connection::Waiting { until } => {
@@ -104,12 +104,12 @@ impl Connection {
         }
     }
 
-    /// Tells the server that this agent ends.
+    /// Notifies the server of the end of this agent.
     pub async fn bye(self, spool: &mut Spool) {
         let Connection::Open { mut session, mut writing, .. } = self else { return };
         session.bye("this agent ends");
         if let Some(bytes) = session.poll_transmit(spool) {
-            // An error means that the server is gone.
+            // An error means that the server has disconnected.
             let _ = writing.write_all(&bytes).await;
         }
     }

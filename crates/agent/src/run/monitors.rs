@@ -1,5 +1,5 @@
-//! The agent's monitors: started if the host's owner allows what they are to do, what they say put into the spool, ended where they
-//! take too much.
+//! The agent's monitors: starts them if the policy allows, stores their messages in the spool, kills those above their
+//! limits.
 
 use std::io;
 use std::process::ExitStatus;
@@ -19,7 +19,7 @@ use crate::orders::{Asked, Borne, asked};
 use crate::process::{Monitor, News, Start};
 
 impl Loop {
-    /// Starts a monitor, if the host's owner allows what it is to do.
+    /// Starts a monitor if the policy allows it.
     pub fn start(
         &mut self,
         lane: Lane,
@@ -43,7 +43,7 @@ impl Loop {
         Ok(())
     }
 
-    /// What the host bears already.
+    /// Current load of the host by jobs.
     fn borne(&self) -> Borne {
         let packets_per_second = self.traffic.packets_per_second;
         let takes = self.monitors.values().map(|running| running.cost.at(packets_per_second));
@@ -51,12 +51,12 @@ impl Loop {
         Borne { jobs: self.monitors.len(), burden, packets_per_second }
     }
 
-    /// What tuples found here say of where they come from.
+    /// Origin for tuples of this host.
     fn origin(&self) -> Origin {
         Origin { agent: Some(self.config.name.clone()), labels: self.config.policy.labels.clone() }
     }
 
-    /// Asks a monitor to say what it has and to end.
+    /// Requests a monitor's last results and its end.
     pub fn stop(&mut self, lane: Lane) {
         let course = if self.agent.wants(lane.job) { Course::Cut } else { Course::Whole };
         self.with(lane, |running| {
@@ -65,14 +65,14 @@ impl Loop {
         });
     }
 
-    /// Changes a monitor that is still there.
+    /// Changes a monitor if it still exists.
     pub fn with(&mut self, lane: Lane, change: impl FnOnce(&mut Running)) {
         if let Some(running) = self.monitors.get_mut(&lane) {
             change(running);
         }
     }
 
-    /// What a monitor says goes into the spool.
+    /// Stores a monitor's message in the spool.
     pub fn on_news(&mut self, news: News, connection: &mut Connection) {
         let event = match news {
             News::Said(lane, frame) => match self.monitors.get_mut(&lane) {
@@ -88,7 +88,7 @@ impl Loop {
 
     fn on_gone(&mut self, lane: Lane, status: &io::Result<ExitStatus>, complaint: &str) -> AgentEvent {
         let end = match self.monitors.remove(&lane) {
-            // Another server's.
+            // Of another server.
             None if lane.boot != self.boot => End::Clean,
             None => End::Crashed("it was not known".into()),
             Some(running) => {
@@ -110,7 +110,7 @@ impl Loop {
         AgentEvent::Exited { lane, end }
     }
 
-    /// Ends monitors that take more than they were given.
+    /// Kills monitors above their memory limit.
     pub fn look_after_memory(&mut self) {
         for (lane, running) in &mut self.monitors {
             if running.ended.is_none()
@@ -124,7 +124,7 @@ impl Loop {
     }
 }
 
-/// Says how a monitor has ended, or why none was started.
+/// Logs the end of a monitor, or why it was not started.
 pub fn log_end(lane: Lane, end: &End) {
     match end {
         End::Clean => tracing::info!("job {}: ended", lane.job),

@@ -1,4 +1,4 @@
-//! A monitor at work, and what is known of it: what it says, how far it came, and how it ended.
+//! A running monitor with its state: messages, progress, and end.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,18 +16,18 @@ use crate::process::Monitor;
 /// Exit code of a monitor whose request cannot be carried out.
 const WRONG_USE: i32 = 2;
 
-/// A monitor, and what is known of it.
+/// A running monitor with its state.
 pub struct Running {
     pub monitor: Monitor,
     counters: BTreeMap<String, u64>,
     tuples: u64,
     watermark_ns: i64,
     loss: Loss,
-    /// Whether it said that it had said everything.
+    /// Set after its last message; with the reason of an early end.
     closing: Option<Option<String>>,
-    /// Why we have ended it.
+    /// Reason why the agent has killed it.
     pub ended: Option<String>,
-    /// What it takes, as estimated.
+    /// Estimated cost.
     pub cost: Cost,
     pub course: Course,
 }
@@ -35,11 +35,11 @@ pub struct Running {
 /// Whether a monitor has been asked to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Course {
-    /// It was not.
+    /// No.
     Going,
-    /// It was, with its job.
+    /// Yes, with its job.
     Whole,
-    /// It was, although the server wants the job to go on: the lease was over, or the agent ends.
+    /// Yes, although the server wants the job to continue: the lease has expired, or the agent ends.
     Cut,
 }
 
@@ -58,12 +58,12 @@ impl Running {
         }
     }
 
-    /// Packets that its monitor has read, as it said last.
+    /// Last reported number of packets read.
     pub fn packets(&self) -> u64 {
         self.counters.get("packets").copied().unwrap_or(0)
     }
 
-    /// Ends it at once; the first reason counts.
+    /// Kills it; only the first reason is kept.
     pub fn kill(&mut self, why: String) {
         self.ended.get_or_insert(why);
         self.monitor.kill();
@@ -107,13 +107,12 @@ impl Running {
                 self.closing = Some(cut_short);
                 None
             }
-            // Of those who speak for others; a monitor does not.
+            // Sent by aggregators, not by monitors.
             Frame::Problem(_) => None,
         }
     }
 
-    /// The last record of one that has said everything: how far it came, and its last counts. `is_last`: nothing will follow in its
-    /// lane.
+    /// Last record of a complete monitor: its watermark and final counters. `is_last`: nothing follows in its lane.
     pub fn last_words(self, lane: Lane, is_last: bool) -> Data {
         let report = Report {
             epoch: 0,
@@ -136,7 +135,7 @@ impl Running {
         }
     }
 
-    /// How it has ended.
+    /// End of the monitor.
     pub fn ending(&self, lane: Lane, status: &io::Result<ExitStatus>, complaint: &str) -> End {
         match &self.ended {
             Some(why) => End::Crashed(why.clone()),
@@ -148,7 +147,7 @@ impl Running {
     }
 }
 
-/// How a monitor has ended that we did not end. `closing`: that it has said everything, and why there is no more.
+/// End of a monitor not killed by the agent. `closing`: set after its last message, with the reason of an early end.
 fn judge(
     closing: Option<&Option<String>>,
     (course, attempt): (Course, u32),
@@ -162,11 +161,11 @@ fn judge(
             tracing::warn!("{}", why.as_deref().unwrap_or(complaint));
             return End::Clean;
         }
-        // What is asked for cannot be: it would say so again. Where one ran before, it could be then: its interface is missing now.
+        // A retry would fail in the same way. If an earlier attempt ran, its interface is missing now.
         (None, Ok(status)) if status.code() == Some(WRONG_USE) && attempt == 1 => {
             return End::Refused(complaint.strip_prefix("error: ").unwrap_or(complaint).to_owned());
         }
-        // Also of one whose source failed, or a worker of it: more was to come, although it has said what it had.
+        // Also if its source or a worker failed: its results are complete, but the input was not.
         (_, Ok(status)) if complaint.is_empty() => format!("its process ended: {status}"),
         (_, Ok(status)) => format!("its process ended ({status}): {complaint}"),
         (_, Err(why)) => format!("its process cannot be waited for: {why}"),
