@@ -23,16 +23,16 @@ use crate::message::Malformed;
 use crate::report::{Part, Report};
 use crate::rows::WaitingRows;
 
-/// Takes rows as they are made.
+/// Receiver of rows.
 pub trait TakeRows {
-    /// Some rows; `lanes` knows which of them lack what.
+    /// Receives rows; `lanes` computes their coverage.
     fn take(&mut self, output: Output, lanes: &Lanes);
 
     /// Receives the content of windows from a relaying collector ([`Collector::relay`], [`Collector::relay_of_lanes`]).
     fn hand_on(&mut self, _windows: Partials) {}
 }
 
-/// Takes rows whatever they lack.
+/// Passes rows on and ignores their coverage.
 pub struct Whatever<'o>(pub &'o mut dyn TakeOutput);
 
 impl TakeRows for Whatever<'_> {
@@ -41,83 +41,85 @@ impl TakeRows for Whatever<'_> {
     }
 }
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Collector {
     engines: Engines,
     lanes: Lanes,
     release: Release,
     then: Then,
     watermark: Timestamp,
-    /// What all packets released so far seem to lack.
+    /// Capture loss of all packets released so far.
     loss: Loss,
-    /// Whether lanes are not given all packets of their flows, so that bytes that only acknowledgments tell of are no loss.
+    /// Whether lanes receive only parts of their flows, so that bytes known only from acknowledgments are not lost.
     lanes_are_partial: bool,
-    /// Packets that the sources have lost, as far as they have said so.
+    /// Packets reported as lost by sources.
     lost: u64,
-    /// When that was, as far as it has not been handed on.
+    /// Period of the losses not passed on yet.
     lost_when: Option<Stretch>,
-    /// When limits took effect in the lanes: since that was handed on, and in all.
+    /// Period in which limits took effect in the lanes: not passed on yet, and in total.
     limited_when: Option<Limited>,
     limited_ever: Option<Limited>,
-    /// Of lanes without common epochs.
+    /// Waiting rows of lanes without common epochs.
     rows: WaitingRows,
     rows_late: u64,
-    /// Memory of all that waits in the lanes.
+    /// Memory of all waiting data, in bytes.
     waiting_bytes: usize,
     waiting_bytes_max: usize,
     epochs_cut: u64,
     /// Interval in event time at which open windows are passed on, for lanes without epochs.
     open_every_ns: i64,
-    /// When that was last.
+    /// Time of the last pass.
     opened: Timestamp,
 }
 
-/// What is released at once.
+/// Unit of release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Release {
-    /// An epoch that all have ended.
+    /// An epoch that all lanes have ended.
     ByEpoch,
-    /// Up to where all have come in event time.
+    /// Event time that all lanes have passed.
     ByTime,
 }
 
 /// Output of windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Then {
-    /// They are closed here, and rows made of them.
+    /// Closes them and emits their rows.
     Close,
-    /// They are handed on.
+    /// Passes their content on.
     HandOn,
 }
 
 impl Collector {
-    /// Collects the reports of `workers` workers with common epochs into `engines`; about `waiting_bytes_max` may wait.
+    /// Collects the reports of `workers` workers with common epochs into `engines`; `waiting_bytes_max`: approximate
+    /// limit of waiting data.
     #[must_use]
     pub fn new(engines: Engines, workers: usize, waiting_bytes_max: usize) -> Collector {
         Collector::build(engines, Lanes::of_workers(workers), Release::ByEpoch, waiting_bytes_max)
     }
 
-    /// The same, but windows are passed on at the end of every epoch; `engines` are a worker's.
+    /// Like [`Collector::new`], but windows are passed on at the end of every epoch; `engines` are those of a worker.
     #[must_use]
     pub fn relay(engines: Engines, workers: usize, waiting_bytes_max: usize) -> Collector {
         Collector { then: Then::HandOn, ..Collector::new(engines, workers, waiting_bytes_max) }
     }
 
-    /// The same of lanes that come and go, and have event time in common.
+    /// Like [`Collector::new`], for lanes that join and leave and share only event time.
     #[must_use]
     pub fn of_lanes(engines: Engines, waiting_bytes_max: usize) -> Collector {
         Collector::build(engines, Lanes::default(), Release::ByTime, waiting_bytes_max)
     }
 
-    /// The same, but windows that are over in all lanes that are at work are handed on, and every so often in event time what
-    /// there is of open ones; `engines` are a worker's. Raw rows are given as they are.
+    /// Like [`Collector::of_lanes`], but windows completed by all active lanes are passed on, and periodically in event
+    /// time the content of open ones; `engines` are those of a worker. Raw rows are emitted unchanged.
     #[must_use]
     pub fn relay_of_lanes(engines: Engines, waiting_bytes_max: usize, open_every_ns: i64) -> Collector {
         let collector = Collector::of_lanes(engines, waiting_bytes_max);
         Collector { then: Then::HandOn, open_every_ns, ..collector }
     }
 
-    /// Lanes are not given all packets of their flows, as their orders say: bytes that only acknowledgments tell of are no loss.
+    /// Lanes receive only parts of their flows, as defined by their orders: bytes known only from acknowledgments are
+    /// not lost.
     pub fn expect_partial_flows(&mut self) {
         self.lanes_are_partial = true;
     }
@@ -146,7 +148,7 @@ impl Collector {
         }
     }
 
-    /// A collector of lanes that has taken nothing yet goes on where another ended; `latest_ns` as in [`Engine::begin_at`].
+    /// Continues a previous collector of lanes, before any report; `latest_ns` as in [`Engine::begin_at`].
     pub fn begin_at(&mut self, watermark: Timestamp, latest_ns: &[Option<i64>]) {
         self.watermark = watermark;
         self.engines.begin_at(watermark.0, latest_ns);
@@ -158,8 +160,7 @@ impl Collector {
         (lane.state, lane.watermark, lane.loss) = (state, watermark, loss);
     }
 
-    /// The watermark at which a report counts no more: the windows that it says something of are over. `None`: it says nothing
-    /// of windows.
+    /// Watermark at which all windows of a report are complete. `None`: it contains no windows.
     #[must_use]
     pub fn over_at(&self, report: &Report) -> Option<i64> {
         let lost = report.lost.map(|stretch| stretch.to_ns.saturating_add(self.engine().reach_ns()));
@@ -174,13 +175,13 @@ impl Collector {
         self.engines.peek(bytes_max)
     }
 
-    /// A lane will join. Nothing waits for it, but what is released lacks it.
+    /// Announces a lane. Nothing waits for it, but released rows lack it.
     pub fn expect(&mut self, lane: LaneId) {
         self.lanes.set(lane, State::Expected);
     }
 
-    /// A lane is at work, for the first time or again: from now on all waits until it has come as far. One that has much
-    /// to make up for may report while it is idle, and resume after that.
+    /// Activates a lane, for the first time or again: rows wait until it has reached their time. A lane with a backlog
+    /// may report while idle, and resume afterwards.
     pub fn join(&mut self, lane: LaneId) {
         self.lanes.set(lane, State::Active);
     }
@@ -190,25 +191,25 @@ impl Collector {
         self.join(lane);
     }
 
-    /// A lane says nothing now, though it may have something to say: nothing waits for it.
+    /// Marks a lane as silent but not ended: nothing waits for it.
     pub fn idle(&mut self, lane: LaneId, out: &mut dyn TakeRows) {
         self.change(lane, State::Idle, out);
     }
 
-    /// A lane has said all that it had to say.
+    /// Marks a lane as complete.
     pub fn finish(&mut self, lane: LaneId, out: &mut dyn TakeRows) {
         self.change(lane, State::Finished, out);
     }
 
-    /// A lane will not report any more, though it had more to say.
+    /// Marks a lane as ended with data lost.
     pub fn lost(&mut self, lane: LaneId, out: &mut dyn TakeRows) {
         self.change(lane, State::Lost, out);
     }
 
-    /// From now on this is to be expected of a lane.
+    /// Sets the state of a lane.
     pub fn turn(&mut self, lane: LaneId, state: State, out: &mut dyn TakeRows) {
         match state {
-            // Nothing is released by that.
+            // These release nothing.
             State::Expected | State::Active => self.lanes.set(lane, state),
             State::Idle | State::Finished | State::Lost => self.change(lane, state, out),
         }
@@ -219,7 +220,7 @@ impl Collector {
         self.release(out);
     }
 
-    /// Takes a part of what a lane will report.
+    /// Adds a part of a lane's next report.
     pub fn take_part(&mut self, lane: LaneId, part: Part, out: &mut dyn TakeRows) {
         match self.release {
             Release::ByEpoch => {
@@ -231,7 +232,7 @@ impl Collector {
         self.relieve(out);
     }
 
-    /// Takes a lane's report; what is complete by that goes to `out`.
+    /// Adds a lane's report; completed rows go to `out`.
     pub fn take(&mut self, lane: LaneId, mut report: Report, out: &mut dyn TakeRows) {
         self.lost += report.lost.map_or(0, |stretch| stretch.packets.lost);
         match self.release {
@@ -254,10 +255,10 @@ impl Collector {
         self.relieve(out);
     }
 
-    /// A report from another process, as [`Report::decode`] reads it.
+    /// Decodes a report from another process, as [`Report::decode`].
     ///
     /// # Errors
-    /// When it is none for the collector's engines.
+    /// See [`Malformed`].
     pub fn decode(&self, bytes: &[u8]) -> Result<Report, Malformed> {
         Report::decode(bytes, &self.engines)
     }
@@ -278,16 +279,16 @@ impl Collector {
         }
     }
 
-    /// What was lost, and when, since this was asked last; of a collector that hands on.
+    /// Losses with their period since the last call, for a relaying collector.
     pub fn take_lost(&mut self) -> Option<Stretch> {
         self.lost_when.take()
     }
 
-    /// The time in which limits took effect since the last call; of a collector that hands on.
+    /// Period in which limits took effect since the last call, for a relaying collector.
     pub fn take_limited(&mut self) -> Option<Limited> {
         match self.then {
             Then::Close => None,
-            // Windows may have been forced out of its own engines, too.
+            // Its own engines may have evicted windows, too.
             Then::HandOn => Limited::union(self.limited_when.take(), self.engines.take_limited()),
         }
     }
@@ -298,7 +299,7 @@ impl Collector {
         self.limited_ever
     }
 
-    /// What all packets seem to lack.
+    /// Capture loss of all packets.
     #[must_use]
     pub fn capture_loss(&self) -> Loss {
         let mut loss = Loss::default();
@@ -306,38 +307,38 @@ impl Collector {
         loss
     }
 
-    /// Packets that the sources have lost, as far as they have said so.
+    /// Packets reported as lost by sources.
     #[must_use]
     pub fn lost_packets(&self) -> u64 {
         self.lost
     }
 
-    /// How far event time has come in all lanes that are waited for.
+    /// Event time reached by all lanes that are waited for.
     #[must_use]
     pub fn watermark(&self) -> Timestamp {
         self.watermark
     }
 
-    /// Epochs of which rows were released before their end; without epochs, how often rows were before their time.
+    /// Epochs with rows released before their end; without epochs, number of early releases.
     #[must_use]
     pub fn epochs_cut(&self) -> u64 {
         self.epochs_cut
     }
 
-    /// Raw rows of lanes that were behind: later ones had been given before.
+    /// Raw rows from lanes behind, released after later rows.
     #[must_use]
     pub fn rows_late(&self) -> u64 {
         self.rows_late
     }
 
-    /// Who reports.
+    /// The lanes.
     #[must_use]
     pub fn lanes(&self) -> &Lanes {
         &self.lanes
     }
 
-    /// What windows that are still open hold so far, as far as it has been released. False, and nothing, where a worker has not
-    /// said what it has of them; lanes of other processes say it as parts.
+    /// Emits the content of open windows, as far as released. Returns false, without rows, if a worker has not reported
+    /// its open windows; lanes of other processes report them as parts.
     pub fn open_rows(&mut self, out: &mut dyn TakeRows) -> bool {
         let told = self.lanes.iter().map(|lane| lane.open.as_ref());
         let peeks: Option<Vec<&Partials>> = match self.release {
@@ -350,7 +351,7 @@ impl Collector {
         peeks.is_some()
     }
 
-    /// The engine in which the results of the first dataflow meet.
+    /// Engine for the results of the first dataflow.
     #[must_use]
     pub fn engine(&self) -> &Engine {
         self.engines.first()
@@ -369,7 +370,7 @@ impl Collector {
     }
 }
 
-/// Gives rows on together with the lanes.
+/// Passes rows on with the lanes.
 struct With<'c> {
     lanes: &'c Lanes,
     out: &'c mut dyn TakeRows,

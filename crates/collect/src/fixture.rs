@@ -1,4 +1,4 @@
-//! For tests: two small queries, and workers that report.
+//! Test support: two small queries, and reporting workers.
 
 use std::sync::Arc;
 
@@ -9,20 +9,20 @@ use wire::Timestamp;
 
 use crate::report::{Part, Report};
 
-/// What is asked of the tuples.
+/// Query on the tuples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Query {
-    /// They themselves.
+    /// The tuples.
     Raw,
-    /// How many there are in every window of ten, by name and in all.
+    /// Count in windows of ten, by name and in total.
     Windows,
-    /// The same of windows of twenty, of which one begins every ten.
+    /// The same in windows of twenty, starting every ten.
     Sliding,
-    /// The same of the whole run.
+    /// The same over the whole run.
     Whole,
 }
 
-/// A tuple: whose, when, and its flow.
+/// A tuple: name, time, and flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuple {
     pub name: u8,
@@ -73,12 +73,12 @@ impl Fixture {
         Fixture { schema, columns, dataflow }
     }
 
-    /// In which results meet.
+    /// Engines that emit rows.
     pub fn engines(&self) -> Engines {
         Engines::new(std::slice::from_ref(&self.dataflow), &stream::Config::default())
     }
 
-    /// In which they meet to be handed on.
+    /// Engines of a relaying collector.
     pub fn relaying(&self) -> Engines {
         Engines::worker(std::slice::from_ref(&self.dataflow), &stream::Config::default())
     }
@@ -102,12 +102,12 @@ pub struct Lane {
 }
 
 impl Lane {
-    /// What it has of open windows.
+    /// Content of its open windows.
     pub fn peek(&self) -> Option<Partials> {
         self.engines.peek(usize::MAX)
     }
 
-    /// What it says of tuples, having come so far.
+    /// Report on tuples with this watermark.
     pub fn report(&mut self, watermark: i64, tuples: &[Tuple]) -> Report {
         for tuple in tuples {
             self.writer.u64(common::ID, tuple.flow);
@@ -124,7 +124,7 @@ impl Lane {
         Report { epoch: 0, watermark, part, loss, lost: None, limited: None, open: None }
     }
 
-    /// What it still has, having come so far.
+    /// Final report with this watermark.
     pub fn last(&mut self, watermark: i64) -> Report {
         let mut part = Part::default();
         part.add_windows(self.engines.detach_all());

@@ -5,46 +5,46 @@ use std::io::{self, ErrorKind, Read, Write};
 
 use crate::message::REPORT_BYTES_MAX;
 
-/// Most bytes of a frame: a report that could not be packed, and its head.
+/// Maximum bytes of a frame: an uncompressed report with its header.
 pub const FRAME_BYTES_MAX: usize = REPORT_BYTES_MAX + 2;
 
-/// The name under which an account has the packets that were taken of a LIMIT.
+/// Counter of the packets used of a LIMIT.
 pub const TAKEN: &str = "taken";
-/// And whether there are others that may not be taken yet: 1 or 0.
+/// Whether further packets wait for permission: 1 or 0.
 pub const WAITING: &str = "waiting";
 
-/// One thing said.
+/// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame {
-    /// The capture is open, and work begins.
+    /// The capture is open.
     Started,
-    /// What was found ([`crate::Report::encode`]).
+    /// Results ([`crate::Report::encode`]).
     Report(Vec<u8>),
-    /// How much has been counted so far, by name.
+    /// Counters by name.
     Account(Vec<(String, u64)>),
-    /// It allows itself no more packets than it has taken, as it was asked.
+    /// The allowance was reduced to the packets used, as requested.
     TookBack {
-        /// The number in the question.
+        /// Number of the request.
         grant: u64,
-        /// How many it has taken.
+        /// Packets used.
         taken: u64,
     },
-    /// The end, and why if it was not the input's; then the summary, as JSON.
+    /// The end.
     Closing {
-        /// Why it ended before its input did.
+        /// Reason of an end before the end of the input.
         cut_short: Option<String>,
-        /// As `--summary-json` has it.
+        /// Summary as in `--summary-json`.
         summary: String,
     },
-    /// What went wrong with one of those for whom it speaks, in words: it goes on with the others.
+    /// Problem with one of the processes it reports for; the others continue.
     Problem(String),
 }
 
 impl Frame {
-    /// Writes it.
+    /// Writes the frame.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// `io::Error` of `out`.
     pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let (kind, body): (u8, &[u8]) = match self {
             Frame::Started => (1, &[]),
@@ -65,10 +65,10 @@ impl Frame {
         out.write_all(body)
     }
 
-    /// Reads the next one; `None` at the end. Kinds that are not known are passed over.
+    /// Reads the next frame; `None` at the end. Unknown kinds are skipped.
     ///
     /// # Errors
-    /// Those of `from`; what is no frame.
+    /// `io::Error` of `from`, or `InvalidData` for a malformed frame.
     pub fn read(from: &mut dyn Read) -> io::Result<Option<Frame>> {
         loop {
             let mut head = [0; 5];
@@ -117,7 +117,7 @@ impl Frame {
     }
 }
 
-/// `packets 12`, a line each.
+/// Parses lines such as `packets 12`.
 fn counts(text: &str) -> Option<Vec<(String, u64)>> {
     let count = |line: &str| line.split_once(' ').and_then(|(name, n)| Some((name.into(), n.parse().ok()?)));
     text.lines().map(count).collect()
@@ -144,7 +144,7 @@ mod tests {
         ];
         let mut bytes = Vec::new();
         frames[0].write(&mut bytes).expect("memory takes it");
-        // Of a newer version.
+        // From a newer version.
         bytes.extend([2, 0, 0, 0, 99, 7, 7]);
         frames[1..].iter().for_each(|frame| frame.write(&mut bytes).expect("memory takes it"));
         let mut from = &bytes[..];

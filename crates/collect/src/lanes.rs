@@ -9,31 +9,31 @@ use wire::Timestamp;
 
 use crate::report::{Part, Report};
 
-/// Identifies a lane.
+/// Identifier of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LaneId(pub u64);
 
-/// What is to be expected of a lane.
+/// State of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It will join; nothing waits for it.
+    /// Announced; nothing waits for it.
     Expected,
-    /// It is at work: nothing is released that it may still have to say something of.
+    /// Working: only data it has passed is released.
     Active,
-    /// It says nothing now, but is not at its end; nothing waits for it.
+    /// Silent, but not ended; nothing waits for it.
     Idle,
-    /// It has said all that it had to say.
+    /// Complete.
     Finished,
-    /// It had more to say, and will not say it.
+    /// Ended with data lost.
     Lost,
 }
 
-/// Which lanes should have said something of a time, and which have not.
+/// Lanes expected to report on a period, and those missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
-    /// How many lanes should have.
+    /// Number of expected lanes.
     pub expected: usize,
-    /// Those that had not come to its end when it was released, in order.
+    /// Lanes that had not reached the end of the period at its release, in order.
     pub missing: Vec<LaneId>,
 }
 
@@ -41,26 +41,26 @@ pub struct Coverage {
 #[derive(Default)]
 pub struct Lanes {
     all: BTreeMap<LaneId, Lane>,
-    /// How far event time had come before what is being released now.
+    /// Event time before the current release.
     pub(crate) since: Timestamp,
-    /// Lateness of each result's windows, for which a reporter keeps their content, too.
+    /// Lateness of each result's windows, for which lanes also hold their content.
     lateness_ns: Vec<i64>,
 }
 
-/// One reporter.
+/// State of a lane.
 pub(crate) struct Lane {
     pub state: State,
-    /// Event time of its last report that counts.
+    /// Event time of its last valid report.
     pub watermark: Timestamp,
-    /// What its packets seemed to lack by then.
+    /// Its capture loss at that report.
     pub loss: Loss,
-    /// What it had of open windows by then.
+    /// Content of its open windows at that report.
     pub open: Option<Partials>,
     /// Results of its current epoch.
     pub part: Part,
-    /// Of epochs that others have not ended.
+    /// Reports of epochs that others have not ended.
     pub waiting: VecDeque<Report>,
-    /// The epoch of its latest report.
+    /// Epoch of its latest report.
     pub latest: Option<u64>,
 }
 
@@ -83,13 +83,13 @@ impl Lane {
 }
 
 impl Lanes {
-    /// So many that are at work already.
+    /// Active lanes of this number of workers.
     pub(crate) fn of_workers(workers: usize) -> Lanes {
         let lanes = (0..workers as u64).map(|n| (LaneId(n), Lane::new(State::Active)));
         Lanes { all: lanes.collect(), since: Timestamp::MIN, lateness_ns: Vec::new() }
     }
 
-    /// The same, for results with these latenesses.
+    /// Sets the lateness of each result.
     pub(crate) fn with_lateness(self, lateness_ns: Vec<i64>) -> Lanes {
         Lanes { lateness_ns, ..self }
     }
@@ -99,12 +99,12 @@ impl Lanes {
         self.all.entry(id).or_insert_with(|| Lane::new(State::Active))
     }
 
-    /// What is to be expected of a lane from now on.
+    /// Sets the state of a lane.
     pub fn set(&mut self, id: LaneId, state: State) {
         self.get(id).state = state;
     }
 
-    /// A lane has come so far.
+    /// Advances a lane to this event time.
     pub fn come_to(&mut self, id: LaneId, watermark: Timestamp) {
         let lane = self.get(id);
         lane.watermark = lane.watermark.max(watermark);
@@ -118,18 +118,18 @@ impl Lanes {
         self.all.values_mut()
     }
 
-    /// Those for which others wait.
+    /// Lanes that are waited for.
     pub(crate) fn active(&self) -> impl Iterator<Item = &Lane> {
         self.iter().filter(|lane| lane.is_active())
     }
 
-    /// How far a lane had come by its last report, and what its packets seemed to lack by then.
+    /// Watermark and capture loss of a lane's last report.
     #[must_use]
     pub fn told(&self, id: LaneId) -> (Timestamp, Loss) {
         self.all.get(&id).map_or((Timestamp::MIN, Loss::default()), |lane| (lane.watermark, lane.loss))
     }
 
-    /// What is to be expected of each.
+    /// States of all lanes.
     pub fn states(&self) -> impl Iterator<Item = (LaneId, State)> + '_ {
         self.all.iter().map(|(id, lane)| (*id, lane.state))
     }
@@ -141,7 +141,7 @@ impl Lanes {
         least.or_else(|| self.iter().map(|lane| lane.watermark).max()).unwrap_or(Timestamp::MIN)
     }
 
-    /// Cuts what was released into parts of one coverage each. It holds while [`crate::TakeRows::take`] has it.
+    /// Splits released rows by their coverage, which is valid during [`crate::TakeRows::take`].
     pub fn cover(&self, output: &Output, take: &mut dyn FnMut(Output, Coverage)) {
         let batch = &output.batch;
         let column = |name| batch.schema().find(name).map(|id| batch.i64(id).values());

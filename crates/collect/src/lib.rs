@@ -1,5 +1,5 @@
-//! Where the results of many workers meet: each says in a [`Report`] what it has found by when, and a [`Collector`] makes of
-//! all reports the rows that one worker would have given.
+//! Merges the results of several workers: each reports its results and progress in a [`Report`], and a [`Collector`]
+//! computes the rows that a single worker would have emitted.
 
 #![forbid(unsafe_code)]
 

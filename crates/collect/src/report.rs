@@ -1,53 +1,53 @@
-//! What a worker says: at the end of every epoch, and before it where much was found.
+//! Reports of a worker: at the end of every epoch, and earlier if there are many results.
 
 use stream::{Limited, Loss, Partials, Stretch};
 use tuple::Batch;
 use wire::Timestamp;
 
-/// What was found in an epoch or a part of it.
+/// Results of an epoch or a part of it.
 #[derive(Default)]
 pub struct Part {
-    /// Raw tuples that passed, of a query without processors, in the order in which they were made.
+    /// Raw tuples of a query without processors, in order of creation.
     pub rows: Vec<Batch>,
     /// Content of finished windows.
     pub windows: Vec<Partials>,
-    /// Memory that all of it takes, about.
+    /// Approximate memory in bytes.
     pub bytes: usize,
 }
 
-/// What a worker has to say of an epoch.
+/// Report of a worker on an epoch.
 pub struct Report {
-    /// Which epoch; never less than the one before.
+    /// Epoch; never decreases.
     pub epoch: u64,
-    /// Event time: nothing from before it will follow.
+    /// Watermark: no earlier data follows.
     pub watermark: Timestamp,
     /// Results since the previous report.
     pub part: Part,
-    /// Bytes of TCP streams that its packets have and seem to lack so far.
+    /// Bytes of TCP byte streams captured and missing so far.
     pub loss: Loss,
     /// Losses of its source since the previous report, from the worker that reads the source.
     pub lost: Option<Stretch>,
-    /// The time in which limits of its data path and engines took effect since its last report.
+    /// Period in which limits of its data path and engines took effect since its last report.
     pub limited: Option<Limited>,
     /// Content of open windows, if they are displayed.
     pub open: Option<Partials>,
 }
 
 impl Part {
-    /// Whether nothing was found.
+    /// Whether there are no results.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty() && self.windows.is_empty()
     }
 
-    /// Adds what was found later.
+    /// Appends later results.
     pub fn append(&mut self, mut later: Part) {
         self.rows.append(&mut later.rows);
         self.windows.append(&mut later.windows);
         self.bytes += later.bytes;
     }
 
-    /// Adds the content of some windows.
+    /// Adds the content of windows.
     pub fn add_windows(&mut self, windows: Partials) {
         self.bytes += windows.bytes();
         self.windows.push(windows);

@@ -1,28 +1,28 @@
-//! Raw rows that wait until no lane has an earlier one.
+//! Raw rows that wait until no lane can have an earlier one.
 
 use stream::{in_time_order, split_at_time};
 use tuple::{Batch, common};
 use wire::Timestamp;
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Default)]
 pub(crate) struct WaitingRows {
-    /// Each with its earliest row's time.
+    /// Batches, each with the time of its earliest row.
     batches: Vec<(i64, Batch)>,
-    /// Memory of all.
+    /// Memory in bytes.
     pub bytes: usize,
 }
 
 impl WaitingRows {
-    /// Adds some.
+    /// Adds rows.
     pub fn add(&mut self, rows: Batch) {
         let earliest = times(&rows).map_or(i64::MIN, |times| times.iter().copied().min().unwrap_or(i64::MAX));
         self.bytes += rows.bytes();
         self.batches.push((earliest, rows));
     }
 
-    /// Gives those that were complete before `time`, in order. The others keep their places, so that rows of one flow stay in
-    /// the order in which its worker wrote them.
+    /// Releases rows completed before `time`, in order. The others keep their order, so that rows of one flow stay in
+    /// the order of their worker.
     pub fn give_before(&mut self, time: Timestamp, out: &mut dyn FnMut(Batch)) {
         let mut due = Vec::new();
         for (earliest, batch) in std::mem::take(&mut self.batches) {
@@ -43,19 +43,19 @@ impl WaitingRows {
         in_time_order(due, out);
     }
 
-    /// Gives all of them, in order.
+    /// Releases all rows, in order.
     pub fn give_all(&mut self, out: &mut dyn FnMut(Batch)) {
         self.bytes = 0;
         in_time_order(self.batches.drain(..).map(|(_, rows)| rows).collect(), out);
     }
 }
 
-/// When each row was complete, if rows say so.
+/// Completion times of rows, if they have them.
 fn times(batch: &Batch) -> Option<&[i64]> {
     batch.column(common::TS_END).is_some().then(|| batch.i64(common::TS_END).values().as_ref())
 }
 
-/// How many rows were complete before `time`.
+/// Number of rows completed before `time`.
 pub(crate) fn rows_before(batch: &Batch, time: Timestamp) -> u64 {
     times(batch).map_or(0, |times| times.iter().filter(|end| **end < time.0).count() as u64)
 }
@@ -72,7 +72,7 @@ mod tests {
     fn rows_of_one_flow_and_moment_leave_as_they_came() {
         let schema = Arc::new(Schema::of_parser("test", 1, "tests", &[], None, None));
         let mut w = TupleWriter::new(schema, &[common::ID, common::TS, common::TS_END]);
-        // Each row's begin is its number.
+        // The start time of each row is its number.
         let mut number = 0;
         let mut batch = |ends: &[i64]| {
             for end in ends {
@@ -85,7 +85,7 @@ mod tests {
             w.finish()
         };
         let mut rows = WaitingRows::default();
-        // One that is due in part, one that waits as a whole, another that is due in part.
+        // A batch partly due, one not due, another partly due.
         [&[1, 9][..], &[9, 9], &[9, 2]].iter().for_each(|ends| rows.add(batch(ends)));
         let mut given = Vec::new();
         let mut take = |batch: Batch| given.extend_from_slice(batch.i64(common::TS).values());

@@ -1,4 +1,4 @@
-//! When what waits is complete, and goes.
+//! Release of complete data.
 
 use stream::{Limited, Loss, Output, Stretch, in_time_order};
 use tuple::Batch;
@@ -10,7 +10,7 @@ use crate::report::{Part, Report};
 use crate::rows::rows_before;
 
 impl Collector {
-    /// Releases what is complete.
+    /// Releases complete data.
     pub(super) fn release(&mut self, out: &mut dyn TakeRows) {
         match self.release {
             Release::ByEpoch => self.release_epochs(out),
@@ -18,7 +18,7 @@ impl Collector {
         }
     }
 
-    /// Epochs that every worker has ended, one after the other.
+    /// Releases epochs ended by all workers, in order.
     fn release_epochs(&mut self, out: &mut dyn TakeRows) {
         let ended = self.lanes.active().map(|lane| lane.latest).min();
         let Some(ready) = ended.unwrap_or(Some(u64::MAX)) else { return };
@@ -49,7 +49,7 @@ impl Collector {
         self.add_capture_loss((self.watermark, watermark), (before, after));
         let has_risen = watermark > self.watermark;
         if has_risen {
-            // Its first epoch ends with its first packet, whatever workers there are.
+            // The first epoch ends with the first packet, whatever the number of workers.
             self.engines.begin_run(watermark.0);
         }
         self.lanes.since = self.watermark;
@@ -59,22 +59,22 @@ impl Collector {
             Then::Close if epoch == u64::MAX || !has_risen => {}
             Then::Close => self.advance(out),
             Then::HandOn => {
-                // Complete windows, also after the last epoch: a receiver of this watermark closes them. Then the workers' parts of open
-                // ones.
+                // Complete windows, also after the last epoch: a receiver of this watermark closes them. Then the
+                // workers' parts of open ones.
                 let over = self.engines.detach(self.watermark.0);
                 over.into_iter().chain(self.engines.detach_open()).for_each(|windows| out.hand_on(windows));
             }
         }
     }
 
-    /// Closes the windows that are over, those without a tuple, too.
+    /// Closes complete windows, including empty ones.
     pub(super) fn advance(&mut self, out: &mut dyn TakeRows) {
         let (now_ns, out) = (self.watermark.0, &mut With { lanes: &self.lanes, out });
         self.engines.advance(now_ns, out);
         self.engines.pass(now_ns, out);
     }
 
-    /// Packets were lost: rows say so, or those who are handed what they are made of.
+    /// Notes a loss of packets: marks rows, or passes it on with the windows.
     pub(super) fn lose(&mut self, stretch: Stretch) {
         match (self.then, &mut self.lost_when) {
             (Then::Close, _) => self.engines.add_loss(stretch),
@@ -92,7 +92,7 @@ impl Collector {
         }
     }
 
-    /// What the packets seem to lack that came in between.
+    /// Notes the capture loss of the packets in between.
     fn add_capture_loss(&mut self, (from, to): (Timestamp, Timestamp), (before, after): (Loss, Loss)) {
         if self.lanes_are_partial {
             return;
@@ -104,7 +104,7 @@ impl Collector {
         self.engines.add_loss(Stretch { from_ns: from.0, to_ns: to.0, packets: Loss::default(), bytes });
     }
 
-    /// Has the engine take what a lane says of windows, and keeps rows until all have come as far.
+    /// Adds a lane's windows to the engine, and holds rows until all lanes have passed them.
     pub(super) fn take_in(&mut self, lane: LaneId, part: Part, out: &mut dyn TakeRows) {
         let is_behind = self.lanes.get(lane).watermark < self.watermark;
         self.waiting_bytes += part.bytes;
@@ -114,7 +114,7 @@ impl Collector {
         }
     }
 
-    /// A lane has come to where its report says.
+    /// Advances a lane to the watermark of its report.
     pub(super) fn come_to(&mut self, lane: LaneId, report: Report) {
         let lane = self.lanes.get(lane);
         let (from, before) = (lane.watermark, lane.loss);
@@ -126,7 +126,7 @@ impl Collector {
         }
     }
 
-    /// What was complete before the watermark.
+    /// Releases data that was complete before the watermark.
     fn release_time(&mut self, out: &mut dyn TakeRows) {
         let watermark = self.lanes.watermark().max(self.watermark);
         let has_risen = watermark > self.watermark;
@@ -156,7 +156,7 @@ impl Collector {
         over.into_iter().chain(open).for_each(|windows| out.hand_on(windows));
     }
 
-    /// Where too much waits: releases all rows that are there, and has the engine take what is there of windows.
+    /// Above the memory limit: releases all waiting rows, and merges waiting windows into the engine.
     pub(super) fn relieve(&mut self, out: &mut dyn TakeRows) {
         if self.waiting_bytes + self.rows.bytes <= self.waiting_bytes_max {
             return;
@@ -172,7 +172,7 @@ impl Collector {
         self.give(rows, out);
     }
 
-    /// Has the engine take what is there of windows; returns the rows.
+    /// Merges windows into the engine; returns the rows.
     fn unpack(&mut self, parts: Vec<Part>, out: &mut dyn TakeRows) -> Vec<Batch> {
         let mut rows = Vec::new();
         for mut part in parts {
@@ -186,7 +186,7 @@ impl Collector {
         rows
     }
 
-    /// Gives rows away, in the order of time.
+    /// Emits rows in order of time.
     fn give(&self, rows: Vec<Batch>, out: &mut dyn TakeRows) {
         let watermark_ns = self.watermark.0;
         in_time_order(rows, &mut |batch| {

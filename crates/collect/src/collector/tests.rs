@@ -1,4 +1,4 @@
-//! The collector: rows of several lanes are those of one, in whatever order reports come and whichever lanes fall silent.
+//! The rows of several lanes equal those of one, for any order of reports and any silent lanes.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::*;
 use crate::fixture::{Fixture, Query, Tuple};
 use crate::lanes::Coverage;
 
-/// Takes rows as text, each with what it lacks: `3` or `0-10: 2`, and ` -a` where lane `a` is missing.
+/// Collects rows as text with their missing lanes: `3` or `0-10: 2`, followed by ` -a` if lane `a` is missing.
 #[derive(Default)]
 struct Texts(Vec<(String, Coverage)>);
 
@@ -43,15 +43,15 @@ impl Texts {
         self.0.drain(..).map(one).collect::<Vec<_>>().join(", ")
     }
 
-    /// The rows of one result after those of the other: which come first when depends on when windows are closed.
+    /// Rows of one result after those of the other: their relative order depends on when windows are closed.
     fn rows(mut self) -> Vec<String> {
         self.0.sort_by_key(|(text, _)| text.contains("all"));
         self.0.into_iter().map(|(text, _)| text).collect()
     }
 }
 
-/// What is done, one after the other, and what comes out by each: `a expect`, `a join`, `a idle`, `a resume`, `a finish`,
-/// `a lost`, `end`; `a 10: 3 5`: its report, of how far it has come and of tuples at these times. Then how much was late.
+/// Checks a script of actions and the resulting rows: `a expect`, `a join`, `a idle`, `a resume`, `a finish`, `a lost`,
+/// `end`; `a 10: 3 5`: a report with its watermark and the times of its tuples. `late`: number of late rows.
 fn check(query: Query, script: &[(&str, &str)], late: u64) {
     let fixture = Fixture::new(query);
     let (mut collector, mut lanes, mut out) =
@@ -137,7 +137,7 @@ fn nothing_waits_for_a_silent_lane_but_it_is_missed() {
         ("a 10: 3 5", "1"),
         ("b idle", "3 -b, 5 -b"),
         ("a 20: 12", "12 -b"),
-        // Its rows of before come late.
+        // Its earlier rows are late.
         ("b 15: 4 14", "4 -b, 14 -b"),
         ("b resume", ""),
         ("a 40: 30", ""),
@@ -161,7 +161,7 @@ fn closed_windows_are_not_opened_again() {
         ("b 30: 13 23", "20-30: a 1, 20-30: b 1, 20-30: all 2"),
         ("end", ""),
     ];
-    // In both pipelines.
+    // Once per pipeline.
     check(Query::Windows, &script, 2);
 }
 
@@ -216,7 +216,7 @@ fn how_many_were_expected() {
     assert_eq!(collector.lanes().coverage(bounds, 0), Coverage { expected: 1, missing: vec![LaneId(1)] });
 }
 
-/// What one lane does, in its order.
+/// Action of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Report { watermark: i64 },
@@ -224,7 +224,7 @@ enum Step {
     Resume,
 }
 
-/// A worker, and how far it has come.
+/// A worker and its watermark.
 struct Worker(crate::fixture::Lane, i64);
 
 impl Worker {
@@ -241,13 +241,13 @@ impl Worker {
         self.0.report(watermark, &due)
     }
 
-    /// All that it still has.
+    /// Its remaining results.
     fn last(mut self) -> Report {
         self.0.last(self.1)
     }
 }
 
-/// Does what all lanes do, each in its order, and which of them is next by `turns`.
+/// Executes the actions of all lanes, each in order, interleaved by `turns`.
 fn walk(steps: &[Vec<Step>], turns: &[usize], act: &mut dyn FnMut(usize, Step)) {
     let (lanes, mut done) = (steps.len(), vec![0; steps.len()]);
     for lane in turns.iter().copied().cycle().map(|turn| turn % lanes) {
@@ -258,8 +258,8 @@ fn walk(steps: &[Vec<Step>], turns: &[usize], act: &mut dyn FnMut(usize, Step)) 
     }
 }
 
-/// Runs lanes with the tuples of their flows, in an order drawn by `turns`; rows, how many were late, and how many tuples
-/// the engine has of all.
+/// Runs lanes with the tuples of their flows, interleaved by `turns`; returns rows, the number of late rows, and the
+/// tuples counted by the engine.
 fn run(
     query: Query,
     tuples: &[Tuple],
@@ -289,7 +289,7 @@ fn run(
     (out.rows(), collector.rows_late() + collector.counters().tuples_late)
 }
 
-/// Reports at these times, and one at the end.
+/// Reports at these times, and a final one.
 fn reports(times: &[i64]) -> Vec<Step> {
     let mut times = times.to_vec();
     times.sort_unstable();
@@ -308,7 +308,7 @@ fn some_times() -> impl Strategy<Value = Vec<i64>> {
     prop::collection::vec(0..END, 0..8)
 }
 
-/// How many rows stand for each tuple: itself, or one in each of two counts.
+/// Number of rows per tuple: itself, or one in each of two counts.
 fn counted(rows: &[String], query: Query) -> u64 {
     let count = |row: &String| match query {
         Query::Raw => 1,
@@ -320,7 +320,7 @@ fn counted(rows: &[String], query: Query) -> u64 {
 }
 
 proptest! {
-    /// However lanes report, the rows are those of one.
+    /// For any order of reports, rows equal those of one lane.
     #[test]
     fn many_lanes_give_the_rows_of_one(
         tuples in some_tuples(),
@@ -335,7 +335,7 @@ proptest! {
         }
     }
 
-    /// Where some fall silent and come back, every tuple is in a row or counted as late; raw rows are all there.
+    /// With silent lanes, every tuple is in a row or counted as late; raw rows are complete.
     #[test]
     fn what_silent_lanes_bring_later_is_counted(
         tuples in some_tuples(),
@@ -357,7 +357,7 @@ proptest! {
         all.sort_unstable();
         prop_assert_eq!(times, all);
         let windows = run(Query::Windows, &tuples, steps.len(), &steps, &turns);
-        // The first three names have rows, and a fourth is among all of them.
+        // The first three names have rows; a fourth is only included in the total.
         let of_all: Vec<String> = windows.0.into_iter().filter(|row| row.contains("all")).collect();
         prop_assert_eq!(2 * counted(&of_all, Query::Windows) + windows.1, 2 * tuples.len() as u64);
     }
@@ -384,8 +384,8 @@ mod of_one_process {
         out.drain(..).flat_map(|o| o.batch.i64(common::TS_END).values().to_vec()).collect()
     }
 
-    /// Two workers, of which one is in its second epoch already: what comes out of the first epoch's rows at once, what when
-    /// the other has ended it, too, and how many epochs were cut.
+    /// Two workers, one already in its second epoch: rows of the first epoch released immediately, those released after
+    /// the other has ended it, and the number of cut epochs.
     fn check(waiting_bytes_max: usize, expected: (&[i64], &[i64], u64)) {
         let fixture = Fixture::new(Query::Raw);
         let collector = Collector::new(fixture.engines(), 2, waiting_bytes_max);
@@ -411,7 +411,7 @@ mod of_one_process {
     #[test]
     fn rows_wait_for_all_workers_while_there_is_room() {
         check(50, (&[], &[1, 2, 3, 4, 5], 0));
-        // With the third row too many wait: those that are there go.
+        // The third row exceeds the limit: waiting rows are released.
         check(25, (&[2, 4, 6], &[1, 3, 5], 1));
         check(5, (&[2, 4, 6, 3, 5], &[1], 3));
     }

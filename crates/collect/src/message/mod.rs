@@ -1,20 +1,19 @@
-//! A report's form for the way from one process to another.
+//! Encoding of a report between processes.
 //!
-//! # The form
+//! # Format
 //!
-//! A byte for the version, which is 1 or 2, and one for how what follows is packed: 0 as it is, 1 by zstd in one frame that says
-//! its length. Then, numbers being of
-//! eight bytes, lengths of four, the lowest first:
+//! A byte for the version, 1 or 2, and a byte for the compression of the rest: 0 none, 1 a single zstd frame with its
+//! content size. Then, with numbers of eight bytes and lengths of four, little endian:
 //!
-//! - the watermark; the bytes of streams seen and lacking;
+//! - the watermark; the bytes of byte streams captured and missing;
 //! - 1 and a stretch (from, to, packets seen and lost, bytes seen and lost), or 0;
-//! - in version 2 the time in which limits took effect (from, to, how often);
-//! - how many partial results there are, and each with its length ([`stream::Partials::encode`]);
+//! - in version 2 the period in which limits took effect (from, to, count);
+//! - the number of partial results, and each with its length ([`stream::Partials::encode`]);
 //! - 1 and the partial result of open windows, or 0;
-//! - the length of the rows, and these: none, or a stream of Arrow's IPC format that says its schema itself and that any
-//!   program reads which knows Arrow. A field is known by its name.
+//! - the length of the rows, and the rows: none, or a stream in Arrow's IPC format with its schema, readable by any
+//!   Arrow implementation. Fields are identified by name.
 //!
-//! Of epochs it says nothing: those of one process mean nothing in another.
+//! Epochs are not included: they have no meaning in another process.
 
 mod rows;
 
@@ -25,31 +24,30 @@ use wire::Timestamp;
 
 use crate::report::{Part, Report};
 
-/// Versions of the form: without and with the time of limits. Readers that know only the first refuse the second, which is
-/// rare.
+/// Format versions: without and with the period of limits. Older readers reject the second, which is rare.
 const PLAIN: u8 = 1;
 const LIMITED: u8 = 2;
-/// What less takes is not packed.
+/// Minimum size for compression, in bytes.
 const PACKED_MIN: usize = 256;
-/// Fast, and half as large.
+/// zstd level: fast, and halves the size.
 const LEVEL: i32 = 1;
-/// Most bytes of a report, unpacked; what is larger is refused.
+/// Maximum bytes of an uncompressed report; larger ones are rejected.
 pub const REPORT_BYTES_MAX: usize = 64 << 20;
 
-/// Why bytes are no report for an engine.
+/// Reason why bytes are not a report for an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Malformed {
-    /// They are of another version.
+    /// Unknown version.
     Version(u8),
-    /// They end before what they claim to hold.
+    /// Truncated.
     Short,
-    /// There are more than [`REPORT_BYTES_MAX`].
+    /// More than [`REPORT_BYTES_MAX`].
     TooLarge,
-    /// What they say cannot be.
+    /// Invalid value.
     Invalid(&'static str),
-    /// Its windows.
+    /// Invalid windows.
     Windows(stream::Malformed),
-    /// Its rows.
+    /// Invalid rows.
     Rows(String),
 }
 
@@ -74,30 +72,30 @@ impl From<stream::Malformed> for Malformed {
     }
 }
 
-/// What a report says of itself without an engine.
+/// Properties of a report readable without an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// Event time: nothing from before it will follow.
+    /// Watermark: no earlier data follows.
     pub watermark: Timestamp,
-    /// What its packets seem to lack so far.
+    /// Capture loss of its packets so far.
     pub loss: Loss,
-    /// What it brings.
+    /// Content.
     pub brings: Brings,
 }
 
-/// What a report brings.
+/// Content of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Brings {
-    /// Parts of windows, or nothing but its time: reports that can be merged.
+    /// Parts of windows, or only the watermark: such reports can be merged.
     Windows,
-    /// So many tuples.
+    /// This number of tuples.
     Rows(u64),
 }
 
-/// What a report says of itself, for those who only pass it on.
+/// Reads the header of a report, for processes that only pass it on.
 ///
 /// # Errors
-/// As [`Report::decode`], of what is looked at.
+/// As [`Report::decode`], for the parts read.
 pub fn head(bytes: &[u8]) -> Result<Head, Malformed> {
     let unpacked;
     let mut from = Reader(match bytes {
@@ -132,7 +130,7 @@ pub fn head(bytes: &[u8]) -> Result<Head, Malformed> {
 }
 
 impl Report {
-    /// The form of the module's text.
+    /// Encodes as described in the module documentation.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let (plain, version) = (self.plain(), if self.limited.is_some() { LIMITED } else { PLAIN });
@@ -143,8 +141,8 @@ impl Report {
         }
     }
 
-    /// What [`Report::encode`] wrote, for engines of the same dataflows. Bytes that anybody sent do no harm: what they can say is
-    /// said, in numbers that may be false, or they are refused.
+    /// Decodes the output of [`Report::encode`] for engines of the same dataflows. Input is untrusted: invalid bytes
+    /// are rejected or result in wrong numbers, without other harm.
     ///
     /// # Errors
     /// See [`Malformed`].
@@ -185,7 +183,7 @@ impl Report {
 }
 
 fn unpack(packed: &[u8]) -> Result<Vec<u8>, Malformed> {
-    // The compressor writes the length at the front.
+    // The compressor writes the content size into the header.
     let bytes = zstd::zstd_safe::get_frame_content_size(packed).ok().flatten();
     let bytes = bytes.ok_or(Malformed::Invalid("packing"))?;
     if bytes > REPORT_BYTES_MAX as u64 {
@@ -245,7 +243,7 @@ fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// What is left to be read.
+/// Remaining bytes.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {

@@ -17,10 +17,10 @@ use tuple::batch::arrow_type;
 use tuple::{Batch, FieldId};
 
 const CONTINUATION: [u8; 4] = [0xff; 4];
-/// Of every buffer in its message's body.
+/// Alignment of buffers in a message's body.
 const ALIGNMENT: i64 = 8;
 
-/// The rows; nothing where there are none.
+/// Encodes rows; empty without rows.
 pub fn encode(rows: &[Batch]) -> Vec<u8> {
     let Some(first) = rows.first() else { return Vec::new() };
     let columns: Vec<FieldId> = first.present().collect();
@@ -36,7 +36,7 @@ pub fn encode(rows: &[Batch]) -> Vec<u8> {
     writer.into_inner().expect("memory takes all of it")
 }
 
-/// The rows that a stream holds, if they are tuples of the engine.
+/// Decodes rows if they are tuples of the engine.
 pub fn decode(bytes: &[u8], engine: &Engine) -> Result<Vec<Batch>, String> {
     if bytes.is_empty() {
         return Ok(Vec::new());
@@ -68,7 +68,7 @@ fn arrow_schema(schema: &tuple::Schema, columns: &[FieldId]) -> Schema {
     Schema::new(columns.iter().map(field).collect::<Vec<_>>())
 }
 
-/// A batch of the engine's tuples; its columns have memory of their own, so that nothing holds the whole report.
+/// A batch of the engine's tuples; columns are copied, so that they do not keep the whole report in memory.
 fn tuples(batch: &RecordBatch, engine: &Engine, columns: &[FieldId]) -> Result<Batch, ArrowError> {
     let schema = engine.tuples().0;
     let mut all: Vec<Option<ArrayRef>> = vec![None; schema.fields.len()];
@@ -81,8 +81,7 @@ fn tuples(batch: &RecordBatch, engine: &Engine, columns: &[FieldId]) -> Result<B
     Ok(Batch::new(schema.clone(), batch.num_rows(), all))
 }
 
-/// The messages of a stream, each with its body.
-/// How many rows a stream holds, by what it says itself.
+/// Number of rows declared in a stream's messages.
 pub fn count(bytes: &[u8]) -> u64 {
     let (mut messages, mut rows) = (Messages(bytes), 0_u64);
     while let Ok(Some((message, _))) = messages.next() {
@@ -115,7 +114,7 @@ impl<'a> Messages<'a> {
     }
 }
 
-/// The columns that the schema's message names: those that tuples have, and maybe others that the engine knows.
+/// Columns of the schema message: those of tuples, and possibly others known to the engine.
 fn columns(message: &Message<'_>, engine: &Engine) -> Result<Vec<FieldId>, String> {
     let schema = message.header_as_schema().ok_or("they begin with no schema")?;
     if schema.endianness() != Endianness::Little {
@@ -160,7 +159,7 @@ fn is_of(field: &arrow_ipc::Field<'_>, data_type: &DataType) -> bool {
     }
 }
 
-/// A message of rows, if what it says of its body can be.
+/// Checks a message of rows against the size of its body.
 fn checked<'a>(
     message: &Message<'a>,
     body: &[u8],
@@ -174,7 +173,7 @@ fn checked<'a>(
     if batch.compression().is_some() {
         return Err("its columns are packed".into());
     }
-    // A row takes a bit at least, of each column.
+    // A row needs at least one bit per column.
     let rows_max = if schema.fields().is_empty() { 0 } else { body.len() as u64 * 8 };
     let rows = u64::try_from(batch.length()).ok().filter(|rows| *rows <= rows_max);
     let rows = rows.ok_or("there are more rows than bytes")?;

@@ -1,4 +1,4 @@
-//! Reports as messages: what is read is what was written, and bytes that anybody may have sent do no harm.
+//! Encoding of reports: round trips, and untrusted bytes.
 
 use proptest::prelude::*;
 use stream::Output;
@@ -10,7 +10,7 @@ use crate::lanes::LaneId;
 
 const TUPLES: [(u8, i64, u64); 4] = [(b'a', 3, 1), (b'b', 5, 2), (b'a', 12, 1), (b'c', 17, 3)];
 
-/// A report that says of everything something.
+/// A report with every element.
 fn report(fixture: &Fixture) -> Report {
     let tuples = TUPLES.map(|(name, time, flow)| Tuple { name, time, flow });
     let packets = Loss { seen: 100, lost: 1 };
@@ -21,7 +21,7 @@ fn report(fixture: &Fixture) -> Report {
     Report { loss, lost: Some(lost), limited: None, open, ..worker.report(20, &tuples) }
 }
 
-/// All that a collector makes of a report.
+/// Rows that a collector emits for a report.
 fn rows(fixture: &Fixture, report: Report) -> Vec<String> {
     let (mut collector, mut out) = (Collector::of_lanes(fixture.engines(), 1 << 20), Vec::<Output>::new());
     collector.take(LaneId(0), report, &mut Whatever(&mut out));
@@ -68,7 +68,7 @@ fn the_time_of_limits_is_heard_and_marks_rows() {
         };
         out.iter().flat_map(marks).collect::<Vec<_>>()
     };
-    // Windows of ten: the first two are touched.
+    // Windows of ten: the first two are affected.
     let unmarked = is_marked(Report::decode(&plain, &fixture.engines()).expect("a report"));
     assert!(!unmarked.is_empty() && unmarked.iter().all(|mark| !mark));
     assert!(is_marked(heard).iter().all(|mark| *mark));
@@ -88,7 +88,7 @@ fn large_reports_are_packed() {
     assert_eq!(rows(&fixture, heard), rows(&fixture, said));
 }
 
-/// Why it is refused.
+/// Error for these bytes.
 fn refused(bytes: &[u8], fixture: &Fixture) -> String {
     match Report::decode(bytes, &fixture.engines()) {
         Ok(_) => String::new(),
@@ -136,7 +136,7 @@ fn rows_of_other_columns_are_refused() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(20000))]
-    /// Whatever bytes are changed: it is refused, or rows come of it.
+    /// Any changed bytes are rejected or decode to rows, without panic.
     #[test]
     fn nothing_panics(
         is_raw in any::<bool>(),

@@ -1,4 +1,4 @@
-//! Collectors of lanes that hand on to another one: its rows are those of one that hears all lanes itself.
+//! Relaying collectors: the rows of the final collector equal those of one that receives all lanes directly.
 
 use stream::Stretch;
 
@@ -18,11 +18,11 @@ impl TakeRows for Merged {
     }
 }
 
-/// A collector of some lanes, which is itself a lane of another.
+/// A collector of some lanes that is a lane of another.
 struct Aggregator {
     collector: Collector,
     merged: Merged,
-    /// Reports that brought parts of windows.
+    /// Number of reports with parts of windows.
     brought: usize,
 }
 
@@ -32,7 +32,7 @@ impl Aggregator {
         Aggregator { collector, merged: Merged::default(), brought: 0 }
     }
 
-    /// What it says now, as it comes to another process.
+    /// Its next report, as decoded by another process.
     fn report(&mut self, to: &Collector) -> Report {
         let part = std::mem::take(&mut self.merged.0);
         self.brought += usize::from(!part.is_empty());
@@ -43,7 +43,7 @@ impl Aggregator {
     }
 }
 
-/// As [`run`], with lanes that report to aggregators, each lane to one of them.
+/// Like [`run`], with each lane assigned to an aggregator.
 fn run_aggregated(
     query: Query,
     tuples: &[Tuple],
@@ -56,7 +56,7 @@ fn run_aggregated(
     let of = |lane: usize| lane % pods.len();
     let of: Vec<usize> = (0..lanes).map(of).collect();
     let id = |at: usize| LaneId(at as u64);
-    // One without lanes has nothing to say.
+    // An aggregator without lanes reports nothing.
     (0..pods.len().min(lanes)).for_each(|pod| root.join(id(pod)));
     (0..lanes).for_each(|lane| pods[of[lane]].collector.join(id(lane)));
     let mut workers: Vec<Worker> = (0..lanes).map(|_| Worker::new(&fixture)).collect();
@@ -89,7 +89,7 @@ fn run_aggregated(
 }
 
 proptest! {
-    /// However lanes report, and to however many aggregators, the rows are those of one collector that hears all.
+    /// For any order of reports and any number of aggregators, rows equal those of one collector.
     #[test]
     fn aggregators_give_the_rows_of_one_collector(
         tuples in some_tuples(),
@@ -107,7 +107,7 @@ proptest! {
         }
     }
 
-    /// Where some fall silent and come back, every tuple is in a row or counted as late.
+    /// With silent lanes, every tuple is in a row or counted as late.
     #[test]
     fn what_silent_lanes_bring_later_is_counted_by_aggregators_too(
         tuples in some_tuples(),
@@ -130,7 +130,7 @@ proptest! {
     }
 }
 
-/// Two lanes report one window after the other: one report contains both, every loss is reported once, and an ended
+/// Two lanes report a window one after the other: one report contains both, every loss is reported once, and an ended
 /// lane delays nothing.
 #[test]
 fn an_aggregator_has_one_voice() {
@@ -164,8 +164,7 @@ fn an_aggregator_has_one_voice() {
     assert_eq!(root.lost_packets(), 3);
 }
 
-/// Another collector takes each report of a process until the process ends: no report has windows that an earlier watermark has
-/// closed.
+/// Another collector receives all reports of a process: no report contains windows closed by an earlier watermark.
 #[test]
 fn the_last_windows_of_a_process_are_not_late() {
     let fixture = Fixture::new(Query::Windows);
