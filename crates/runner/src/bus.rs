@@ -1,4 +1,4 @@
-//! Queries with Kafka between those who capture and those who ask.
+//! Queries over Kafka, with separate publishers and readers.
 
 mod attach;
 mod contact;

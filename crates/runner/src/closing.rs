@@ -1,15 +1,15 @@
-//! Final account of a run for the sender of its order: the summary's counters by name.
+//! Final counters of a run for the sender of its order: the summary's numbers by name.
 
 use plan::message::{Closing, End, Fault, JobOrder};
 use serde_json::Value;
 
 use crate::summary::{InputError, Summary};
 
-/// Numbers of the summary that count nothing.
+/// Numbers of the summary that are not counts.
 const NO_COUNTS: [&str; 3] = ["format", "first_ts", "last_ts"];
 
 impl Summary {
-    /// The account of a monitor that ended by itself or on request.
+    /// Counters of a monitor that ended by itself or on request.
     #[must_use]
     pub fn closing(&self, order: &JobOrder, was_stopped: bool) -> Closing {
         let mut counts = Vec::new();
@@ -41,7 +41,7 @@ impl Summary {
     }
 }
 
-/// Adds the whole numbers of a value, each under its path.
+/// Adds the integers of a value, each under its path.
 fn add(value: &Value, path: String, counts: &mut Vec<(String, u64)>) {
     match value {
         Value::Object(fields) => {

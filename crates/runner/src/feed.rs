@@ -1,4 +1,4 @@
-//! Tuples, or parts of results, that were found before or by others, and the engine that they go to.
+//! Input of an engine other than packets: recorded or published tuples, or parts of results.
 
 use monitor::Step;
 use monitor::pressure::History;
@@ -6,16 +6,16 @@ use stream::{Engine, TakeOutput};
 
 use crate::summary::{Fed, InputError};
 
-/// See the module's text.
+/// See the module documentation.
 pub trait Feed {
-    /// Takes what is next, and waits a little for it where it may still come; rows that are complete go to `out`.
+    /// Reads the next input, waiting briefly if more may arrive; complete rows go to `out`.
     fn next(&mut self, out: &mut dyn TakeOutput) -> Step;
 
-    /// Ends it here: what is known by now goes to `out`.
+    /// Ends the input; emits the results so far to `out`.
     fn finish(&mut self, out: &mut dyn TakeOutput);
 
-    /// Nothing has been taken yet: it goes on where another had come to `watermark_ns`, and had told of each pipeline the window that
-    /// began then last ([`Engine::begin_at`]).
+    /// Before any input: continues where another run had reached `watermark_ns`, and had emitted the window of each
+    /// pipeline with this start ([`Engine::begin_at`]).
     fn begin_at(&mut self, _watermark_ns: i64, _latest_ns: &[Option<i64>]) {}
 
     /// Nothing more will be published: the feed ends after all existing records.
@@ -26,7 +26,7 @@ pub trait Feed {
         Ok(())
     }
 
-    /// Why it was done before its end, if it was; also among [`Feed::problems`].
+    /// Reason of an early end, if any; also in [`Feed::problems`].
     fn cut_short(&self) -> Option<String> {
         None
     }
@@ -39,7 +39,7 @@ pub trait Feed {
     /// The engine.
     fn engine(&self) -> &Engine;
 
-    /// What it was fed so far.
+    /// Counters of the input.
     fn fed(&self) -> Fed;
 
     /// Notes for the user, one sentence each.
@@ -52,11 +52,11 @@ pub trait Feed {
         Vec::new()
     }
 
-    /// How those who find what it brings have changed the share of flows that they look at.
+    /// Changes of the sampling rate at the source.
     fn sampling(&self) -> History {
         History::default()
     }
 
-    /// What went wrong with what it reads.
+    /// Problems with the input.
     fn problems(&self) -> Vec<InputError>;
 }

@@ -1,4 +1,4 @@
-//! What a job's process says to the one that started it: how far it is, what it has counted, and at the end how it went.
+//! Messages of a job's process to its parent: progress, counters, and the final summary.
 
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
@@ -14,28 +14,28 @@ use crate::summary::Summary;
 
 /// Interval at which counters are sent without other messages.
 const ACCOUNT_EVERY: Duration = Duration::from_secs(1);
-/// Who deals the packets of a LIMIT hears so soon what was taken of them.
+/// Interval at which used packets of a shared LIMIT are reported.
 const TAKEN_EVERY: Duration = Duration::from_millis(50);
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Frames<'w> {
     out: &'w mut dyn Write,
-    /// What the last report said of event time, and of what packets seem to lack.
+    /// Last reported watermark and capture loss.
     watermark: Timestamp,
     loss: Loss,
     counted: Instant,
-    /// Of a limit of packets of several processes.
+    /// Allowance of a packet limit shared by several processes.
     allowance: Option<Allowance>,
     /// Last report: packets taken, and whether further ones wait for permission.
     taken: (u64, bool),
-    /// Last reported level of the slice of flows that switches copy.
+    /// Last reported level of the slice of flows that switches mirror.
     slice_level: u8,
-    /// What went wrong with `out`; it gets nothing more then.
+    /// Error of `out`; nothing more is written then.
     failed: Option<io::Error>,
 }
 
 impl<'w> Frames<'w> {
-    /// Says that it has started.
+    /// Writes the start message.
     pub fn new(out: &'w mut dyn Write, allowance: Option<Allowance>) -> Frames<'w> {
         let mut frames = Frames {
             out,
@@ -58,19 +58,19 @@ impl<'w> Frames<'w> {
         watermark > self.watermark
     }
 
-    /// Event time, and what packets seem to lack, as they are from now on.
+    /// Sets the current watermark and capture loss.
     pub fn come_to(&mut self, watermark: Timestamp, loss: Loss) {
         (self.watermark, self.loss) = (watermark, loss);
     }
 
-    /// Says what was found up to there.
+    /// Writes the results up to the watermark.
     pub fn report(&mut self, part: Part, lost: Option<Stretch>, limited: Option<Limited>) {
         let Frames { watermark, loss, .. } = *self;
         let report = Report { epoch: 0, watermark, part, loss, lost, limited, open: None };
         self.say(&Frame::Report(report.encode()));
     }
 
-    /// Says how much was counted, when it is time; `dropped`: records that went nowhere.
+    /// Writes the counters if due; `dropped`: records that could not be published.
     pub fn account(&mut self, job: &Job, step: Step, dropped: u64) {
         let taken = self.allowance.as_ref().map(|of| (of.taken(), of.is_waited_for()));
         let every = if taken.is_some_and(|taken| taken != self.taken) { TAKEN_EVERY } else { ACCOUNT_EVERY };
@@ -94,10 +94,10 @@ impl<'w> Frames<'w> {
         }
     }
 
-    /// Says how it went, and that this is all.
+    /// Writes the summary and the end.
     ///
     /// # Errors
-    /// Those of the output, by now.
+    /// The first `io::Error` of the output.
     pub fn close(mut self, summary: &Summary) -> io::Result<()> {
         self.say(&Frame::Closing { cut_short: summary.cut_short.clone(), summary: summary.json() });
         self.flush();
@@ -124,13 +124,13 @@ impl<'w> Frames<'w> {
     }
 }
 
-/// The share of flows that is looked at, in millionths: of the worker that looks at the fewest.
+/// Sampling rate of flows in millionths: the lowest of all workers.
 fn sample_ppm(readings: &[Reading]) -> u64 {
     let least = readings.iter().map(|reading| reading.sample_rate).fold(1.0, f64::min);
     (least * 1e6).round() as u64
 }
 
-/// The workers' counters, all together.
+/// Sum of the workers' counters.
 fn counts(readings: &[Reading], slice_level: u8) -> Vec<(String, u64)> {
     let sum = |name: &str, of: fn(&Reading) -> u64| (name.to_owned(), readings.iter().map(of).sum());
     vec![

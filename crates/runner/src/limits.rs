@@ -1,14 +1,14 @@
-//! The memory limits of a run: one table for the summary's text, its JSON and docs/limits.md. A limit is a bound that, when it is
-//! reached, changes rows, their order, or which of them there are.
+//! Memory limits of a run: one table for the summary's text, its JSON and docs/limits.md. Only limits that change rows,
+//! their order, or their number when reached.
 
 use serde_json::{Map, Value, json};
 
-/// What rows show where a limit took effect.
+/// Marks of rows affected by a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// Rows of windows, or of the run, that hold any of the time are `approximate`; tuples say so in `quality`.
+    /// Rows of windows, or of the run, that overlap the period are `approximate`; for tuples it is in `quality`.
     Time,
-    /// The rows of the groups, or of the ranking, are `approximate`, with a bound where one is known.
+    /// Rows of the groups, or of the ranking, are `approximate`, with an error bound if known.
     Group,
     /// No row has a wrong value: rows are missing or in another order.
     None,
@@ -17,17 +17,17 @@ pub enum Mark {
 /// A limit.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
-    /// Its name, the key in the summary's JSON.
+    /// Name, also the key in the summary's JSON.
     pub name: &'static str,
-    /// The flag that raises it; none: it is fixed.
+    /// Flag that sets it; none: fixed.
     pub flag: Option<&'static str>,
-    /// Its default, as docs/limits.md has it.
+    /// Default, as in docs/limits.md.
     pub default: &'static str,
-    /// Its counter: a path in the summary's JSON.
+    /// Path of its counter in the summary's JSON.
     pub counter: &'static str,
-    /// What happened so often.
+    /// The counted event.
     pub event: &'static str,
-    /// What rows show.
+    /// Marks of rows.
     pub mark: Mark,
 }
 
@@ -180,14 +180,14 @@ pub const LIMITS: [Limit; 20] = [
 ];
 
 impl Limit {
-    /// How often it took effect, by a summary as JSON.
+    /// Value of its counter in a summary.
     #[must_use]
     pub fn count(&self, summary: &Value) -> u64 {
         let pointer = format!("/{}", self.counter.replace('.', "/"));
         summary.pointer(&pointer).and_then(Value::as_u64).unwrap_or(0)
     }
 
-    /// What the summary says of it for a person.
+    /// Note for people in the summary.
     #[must_use]
     pub fn note(&self) -> String {
         let effect = match self.mark {
@@ -200,7 +200,7 @@ impl Limit {
     }
 }
 
-/// Every limit by name, with its flag and how often it took effect.
+/// All limits by name, with flag and count.
 #[must_use]
 pub fn json(summary: &Value) -> Value {
     let one =
@@ -208,7 +208,7 @@ pub fn json(summary: &Value) -> Value {
     Value::Object(LIMITS.iter().map(one).collect::<Map<_, _>>())
 }
 
-/// Those that took effect, each with its count.
+/// Limits that took effect, with their counts.
 pub fn reached(summary: &Value) -> impl Iterator<Item = (&'static Limit, u64)> {
     LIMITS.iter().map(|limit| (limit, limit.count(summary))).filter(|(_, count)| *count > 0)
 }

@@ -1,5 +1,5 @@
-//! One figure of memory, and how it is divided among all that holds something. A limit of its own overrides a part's
-//! share. Knows nothing of how the parts keep to it.
+//! Division of the memory limit among the parts of a run. An explicit limit of a part overrides its share. The parts
+//! enforce their limits.
 
 use std::fmt;
 
@@ -10,71 +10,71 @@ use sinks::units;
 
 /// Default memory limit.
 pub const DEFAULT: usize = 1 << 30;
-/// Less would leave some part without any.
+/// Minimum memory limit, in bytes.
 pub const LEAST: usize = 64 << 20;
-/// What a flow takes that no parser reads. Those that a parser reads take about a kilobyte; what each has taken is counted.
+/// Bytes of a flow without a parser. With a parser it takes about a kilobyte; actual use is counted.
 const FLOW_BYTES: usize = 256;
 
-/// How a verb's rows are written.
+/// Kind of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writing {
-    /// As they come.
+    /// Row by row.
     AtOnce,
-    /// When there are enough for a row group of Parquet.
+    /// In row groups of Parquet.
     InRowGroups,
 }
 
 /// Configured limits; all others are shares of `max`.
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
-    /// All of it; [`DEFAULT`], unless it is given.
+    /// Total in bytes; default [`DEFAULT`].
     pub max: Option<usize>,
-    /// Most flows at once.
+    /// Maximum concurrent flows.
     pub flows_max: Option<usize>,
-    /// As in [`Memory`], and so are the others.
+    /// As in [`Memory`], as are the following.
     pub held_bytes: Option<usize>,
-    /// Fragments.
+    /// IP fragments, in bytes.
     pub fragment_bytes: Option<usize>,
-    /// Results.
+    /// Results, in bytes.
     pub results_bytes: Option<usize>,
-    /// Windows.
+    /// Windows, in bytes.
     pub window_bytes: Option<usize>,
-    /// Tuples that wait for their partners.
+    /// Tuples that wait for a join, in bytes.
     pub join_bytes: Option<usize>,
-    /// What is no share of the memory: the monitor's other limits.
+    /// Limits of the monitor outside this memory.
     pub monitor: monitor::Config,
-    /// The engine's.
+    /// Limits of the engine.
     pub stream: stream::Config,
 }
 
-/// The division. Each number is of all workers together.
+/// The division. Each number is for all workers together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// All of it.
+    /// Total in bytes.
     pub max: usize,
-    /// Flows that fit at once, as long as no parser reads them: a quarter.
+    /// Maximum concurrent flows without a parser: a quarter.
     pub flows_max: usize,
-    /// What flows may take; none where their number was asked for.
+    /// Maximum bytes of flows; none if their number was given.
     pub flow_bytes: Option<usize>,
-    /// Bytes of connections that wait for others: a sixteenth.
+    /// Out-of-order bytes of connections: a sixteenth.
     pub held_bytes: usize,
     /// IP fragments that wait for others: a 256th.
     pub fragment_bytes: usize,
-    /// Requests that wait for their responses, beyond those that a connection has room for itself: an eighth.
+    /// Requests that wait for their responses, beyond the space of each connection: an eighth.
     pub outstanding_bytes: usize,
-    /// Rows and closed windows that wait for those of other workers or for the output: an eighth; a quarter where the rows
-    /// are tuples.
+    /// Rows and closed windows that wait for other workers or for the output: an eighth; a quarter if the rows are
+    /// tuples.
     pub results_bytes: usize,
-    /// Open windows, their groups and sketches: an eighth, and the shares of joins and row groups where there are none.
+    /// Open windows, their groups and sketches: an eighth, and the unused shares of joins and row groups.
     pub window_bytes: usize,
-    /// Tuples that wait for their partners: an eighth, with several parsers or two taps.
+    /// Tuples that wait for a join: an eighth, with several parsers or two taps.
     pub join_bytes: usize,
-    /// Row groups of Parquet: an eighth, where some are written.
+    /// Row groups of Parquet: an eighth, if any are written.
     pub row_group_bytes: usize,
 }
 
 impl Memory {
-    /// Divides what is asked for among the parts of a plan.
+    /// Divides the memory among the parts of a plan.
     pub fn divide(limits: &Limits, plan: &Plan, writing: Writing) -> Memory {
         let max = limits.max.unwrap_or(DEFAULT);
         let eighth = max / 8;
@@ -84,7 +84,7 @@ impl Memory {
         let row_group_bytes = if writing == Writing::InRowGroups { eighth } else { 0 };
         let rest = max / 2 - join_bytes - row_group_bytes;
         let (results_bytes, window_bytes) = match plan.dataflow.pipelines.is_empty() {
-            // Rows that wait for ORDER BY are held where windows would be.
+            // Rows that wait for ORDER BY use the share of windows.
             true if !plan.dataflow.rows.order.is_empty() => (eighth, eighth),
             true => (2 * eighth, 0),
             false => (eighth, rest - eighth),
@@ -103,7 +103,7 @@ impl Memory {
         }
     }
 
-    /// The same for the threads of a job.
+    /// Configuration of a job's threads.
     pub fn config(&self, limits: &Limits) -> monitor::job::Config {
         let (monitor, stream) = (&limits.monitor, &limits.stream);
         monitor::job::Config {
@@ -130,7 +130,7 @@ impl Memory {
         }
     }
 
-    /// For the summary.
+    /// The division as JSON, for the summary.
     pub fn json(&self) -> Value {
         let Memory {
             max,

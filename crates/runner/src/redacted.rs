@@ -1,10 +1,10 @@
-//! What a query over redacted tuples cannot find.
+//! Limitations of queries over redacted tuples.
 
 use plan::Dataflow;
 use recording::Head;
 use tuple::Redact;
 
-/// Says what may surprise in the answer over files with these heads.
+/// Notes unexpected results of a query over files with these headers.
 pub fn mention<'a>(dataflow: &Dataflow, heads: impl Iterator<Item = &'a Head>, note: &mut dyn FnMut(&str)) {
     let mut keys: Vec<Option<u64>> = heads.map(|head| head.redacted).collect();
     keys.sort_unstable();

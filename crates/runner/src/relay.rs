@@ -1,5 +1,4 @@
-//! A query at work whose results are wanted by another process: what its workers find is put together and said in frames, as
-//! reports that a collector takes there.
+//! A query whose results are sent to another process: merges the workers' results and writes them as reports in frames.
 
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
@@ -16,19 +15,19 @@ use crate::summary::Summary;
 
 /// Bytes of rows per message.
 const PART_BYTES: usize = 256 << 10;
-/// Between two looks at whether to stop.
+/// Interval at which it checks whether to stop.
 const PATIENCE: Duration = Duration::from_millis(50);
 /// Interval in event time at which open windows are sent, which limits the loss if the process dies.
 pub const OPEN_EVERY_NS: i64 = 5_000_000_000;
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Relay<'w> {
     job: Box<Job>,
     out: Outgoing<'w>,
     started: Instant,
 }
 
-/// What is not said yet, and where it goes.
+/// Pending output and its destination.
 struct Outgoing<'w> {
     frames: Frames<'w>,
     part: Part,
@@ -36,10 +35,10 @@ struct Outgoing<'w> {
 }
 
 impl<'w> Relay<'w> {
-    /// Starts the threads, and says so.
+    /// Starts the threads and writes the start message.
     ///
     /// # Errors
-    /// When the system gives no more threads, and those of `out`.
+    /// `io::Error` if the system cannot create threads, or of `out`.
     pub fn start(
         plan: &Plan,
         config: &Config,
@@ -69,17 +68,17 @@ impl<'w> Relay<'w> {
         }
     }
 
-    /// Ends it and says how it went; `cut_short`: why it did not go on.
+    /// Ends the run and writes the summary; `cut_short`: reason of an early end.
     ///
     /// # Errors
-    /// Those of the output.
+    /// `io::Error` of the output.
     pub fn end(self, plan: &Plan, cut_short: Option<String>) -> io::Result<Summary> {
         let (rows, elapsed) = (self.out.rows, self.started.elapsed());
         let summary = Summary { rows, cut_short, ..Summary::of(plan, self.job.end(), elapsed) };
         self.out.frames.close(&summary).map(|()| summary)
     }
 
-    /// Says what was found up to where the job has come, if that is anything.
+    /// Writes the results up to the job's event time, if any.
     fn report(&mut self, step: Step) {
         let (watermark, lost) = (self.job.watermark(), self.job.take_lost());
         let limited = self.job.take_limited();
@@ -107,7 +106,7 @@ impl TakeRows for Outgoing<'_> {
 }
 
 impl Outgoing<'_> {
-    /// Says what was found by now.
+    /// Writes the results so far.
     fn say_part(&mut self, lost: Option<Stretch>, limited: Option<Limited>) {
         let part = std::mem::take(&mut self.part);
         self.frames.report(part, lost, limited);

@@ -15,51 +15,51 @@ use tuple::{Holds, Part, Schema};
 use crate::redacted;
 use crate::summary::{Fed, InputError};
 
-/// Why a recording cannot answer.
+/// Reason why a recording cannot answer a query.
 #[derive(Debug)]
 pub enum CannotAnswer {
-    /// Nothing in it can be read; why, a sentence each.
+    /// No part is readable; one message each.
     Unreadable(Vec<String>),
-    /// It is asked for what it does not have; a sentence.
+    /// It lacks the requested data; a message.
     Wrong(String),
 }
 
-/// Whether check-sums are looked at.
+/// Whether checksums are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checksums {
-    /// Where the query shows them.
+    /// If the query has them.
     On,
-    /// Nowhere.
+    /// Never.
     Off,
 }
 
-/// A recording that can answer.
+/// A recording that can answer a query.
 pub struct Replaying {
     /// Its tuples.
     pub replay: Replay,
-    /// The share of flows that was recorded, and the seed by which they were drawn.
+    /// Sampling rate of the recording, and its seed.
     pub sample: (f64, u64),
-    /// What the packets seem to have lacked.
+    /// Capture loss.
     pub loss: Loss,
-    /// When limits took effect while they were recorded.
+    /// Period in which limits took effect during recording.
     pub limited: Option<Limited>,
-    /// Time of the first packet, and how far the packets had come.
+    /// Time of the first packet, and the last event time.
     pub span: Option<(i64, i64)>,
 }
 
-/// An engine and the tuples that it is fed.
+/// An engine and its tuples.
 pub struct Feed {
     engine: Engine,
     replay: Replay,
     watermark_ns: i64,
-    /// How far the packets had come when all was recorded.
+    /// Event time of the packets at the end of the recording.
     last_ns: Option<i64>,
 }
 
-/// Whether a recording is to be read, and not packets.
+/// Whether the inputs are recordings.
 ///
 /// # Errors
-/// When both are.
+/// `CannotAnswer::Wrong` for both recordings and captures.
 pub fn asked(paths: &[PathBuf]) -> Result<bool, CannotAnswer> {
     match paths.iter().filter(|path| DataSet::is_one(path)).count() {
         0 => Ok(false),
@@ -118,16 +118,16 @@ pub fn open(
     ))
 }
 
-/// Whether a parser's check-sums were left out when its tuples were recorded.
+/// Whether a parser's checksums were omitted during recording.
 fn lacks_blocks(set: &DataSet, schema: &Schema) -> bool {
     let is_of_blocks = |part: &&Part| matches!(part.holds, Holds::Blocks { .. });
     schema.parts.iter().filter(is_of_blocks).any(|part| !set.tables.contains_key(part.name))
 }
 
-/// Leaves check-sums out of what the query shows.
+/// Removes checksums from the columns of the query.
 ///
 /// # Errors
-/// When it reads them.
+/// `CannotAnswer::Wrong` if it requires them.
 pub fn leave_out_checksums(plan: &mut Plan, why: &str) -> Result<(), CannotAnswer> {
     match planner::leave_out(plan, "block_checksums") {
         true => Ok(()),
@@ -139,7 +139,7 @@ fn wrong(why: impl Into<String>) -> CannotAnswer {
     CannotAnswer::Wrong(why.into())
 }
 
-/// The tables that hold what the parsers gave: one for each, or the one in which they are joined.
+/// Tables with the tuples of the parsers: one for each, or the one in which they are joined.
 fn tables(set: &DataSet, schemas: &[Arc<Schema>]) -> Result<Vec<(String, Table)>, CannotAnswer> {
     let names: Vec<&str> = schemas.iter().map(|schema| schema.name.as_ref()).collect();
     let of_tuples = |name: &str, parts: &[Part]| Some((name.to_owned(), set.tuples(name, parts)?));
@@ -168,7 +168,7 @@ fn tables(set: &DataSet, schemas: &[Arc<Schema>]) -> Result<Vec<(String, Table)>
     Ok(tables)
 }
 
-/// The sampling of the recording, which is the only one that the query can have.
+/// Sampling of the recording, which the query must have, too.
 fn sample<'a>(
     query: &checked::Query,
     recorded: impl Iterator<Item = &'a str>,
@@ -193,7 +193,7 @@ fn sample<'a>(
     Ok(recorded)
 }
 
-/// What the packets of all runs seem to have lacked, by the end of each.
+/// Capture loss of all runs, by the end of each.
 fn loss<'a>(heads: impl Iterator<Item = &'a Head>) -> Loss {
     let mut runs: HashMap<u64, Loss> = HashMap::new();
     for Head { run, capture, .. } in heads {
@@ -206,14 +206,14 @@ fn loss<'a>(heads: impl Iterator<Item = &'a Head>) -> Loss {
     all
 }
 
-/// The time whose tuples a limit may have changed, in any run.
+/// Period with tuples that a limit may have changed, in any run.
 fn limited<'a>(heads: impl Iterator<Item = &'a Head>) -> Option<Limited> {
     let stretches = heads.filter_map(|head| head.capture.limited);
     let stretches = stretches.map(|(from_ns, to_ns)| Limited { from_ns, to_ns, times: 1 });
     stretches.map(Some).fold(None, Limited::union)
 }
 
-/// What an input of the dataflow wants of its table.
+/// Columns and bounds that an input of the dataflow needs from its table.
 fn wanted(dataflow: &Dataflow, input: u16, table: &str) -> Wanted {
     let at = &dataflow.inputs[usize::from(input)];
     let mut bounds = Vec::new();
@@ -222,7 +222,7 @@ fn wanted(dataflow: &Dataflow, input: u16, table: &str) -> Wanted {
     Wanted { table: table.to_owned(), schema: at.schema.clone(), columns: at.columns.clone(), bounds }
 }
 
-/// What a predicate says of single columns of integers, as far as every row it keeps has to agree.
+/// Adds the bounds on integer columns that follow from a predicate.
 fn add_bounds(predicate: &Predicate, bounds: &mut Vec<Bound>) {
     match predicate {
         Predicate::And(parts) => parts.iter().for_each(|part| add_bounds(part, bounds)),
@@ -247,7 +247,7 @@ fn add_bounds(predicate: &Predicate, bounds: &mut Vec<Bound>) {
 }
 
 impl Feed {
-    /// Feeds an engine for `dataflow`.
+    /// A feed for an engine of `dataflow`.
     pub fn new(dataflow: &Dataflow, config: stream::Config, replaying: Replaying) -> Feed {
         let Replaying { replay, sample: (sample, sample_seed), loss, limited, span } = replaying;
         let mut engine = Engine::new(dataflow, stream::Config { sample, sample_seed, ..config });
@@ -259,7 +259,7 @@ impl Feed {
 }
 
 impl Feed {
-    /// Closes the windows that are over, those without a tuple, too.
+    /// Closes complete windows, including empty ones.
     fn advance(&mut self, now_ns: i64, out: &mut dyn TakeOutput) {
         if now_ns > i64::MIN {
             self.engine.advance(now_ns, out);

@@ -1,4 +1,4 @@
-//! One query at work: starts the job, hands its rows to the sink, lets an observer look, and sums up at the end.
+//! A running query: starts the job, passes its rows to the sink, calls the observer, and creates the summary.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -20,17 +20,17 @@ use crate::feed::Feed;
 use crate::replay::{self, Replaying};
 use crate::summary::Summary;
 
-/// Rows are flushed at least this often while rows come.
+/// Maximum interval between flushes while rows are written.
 const FLUSH_EVERY: Duration = Duration::from_millis(500);
-/// The sink learns at least this often how the run goes.
+/// Interval at which the sink receives the state of the run.
 const VITALS_EVERY: Duration = Duration::from_millis(100);
-/// The observer looks this often while nothing comes.
+/// Interval of the observer without rows.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// A query at work.
+/// A running query.
 pub struct Run {
     work: Work,
-    /// What is shown of tuples, where they are the result themselves.
+    /// Displayed columns of tuples, if they are the result.
     shown: Option<Shown>,
     started: Instant,
     rows: u64,
@@ -40,7 +40,7 @@ pub struct Run {
     /// Facts about the packets, and those last passed to the sink.
     pub facts: CaptureFacts,
     told: CaptureFacts,
-    /// Most bytes kept of a packet, live; else 0.
+    /// Maximum captured bytes per packet, live; otherwise 0.
     pub snaplen: u32,
     /// Ends reading before the end of the input, for sources that do not observe it themselves.
     pub stop: Option<Stop>,
@@ -52,46 +52,46 @@ pub struct Run {
 enum Reach {
     /// To its end, or as far as requested. An input without an end, such as a pipe, ends when it is stopped.
     Whole,
-    /// Not to its end: it was stopped.
+    /// Stopped before its end.
     Cut,
 }
 
-/// Where tuples come from.
+/// Source of tuples.
 enum Work {
-    /// From packets.
+    /// Packets.
     Packets(Box<Job>),
-    /// From elsewhere: they were found before, or by others.
+    /// Recorded or published data.
     Fed(Box<dyn Feed>),
 }
 
-/// How far it is.
+/// Position of reading.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Position {
-    /// Bytes that were read, and all that there are, where that is known.
+    /// Bytes read, and the total if known.
     Read(u64, Option<u64>),
-    /// What was captured, which has no end of its own; all workers together.
+    /// Counters of a live capture; sum of all workers.
     Captured(Reading),
 }
 
 /// A result as a table.
 pub struct ResultTable {
-    /// What it says of itself.
+    /// Description.
     pub head: Head,
-    /// Its columns are of this schema.
+    /// Schema of its columns.
     pub schema: Arc<Schema>,
-    /// Which of them there are.
+    /// Its columns.
     pub columns: Vec<FieldId>,
 }
 
 /// Observer of a running query.
 pub trait Observer {
-    /// Called again and again, between rows.
+    /// Called repeatedly, between rows.
     ///
     /// # Errors
-    /// The sink's, if something was shown there; reading stops.
+    /// `io::Error` of the sink, if something was shown there; reading stops.
     fn look(&mut self, run: &mut Run, sink: &mut dyn Sink) -> io::Result<()>;
 
-    /// Rows are written by calling `write`: whatever is in their way steps aside for that long.
+    /// Calls `write` to write rows, with any other terminal output hidden.
     ///
     /// # Errors
     /// Those of `write`.
@@ -99,13 +99,13 @@ pub trait Observer {
         write()
     }
 
-    /// Something that may surprise, as a sentence.
+    /// Receives a note for the user.
     fn note(&self, _text: &str) {}
 
-    /// All has been read.
+    /// Called at the end of reading.
     fn finish(&mut self, _position: Position) {}
 
-    /// Whether rows are flushed as soon as they are known.
+    /// Whether rows are flushed immediately.
     fn is_prompt(&self) -> bool {
         false
     }
@@ -131,14 +131,14 @@ impl Run {
     /// Starts the threads.
     ///
     /// # Errors
-    /// When the system gives no more threads.
+    /// `io::Error` if the system cannot create threads.
     pub fn start(plan: &Plan, config: &Config, input: Input) -> io::Result<Run> {
         let started = Instant::now();
         let job = Job::start(plan, config, input)?;
         Ok(Run::new(Some((plan, config.stream.window_bytes_max)), Work::Packets(Box::new(job)), started))
     }
 
-    /// The same of several queries over the same packets; results are numbered through.
+    /// Starts several queries over the same packets; their results are numbered consecutively.
     ///
     /// # Errors
     /// As [`Run::start`].
@@ -154,19 +154,19 @@ impl Run {
         Ok(Run::new(None, Work::Packets(Box::new(job)), started))
     }
 
-    /// Feeds the engine what was recorded.
+    /// Starts a query over a recording.
     pub fn replay(plan: &Plan, config: stream::Config, replaying: Replaying) -> Run {
         let bytes_max = config.window_bytes_max;
         let feed = replay::Feed::new(&plan.dataflow, config, replaying);
         Run::fed(plan, bytes_max, Box::new(feed))
     }
 
-    /// Runs on a feed; raw tuples that wait for their order may take `bytes_max`.
+    /// Starts a query over a feed; `bytes_max`: limit of raw tuples that wait for their order.
     pub fn fed(plan: &Plan, bytes_max: usize, feed: Box<dyn Feed>) -> Run {
         Run::new(Some((plan, bytes_max)), Work::Fed(feed), Instant::now())
     }
 
-    /// `of`: the plan whose raw tuples may be shown, and the memory of those that wait for their order.
+    /// `of`: the plan whose raw tuples may be shown, and the memory limit of those that wait for their order.
     fn new(of: Option<(&Plan, usize)>, work: Work, started: Instant) -> Run {
         let tuples = of.filter(|(plan, _)| plan.dataflow.pipelines.is_empty());
         let shown = tuples.map(|(plan, bytes_max)| Shown::new(&plan.dataflow, work.engine(), bytes_max));
@@ -186,12 +186,12 @@ impl Run {
         }
     }
 
-    /// What rows will come.
+    /// Descriptions of the results.
     pub fn heads(&self, plan: &Plan) -> Vec<ResultHead> {
         heads(plan, self.work.engine(), self.shown.as_ref())
     }
 
-    /// The same as tables.
+    /// Descriptions of the results as tables.
     pub fn tables(&self, plan: &Plan) -> Vec<ResultTable> {
         let run = RandomState::new().hash_one(0);
         let parsers = plan.dataflow.inputs.iter().map(|i| (i.schema.name.to_string(), i.schema.version));
@@ -221,10 +221,10 @@ impl Run {
         results(plan, self.work.engine(), self.shown.as_ref()).into_iter().map(table).collect()
     }
 
-    /// Waits until the input has ended, or LIMIT is reached, and all rows are written.
+    /// Runs until the input has ended, or LIMIT is reached, and all rows are written.
     ///
     /// # Errors
-    /// The sink's; reading stops there. What goes wrong with inputs is in the summary.
+    /// `io::Error` of the sink; reading stops then. Errors of inputs are in the summary.
     pub fn go(&mut self, sink: &mut dyn Sink, observer: &mut dyn Observer) -> io::Result<()> {
         let result = self.take_results(sink, observer);
         observer.finish(self.position());
@@ -237,7 +237,7 @@ impl Run {
         result
     }
 
-    /// Ends it, and says what has happened; `signal` is the one that has ended it, if one has.
+    /// Ends the run and returns the summary; `signal`: the signal that has ended it, if any.
     pub fn end(self, plan: &Plan, signal: Option<&str>) -> Summary {
         let is_full = self.shown.as_ref().is_some_and(Shown::is_full);
         let (ended, fed, problems, lacks) = match self.work {
@@ -311,7 +311,7 @@ impl Run {
         }
     }
 
-    /// How it goes.
+    /// Current state of the run.
     fn vitals(&self) -> Vitals {
         let mut vitals = Vitals { rows: self.rows, ..Vitals::default() };
         match &self.work {
@@ -330,7 +330,7 @@ impl Run {
         vitals
     }
 
-    /// What the sink may keep of the packets.
+    /// Passes facts about the packets to the sink.
     fn tell_facts(&mut self, sink: &mut dyn Sink, watermark: Option<i64>) {
         let Work::Packets(job) = &self.work else { return };
         let packets = job.packets();
@@ -357,7 +357,7 @@ impl Run {
         }
     }
 
-    /// How far reading has come.
+    /// Position of reading.
     #[must_use]
     pub fn position(&self) -> Position {
         match &self.work {
@@ -382,7 +382,7 @@ impl Run {
         }
     }
 
-    /// Host names that the captures hold.
+    /// Passes host names in the captures to the sink.
     fn tell_names(&mut self, sink: &mut dyn Sink) {
         let Work::Packets(job) = &self.work else { return };
         for (ip, name) in &job.names()[self.names_told..] {
@@ -400,7 +400,7 @@ impl Run {
     }
 }
 
-/// What rows will come of an engine, and of what is shown of its tuples where these are the result.
+/// Descriptions of an engine's results, or of tuples as the result.
 #[must_use]
 pub fn heads(plan: &Plan, engine: &Engine, shown: Option<&Shown>) -> Vec<ResultHead> {
     let head = |(i, (processor, schema, columns)): (usize, Result<'_>)| {
@@ -420,10 +420,10 @@ pub fn heads(plan: &Plan, engine: &Engine, shown: Option<&Shown>) -> Vec<ResultH
     results(plan, engine, shown).into_iter().enumerate().map(head).collect()
 }
 
-/// A processor's name, or none, with the columns of what it gives.
+/// Name of a processor, if any, with the columns of its result.
 type Result<'r> = (Option<String>, &'r Arc<Schema>, Vec<FieldId>);
 
-/// The processors' names with the columns of their results, or those of the tuples.
+/// Names of the processors with the columns of their results, or those of the tuples.
 fn results<'r>(plan: &Plan, engine: &'r Engine, shown: Option<&'r Shown>) -> Vec<Result<'r>> {
     let names = distinct_names(plan.dataflow.pipelines.iter().map(|p| p.name.as_str()));
     if let Some(shown) = shown {
@@ -443,7 +443,7 @@ struct Delivery<'r> {
     shown: Option<&'r mut Shown>,
     observer: &'r dyn Observer,
     rows: u64,
-    /// What the sink said when it failed; it gets nothing more then.
+    /// Error of the sink; nothing more is written then.
     failed: Option<io::Error>,
 }
 
@@ -460,7 +460,7 @@ impl TakeOutput for Delivery<'_> {
 }
 
 impl Delivery<'_> {
-    /// The rows that are known only at the end.
+    /// Emits the rows that are known only at the end.
     fn finish(&mut self) {
         let mut last = Vec::new();
         if let Some(shown) = &mut self.shown {

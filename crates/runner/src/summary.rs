@@ -1,5 +1,5 @@
-//! What a run has done: where every packet went, what was lost to limits, how long it took. A short text for people,
-//! and everything as JSON for programs.
+//! Summary of a run: the outcome of every packet, losses caused by limits, duration. A short text for people, and
+//! complete JSON for programs.
 
 mod counts;
 mod fed;
@@ -20,73 +20,73 @@ use crate::memory::Memory;
 
 pub use fed::{Fed, Monitored, Published};
 
-/// Version of the summary's JSON (`--summary-json`): docs/compatibility.md says when it rises.
+/// Version of the summary's JSON (`--summary-json`); see docs/compatibility.md for the rules of change.
 pub const SUMMARY_FORMAT: u64 = 1;
 
-/// A run in numbers.
+/// Counters of a run.
 pub struct Summary {
     /// The query as written.
     pub query: String,
-    /// Where every packet went.
+    /// Outcome of every packet.
     pub accounting: Accounting,
     /// What the source delivered.
     pub source: capture::Counters,
-    /// What was read instead of packets.
+    /// Input other than packets.
     pub fed: Option<Fed>,
     /// Counters of the stream operators.
     pub stream: stream::Counters,
-    /// The windows without a tuple of results with groups, which have no rows for them.
+    /// Empty windows of results with groups, which have no rows for them.
     pub silences: Vec<stream::Silence>,
-    /// Which requests two taps have seen.
+    /// Requests by tap.
     pub taps: Option<stream::TapCounts>,
-    /// What was sent to Kafka.
+    /// Records sent to Kafka.
     pub sent: Option<::bus::Counters>,
     /// Rows written.
     pub rows: u64,
-    /// What has been recorded.
+    /// Recorded data.
     pub kept: Option<Kept>,
-    /// What other programs were sent.
+    /// Rows delivered to other programs.
     pub delivered: Vec<Delivered>,
-    /// The packets that have been kept.
+    /// Written packets.
     pub packets_kept: Option<PacketsKept>,
     /// Time of the first packet, and of the last.
     pub seen: Option<(Timestamp, Timestamp)>,
-    /// How memory was divided.
+    /// Division of memory.
     pub memory: Option<Memory>,
-    /// Epochs whose rows were printed before their end, as there was no room for all of them.
+    /// Epochs with rows printed before their end for lack of memory.
     pub epochs_cut: u64,
-    /// LIMIT ended the run.
+    /// Whether LIMIT ended the run.
     pub limit_reached: bool,
-    /// How SAMPLE auto has changed the sampling rates.
+    /// Changes of sampling rates by SAMPLE auto.
     pub sampling: History,
-    /// What the answer lacks by the way it was asked.
+    /// Gaps of the answer caused by the kind of input.
     pub lacks: Vec<String>,
-    /// What went wrong with the inputs.
+    /// Problems with the inputs.
     pub errors: Vec<InputError>,
-    /// What ended the run before its input did.
+    /// Reason of an end before the end of the input.
     pub cut_short: Option<String>,
-    /// What workers said that failed: our own bugs.
+    /// Messages of panicked workers: bugs.
     pub panics: Vec<String>,
-    /// Why the result, or the packets, could not be written.
+    /// Errors of the output of results or packets.
     pub output_errors: Vec<String>,
-    /// The whole run.
+    /// Duration of the run.
     pub elapsed: Duration,
 }
 
-/// Something wrong with an input.
+/// A problem with an input.
 pub struct InputError {
     /// Path of the file.
     pub path: String,
-    /// Where, in bytes, if that is known.
+    /// Byte offset, if known.
     pub offset: Option<u64>,
-    /// What, with the place, in one line.
+    /// Message with the position, one line.
     pub text: String,
     /// Packets of this input delivered before.
     pub after_packets: u64,
 }
 
 impl Summary {
-    /// Of a job over packets, of which no row was written.
+    /// Summary of a job over packets, without rows.
     #[must_use]
     pub fn of(plan: &Plan, ended: Ended, elapsed: Duration) -> Summary {
         let error = |e: &capture::SourceError| InputError {
@@ -122,19 +122,19 @@ impl Summary {
         }
     }
 
-    /// What was read of a recording, if one was.
+    /// Counters of a recording, if that was the input.
     #[must_use]
     pub fn replayed(&self) -> Option<recording::Counters> {
         self.fed.and_then(|fed| if let Fed::Recording(counters) = fed { Some(counters) } else { None })
     }
 
-    /// What was read of what others have published, if that was.
+    /// Counters of published data, if that was the input.
     #[must_use]
     pub fn published(&self) -> Option<Published> {
         self.fed.and_then(|fed| if let Fed::Published(counts) = fed { Some(counts) } else { None })
     }
 
-    /// What monitors elsewhere have said, if that was the input.
+    /// Counters of monitors on other hosts, if they were the input.
     #[must_use]
     pub fn monitored(&self) -> Option<Monitored> {
         self.fed.and_then(|fed| if let Fed::Monitored(counts) = fed { Some(counts) } else { None })
@@ -145,7 +145,7 @@ impl Summary {
         self.complaints().next().is_none()
     }
 
-    /// What failed, a line each.
+    /// Failures, one line each.
     pub fn complaints(&self) -> impl Iterator<Item = &str> {
         let panics = self.panics.iter().map(String::as_str);
         self.errors

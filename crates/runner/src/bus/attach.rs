@@ -1,4 +1,4 @@
-//! Cells that anybody may have made, to the engine.
+//! Attaches untrusted cells to the engine.
 
 use arrow_array::RecordBatch;
 use stream::{Engine, Malformed};
@@ -12,7 +12,7 @@ pub fn attach(engine: &mut Engine, pipeline: usize, cells: &RecordBatch) -> Vec<
             Vec::new()
         }
         Err(why) if rows <= 1 => vec![why],
-        // Which of them it is, is found by halves: the others count.
+        // Bisection finds the invalid cells; the others count.
         Err(_) => {
             let halves = [cells.slice(0, rows / 2), cells.slice(rows / 2, rows - rows / 2)];
             halves.iter().flat_map(|half| attach(engine, pipeline, half)).collect()

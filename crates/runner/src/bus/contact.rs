@@ -1,19 +1,19 @@
-//! Whether the brokers answer whom we read from: they are asked only where nothing has come for a while.
+//! Connection of a reader to its brokers: they are queried only after a silence.
 
 use std::time::{Duration, Instant};
 
 use ::bus::{Error, Reader};
 
-/// So long nothing may come before brokers are asked: publishers say something every second.
+/// Silence before brokers are queried; publishers send something every second.
 const QUIET: Duration = Duration::from_secs(3);
-/// Time for their answer.
+/// Timeout of the query.
 const ANSWER: Duration = Duration::from_secs(1);
 /// Time without brokers after which a reader of existing records stops.
 const AWAY_MAX: Duration = Duration::from_secs(60);
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Contact {
-    /// When something came, or was answered, last.
+    /// Time of the last record or answer.
     heard: Instant,
     asked: Instant,
     state: State,
@@ -27,13 +27,13 @@ enum State {
 }
 
 impl Contact {
-    /// All is well.
+    /// Connected.
     pub fn new() -> Contact {
         let now = Instant::now();
         Contact { heard: now, asked: now, state: State::Near, notes: Vec::new() }
     }
 
-    /// Something has come.
+    /// Notes the arrival of a record.
     pub fn heard(&mut self) {
         self.heard = Instant::now();
         if let State::Away(_) = std::mem::replace(&mut self.state, State::Near) {

@@ -1,5 +1,5 @@
-//! The partitions that a publisher's run can continue: those whose last promise is not later than the beginning of the run. So promises never go
-//! back in a partition, whichever periods its runs are of and in which order they were published.
+//! Partitions that a publisher's run can continue: those whose last promise is not later than the start of the run. So
+//! promises never decrease in a partition, whatever the periods and order of its runs.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use stream::{Config, Engine};
 
 use super::topics::configured;
 
-/// A run that looks for a partition.
+/// A run that needs a partition.
 pub struct Continuing {
     kafka: Kafka,
     topics: Vec<Topic>,
@@ -20,13 +20,14 @@ pub struct Continuing {
 struct Topic {
     name: String,
     schema: SchemaRef,
-    /// The run's first promise, as the topic's records have it; `None`: not known.
+    /// The run's first promise, in the unit of the topic's records; `None`: unknown.
     begins: Option<i64>,
 }
 
 impl Continuing {
-    /// A run of a plan that publishes to `topics`: of each pipeline the cells, or of each of the `dataflows` the tuples. Nothing in it ends before
-    /// `begins_ns`; where that is not known, only partitions without records are fit.
+    /// A run of a plan that publishes to `topics`: the cells of each pipeline, or the tuples of each of the
+    /// `dataflows`. `begins_ns`: lower bound of its event time; if unknown, only partitions without records are
+    /// suitable.
     #[must_use]
     pub fn new(
         kafka: &Kafka,
@@ -51,10 +52,10 @@ impl Continuing {
         Continuing { kafka: kafka.clone(), topics: topics.iter().enumerate().map(topic).collect() }
     }
 
-    /// The partitions that are not fit, of all or of the `only` one.
+    /// Unsuitable partitions, among all or only the given one.
     ///
     /// # Errors
-    /// When the brokers do not answer in time.
+    /// `Error::Unreachable` if the brokers do not answer in time.
     pub fn unfit(&self, there: &Topics, only: Option<i32>) -> Result<BTreeSet<i32>, Error> {
         let mut unfit = BTreeSet::new();
         for Topic { name, schema, begins } in &self.topics {

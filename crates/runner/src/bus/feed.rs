@@ -3,7 +3,7 @@
 //! A *lane* promises with every record that its later records are not older. Existing records are read in the order of
 //! these promises, the lane furthest behind first, so nothing is late that was not late at its publisher. Live records,
 //! once all lanes have caught up, are read as they arrive; a lane that is silent for a while delays nothing. If the
-//! result consists of tuples, those of all lanes are in the order of time.
+//! result consists of tuples, those of all lanes are sorted by time.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -27,23 +27,23 @@ use crate::summary::{Fed, InputError, Published};
 
 /// Maximum wait before other work is checked.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// Records of a lane that are taken at once.
+/// Maximum records of a lane per turn.
 const RECORDS: usize = 4096;
 /// Time after which a lane without records is no longer waited for during catch-up: its broker may be down.
 const CATCHING_UP: Duration = Duration::from_secs(30);
 /// Silence after which a lane delays nothing: an active lane sends something every second.
 pub const SILENCE: Duration = Duration::from_secs(5);
 
-/// How far it is read.
+/// End of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// What is there.
+    /// The end of the existing records.
     Past,
     /// Live records, until event time reaches this point, if given.
     Live(Option<i64>),
 }
 
-/// See the module's text.
+/// See the module documentation.
 pub struct BusFeed {
     engine: Engine,
     reader: Reader,
@@ -51,7 +51,7 @@ pub struct BusFeed {
     reach: Reach,
     counts: Published,
     problems: Problems,
-    /// What waits for tuples of other lanes that are older, where tuples are the result.
+    /// Tuples that wait for older ones of other lanes, if tuples are the result.
     in_order: Option<InOrder>,
     contact: Contact,
     late: LateMarks,
@@ -60,16 +60,16 @@ pub struct BusFeed {
     /// Columns unknown to publishers of earlier versions, as last reported.
     lacking: String,
     notes: Vec<String>,
-    /// Of cells those of panes that begin within them are taken.
+    /// Period of panes: only cells of panes that start in it are used.
     bounds: Bounds,
-    /// Tells publishers how far it has come.
+    /// Reports progress to publishers.
     progress: Option<Teller>,
-    /// Finds partitions that are new.
+    /// Finds new partitions.
     growing: Option<Growing>,
 }
 
 impl BusFeed {
-    /// Feeds `engine` what `reader` reads; `held_max`: bytes of tuples that wait for older ones.
+    /// Feeds `engine` with the records of `reader`; `held_max`: maximum bytes of tuples that wait for older ones.
     #[must_use]
     pub fn new(engine: Engine, reader: Reader, reach: Reach, bounds: Bounds, held_max: usize) -> BusFeed {
         let (counts, problems, contact) = (Published::default(), Problems::default(), Contact::new());
@@ -96,7 +96,7 @@ impl BusFeed {
     /// Adds a partition; `is_live`: it has an active publisher.
     ///
     /// # Errors
-    /// Those of the reader.
+    /// Those of [`Reader::add`].
     pub fn add(&mut self, part: Part, records: Records, is_live: bool) -> Result<(), Error> {
         let place = format!("topic {}, partition {}", part.topic, part.partition);
         let part = self.reader.add(part)?;
@@ -106,7 +106,7 @@ impl BusFeed {
         Ok(())
     }
 
-    /// Tells publishers from now on how far it has come.
+    /// Enables progress reports to publishers.
     pub fn tell(&mut self, progress: Teller) {
         self.progress = Some(progress);
     }
@@ -139,7 +139,7 @@ impl BusFeed {
         }
     }
 
-    /// Takes what a lane has; whether there was something. Waits a little for the first record of what is sure to come.
+    /// Reads records of a lane; returns whether there were any. Waits briefly for the first of expected records.
     fn take(&mut self, number: usize, wait: Duration, out: &mut dyn TakeOutput) -> Result<bool, Error> {
         let lane = &mut self.lanes[number];
         let mut taken = 0;
@@ -176,7 +176,7 @@ impl BusFeed {
         Ok(taken > 0)
     }
 
-    /// Feeds the engine what was taken of a lane.
+    /// Feeds the engine with the records read from a lane.
     fn feed(&mut self, number: usize, out: &mut dyn TakeOutput) {
         let lane = &mut self.lanes[number];
         let promise = match &mut lane.records {
@@ -219,7 +219,7 @@ impl BusFeed {
         lane.promise = lane.promise.max(promise.unwrap_or(i64::MIN));
     }
 
-    /// Lets event time come as far as all lanes have that are to be waited for; whether it has come to the end.
+    /// Advances event time to that of the slowest lane waited for; returns whether the end is reached.
     fn advance(&mut self, out: &mut dyn TakeOutput) -> bool {
         let is_past = self.reach == Reach::Past;
         let waited = |lane: &&Lane| {
@@ -254,7 +254,7 @@ impl BusFeed {
             None => *promise >= until_ns,
         };
         match self.reach {
-            // Where no lane is alive the clock decides.
+            // Without active lanes the clock decides.
             Reach::Live(Some(until_ns)) if least.is_empty() => is_silent_beyond(until_ns),
             Reach::Live(Some(until_ns)) => {
                 least.iter().all(|(pipeline, promise)| is_beyond(promise, until_ns, pipeline))
@@ -270,7 +270,7 @@ impl BusFeed {
     fn step(&mut self, out: &mut dyn TakeOutput) -> Result<Step, Error> {
         self.tell_progress();
         if let Some(growing) = self.growing.as_mut().filter(|growing| growing.is_due()) {
-            // While no broker answers there is nothing to be read, either.
+            // Without brokers there are no records, either.
             let found = growing.more(&self.engine).unwrap_or_default();
             self.add_new(found)?;
         }
@@ -285,7 +285,7 @@ impl BusFeed {
             (Some((number, _)), _) => match self.take(number, PATIENCE, out)? {
                 true => self.contact.heard(),
                 false if is_past => self.contact.miss(&self.reader)?,
-                // Who follows waits for as long as it takes.
+                // Live readers wait without limit.
                 false => drop(self.contact.miss(&self.reader)),
             },
             (None, Reach::Past) => return Ok(Step::Done),
@@ -307,7 +307,7 @@ impl BusFeed {
     }
 }
 
-/// Whether a lane that was alive at this time would have written by now.
+/// Whether a lane active at this time would have written by now.
 fn is_silent_beyond(ns: i64) -> bool {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let until = Duration::from_nanos(u64::try_from(ns).unwrap_or(0)).saturating_add(SILENCE);

@@ -1,4 +1,4 @@
-//! Topics that get more partitions while they are read: who begins to publish, and finds none that is free, adds one.
+//! Topics with partitions added during reading: a publisher that finds no free partition adds one.
 
 use std::time::{Duration, Instant};
 
@@ -7,16 +7,16 @@ use stream::Engine;
 
 use super::lane::Records;
 
-/// Between two looks.
+/// Interval of the check.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// What the records of a topic are.
+/// Creates the decoder of a topic's records.
 pub type Recognise = Box<dyn Fn(&str, &Engine) -> Records>;
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Growing {
     there: Topics,
-    /// The topics, and how many of their partitions are read.
+    /// Topics with the number of partitions being read.
     read: Vec<(String, i32)>,
     records: Recognise,
     looked: Instant,
@@ -29,15 +29,15 @@ impl Growing {
         Growing { there, read, records, looked: Instant::now() }
     }
 
-    /// Whether it is time to look.
+    /// Whether a check is due.
     pub fn is_due(&self) -> bool {
         self.looked.elapsed() >= LOOK_EVERY
     }
 
-    /// Partitions that are new.
+    /// New partitions.
     ///
     /// # Errors
-    /// When no broker answers; it may be asked again.
+    /// `Error` if no broker answers; the call may be repeated.
     pub fn more(&mut self, engine: &Engine) -> Result<Vec<(Part, Records)>, Error> {
         self.looked = Instant::now();
         let mut more = Vec::new();

@@ -1,15 +1,15 @@
-//! Tuples of several lanes in the order of time: they wait until no lane has older ones.
+//! Sorts tuples of several lanes by time: they wait until no lane can have older ones.
 
 use stream::{Output, TakeOutput, in_time_order, split_at_time};
 use tuple::{Batch, common};
 
-/// See the module's text.
+/// See the module documentation.
 pub struct InOrder {
     held: Vec<Batch>,
-    /// What they take, and may take.
+    /// Size of waiting tuples, in bytes.
     bytes: usize,
     bytes_max: usize,
-    /// Up to there all were let go.
+    /// Time up to which all tuples were released.
     watermark_ns: i64,
     hurried: u64,
 }
@@ -22,17 +22,17 @@ impl TakeOutput for InOrder {
 }
 
 impl InOrder {
-    /// Those that wait may take so much; beyond that the older half of them is let go.
+    /// `bytes_max`: limit of waiting tuples; beyond it the older half is released.
     pub fn new(bytes_max: usize) -> InOrder {
         InOrder { held: Vec::new(), bytes: 0, bytes_max, watermark_ns: i64::MIN, hurried: 0 }
     }
 
-    /// Tuples that were let go although older ones might have come.
+    /// Number of tuples released early.
     pub fn hurried(&self) -> u64 {
         self.hurried
     }
 
-    /// Lets go what is from before `watermark_ns`: older tuples do not come.
+    /// Releases tuples older than `watermark_ns`; no older ones follow.
     pub fn release(&mut self, watermark_ns: i64, out: &mut dyn TakeOutput) {
         let before = if self.bytes > self.bytes_max { self.middle().max(watermark_ns) } else { watermark_ns };
         self.watermark_ns = watermark_ns;
@@ -61,7 +61,7 @@ impl InOrder {
         in_time_order(all, &mut |batch| out.take(Output { pipeline: None, batch, watermark_ns }));
     }
 
-    /// Behind the older half of those that wait.
+    /// Median time of the waiting tuples.
     fn middle(&self) -> i64 {
         let timed = self.held.iter().filter(|batch| batch.column(common::TS_END).is_some());
         let mut ends: Vec<i64> =
@@ -106,7 +106,7 @@ mod tests {
         held.release(i64::MAX, &mut out);
         assert_eq!((told(&out), held.bytes), (vec![1, 2, 3, 5, 6, 7, 9], 0));
         assert_eq!(held.hurried(), 0);
-        // Where there is no room the older half does not wait.
+        // Beyond the limit, the older half is released.
         held.bytes_max = 1;
         held.take(tuples(&[20, 14, 12, 18, 16]));
         out.clear();

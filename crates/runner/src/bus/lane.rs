@@ -1,4 +1,4 @@
-//! A partition that is read: what its records are, and what is known of who writes there.
+//! A partition being read: its records and its publisher's state.
 
 use std::time::Instant;
 
@@ -10,42 +10,42 @@ use arrow_select::filter::filter_record_batch;
 use avro::Malformed;
 use plan::Bounds;
 
-/// What the records of a topic are.
+/// Decoder of a topic's records.
 pub enum Records {
     /// Tuples of this input.
     Tuples(usize, Box<tuples::Decoder>),
-    /// Cells of these pipelines, which count the same.
+    /// Cells of these pipelines, which have the same measures.
     Cells(Vec<usize>, Box<avro::Decoder>),
 }
 
-/// A partition, and what is known of it.
+/// State of a partition.
 pub struct Lane {
-    /// Its number in the reader.
+    /// Number in the reader.
     pub part: usize,
-    /// For messages.
+    /// Name for messages.
     pub place: String,
     pub records: Records,
-    /// What it has promised: of tuples a watermark, of cells what `Engine::promise_ms` says.
+    /// Last promise: a watermark for tuples, the value of `Engine::promise_ms` for cells.
     pub promise: i64,
-    /// When something came last, or is to be waited for since.
+    /// Time of the last record, or of the start of waiting.
     pub heard: Option<Instant>,
-    /// When something came last, or was asked for first.
+    /// Time of the last record, or of the first read.
     pub read: Instant,
     pub state: State,
 }
 
-/// Whether more may come of a lane.
+/// Position of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// There is more that was there when reading began.
+    /// More records from before the start of reading remain.
     Behind,
-    /// What comes is new.
+    /// All new records are live.
     Going,
     Over,
 }
 
 impl Records {
-    /// Takes a record.
+    /// Decodes a record.
     pub fn push(&mut self, record: &[u8]) -> Result<(), Malformed> {
         match self {
             Records::Tuples(_, decoder) => decoder.push(record),
@@ -53,7 +53,7 @@ impl Records {
         }
     }
 
-    /// Whose event time they tell; `None`: that of all.
+    /// Pipelines whose event time they advance; `None`: that of all.
     pub fn pipelines(&self) -> Vec<Option<usize>> {
         match self {
             Records::Tuples(..) => vec![None],
@@ -62,7 +62,7 @@ impl Records {
     }
 }
 
-/// The cells of panes that begin within `bounds`.
+/// Cells of panes that start within `bounds`.
 pub fn within(cells: &RecordBatch, bounds: Bounds) -> RecordBatch {
     if bounds == Bounds::default() {
         return cells.clone();
@@ -73,7 +73,7 @@ pub fn within(cells: &RecordBatch, bounds: Bounds) -> RecordBatch {
     filter_record_batch(cells, &chosen).expect("a word for each row")
 }
 
-/// What a column of whole numbers says, where it says something.
+/// Nonnull values of an integer column.
 pub fn told<'a>(rows: &'a RecordBatch, column: &str) -> impl Iterator<Item = i64> + 'a {
     rows[column].as_primitive::<Int64Type>().iter().flatten()
 }

@@ -3,25 +3,25 @@
 
 use stream::{Engine, Limited};
 
-/// How much of what was late has been marked.
+/// Late items already marked.
 pub struct LateMarks {
     marked: u64,
-    /// Event time so far.
+    /// Current event time.
     come_ns: i64,
 }
 
 impl LateMarks {
-    /// Nothing was late.
+    /// Without late items.
     pub fn new() -> LateMarks {
         LateMarks { marked: 0, come_ns: i64::MIN }
     }
 
-    /// Event time has come this far.
+    /// Advances event time.
     pub fn come_to(&mut self, ns: i64) {
         self.come_ns = self.come_ns.max(ns);
     }
 
-    /// Marks the windows of a publisher's limit, and those that are open where its own may have been emitted.
+    /// Marks the windows of a publisher's limit, and the open ones where its own may have been emitted.
     pub fn limit(&self, engine: &mut Engine, limited: Limited) {
         let lateness_ns = engine.lateness_ns().iter().copied().max().unwrap_or(0);
         let is_late = limited.to_ns < self.come_ns.saturating_sub(lateness_ns);

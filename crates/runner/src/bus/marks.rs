@@ -17,23 +17,23 @@ use super::late::LateMarks;
 /// Longest wait for the last entries.
 const LAST: Duration = Duration::from_millis(500);
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Marks {
     lanes: Lanes,
     topics: Vec<String>,
     bounds: Bounds,
-    /// Limits of each lane that are marked.
+    /// Limits already marked, by lane.
     marked: BTreeMap<String, Limits>,
 }
 
 impl Marks {
-    /// Limits of those who publish to `topics`, as far as they took effect within `bounds`, from an opened log.
+    /// Limits of the publishers to `topics` within `bounds`, from an open log.
     #[must_use]
     pub fn new(lanes: Lanes, topics: Vec<String>, bounds: Bounds) -> Marks {
         Marks { lanes, topics, bounds, marked: BTreeMap::new() }
     }
 
-    /// Leaves out the limits reported until now: they concern tuples and cells that were published before.
+    /// Ignores limits reported so far: they concern tuples and cells published before.
     #[must_use]
     pub fn from_now(mut self) -> Marks {
         if let Ok(log) = self.lanes.read(Duration::ZERO) {
@@ -45,7 +45,7 @@ impl Marks {
     /// Marks the limits reported since the last call; before the `last` windows are emitted, waits for entries that the brokers have.
     pub fn mark(&mut self, engine: &mut Engine, late: &LateMarks, last: bool) {
         let read = if last { self.lanes.read_all(LAST) } else { self.lanes.read(Duration::ZERO) };
-        // A log that cannot be read ends the publishers, which report it.
+        // Publishers end if the log is unreadable, and report it.
         let Ok(log) = read else { return };
         for (lane, limits) in new(log, &self.topics, &self.marked) {
             let times = limits.times - self.marked.get(&lane).map_or(0, |marked| marked.times);
@@ -59,7 +59,7 @@ impl Marks {
     }
 }
 
-/// Lanes of the topics whose limits took effect more often than was marked.
+/// Lanes of the topics with limits that took effect more often than marked.
 fn new(log: &Log, topics: &[String], marked: &BTreeMap<String, Limits>) -> Vec<(String, Limits)> {
     let lanes = topics.iter().flat_map(|topic| log.of_topic(topic, log.last_ms()));
     let limits = lanes.filter_map(|(known, _)| Some((&known.entry.lane, known.entry.limited?)));

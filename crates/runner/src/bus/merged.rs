@@ -1,5 +1,6 @@
-//! What another engine has merged, to the engine that finishes it: cells, and marks that say of how many a pane consists. Marks come in
-//! the order of panes; cells come in any. A pane is finished once all of it is there, and not before those that were marked earlier.
+//! Reads the output of another engine into the engine that completes it: cells, and marks with the number of cells in
+//! each pane. Marks are in the order of panes; cells are in any order. A pane is completed once all its cells have
+//! arrived, and not before panes marked earlier.
 
 mod topic;
 
@@ -24,60 +25,60 @@ use topic::{Holds, Topic};
 
 /// Maximum wait before other work is checked.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// Bytes of a topic that are prefetched.
+/// Bytes prefetched per topic.
 const PREFETCH_BYTES: usize = 16 << 20;
-/// Records that are taken at once.
+/// Maximum records per turn.
 const RECORDS: usize = 4096;
-/// The job of the other engine.
+/// Job of the other engine.
 pub trait Merging {
-    /// How it does.
+    /// Its state.
     fn look(&mut self) -> Work;
 
-    /// Has it give all it has, and end.
+    /// Requests its remaining output and its end.
     fn drain(&mut self);
 
-    /// Whether it has read all that was published by now.
+    /// Whether it has read everything published so far.
     fn has_read_all(&mut self) -> bool;
 
-    /// Rows that it has dropped by now as they came too late, as far as that is known.
+    /// Late rows dropped so far, if known.
     fn late(&self) -> u64;
 
     /// Notes for the user, one sentence each.
     fn notes(&mut self) -> Vec<String>;
 }
 
-/// What a job merges.
+/// Output of a job.
 #[derive(Clone, Copy, Debug)]
 pub struct Merges<'a> {
-    /// Of what.
+    /// Its input.
     pub origin: Origin,
-    /// Where to: a topic for each pipeline, or one of tuples.
+    /// Topics of the output: one per pipeline, or one of tuples.
     pub topics: &'a [String],
 }
 
-/// What is taken of what a job merges.
+/// Range of a job's output to read.
 #[derive(Clone, Copy, Debug)]
 pub struct Until {
-    /// How far it reads.
+    /// End of reading.
     pub reach: Reach,
-    /// Cells of panes that begin within them.
+    /// Period of panes: only cells of panes that start in it are used.
     pub bounds: Bounds,
-    /// What it has merged by then, if it does not end by itself.
+    /// Deadline, if it does not end by itself.
     pub time: Option<Instant>,
 }
 
-/// How a job does.
+/// State of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// It goes on.
+    /// Running.
     Going,
-    /// It has given all.
+    /// Complete.
     Done,
-    /// It has ended before that; why.
+    /// Failed, with the reason.
     Failed(String),
 }
 
-/// See the module's text.
+/// See the module documentation.
 pub struct MergedFeed {
     engine: Engine,
     reader: Reader,
@@ -85,7 +86,7 @@ pub struct MergedFeed {
     job: Box<dyn Merging>,
     state: State,
     until: Until,
-    /// Bytes that may wait for what is missing of their panes.
+    /// Maximum bytes that wait for the rest of their panes.
     waiting_max: usize,
     counts: Published,
     problems: Problems,
@@ -97,20 +98,20 @@ pub struct MergedFeed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Going,
-    /// All has been published, and the job ends once it has read that.
+    /// Publishing has ended; the job ends after reading everything.
     Published,
-    /// The job has ended: what it has given is read to its end.
+    /// The job has ended: its output is read to the end.
     Last,
 }
 
 impl MergedFeed {
-    /// Finishes what `job` merges for `engine`, which runs `dataflow`.
+    /// Completes the output of `job` with `engine`, which runs `dataflow`.
     ///
     /// # Errors
-    /// The reader's.
+    /// Those of [`Reader::new`] and [`Reader::add`].
     ///
     /// # Panics
-    /// Never: cells and tuples have types that have a form.
+    /// Never: types of cells and tuples have an encoding.
     pub fn new(
         dataflow: &Dataflow,
         engine: Engine,
@@ -175,7 +176,7 @@ impl MergedFeed {
         Ok(taken > 0)
     }
 
-    /// Finishes the panes that are there as a whole.
+    /// Emits the complete panes.
     fn finish_panes(&mut self, number: usize, out: &mut dyn TakeOutput) {
         let topic = &mut self.topics[number];
         while let Some((et_ms, rows)) = topic.next_whole() {
@@ -215,7 +216,7 @@ impl MergedFeed {
             }
             match self.job.look() {
                 Work::Going => {}
-                // What it has given stands in the topics by now.
+                // Its output is in the topics now.
                 Work::Done => self.read_to_the_end()?,
                 Work::Failed(why) => {
                     self.problems.end("Flink", why);
@@ -246,7 +247,7 @@ impl MergedFeed {
             }
             match (self.contact.miss(&self.reader), self.state) {
                 (Err(error), State::Last) => return Err(error),
-                // The job goes on as soon as it can.
+                // The job continues as soon as it can.
                 _ => self.reader.wait(PATIENCE),
             }
         }
@@ -255,7 +256,7 @@ impl MergedFeed {
 }
 
 impl MergedFeed {
-    /// The job has ended, and what it has given is there.
+    /// The job has ended: reads its output to the end.
     fn read_to_the_end(&mut self) -> Result<(), Error> {
         (self.reader, self.state) = (self.reader.of_the_rest()?, State::Last);
         Ok(())
@@ -274,7 +275,7 @@ impl Feed for MergedFeed {
         step
     }
 
-    /// Has the job give what it has, takes that, and ends.
+    /// Ends the job and reads its remaining output.
     fn finish(&mut self, out: &mut dyn TakeOutput) {
         if self.state != State::Last {
             self.job.drain();

@@ -1,4 +1,4 @@
-//! A query at work whose tuples, or cells of groups, are published for others to merge: nothing is answered here.
+//! A query whose tuples, or cells of groups, are published for others to merge.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,22 +25,22 @@ use super::topics::{SAMPLE_SEED, configured};
 use crate::frames::Frames;
 use crate::summary::Summary;
 
-/// Between two looks at whether to stop.
+/// Interval at which it checks whether to stop.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// Who has nothing to say says so this often.
+/// Interval of beats without other records.
 const BEAT_EVERY: Duration = Duration::from_secs(1);
 /// Shortest time between two reports of limits.
 const LIMITS_EVERY: Duration = Duration::from_millis(500);
 
-/// What is published.
+/// Published data.
 pub enum What {
-    /// The tuples of the dataflow's inputs, each to its own place.
+    /// Tuples of the dataflow's inputs, each with its target.
     Tuples(Vec<Target>),
-    /// Cells of the pipelines, each to its own place; not of those that count what an earlier one does.
+    /// Cells of the pipelines, each with its target; `None` for a pipeline with the measures of an earlier one.
     Cells(Vec<Option<Target>>),
 }
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Publishing {
     job: Box<Job>,
     out: Outgoing,
@@ -56,16 +56,16 @@ pub struct Publishing {
 struct Outgoing {
     producer: Arc<Producer>,
     what: What,
-    /// Make cells of windows, and know what the tuples look like: of each dataflow.
+    /// Per dataflow: engines that compute cells of windows and have the tuples' schema.
     engines: Vec<Engine>,
     is_sampled: bool,
-    /// Event time as the job has said it last.
+    /// Last event time of the job.
     watermark_ns: i64,
-    /// Nothing ends before this time, and the partition has promised no later one.
+    /// Lower bound of the run's event time; promises of the partition are not later.
     begins_ns: i64,
     /// Time of the last record.
     said: Instant,
-    /// Cells were published since the last promise.
+    /// Whether cells were published since the last promise.
     is_handed_on: bool,
     /// Windows passed on before event time was known, by which cells are published.
     early: Vec<Partials>,
@@ -116,7 +116,7 @@ impl Publishing {
     /// `changed` when feedback changes the sampling and `look` in every turn; reports progress to `told`.
     ///
     /// # Errors
-    /// Those of Kafka. Without brokers it waits, or drops, depending on the producer.
+    /// `Error` of Kafka. Without brokers it waits, or drops, depending on the producer.
     pub fn go(
         &mut self,
         lane: &Lane,
@@ -167,7 +167,7 @@ impl Publishing {
         }
     }
 
-    /// Tells readers of new limits before the promise by which they close windows, and not more often than they can read.
+    /// Publishes new limits before the promise by which readers close windows, at a limited rate.
     fn tell_limits(&mut self, lane: &Lane, is_last: bool) {
         let Some(limited) = self.job.limited().filter(|limited| limited.times > self.limited) else { return };
         if is_last || self.limited == 0 || self.told.elapsed() >= LIMITS_EVERY {
@@ -176,7 +176,7 @@ impl Publishing {
         }
     }
 
-    /// What the packets seem to lack.
+    /// Capture loss.
     #[must_use]
     pub fn capture_loss(&self) -> Loss {
         self.job.capture_loss()
@@ -228,7 +228,7 @@ impl Outgoing {
         }
     }
 
-    /// Sends the cells of parts of windows.
+    /// Publishes the cells of parts of windows.
     fn tell(&mut self, windows: &Partials) {
         let What::Cells(targets) = &self.what else { return };
         let targets = targets.clone();
@@ -245,12 +245,12 @@ impl Outgoing {
         }
     }
 
-    /// No tuple that ends before this follows.
+    /// Promise: no later tuple ends before this.
     fn promised_ns(&self) -> i64 {
         self.watermark_ns.max(self.begins_ns)
     }
 
-    /// Says that nothing from before now follows.
+    /// Publishes the promise that nothing older than now follows.
     fn beat(&mut self) {
         match &self.what {
             What::Tuples(targets) => {
@@ -280,7 +280,7 @@ impl Outgoing {
     }
 }
 
-/// Into which replicates the tuples of a sample are dealt.
+/// Assigns the tuples of a sample to replicates.
 fn replicates(tuples: &Batch) -> Int64Array {
     let of = |id: &u64| i64::from(sampling::replicate(*id, SAMPLE_SEED));
     tuples.u64(common::ID).values().iter().map(of).collect()

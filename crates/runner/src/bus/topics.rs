@@ -1,4 +1,4 @@
-//! What topics are called.
+//! Names of topics.
 
 use plan::{Dataflow, MonitorSpec, Sample};
 use stream::Config;
@@ -8,7 +8,7 @@ use tuple::Schema;
 /// Seed that assigns sampled flows to replicates, which readers and publishers of tuples must share.
 pub const SAMPLE_SEED: u64 = 0;
 
-/// An engine's configuration for what is published, so that publishers and readers deal flows alike.
+/// Engine configuration for published data, so that publishers and readers assign flows to replicates alike.
 #[must_use]
 pub fn configured(config: &Config, monitor: &MonitorSpec) -> Config {
     let sample = match monitor.sample {
@@ -24,13 +24,13 @@ pub fn settings() -> Vec<(&'static str, String)> {
     vec![("max.message.bytes", ::bus::RECORD_BYTES_MAX.to_string())]
 }
 
-/// A parser's tuples.
+/// Topic of a parser's tuples.
 #[must_use]
 pub fn tuples(schema: &Schema) -> String {
     format!("netalytics.{}.v{}", schema.name, schema.version)
 }
 
-/// Cells of a pipeline of a query: of all queries that count the same of the same packets.
+/// Topic of a pipeline's cells; shared by all queries with the same measures of the same packets.
 #[must_use]
 pub fn cells(monitor: &MonitorSpec, dataflow: &Dataflow, pipeline: usize) -> String {
     let config = &configured(&Config::default(), monitor);
@@ -41,13 +41,13 @@ pub fn cells(monitor: &MonitorSpec, dataflow: &Dataflow, pipeline: usize) -> Str
     )
 }
 
-/// The same of a job of a server, for it alone: `job` is what it goes by.
+/// Topic of a server's job; `job`: its name on the bus.
 #[must_use]
 pub fn of_job(job: &str, pipeline: usize) -> String {
     format!("netalytics.job.{job}.{pipeline}")
 }
 
-/// What Flink has merged for a job.
+/// Topic of Flink's output for a job.
 #[must_use]
 pub fn merged(job: &str) -> String {
     format!("netalytics.merged.v1.{job}")

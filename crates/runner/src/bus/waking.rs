@@ -13,35 +13,35 @@ use arrow_array::{ArrayRef, Int64Array, RecordBatch, new_null_array};
 use arrow_schema::SchemaRef;
 use avro::Records;
 
-/// Between two such records; after five seconds without one a source is idle.
+/// Interval of these records; a source is idle after five seconds without one.
 const EVERY: Duration = Duration::from_secs(1);
-/// How long brokers may take to give or to take a record.
+/// Timeout of brokers.
 const ANSWER: Duration = Duration::from_secs(10);
-/// So long Flink may take to read it.
+/// Time for Flink to read it.
 const NOTICED: Duration = Duration::from_millis(1500);
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A topic that a job reads.
 pub struct Read {
-    /// Its name.
+    /// Name.
     pub topic: String,
-    /// What its records are; the first column is the promise.
+    /// Schema of its records; the first column is the promise.
     pub schema: SchemaRef,
-    /// A millisecond, as that column has it.
+    /// A millisecond in the unit of that column.
     pub millisecond: i64,
 }
 
-/// Topics that are kept awake until this is dropped.
+/// Keeps topics active until dropped.
 pub struct Waking {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Waking {
-    /// Returns when Flink should have noticed.
+    /// Returns when Flink should have read the record.
     ///
     /// # Errors
-    /// When the brokers do not give or take the records.
+    /// `Error` if the brokers do not deliver or accept records.
     pub fn start(kafka: &Kafka, there: &Topics, sources: &[Read]) -> Result<Waking, Error> {
         let stop = Arc::new(AtomicBool::new(false));
         let config = ProducerConfig { linger: Duration::ZERO, ..ProducerConfig::default() };
@@ -70,7 +70,7 @@ impl Waking {
             while !its.load(Ordering::Relaxed) {
                 if written.elapsed() >= EVERY {
                     written = Instant::now();
-                    // What is refused now was taken before.
+                    // An earlier record was accepted.
                     let _ = write(&producer);
                 }
                 std::thread::sleep(LOOK);
@@ -89,7 +89,7 @@ impl Drop for Waking {
     }
 }
 
-/// A record that promises, and has no row.
+/// A record with a promise and no row.
 fn beat(schema: &SchemaRef, promise: i64) -> Records {
     let first: ArrayRef = Arc::new(Int64Array::from(vec![promise]));
     let others = schema.fields().iter().skip(1).map(|field| new_null_array(field.data_type(), 1));

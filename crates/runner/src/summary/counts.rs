@@ -1,4 +1,4 @@
-//! Every count of a run, by its name. A count that is new in its crate is missed here by the compiler.
+//! All counters of a run by name. The compiler reports a missing new counter here.
 
 use std::collections::BTreeMap;
 
@@ -103,7 +103,7 @@ pub fn flow_counts(c: &flow::Counters) -> Counts {
     ]
 }
 
-/// Of the flow table's counts those that say that something may be missing.
+/// Counters of the flow table that indicate missing data.
 pub fn flow_trouble(c: &flow::Counters) -> Counts {
     let mut counts = flow_counts(c);
     counts.retain(|(name, _)| {
@@ -170,7 +170,7 @@ pub fn parser_counts(c: &parsers::Counters) -> Counts {
     ]
 }
 
-/// Of the parsers' counts those that say that something was not as it should be.
+/// Counters of the parsers that indicate anomalies.
 pub fn parser_trouble(c: &parsers::Counters) -> Counts {
     let mut counts = parser_counts(c);
     counts.retain(|(name, _)| !matches!(*name, "parsed_bytes" | "copied_bytes"));

@@ -1,56 +1,56 @@
-//! What a run was fed where it read no packets.
+//! Counters of input other than packets.
 
-/// What was read instead of packets.
+/// Input other than packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fed {
     /// A recording.
     Recording(recording::Counters),
-    /// What others have published.
+    /// Published data.
     Published(Published),
-    /// What monitors on other hosts have said.
+    /// Reports of monitors on other hosts.
     Monitored(Monitored),
 }
 
-/// What monitors have said.
+/// Counters of monitors' reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Monitored {
-    /// Reports.
+    /// Number of reports.
     pub reports: u64,
-    /// Their bytes.
+    /// Bytes of reports.
     pub bytes: u64,
-    /// Packets that the monitors have received.
+    /// Packets received by the monitors.
     pub packets: u64,
-    /// Tuples that they have made.
+    /// Tuples made by the monitors.
     pub tuples: u64,
-    /// Packets that were lost before them.
+    /// Packets lost before the monitors.
     pub lost: u64,
-    /// Packets of flows that SAMPLE left out.
+    /// Packets of flows excluded by SAMPLE.
     pub sampled_out: u64,
-    /// Flows that ended there as switches were to copy fewer.
+    /// Flows ended because switches mirror fewer.
     pub cut_off: u64,
-    /// Reports that could not be read.
+    /// Unreadable reports.
     pub malformed: u64,
 }
 
-/// What was read of topics.
+/// Counters of published data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Published {
-    /// Records.
+    /// Number of records.
     pub records: u64,
-    /// Their bytes, as they were before compression.
+    /// Uncompressed bytes.
     pub bytes: u64,
-    /// Tuples or cells in them; the others were beats.
+    /// Tuples or cells, without beats.
     pub rows: u64,
-    /// Records that could not be read.
+    /// Unreadable records.
     pub malformed: u64,
-    /// Rows that Flink has dropped, since they came behind its watermark. The embedded engine counts such tuples itself.
+    /// Late rows dropped by Flink. The embedded engine counts late tuples itself.
     pub late: u64,
-    /// Tuples that did not wait for older ones any longer, as there was no room for them: they may be out of order.
+    /// Tuples released before older ones for lack of memory: they may be out of order.
     pub hurried: u64,
 }
 
 impl Fed {
-    /// Tuples.
+    /// Number of tuples.
     #[must_use]
     pub fn tuples(&self) -> u64 {
         match self {
@@ -60,7 +60,7 @@ impl Fed {
         }
     }
 
-    /// Bytes.
+    /// Size in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         match self {

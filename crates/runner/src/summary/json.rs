@@ -1,4 +1,4 @@
-//! A run's summary for programs: everything, as JSON.
+//! The summary as JSON.
 
 use capture::live::Clock;
 use monitor::pressure::Change;
@@ -12,7 +12,7 @@ use super::{InputError, SUMMARY_FORMAT, Summary};
 use crate::limits;
 
 impl Summary {
-    /// Everything, with a line end.
+    /// The complete summary, with a line break.
     pub fn json(&self) -> String {
         format!("{:#}\n", self.value())
     }

@@ -1,4 +1,4 @@
-//! Summaries of runs, as text and as JSON.
+//! Summaries as text and JSON.
 
 use std::time::Duration;
 
@@ -93,7 +93,7 @@ fn limits_that_took_effect_are_named() {
     assert_eq!(json["limits"]["joined_tuples"]["count"], json!(0));
 }
 
-/// A counter that is renamed is missed here, and so is a stream counter without a limit or a reason for that.
+/// Detects renamed counters, and counters of the stream without a limit or an exemption.
 #[test]
 fn every_limit_has_its_counter() {
     let mut summary = summary();
@@ -104,7 +104,7 @@ fn every_limit_has_its_counter() {
     };
     let unknown: Vec<_> = crate::limits::LIMITS.iter().filter(|limit| !known(limit)).collect();
     assert!(unknown.is_empty(), "{unknown:?}");
-    // What the query asks for, what came too late, and what ends in any case.
+    // Part of the query's result, late data, and normal ends.
     let no_limits = [
         "tuples_in",
         "tuples_filtered",

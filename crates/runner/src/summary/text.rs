@@ -1,4 +1,4 @@
-//! A run's summary for people: aligned lines, and nothing of what did not happen.
+//! The summary as text: aligned lines, without zero counters.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -13,12 +13,12 @@ use super::counts::{
 use super::{Fed, Summary};
 use crate::limits;
 
-/// Label, number, and what is behind it.
+/// Label, number, and details.
 type Line = (&'static str, Option<u64>, String);
 
-/// Most protocols of undecodable packets that are shown; JSON has all.
+/// Maximum protocols of undecodable packets shown; JSON has all.
 const PROTOCOLS_SHOWN: usize = 8;
-/// Most stretches of empty windows that are shown; JSON has more.
+/// Maximum periods of empty windows shown; JSON has more.
 const STRETCHES_SHOWN: usize = 4;
 
 impl Summary {
@@ -81,7 +81,7 @@ impl Summary {
         text
     }
 
-    /// The same where something else was read than packets.
+    /// The text for input other than packets.
     fn text_of(&self, fed: &Fed) -> String {
         let mut lines = match fed {
             Fed::Recording(replayed) => {
@@ -146,13 +146,13 @@ impl Summary {
         format!("{}done in {}: {per_second} {told}/s\n", aligned(&lines), units::duration(seconds * 1e9))
     }
 
-    /// The limits that took effect.
+    /// Limits that took effect.
     fn limits(&self) -> Vec<(&'static str, Option<u64>, String)> {
         let value = self.value();
         limits::reached(&value).map(|(limit, count)| ("limit reached", Some(count), limit.note())).collect()
     }
 
-    /// What has been kept for later.
+    /// Recorded data and written packets.
     fn keeping(&self) -> Vec<(&'static str, Option<u64>, String)> {
         let size = |files: u64, bytes: u64| format!("{files} files, {}", units::bytes(bytes as f64));
         let mut lines = Vec::new();
@@ -222,14 +222,14 @@ impl Summary {
     }
 }
 
-/// How much of the traffic the capture seems to lack, if any.
+/// Estimated capture loss, if any.
 fn capture_loss(c: &flow::Counters) -> Option<String> {
     let bytes = units::bytes(c.acked_unseen_bytes as f64);
     (c.acked_unseen_bytes > 0)
         .then(|| format!("{}: {bytes} were acknowledged and not captured", percent(c.capture_loss().share())))
 }
 
-/// The windows of a result with groups that have no row, as no tuple reached them.
+/// Empty windows of a result with groups, which have no rows.
 fn empty_windows(silence: &stream::Silence) -> Line {
     let zone = Zone::default();
     let shown = silence.stretches.iter().take(STRETCHES_SHOWN);
@@ -242,7 +242,7 @@ fn empty_windows(silence: &stream::Silence) -> Line {
     ("empty windows", Some(silence.windows), times.join(", "))
 }
 
-/// What SAMPLE auto did, if anything.
+/// Changes by SAMPLE auto, if any.
 fn sampling(history: &History) -> Option<String> {
     let (lowest, last) = (history.lowest?, history.changes.back()?);
     Some(format!("changes of rate, lowest {}, last {}", percent(lowest), percent(last.rate * last.copied)))
@@ -252,14 +252,14 @@ fn percent(rate: f64) -> String {
     format!("{:.3} %", rate * 100.0)
 }
 
-/// Those that are not zero: `not_ip 3, malformed 1`.
+/// Nonzero counters: `not_ip 3, malformed 1`.
 fn listed(counts: &Counts) -> String {
     let some: Vec<String> =
         counts.iter().filter(|(_, n)| *n > 0).map(|(name, n)| format!("{name} {n}")).collect();
     some.join(", ")
 }
 
-/// The protocols of most packets, and how many others there are.
+/// Protocols with the most packets, and the number of others.
 fn most_frequent(protocols: BTreeMap<String, u64>) -> String {
     let mut counts: Vec<_> = protocols.into_iter().collect();
     counts.sort_by_key(|(_, packets)| Reverse(*packets));

@@ -1,5 +1,5 @@
-//! The highest sampling rate that all takers bear. It falls at once when one of them is late, and rises when all keep up. Pure: times are
-//! arguments.
+//! Highest sampling rate that all consumers can sustain. It decreases immediately when one lags, and increases when all
+//! keep up. Pure: times are arguments.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,36 +8,37 @@ use monitor::pressure::RATE_MIN;
 
 use super::taker::{Pace, Seen, Taker, Verdict};
 
-/// Smaller changes are none: each makes a stratum of its own in results.
+/// Minimum change: each rate creates a separate stratum in results.
 const CHANGE_MIN: f64 = 0.05;
 /// Time to wait before a further decrease if a decrease has no effect yet, for example with long flows.
 const OBEYED_WITHIN: Duration = Duration::from_secs(10);
-/// More than what was asked for, by so much, is as much as ever.
+/// A load above the requested one by this factor counts as unchanged.
 const OBEYED: f64 = 1.5;
 
 /// Controls the rate by the lag of consumers, which are identified by `K`.
 #[derive(Debug)]
 pub struct Control<K> {
     ceiling: f64,
-    /// When that was set.
+    /// Time of the last change.
     since: Duration,
     takers: BTreeMap<K, (Taker, Option<Verdict>)>,
-    /// So many records a second are to be expected since the last fall.
+    /// Expected records per second after the last decrease.
     asked: Option<f64>,
 }
 
 impl<K: Ord + Clone> Control<K> {
-    /// No consumer lags.
+    /// Initial state: no consumer lags.
     pub fn new(now: Duration) -> Control<K> {
         Control { ceiling: 1.0, since: now, takers: BTreeMap::new(), asked: None }
     }
 
-    /// The highest rate that all bear.
+    /// Highest sustainable rate.
     pub fn ceiling(&self) -> f64 {
         self.ceiling
     }
 
-    /// Looks at all takers; `rate` is what is in force, which may be lower. Says because of whom the ceiling has changed, if it has.
+    /// Evaluates all consumers; `rate`: the current rate, possibly lower. Returns the consumer that caused a change, if
+    /// any.
     pub fn look(&mut self, now: Duration, rate: f64, all: &[(K, Pace, Seen)]) -> Option<K> {
         self.takers.retain(|known, _| all.iter().any(|(key, ..)| key == known));
         for (key, pace, seen) in all {
@@ -64,7 +65,7 @@ impl<K: Ord + Clone> Control<K> {
         Some(who)
     }
 
-    /// Whether what was asked for last is yet to come.
+    /// Whether the effect of the last decrease is still to come.
     fn is_to_be_obeyed(&self, now: Duration, verdict: Verdict) -> bool {
         let as_ever = self.asked.is_some_and(|asked| asked > 0.0 && verdict.given > OBEYED * asked);
         as_ever && now.saturating_sub(self.since) < OBEYED_WITHIN

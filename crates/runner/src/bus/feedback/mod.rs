@@ -1,5 +1,6 @@
-//! Feedback: those who take what is published bound the rate of SAMPLE auto. They are the brokers, by what they have not acknowledged, and
-//! the readers, by what they tell in [`bus::progress`], since brokers acknowledge however far readers lag.
+//! Feedback for SAMPLE auto: consumers of published data limit the sampling rate. They are the brokers, by
+//! unacknowledged records, and the readers, by their reports in [`bus::progress`], since brokers acknowledge regardless
+//! of the readers' lag.
 
 mod control;
 mod taker;
@@ -28,30 +29,30 @@ const READERS_MAX: usize = 256;
 /// Interval at which a lost progress topic is looked up again, and the timeout of the lookup.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(2));
 
-/// Who takes what is published.
+/// A consumer.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Who {
     /// The brokers.
     Brokers,
-    /// A reader, by its name, of this one of our topics.
+    /// A reader by name, and the index of the topic.
     Reader(String, usize),
 }
 
-/// That the ceiling has changed.
+/// A change of the ceiling.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Changed {
-    /// The highest rate from now on.
+    /// New highest rate.
     pub ceiling: f64,
-    /// Because of whom.
+    /// Consumer that caused it.
     pub who: Who,
 }
 
-/// See the module's text.
+/// See the module documentation.
 pub struct Feedback {
     kafka: Kafka,
     watch: Result<Watch, Duration>,
     places: Vec<Place>,
-    /// By name and place.
+    /// Readers by name and index of the topic.
     readers: BTreeMap<(String, usize), Reading>,
     control: Control<Who>,
     ceiling: Ceiling,
@@ -67,10 +68,10 @@ struct Place {
     trail: Trail,
 }
 
-/// What a reader has told.
+/// Reports of a reader.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
-    /// Where the partition ended when it was heard of first. Before it has come here, it reads what was before its time.
+    /// End of the partition at the reader's first report. Until it has reached this, it reads older records.
     from: u64,
     at: Option<u64>,
     every: Duration,
@@ -78,7 +79,7 @@ struct Reading {
 }
 
 impl Feedback {
-    /// Of who takes the records of these targets, each of which is this partition of its topic.
+    /// Feedback of the consumers of these targets, each being this partition of its topic.
     #[must_use]
     pub fn new(
         kafka: &Kafka,
@@ -104,13 +105,13 @@ impl Feedback {
         }
     }
 
-    /// What it bounds.
+    /// Ceiling of the sampling rate.
     #[must_use]
     pub fn ceiling(&self) -> Ceiling {
         self.ceiling.clone()
     }
 
-    /// Looks at all of them, if it is time to; `rate` is the rate in force.
+    /// Evaluates all consumers if due; `rate`: the current rate.
     pub fn look(&mut self, producer: &Producer, rate: impl FnOnce() -> f64) -> Option<Changed> {
         let now = self.begun.elapsed();
         if self.looked.is_some_and(|looked| now < looked + LOOK_EVERY) {
@@ -136,7 +137,7 @@ impl Feedback {
         Some(Changed { ceiling, who })
     }
 
-    /// Takes what readers have told.
+    /// Reads the reports of readers.
     fn hear(&mut self, now: Duration) {
         if self.watch.as_ref().is_err_and(|lost| now >= *lost + AGAIN.0) {
             self.watch = Watch::open(&self.kafka, AGAIN.1).map_err(|_| now);
@@ -169,7 +170,7 @@ impl Feedback {
     }
 }
 
-/// What the brokers have acknowledged.
+/// Records acknowledged by the brokers.
 fn brokers(producer: &Producer, now: Duration) -> Seen {
     let counters = producer.counters();
     Seen {

@@ -1,82 +1,82 @@
-//! One of those who take what is published: the brokers, or a reader. By what it took lately, and by how much waits for it, it is
-//! said by how much less should be published, or may be more. Pure: times are arguments.
+//! A consumer of published data: the brokers, or a reader. Computes from its recent throughput and lag the factor by
+//! which the rate should change. Pure: times are arguments.
 //!
-//! What is known of a reader comes in jumps, as Flink tells with its checkpoints only. So it is judged when it moves, over a second
-//! at least, and may be as late as its jumps are long. A reader that is later than that is busy all the time: what it took is all that
-//! it can take, and its rate by that of what is given is the share that it bears. Beside that it is to work off
-//! what waits, but for what keeps it busy.
+//! Positions of a reader advance in steps, since Flink reports only with its checkpoints. So it is evaluated when it
+//! advances, over at least one second, and its lag may be as long as its steps. A reader with a greater lag is
+//! saturated: its throughput is its capacity, and the ratio to the input is the share it can sustain. In addition it
+//! must reduce its lag to the amount that keeps it busy.
 
 use std::time::Duration;
 
 /// Lag that a consumer may have in addition to twice the time between its steps.
 const SLACK: Duration = Duration::from_secs(2);
-/// Jumps of readers that get slower and slower are not longer than this, but by their own word.
+/// Maximum length assumed for growing steps of a reader, unless it reports a longer interval.
 const GAP_MAX: Duration = Duration::from_secs(4);
-/// A rate is that of such a time.
+/// Period over which a rate is measured.
 const SPAN: Duration = Duration::from_secs(1);
 /// Time until a changed rate takes effect, because selected flows continue.
 const SETTLES: Duration = Duration::from_secs(1);
-/// More of the room taken than this is too much, however young what is there is.
+/// Use of the queue above this is too much, whatever its age.
 const FILL_HIGH: f64 = 0.5;
 /// Time without progress after which a consumer is ignored unless it reports itself.
 const STUCK: Duration = Duration::from_secs(30);
-/// By how much the rate may rise at once while it is not known how much the taker could take.
+/// Maximum factor of an increase while the consumer's capacity is unknown.
 const RISE_MAX: f64 = 1.5;
-/// And by how much it may change when it is.
+/// Limits of the factor once it is known.
 const CHANGE: (f64, f64) = (1.0 / 16.0, 4.0);
 
-/// Whose pace it is.
+/// Kind of consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
     /// The brokers: a failed one is replaced within seconds, and there is no alternative.
     Brokers,
-    /// A reader's, that moves so often.
+    /// A reader, with the interval of its steps.
     Reader(Duration),
 }
 
-/// What is seen of a taker.
+/// Observation of a consumer.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
-    /// When.
+    /// Time.
     pub now: Duration,
-    /// Records that were given so far.
+    /// Records published so far.
     pub given: u64,
-    /// How many of them it has taken.
+    /// Records consumed so far.
     pub taken: u64,
-    /// How long the oldest of the others has been waiting.
+    /// Age of the oldest record not consumed.
     pub age: Duration,
-    /// The share of the room for those that is taken; 0: there is room enough.
+    /// Share of the queue in use; 0: not limited.
     pub fill: f64,
 }
 
-/// What it bears.
+/// Result of an evaluation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Verdict {
     /// Factor by which the rate should change.
     pub factor: f64,
-    /// Records a second that it was given meanwhile.
+    /// Records per second published in the evaluated period.
     pub given: f64,
 }
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Debug)]
 pub struct Taker {
     pace: Pace,
-    /// The longest of late between two moves.
+    /// Longest recent interval between steps.
     gap: Duration,
     moved: Duration,
     taken: u64,
-    /// Since when it is judged.
+    /// Start of the evaluated period.
     window: Option<Seen>,
 }
 
 impl Taker {
-    /// One of which nothing is known yet.
+    /// Without observations.
     pub fn new(pace: Pace, now: Duration) -> Taker {
         Taker { pace, gap: pace.every(), moved: now, taken: 0, window: None }
     }
 
-    /// Looks at it; `since` is when the rate has changed last. `None`: nothing new is known.
+    /// Evaluates an observation; `since`: time of the last rate change. `None`: no new result.
     pub fn look(&mut self, seen: Seen, since: Duration) -> Option<Verdict> {
         if seen.taken <= self.taken && seen.taken < seen.given {
             return self.stands(seen, since);
@@ -100,7 +100,7 @@ impl Taker {
         }
     }
 
-    /// How late it may be.
+    /// Maximum acceptable lag.
     fn late_max(&self) -> Duration {
         SLACK + 2 * self.gap
     }
@@ -114,17 +114,17 @@ impl Taker {
         if seen.age.as_secs_f64() <= late_max && seen.fill <= FILL_HIGH {
             return Verdict { factor: share(seen.age.as_secs_f64()).min(RISE_MAX), given };
         }
-        // How long the last record will wait, if it goes on so.
+        // Future wait of the last record at this throughput.
         let waits = seen.given.saturating_sub(seen.taken) as f64 / taken;
         let factor = taken / given.max(1.0) * share(waits).clamp(0.5, RISE_MAX);
         Verdict { factor: factor.clamp(CHANGE.0, CHANGE.1), given }
     }
 
-    /// It has not moved: how much it could take is not known.
+    /// No step since the last observation: its capacity is unknown.
     fn stands(&mut self, seen: Seen, since: Duration) -> Option<Verdict> {
         let stands = seen.now.saturating_sub(self.moved);
         if self.pace.is_given_up(stands) {
-            // It has failed, or it hangs: nothing is to be gained by less.
+            // It has failed or hangs: a lower rate would not help.
             return Some(Verdict { factor: f64::INFINITY, given: 0.0 });
         }
         let waited = seen.now.saturating_sub(self.moved.max(since));

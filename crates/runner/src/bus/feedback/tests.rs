@@ -1,5 +1,5 @@
-//! A publisher and readers on virtual time: how fast the rate settles, whether what waits stops growing, and that nothing else
-//! moves it.
+//! A publisher and readers in virtual time: the rate settles in time, the lag stops growing, and nothing else changes
+//! the rate.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,33 +9,33 @@ use super::taker::{Pace, Seen};
 use super::trail::Trail;
 
 const STEP: Duration = Duration::from_millis(100);
-/// Records a second, at a rate of 1.
+/// Records per second at a rate of 1.
 const LOAD: f64 = 10_000.0;
 
-/// A reader, and when what is known of it.
+/// A reader and the delay of its reports.
 #[derive(Clone, Copy)]
 struct Reader {
-    /// Records that it takes a second, at a time in seconds.
+    /// Its capacity in records per second, as a function of time in seconds.
     takes: fn(f64) -> f64,
     /// Seconds between two checkpoints, and the delay until each is known.
     every: f64,
     known_after: f64,
 }
 
-/// How a publisher and its readers do.
+/// A publisher and its readers.
 struct Scene {
     readers: Vec<Reader>,
-    /// How much comes, as a share of the load.
+    /// Input as a share of the load, as a function of time.
     comes: fn(f64) -> f64,
     /// Seconds for which selected flows last.
     flows_last: f64,
 }
 
-/// At a time.
+/// State at one time.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     ceiling: f64,
-    /// Records that the slowest reader has not taken.
+    /// Lag of the slowest reader in records.
     waits: f64,
 }
 
@@ -43,12 +43,12 @@ struct State {
     of: Reader,
     taken: f64,
     next: f64,
-    /// Positions on their way.
+    /// Positions in transit.
     told: VecDeque<(f64, u64)>,
     known: u64,
 }
 
-/// The run, ten points a second.
+/// Simulates ten points per second.
 fn run(scene: &Scene, seconds: u32) -> Vec<Point> {
     let mut control = Control::new(Duration::ZERO);
     let (mut trail, mut given) = (Trail::default(), 0.0);
@@ -106,7 +106,7 @@ fn most(points: &[Point]) -> f64 {
     points.iter().map(|point| point.waits).fold(0.0, f64::max)
 }
 
-/// Takes a tenth of the load from 20 s to 100 s, and thrice the load before and after.
+/// Capacity of a tenth of the load from 20 s to 100 s, and of three times the load before and after.
 fn slow(t: f64) -> f64 {
     if (20.0..100.0).contains(&t) { 0.1 * LOAD } else { 3.0 * LOAD }
 }
@@ -123,7 +123,7 @@ fn settles_within_seconds_and_returns() {
         let points = run(&steady(&[Reader { every, known_after, ..FLINK }]), 300);
         let case = format!("every {every} s, known after {known_after} s");
         assert_eq!(lowest(between(&points, 0, 20)), 1.0, "{case}");
-        // Its lateness shows after it may be late, and twice that is what waits at most.
+        // The lag is visible after its acceptable limit, and at most twice that accumulates.
         let seen_by = 20 + (2.0 + 5.0 * every.max(1.0) + known_after).ceil() as u32;
         assert!(lowest(between(&points, 20, seen_by)) <= 0.12, "{case}: not by {seen_by} s");
         let peak = most(between(&points, 20, seen_by));
@@ -145,7 +145,7 @@ fn works_off_what_waits() {
     let forever: fn(f64) -> f64 = |t| if t < 20.0 { 3.0 * LOAD } else { 0.1 * LOAD };
     let points = run(&steady(&[Reader { takes: forever, ..FLINK }]), 400);
     let last = between(&points, 300, 400);
-    // No more than what keeps it busy: some seconds of its own work.
+    // At most the amount that keeps it busy: some seconds of its own work.
     assert!(most(last) < 0.1 * LOAD * 8.0, "{}", most(last));
     let mean = last.iter().map(|point| point.ceiling).sum::<f64>() / last.len() as f64;
     assert!((0.09..0.11).contains(&mean), "{mean}");
@@ -168,7 +168,7 @@ fn who_keeps_up_is_left_alone() {
         let reader = Reader { takes, ..FLINK };
         assert_eq!(lowest(&run(&steady(&[reader]), 100)), 1.0);
     }
-    // Checkpoints that take longer than they should.
+    // Checkpoints slower than their interval.
     let reader = Reader { takes: barely, every: 1.0, known_after: 2.5 };
     assert_eq!(lowest(&run(&steady(&[reader]), 100)), 1.0);
     assert_eq!(lowest(&run(&steady(&[]), 100)), 1.0);

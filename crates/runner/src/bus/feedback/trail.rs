@@ -1,21 +1,21 @@
-//! When which records of a partition were written: so the age of the oldest that a reader lacks is known without anybody else's
-//! clock. Pure: times are arguments.
+//! Write times of records in a partition: gives the age of the oldest record missing at a reader without another
+//! machine's clock. Pure: times are arguments.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// More times are not kept: every second is forgotten, again and again. At ten a second half an hour is known well; what is older
-/// may look younger.
+/// Maximum stored times; beyond it every second one is dropped, repeatedly. At ten per second, half an hour is exact;
+/// older records may seem younger.
 const MARKS_MAX: usize = 4096;
 
-/// Where the partition ended at some times.
+/// End of the partition at some times.
 #[derive(Debug, Default)]
 pub struct Trail {
     marks: VecDeque<(Duration, u64)>,
 }
 
 impl Trail {
-    /// It ends here now.
+    /// Notes the current end.
     pub fn note(&mut self, now: Duration, end: u64) {
         if self.end().is_some_and(|known| known >= end) {
             return;
@@ -30,12 +30,12 @@ impl Trail {
         self.marks.push_back((now, end));
     }
 
-    /// Where it ends.
+    /// The end.
     pub fn end(&self) -> Option<u64> {
         self.marks.back().map(|(_, end)| *end)
     }
 
-    /// How long the oldest record from `taken` on has been there.
+    /// Age of the oldest record from `taken` on.
     pub fn age(&self, now: Duration, taken: u64) -> Duration {
         let first = self.marks.partition_point(|(_, end)| *end <= taken);
         self.marks.get(first).map_or(Duration::ZERO, |(at, _)| now.saturating_sub(*at))

@@ -1,4 +1,4 @@
-//! A topic of what another engine has merged: its rows by the panes that they are of, until all of a pane's are there.
+//! A topic with the output of another engine: rows by pane, until all rows of a pane have arrived.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use stream::flink_sql::{self, TupleColumn};
 use tuple::batch::arrow_type;
 use tuple::{Batch, FieldId, Schema};
 
-/// Where there are no windows cells are merged by panes of this length.
+/// Length of the panes by which cells are merged if there are no windows.
 const WHOLE_RUN_MS: i64 = 10_000;
 
 /// State of a topic.
@@ -24,35 +24,35 @@ pub struct Topic {
     pub part: usize,
     pub name: String,
     pub decoder: avro::Decoder,
-    /// Length of a pane, or of what has marks like one.
+    /// Length of a pane, or of the interval marked like one.
     pub pane_ms: i64,
-    /// The columns that say where a pane begins, and of how many rows it is.
+    /// Columns with the start of a pane and its number of rows.
     says: (&'static str, &'static str),
     panes: BTreeMap<i64, Vec<RecordBatch>>,
-    /// What they take.
+    /// Size of waiting rows, in bytes.
     pub waiting: usize,
-    /// Whether all was read that there will be.
+    /// Whether all output was read.
     pub is_over: bool,
-    /// Panes in their order, and how many cells they have.
+    /// Panes in order, with their numbers of cells.
     marks: VecDeque<(i64, u64)>,
 }
 
-/// What is merged.
+/// Content of the topic.
 pub enum Holds {
     /// Cells of this pipeline.
     Cells(usize),
-    /// Tuples of this schema, where the result is tuples; of which fields its columns are.
+    /// Tuples of this schema, if tuples are the result, and the field of each column.
     Tuples(Arc<Schema>, Vec<Option<FieldId>>),
 }
 
 impl Topic {
-    /// With the cells of a pipeline.
+    /// A topic with the cells of a pipeline.
     pub fn of_cells(table: &CellTable, origin: Origin, pipeline: usize, name: &str, part: usize) -> Topic {
         let pane_ms = table.pane_ns.map_or(WHOLE_RUN_MS, |ns| ns / 1_000_000);
         Topic::new(Holds::Cells(pipeline), name, part, (&table.arrow(origin), pane_ms, ("et_ms", "mark")))
     }
 
-    /// With tuples, where they are the result.
+    /// A topic with tuples as the result.
     pub fn of_tuples(dataflow: &Dataflow, engine: &Engine, name: &str, part: usize) -> Topic {
         let (columns, schema) = (flink_sql::tuple_columns(dataflow), engine.tuples().0.clone());
         let arrow = |column: &TupleColumn| {
@@ -85,7 +85,7 @@ impl Topic {
         }
     }
 
-    /// The first of the panes that were marked, once all of it is there, and when it begins.
+    /// The first marked pane, with its start, once complete.
     pub fn next_whole(&mut self) -> Option<(i64, Vec<RecordBatch>)> {
         let (et_ms, n) = *self.marks.front()?;
         let have: usize =
@@ -99,12 +99,12 @@ impl Topic {
         Some((et_ms, rows))
     }
 
-    /// Panes that are not there as a whole.
+    /// Number of incomplete panes.
     pub fn missing(&self) -> usize {
         self.marks.len().max(self.panes.len())
     }
 
-    /// Sorts rows by their panes.
+    /// Assigns rows to their panes.
     pub fn sort(&mut self, rows: &RecordBatch) {
         let longs = |name: &str| rows[name].as_primitive::<Int64Type>();
         let (times, marks) = (longs(self.says.0), longs(self.says.1));
@@ -128,7 +128,7 @@ impl Topic {
     }
 }
 
-/// The tuples that rows are.
+/// Converts rows to tuples.
 pub fn tuples(rows: &RecordBatch, schema: &Arc<Schema>, fields: &[Option<FieldId>]) -> Batch {
     let mut columns = vec![None; schema.fields.len()];
     for (field, column) in fields.iter().zip(rows.columns()) {
