@@ -1,55 +1,55 @@
-//! What goes wrong with Kafka, sorted by who must act.
+//! Errors of Kafka, by who must act.
 
-/// Said in a sentence; no value of a property is in it.
+/// A message never contains the value of a property.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// No answer, or not from a broker; wrong addresses, certificates, and passwords are possible reasons.
+    /// No answer, or not from a broker; possible reasons are wrong addresses, certificates, and passwords.
     #[error("no broker answers at {servers}: {reason}")]
     Unreachable {
-        /// The addresses that were tried.
+        /// Addresses tried.
         servers: String,
-        /// What the last attempt came to.
+        /// Result of the last attempt.
         reason: String,
     },
-    /// A property that cannot be given so.
+    /// An invalid property.
     #[error("Kafka's property `{name}`: {reason}")]
     Property {
-        /// Its name.
+        /// Name.
         name: String,
-        /// Why not.
+        /// Reason.
         reason: String,
     },
-    /// It was deleted, or never made.
+    /// The topic was deleted, or never created.
     #[error("there is no topic `{0}` at the brokers")]
     NoTopic(String),
-    /// What is at an offset has been deleted, or was never written.
+    /// The record at an offset was deleted, or never written.
     #[error(
         "topic `{topic}`, partition {partition}: nothing is kept from where reading was to begin ({reason})"
     )]
     Gone {
-        /// The topic.
+        /// Name of the topic.
         topic: String,
-        /// Its partition.
+        /// Partition.
         partition: i32,
-        /// What the brokers say.
+        /// Reason given by the brokers.
         reason: String,
     },
-    /// The brokers answer, and refuse.
+    /// The brokers reject a request.
     #[error("{doing}: {reason}")]
     Refused {
-        /// What was asked of them.
+        /// The request.
         doing: String,
-        /// What they say.
+        /// Reason given by the brokers.
         reason: String,
     },
-    /// Records that were not acknowledged in time.
+    /// Records were not acknowledged in time.
     #[error("{records} records are not acknowledged yet by the brokers at {servers}: {reason}")]
     NotFlushed {
-        /// How many.
+        /// Number of records.
         records: u64,
-        /// The brokers.
+        /// Broker addresses.
         servers: String,
-        /// What the last trouble was.
+        /// Last connection error.
         reason: String,
     },
     /// The operation was asked to stop while waiting.

@@ -1,4 +1,4 @@
-//! Progress of others: how far a consumer group has come, as it tells the brokers.
+//! Progress of a consumer group, from its committed offsets.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::kafka::Context;
 use crate::topics::{explain, offsets};
 use crate::{Error, Kafka};
 
-/// A consumer group; Flink tells the brokers of its progress with each checkpoint.
+/// A consumer group; Flink commits its offsets with each checkpoint.
 pub struct Group {
     kafka: Kafka,
     timeout: Duration,
@@ -17,10 +17,10 @@ pub struct Group {
 }
 
 impl Group {
-    /// The group of that name; it is not joined.
+    /// Opens the group of that name without joining it.
     ///
     /// # Errors
-    /// When no client can be made.
+    /// `Error` if the client cannot be created.
     pub fn new(kafka: &Kafka, group: &str, timeout: Duration) -> Result<Group, Error> {
         let mut config = kafka.config();
         config

@@ -1,5 +1,5 @@
-//! Where Kafka is and how one gets in: addresses, and properties of librdkafka that are handed to it as they are, so that TLS,
-//! SASL and all its settings can be had. Values of properties are never shown, since passwords are among them.
+//! Kafka connection: addresses, and librdkafka properties, which are passed on unchanged, so that TLS, SASL and all
+//! other settings are available. Values of properties are never shown, since they include passwords.
 
 use std::fmt;
 use std::sync::Mutex;
@@ -15,14 +15,14 @@ use rdkafka::types::RDKafkaConfRes;
 
 use crate::Error;
 
-/// The brokers, and how to talk to them.
+/// Brokers and client settings.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Kafka {
     servers: String,
     properties: Vec<(String, String)>,
 }
 
-/// Properties that are part of what this crate promises.
+/// Properties set by this crate because its guarantees depend on them.
 const OURS: [&str; 12] = [
     "auto.offset.reset",
     "bootstrap.servers",
@@ -33,7 +33,7 @@ const OURS: [&str; 12] = [
     "isolation.level",
     "message.timeout.ms",
     "metadata.broker.list",
-    // Code is not loaded by words.
+    // Settings must not load code.
     "plugin.library.paths",
     "queue.buffering.max.kbytes",
     "queue.buffering.max.messages",
@@ -43,12 +43,12 @@ impl Kafka {
     /// Brokers as `HOST:PORT,…`, and properties as `NAME=VALUE`.
     ///
     /// # Errors
-    /// When a property is not one, not of librdkafka, or set by this crate.
+    /// `Error::Property` for a malformed or unknown property, or one set by this crate.
     pub fn new<'a>(servers: &str, properties: impl IntoIterator<Item = &'a str>) -> Result<Kafka, Error> {
         let mut kafka = Kafka { servers: servers.trim().to_owned(), properties: Vec::new() };
         for property in properties {
             let (name, value) = property.split_once('=').ok_or_else(|| {
-                // What stands there may be a password that was misplaced.
+                // The text may be a misplaced password.
                 refused("…", "NAME=VALUE is wanted, and there is no `=`")
             })?;
             let name = name.trim();
@@ -61,28 +61,29 @@ impl Kafka {
         Ok(kafka)
     }
 
-    /// The properties in a file's text: `NAME=VALUE`, a line each; empty ones and those that begin with # say nothing.
+    /// Properties in the text of a file: `NAME=VALUE`, one per line; empty lines and lines that start with # are
+    /// ignored.
     pub fn properties_in(text: &str) -> impl Iterator<Item = &str> {
         text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
     }
 
-    /// The brokers' addresses.
+    /// Broker addresses.
     #[must_use]
     pub fn servers(&self) -> &str {
         &self.servers
     }
 
-    /// The properties, passwords included: to be handed on, not to be shown.
+    /// All properties, passwords included; not for display.
     pub fn properties(&self) -> impl Iterator<Item = (&str, &str)> {
         self.properties.iter().map(|(name, value)| (&**name, &**value))
     }
 
-    /// What every client has. Ours come first, so that those which were given win.
+    /// Settings of every client. The crate's defaults come first, so that the given ones take precedence.
     pub(crate) fn config(&self) -> ClientConfig {
         let mut config = ClientConfig::new();
         config
             .set("client.id", "netalytics")
-            // Brokers that come back are noticed within a second.
+            // Reconnects within a second.
             .set("reconnect.backoff.ms", "100")
             .set("reconnect.backoff.max.ms", "1000")
             .set("topic.metadata.propagation.max.ms", "5000")
@@ -99,10 +100,10 @@ impl Kafka {
         Error::Unreachable { servers: self.servers.clone(), reason: trouble.reason() }
     }
 
-    /// A client that could not be made.
+    /// Error of a client that could not be created.
     pub(crate) fn explain(&self, error: &KafkaError) -> Error {
         match error {
-            // In our words, since librdkafka's repeat the value.
+            // librdkafka's message would contain the value.
             KafkaError::ClientConfig(RDKafkaConfRes::RD_KAFKA_CONF_UNKNOWN, _, name, _) => {
                 refused(name, "librdkafka has none of this name")
             }
@@ -129,7 +130,7 @@ impl fmt::Debug for Kafka {
     }
 }
 
-/// The last that a client told of its connections.
+/// Last connection errors reported by a client.
 #[derive(Debug, Default)]
 pub(crate) struct Trouble {
     last: Mutex<Last>,
@@ -139,7 +140,7 @@ pub(crate) struct Trouble {
 #[derive(Debug, Default)]
 struct Last {
     reason: Option<String>,
-    /// The client will do nothing more.
+    /// Set after a fatal error: the client is unusable.
     fatal: Option<String>,
 }
 
@@ -147,7 +148,7 @@ impl Trouble {
     pub(crate) fn note(&self, error: &KafkaError, reason: &str) {
         let mut last = self.last.lock().unwrap_or_else(|e| e.into_inner());
         match error.rdkafka_error_code() {
-            // It says less than what came before.
+            // Less informative than the previous error.
             Some(RDKafkaErrorCode::AllBrokersDown) if last.reason.is_some() => {}
             Some(RDKafkaErrorCode::Fatal) => {
                 last.fatal = Some(plain(reason).to_owned());
@@ -170,8 +171,8 @@ impl Trouble {
     }
 }
 
-/// `127.0.0.1:9092/bootstrap: Connect to ipv4#127.0.0.1:9092 failed: Connection refused (after 0ms in state CONNECT)` without
-/// what only librdkafka's authors need.
+/// Removes details from messages such as `127.0.0.1:9092/bootstrap: Connect to ipv4#127.0.0.1:9092 failed: Connection
+/// refused (after 0ms in state CONNECT)`.
 fn plain(reason: &str) -> &str {
     let reason = reason.split(" (after ").next().unwrap_or(reason);
     let reason = match reason.split_once(": ") {
@@ -184,7 +185,7 @@ fn plain(reason: &str) -> &str {
     }
 }
 
-/// What librdkafka calls back with, of a client that reads.
+/// Callbacks of librdkafka for consumers.
 #[derive(Debug, Default)]
 pub(crate) struct Context {
     pub(crate) trouble: Trouble,
@@ -213,7 +214,7 @@ pub(crate) fn listen(consumer: &BaseConsumer<Context>) -> &Trouble {
     &consumer.context().trouble
 }
 
-/// More has not happened since it was last asked.
+/// Maximum events between two calls.
 const EVENTS_MAX: usize = 32;
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
-//! The bus: tuples and partial results through Kafka, in records that Flink reads as they are.
+//! The bus: tuples and partial results through Kafka, in records that Flink reads directly.
 //!
-//! [`Kafka`] says where the brokers are. A [`Producer`] hands records over, bounded in memory; a [`Reader`] takes them from
-//! partitions in the order that its caller wants; [`Topics`] makes topics and knows their offsets. [`avro`] is the form of
-//! the records, [`tuples`] what a parser's tuples are in it; by [`lanes`] publishers agree who writes where, and by
-//! [`progress`] they learn how far readers have come, and [`promises`] reads what a partition's last records promise. What queries are, and what is read for them, stands elsewhere.
+//! [`Kafka`] has the addresses of the brokers. A [`Producer`] sends records with bounded memory; a [`Reader`] reads
+//! partitions in the order selected by its caller; [`Topics`] creates topics and reads their offsets. [`avro`] is the
+//! encoding of records, [`tuples`] that of a parser's tuples; [`lanes`] assigns partitions to publishers, [`progress`]
+//! reports the positions of readers to them, and [`promises`] reads the last promises of partitions. Queries are not
+//! known here.
 
 mod error;
 mod group;

@@ -13,18 +13,18 @@ use crate::{Error, Kafka, Next, Part, Reader, Topics, Until};
 /// Number of last records to read; one of them has a promise unless all are foreign.
 const LAST: i64 = 16;
 const PREFETCH_BYTES: usize = 1 << 20;
-/// How long brokers may take to deliver the records.
+/// Timeout of brokers for the records.
 const ANSWER: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The last promise of each partition of a topic that has records, or of the `only` one: the largest in the first column of its last records.
-/// `None`: they have none that can be read. The records are of `schema`.
+/// The last promise of each partition of a topic with records, or of the `only` one: the maximum of the first column of
+/// its last records. `None`: no readable promise. `schema`: that of the records.
 ///
 /// # Errors
-/// When the topic is missing, or the brokers do not answer in time.
+/// `Error::NoTopic` if the topic is missing, `Error::Unreachable` if the brokers do not answer in time.
 ///
 /// # Panics
-/// When the schema has a type that Avro has no form for: a bug of the caller.
+/// If the schema has a type without an Avro encoding, which is a bug of the caller.
 pub fn last(
     kafka: &Kafka,
     there: &Topics,
@@ -46,7 +46,7 @@ pub fn last(
         let mut promises = Decoder::new(schema, |place| place == 0).expect("records have a form");
         loop {
             match reader.next(part, LOOK)? {
-                // Records that cannot be read are foreign.
+                // Unreadable records are foreign.
                 Next::Record(record) => drop(promises.push(record.payload())),
                 Next::Over => break,
                 Next::Nothing | Next::CaughtUp if begun.elapsed() <= ANSWER => {}

@@ -1,6 +1,6 @@
-//! Reads partitions, each from an offset of its own, in the order that the caller wants: every partition has a queue, bounded
-//! in bytes, so that one whose turn has not come waits at the broker. Only committed records are read. Brokers that go are
-//! waited for; a topic that goes is an error.
+//! Reads partitions, each from its own offset, in the order selected by the caller: every partition has a queue limited
+//! in bytes, so that others wait at the broker. Only committed records are read. Unreachable brokers are waited for; a
+//! deleted topic is an error.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex};
@@ -15,67 +15,67 @@ use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use crate::kafka::Context;
 use crate::{Error, Kafka};
 
-/// What is read of a partition.
+/// Range of a partition to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// The topic.
     pub topic: String,
     /// Its partition.
     pub partition: i32,
-    /// The offset of the first record. That it is kept no longer is an error.
+    /// Offset of the first record; an error if it is no longer stored.
     pub from: i64,
-    /// Where it ends.
+    /// End.
     pub until: Until,
 }
 
-/// Where reading a partition ends.
+/// End of reading a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// Where there is nothing more when the reader comes there.
+    /// At the current end when the reader reaches it.
     End,
-    /// In front of this offset, even if it has to be waited for.
+    /// Before this offset; waits for it.
     Offset(i64),
-    /// Never: what is written later is read, too.
+    /// Never: later records are read, too.
     Forever,
 }
 
-/// What comes next of a partition.
+/// Next item of a partition.
 #[derive(Debug)]
 pub enum Next<'a> {
     /// A record.
     Record(Record<'a>),
-    /// Nothing yet.
+    /// No record yet.
     Nothing,
-    /// Nothing yet, and all is read that is written; told each time that the reader gets there.
+    /// No record yet, and all existing ones were read; returned each time the reader reaches the end.
     CaughtUp,
-    /// Nothing any more.
+    /// The end of the range.
     Over,
 }
 
-/// A record, as long as the reader is not asked for the next.
+/// A record, valid until the next call of the reader.
 #[derive(Debug)]
 pub struct Record<'a>(BorrowedMessage<'a>);
 
 impl Record<'_> {
-    /// Its place in the partition.
+    /// Offset in the partition.
     #[must_use]
     pub fn offset(&self) -> i64 {
         self.0.offset()
     }
 
-    /// What it says; empty where it says that its key is gone.
+    /// Payload; empty for a deleted key.
     #[must_use]
     pub fn payload(&self) -> &[u8] {
         self.0.payload().unwrap_or_default()
     }
 
-    /// Its key, if it has one.
+    /// Key, if any.
     #[must_use]
     pub fn key(&self) -> Option<&[u8]> {
         self.0.key()
     }
 
-    /// When it was written, in milliseconds since 1970.
+    /// Time of the write, in milliseconds since 1970.
     #[must_use]
     pub fn timestamp_ms(&self) -> Option<i64> {
         self.0.timestamp().to_millis()
@@ -84,7 +84,7 @@ impl Record<'_> {
 
 /// Reads partitions.
 pub struct Reader {
-    // Queues go before their consumer does.
+    // Queues are dropped before their consumer.
     lanes: Vec<Lane>,
     kafka: Kafka,
     prefetch_bytes: usize,
@@ -96,7 +96,7 @@ pub struct Reader {
 struct Lane {
     part: Part,
     queue: PartitionQueue<Context>,
-    /// Behind the last record that was taken.
+    /// Offset after the last record read.
     position: i64,
     state: State,
 }
@@ -104,12 +104,12 @@ struct Lane {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Reading,
-    /// The log goes on as far as is wanted, and was read to its end once more: what comes now comes behind that.
+    /// The log is long enough, and is read to its end once more: new records come after the range.
     Confirming,
     Over,
 }
 
-/// Whether something has come since it was last asked.
+/// Whether an event occurred since the last check.
 #[derive(Default)]
 struct Woken {
     is_woken: Mutex<bool>,
@@ -146,7 +146,7 @@ impl Reader {
     /// # Errors
     /// If the partition cannot be read.
     pub fn add(&mut self, part: Part) -> Result<usize, Error> {
-        // The queue is taken first, so that no record goes elsewhere.
+        // Split first, so that no record goes to the consumer's queue.
         let queue = self.consumer.split_partition_queue(&part.topic, part.partition);
         let mut queue = queue.ok_or_else(|| Error::NoTopic(part.topic.clone()))?;
         let woken = self.woken.clone();
@@ -164,7 +164,7 @@ impl Reader {
         Ok(self.lanes.len() - 1)
     }
 
-    /// A reader of the same parts from where this one is, each up to its end.
+    /// A reader of the same parts from the current positions.
     ///
     /// # Errors
     /// As [`Reader::new`] and [`Reader::add`].
@@ -176,15 +176,15 @@ impl Reader {
         Ok(rest)
     }
 
-    /// The parts in the order in which they were added.
+    /// Parts in the order they were added.
     pub fn parts(&self) -> impl Iterator<Item = &Part> {
         self.lanes.iter().map(|lane| &lane.part)
     }
 
-    /// Behind the last record that was taken of a part.
+    /// Offset after the last record read of a part.
     ///
     /// # Panics
-    /// When there is no such part: a bug of the caller.
+    /// If there is no such part, which is a bug of the caller.
     #[must_use]
     pub fn position(&self, part: usize) -> i64 {
         self.lanes[part].position
@@ -196,10 +196,10 @@ impl Reader {
         self.consumer.context().trouble.reason()
     }
 
-    /// Asks the brokers whether they are there.
+    /// Checks whether a broker answers.
     ///
     /// # Errors
-    /// When none of them answers in time.
+    /// `Error::Unreachable` if none answers in time.
     pub fn is_answered(&self, limit: Duration) -> Result<(), Error> {
         let topic = self.lanes.first().map(|lane| lane.part.topic.as_str());
         let answer = self.consumer.fetch_metadata(topic, limit);
@@ -285,7 +285,7 @@ impl Woken {
     }
 }
 
-/// How long a broker is asked where a partition ends.
+/// Timeout of the query for a partition's end.
 const ASK: Duration = Duration::from_secs(5);
 
 impl Lane {
@@ -304,7 +304,7 @@ impl Lane {
     }
 }
 
-/// Errors that do not pass by themselves.
+/// Converts permanent errors.
 fn failure(kafka: &Kafka, part: &Part, error: &KafkaError) -> Option<Error> {
     use RDKafkaErrorCode as Code;
     let place = || format!("topic `{}`, partition {}", part.topic, part.partition);

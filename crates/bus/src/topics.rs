@@ -1,4 +1,4 @@
-//! Topics: made, deleted, and where they begin and end.
+//! Creation and deletion of topics, and their offsets.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,31 +16,31 @@ use rdkafka::types::RDKafkaRespErr;
 use crate::kafka::{Context, listen};
 use crate::{Error, Kafka};
 
-/// A connection that asks about topics; every question is answered within its timeout, or an error.
+/// A connection for requests about topics; every request is answered within its timeout or fails.
 pub struct Topics {
     kafka: Kafka,
     timeout: Duration,
     consumer: BaseConsumer<Context>,
 }
 
-/// A topic to be made.
+/// A topic to create.
 #[derive(Clone, Debug)]
 pub struct NewTopic {
-    /// How many partitions.
+    /// Number of partitions.
     pub partitions: i32,
-    /// Copies of each partition; `None`: as many as the brokers like.
+    /// Replicas of each partition; `None`: the brokers' default.
     pub replication: Option<i32>,
-    /// How long records are kept; `None`: as long as the brokers like.
+    /// Retention of records; `None`: the brokers' default.
     pub retention: Option<Duration>,
-    /// Settings of the brokers' own, such as `cleanup.policy`.
+    /// Other settings of the topic, such as `cleanup.policy`.
     pub settings: Vec<(&'static str, String)>,
 }
 
 impl Topics {
-    /// Asks the brokers whether they are there.
+    /// Connects and checks whether a broker answers.
     ///
     /// # Errors
-    /// When none of them answers in time.
+    /// `Error::Unreachable` if none answers in time.
     pub fn connect(kafka: &Kafka, timeout: Duration) -> Result<Topics, Error> {
         let mut config = kafka.config();
         config.set("isolation.level", "read_committed").set("allow.auto.create.topics", "false");
@@ -53,7 +53,7 @@ impl Topics {
     /// All topics with their numbers of partitions.
     ///
     /// # Errors
-    /// When the brokers do not answer.
+    /// `Error::Unreachable` if the brokers do not answer.
     pub fn list(&self) -> Result<BTreeMap<String, i32>, Error> {
         let all = self.metadata(None)?;
         Ok(all
@@ -63,16 +63,16 @@ impl Topics {
             .collect())
     }
 
-    /// How many partitions the topic has; `None`: there is no such topic.
+    /// Number of partitions of the topic; `None`: it does not exist.
     ///
     /// # Errors
-    /// When the brokers do not answer, or do not say.
+    /// If the brokers do not answer, or return an error.
     pub fn partitions(&self, topic: &str) -> Result<Option<i32>, Error> {
         let metadata = self.metadata(Some(topic))?;
         let told = found(&metadata, topic);
         match told.and_then(MetadataTopic::error) {
             Some(RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART) => Ok(None),
-            // It is being made.
+            // Being created.
             None | Some(RDKafkaRespErr::RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE) => {
                 Ok(told.map(|topic| topic.partitions().len() as i32).filter(|count| *count > 0))
             }
@@ -80,10 +80,10 @@ impl Topics {
         }
     }
 
-    /// Makes the topic where it is missing, and waits until it can be used. Says whether it was missing.
+    /// Creates the topic if it is missing, and waits until it is usable. Returns whether it was missing.
     ///
     /// # Errors
-    /// When the brokers do not answer, or refuse.
+    /// `Error::Unreachable` if the brokers do not answer, `Error::Refused` if they reject the request.
     pub fn create(&self, topic: &str, wanted: &NewTopic) -> Result<bool, Error> {
         let retention = wanted.retention.map(|kept| kept.as_millis().to_string());
         let copies = TopicReplication::Fixed(wanted.replication.unwrap_or(-1));
@@ -122,10 +122,10 @@ impl Topics {
         self.wait_for_leaders(topic, partitions)
     }
 
-    /// Deletes the topic. Says whether it was there.
+    /// Deletes the topic. Returns whether it existed.
     ///
     /// # Errors
-    /// When the brokers do not answer, or refuse.
+    /// `Error::Unreachable` if the brokers do not answer, `Error::Refused` if they reject the request.
     pub fn delete(&self, topic: &str) -> Result<bool, Error> {
         let results = block_on(self.admin()?.delete_topics(&[topic], &self.options()));
         let doing = || format!("topic `{topic}` cannot be deleted");
@@ -150,18 +150,18 @@ impl Topics {
         Ok(firsts.into_iter().zip(ends).map(range).collect())
     }
 
-    /// Of each partition the offset of the first record that was written at that time or later, by the brokers' or
-    /// producers' clocks in milliseconds since 1970; where there is none, the one behind its last.
+    /// Per partition, the offset of the first record written at or after that time, by the brokers' or producers'
+    /// clocks in milliseconds since 1970; without one, the offset after the last record.
     ///
     /// # Errors
-    /// When the topic is missing, or the brokers do not answer.
+    /// If the topic is missing, or the brokers do not answer.
     pub fn offsets_at(&self, topic: &str, milliseconds: i64) -> Result<Vec<i64>, Error> {
         let found = self.look_up(topic, Offset::Offset(milliseconds.max(0)))?;
         let ends = self.look_up(topic, Offset::End)?;
         Ok(found.into_iter().zip(ends).map(|(found, end)| found.or(end).unwrap_or_default()).collect())
     }
 
-    /// Kafka keeps times where offsets go.
+    /// Kafka's request has the time in the field of the offset.
     fn look_up(&self, topic: &str, time: Offset) -> Result<Vec<Option<i64>>, Error> {
         let partitions = self.partitions(topic)?.ok_or_else(|| Error::NoTopic(topic.to_owned()))?;
         let doing = || format!("offsets of topic `{topic}`");
@@ -173,11 +173,11 @@ impl Topics {
         loop {
             let answer = self.consumer.offsets_for_times(list.clone(), self.timeout);
             match answer.and_then(|answer| offsets(&answer)) {
-                // Another broker leads soon.
+                // Another broker will become the leader.
                 Err(error) if is_passing(&error) && begun.elapsed() < self.timeout => {
                     std::thread::sleep(Duration::from_millis(100));
                 }
-                // A topic that is new is not known to all brokers yet; one that is deleted will be known to none.
+                // A new topic is not known to all brokers yet; a deleted one will be known to none.
                 Err(error) if is_unknown(&error) && begun.elapsed() < self.timeout => {
                     std::thread::sleep(Duration::from_millis(100));
                     self.partitions(topic)?.ok_or_else(|| Error::NoTopic(topic.to_owned()))?;
@@ -210,7 +210,7 @@ impl Topics {
         }
     }
 
-    /// Made for each change: they are rare, and it keeps a thread.
+    /// Created for each change: changes are rare, and a client has a thread.
     fn admin(&self) -> Result<AdminClient<DefaultClientContext>, Error> {
         self.kafka.config().create().map_err(|e| self.kafka.explain(&e))
     }
@@ -238,7 +238,7 @@ impl Topics {
     }
 }
 
-/// What the end of a broker brings about until others have taken its place.
+/// Transient errors after the failure of a broker, until others have taken over.
 fn is_passing(error: &KafkaError) -> bool {
     use RDKafkaErrorCode as Code;
     matches!(
@@ -265,7 +265,7 @@ fn is_unknown(error: &KafkaError) -> bool {
     )
 }
 
-/// In the order of partitions.
+/// Offsets in the order of partitions.
 pub(crate) fn offsets(list: &TopicPartitionList) -> KafkaResult<Vec<Option<i64>>> {
     let offset = |element: &rdkafka::topic_partition_list::TopicPartitionListElem<'_>| {
         element.error()?;

@@ -1,9 +1,9 @@
-//! A parser's tuples as records: `wm_ns`, `replicate`, then all fields of the parser's schema, null where the publisher did
-//! not fill them.
+//! A parser's tuples as records: `wm_ns`, `replicate`, then all fields of the parser's schema, null if the publisher
+//! did not fill them.
 //!
-//! `wm_ns` is the lane's promise: no tuple that ends before it follows in this partition. `replicate` is the tuple's share of
-//! a sample, if it has one. A *beat* is a record of an idle lane that has nothing but the promise: a record without `ts_end`
-//! is one, since every tuple ends some time.
+//! `wm_ns` is the lane's promise: no later tuple of this partition ends before it. `replicate` is the tuple's replicate
+//! of a sample, if it has one. A *beat* is a record of an idle lane with only the promise, recognizable by the missing
+//! `ts_end`, which every tuple has.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ use tuple::{Batch, FieldId, common};
 
 use avro::{Decoder as Datums, Malformed};
 
-/// The column of the lane's promise.
+/// Column with the lane's promise.
 pub const WATERMARK: &str = "wm_ns";
-/// The column of the share of a sample.
+/// Column with the replicate of a sample.
 pub const REPLICATE: &str = "replicate";
-/// Columns in front of the tuple's own.
+/// Number of columns before those of the tuple.
 const OWN: usize = 2;
 
-/// What the records of a parser's topic are, as [`avro`] writes them.
+/// Schema of the records in a parser's topic, for [`avro`].
 #[must_use]
 pub fn record_schema(schema: &tuple::Schema) -> SchemaRef {
     let own = [WATERMARK, REPLICATE].map(|name| Field::new(name, DataType::Int64, true));
@@ -34,19 +34,19 @@ pub fn record_schema(schema: &tuple::Schema) -> SchemaRef {
     Arc::new(Schema::new(own.into_iter().chain(fields).collect::<Vec<_>>()))
 }
 
-/// What a lane promises while it hands over a batch: nothing that ends before this follows.
+/// Promises of a lane for a batch: no later tuple ends before this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Promise {
-    /// Until the batch's last row.
+    /// Before the batch's last row.
     pub before: i64,
     /// From its last row on.
     pub after: i64,
 }
 
-/// The batch's rows as records. `replicates` has one number for each row, if they have any.
+/// The batch's rows as records. `replicates` has one number per row, if they have any.
 ///
 /// # Panics
-/// When there are not as many replicates as rows, or tuples without `ts_end`: a bug of the caller.
+/// If the numbers of replicates and rows differ, or tuples lack `ts_end`, which is a bug of the caller.
 #[must_use]
 pub fn to_records(batch: &Batch, promise: Promise, replicates: Option<&Int64Array>) -> RecordBatch {
     let rows = batch.rows();
@@ -64,10 +64,10 @@ pub fn to_records(batch: &Batch, promise: Promise, replicates: Option<&Int64Arra
         .expect("columns of the schema")
 }
 
-/// A record of a lane that has nothing to say but its promise.
+/// A record of an idle lane with only the promise.
 ///
 /// # Panics
-/// Never: the columns are the schema's own.
+/// Never: the columns are those of the schema.
 #[must_use]
 pub fn beat(schema: &tuple::Schema, watermark: i64) -> RecordBatch {
     let schema = record_schema(schema);
@@ -77,32 +77,32 @@ pub fn beat(schema: &tuple::Schema, watermark: i64) -> RecordBatch {
         .expect("columns of the schema")
 }
 
-/// Takes records of a parser's topic and gives its tuples.
+/// Decodes the records of a parser's topic.
 pub struct Decoder {
     schema: Arc<tuple::Schema>,
-    /// The fields that the caller wants, in the schema's order.
+    /// Requested fields, in the order of the schema.
     wanted: Vec<FieldId>,
     records: Datums,
 }
 
-/// Tuples of a partition, and what their lane promised with them.
+/// Tuples of a partition with the promises of their lane.
 #[derive(Clone, Debug)]
 pub struct Tuples {
-    /// The tuples; columns that are not wanted are absent.
+    /// The tuples; columns not requested are absent.
     pub batch: Batch,
-    /// The promise that came with each of them.
+    /// Promise of each tuple's record.
     pub watermarks: Int64Array,
-    /// The share of each of them, where it has one.
+    /// Replicate of each tuple, if any.
     pub replicates: Int64Array,
-    /// The last promise, also of a beat; `None`: there was no record.
+    /// The last promise, also of a beat; `None`: no records.
     pub promise: Option<i64>,
 }
 
 impl Decoder {
-    /// For a parser's topic; of its tuples the `wanted` columns.
+    /// A decoder for a parser's topic with the `wanted` columns.
     ///
     /// # Panics
-    /// Never: every type of a tuple has a form.
+    /// Never: every type of a tuple has an encoding.
     #[must_use]
     pub fn new(schema: &Arc<tuple::Schema>, wanted: impl Fn(FieldId) -> bool) -> Decoder {
         let read = |place: usize| {
@@ -116,29 +116,29 @@ impl Decoder {
         }
     }
 
-    /// Takes a record.
+    /// Decodes a record.
     ///
     /// # Errors
-    /// When it is malformed, an address of the wrong length included: it is passed over.
+    /// `Malformed` for an invalid record, including an address of the wrong length; it is skipped.
     pub fn push(&mut self, record: &[u8]) -> Result<(), Malformed> {
         self.records.push(record)
     }
 
-    /// Records taken since the last tuples, beats included.
+    /// Records decoded since the last call of [`Decoder::finish`], including beats.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.records.rows()
     }
 
-    /// Columns that are wanted, and that some publisher of an earlier version does not know.
+    /// Requested columns unknown to some publisher of an earlier version.
     pub fn lacking(&self) -> impl Iterator<Item = &str> {
         self.records.lacking()
     }
 
-    /// The tuples of what was taken; begins again with none.
+    /// Returns and removes the decoded tuples.
     ///
     /// # Panics
-    /// Never: the columns are those that were asked for.
+    /// Never: the columns are those requested.
     #[must_use]
     pub fn finish(&mut self) -> Tuples {
         let records = self.records.finish();
@@ -207,7 +207,7 @@ mod tests {
         })
     }
 
-    /// Some columns, among them the extremes of their types.
+    /// Columns including the extremes of their types.
     fn batch() -> Batch {
         let columns = schema().fields.iter().map(|field| column(&field.name)).collect();
         Batch::new(schema(), 3, columns)

@@ -1,54 +1,55 @@
-//! How a lane comes to its partition and keeps it: the log as it was read and the time go in, what to write comes out. Pure.
+//! Claim of a partition by a lane and its renewal: the log read so far and the time are the input, entries to write are
+//! the output. Pure.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::log::{Capture, EXPIRY_MS, Entry, Log, Says, Standing};
 
-/// Who has a partition says so in such steps.
+/// Interval between entries of the holder of a partition.
 pub const BEAT_MS: i64 = 5_000;
-/// Entries of which it is remembered when they were written.
+/// Maximum remembered write times of entries.
 const UNREAD_MAX: usize = 16;
 
-/// What is to be done next.
+/// Next action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Write this entry; first, all topics need at least this many partitions.
+    /// Write this entry; first, grow all topics to at least this number of partitions.
     Claim(Entry, i32),
-    /// Write this: the partition is ours.
+    /// Write this entry of the holder.
     Hold(Entry),
-    /// Nothing, until more of the log is read or this time has come.
+    /// Wait until more of the log is read or until this time.
     Wait(i64),
-    /// The partition is lost to another: a new claim may be made.
+    /// The partition is lost to another lane: a new claim may be made.
     Lost,
 }
 
-/// A lane on its way to a partition, or with it.
+/// Claim of a lane.
 #[derive(Clone, Debug)]
 pub struct Claim {
     entry: Entry,
     stage: Stage,
-    /// The first entry of this stage.
+    /// First entry of this stage.
     since: u64,
-    /// When entries were written that were not read yet, by their numbers.
+    /// Write times of entries not read back yet, by number.
     unread: VecDeque<(u64, i64)>,
-    /// When the last entry was written by which the partition was ours.
+    /// Write time of the last entry confirmed as holder.
     sure_ms: Option<i64>,
-    /// Partitions that are not claimed.
+    /// Partitions not to claim.
     unfit: BTreeSet<i32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Nothing is claimed.
+    /// Without a claim.
     Looking,
-    /// An entry is written and not read yet; it is written anew when it does not come.
+    /// An entry is written and not read back yet; it is repeated after a timeout.
     Claimed { again_ms: i64 },
-    /// It is ours.
+    /// Holder of the partition.
     Holding { next_ms: i64 },
 }
 
 impl Claim {
-    /// A lane that wants a partition. Its partition is chosen later.
+    /// A lane without a partition, which is selected later.
     #[must_use]
     pub fn new(lane: String, topics: Vec<String>, about: BTreeMap<String, String>) -> Claim {
         let (number, says, partition) = (0, Says::Claims, 0);
@@ -78,8 +79,8 @@ impl Claim {
         (is_sure && matches!(self.stage, Stage::Holding { .. })).then_some(self.entry.partition)
     }
 
-    /// What is to be done, by the log as far as it was read. `log_ms` is the time as brokers count it, `now_ms` that of the
-    /// caller; both only grow.
+    /// Next action by the log read so far. `log_ms`: time by the brokers' clock, `now_ms`: that of the caller; both are
+    /// monotonic.
     pub fn step(&mut self, log: &Log, log_ms: i64, now_ms: i64) -> Action {
         let read = self.read_back(log);
         match self.stage {
@@ -101,20 +102,20 @@ impl Claim {
         }
     }
 
-    /// Says with the next step that the partition is held.
+    /// Writes an entry of the holder with the next step.
     pub fn hold_now(&mut self) {
         if let Stage::Holding { next_ms } = &mut self.stage {
             *next_ms = i64::MIN;
         }
     }
 
-    /// The entry with which the lane ends.
+    /// The last entry of the lane.
     #[must_use]
     pub fn end(&self, capture: Option<Capture>) -> Entry {
         Entry { says: Says::Ended, number: self.entry.number + 1, capture, ..self.entry.clone() }
     }
 
-    /// What the log said of our last entry of this stage when that was written, if it was read just now.
+    /// State of our last entry of this stage when it was written, if just read back.
     fn read_back(&mut self, log: &Log) -> Option<Standing> {
         let known = log.find(&self.entry.lane)?;
         while self.unread.front().is_some_and(|(number, _)| *number < known.entry.number) {

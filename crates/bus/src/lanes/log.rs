@@ -10,51 +10,51 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-/// Silence after which a lane counts as dead.
+/// Silence after which a lane is considered dead.
 pub const EXPIRY_MS: i64 = 30_000;
 
-/// One entry: all that a lane says of itself.
+/// An entry with the complete state of a lane.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// The lane's name, of its own for each run.
+    /// Name of the lane, unique per run.
     pub lane: String,
-    /// Which of the lane's entries it is.
+    /// Number of the entry.
     pub number: u64,
-    /// What it says.
+    /// Kind of entry.
     pub says: Says,
-    /// The partition.
+    /// Partition.
     pub partition: i32,
-    /// The topics.
+    /// Topics.
     pub topics: Vec<String>,
-    /// What else is worth knowing of it: job, agent.
+    /// Other properties: job, agent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub about: BTreeMap<String, String>,
-    /// At its end: what it saw of its capture and what it missed.
+    /// In the last entry: bytes captured and lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capture: Option<Capture>,
-    /// The time of all limits that took effect so far.
+    /// Period of all limits that took effect so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited: Option<Limits>,
 }
 
-/// What a lane may say.
+/// Kind of entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Says {
-    /// It wants the partition.
+    /// Claims the partition.
     Claims,
-    /// It has it, and is alive.
+    /// Holds the partition.
     Holds,
-    /// It will write nothing more.
+    /// Last entry.
     Ended,
 }
 
 /// Bytes of a lane's capture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capture {
-    /// Seen.
+    /// Bytes captured.
     pub seen_bytes: u64,
-    /// Known to have been lost.
+    /// Bytes known to be lost.
     pub unseen_bytes: u64,
 }
 
@@ -69,31 +69,31 @@ pub struct Limits {
     pub times: u64,
 }
 
-/// Where a lane stands.
+/// State of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It has its partition.
+    /// Holds its partition.
     Live,
-    /// Another was faster.
+    /// Another lane was faster.
     Refused,
-    /// It has said that it ends.
+    /// Ended.
     Ended,
-    /// It has said nothing for too long.
+    /// Silent for too long.
     Dead,
 }
 
-/// A lane as the log tells it.
+/// A lane in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
     /// Its last entry.
     pub entry: Entry,
-    /// When that was written.
+    /// Time at which it was written.
     pub at_ms: i64,
     is_refused: bool,
 }
 
 impl Known {
-    /// Where it stands at a time.
+    /// State at a time.
     #[must_use]
     pub fn standing(&self, now_ms: i64) -> Standing {
         match self.entry.says {
@@ -114,7 +114,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Reads the next entry, written at that time.
+    /// Reads the next entry, with its write time.
     pub fn read(&mut self, at_ms: i64, text: &[u8]) {
         match serde_json::from_slice(text) {
             Ok(entry) => self.apply(at_ms, entry),
@@ -122,13 +122,13 @@ impl Log {
         }
     }
 
-    /// Takes the next entry.
+    /// Applies the next entry.
     pub fn apply(&mut self, at_ms: i64, entry: Entry) {
-        // Brokers' clocks may be set back; the log's time is not.
+        // Brokers' clocks may be set back; the time of the log does not decrease.
         let at_ms = at_ms.max(self.last_ms);
         self.last_ms = at_ms;
         let is_refused = match entry.says {
-            // With its place it has nothing to do any more.
+            // It no longer holds the partition.
             Says::Ended => false,
             Says::Holds if self.goes_on(&entry, at_ms) => false,
             _ => self.rivals(&entry, at_ms).next().is_some(),
@@ -136,14 +136,14 @@ impl Log {
         self.lanes.insert(entry.lane.clone(), Known { entry, at_ms, is_refused });
     }
 
-    /// Whether the lane has had the place until now.
+    /// Whether the lane has held the partition until now.
     fn goes_on(&self, entry: &Entry, now_ms: i64) -> bool {
         let is_live = |known: &&Known| known.standing(now_ms) == Standing::Live;
         let before = self.lanes.get(&entry.lane).filter(is_live).map(|known| &known.entry);
         before.is_some_and(|before| before.partition == entry.partition && before.topics == entry.topics)
     }
 
-    /// Other lanes that live and have one of the places that the entry names.
+    /// Other live lanes with one of the entry's partitions.
     fn rivals(&self, entry: &Entry, now_ms: i64) -> impl Iterator<Item = &Known> {
         let shares = |known: &Known| {
             known.entry.partition == entry.partition
@@ -154,7 +154,7 @@ impl Log {
         self.lanes.values().filter(is_rival).filter(move |known| shares(known))
     }
 
-    /// The first partition that no lane holds of any of the topics, and that is not among the `unfit`.
+    /// First partition that no lane holds in any of the topics, except the `unfit` ones.
     #[must_use]
     pub fn free(&self, topics: &[String], unfit: &BTreeSet<i32>, now_ms: i64) -> i32 {
         let is_taken = |partition: i32| {
@@ -175,25 +175,25 @@ impl Log {
         (0..=most).find(is_free).unwrap_or(most)
     }
 
-    /// A lane by its name.
+    /// A lane by name.
     #[must_use]
     pub fn find(&self, lane: &str) -> Option<&Known> {
         self.lanes.get(lane)
     }
 
-    /// All lanes of a topic that the log still knows, and where they stand.
+    /// All known lanes of a topic with their states.
     pub fn of_topic(&self, topic: &str, now_ms: i64) -> impl Iterator<Item = (&Known, Standing)> {
         let writes = move |known: &&Known| known.entry.topics.iter().any(|written| written == topic);
         self.lanes.values().filter(writes).map(move |known| (known, known.standing(now_ms)))
     }
 
-    /// The time of its last entry.
+    /// Time of its last entry.
     #[must_use]
     pub fn last_ms(&self) -> i64 {
         self.last_ms
     }
 
-    /// Entries that could not be read.
+    /// Number of unreadable entries.
     #[must_use]
     pub fn malformed(&self) -> u64 {
         self.malformed

@@ -18,19 +18,19 @@ use crate::{Error, Kafka, NewTopic, Next, Part, Producer, ProducerConfig, Reader
 use claim::{Action, Claim};
 use log::{Capture, Entry, Limits, Log};
 
-/// The log's topic.
+/// Topic of the log.
 pub const TOPIC: &str = "netalytics.lanes";
-/// More lanes of a topic there are not.
+/// Maximum lanes per topic.
 pub const LANES_MAX: i32 = 1024;
 
-/// Entries are kept for a week, those that were followed by others for less.
+/// Retention of entries: a week; superseded ones are compacted earlier.
 const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
-/// So often a lane reads what others say.
+/// Interval at which a lane reads the log.
 const READ: Duration = Duration::from_millis(500);
-/// What the log's records take of memory at most, each way.
+/// Maximum memory of the log's records, per direction.
 const BYTES_MAX: usize = 4 << 20;
 
-/// Reads the log.
+/// Reader of the log.
 pub struct Lanes {
     kafka: Kafka,
     topics: Topics,
@@ -39,19 +39,19 @@ pub struct Lanes {
     unfit: Option<Box<FindUnfit>>,
 }
 
-/// Finds the partitions that a lane cannot continue: among all, or whether the given one is.
+/// Finds the partitions that a lane cannot continue: among all, or only the given one.
 pub type FindUnfit = dyn Fn(&Topics, Option<i32>) -> Result<BTreeSet<i32>, Error> + Send;
 
 impl Lanes {
-    /// Opens the log, which is made if it is missing.
+    /// Opens the log; creates its topic if missing.
     ///
     /// # Errors
-    /// When the brokers do not answer in time, or refuse.
+    /// `Error::Unreachable` if the brokers do not answer in time, `Error::Refused` if they reject a request.
     pub fn open(kafka: &Kafka, timeout: Duration) -> Result<Lanes, Error> {
         let topics = Topics::connect(kafka, timeout)?;
         let settings = [
             ("cleanup.policy", "compact,delete"),
-            // Times are the brokers', so that all readers agree who was silent for too long.
+            // Times are those of the brokers, so that all readers agree on expired lanes.
             ("message.timestamp.type", "LogAppendTime"),
             ("min.compaction.lag.ms", "120000"),
             ("segment.bytes", "16777216"),
@@ -69,7 +69,7 @@ impl Lanes {
     /// Reads the log written so far; after `limit`, returns what has been read.
     ///
     /// # Errors
-    /// If the log's topic was deleted.
+    /// `Error::NoTopic` if the log's topic was deleted.
     pub fn read(&mut self, limit: Duration) -> Result<&Log, Error> {
         let deadline = Instant::now() + limit;
         loop {
@@ -77,7 +77,7 @@ impl Lanes {
             match self.reader.next(0, left)? {
                 Next::Record(record) => {
                     let at_ms = record.timestamp_ms().unwrap_or_default();
-                    // A record without a payload says that a lane is forgotten.
+                    // A record without a payload removes a lane.
                     if !record.payload().is_empty() {
                         self.log.read(at_ms, record.payload());
                     }
@@ -87,10 +87,10 @@ impl Lanes {
         }
     }
 
-    /// As [`Lanes::read`], and waits for entries that the brokers have and that have not arrived.
+    /// Like [`Lanes::read`], but waits for entries that have not arrived from the brokers.
     ///
     /// # Errors
-    /// When the log's topic was deleted, or no broker answers.
+    /// `Error::NoTopic` if the log's topic was deleted, `Error::Unreachable` if no broker answers.
     pub fn read_all(&mut self, limit: Duration) -> Result<&Log, Error> {
         let deadline = Instant::now() + limit;
         let end = self.topics.offsets(TOPIC)?.first().map_or(0, |range| range.end);
@@ -100,15 +100,15 @@ impl Lanes {
         Ok(&self.log)
     }
 
-    /// The time by which lanes are alive or not: this machine's, unless the brokers' is later.
+    /// Time for the state of lanes: this machine's, or the brokers' if later.
     #[must_use]
     pub fn now_ms(&self) -> i64 {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         self.log.last_ms().max(now.as_millis() as i64)
     }
 
-    /// Restricts [`Lanes::claim`] to partitions that are not found to be unfit. A partition is looked at again once it is held, since
-    /// another lane may have written to it meanwhile.
+    /// Restricts [`Lanes::claim`] to partitions that are not unfit. A partition is checked again once held, since
+    /// another lane may have written to it in the meantime.
     #[must_use]
     pub fn without(self, unfit: Box<FindUnfit>) -> Lanes {
         Lanes { unfit: Some(unfit), ..self }
@@ -169,7 +169,7 @@ impl Lanes {
     }
 }
 
-/// A partition that is ours for as long as this lives.
+/// A partition held exclusively for the lifetime of this value.
 pub struct Lane {
     name: String,
     partition: i32,
@@ -188,16 +188,16 @@ enum Told {
 }
 
 impl Lane {
-    /// The partition, the same of all topics.
+    /// The partition, the same in all topics.
     #[must_use]
     pub fn partition(&self) -> i32 {
         self.partition
     }
 
-    /// Whether it is still ours. Who was silent for too long may have lost it to another.
+    /// Checks whether the partition is still held; after a long silence another lane may have it.
     ///
     /// # Errors
-    /// When it is not.
+    /// `Error` if it is not.
     pub fn check(&self) -> Result<(), Error> {
         if let Some(error) = &*self.failed.lock().unwrap_or_else(|e| e.into_inner()) {
             return Err(error.clone());
@@ -210,7 +210,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Tells others the time of all limits that took effect so far, at once.
+    /// Announces the period of all limits that took effect so far, immediately.
     pub fn limit(&self, limited: Limits) {
         let _ = self.tell.send(Told::Limited(limited));
     }
@@ -223,7 +223,7 @@ impl Lane {
 }
 
 impl Drop for Lane {
-    /// Without its end it is alive to others until it expires.
+    /// Without an end, it counts as live until it expires.
     fn drop(&mut self) {
         let (nobody, _) = channel();
         drop(std::mem::replace(&mut self.tell, nobody));
@@ -231,7 +231,7 @@ impl Drop for Lane {
     }
 }
 
-/// Who claims a partition, and then says again and again that it is held.
+/// Claims a partition and renews the claim.
 struct Keeper {
     claim: Claim,
     lanes: Lanes,
@@ -261,7 +261,7 @@ impl Keeper {
         Ok(false)
     }
 
-    /// Gives up the partitions that the lane cannot continue; whether there are none.
+    /// Releases partitions that the lane cannot continue; returns whether there were none.
     fn pass_over(&mut self, held: Option<i32>) -> Result<bool, Error> {
         let Some(find) = &self.lanes.unfit else { return Ok(true) };
         let unfit = find(&self.lanes.topics, held)?;
@@ -287,11 +287,11 @@ impl Keeper {
     fn write(&self, entry: &Entry) -> Result<(), Error> {
         let entry = &Entry { limited: self.limited, ..entry.clone() };
         let text = serde_json::to_vec(entry).expect("an entry is JSON");
-        // Without room, brokers are unreachable and the entry would not be read.
+        // Without space, brokers are unreachable and the entry would not be read.
         self.producer.send(self.target, Some(entry.lane.as_bytes()), &text).map(|_| ())
     }
 
-    /// Until the lane ends, or its owner is gone.
+    /// Runs until the lane ends, or its owner is dropped.
     fn keep(mut self, told: &Receiver<Told>, lost: &AtomicBool, failed: &Mutex<Option<Error>>) {
         loop {
             match told.recv_timeout(READ) {
@@ -310,7 +310,7 @@ impl Keeper {
             match self.step(Duration::ZERO) {
                 Ok(is_lost) if is_lost => return lost.store(true, Ordering::Relaxed),
                 Ok(_) => {}
-                // Brokers that do not answer may come back.
+                // Unreachable brokers may return.
                 Err(Error::Unreachable { .. }) => {}
                 Err(error) => {
                     *failed.lock().unwrap_or_else(|e| e.into_inner()) = Some(error);

@@ -1,4 +1,4 @@
-//! Lanes over a log with delays, on virtual time: no two write to one partition, also when lanes die, sleep and come back.
+//! Lanes over a log with delays, in virtual time: no two write to one partition, also when lanes die, sleep and return.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,7 +42,7 @@ fn the_first_claim_in_the_log_wins() {
     check(&[(0, claims("a", &["t"])), (1, claims("b", &["t"]))], 2, &[("a", live), ("b", refused)]);
     check(&[(0, claims("a", &["t", "u"])), (1, claims("b", &["u", "v"]))], 2, &[("a", live), ("b", refused)]);
     check(&[(0, claims("a", &["t"])), (1, claims("b", &["u"]))], 2, &[("a", live), ("b", live)]);
-    // Who says nothing for long enough is dead, and its place free.
+    // A silent lane is dead, and its partition free.
     let late = EXPIRY_MS + 1;
     check(&[(0, claims("a", &["t"]))], late, &[("a", dead)]);
     check(&[(0, holds("a")), (late, claims("b", &["t"]))], late, &[("a", dead), ("b", live)]);
@@ -75,7 +75,7 @@ fn news_are_written_with_the_next_step() {
         }
         Action::Wait(_) | Action::Lost => false,
     };
-    // It claims, holds, and holds again after five seconds.
+    // It claims, holds, and renews after five seconds.
     assert_eq!([0, 1, 2, 3].map(|at| write(&mut claim, at)), [true, true, false, false]);
     claim.hold_now();
     assert_eq!([4, 5].map(|at| write(&mut claim, at)), [true, false]);
@@ -112,7 +112,7 @@ fn entries_are_told_as_json() {
     assert_eq!(log.malformed(), 2);
 }
 
-/// Lanes, and the one log that they read with delays of their own.
+/// Lanes, and the log that they read with different delays.
 struct World {
     now: i64,
     written: Vec<(i64, Entry)>,
@@ -141,7 +141,7 @@ impl World {
         self.lanes.push(member);
     }
 
-    /// One of them does something, some time later; seldom it falls asleep, or dies.
+    /// One lane acts after some time; rarely it falls asleep, or dies.
     fn step(&mut self, rng: &mut Rng) {
         self.now += rng.below(500) as i64;
         let place = rng.below(self.lanes.len() as u64) as usize;
@@ -156,7 +156,7 @@ impl World {
             0 => member.state = Life::AsleepUntil(*now + rng.below(90_000) as i64),
             1 => member.state = Life::Dead,
             _ => {
-                // It may have read the log only in part.
+                // It may have read only a part of the log.
                 let end = member.read + rng.below((written.len() - member.read) as u64 + 1) as usize;
                 written[member.read..end].iter().for_each(|(at, entry)| member.log.apply(*at, entry.clone()));
                 member.read = end;
@@ -170,7 +170,7 @@ impl World {
         }
     }
 
-    /// No two are sure of the same partition.
+    /// No two lanes hold the same partition.
     fn check(&self) {
         let mut held = BTreeSet::new();
         for member in &self.lanes {
@@ -193,7 +193,7 @@ fn nobody_shares_a_partition() {
             world.step(&mut rng);
             world.check();
         }
-        // Who is left and awake comes to a partition, and none is higher than there were lanes.
+        // Every remaining lane gets a partition; the number of partitions does not exceed that of lanes.
         for place in 0..world.lanes.len() {
             world.lanes[place].state = match world.lanes[place].state {
                 Life::Dead => Life::Dead,
@@ -224,7 +224,7 @@ fn nobody_shares_a_partition() {
     }
 }
 
-/// Everybody reads everything, for a minute.
+/// All lanes read everything, for a minute.
 fn settle(world: &mut World) {
     for _ in 0..600 {
         world.now += 100;
@@ -254,7 +254,7 @@ fn partitions_that_are_unfit_are_passed_over() {
     log.apply(3, held);
     claim.step(&log, 3, 3);
     assert_eq!(claim.partition(3), Some(3));
-    // Another lane has written there meanwhile.
+    // Another lane has written there in the meantime.
     claim.pass_over(BTreeSet::from([3]));
     assert_eq!(claim.partition(3), None);
     let Action::Claim(next, _) = claim.step(&log, 4, 4) else { panic!("it claims another") };

@@ -1,4 +1,4 @@
-//! librdkafka's producer: how it is set up, and what it calls back with.
+//! Configuration and callbacks of librdkafka's producer.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, RwLock};
@@ -15,14 +15,14 @@ use super::in_flight::{Acknowledged, Memory, Queue};
 use crate::kafka::Trouble;
 use crate::{Error, Kafka};
 
-/// Starts a client, and its thread that takes acknowledgments.
+/// Starts a client, and its thread that handles acknowledgments.
 pub fn start(kafka: &Kafka, config: &ProducerConfig) -> Result<ThreadedProducer<Told>, Error> {
     let mut all = kafka.config();
     let default = |name: &str| kafka.properties().all(|(given, _)| given != name);
     for (name, value) in [
         ("linger.ms", config.linger.as_millis().to_string()),
         ("batch.num.messages", "100000".to_owned()),
-        // What is around a record takes less than the rest.
+        // The overhead of a record is less than the rest.
         ("message.max.bytes", (RECORD_BYTES_MAX - RECORD_BYTES_MAX / 64).to_string()),
         ("retry.backoff.ms", "100".to_owned()),
         ("statistics.interval.ms", "1000".to_owned()),
@@ -39,19 +39,20 @@ pub fn start(kafka: &Kafka, config: &ProducerConfig) -> Result<ThreadedProducer<
         },
     );
     all.set("enable.idempotence", "true")
-        // A producer that gives up a record has a hole in its numbers, and is done for. How much waits is bounded by us.
+        // A producer that gives up on a record has a gap in its sequence numbers and becomes unusable. The queue is
+        // limited by this crate.
         .set("message.timeout.ms", "0")
         .set("queue.buffering.max.messages", "0")
         .set("queue.buffering.max.kbytes", "2147483647");
     all.create_with_context(Told::default()).map_err(|e| kafka.explain(&e))
 }
 
-/// What the client has told so far.
+/// State reported by the client's callbacks.
 #[derive(Debug, Default)]
 pub struct Told {
     pub trouble: Trouble,
     pub memory: Memory,
-    /// One for each target.
+    /// One per target.
     queues: RwLock<Vec<Arc<Queue>>>,
     pub dropped_full: AtomicU64,
     pub dropped_too_large: AtomicU64,
@@ -60,20 +61,20 @@ pub struct Told {
     bytes: AtomicU64,
     acknowledged: Acknowledged,
     wire_bytes: AtomicU64,
-    /// A topic that is there no more.
+    /// Name of a deleted topic.
     gone: OnceLock<String>,
-    /// Why the first record was refused.
+    /// Reason of the first rejected record.
     refusal: OnceLock<String>,
 }
 
-/// What is read of librdkafka's statistics.
+/// Fields used of librdkafka's statistics.
 #[derive(serde::Deserialize)]
 struct Statistics {
     tx_bytes: u64,
 }
 
 impl Told {
-    /// Knows one more queue from now on; its number.
+    /// Adds a queue; returns its number.
     pub fn add(&self, queue: Arc<Queue>) -> usize {
         let mut queues = self.queues.write().unwrap_or_else(|e| e.into_inner());
         queues.push(queue);
@@ -86,7 +87,7 @@ impl Told {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Whether it still makes sense to go on.
+    /// Checks for permanent errors.
     pub fn check(&self, kafka: &Kafka) -> Result<(), Error> {
         if let Some(topic) = self.gone.get() {
             return Err(Error::NoTopic(topic.clone()));
@@ -124,7 +125,7 @@ impl Told {
             Some(Code::UnknownTopic | Code::UnknownTopicOrPartition | Code::UnknownPartition) => {
                 self.gone.get_or_init(|| topic.to_owned());
             }
-            // The client is closed with records in it.
+            // The client is closed with records in its queue.
             Some(Code::PurgeQueue | Code::PurgeInflight) => {}
             Some(code) => {
                 self.refusal.get_or_init(|| code.to_string());
@@ -150,10 +151,10 @@ impl ClientContext for Told {
 }
 
 impl ProducerContext for Told {
-    /// A queue's number.
+    /// Number of a queue.
     type DeliveryOpaque = usize;
 
-    /// Called by the client's one thread, record by record in their order.
+    /// Called by the client's single thread for each record, in order.
     fn delivery(&self, result: &DeliveryResult<'_>, queue: usize) {
         let queues = self.queues.read().unwrap_or_else(|e| e.into_inner());
         let queue = &queues[queue];
@@ -163,7 +164,7 @@ impl ProducerContext for Told {
         let bytes = message.payload_len() + message.key_len();
         match result {
             Ok(message) => {
-                // Brokers that make topics by themselves make one anew that was deleted.
+                // Brokers with automatic topic creation recreate a deleted one.
                 if !queue.written(message.offset()) {
                     self.gone.get_or_init(|| message.topic().to_owned());
                 }

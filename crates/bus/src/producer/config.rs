@@ -1,8 +1,8 @@
-//! How a producer works, and what it counts.
+//! Configuration and counters of a producer.
 
 use std::time::Duration;
 
-/// Handling of a record without room.
+/// Handling of a record without space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Away {
     /// The sender waits.
@@ -11,10 +11,10 @@ pub enum Away {
     Drop,
 }
 
-/// Largest record that topics of ours take, with what is around it.
+/// Maximum record size of topics created by this crate, including overhead.
 pub const RECORD_BYTES_MAX: usize = 8 << 20;
 
-/// How batches are compressed.
+/// Compression of batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
     /// Fast.
@@ -23,16 +23,16 @@ pub enum Compression {
     Zstd,
 }
 
-/// How a producer works.
+/// Configuration of a producer.
 #[derive(Clone, Debug)]
 pub struct ProducerConfig {
     /// Maximum size of unacknowledged records, with 256 bytes of overhead each.
     pub bytes_max: u64,
-    /// Handling of records without room.
+    /// Handling of records without space.
     pub away: Away,
-    /// How batches are compressed.
+    /// Compression of batches.
     pub compression: Compression,
-    /// How long a batch may wait for more.
+    /// Maximum wait of a batch for more records.
     pub linger: Duration,
 }
 
@@ -43,37 +43,37 @@ impl Default for ProducerConfig {
     }
 }
 
-/// What a producer did so far.
+/// Counters of a producer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Records taken over.
+    /// Records accepted.
     pub records: u64,
-    /// Their bytes, keys included.
+    /// Bytes of accepted records, including keys.
     pub bytes: u64,
     /// Records acknowledged.
     pub acknowledged: u64,
-    /// Their bytes.
+    /// Bytes of acknowledged records.
     pub acknowledged_bytes: u64,
-    /// All bytes sent to brokers, compressed and with everything around them; told once a second.
+    /// All bytes sent to brokers, compressed and with overhead; updated once per second.
     pub wire_bytes: u64,
-    /// Records dropped because there was no room.
+    /// Records dropped for lack of space.
     pub dropped_full: u64,
-    /// Records dropped because they are larger than brokers take.
+    /// Records dropped because they exceed the brokers' limit.
     pub dropped_too_large: u64,
-    /// Records that brokers refused.
+    /// Records rejected by brokers.
     pub dropped_refused: u64,
-    /// Why the first of these was, where brokers said so.
+    /// Reason of the first rejection, if given.
     pub refusal: Option<String>,
-    /// Records taken over and not acknowledged yet.
+    /// Records accepted and not acknowledged yet.
     pub in_flight: u64,
-    /// The memory that they take.
+    /// Memory of these, in bytes.
     pub in_flight_bytes: u64,
-    /// How long the oldest of them has waited.
+    /// Age of the oldest of them.
     pub oldest: Option<Duration>,
 }
 
 impl Counters {
-    /// Records that are not there and will not be.
+    /// Total of dropped records.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped_full + self.dropped_too_large + self.dropped_refused

@@ -1,5 +1,5 @@
-//! What was handed over and is not acknowledged yet: how much memory it takes, and since when the oldest of it waits; and where in
-//! the partition the acknowledged ends. Pure: times are arguments.
+//! Unacknowledged records: their memory, the age of the oldest, and the end of the acknowledged part of the partition.
+//! Pure: times are arguments.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -11,26 +11,26 @@ pub const OVERHEAD: u64 = 256;
 
 /// Resolution of wait times.
 const GRAIN: Duration = Duration::from_millis(10);
-/// No more times are kept than this, however long brokers are away.
+/// Maximum stored times, however long brokers are unreachable.
 const MARKS_MAX: usize = 1024;
 
-/// A sum to which one thread alone adds, and which any may read.
+/// A counter with a single writer and any readers.
 #[derive(Debug, Default)]
 pub struct Tally(AtomicU64);
 
 impl Tally {
-    /// Not by `fetch_add`, which takes as long as all else that is done for a record.
+    /// Not `fetch_add`, which takes as long as the rest of a record's handling.
     pub fn add(&self, more: u64) {
         self.0.store(self.read().wrapping_add(more), Ordering::Release);
     }
 
-    /// Who reads it sees also what was done before.
+    /// A reader also sees all earlier writes.
     pub fn read(&self) -> u64 {
         self.0.load(Ordering::Acquire)
     }
 }
 
-/// Records that brokers have acknowledged. On a cache line of its own: one thread counts here while another hands over.
+/// Counts acknowledged records. On its own cache line: another thread sends records at the same time.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Acknowledged {
@@ -39,32 +39,32 @@ pub struct Acknowledged {
 }
 
 impl Acknowledged {
-    /// One more.
+    /// Adds a record.
     pub fn add(&self, bytes: u64) {
         self.records.add(1);
         self.bytes.add(bytes);
     }
 }
 
-/// Memory of records that wait, of all targets.
+/// Memory of waiting records of all targets.
 #[derive(Debug, Default)]
 pub struct Memory {
-    /// Of all that were handed over.
+    /// Bytes of all sent records.
     handed: Apart<AtomicU64>,
-    /// Of those of them that wait no more.
+    /// Bytes of those that no longer wait.
     settled: Apart<Tally>,
 }
 
-/// On cache lines of its own.
+/// A value on its own cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Apart<T>(T);
 
 impl Memory {
-    /// Reserves room for records of `payload` bytes in total, within `bytes_max`. A single record always has room.
+    /// Reserves space for records of `payload` bytes in total, within `bytes_max`. A single record always has space.
     pub fn reserve(&self, records: usize, payload: usize, bytes_max: u64) -> bool {
         let bytes = taken(records, payload);
-        // First: what is settled later counts as waiting.
+        // Read first: records settled later count as waiting.
         let settled = self.settled.0.read();
         let before = self.handed.0.fetch_add(bytes, Ordering::Relaxed).wrapping_sub(settled);
         let fits = (before == 0 && records == 1) || before + bytes <= bytes_max;
@@ -74,54 +74,54 @@ impl Memory {
         fits
     }
 
-    /// Records for which there was room were refused on the spot.
+    /// Releases the reservation of records that were rejected immediately.
     pub fn take_back(&self, records: usize, payload: usize) {
         self.handed.0.fetch_sub(taken(records, payload), Ordering::Relaxed);
     }
 
-    /// A record is acknowledged, or given up.
+    /// Notes the acknowledgment or failure of a record.
     pub fn settle(&self, payload: usize) {
         self.settled.0.add(taken(1, payload));
     }
 
-    /// What waits takes.
+    /// Bytes of waiting records.
     pub fn bytes(&self) -> u64 {
         let settled = self.settled.0.read();
         self.handed.0.load(Ordering::Relaxed).wrapping_sub(settled)
     }
 }
 
-/// What records take while they wait.
+/// Bytes of these records with overhead.
 pub fn taken(records: usize, payload: usize) -> u64 {
     payload as u64 + records as u64 * OVERHEAD
 }
 
-/// One target's records, which are acknowledged in the order in which they were handed over.
+/// Records of one target, acknowledged in the order they were sent.
 #[derive(Debug, Default)]
 pub struct Queue {
-    /// They go to several partitions, by their keys: their offsets say nothing.
+    /// Whether records go to several partitions by their keys, so that offsets are meaningless.
     by_key: bool,
     handed: Mutex<Handed>,
     settled: Settled,
 }
 
-/// Only one thread writes here.
+/// Written by one thread only.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Settled {
-    /// Records acknowledged, or given up.
+    /// Records acknowledged or failed.
     count: Tally,
-    /// The offset behind the last record that was acknowledged; 0: none was.
+    /// Offset after the last acknowledged record; 0: none.
     end: AtomicI64,
 }
 
 impl Queue {
-    /// Of one partition, or of those that records' keys say.
+    /// For one partition, or for partitions by the records' keys.
     pub fn new(by_key: bool) -> Queue {
         Queue { by_key, ..Queue::default() }
     }
 
-    /// So many records are handed over.
+    /// Notes that this number of records was sent.
     pub fn hand_over(&self, records: usize, now: Duration) {
         let mut handed = self.handed.lock().unwrap_or_else(|e| e.into_inner());
         let settled = self.settled.count.read();
@@ -135,13 +135,14 @@ impl Queue {
         handed.count += records as u64;
     }
 
-    /// The next record is acknowledged, or given up.
+    /// Notes the acknowledgment or failure of the next record.
     pub fn settle(&self) {
         self.settled.count.add(1);
     }
 
-    /// A record is acknowledged, with this offset; whether it stands behind those before. If not, the topic was made anew in between.
-    /// A negative offset is one that the broker did not tell: it had the record already, from an attempt whose answer was lost.
+    /// Notes the offset of an acknowledged record; returns whether it follows the previous ones. If not, the topic was
+    /// recreated in between. A negative offset is unknown: the broker had the record already, from an attempt whose
+    /// response was lost.
     pub fn written(&self, offset: i64) -> bool {
         if self.by_key || offset < 0 {
             return true;
@@ -151,17 +152,17 @@ impl Queue {
         end <= offset
     }
 
-    /// The offset behind the last record that was acknowledged.
+    /// Offset after the last acknowledged record.
     pub fn end(&self) -> Option<i64> {
         Some(self.settled.end.load(Ordering::Relaxed)).filter(|end| *end > 0)
     }
 
-    /// So many of the records that were handed over last were refused on the spot.
+    /// Removes this number of records sent last, which were rejected immediately.
     pub fn take_back(&self, records: usize) {
         self.handed.lock().unwrap_or_else(|e| e.into_inner()).count -= records as u64;
     }
 
-    /// How many wait, and since when the oldest does.
+    /// Number of waiting records, and the send time of the oldest.
     pub fn waiting(&self) -> (u64, Option<Duration>) {
         let mut handed = self.handed.lock().unwrap_or_else(|e| e.into_inner());
         let settled = self.settled.count.read().min(handed.count);
@@ -175,12 +176,12 @@ impl Queue {
 #[derive(Debug, Default)]
 struct Handed {
     count: u64,
-    /// From which record on they were handed over at this time or later.
+    /// First record sent at or after each time.
     marks: VecDeque<(u64, Duration)>,
 }
 
 impl Handed {
-    /// Marks in front of the one that the oldest record belongs to.
+    /// Drops marks before that of the oldest record.
     fn forget(&mut self, settled: u64) {
         while self.marks.get(1).is_some_and(|(first, _)| *first <= settled) {
             self.marks.pop_front();
@@ -230,7 +231,7 @@ mod tests {
             assert_eq!(queue.written(offset), offset != 6);
             assert_eq!(queue.end(), Some(expected));
         }
-        // The broker had it already, and does not say where.
+        // The broker had it already, and does not return its offset.
         assert!(queue.written(-1001));
         assert_eq!(queue.end(), Some(8));
     }

@@ -1,6 +1,6 @@
-//! Hands records over to Kafka: each once and in order, in batches, compressed, and bounded in memory. While the brokers are
-//! away it keeps what there is room for; then its caller waits, or records are dropped and counted. They never time out, and
-//! when brokers are back, all that is kept arrives.
+//! Sends records to Kafka: each once and in order, in batches, compressed, and with bounded memory. While brokers are
+//! unreachable it buffers records up to the limit; then its caller waits, or records are dropped and counted. Records
+//! never time out: once brokers are back, all buffered ones arrive.
 
 mod client;
 mod config;
@@ -21,23 +21,23 @@ pub use config::{Away, Compression, Counters, ProducerConfig, RECORD_BYTES_MAX};
 use client::Told;
 use in_flight::Queue;
 
-/// A partition to which a producer writes, by the number that [`Producer::target`] gave it.
+/// A partition to which a producer writes, by the number returned by [`Producer::target`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target(usize);
 
 /// Immediate result of sending records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Handed {
-    /// Taken over.
+    /// Accepted.
     pub taken: u64,
     /// Dropped and counted.
     pub dropped: u64,
 }
 
-/// In place of a partition's number: the one that a record's key says.
+/// Instead of a partition number: selected by the record's key.
 pub const BY_KEY: i32 = -1;
 
-/// Hands records over.
+/// Sends records.
 pub struct Producer {
     kafka: Kafka,
     config: ProducerConfig,
@@ -52,13 +52,13 @@ struct To {
     topic: String,
     partition: i32,
     queue: Arc<Queue>,
-    /// The queue's number.
+    /// Number of the queue.
     number: usize,
 }
 
 type Record<'a> = BaseRecord<'a, [u8], [u8], usize>;
 
-/// So many records are counted together.
+/// Maximum records counted at once.
 const AT_ONCE: usize = 256;
 
 /// Interval at which a waiting sender checks for a stop.
@@ -76,7 +76,7 @@ impl Producer {
         Ok(Producer { kafka, config, stop, begun, client, told, targets: Vec::new() })
     }
 
-    /// Names a partition to write to, or [`BY_KEY`]; it should exist.
+    /// Registers a partition to write to, or [`BY_KEY`]; it should exist.
     pub fn target(&mut self, topic: &str, partition: i32) -> Target {
         let queue = Arc::new(Queue::new(partition == BY_KEY));
         let number = self.told.add(queue.clone());
@@ -84,14 +84,14 @@ impl Producer {
         Target(number)
     }
 
-    /// Hands over records without a key, in their order.
+    /// Sends records without keys, in order.
     ///
     /// # Errors
-    /// When the topic was deleted, the client can do nothing more, or it was stopped while it waited; records in front of
-    /// the one that failed are taken over, and counted.
+    /// If the topic was deleted, the client is unusable, or it was stopped while waiting; records before the failed one
+    /// are accepted and counted.
     ///
     /// # Panics
-    /// When the target is another producer's: a bug of the caller.
+    /// If the target belongs to another producer, which is a bug of the caller.
     pub fn send_all(&self, target: Target, records: &Records) -> Result<Handed, Error> {
         let mut all = Handed::default();
         let mut rest = records.iter();
@@ -112,7 +112,7 @@ impl Producer {
         Ok(all)
     }
 
-    /// Hands over records for which there is room.
+    /// Sends records for which there is space.
     fn hand_over<'a>(
         &self,
         to: &To,
@@ -126,7 +126,7 @@ impl Producer {
         for (payload, refused) in records.zip(refused) {
             let is_taken = match refused {
                 None => Ok(true),
-                // So are all behind it: their order stays.
+                // The rest is full, too: the order is kept.
                 Some(RDKafkaErrorCode::QueueFull) if outcome.is_ok() => {
                     self.give(to, payload, |record| record)
                 }
@@ -143,24 +143,24 @@ impl Producer {
         outcome
     }
 
-    /// Hands over a record.
+    /// Sends a record.
     ///
     /// # Errors
-    /// When the topic was deleted, the client can do nothing more, or it was stopped while it waited.
+    /// If the topic was deleted, the client is unusable, or it was stopped while waiting.
     ///
     /// # Panics
-    /// When the target is another producer's: a bug of the caller.
+    /// If the target belongs to another producer, which is a bug of the caller.
     pub fn send(&self, target: Target, key: Option<&[u8]>, payload: &[u8]) -> Result<Handed, Error> {
         self.send_with(target, key, &[], payload)
     }
 
-    /// Hands over a record with headers.
+    /// Sends a record with headers.
     ///
     /// # Errors
-    /// When the topic was deleted, the client can do nothing more, or it was stopped while it waited.
+    /// If the topic was deleted, the client is unusable, or it was stopped while waiting.
     ///
     /// # Panics
-    /// When the target is another producer's: a bug of the caller.
+    /// If the target belongs to another producer, which is a bug of the caller.
     pub fn send_with(
         &self,
         target: Target,
@@ -192,7 +192,8 @@ impl Producer {
         Ok(Handed { taken: 1, dropped: 0 })
     }
 
-    /// Gives a record to the client; `false`: it is dropped and counted. What is not taken gives its room and its place back.
+    /// Passes a record to the client; returns false if it was dropped and counted. A rejected record releases its
+    /// space.
     fn give<'a>(
         &self,
         to: &'a To,
@@ -206,7 +207,7 @@ impl Producer {
             let Err((error, again)) = self.client.send(record) else {
                 return Ok(true);
             };
-            // Its own bounds are wide, but it has some.
+            // The client has its own, larger limits.
             if error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull)
                 && !self.stop.load(Ordering::Relaxed)
             {
@@ -218,7 +219,7 @@ impl Producer {
         }
     }
 
-    /// A record that the client does not take gives its room and its place back; `false`: it is dropped and counted.
+    /// Releases the space of a record rejected by the client; returns false if it was dropped and counted.
     fn refused(&self, to: &To, bytes: usize, error: &KafkaError) -> Result<bool, Error> {
         to.queue.take_back(1);
         self.told.memory.take_back(1, bytes);
@@ -231,7 +232,7 @@ impl Producer {
     /// If a record is not acknowledged in time; the producer continues. Also if the topic was deleted.
     pub fn flush(&self, limit: Duration) -> Result<(), Error> {
         let deadline = Instant::now() + limit;
-        // Not by the client's own flush: that takes acknowledgments, too, and of two threads neither knows their order.
+        // Not by the client's own flush, which also handles acknowledgments: with two threads their order is undefined.
         let mut in_flight = self.counters().in_flight;
         while in_flight > 0 && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
@@ -245,7 +246,7 @@ impl Producer {
         Err(Error::NotFlushed { records: in_flight, servers, reason: self.told.trouble.reason() })
     }
 
-    /// What it did so far.
+    /// Current counters.
     #[must_use]
     pub fn counters(&self) -> Counters {
         let mut counters = self.told.counters();
@@ -258,28 +259,29 @@ impl Producer {
         counters
     }
 
-    /// The offset behind the last record of a target that was acknowledged; `None`: none was.
+    /// Offset after the last acknowledged record of a target; `None`: none.
     ///
     /// # Panics
-    /// When the target is another producer's: a bug of the caller.
+    /// If the target belongs to another producer, which is a bug of the caller.
     #[must_use]
     pub fn end(&self, target: Target) -> Option<i64> {
         self.targets[target.0].queue.end()
     }
 
-    /// What records may take that are not acknowledged yet.
+    /// Limit of unacknowledged records, in bytes.
     #[must_use]
     pub fn bytes_max(&self) -> u64 {
         self.config.bytes_max
     }
 
-    /// What the client last told of its connections, or brokers of records that they refused.
+    /// Last connection error of the client, or reason of rejected records.
     #[must_use]
     pub fn trouble(&self) -> String {
         self.told.trouble.reason()
     }
 
-    /// Makes room for records; `false`: none and no waiting, or never for several of them at once.
+    /// Reserves space for records; returns false if there is none and the producer does not wait, or never for several
+    /// at once.
     fn room(&self, records: usize, bytes: usize) -> Result<bool, Error> {
         self.told.check(&self.kafka)?;
         loop {

@@ -1,4 +1,4 @@
-//! Tells how far a consumer group has come, by what it commits to the brokers: Flink does so with each of its checkpoints.
+//! Reports the progress of a consumer group from its committed offsets; Flink commits with each checkpoint.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -10,17 +10,17 @@ use crate::{Error, Group, Kafka, Topics};
 /// Interval at which brokers are queried; changes are reported immediately.
 const ASKED_EVERY: Duration = Duration::from_millis(250);
 
-/// Tells until it is dropped.
+/// Reports until dropped.
 pub struct GroupTeller {
     end: Option<Sender<()>>,
     telling: Option<JoinHandle<()>>,
 }
 
 impl GroupTeller {
-    /// Tells by `teller` how far the group has come in the topics.
+    /// Reports the group's progress in the topics through `teller`.
     ///
     /// # Errors
-    /// When no client can be made, or the brokers do not answer in time.
+    /// If the client cannot be created, or the brokers do not answer in time.
     pub fn start(
         kafka: &Kafka,
         group: &str,
@@ -59,7 +59,7 @@ impl Telling {
         while ended.recv_timeout(ASKED_EVERY) == Err(RecvTimeoutError::Timeout) {
             let is_due = self.teller.is_due();
             for (topic, last) in self.topics.iter().zip(&mut last) {
-                // Brokers that do not answer may come back; meanwhile nothing is known.
+                // Unreachable brokers may return; until then the progress is unknown.
                 let Ok(at) = self.committed(topic) else { continue };
                 if is_due || at != *last {
                     self.teller.tell(topic, at.clone());

@@ -1,6 +1,6 @@
-//! How far those who read have come, told to those who publish: brokers acknowledge records however far readers lag behind. Each
-//! reader tells in [`TOPIC`] which records of each partition it is done with, again and again; [`Teller`] writes that, a
-//! [`GroupTeller`] for a consumer group such as Flink's, and [`Watch`] reads it.
+//! Progress of readers, reported to publishers: brokers acknowledge records regardless of the readers' lag. Each reader
+//! reports its processed offsets of each partition periodically in [`TOPIC`]; [`Teller`] writes reports, a
+//! [`GroupTeller`] does so for a consumer group such as Flink's, and [`Watch`] reads them.
 
 mod group;
 
@@ -13,44 +13,44 @@ use serde::{Deserialize, Serialize};
 use crate::{Error, Kafka, NewTopic, Next, Part, Producer, ProducerConfig, Reader, Target, Topics, Until};
 pub use group::GroupTeller;
 
-/// The topic: one partition of JSON, kept for minutes.
+/// The topic: one partition of JSON records with a short retention.
 pub const TOPIC: &str = "netalytics.progress";
-/// Readers tell so often, also that nothing has changed.
+/// Interval of reports, also without changes.
 pub const TOLD_EVERY: Duration = Duration::from_secs(1);
 
-/// How long it is kept, and how much of it is in a file.
+/// Retention and segment time of the topic.
 const KEPT: Duration = Duration::from_secs(600);
-/// What records take of memory at most, each way.
+/// Maximum memory of records, per direction.
 const BYTES_MAX: usize = 4 << 20;
 
-/// What a reader tells of a topic.
+/// Report of a reader on a topic.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// The reader's name, of its own for each run.
+    /// Name of the reader, unique per run.
     pub reader: String,
-    /// What it reads.
+    /// Topic.
     pub topic: String,
-    /// Whether it goes on.
+    /// Whether it continues.
     pub says: Says,
     /// Per partition, the offset after the last processed record, if known.
     #[serde(default)]
     pub at: Vec<Option<i64>>,
-    /// How often these move, in milliseconds.
+    /// Interval at which the offsets change, in milliseconds.
     #[serde(default)]
     pub every_ms: u64,
 }
 
-/// What a reader may say.
+/// State of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Says {
-    /// It reads.
+    /// Reading.
     Reads,
-    /// It reads no more.
+    /// Ended.
     Ended,
 }
 
-/// Tells how far a reader has come.
+/// Reports the progress of a reader.
 pub struct Teller {
     producer: Producer,
     target: Target,
@@ -61,10 +61,10 @@ pub struct Teller {
 }
 
 impl Teller {
-    /// Tells of the reader of that name, whose positions move so often.
+    /// Opens reports of the reader with that name, whose offsets change at the interval `every`.
     ///
     /// # Errors
-    /// When the brokers do not answer in time, or refuse.
+    /// `Error::Unreachable` if the brokers do not answer in time, `Error::Refused` if they reject a request.
     pub fn open(kafka: &Kafka, reader: &str, every: Duration, timeout: Duration) -> Result<Teller, Error> {
         make(&Topics::connect(kafka, timeout)?)?;
         let config = ProducerConfig {
@@ -78,7 +78,7 @@ impl Teller {
         Ok(Teller { producer, target, reader: reader.to_owned(), every, topics: Vec::new(), told: None })
     }
 
-    /// Whether it is time to tell something again.
+    /// Whether a report is due.
     #[must_use]
     pub fn is_due(&self) -> bool {
         self.told.is_none_or(|at| at.elapsed() >= TOLD_EVERY)
@@ -109,7 +109,7 @@ impl Drop for Teller {
     }
 }
 
-/// Reads what readers tell.
+/// Reads the reports of readers.
 pub struct Watch {
     reader: Reader,
 }

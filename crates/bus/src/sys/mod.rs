@@ -1,5 +1,5 @@
-//! The only unsafe code of this crate: many records handed to librdkafka in one call, for which rdkafka has no function of its own. One by
-//! one the topic of each is looked for by its name, under a lock of the whole client, and two clocks are read.
+//! The only unsafe code of this crate: passes many records to librdkafka in one call, for which rdkafka has no
+//! function. With single records, each call looks the topic up by name under a lock of the client and reads two clocks.
 
 #![allow(unsafe_code)]
 
