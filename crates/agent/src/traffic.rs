@@ -46,7 +46,7 @@ pub fn packets_now(policy: &Policy) -> u64 {
     packets(&text, |name| policy.allows_interface(name))
 }
 
-/// Packets in both directions, from `/proc/net/dev`. Loopback packets are counted twice by the kernel, as sent and
+/// Packets in both directions, from `/proc/net/dev`. On loopback only received packets are counted: each is sent and
 /// received.
 fn packets(dev: &str, is_wanted: impl Fn(&str) -> bool) -> u64 {
     let of = |line: &str| {
