@@ -1,6 +1,6 @@
-//! What a query asks for, as boxes of packets: FROM and TO, both directions, over the protocols that its parsers read. A switch sees
-//! port 0 twice in every fragment of a datagram, the first one included, so where ports are asked for, fragments of UDP are asked for by
-//! their addresses; the monitor leaves out those of other ports once they are put together.
+//! Packets requested by a query, as boxes: FROM and TO, both directions, over the protocols that its parsers read. In
+//! every fragment of a datagram, including the first, a switch sees port 0, so with ports in the conditions, fragments
+//! of UDP are requested by address; the monitor filters them by port after reassembly.
 
 use std::net::IpAddr;
 
@@ -12,7 +12,7 @@ use crate::packets::field::{IPV4, IPV6, UDP};
 use crate::packets::{Bits, Cube, Field};
 use crate::transports::Transports;
 
-/// The packets that a plan asks for, in a mode. Boxes may overlap.
+/// Packets that a plan requests in a mode. Boxes may overlap.
 #[must_use]
 pub fn asked(spec: &MonitorSpec, which: Which) -> Vec<Cube> {
     let any = [AddressMatch { net: None, port: None }];
@@ -37,7 +37,7 @@ pub fn asked(spec: &MonitorSpec, which: Which) -> Vec<Cube> {
     largest(cubes)
 }
 
-/// Adds what goes from one end to the other.
+/// Adds the packets from one endpoint to the other.
 fn add(cubes: &mut Vec<Cube>, source: &AddressMatch, destination: &AddressMatch, transports: Transports) {
     let has_ports = source.port.is_some() || destination.port.is_some();
     for version in [IPV4, IPV6] {
@@ -65,14 +65,14 @@ fn add(cubes: &mut Vec<Cube>, source: &AddressMatch, destination: &AddressMatch,
     }
 }
 
-/// Whether these are the fragments of datagrams, as a switch sees them.
+/// Whether these are fragments of datagrams, as seen by a switch.
 #[must_use]
 pub fn are_fragments(cube: &Cube) -> bool {
     let none = Bits::new(0, Field::SourcePort.full());
     [Field::SourcePort, Field::DestinationPort].iter().all(|field| cube.get(*field) == none)
 }
 
-/// Those with an address in a network; `None`: they are of the other version of IP.
+/// Packets with an address in a network; `None`: of the other IP version.
 #[must_use]
 pub fn prefix(cube: Cube, field: Field, network: IpAddr, length: u8) -> Option<Cube> {
     let (version, number, of) = match network {
@@ -82,19 +82,19 @@ pub fn prefix(cube: Cube, field: Field, network: IpAddr, length: u8) -> Option<C
     cube.get(Field::EthType).admits(version).then(|| cube.with_prefix(field, number, (length.into(), of)))
 }
 
-/// Those of a box of TCP with any of these flags, as boxes that have nothing in common.
+/// Packets of a TCP box with any of these flags, as disjoint boxes.
 fn any_of(cube: &Cube, flags: TcpFlags) -> Vec<Cube> {
     let mut seen = 0;
     let mut found = Vec::new();
     for bit in (0..8).map(|i| 1u128 << i).filter(|bit| u128::from(flags.0) & bit != 0) {
-        // This one, and none of those before.
+        // This flag, and none of the previous ones.
         found.push(cube.with_bits(Field::TcpFlags, Bits::new(bit, bit | seen)));
         seen |= bit;
     }
     found
 }
 
-/// Without those that others contain.
+/// Removes boxes contained in others.
 fn largest(mut cubes: Vec<Cube>) -> Vec<Cube> {
     cubes.sort_by_key(Cube::given);
     let mut kept: Vec<Cube> = Vec::new();

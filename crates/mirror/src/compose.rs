@@ -1,5 +1,5 @@
-//! Jobs to rules of one switch. What several jobs ask for together goes to all their targets: every intersection of what is asked has a
-//! rule of its own, above those of which it is a part, so that of two rules that match a packet the upper one knows all who ask for it.
+//! Compiles jobs to rules of one switch. Packets requested by several jobs are copied to all their targets: every
+//! intersection has its own rule, above those of the larger boxes, so the highest matching rule has all targets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,47 +9,47 @@ use crate::mode::Part;
 use crate::openflow::{Action, Cookie, Match, Owner, Rule};
 use crate::packets::{Cube, Field};
 
-/// What a job wants of a switch.
+/// Copies that a job requests from a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Copy {
-    /// The job.
+    /// Number of the job.
     pub job: u32,
-    /// Its generation.
+    /// Generation of the job.
     pub generation: u8,
-    /// Which packets.
+    /// Requested packets.
     pub asked: Vec<Cube>,
-    /// Only those that enter here; none: wherever they enter.
+    /// Input ports; empty: any.
     pub ports: Vec<u32>,
-    /// How much of each.
+    /// Part of each packet.
     pub part: Part,
-    /// The port to which copies go: the monitor's, or a tunnel's.
+    /// Output port for copies: the monitor's, or a tunnel's.
     pub target: u32,
 }
 
-/// The end of a tunnel for copies: what comes out of it goes to a monitor's port, and nowhere else.
+/// End of a tunnel for copies: its packets go only to a monitor's port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Landing {
-    /// The job.
+    /// Number of the job.
     pub job: u32,
-    /// Its generation.
+    /// Generation of the job.
     pub generation: u8,
-    /// The tunnel's port.
+    /// Port of the tunnel.
     pub tunnel: u32,
-    /// The monitor's.
+    /// Port of the monitor.
     pub target: u32,
 }
 
 /// Placement of the copies relative to the switch's own rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// Table 0 is ours: copy, and go on in this table.
+    /// Table 0 is ours: its rules copy and continue in this table.
     FirstTable {
-        /// The table.
+        /// Number of that table.
         next: u8,
     },
-    /// Table 0 has other rules: each of ours does what the rule below it does, and copies.
+    /// Table 0 has other rules: each of ours does the same as the rule below it, and copies.
     Beside {
-        /// Table 0, without ours.
+        /// Rules of table 0, without ours.
         rules: Vec<Rule>,
     },
 }
@@ -72,7 +72,7 @@ impl Layout {
 }
 
 impl Copy {
-    /// Which packets, at the ports at which they are copied.
+    /// Requested packets with the input ports.
     #[must_use]
     pub fn asked_at(&self) -> Vec<Cube> {
         let at = |port: &u32| {
@@ -85,10 +85,10 @@ impl Copy {
     }
 }
 
-/// Where and for how long.
+/// Owner, lease and layout of rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// Whose rules they are.
+    /// Number of the server that owns the rules.
     pub server: u16,
     /// Seconds after which a rule expires unless renewed; 0: never.
     pub lease: u16,
@@ -98,34 +98,34 @@ pub struct Terms {
     pub rules_max: usize,
 }
 
-/// Rules of one switch, by default.
+/// Default maximum of rules per switch.
 pub const RULES_MAX: usize = 4096;
-/// Where the priorities of our rules begin in a table of our own.
+/// Lowest priority of our rules in our own table.
 const BASE: u16 = 0x4000;
 
-/// Why there are no such rules.
+/// Reason why there are no rules.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refused {
-    /// Too much is asked, in too many ways.
+    /// Too many rules would be needed.
     #[error("more than {0} rules would be needed on one switch")]
     TooManyRules(usize),
-    /// OpenFlow cannot say it.
+    /// OpenFlow cannot express a match.
     #[error("{0}")]
     NoMatch(String),
-    /// Others have taken the highest priorities.
+    /// Rules of others have the highest priorities.
     #[error("no priority is left above a rule of others that matches packets that are asked for: {0}")]
     NoPriority(Box<Rule>),
-    /// A job has too many lists of actions.
+    /// A job needs too many action lists.
     #[error("job {0} would need more than 256 different lists of actions")]
     TooManyActions(u32),
 }
 
-/// Who gets a copy of a class of packets, and for whom it is made.
+/// Targets and owner of a class of packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Class {
-    /// How much goes to each target.
+    /// Part of each packet per target.
     targets: BTreeMap<u32, Part>,
-    /// The first job, with its generation.
+    /// The first job with its generation.
     owner: Option<(u32, u8)>,
 }
 
@@ -137,7 +137,7 @@ impl Class {
 
     fn and(mut self, other: &Class) -> Class {
         for (target, part) in &other.targets {
-            // Who wants more gets it, and so do others.
+            // The largest requested part is copied for all jobs.
             let most = self.targets.entry(*target).or_insert(*part);
             *most = (*most).max(*part);
         }
@@ -157,7 +157,7 @@ impl Class {
     }
 }
 
-/// The rules that copy what is asked.
+/// Rules that copy the requested packets.
 ///
 /// # Errors
 /// See [`Refused`].
@@ -165,7 +165,7 @@ pub fn compose(copies: &[Copy], terms: &Terms) -> Result<Vec<Rule>, Refused> {
     compose_ends(copies, &[], terms)
 }
 
-/// The same, on a switch at which tunnels end, too.
+/// Like [`compose`], for a switch that also has tunnel ends.
 ///
 /// # Errors
 /// See [`Refused`].
@@ -196,7 +196,7 @@ pub fn compose_ends(copies: &[Copy], landings: &[Landing], terms: &Terms) -> Res
     own(rules, terms)
 }
 
-/// All intersections of what is asked, with all who ask for each.
+/// All intersections of the requested boxes with their jobs.
 fn classes(copies: &[Copy], max: usize) -> Result<BTreeMap<Cube, Class>, Refused> {
     let mut classes: BTreeMap<Cube, Class> = BTreeMap::new();
     for copy in copies {
@@ -216,7 +216,7 @@ fn classes(copies: &[Copy], max: usize) -> Result<BTreeMap<Cube, Class>, Refused
         }
     }
     let all = classes.clone();
-    // A part of what goes to the same targets anyway needs no rule.
+    // A class with the same targets as the surrounding one needs no rule.
     classes.retain(|cube, class| {
         let mut around = all.iter().filter(|(other, _)| *other != cube && other.contains(cube)).peekable();
         around.peek().is_none() || around.any(|(_, other)| other.targets != class.targets)
@@ -224,7 +224,7 @@ fn classes(copies: &[Copy], max: usize) -> Result<BTreeMap<Cube, Class>, Refused
     Ok(classes)
 }
 
-/// How deep each class lies within others.
+/// Nesting depth of each class.
 fn ranks(classes: &BTreeMap<Cube, Class>) -> BTreeMap<Cube, u16> {
     let mut cubes: Vec<&Cube> = classes.keys().collect();
     cubes.sort_by_key(|cube| cube.given());
@@ -238,8 +238,8 @@ fn ranks(classes: &BTreeMap<Cube, Class>) -> BTreeMap<Cube, u16> {
 
 type Owned = (Rule, Option<(u32, u8)>);
 
-/// A monitor's port only receives: nothing that comes from it is forwarded, and no address is learned there. What comes out of a
-/// tunnel goes to its monitor alone: the switch neither learns from it nor floods it.
+/// Rules for ports of copies. A monitor's port only receives: no packet from it is forwarded, and no address is learned
+/// there. Packets from a tunnel go only to its monitor: the switch neither learns from them nor floods them.
 fn guards(copies: &[Copy], landings: &[Landing]) -> Vec<Owned> {
     // Per port: the first job that needs the rule, and its actions.
     let mut ports: BTreeMap<u32, ((u32, u8), Vec<Action>)> = BTreeMap::new();
@@ -260,7 +260,8 @@ fn guards(copies: &[Copy], landings: &[Landing]) -> Vec<Owned> {
     ports.into_iter().map(guard).collect()
 }
 
-/// Each class over each rule that it meets, in the order of both; and over none, where the packet would be dropped.
+/// A rule for each class combined with each rule it overlaps, in the order of both, and one for the class alone, whose
+/// packets would be dropped.
 fn beside(
     classes: &BTreeMap<Cube, Class>,
     ranks: &BTreeMap<Cube, u16>,
@@ -272,7 +273,7 @@ fn beside(
     let priorities: BTreeSet<u16> = others.iter().map(|rule| rule.priority).collect();
     let top = priorities.last().copied().unwrap_or(0);
     let depth = ranks.values().max().map_or(0, |rank| usize::from(*rank) + 1);
-    // A floor of ours for each of theirs, and one below for what they drop.
+    // Each rule of others has its own range of priorities; the lowest is for packets without a rule.
     let priority = |floor: usize, rank: u16| {
         let priority = usize::from(top) + 1 + floor * depth + usize::from(rank);
         let highest = || others.iter().max_by_key(|rule| rule.priority).map(|rule| Box::new((*rule).clone()));
@@ -294,7 +295,7 @@ fn beside(
             let Some(both) = cube.and(&other.matched.cube) else { continue };
             let floor = 1 + priorities.range(..other.priority).count();
             let matched = Match { cube: both.canonical(), other: other.matched.other.clone() };
-            // A meter comes first in every list of actions: what it drops is not copied.
+            // A meter precedes all actions of a list: packets that it drops are not copied.
             let is_meter =
                 |action: &&Action| matches!(action, Action::Change(text) if text.starts_with("meter:"));
             let (meters, rest): (Vec<&Action>, Vec<&Action>) = other.actions.iter().partition(is_meter);
@@ -309,7 +310,7 @@ fn beside(
     Ok(rules)
 }
 
-/// With cookies, one for each job and list of actions, and a lease.
+/// Adds the lease and cookies, one per job and action list.
 fn own(rules: Vec<Owned>, terms: &Terms) -> Result<Vec<Rule>, Refused> {
     let mut lists: BTreeMap<(u32, u8), BTreeSet<Vec<Action>>> = BTreeMap::new();
     for (rule, owner) in &rules {
@@ -320,7 +321,7 @@ fn own(rules: Vec<Owned>, terms: &Terms) -> Result<Vec<Rule>, Refused> {
         let place = lists[&(job, generation)].iter().position(|list| *list == rule.actions).unwrap_or(0);
         let actions = u8::try_from(place).map_err(|_| Refused::TooManyActions(job))?;
         rule.cookie = Cookie::of(Owner { server: terms.server, job, generation, actions });
-        // What sends into a tunnel ends before what takes from it, so that nothing comes out of it for which there is no rule.
+        // Rules that send into a tunnel expire before those at its end, so that no packet from it is without a rule.
         let takes_from_tunnel = rule.priority == u16::MAX && !rule.actions.is_empty();
         rule.hard_timeout = if takes_from_tunnel { terms.lease.saturating_mul(2) } else { terms.lease };
         Ok(rule)

@@ -1,4 +1,4 @@
-//! From what a switch has to what it should have: operations that may be done twice. Rules of others are never named.
+//! Operations from a switch's current to its desired state; idempotent. Rules of others are never changed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,15 +8,15 @@ use crate::openflow::{Action, Cookie, Match, Rule};
 /// One change of a switch's rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// The rule, in the place of one of ours with the same match and priority.
+    /// Add the rule, replacing one of ours with the same match and priority.
     Add(Rule),
-    /// No longer this rule.
+    /// Delete the rule.
     Delete(Rule),
-    /// Leases of all rules with a cookie begin anew.
+    /// Renew the leases of all rules with a cookie.
     Renew(Cookie, Vec<Action>),
 }
 
-/// What has to be done. `observed` may hold rules of others.
+/// Operations to execute. `observed` may contain rules of others.
 #[must_use]
 pub fn diff(desired: &[Rule], observed: &[Rule], server: u16) -> Vec<Operation> {
     type Key<'a> = (u8, u16, &'a Match);
@@ -28,19 +28,19 @@ pub fn diff(desired: &[Rule], observed: &[Rule], server: u16) -> Vec<Operation> 
             operations.push(Operation::Add(rule.clone()));
         }
     }
-    // New copies begin before old ones end.
+    // New copies start before old ones end.
     operations.extend(there.into_values().map(|rule| Operation::Delete(rule.clone())));
     operations
 }
 
-/// The operations that renew the leases of rules: one for each cookie.
+/// Operations that renew the leases of rules: one per cookie.
 #[must_use]
 pub fn renewals(rules: &[Rule]) -> Vec<Operation> {
     let lists: BTreeMap<Cookie, &Rule> = rules.iter().map(|rule| (rule.cookie, rule)).collect();
     lists.into_iter().map(|(cookie, rule)| Operation::Renew(cookie, rule.actions.clone())).collect()
 }
 
-/// Rules of a server among all that there are.
+/// Rules of a server.
 #[must_use]
 pub fn ours(observed: &[Rule], server: u16) -> Vec<Rule> {
     observed.iter().filter(|rule| rule.cookie.is_of(server)).cloned().collect()
@@ -52,14 +52,15 @@ pub fn others(observed: &[Rule], server: u16) -> Vec<Rule> {
     observed.iter().filter(|rule| !rule.cookie.is_of(server)).cloned().collect()
 }
 
-/// Rules that are of no server at all: what the switch's owners want of it.
+/// Rules without a server: those of the switch's owner.
 #[must_use]
 pub fn owners(observed: &[Rule]) -> Vec<Rule> {
     observed.iter().filter(|rule| rule.cookie.owner().is_none()).cloned().collect()
 }
 
-/// Two rules for the same packets, one of this server and one of another. Each copies what both ask for to its own monitors alone, so
-/// only one of them may be there. The ports of monitors do not count, as nothing comes from there, unless both servers have the same.
+/// A rule of this server and one of another for the same packets, if any. Each copies only to its own monitors, so only
+/// one may be installed. Rules for monitors' ports are ignored, as no packets come from there, unless both servers use
+/// the same port.
 #[must_use]
 pub fn clash(ours: &[Rule], observed: &[Rule], server: u16) -> Option<(Rule, Rule)> {
     let is_theirs = |rule: &&Rule| rule.cookie.owner().is_some_and(|owner| owner.server != server);
@@ -72,7 +73,7 @@ pub fn clash(ours: &[Rule], observed: &[Rule], server: u16) -> Option<(Rule, Rul
     observed.iter().filter(is_theirs).find_map(of)
 }
 
-/// A line of a file for `ovs-ofctl --bundle add-flows`.
+/// A line for `ovs-ofctl --bundle add-flows`.
 impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

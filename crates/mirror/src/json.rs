@@ -1,10 +1,10 @@
-//! A rule in JSON: match and actions are OpenFlow's texts, the cookie is text because JSON's numbers may not keep 64 bits.
+//! A rule in JSON: match and actions as OpenFlow text; the cookie as a string because JSON numbers may lose bits of 64.
 
 use serde_json::{Map, Value, json};
 
 use crate::openflow::{Cookie, Rule, read_actions, read_match, read_rule};
 
-/// As the controller's interface takes it.
+/// Encodes as accepted by the controller's interface.
 #[must_use]
 pub fn rule_to_json(rule: &Rule) -> Value {
     json!({
@@ -16,10 +16,10 @@ pub fn rule_to_json(rule: &Rule) -> Value {
     })
 }
 
-/// As the controller's interface gives it; members that are not of the rule are passed over.
+/// Decodes the controller's format; ignores other members.
 ///
 /// # Errors
-/// What is missing, or is no such thing.
+/// The missing or invalid member.
 pub fn rule_from_json(value: &Value) -> Result<Rule, String> {
     let object = value.as_object().ok_or("a rule is to be an object")?;
     let text = |name: &str| text(object, name);
@@ -37,7 +37,7 @@ pub fn rule_from_json(value: &Value) -> Result<Rule, String> {
         idle_timeout: number(object, "idle_timeout", 0)?,
         hard_timeout: number(object, "hard_timeout", 0)?,
     };
-    // A match that says something else than which packets would not read the same.
+    // Rejects a match with other content, which would not round-trip.
     let is_rule = read_rule(&rule.to_string()).as_ref() == Ok(&rule);
     is_rule.then_some(rule).ok_or_else(|| "match or actions are none".to_owned())
 }

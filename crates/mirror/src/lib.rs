@@ -1,6 +1,7 @@
-//! Rules that copy packets, as values. What a query asks for ([`asked`](mod@asked), [`mode`]) becomes rules of switches ([`compose`](mod@compose)), which are
-//! proved on a model of the network ([`model`], [`proof`]) before a switch has them, and again on what it says it has; [`diff`](mod@diff) gives
-//! the operations from one to the other. Pure: how rules travel is not known here.
+//! Rules that copy packets, as values. The requested packets of a query ([`asked`](mod@asked), [`mode`]) are compiled
+//! to rules of switches ([`compose`](mod@compose)), which are proved on a model of the network ([`model`], [`proof`])
+//! before they are installed, and again on the rules reported by the switch; [`diff`](mod@diff) computes the operations
+//! between two states. Pure: no I/O.
 
 #![forbid(unsafe_code)]
 

@@ -9,37 +9,37 @@ use wire::packet::TcpFlags;
 
 use crate::transports::Transports;
 
-/// Link, network and TCP headers: Ethernet with two tags, IPv6, TCP with all its options, and a little more.
+/// Link, network and TCP headers: Ethernet with two tags, IPv6, TCP with all options, and a reserve.
 pub const HEADER_BYTES: u16 = 128;
-/// Headers with the head of a message: its first lines, and the fields that are asked for most.
+/// Headers with the start of a message: its first lines, and the most common fields.
 pub const HEAD_BYTES: u16 = 512;
 
-/// Which packets are copied.
+/// Selection of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// All that pass a port, of whatever flow.
+    /// All packets at a port, of any flow.
     Port,
-    /// All of the flows.
+    /// All packets of the flows.
     Flow,
-    /// Those of the flows with any of these flags.
+    /// Packets of the flows with any of these flags.
     Flags(TcpFlags),
 }
 
-/// How much of a packet is copied.
+/// Part of a packet to copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// So many bytes.
+    /// The first bytes.
     First(u16),
-    /// All of it.
+    /// The whole packet.
     Whole,
 }
 
-/// A mode; where the copies go is not its matter.
+/// A mode, without the destination of copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mode {
-    /// Which packets.
+    /// Selection of packets.
     pub which: Which,
-    /// How much of them.
+    /// Part of each.
     pub part: Part,
 }
 
@@ -48,9 +48,9 @@ pub struct Mode {
 pub struct Offer {
     /// The mode.
     pub mode: Mode,
-    /// What the answer lacks; nothing: it is that of all packets.
+    /// Gaps of the answer; empty: none.
     pub lacks: Vec<&'static str>,
-    /// Whether requests or responses may be missing from the answer. Such a mode is not chosen for anybody.
+    /// Whether requests or responses may be missing. Such a mode is used only on request.
     pub loses_exchanges: bool,
 }
 
@@ -58,44 +58,44 @@ const ENDS: TcpFlags = TcpFlags(TcpFlags::SYN.0 | TcpFlags::FIN.0 | TcpFlags::RS
 const DATA: TcpFlags = TcpFlags(TcpFlags::ACK.0 | TcpFlags::PSH.0);
 
 impl Mode {
-    /// Where connections begin and end.
+    /// Start and end of connections.
     pub const ENDS: Mode = Mode { which: Which::Flags(ENDS), part: Part::Whole };
     /// The last segment of each message.
     pub const PUSHED: Mode = Mode { which: Which::Flags(TcpFlags::PSH), part: Part::Whole };
-    /// All segments that may carry data, cut behind the head of a message.
+    /// All segments that may carry data, truncated after the start of a message.
     pub const HEADS: Mode = Mode { which: Which::Flags(DATA), part: Part::First(HEAD_BYTES) };
-    /// All packets, cut behind their headers.
+    /// All packets, truncated after their headers.
     pub const HEADERS: Mode = Mode { which: Which::Flow, part: Part::First(HEADER_BYTES) };
-    /// All packets, cut behind the head of a message.
+    /// All packets, truncated after the start of a message.
     pub const CUT: Mode = Mode { which: Which::Flow, part: Part::First(HEAD_BYTES) };
     /// All packets.
     pub const FLOW: Mode = Mode { which: Which::Flow, part: Part::Whole };
-    /// All that passes a port.
+    /// All packets at a port.
     pub const PORT: Mode = Mode { which: Which::Port, part: Part::Whole };
 }
 
-/// What the columns of a parser need.
+/// Data that a parser's columns require.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Need {
-    /// Where connections begin and end.
+    /// Start and end of connections.
     Ends,
-    /// When messages were complete.
+    /// Completion of messages.
     Completion,
-    /// The headers of all packets.
+    /// Headers of all packets.
     Headers,
-    /// The heads of messages.
+    /// Starts of messages.
     Heads,
-    /// The headers of all packets, and the heads of messages.
+    /// Headers of all packets, and starts of messages.
     HeadersAndHeads,
     /// All bytes.
     Everything,
 }
 
-/// The modes that answer a query, the cheapest first; the last one always has all of it.
+/// Modes that answer a query, cheapest first; the last one has no gaps.
 #[must_use]
 pub fn offers(spec: &MonitorSpec) -> Vec<Offer> {
     let need = spec.parsers.iter().map(need).max().unwrap_or(Need::Headers);
-    // Beside a parser of another kind what it needs is not all that is needed.
+    // With parsers of different needs, no single need is sufficient.
     let alike = spec.parsers.iter().all(|parser| self::need(parser) == need);
     let offer = |mode, lacks: &[&'static str]| Offer { mode, lacks: lacks.to_vec(), loses_exchanges: false };
     let losing = |mode, lacks| Offer { loses_exchanges: true, ..offer(mode, lacks) };
@@ -114,7 +114,7 @@ pub fn offers(spec: &MonitorSpec) -> Vec<Offer> {
         Need::Completion | Need::Everything => {}
     }
     if Transports::of(spec) != Transports::Tcp {
-        // A cut fragment cannot be put together.
+        // Truncated fragments cannot be reassembled.
         offers.iter_mut().for_each(|offer| offer.lacks.push(FRAGMENTS));
     }
     offers.push(offer(Mode::FLOW, &[]));
@@ -139,12 +139,12 @@ fn need(parser: &ParserUse) -> Need {
         let own = parser.columns.iter().filter(|id| !common::IDS.contains(id));
         own.clone().next().is_some() && own.clone().all(|id| names.contains(&&*parser.schema.field(*id).name))
     };
-    // The length of a copy that was cut is not that of the packet.
+    // A truncated copy does not have the packet's length.
     const LENGTHS: [&str; 3] = ["packet_bytes", "client_bytes", "server_bytes"];
     const TIMES: [&str; 2] = ["response_time_ns", "transfer_time_ns"];
     const BODIES: [&str; 3] = ["request_bytes", "response_bytes", "transfer_time_ns"];
     match &*parser.schema.name {
-        // The ACK that completes a handshake has no flag of its own.
+        // The ACK that completes a handshake has no distinguishing flag.
         "tcp_conn_time" if wants(&["handshake_ns"]) => Need::Headers,
         "tcp_conn_time" | "tcp_flow_key" => Need::Ends,
         "packet" | "tcp_pkt_size" | "flow" if wants(&LENGTHS) => Need::Everything,

@@ -1,36 +1,37 @@
-//! Mirrors of ports, and ports for copies, as OVSDB has them: operations as arguments of `ovs-vsctl`, one transaction each. A mirror touches no flow table,
-//! and a packet reaches it once however it is selected; but its ports are all that it selects by.
+//! Port mirrors and ports for copies in OVSDB: operations as arguments of `ovs-vsctl`, one transaction each. A mirror
+//! changes no flow table, and copies each packet once; it can only select by port.
 
 use std::net::IpAddr;
 
 use crate::openflow::Owner;
 
-/// A mirror that is to be.
+/// A mirror to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortMirror {
-    /// Whose it is; its name says so.
+    /// Owner, encoded in its name.
     pub owner: Owner,
-    /// The names of the ports, both directions.
+    /// Names of the mirrored ports, both directions.
     pub ports: Vec<String>,
-    /// The port to which copies go. It carries nothing else while the mirror is there.
+    /// Output port for copies. It carries no other traffic while the mirror exists.
     pub output: String,
-    /// Maximum bytes of each; 0: all.
+    /// Maximum bytes per copy; 0: all.
     pub snaplen: u16,
 }
 
-/// What the names of a server's mirrors begin with.
+/// Prefix of the names of a server's mirrors.
 #[must_use]
 pub fn prefix(server: u16) -> String {
     format!("netalytics-{server:03x}-")
 }
 
-/// The number of the server whose mirror has this name; `None`: it is not ours.
+/// Server number in a mirror's name; `None`: not ours.
 #[must_use]
 pub fn server_of(name: &str) -> Option<u16> {
     u16::from_str_radix(name.strip_prefix("netalytics-")?.split('-').next()?, 16).ok()
 }
 
-/// Key in an interface's `external_ids` under which a process records that it made the port, or that it withholds floods from it.
+/// Key in an interface's `external_ids` by which a process records that it created the port, or that it disabled
+/// flooding to it.
 pub const RECORD: &str = "netalytics";
 
 /// Value of [`RECORD`]: a server's number, and seconds since 1970.
@@ -46,7 +47,7 @@ pub fn read_record(value: &str) -> Option<(u16, u64)> {
     Some((u16::from_str_radix(server, 16).ok()?, since.parse().ok()?))
 }
 
-/// The arguments that write a record of an interface.
+/// Arguments that set the record of an interface.
 #[must_use]
 pub fn set_record(interface: &str, record: &str) -> Vec<String> {
     format!("-- set interface {interface} external_ids:{RECORD}={record}")
@@ -55,7 +56,7 @@ pub fn set_record(interface: &str, record: &str) -> Vec<String> {
         .collect()
 }
 
-/// The arguments that remove the record of an interface, if both are there.
+/// Arguments that remove the record of an interface, if both exist.
 #[must_use]
 pub fn clear_record(interface: &str) -> Vec<String> {
     format!("-- --if-exists remove interface {interface} external_ids {RECORD}")
@@ -64,7 +65,7 @@ pub fn clear_record(interface: &str) -> Vec<String> {
         .collect()
 }
 
-/// The number of the job whose mirror has this name; `None`: it is not ours.
+/// Job number in a mirror's name; `None`: not ours.
 #[must_use]
 pub fn job_of(name: &str) -> Option<u32> {
     let mut words = name.strip_prefix("netalytics-")?.split('-').skip(1);
@@ -72,14 +73,14 @@ pub fn job_of(name: &str) -> Option<u32> {
 }
 
 impl PortMirror {
-    /// Its name.
+    /// Name of the mirror.
     #[must_use]
     pub fn name(&self) -> String {
         let Owner { server, job, generation, actions } = self.owner;
         format!("{}{job:05x}-{generation:02x}-{actions:02x}", prefix(server))
     }
 
-    /// The arguments that make it at a bridge, in one transaction.
+    /// Arguments that create it on a bridge, in one transaction.
     #[must_use]
     pub fn create(&self, bridge: &str) -> Vec<String> {
         let mut words: Vec<String> = Vec::new();
@@ -102,13 +103,13 @@ impl PortMirror {
     }
 }
 
-/// What the names of a server's ports begin with.
+/// Prefix of the names of a server's ports.
 #[must_use]
 pub fn port_prefix(server: u16) -> String {
     format!("na{:03x}-", server & 0xfff)
 }
 
-/// The number of the server whose port has this name; `None`: it is not ours.
+/// Server number in a port's name; `None`: not ours.
 #[must_use]
 pub fn port_server(name: &str) -> Option<u16> {
     let (server, _) = name.strip_prefix("na")?.split_once('-')?;
@@ -118,34 +119,34 @@ pub fn port_server(name: &str) -> Option<u16> {
 /// A reserved VLAN, in which no port floods to a new port.
 const NOBODYS_VLAN: u16 = 4095;
 
-/// A port that is made for copies.
+/// A port to create for copies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewPort {
-    /// Its name, and its interface's.
+    /// Name of the port and its interface.
     pub name: String,
-    /// What it is.
+    /// Kind.
     pub kind: PortKind,
 }
 
-/// What a port for copies is.
+/// Kind of a port for copies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PortKind {
     /// A tunnel to another address.
     Tunnel {
-        /// How packets are wrapped.
+        /// Encapsulation.
         kind: Tunnel,
-        /// The other end.
+        /// Address of the other end.
         remote: IpAddr,
-        /// Tells tunnels between the same ends apart.
+        /// Key that distinguishes tunnels between the same ends.
         key: u32,
-        /// Whether the other end is a port of ours as well.
+        /// Whether the other end is a port of ours, too.
         is_ours: bool,
     },
-    /// An interface of the switch's host.
+    /// An interface on the switch's host.
     Interface,
 }
 
-/// How packets are wrapped.
+/// Encapsulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tunnel {
     /// VXLAN, over UDP.
@@ -155,7 +156,7 @@ pub enum Tunnel {
 }
 
 impl NewPort {
-    /// The arguments that make it at a bridge, in one transaction.
+    /// Arguments that create it on a bridge, in one transaction.
     #[must_use]
     pub fn create(&self, bridge: &str) -> Vec<String> {
         let name = &self.name;
@@ -163,8 +164,8 @@ impl NewPort {
             PortKind::Interface => String::new(),
             PortKind::Tunnel { kind, remote, key, is_ours } => {
                 let kind = if *kind == Tunnel::Vxlan { "vxlan" } else { "gre" };
-                // Copies go one way. A switch that hears nothing of the other end for five minutes forgets by which port it is reached, and
-                // from then on floods copies to everybody: so both ends say each second that they are there (RFC 5880).
+                // Copies flow in one direction. A switch that receives nothing from the other end for five minutes
+                // forgets its port and then floods copies; so both ends send keepalives each second (RFC 5880).
                 let heard = if *is_ours { " bfd:enable=true" } else { "" };
                 format!(
                     " -- set interface {name} type={kind} options:remote_ip={remote} options:key={key}{heard}"
@@ -176,13 +177,13 @@ impl NewPort {
     }
 }
 
-/// The arguments that take a port away, if it is there.
+/// Arguments that remove a port, if it exists.
 #[must_use]
 pub fn remove_port(bridge: &str, name: &str) -> Vec<String> {
     format!("-- --if-exists del-port {bridge} {name}").split(' ').map(str::to_owned).collect()
 }
 
-/// The arguments that take a mirror away which is there.
+/// Arguments that remove an existing mirror.
 #[must_use]
 pub fn remove(bridge: &str, name: &str) -> Vec<String> {
     let words = format!("-- --id=@m get mirror {name} -- remove bridge {bridge} mirrors @m");

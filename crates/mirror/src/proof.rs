@@ -14,95 +14,95 @@ use crate::model::{Behaviour, Class, Effect, Leads, Network, State, Switch, Term
 use crate::openflow::Rule;
 use crate::packets::{Cube, Field, Packet, Region, well_formed};
 
-/// What else may reach a monitor.
+/// Whether other packets may reach a monitor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Others {
-    /// Nothing.
+    /// No.
     Never,
-    /// What it is; the monitor leaves it out. So it is with mirrors of ports.
+    /// Yes; the monitor filters them, as with port mirrors.
     Tolerated,
 }
 
-/// What a monitor is to receive.
+/// Packets requested for a monitor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// The monitor, by its name.
+    /// Name of the monitor.
     pub monitor: String,
-    /// Of those that enter at this switch, by its place; none: wherever they enter.
+    /// Index of the switch at which they enter; none: any.
     pub enters: Option<usize>,
-    /// Which packets.
+    /// Requested packets.
     pub asked: Vec<Cube>,
-    /// At least so much of them.
+    /// Minimum part of each.
     pub part: Part,
-    /// What else it may receive.
+    /// Whether other packets may arrive.
     pub others: Others,
 }
 
 impl Wanted {
-    /// Whether it is for what enters here.
+    /// Whether it applies to packets that enter here.
     fn counts_at(&self, at: At) -> bool {
         self.enters.is_none_or(|switch| switch == at.0)
     }
 }
 
-/// What is wrong.
+/// Kind of error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
-    /// A packet that is asked for does not arrive.
+    /// A requested packet does not arrive.
     Missing,
     /// It arrives more than once.
     Repeated,
-    /// It arrives cut shorter than is asked.
+    /// It arrives shorter than requested.
     Short,
     /// An unrequested packet arrives.
     Stranger,
-    /// It leaves by other ports than before, or as another packet.
+    /// It leaves by other ports than before, or modified.
     Changed,
-    /// Two rules of one priority match it, and one of them is ours.
+    /// Two rules of equal priority match it, and one of them is ours.
     Overlap,
-    /// It is not known what happens to it.
+    /// The effect on it is unknown.
     Doubt,
 }
 
-/// One packet to which the wrong thing happens.
+/// A packet with a wrong treatment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counterexample {
-    /// What is wrong.
+    /// Kind of error.
     pub fault: Fault,
     /// The packet.
     pub packet: Packet,
-    /// Conditions that hold for it and are not modelled.
+    /// Conditions outside the model that hold for it.
     pub conditions: Vec<String>,
-    /// Where it enters: the switch's name; the port is the packet's.
+    /// Name of the switch that it enters; the port is the packet's.
     pub switch: String,
-    /// In words.
+    /// Description.
     pub what: String,
-    /// Its way, a line for each rule.
+    /// Path, one line per rule.
     pub way: String,
 }
 
-/// A packet of a class of packets that are treated alike, for other tools to follow.
+/// A packet of a class with equal treatment, to be traced by other tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Witness {
-    /// The switch, by its place.
+    /// Index of the switch.
     pub switch: usize,
-    /// The packet, as it enters there.
+    /// The packet, as it enters.
     pub packet: Packet,
 }
 
-/// What holds.
+/// Result of a proof.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proved {
-    /// How many classes of packets were looked at.
+    /// Number of classes of packets examined.
     pub classes: usize,
-    /// One packet of each way through the tables of each switch.
+    /// One packet for each path through the tables of each switch.
     pub witnesses: Vec<Witness>,
 }
 
 /// Maximum counterexamples reported per kind.
 const TOLD_MAX: usize = 8;
 
-/// Proves it: `before` is the network without the rules, `after` with them; `is_ours` tells our rules from others.
+/// Proves the rules: `before` is the network without them, `after` with them; `is_ours` identifies our rules.
 ///
 /// # Errors
 /// Counterexamples.
@@ -137,7 +137,7 @@ pub fn prove(
 struct Proof<'a> {
     after: &'a Network,
     wanted: &'a [Wanted],
-    /// All packets that there can be. Tables are run with more than these, since that takes fewer boxes.
+    /// All possible packets. Tables are evaluated with a larger set that needs fewer boxes.
     packets: Vec<Cube>,
     terms: Terms,
     found: Vec<Counterexample>,
@@ -145,7 +145,7 @@ struct Proof<'a> {
 }
 
 impl Proof<'_> {
-    /// Tells of one packet of these, if there can be one.
+    /// Reports one of these packets, if the set is not empty.
     fn tell(&mut self, fault: Fault, at: At, region: &Region, what: String) {
         if self.found.iter().filter(|found| found.fault == fault).count() >= TOLD_MAX {
             return;
@@ -158,7 +158,7 @@ impl Proof<'_> {
         self.found.push(Counterexample { fault, packet, conditions, switch, what, way });
     }
 
-    /// Two rules at one priority: a switch may take either.
+    /// Reports rules of equal priority: a switch may apply either.
     fn overlaps(&mut self, place: usize, switch: &Switch, is_ours: &dyn Fn(&Rule) -> bool) {
         for (i, one) in switch.rules.iter().enumerate() {
             let alike = |other: &&Rule| (other.table, other.priority) == (one.table, one.priority);
@@ -181,7 +181,7 @@ impl Proof<'_> {
         }
     }
 
-    /// What leaves a switch, less the copies, is what left it before.
+    /// Checks that the output of a switch, without copies, is unchanged.
     fn unchanged(&mut self, place: usize, old: &Switch, new: &Switch) {
         if old == new {
             return;
@@ -213,7 +213,7 @@ impl Proof<'_> {
         }
     }
 
-    /// Every packet, from where hosts are to the monitors.
+    /// Checks every packet from the hosts to the monitors.
     fn copies(&mut self) {
         let network = self.after;
         for (place, switch) in network.switches.iter().enumerate() {
@@ -233,7 +233,7 @@ impl Proof<'_> {
         }
     }
 
-    /// Nothing arrives that is not asked for.
+    /// Checks that no other packet arrives.
     fn others(&mut self, at: At) {
         for behaviour in self.after.behaviours(at, &Region::default(), &mut self.terms) {
             self.proved.classes += 1;
@@ -258,7 +258,7 @@ impl Proof<'_> {
         }
     }
 
-    /// What is asked for arrives once.
+    /// Checks that requested packets arrive once.
     fn arrive(&mut self, at: At, region: &Region, wanted: &Wanted) {
         let name = &wanted.monitor;
         for behaviour in self.after.behaviours(at, region, &mut self.terms) {
@@ -288,7 +288,7 @@ impl Proof<'_> {
     }
 }
 
-/// Packets from hosts that are elsewhere are left out, those to each host whose place is known are apart.
+/// Excludes packets from hosts at other locations; separates those to each host with a known location.
 fn between_hosts(network: &Network, at: At, cube: Cube) -> Vec<Region> {
     let with = |field, address| {
         let (number, version) = numbers(address);
@@ -311,7 +311,7 @@ fn is_short(len: Option<u32>, part: Part) -> bool {
     }
 }
 
-/// What happens besides copies, in no order.
+/// Effects other than copies, unordered.
 fn effects(switch: &Switch, all: &[Effect]) -> Vec<Effect> {
     let is_copy =
         |effect: &&Effect| matches!(effect, Effect::Output { port, .. } if switch.is_for_copies(*port));

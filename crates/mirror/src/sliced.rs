@@ -6,10 +6,10 @@ use crate::asked::are_fragments;
 use crate::packets::field::{TCP, UDP};
 use crate::packets::{Bits, Cube, Field};
 
-/// No more boxes than this are made of what is asked for.
+/// Maximum boxes of sliced packets.
 pub const SLICED_MAX: usize = 128;
 
-/// The two fields of which a coin takes bits.
+/// The two fields used by a coin.
 fn fields(coin: Coin) -> [Field; 2] {
     match coin {
         Coin::Ports => [Field::SourcePort, Field::DestinationPort],
@@ -17,8 +17,8 @@ fn fields(coin: Coin) -> [Field; 2] {
     }
 }
 
-/// What bits slices of these packets can be taken of: of ports, where all have ports and not both are given; of addresses, where both
-/// ports are, and not both addresses. `None`: a switch cannot tell such slices.
+/// Fields for slices of these packets: ports, if all packets have ports and not both are fixed; addresses, if both
+/// ports are fixed and not both addresses. `None`: a switch cannot distinguish slices.
 #[must_use]
 pub fn coin(asked: &[Cube]) -> Option<Coin> {
     let is_given = |cube: &Cube, field: Field| cube.get(field).mask & 0xffff == 0xffff;
@@ -30,7 +30,7 @@ pub fn coin(asked: &[Cube]) -> Option<Coin> {
         let protocol = cube.get(Field::Protocol);
         protocol.mask == Field::Protocol.full() && [TCP, UDP].contains(&protocol.value)
     };
-    // Fragments follow: they are copied whole, or by addresses as the others.
+    // Fragments are copied completely, or sliced by addresses like the others.
     let whole = || asked.iter().filter(|cube| !are_fragments(cube));
     if whole().next().is_none() || !asked.iter().all(has_ports) {
         None
@@ -43,18 +43,19 @@ pub fn coin(asked: &[Cube]) -> Option<Coin> {
     }
 }
 
-/// The packets of these whose flows are in the slice. Where neither end's bits are given, each value of them is a box of its own.
+/// Packets of these whose flows are in the slice. If no endpoint's bits are fixed, each of their values needs its own
+/// box.
 #[must_use]
 pub fn sliced(asked: &[Cube], slice: Slice) -> Vec<Cube> {
     let of = |cube: &Cube| match slice.coin {
-        // Whose flow it is the monitor knows once the datagram is put together.
+        // The monitor determines their flow after reassembly.
         Coin::Ports if are_fragments(cube) => vec![*cube],
         _ => of_one(cube, slice),
     };
     asked.iter().flat_map(of).collect()
 }
 
-/// The highest level at which there are no more than [`SLICED_MAX`] boxes.
+/// Highest level with at most [`SLICED_MAX`] boxes.
 #[must_use]
 pub fn level_max(asked: &[Cube], slice: Slice) -> u8 {
     let fits = |level: &u8| sliced(asked, slice.at(*level)).len() <= SLICED_MAX;
@@ -65,12 +66,12 @@ fn of_one(cube: &Cube, slice: Slice) -> Vec<Cube> {
     let (mask, bits) = (u128::from(slice.mask()), u128::from(slice.bits()));
     let free = |field: &Field| mask & !cube.get(*field).mask;
     let mut ends = fields(slice.coin);
-    // The end of which most is given has the fewest values.
+    // The endpoint with the most fixed bits has the fewest values.
     ends.sort_by_key(|field| free(field).count_ones());
     let [known, other] = ends;
     let open = free(&known);
     let mut found = Vec::new();
-    // All numbers whose bits are among the open ones.
+    // All numbers within the free bits.
     let mut value = 0;
     loop {
         let known_bits = Bits::new(cube.get(known).value | value, mask);
@@ -101,7 +102,7 @@ mod tests {
         asked(&spec, Which::Flags(wire::packet::TcpFlags::SYN))
     }
 
-    /// A packet of a connection, one way and the other.
+    /// A packet of a connection in each direction.
     fn both(client: u16, server: u16) -> [Packet; 2] {
         let packet = |source: (u128, u16), destination: (u128, u16)| {
             let cube = Cube::ALL
@@ -156,7 +157,7 @@ mod tests {
         }
     }
 
-    /// They have no ports by which a switch could tell.
+    /// Fragments have no ports visible to a switch.
     #[test]
     fn fragments_are_copied_whole_where_slices_are_of_ports() {
         let servers = vec![AddressMatch { net: Some(([10, 0, 0, 1].into(), 32)), port: Some(53) }];
@@ -172,7 +173,7 @@ mod tests {
         let protocols = asked(&MonitorSpec::default(), Which::Flow);
         assert_eq!(coin(&protocols), None, "not all have ports");
         assert_eq!(coin(&[]), None);
-        // One address with one port asks another with one: that is one flow.
+        // One address and port to another: a single flow.
         let one = of([Some(1), Some(2)], true)
             .iter()
             .map(|cube| cube.with(Field::Source, 1).with(Field::Destination, 2))

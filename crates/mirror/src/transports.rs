@@ -4,19 +4,19 @@ use plan::MonitorSpec;
 
 use crate::packets::field::{TCP, UDP};
 
-/// What parsers read.
+/// Transport protocols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Transports {
-    /// TCP alone.
+    /// TCP only.
     Tcp,
     /// TCP and UDP.
     TcpUdp,
-    /// All that is IP.
+    /// Any IP protocol.
     AnyIp,
 }
 
 impl Transports {
-    /// Of all parsers of a plan.
+    /// Protocols of all parsers of a plan.
     #[must_use]
     pub fn of(spec: &MonitorSpec) -> Transports {
         let of = |name: &str| match name {
@@ -28,7 +28,7 @@ impl Transports {
         spec.parsers.iter().map(|parser| of(&parser.schema.name)).max().unwrap_or(Transports::AnyIp)
     }
 
-    /// Their protocols; `None`: whatever it is.
+    /// IP protocol numbers; `None`: any.
     pub(crate) fn protocols(self, has_ports: bool) -> &'static [Option<u128>] {
         match (self, has_ports) {
             (Transports::Tcp, _) => &[Some(TCP)],

@@ -1,4 +1,4 @@
-//! Switches that are joined, from where packets enter to where copies of them arrive.
+//! Connected switches: follows packets from their entry to the arrival of copies.
 
 use std::net::IpAddr;
 
@@ -7,58 +7,58 @@ use super::switch::{Leads, Switch};
 use crate::packets::field::{IPV4, IPV6};
 use crate::packets::{Bits, Cube, Field, Packet, Region};
 
-/// A packet that passes more switches goes round.
+/// Maximum switches on a path; more mean a loop.
 const HOPS_MAX: usize = 16;
-/// More behaviours of one box are not looked at.
+/// Maximum behaviors examined per box.
 const BEHAVIOURS_MAX: usize = 100_000;
 
-/// A switch, by its place, and one of its ports.
+/// Index of a switch, and one of its ports.
 pub type At = (usize, u32);
 
 /// A cable, or a tunnel between two switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link(pub At, pub At);
 
-/// A host whose place is known: it sends from its own address, at its own port.
+/// A host with a known location: it sends with its own address, from its own port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Host {
-    /// Its address.
+    /// Address.
     pub address: IpAddr,
-    /// Its place.
+    /// Location.
     pub at: At,
 }
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Network {
     /// The switches.
     pub switches: Vec<Switch>,
-    /// What joins them.
+    /// Links between switches.
     pub links: Vec<Link>,
-    /// Hosts whose places are known.
+    /// Hosts with known locations.
     pub hosts: Vec<Host>,
-    /// Of each switch, the ports at which it may learn addresses.
+    /// Per switch, the ports at which it may learn addresses.
     pub(super) learned: Vec<Vec<u32>>,
 }
 
-/// The copies of a packet: which monitor, and how many bytes at most; sorted.
+/// Copies of a packet: monitor and maximum bytes; sorted.
 pub type Counts = Vec<(String, Option<u32>)>;
 
-/// What may happen to packets.
+/// A possible behavior.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Behaviour {
-    /// Which packets, as they entered.
+    /// Packets, as they entered.
     pub region: Region,
-    /// Which copies arrive.
+    /// Arriving copies.
     pub copies: Counts,
-    /// Whether it leaves by a port of hosts.
+    /// Whether it leaves by a host port.
     pub is_delivered: bool,
-    /// What is not known of their way.
+    /// Unknown effects on the path.
     pub doubts: Vec<String>,
 }
 
 impl Network {
-    /// One of these switches.
+    /// A network of these switches.
     #[must_use]
     pub fn new(switches: Vec<Switch>, links: Vec<Link>, hosts: Vec<Host>) -> Network {
         let mut network = Network { switches, links, hosts, learned: Vec::new() };
@@ -67,7 +67,7 @@ impl Network {
         network
     }
 
-    /// A single switch.
+    /// A network of one switch.
     #[must_use]
     pub fn of(switch: Switch) -> Network {
         Network::new(vec![switch], Vec::new(), Vec::new())
@@ -91,7 +91,7 @@ impl Network {
         })
     }
 
-    /// The ports of a switch on a shortest way to a host.
+    /// Ports of a switch on a shortest path to a host.
     pub(super) fn toward(&self, from: usize, (home, port): At) -> Vec<u32> {
         if from == home {
             return vec![port];
@@ -115,7 +115,7 @@ impl Network {
         self.ends(from).filter(nearer).map(|(port, _)| port).collect()
     }
 
-    /// The links of a switch by which others than copies go: its port, and the other end.
+    /// Links of a switch for traffic other than copies: its port, and the other end.
     fn ends(&self, at: usize) -> impl Iterator<Item = (u32, At)> {
         let here = move |(a, b): (At, At)| (a.0 == at).then_some((a.1, b));
         let is_there =
@@ -127,7 +127,7 @@ impl Network {
             .filter(is_there)
     }
 
-    /// Everything that may happen to packets that enter at a port.
+    /// All possible behaviors of packets that enter at a port.
     #[must_use]
     pub fn behaviours(&self, (switch, port): At, region: &Region, terms: &mut Terms) -> Vec<Behaviour> {
         let entered = region.and(&Cube::ALL.with(Field::InPort, port.into()));
@@ -160,7 +160,7 @@ impl Network {
         all
     }
 
-    /// The sets of outputs that a class may have, and what is not known.
+    /// Possible sets of outputs of a class, and unknown effects.
     fn ways(&self, at: usize, class: &Class) -> (Vec<Vec<Out>>, Vec<String>) {
         let (mut ways, mut doubts): (Vec<Vec<Out>>, _) = (vec![Vec::new()], Vec::new());
         for effect in &class.effects {
@@ -185,7 +185,7 @@ impl Network {
         (ways, doubts)
     }
 
-    /// With what the switch's mirrors add: each once, however often it is met.
+    /// Adds the copies of the switch's port mirrors, each once.
     fn mirrored(&self, at: usize, class: &Class, mut way: Vec<Out>) -> Vec<Out> {
         let entered = class.get(Field::InPort).value as u32;
         for mirror in &self.switches[at].mirrors {
@@ -221,7 +221,7 @@ impl Network {
         state.set.insert(Field::InPort, entrance.into());
         let further = self.follow(switch, Class::new(begun.region.clone(), state), hops + 1, terms);
         let both = |mut there: Behaviour| {
-            // What is cut once stays cut.
+            // Truncation is kept on the rest of the path.
             for (_, len) in &mut there.copies {
                 *len = len.iter().copied().chain(max_len).min();
             }
@@ -234,7 +234,7 @@ impl Network {
         further.into_iter().map(both).collect()
     }
 
-    /// The sets of ports by which one packet may leave the switch that it enters, each with how much of it; sorted.
+    /// Possible sets of output ports of a packet at the switch it enters, each with its part; sorted.
     #[must_use]
     pub fn outputs(
         &self,
@@ -256,7 +256,7 @@ impl Network {
         all
     }
 
-    /// The way of one packet, a line for each rule that it meets.
+    /// Path of a packet, one line per matched rule.
     #[must_use]
     pub fn narrate(&self, (switch, port): At, packet: Cube, terms: &mut Terms) -> String {
         let mut out = String::new();
@@ -294,10 +294,10 @@ impl Network {
     }
 }
 
-/// What leaves: by which port, how much, as what.
+/// Output port, maximum bytes, and state of the packet.
 type Out = (u32, Option<u32>, State);
 
-/// An address as a field has it, with its EtherType.
+/// EtherType and field value of an address.
 #[must_use]
 pub fn numbers(address: IpAddr) -> (u128, u128) {
     match address {

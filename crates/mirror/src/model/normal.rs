@@ -7,7 +7,7 @@ use super::switch::{Entered, Flooded, Switch};
 use crate::packets::{Cube, Field};
 
 impl Switch {
-    /// The ports at which addresses may be learned: those from which a packet may reach NORMAL.
+    /// Ports at which addresses may be learned: those from which a packet may reach NORMAL.
     #[must_use]
     pub fn learns_at(&self, terms: &mut Terms) -> Vec<u32> {
         let mut learns = Vec::new();
@@ -31,7 +31,7 @@ fn one_of_each_bond(switch: &Switch, flooded: Vec<u32>) -> Vec<u32> {
     single.into_iter().chain(switch.bonds.iter().filter_map(first)).collect()
 }
 
-/// A port of a bond stands for any of its ports, and for none where all are down.
+/// A port of a bond stands for any of its ports, and for none if all are down.
 fn spread(switch: &Switch, ports: Vec<u32>) -> Vec<Vec<u32>> {
     let mut ways = vec![Vec::new()];
     for number in ports {
@@ -48,7 +48,7 @@ fn spread(switch: &Switch, ports: Vec<u32>) -> Vec<Vec<u32>> {
 }
 
 impl Network {
-    /// The sets of ports by which a packet may leave a switch on NORMAL.
+    /// Possible sets of output ports of a packet at NORMAL.
     pub(super) fn normal(&self, at: usize, cube: &Cube, state: &State) -> Vec<Vec<u32>> {
         let switch = &self.switches[at];
         let entered = state.get(cube, Field::InPort).value as u32;
@@ -75,15 +75,15 @@ impl Network {
                 Some(host) => self.toward(at, host.at),
                 None => self.learned.get(at).cloned().unwrap_or_default(),
             };
-        // What was learned to be where the packet comes from goes nowhere.
+        // A destination learned at the input port receives nothing.
         let learned =
             learned.into_iter().map(|number| if may_leave(number) { vec![number] } else { Vec::new() });
-        // A bond lets in at one of its ports what it may refuse at another.
+        // A bond may accept a packet at one port and reject it at another.
         let may_refuse = matches!(vlan, Entered::InOrRefused(_)) || switch.bond(entered).is_some();
         let all = std::iter::once(one_of_each_bond(switch, flooded))
             .chain(learned)
             .chain(may_refuse.then(Vec::new));
-        // Where it was learned at one port of a bond it leaves by any of them.
+        // A destination learned at one port of a bond is reached by any of its ports.
         all.flat_map(|ports| spread(switch, ports)).collect()
     }
 }

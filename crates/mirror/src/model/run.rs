@@ -6,15 +6,15 @@ use super::switch::{Flooded, Switch};
 use crate::openflow::{Action, Match, Rule};
 use crate::packets::{Bits, Cube, Field, Region};
 
-/// Tables that send to tables: no deeper, as in Open vSwitch.
+/// Maximum depth of nested tables, as in Open vSwitch.
 const DEPTH_MAX: usize = 64;
 
-/// Conditions that are not modelled, a bit of [`Field::Other`] each. One lives as long as what is compared.
+/// Conditions outside the model, one bit of [`Field::Other`] each. The numbering is valid for one comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Terms(Vec<String>);
 
 impl Terms {
-    /// The bit of a condition; `None`: there are too many.
+    /// Bit of a condition; `None`: too many.
     fn bit(&mut self, text: String) -> Option<u128> {
         let at = self.0.iter().position(|known| *known == text).unwrap_or_else(|| {
             self.0.push(text);
@@ -23,13 +23,13 @@ impl Terms {
         (at < 128).then(|| 1 << at)
     }
 
-    /// Whether some of them had no bit left.
+    /// Whether there were more conditions than bits.
     #[must_use]
     pub fn are_too_many(&self) -> bool {
         self.0.len() > 128
     }
 
-    /// The conditions that hold in a packet.
+    /// Conditions that hold for a packet.
     pub fn holding(&self, set: u128) -> impl Iterator<Item = &str> {
         self.0
             .iter()
@@ -39,73 +39,73 @@ impl Terms {
     }
 }
 
-/// What happens to a packet.
+/// Effect on a packet.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Effect {
-    /// It leaves by a port.
+    /// Output to a port.
     Output {
-        /// The port.
+        /// Port number.
         port: u32,
         /// Maximum bytes.
         max_len: Option<u32>,
-        /// As which packet.
+        /// State of the packet.
         state: State,
     },
-    /// It goes where the switch has learned its destination to be, or everywhere.
+    /// Output to the learned port of its destination, or flooding.
     Normal(State),
-    /// It goes to the controller.
+    /// Sent to the controller.
     Controller(String, State),
-    /// It is not known what happens.
+    /// Unknown.
     Unknown(String),
 }
 
 /// State of a packet on its path.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct State {
-    /// Fields that have been given another value.
+    /// Fields set to other values.
     pub set: BTreeMap<Field, u128>,
-    /// What was changed otherwise.
+    /// Other changes.
     pub changes: Vec<String>,
 }
 
 impl State {
-    /// What is known of a field of a packet that was in this box.
+    /// Known bits of a field, for a packet of this box.
     #[must_use]
     pub fn get(&self, cube: &Cube, field: Field) -> Bits {
         self.set.get(&field).map_or_else(|| cube.get(field), |value| Bits::new(*value, field.full()))
     }
 }
 
-/// A rule that was met.
+/// A matched rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Step {
-    /// Its table.
+    /// Table number.
     pub table: u8,
-    /// Its place among the switch's rules; `None`: none matched.
+    /// Index of the rule; `None`: none matched.
     pub rule: Option<usize>,
 }
 
-/// Packets to which the same happens.
+/// Packets with the same treatment.
 #[derive(Clone, Debug)]
 pub struct Class {
-    /// Which packets, as they entered.
+    /// Packets, as they entered.
     pub region: Region,
-    /// What they have become.
+    /// Their state.
     pub state: State,
-    /// What happens to them, in this order.
+    /// Effects, in order.
     pub effects: Vec<Effect>,
-    /// By which rules.
+    /// Matched rules.
     pub steps: Vec<Step>,
 }
 
 impl Class {
-    /// Nothing has happened yet.
+    /// A class without effects.
     #[must_use]
     pub fn new(region: Region, state: State) -> Class {
         Class { region, state, effects: Vec::new(), steps: Vec::new() }
     }
 
-    /// What is known of a field of its packets.
+    /// Known bits of a field of its packets.
     #[must_use]
     pub fn get(&self, field: Field) -> Bits {
         self.state.get(&self.region.cube, field)
@@ -117,7 +117,7 @@ impl Class {
 }
 
 impl Switch {
-    /// A box of packets, in classes that have nothing in common.
+    /// Runs a class through the tables; returns disjoint classes.
     #[must_use]
     pub fn run(&self, class: Class, terms: &mut Terms) -> Vec<Class> {
         let entered = class.get(Field::InPort);
@@ -152,7 +152,7 @@ impl Switch {
         found
     }
 
-    /// Which of the packets as they entered match; `None`: none can.
+    /// Packets that match, in terms of their state on entry; `None`: none.
     fn condition(&self, matched: &Match, state: &State, terms: &mut Terms) -> Option<Cube> {
         let mut cube = matched.cube;
         for (field, value) in &state.set {
@@ -167,7 +167,7 @@ impl Switch {
             } else {
                 format!(" after {}", state.changes.join(","))
             };
-            // Without room for it nothing is proved: see `Terms::are_too_many`.
+            // Without a free bit nothing is proved; see `Terms::are_too_many`.
             if let Some(bit) = terms.bit(format!("{}: {text}{after}", self.name)) {
                 let bits = cube.get(Field::Other);
                 cube = cube.with_bits(Field::Other, Bits::new(bits.value | bit, bits.mask | bit));
@@ -197,7 +197,7 @@ impl Switch {
         vec![class]
     }
 
-    /// Through another table, and then on with what follows.
+    /// Runs another table, and then the following actions.
     fn elsewhere(
         &self,
         mut class: Class,
@@ -248,7 +248,7 @@ impl Switch {
             }
             Action::Change(text) => class.state.changes.push(text.clone()),
             Action::Unknown(text) => class.effects.push(Effect::Unknown(text.clone())),
-            // These lead elsewhere and have been taken already.
+            // These continue elsewhere and are handled before.
             Action::Resubmit { .. } | Action::Goto(_) => {}
         }
     }

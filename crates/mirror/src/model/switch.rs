@@ -4,50 +4,50 @@ use crate::openflow::Rule;
 use crate::packets::field::TAGGED;
 use crate::packets::{Bits, Field};
 
-/// Where a port leads.
+/// Peer of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Leads {
-    /// To hosts.
+    /// Hosts.
     Hosts,
-    /// To another switch of the network; see [`super::Network::links`].
+    /// Another switch of the network; see [`super::Network::links`].
     Switch,
-    /// To a monitor, directly or through a tunnel.
+    /// A monitor, directly or through a tunnel.
     Monitor(String),
-    /// To another switch, for copies alone: a tunnel.
+    /// A tunnel for copies to another switch.
     Copies,
 }
 
 impl Leads {
-    /// Whether nothing else goes there.
+    /// Whether the port is only for copies.
     #[must_use]
     pub fn is_for_copies(&self) -> bool {
         matches!(self, Leads::Monitor(_) | Leads::Copies)
     }
 }
 
-/// Whether what is flooded leaves through a port.
+/// Whether a port is part of flooding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flooded {
     /// It does.
     Yes,
-    /// The port is `no-flood`.
+    /// No, because the port is `no-flood`.
     No,
 }
 
-/// Which VLANs a port carries.
+/// VLANs of a port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Vlans {
-    /// All of them, tagged.
+    /// All, tagged.
     #[default]
     All,
     /// These, tagged.
     Some(Vec<u16>),
-    /// One, without tags.
+    /// One, untagged.
     Access(u16),
 }
 
 impl Vlans {
-    /// In which VLAN a packet with this tag is that entered here.
+    /// VLAN of a packet with this tag that enters here.
     #[must_use]
     pub fn entered(&self, tag: Bits) -> Entered {
         let is_tagged = tag.value & TAGGED != 0;
@@ -75,81 +75,81 @@ impl Vlans {
     }
 }
 
-/// What is known of a packet that came to a port.
+/// VLAN of a packet entering a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entered {
-    /// It is in this VLAN.
+    /// This VLAN.
     In(u16),
-    /// It is in this VLAN, or was not let in.
+    /// This VLAN, or rejected.
     InOrRefused(u16),
-    /// It may be in any.
+    /// Any VLAN.
     InAny,
-    /// It was not let in.
+    /// Rejected.
     Refused,
 }
 
 /// A port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Port {
-    /// OpenFlow's number.
+    /// OpenFlow port number.
     pub number: u32,
-    /// Its interface.
+    /// Name of its interface.
     pub name: String,
-    /// Where it leads.
+    /// Peer.
     pub leads: Leads,
-    /// Whether it is flooded to.
+    /// Whether it is part of flooding.
     pub flooded: Flooded,
-    /// Its VLANs.
+    /// VLANs.
     pub vlans: Vlans,
 }
 
 impl Port {
-    /// One that is flooded to, in all VLANs.
+    /// A port with flooding and all VLANs.
     #[must_use]
     pub fn new(number: u32, name: &str, leads: Leads) -> Port {
         Port { number, name: name.to_owned(), leads, flooded: Flooded::Yes, vlans: Vlans::All }
     }
 }
 
-/// A mirror as OVSDB has it: of ports, not of flows.
+/// A port mirror in OVSDB.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mirror {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// What enters at these is copied.
+    /// Ports whose incoming packets are copied.
     pub entering: Vec<u32>,
-    /// What leaves by these is copied.
+    /// Ports whose outgoing packets are copied.
     pub leaving: Vec<u32>,
-    /// Where copies go. NORMAL uses the port for nothing else.
+    /// Output port; NORMAL does not use it.
     pub output: u32,
-    /// Maximum bytes of each.
+    /// Maximum bytes per copy.
     pub max_len: Option<u32>,
 }
 
 /// A switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Switch {
-    /// Its name.
+    /// Name.
     pub name: String,
     /// Its ports.
     pub ports: Vec<Port>,
-    /// Its rules, of all tables.
+    /// Rules of all tables.
     pub rules: Vec<Rule>,
     /// Its mirrors.
     pub mirrors: Vec<Mirror>,
-    /// Ports that are one port to what forwards: a packet leaves by one of them at most.
+    /// Bonds: groups of ports that forwarding treats as one; a packet leaves by at most one of them.
     pub bonds: Vec<Vec<u32>>,
 }
 
 impl Switch {
-    /// One with these ports.
+    /// A switch with these ports and rules.
     #[must_use]
     pub fn new(name: &str, ports: Vec<Port>, mut rules: Vec<Rule>) -> Switch {
         rules.sort_by_key(|rule| (rule.table, std::cmp::Reverse(rule.priority)));
         Switch { name: name.to_owned(), ports, rules, mirrors: Vec::new(), bonds: Vec::new() }
     }
 
-    /// With other rules.
+    /// The switch with other rules.
     #[must_use]
     pub fn with_rules(&self, rules: Vec<Rule>) -> Switch {
         let switch = Switch::new(&self.name, self.ports.clone(), rules);
@@ -162,25 +162,25 @@ impl Switch {
         self.ports.iter().find(|port| port.number == number)
     }
 
-    /// Ports at which traffic enters: all but those of copies, and those of mirrors, where a switch takes nothing in.
+    /// Ports at which traffic enters: all but those of copies and outputs of mirrors, which accept nothing.
     pub fn entrances(&self) -> impl Iterator<Item = &Port> {
         let ports = self.ports.iter().filter(|port| !port.leads.is_for_copies());
         ports.filter(|port| !self.is_mirror_output(port.number))
     }
 
-    /// Whether a port is for copies.
+    /// Whether a port is only for copies.
     #[must_use]
     pub fn is_for_copies(&self, number: u32) -> bool {
         self.port(number).is_some_and(|port| port.leads.is_for_copies())
     }
 
-    /// Whether copies of a mirror go out of a port.
+    /// Whether a port is the output of a mirror.
     #[must_use]
     pub fn is_mirror_output(&self, number: u32) -> bool {
         self.mirrors.iter().any(|mirror| mirror.output == number)
     }
 
-    /// The bond that a port is of.
+    /// Bond of a port.
     pub(super) fn bond(&self, number: u32) -> Option<&Vec<u32>> {
         self.bonds.iter().find(|bond| bond.contains(&number))
     }

@@ -1,66 +1,66 @@
-//! What a rule does with a packet. Of other people's rules only so much is understood as is needed to know where packets go: what an
-//! action changes that is not modelled is kept as text, and what may send a packet anywhere is kept as a doubt.
+//! Actions of a rule. Rules of others are modeled only as far as needed to follow packets: an action on fields outside
+//! the model is kept as text, and one that may forward a packet anywhere is an unknown.
 
 use std::fmt;
 
 use crate::packets::Field;
 
-/// OpenFlow's number of the switch's own port.
+/// OpenFlow number of the local port.
 pub const LOCAL: u32 = 0xffff_fffe;
 
 /// One action.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Action {
-    /// Out of a port, whole or the first bytes of it.
+    /// Output to a port, whole or truncated.
     Output {
-        /// The port.
+        /// Port number.
         port: u32,
         /// Maximum bytes.
         max_len: Option<u32>,
     },
-    /// As a switch that learns addresses would do.
+    /// Forwarding by learned addresses.
     Normal,
-    /// Out of all ports but the one it came from and those that are not flooded to.
+    /// Output to all ports except the input port and those without flooding.
     Flood,
-    /// Out of all ports but the one it came from.
+    /// Output to all ports except the input port.
     All,
-    /// Out of the port it came from.
+    /// Output to the input port.
     InPort,
-    /// To the controller; the text.
+    /// Send to the controller; text of the action.
     Controller(String),
-    /// What another table says, as if it had come from another port; then what follows.
+    /// Actions of another table, as if the packet had another input port; then the following ones.
     Resubmit {
-        /// The port; none: the one it came from.
+        /// Input port; none: unchanged.
         port: Option<u32>,
-        /// The table; none: the one of the rule.
+        /// Table; none: the current one.
         table: Option<u8>,
     },
-    /// What a later table says; nothing follows.
+    /// Continue in a later table; no actions follow.
     Goto(u8),
-    /// Gives a field a value.
+    /// Set a field.
     Set {
         /// The field.
         field: Field,
         /// The value.
         value: u128,
-        /// As it was written.
+        /// Original text.
         text: String,
     },
-    /// Changes something that no match here can see.
+    /// A change outside the model; text of the action.
     Change(String),
-    /// Something else, which may send the packet anywhere.
+    /// Unknown; may forward the packet anywhere.
     Unknown(String),
 }
 
 impl Action {
-    /// The whole packet out of a port.
+    /// Output of the whole packet to a port.
     #[must_use]
     pub fn output(port: u32) -> Action {
         Action::Output { port, max_len: None }
     }
 }
 
-/// A port by its number, or LOCAL.
+/// Displays a port number, or LOCAL.
 pub(super) struct PortName(pub u32);
 
 impl fmt::Display for PortName {

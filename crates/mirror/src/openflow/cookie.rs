@@ -1,9 +1,10 @@
-//! Whose a rule is: 64 bits that stay with it on the switch. Magic 16 · server 12 · job 20 · generation 8 · actions 8. All rules with one
-//! cookie have the same actions, so that a MODIFY by cookie, which renews their lease, changes none of them.
+//! Cookies identify the owner of a rule: 64 bits stored with it on the switch. Magic 16 · server 12 · job 20 ·
+//! generation 8 · actions 8. All rules with one cookie have the same actions, so that a MODIFY by cookie, which renews
+//! their lease, changes none of them.
 
 use std::fmt;
 
-/// What the cookies of all our rules begin with.
+/// Magic number of our cookies.
 const MAGIC: u64 = 0x6e61; // "na"
 const SERVER_BITS: u32 = 12;
 const JOB_BITS: u32 = 20;
@@ -12,21 +13,21 @@ const JOB_BITS: u32 = 20;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cookie(pub u64);
 
-/// What one of our cookies says.
+/// Decoded cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner {
-    /// The server that wants the rule; 12 bits.
+    /// Number of the server; 12 bits.
     pub server: u16,
-    /// The job, the first of those that it serves; 20 bits. 0: of no job, but of all together.
+    /// Number of the job, the first of several; 20 bits. 0: shared by all jobs.
     pub job: u32,
-    /// The job's generation.
+    /// Generation of the job.
     pub generation: u8,
-    /// Which of the job's lists of actions.
+    /// Index among the job's action lists.
     pub actions: u8,
 }
 
 impl Cookie {
-    /// The bits that say that a rule is a server's.
+    /// Mask of the magic and server bits.
     pub const SERVER_MASK: u64 = 0xffff_fff0_0000_0000;
 
     /// Cookie of the rules of an exploration. They match only its own frames and belong to no job: jobs have
@@ -36,7 +37,7 @@ impl Cookie {
         Cookie::of(Owner { server, job: 0, generation: u8::MAX, actions: u8::MAX })
     }
 
-    /// Whether it belongs to such rules, of any process.
+    /// Whether it is a cookie of an exploration, by any process.
     #[must_use]
     pub fn is_of_exploration(self) -> bool {
         self.owner().is_some_and(|owner| self == Cookie::of_exploration(owner.server))
@@ -51,7 +52,7 @@ impl Cookie {
         Cookie(MAGIC << 48 | server << 36 | low)
     }
 
-    /// What it says; `None`: it is not ours.
+    /// Decodes it; `None`: not ours.
     #[must_use]
     pub fn owner(self) -> Option<Owner> {
         let bits = |shift: u32, count: u32| self.0 >> shift & ((1 << count) - 1);
@@ -63,7 +64,7 @@ impl Cookie {
         })
     }
 
-    /// Whether it is of this server.
+    /// Whether it is owned by this server.
     #[must_use]
     pub fn is_of(self, server: u16) -> bool {
         self.owner().is_some_and(|owner| owner.server == server)

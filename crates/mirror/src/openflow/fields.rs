@@ -1,9 +1,9 @@
-//! Names of fields and of kinds of packets, as `ovs-ofctl` has them.
+//! Names of fields and packet types in `ovs-ofctl`.
 
 use crate::packets::field::{ARP, ICMP, ICMPV6, IPV4, IPV6, SCTP, TCP, UDP};
 use crate::packets::{Cube, Field};
 
-/// Words that stand for an EtherType, with a protocol or without.
+/// Keywords for an EtherType with an optional protocol.
 pub const KINDS: [(&str, u128, Option<u128>); 14] = [
     ("tcp", IPV4, Some(TCP)),
     ("udp", IPV4, Some(UDP)),
@@ -21,7 +21,7 @@ pub const KINDS: [(&str, u128, Option<u128>); 14] = [
     ("mplsm", 0x8848, None),
 ];
 
-/// How a field's value is written.
+/// Format of a field's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     Port,
@@ -32,7 +32,7 @@ pub enum Form {
     Flags,
 }
 
-/// The names under which a field may be read; the first of those that fit a packet is printed.
+/// Names of fields for parsing; the first that applies to a packet is printed.
 pub const NAMES: [(&str, Field, Form); 32] = [
     ("in_port", Field::InPort, Form::Port),
     ("dl_src", Field::MacSource, Form::Mac),
@@ -68,7 +68,7 @@ pub const NAMES: [(&str, Field, Form); 32] = [
     ("tcp_flags", Field::TcpFlags, Form::Flags),
 ];
 
-/// The value of a field, if a box gives all of it.
+/// Value of a field if completely given by a box.
 pub fn exact(cube: &Cube, field: Field) -> Option<u128> {
     let bits = cube.get(field);
     (bits.mask == field.full()).then_some(bits.value)

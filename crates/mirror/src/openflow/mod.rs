@@ -1,4 +1,4 @@
-//! Flow rules as values, and as the text of `ovs-ofctl`: printed for the switch, and read from what it dumps.
+//! Flow rules as values and as text of `ovs-ofctl`: printed for the switch, and parsed from its dumps.
 
 pub mod action;
 pub mod cookie;

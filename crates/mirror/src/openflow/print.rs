@@ -1,4 +1,4 @@
-//! Boxes as matches.
+//! Prints boxes as matches.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -41,7 +41,7 @@ impl Match {
     }
 }
 
-/// As `ovs-ofctl` reads it.
+/// Formats for `ovs-ofctl`.
 impl fmt::Display for Match {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut terms = Vec::new();
@@ -73,7 +73,7 @@ impl fmt::Display for Match {
     }
 }
 
-/// One packet, as `ofproto/trace` reads it.
+/// Formats a packet for `ofproto/trace`.
 #[must_use]
 pub fn flow(packet: &Packet) -> String {
     let flags = packet.get(Field::TcpFlags);
@@ -81,7 +81,7 @@ pub fn flow(packet: &Packet) -> String {
         packet.cube().with_bits(Field::TcpFlags, Bits::default()).with_bits(Field::Other, Bits::default());
     let is_tcp = packet.get(Field::Protocol) == TCP && [IPV4, IPV6].contains(&packet.get(Field::EthType));
     let has_ports = [TCP, UDP, SCTP].contains(&packet.get(Field::Protocol));
-    // Fields that a packet does not have cannot be given.
+    // Fields absent in the packet cannot be given.
     let has = |field: Field| match field {
         Field::Source | Field::Destination => [IPV4, IPV6, ARP].contains(&packet.get(Field::EthType)),
         Field::SourcePort | Field::DestinationPort => {
@@ -95,7 +95,7 @@ pub fn flow(packet: &Packet) -> String {
         .iter()
         .filter(|field| !has(**field))
         .fold(cube, |cube, field| cube.with_bits(*field, Bits::default()));
-    // Here a port has the name of its protocol.
+    // Port fields are named by protocol here.
     let name = match packet.get(Field::Protocol) {
         UDP => "udp_",
         SCTP => "sctp_",
@@ -154,7 +154,7 @@ fn addresses(terms: &mut Vec<String>, cube: &Cube) {
     }
 }
 
-/// An address with the length of its prefix, or else its mask.
+/// An address with prefix length, or with mask.
 fn address(bits: Bits, width: u32, text: impl Fn(u128) -> String) -> Option<String> {
     let full = u128::MAX >> (128 - width);
     let length = bits.mask.count_ones();

@@ -1,5 +1,5 @@
-//! `ovs-ofctl`'s text as rules. A condition that is not known becomes text of the match, an action that is not known a doubt; only a
-//! line that is no rule is an error.
+//! Parses the text of `ovs-ofctl`. An unknown condition becomes text of the match, an unknown action an unknown effect;
+//! only a line that is not a rule is an error.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -13,7 +13,7 @@ use crate::packets::field::TAGGED;
 use crate::packets::packet::FLAGS;
 use crate::packets::{Bits, Cube, Field};
 
-/// A line that is no rule.
+/// A line that is not a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("no flow rule: {0:.200}")]
 pub struct ReadError(pub String);
@@ -27,10 +27,10 @@ pub fn read_dump(text: &str) -> Result<Vec<Rule>, ReadError> {
     lines.filter(|line| !line.is_empty() && !line.contains("_FLOW reply")).map(read_rule).collect()
 }
 
-/// One rule; statistics in it are passed over.
+/// Parses a rule; ignores statistics.
 ///
 /// # Errors
-/// It is none.
+/// `ReadError` if the line is not a rule.
 pub fn read_rule(line: &str) -> Result<Rule, ReadError> {
     let wrong = || ReadError(line.to_owned());
     let at = line.find("actions=").ok_or_else(wrong)?;
@@ -67,7 +67,7 @@ pub fn read_rule(line: &str) -> Result<Rule, ReadError> {
     Ok(rule)
 }
 
-/// A match by itself.
+/// Parses a match.
 #[must_use]
 pub fn read_match(text: &str) -> Match {
     read_terms(&split(text))
@@ -84,7 +84,7 @@ fn read_terms(terms: &[&str]) -> Match {
             Some((name, value)) => condition(name, value)
                 .and_then(|(field, bits)| matched.cube.and(&Cube::ALL.with_bits(field, bits))),
         };
-        // An IPv4 packet has no long address: what says so contradicts the rest.
+        // An IPv4 packet has no long address, so the match would be contradictory.
         match understood.and_then(|cube| cube.and(&cube.canonical())) {
             Some(cube) => matched.cube = cube,
             None => matched.other.push((*term).to_owned()),
@@ -96,7 +96,7 @@ fn read_terms(terms: &[&str]) -> Match {
     matched
 }
 
-/// What a condition says of a field.
+/// Field and bits of a condition.
 fn condition(name: &str, value: &str) -> Option<(Field, Bits)> {
     if name == "dl_vlan" || name == "vlan_vid" {
         let tag = Field::Vlan.full();
@@ -133,7 +133,7 @@ fn condition(name: &str, value: &str) -> Option<(Field, Bits)> {
                 Some(mask) => one(mask)?,
             };
             let value = one(value)?;
-            // Bits that the field does not have are of something else, as the priority in a VLAN tag.
+            // Bits outside the field have another meaning, such as the priority in a VLAN tag.
             if mask & !full != 0 && mask & !full & 0xffff != 0 && *field == Field::Vlan {
                 return None;
             }
@@ -167,7 +167,7 @@ fn read_flags(text: &str) -> Option<Bits> {
     Some(Bits::new(value, full))
 }
 
-/// Actions, separated by commas.
+/// Parses actions, separated by commas.
 #[must_use]
 pub fn read_actions(text: &str) -> Vec<Action> {
     split(text).into_iter().filter(|text| *text != "drop").map(action).collect()
@@ -203,7 +203,7 @@ fn action(text: &str) -> Action {
         "load" if after.contains("NXM_NX_REG") || after.contains("METADATA") || after.contains("XXREG") => {
             Action::Change(text.to_owned())
         }
-        // What it drops is dropped before anything else is done: see `compose`.
+        // Its drops precede all other actions; see `compose`.
         "meter" if number(after).is_some() => Action::Change(text.to_owned()),
         "dec_ttl" | "set_queue" | "pop_queue" | "note" | "mod_nw_tos" | "mod_nw_ecn" | "mod_nw_ttl"
         | "set_tunnel" | "mod_vlan_pcp" => Action::Change(text.to_owned()),
@@ -271,7 +271,7 @@ fn mac(text: &str) -> Option<u128> {
     (text.split(':').count() == 6).then_some(number)
 }
 
-/// Decimal, or hexadecimal behind 0x.
+/// Decimal, or hexadecimal after 0x.
 fn number(text: &str) -> Option<u128> {
     match text.strip_prefix("0x") {
         Some(hex) => u128::from_str_radix(hex, 16).ok(),
@@ -279,7 +279,7 @@ fn number(text: &str) -> Option<u128> {
     }
 }
 
-/// Whether each parenthesis is closed, and none that was not opened.
+/// Whether parentheses are balanced.
 fn is_balanced(text: &str) -> bool {
     let depth = text.chars().try_fold(0usize, |depth, c| match c {
         '(' => Some(depth + 1),
@@ -289,7 +289,7 @@ fn is_balanced(text: &str) -> bool {
     depth == Some(0)
 }
 
-/// What stands between commas and blanks outside of parentheses.
+/// Splits at commas and spaces outside of parentheses.
 fn split(text: &str) -> Vec<&str> {
     let mut depth = 0i64;
     let is_border = |c: char| {

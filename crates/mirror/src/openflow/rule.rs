@@ -6,12 +6,12 @@ use super::action::Action;
 use super::cookie::Cookie;
 use crate::packets::Cube;
 
-/// Which packets a rule is for: a box, and conditions that are not modelled, as text.
+/// Match of a rule: a box, and conditions outside the model as text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Match {
-    /// The box.
+    /// Box.
     pub cube: Cube,
-    /// The conditions, sorted.
+    /// Other conditions, sorted.
     pub other: Vec<String>,
 }
 
@@ -21,18 +21,18 @@ impl From<Cube> for Match {
     }
 }
 
-/// See the module's text.
+/// See the module documentation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rule {
-    /// Its table.
+    /// Table number.
     pub table: u8,
-    /// The highest that matches decides.
+    /// Priority; the highest matching rule applies.
     pub priority: u16,
-    /// Whose it is.
+    /// Cookie.
     pub cookie: Cookie,
-    /// For which packets.
+    /// Match.
     pub matched: Match,
-    /// What is done with them; nothing: they are dropped.
+    /// Actions; empty: drop.
     pub actions: Vec<Action>,
     /// Seconds without a packet after which it expires; 0: never.
     pub idle_timeout: u16,
@@ -41,20 +41,20 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// By what a switch tells rules apart.
+    /// Identity of a rule on a switch.
     #[must_use]
     pub fn key(&self) -> (u8, u16, &Match) {
         (self.table, self.priority, &self.matched)
     }
 
-    /// The actions, as text.
+    /// Text of the actions.
     #[must_use]
     pub fn actions_text(&self) -> String {
         let texts: Vec<String> = self.actions.iter().map(ToString::to_string).collect();
         if texts.is_empty() { "drop".to_owned() } else { texts.join(",") }
     }
 
-    /// The ports that it names as outputs.
+    /// Output ports in its actions.
     pub fn outputs(&self) -> impl Iterator<Item = u32> + '_ {
         self.actions.iter().filter_map(|action| match action {
             Action::Output { port, .. } => Some(*port),

@@ -1,4 +1,4 @@
-//! Texts of `ovs-ofctl` 3.1, and that what is printed reads the same.
+//! Parses dumps of `ovs-ofctl` 3.1; printed text round-trips.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::packets::field::{IPV4, IPV6, TAGGED, TCP, UDP};
 use crate::packets::{Bits, Cube, Field};
 
-/// Printed as it was dumped, less what a switch counts.
+/// Printed as dumped, without counters.
 #[test]
 fn dumps_are_read() {
     let dump = "\
@@ -52,7 +52,7 @@ fn what_is_no_rule_is_told() {
     }
 }
 
-/// What Open vSwitch would read as something wider.
+/// Matches that Open vSwitch would parse as wider ones.
 #[test]
 fn matches_that_cannot_be_said_are_told() {
     let tcp = Cube::ALL.with(Field::EthType, IPV4).with(Field::Protocol, TCP);
@@ -155,9 +155,9 @@ proptest! {
 
     #[test]
     fn any_text_is_read_or_refused(text: String) {
-        // What has no match in OpenFlow is printed for people only.
+        // Matches that OpenFlow cannot express are printed for people only.
         if let Some(rule) = read_rule(&text).ok().filter(|rule| rule.matched.check().is_ok()) {
-            // Printed and read again it stays what it is.
+            // Printed text round-trips.
             let printed = rule.to_string();
             prop_assert_eq!(read_rule(&printed).map(|rule| rule.to_string()), Ok(printed));
         }
@@ -165,11 +165,11 @@ proptest! {
         let _ = read_actions(&text);
     }
 
-    /// Words of the language, in any order.
+    /// Words of the language in any order.
     #[test]
     fn any_words_are_read_or_refused(words in prop::collection::vec((word(), "[, (]{1,2}"), 0..12)) {
         let text: String = words.iter().map(|(word, border)| format!("{word}{border}")).collect();
-        // What has no match in OpenFlow is printed for people only.
+        // Matches that OpenFlow cannot express are printed for people only.
         if let Some(rule) = read_rule(&text).ok().filter(|rule| rule.matched.check().is_ok()) {
             let printed = rule.to_string();
             prop_assert_eq!(read_rule(&printed).map(|rule| rule.to_string()), Ok(printed));

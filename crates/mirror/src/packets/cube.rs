@@ -1,16 +1,16 @@
-//! A box of packets: of every field some bits are given and the others are free. Boxes are closed under intersection, and what is left
-//! of one without another is a number of boxes that have nothing in common; a range of ports is a number of them.
+//! A box of packets: some bits of every field are fixed and the others are free. Boxes are closed under intersection;
+//! the difference of two boxes is a set of disjoint boxes, and so is a range of ports.
 
 use std::ops::RangeInclusive;
 
 use super::field::{ARP, FIELDS, Field, IPV4};
 
-/// Some bits of a number, and of which these are: no bit of `value` lies outside of `mask`.
+/// Fixed bits of a number: no bit of `value` lies outside of `mask`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bits {
-    /// The bits.
+    /// Values of the bits.
     pub value: u128,
-    /// Which bits are given.
+    /// Fixed bits.
     pub mask: u128,
 }
 
@@ -21,13 +21,13 @@ impl Bits {
         Bits { value: value & mask, mask }
     }
 
-    /// Whether a number has them.
+    /// Whether a number matches.
     #[must_use]
     pub fn admits(self, number: u128) -> bool {
         number & self.mask == self.value
     }
 
-    /// What both say; `None`: they contradict each other.
+    /// Intersection; `None`: empty.
     #[must_use]
     pub fn and(self, other: Bits) -> Option<Bits> {
         let agree = (self.value ^ other.value) & self.mask & other.mask == 0;
@@ -35,7 +35,7 @@ impl Bits {
     }
 }
 
-/// See the module's text. By default every packet.
+/// See the module documentation. The default contains every packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Cube([Bits; FIELDS.len()]);
 
@@ -43,7 +43,7 @@ impl Cube {
     /// Every packet.
     pub const ALL: Cube = Cube([Bits { value: 0, mask: 0 }; FIELDS.len()]);
 
-    /// What it says of a field.
+    /// Fixed bits of a field.
     #[must_use]
     pub fn get(&self, field: Field) -> Bits {
         self.0[field as usize]
@@ -55,23 +55,23 @@ impl Cube {
         self.with_bits(field, Bits::new(value, field.full()))
     }
 
-    /// Likewise with some bits of a field.
+    /// The subset with some bits of a field fixed.
     #[must_use]
     pub fn with_bits(mut self, field: Field, bits: Bits) -> Cube {
         self.0[field as usize] = Bits::new(bits.value, bits.mask & field.full());
         self
     }
 
-    /// Likewise with the first `length` bits of the last `of` of a field.
+    /// The subset with the first `length` of the last `of` bits of a field fixed.
     #[must_use]
     pub fn with_prefix(self, field: Field, value: u128, (length, of): (u32, u32)) -> Cube {
         let (length, of) = (length.min(of), of.min(field.width()));
         let low = u128::MAX.checked_shr(128 - (of - length)).unwrap_or(0);
-        // What lies before the last `of` bits is 0.
+        // Bits before the last `of` are 0.
         self.with_bits(field, Bits::new(value, field.full() & !low))
     }
 
-    /// Those that are in both, if there are any.
+    /// Intersection, unless empty.
     #[must_use]
     pub fn and(&self, other: &Cube) -> Option<Cube> {
         let mut both = Cube::ALL;
@@ -81,13 +81,13 @@ impl Cube {
         Some(both)
     }
 
-    /// Whether all of `other` are among these.
+    /// Whether it contains all of `other`.
     #[must_use]
     pub fn contains(&self, other: &Cube) -> bool {
         self.0.iter().zip(&other.0).all(|(a, b)| a.mask & !b.mask == 0 && b.value & a.mask == a.value)
     }
 
-    /// Those that are not in `other`, as boxes that have nothing in common.
+    /// Difference, as disjoint boxes.
     #[must_use]
     pub fn without(&self, other: &Cube) -> Vec<Cube> {
         if self.and(other).is_none() {
@@ -111,7 +111,7 @@ impl Cube {
         pieces
     }
 
-    /// The same packets, written in one way: an IPv4 address has nothing but zeros before its 32 bits.
+    /// The same packets in canonical form: an IPv4 address has zeros before its 32 bits.
     #[must_use]
     pub fn canonical(self) -> Cube {
         let kind = self.get(Field::EthType);
@@ -125,14 +125,14 @@ impl Cube {
         })
     }
 
-    /// How many bits are given.
+    /// Number of fixed bits.
     #[must_use]
     pub fn given(&self) -> u32 {
         self.0.iter().map(|bits| bits.mask.count_ones()).sum()
     }
 }
 
-/// Those of `from` that are in none of `others`.
+/// Packets of `from` that are in none of `others`.
 #[must_use]
 pub fn without_all<'a>(from: Vec<Cube>, others: impl IntoIterator<Item = &'a Cube>) -> Vec<Cube> {
     let take_away = |rest: Vec<Cube>, other| rest.iter().flat_map(|cube| cube.without(other)).collect();
@@ -145,7 +145,7 @@ pub fn prefixes(range: RangeInclusive<u16>) -> Vec<Bits> {
     let (mut at, end) = (u32::from(*range.start()), u32::from(*range.end()));
     let mut found = Vec::new();
     while at <= end {
-        // The largest block that begins here and does not end too late.
+        // The largest block that starts here and does not exceed the end.
         let aligned = if at == 0 { 16 } else { at.trailing_zeros() };
         let size = (end - at + 1).ilog2().min(aligned);
         let mask = (0xffff << size) & 0xffff;

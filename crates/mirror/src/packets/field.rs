@@ -1,18 +1,18 @@
-//! What a switch sees of a packet: the fields of a match, as Open vSwitch keeps them. A field that a packet does not have is 0; ARP has
-//! its addresses and its operation where IP has its addresses and its protocol, ICMP its type and code where TCP has its ports.
+//! Fields of a packet seen by a switch, as in Open vSwitch. A field that a packet does not have is 0; ARP has its
+//! addresses and operation in place of IP addresses and protocol, ICMP its type and code in place of ports.
 
 /// A field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Field {
-    /// The port at which the packet entered the switch.
+    /// Input port of the switch.
     InPort,
     /// Ethernet source.
     MacSource,
     /// Ethernet destination.
     MacDestination,
-    /// 802.1Q: 0 without a tag, else [`TAGGED`] and the number.
+    /// 802.1Q: 0 without a tag, otherwise [`TAGGED`] and the VLAN id.
     Vlan,
-    /// EtherType, behind a tag.
+    /// EtherType, after a tag.
     EthType,
     /// Network source; IPv4 in the last 32 bits.
     Source,
@@ -26,11 +26,11 @@ pub enum Field {
     DestinationPort,
     /// TCP flags.
     TcpFlags,
-    /// Conditions that are not modelled, a bit each: whether it holds.
+    /// Conditions outside the model, one bit each.
     Other,
 }
 
-/// All of them, in order.
+/// All fields, in order.
 pub const FIELDS: [Field; 12] = [
     Field::InPort,
     Field::MacSource,
@@ -46,7 +46,7 @@ pub const FIELDS: [Field; 12] = [
     Field::Other,
 ];
 
-/// The bit of [`Field::Vlan`] that says that there is a tag.
+/// Bit of [`Field::Vlan`] for a tagged packet.
 pub const TAGGED: u128 = 0x1000;
 /// EtherTypes.
 pub const IPV4: u128 = 0x0800;
@@ -54,7 +54,7 @@ pub const IPV4: u128 = 0x0800;
 pub const IPV6: u128 = 0x86dd;
 /// See [`IPV4`].
 pub const ARP: u128 = 0x0806;
-/// What a switch says of frames that have a length in this place.
+/// Value used by switches for frames with a length field.
 pub const WITHOUT_TYPE: u128 = 0x05ff;
 /// IP protocols.
 pub const TCP: u128 = 6;
@@ -68,7 +68,7 @@ pub const ICMP: u128 = 1;
 pub const ICMPV6: u128 = 58;
 
 impl Field {
-    /// How many bits it has.
+    /// Width in bits.
     #[must_use]
     pub fn width(self) -> u32 {
         match self {
@@ -82,7 +82,7 @@ impl Field {
         }
     }
 
-    /// All of its bits.
+    /// Mask of all bits.
     #[must_use]
     pub fn full(self) -> u128 {
         u128::MAX >> (128 - self.width())

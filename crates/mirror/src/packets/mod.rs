@@ -1,4 +1,4 @@
-//! Sets of packets, by what a switch can see of them.
+//! Sets of packets, by the fields visible to a switch.
 
 pub mod cube;
 pub mod field;

@@ -1,4 +1,4 @@
-//! One packet, for the one who has to understand what went wrong; and what packets there can be.
+//! A single packet, as counterexample; and the set of possible packets.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -11,7 +11,7 @@ use super::field::{ARP, FIELDS, Field, ICMP, ICMPV6, IPV4, IPV6, SCTP, TAGGED, T
 pub struct Packet([u128; FIELDS.len()]);
 
 impl Packet {
-    /// One of a box. What is free is 0, but for ports and addresses, which are better read if they are not.
+    /// A packet of a box. Free bits are 0, except in ports and addresses, for readability.
     #[must_use]
     pub fn of(cube: &Cube) -> Packet {
         let mut packet = Packet::default();
@@ -22,33 +22,33 @@ impl Packet {
         packet
     }
 
-    /// Its value of a field.
+    /// Value of a field.
     #[must_use]
     pub fn get(&self, field: Field) -> u128 {
         self.0[field as usize]
     }
 
-    /// With another value of a field.
+    /// The packet with another value of a field.
     #[must_use]
     pub fn with(mut self, field: Field, value: u128) -> Packet {
         self.0[field as usize] = value & field.full();
         self
     }
 
-    /// The box of it alone.
+    /// The box with only this packet.
     #[must_use]
     pub fn cube(&self) -> Cube {
         FIELDS.iter().fold(Cube::ALL, |cube, field| cube.with(*field, self.get(*field)))
     }
 
-    /// Whether it is in a box.
+    /// Whether a box contains it.
     #[must_use]
     pub fn is_in(&self, cube: &Cube) -> bool {
         FIELDS.iter().all(|field| cube.get(*field).admits(self.get(*field)))
     }
 }
 
-/// What is put where a box says nothing.
+/// Default value of a free field.
 fn usual(field: Field, cube: &Cube) -> u128 {
     let is = |f: Field, value| cube.get(f).mask == f.full() && cube.get(f).value == value;
     let has_ports = [TCP, UDP, SCTP].iter().any(|p| is(Field::Protocol, *p));
@@ -64,7 +64,7 @@ fn usual(field: Field, cube: &Cube) -> u128 {
     }
 }
 
-/// All packets that there can be: boxes that have nothing in common. A field that a packet does not have is 0.
+/// All possible packets, as disjoint boxes. A field that a packet does not have is 0.
 #[must_use]
 pub fn well_formed() -> Vec<Cube> {
     let none = |cube: Cube, fields: &[Field]| fields.iter().fold(cube, |cube, field| cube.with(*field, 0));
@@ -87,14 +87,14 @@ pub fn well_formed() -> Vec<Cube> {
     }
     all.push(none(v4(Cube::ALL.with(Field::EthType, ARP)), &[ports[0], ports[1], Field::TcpFlags]));
     let known = [IPV4, IPV6, ARP].map(|kind| Cube::ALL.with(Field::EthType, kind));
-    // Below 0x600 the number is a length; the switch then sees one number for all of them.
+    // Below 0x600 the number is a length; the switch uses one value for all of them.
     let lengths = [(0x0000, 0xfc00), (0x0400, 0xfe00)];
     let lengths = lengths.map(|(value, mask)| Cube::ALL.with_bits(Field::EthType, Bits::new(value, mask)));
     let mut rest = without_all(vec![Cube::ALL], known.iter().chain(&lengths));
     rest.push(Cube::ALL.with(Field::EthType, WITHOUT_TYPE));
     let above = [Field::Source, Field::Destination, Field::Protocol, ports[0], ports[1], Field::TcpFlags];
     all.extend(rest.into_iter().map(|cube| none(cube, &above)));
-    // Without a tag there is no number.
+    // Without a tag there is no VLAN id.
     let tagged =
         |cube: &Cube| [cube.with(Field::Vlan, 0), cube.with_bits(Field::Vlan, Bits::new(TAGGED, TAGGED))];
     all.iter().flat_map(tagged).collect()
@@ -135,7 +135,7 @@ impl fmt::Display for Packet {
     }
 }
 
-/// The names of TCP's flags, from the lowest bit.
+/// Names of TCP flags, from the lowest bit.
 pub const FLAGS: [&str; 12] =
     ["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr", "ns", "[200]", "[400]", "[800]"];
 

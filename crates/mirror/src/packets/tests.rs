@@ -1,11 +1,11 @@
-//! Boxes against a slow and obvious version: every packet of a small world, one by one.
+//! Compares boxes with an enumeration of every packet in a small universe.
 
 use proptest::prelude::*;
 
 use super::cube::{prefixes, without_all};
 use super::*;
 
-/// The world: two bits of four fields, so 256 packets.
+/// The universe: two bits of four fields, so 256 packets.
 const SMALL: [Field; 4] = [Field::InPort, Field::Source, Field::DestinationPort, Field::TcpFlags];
 
 fn world() -> impl Iterator<Item = Packet> {
@@ -67,7 +67,7 @@ fn ranges_take_as_few_prefixes_as_can_be() {
     }
 }
 
-/// The example in ovs-ofctl's manual.
+/// Example of the ovs-ofctl manual.
 #[test]
 fn a_range_is_what_the_manual_says() {
     let found: Vec<(u128, u128)> = prefixes(1000..=1999).iter().map(|bits| (bits.value, bits.mask)).collect();
