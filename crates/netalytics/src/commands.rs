@@ -10,6 +10,7 @@ pub mod check;
 pub mod compare;
 pub mod complete;
 pub mod completions;
+pub mod config;
 pub mod discover;
 pub mod explain;
 pub mod follow;

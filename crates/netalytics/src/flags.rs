@@ -1,4 +1,4 @@
-//! The command line: verbs, flags, and help. `commands` implements them.
+//! The command line: commands, flags, and their help. The modules of `commands` run the commands.
 
 pub mod access;
 pub mod actions;
@@ -9,8 +9,11 @@ pub mod bus;
 pub mod calibrate;
 pub mod compare;
 pub mod discover;
+#[cfg(test)]
+mod documented;
 pub mod follow;
 pub mod help;
+mod layout;
 pub mod limits;
 pub mod listing;
 pub mod live;
@@ -22,6 +25,7 @@ pub mod query;
 pub mod remote;
 pub mod report;
 pub mod service;
+pub mod settings;
 pub mod simulate;
 pub mod words;
 mod zone;
@@ -32,7 +36,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgAction, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::color::{self, Color};
@@ -53,6 +57,7 @@ pub use query::{
 };
 pub use remote::{AskFlags, KeptFlags};
 pub use report::{ReportFlags, ReportFormat};
+use settings::Configuration;
 use words::{Input, Words};
 
 /// Response times, errors and rankings of services, from packets alone.
@@ -64,138 +69,144 @@ pub struct Cli {
     #[command(subcommand)]
     pub verb: Option<Verb>,
 
-    /// Say more about the run on standard error; twice for more
+    /// Print more messages to standard error; -vv prints even more
     #[arg(short, long, global = true, action = ArgAction::Count, help_heading = "Messages")]
     pub verbose: u8,
 
-    /// No summary at the end; errors are still reported
+    /// Do not print the summary and notes; errors are still printed
     #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Messages")]
     pub quiet: bool,
 
-    /// Colors in messages and in the help: auto has them on a terminal, unless NO_COLOR is set
+    /// Colors in messages and help; auto: on a terminal, unless NO_COLOR is set
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
     #[arg(help_heading = "Messages")]
     pub color: Color,
 }
 
-/// What to do.
+/// Commands.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Answer a query from captured packets, or live ones
+    /// Answer a query from captures, live packets, or a server
     #[command(long_about = help::QUERY, after_help = help::QUERY_EXAMPLES)]
     Query(Box<AskFlags>),
 
-    /// Show on one screen what a capture holds: protocols, services, talkers, slow and failing requests, what to ask next
+    /// Summarize a capture on one screen: protocols, services, talkers, slow and failing requests, queries to ask
+    /// next
     #[command(after_help = help::OVERVIEW_EXAMPLES)]
     Overview(Box<OverviewFlags>),
 
-    /// Show who asks whom: each client and service, how often, how fast, how well, and whose time it takes
+    /// Print the map of clients and services with request rates, response times and errors
     #[command(after_help = help::MAP_EXAMPLES)]
     Map(Box<MapFlags>),
 
-    /// Write a finding as one HTML file that stands alone: the question, what was read, rows, pictures; without QUERY of all there is
+    /// Write one HTML file with a query, its rows and charts; without QUERY an overview
     #[command(after_help = help::REPORT_EXAMPLES)]
     Report(Box<ReportFlags>),
 
-    /// Put two periods, or two inputs, side by side: before and after a deployment, and what differs by more than noise
+    /// Compare two periods or inputs and mark differences that are significant
     #[command(after_help = help::COMPARE_EXAMPLES)]
     Compare(Box<CompareFlags>),
 
-    /// Hold a query's result against assertions, such as 'p99 < 50ms': ends with 0 when they are true, with 1 when not
+    /// Test assertions on the result of a query, such as 'p99 < 50ms'; exit code 0 if all are true, otherwise 1
     #[command(after_help = help::CHECK_EXAMPLES)]
     Check(Box<CheckFlags>),
 
-    /// Keep a query's tuples or results as a Parquet data set, which query -r reads back
+    /// Store the tuples or results of a query as Parquet files, which query -r reads
     #[command(after_help = help::RECORD_EXAMPLES)]
     Record(Box<RecordFlags>),
 
-    /// Send a query's tuples, or cells of its groups, to Kafka, where query --kafka and Flink merge those of many hosts
+    /// Send the tuples or pre-aggregated groups of a query to Kafka, where query --kafka or Flink merges them
     #[command(after_help = help::PUBLISH_EXAMPLES)]
     Publish(Box<bus::PublishFlags>),
 
-    /// Show what the two sides of a flow said, in order; keep its packets
+    /// Print the data of both directions of a flow, or write its packets
     #[command(after_help = help::FOLLOW_EXAMPLES)]
     Follow(FollowFlags),
 
-    /// Show what a query would do: columns read, packets looked at, operators
+    /// Print the plan of a query: columns, packets read, operators
     #[command(after_help = help::EXPLAIN_EXAMPLES)]
     Explain(ExplainFlags),
 
-    /// List the parsers with every field, its type, unit and meaning
+    /// List the parsers and their fields with type, unit and meaning
     #[command(after_help = help::PARSERS_EXAMPLES)]
     Parsers(ListFlags),
 
-    /// List the processor blocks with their arguments, defaults and examples
+    /// List the processor blocks with arguments, defaults and examples
     #[command(after_help = help::PROCESSORS_EXAMPLES)]
     Processors(ListFlags),
 
-    /// List the network interfaces that can be captured from, with their state and addresses
+    /// List the network interfaces that can be captured from, with state and addresses
     #[command(after_help = help::INTERFACES_EXAMPLES)]
     Interfaces(ListFlags),
 
-    /// Capture on this host for a server: start monitors when it asks, within what the host's owner allows
+    /// Capture on this host for a server, within the policy of the host's owner
     #[command(after_help = help::AGENT_EXAMPLES)]
     Agent(agent::AgentFlags),
 
-    /// Serve an API: jobs that agents carry out, their live results and their history
+    /// Run a server: it gives jobs to agents, stores their results, and has an API and a web page
     #[command(after_help = help::SERVE_EXAMPLES)]
     Serve(Box<service::ServeFlags>),
 
-    /// List the jobs of a server; start, show and stop one, print its rows
+    /// List the jobs of a server; start, show and stop jobs, print their rows
     #[command(after_help = help::JOBS_EXAMPLES)]
     Jobs(service::JobsFlags),
 
-    /// List the agents of a server
+    /// List the agents of a server; enroll and revoke agents
     #[command(after_help = help::AGENTS_EXAMPLES)]
     Agents(service::AgentsFlags),
 
-    /// List the tokens of a server, by which people and agents are let in; create and revoke one
+    /// List the tokens of a server; create and revoke tokens
     #[command(after_help = help::TOKENS_EXAMPLES)]
     Tokens(access::TokensFlags),
 
-    /// Print a server's log of who did what
+    /// Print the audit log of a server
     #[command(after_help = help::AUDIT_EXAMPLES)]
     Audit(access::AuditFlags),
 
-    /// List the alerts of a server; make and remove rules, silence alerts, test receivers
+    /// List the alerts of a server; manage rules and silences, test receivers
     #[command(after_help = help::ALERTS_EXAMPLES, args_conflicts_with_subcommands = true)]
     Alerts(alerts::AlertsFlags),
 
-    /// List the actions of a server, by which load adds and removes replicas; make and remove one, show what it has decided
+    /// List the actions of a server, which add and remove replicas by load; create and remove actions, print their
+    /// decisions
     #[command(after_help = help::ACTIONS_EXAMPLES)]
     Actions(actions::ActionsFlags),
 
-    /// Measure what monitors, and a switch that copies, take on this machine, for explain --costs
+    /// Measure the cost of monitors and of copying packets on this machine, for --costs
     #[command(after_help = help::CALIBRATE_EXAMPLES)]
     Calibrate(calibrate::CalibrateFlags),
 
-    /// Write the file of a network by what its switches and agents say
+    /// Describe a network from the data of its switches and agents
     Network(discover::NetworkVerbFlags),
 
-    /// Study on drawn networks what a decision costs: where monitors go
+    /// Simulate the placement of monitors in data center networks
     Simulate(simulate::SimulateFlags),
+
+    /// Print all settings (limits and tuning) with value, default and origin, as a configuration file for --config
+    #[command(after_help = help::CONFIG_EXAMPLES)]
+    Config(settings::ConfigFlags),
 
     /// Print a completion script for a shell
     #[command(after_help = help::COMPLETIONS_EXAMPLES)]
     Completions {
-        /// Which shell
+        /// Shell
         shell: Shell,
     },
 
-    /// Find what an order on standard input asks for, and say it in frames on standard output; for agents
+    /// Process the order on standard input and write frames to standard output; started by agents
     #[command(hide = true)]
     Monitor(Box<MonitorFlags>),
 
-    /// Start the monitors that orders on standard input name, and say in frames on standard output what they find together
+    /// Start the monitors of the orders on standard input and write their merged frames to standard output
     #[command(hide = true)]
     Aggregator(Box<AggregatorFlags>),
 
-    /// What a query or an interface's name may go on as; for the completion scripts
+    /// Print completions of a query or interface name; used by the completion scripts
     #[command(hide = true)]
     Complete {
-        /// What it is
+        /// Kind of text
         what: What,
-        /// As far as it is typed
+        /// Text typed so far
         text: String,
     },
 
@@ -267,7 +278,7 @@ impl Verb {
     }
 }
 
-/// Parses the command line; returns the exit status after help or an error.
+/// The flags of this process, or its exit code after printing help or an error.
 pub fn read() -> Result<Cli, ExitCode> {
     color::choose(std::env::args_os());
     parse(std::env::args_os()).map_err(|error| {
@@ -280,18 +291,49 @@ pub fn read() -> Result<Cli, ExitCode> {
             summary_file::refute(&path, "the flags are wrong");
         }
         output::complain_lines(&in_our_words(&error));
-        ExitCode::from(2)
+        ExitCode::from(if error.kind() == ErrorKind::Io { 1 } else { 2 })
     })
 }
 
-/// Parses the words of a command line.
+/// Parses a command line.
 ///
 /// # Errors
 /// `clap::Error` for wrong arguments, and for a request for help.
 pub fn parse(words: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> Result<Cli, clap::Error> {
-    let mut command = Cli::command().color(color::chosen().into());
-    let matches = command.try_get_matches_from_mut(words)?;
+    parse_in(words, |name| std::env::var_os(name))
+}
+
+/// The command line with its help as it is shown.
+pub fn command() -> Command {
+    layout::arrange(Cli::command())
+}
+
+/// `parse` with the variables of an environment.
+fn parse_in(
+    words: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> Result<Cli, clap::Error> {
+    let words: Vec<OsString> = words.into_iter().map(Into::into).collect();
+    let mut command = command().color(color::chosen().into());
+    let mut matches = command.try_get_matches_from_mut(&words)?;
+    let mut listed = None;
+    if let Some((name, of_verb)) = matches.subcommand()
+        && command.find_subcommand(name).is_some_and(settings::takes_settings)
+    {
+        let configuration = Configuration::read(&command, of_verb, variable);
+        let configuration = configuration.map_err(|(kind, why)| command.error(kind, why))?;
+        if name == "config" {
+            listed = Some(configuration.settings(&self::command(), of_verb));
+        }
+        if !configuration.is_empty() {
+            command = configuration.apply(self::command()).color(color::chosen().into());
+            matches = command.try_get_matches_from_mut(&words)?;
+        }
+    }
     let mut cli = Cli::from_arg_matches(&matches)?;
+    if let (Some(Verb::Config(flags)), Some(settings)) = (&mut cli.verb, listed) {
+        flags.settings = settings;
+    }
     let Some((name, matches)) = matches.subcommand() else { return Ok(cli) };
     let Some(mut words) = cli.verb.as_mut().and_then(Verb::words) else { return Ok(cli) };
     let interfaces = matches.get_occurrences::<String>("interface").into_iter().flatten();
@@ -310,7 +352,7 @@ fn in_our_words(error: &clap::Error) -> String {
     format!("{}\n  --help explains the flags", lines.join("\n"))
 }
 
-/// Value of `--summary-json` on an invalid command line, which clap does not return.
+/// The value of `--summary-json` in a command line that clap rejects.
 fn summary_json() -> Option<PathBuf> {
     const FLAG: &[u8] = b"--summary-json";
     let mut words = std::env::args_os();
@@ -328,12 +370,12 @@ mod tests {
 
     #[test]
     fn the_declaration_is_consistent() {
-        Cli::command().debug_assert();
+        command().debug_assert();
     }
 
     #[test]
     fn every_flag_has_a_help_text() {
-        let cli = Cli::command();
+        let cli = command();
         for verb in cli.get_subcommands() {
             assert!(verb.get_about().is_some(), "{}", verb.get_name());
             for arg in verb.get_arguments() {

@@ -112,6 +112,7 @@ fn run(cli: Cli) -> ExitCode {
         Some(Verb::Actions(flags)) => commands::actions::actions(&flags),
         Some(Verb::Alerts(flags)) => commands::alerts::alerts(&flags),
         Some(Verb::Complete { what, text }) => commands::complete::complete(what, &text),
+        Some(Verb::Config(flags)) => commands::config::config(&flags),
         Some(Verb::Completions { shell }) => commands::completions::print(shell),
         Some(Verb::Man) => commands::man::print(),
     };

@@ -8,6 +8,8 @@ mod alerts;
 mod backup;
 #[path = "cli/bus.rs"]
 mod bus;
+#[path = "cli/configuration.rs"]
+mod configuration;
 #[path = "cli/connections.rs"]
 mod connections;
 #[path = "cli/discover.rs"]

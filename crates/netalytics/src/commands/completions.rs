@@ -1,17 +1,16 @@
 //! `netalytics completions SHELL`: a completion script for verbs and flags. For bash, zsh and fish it also completes
 //! queries and interface names by calling `netalytics complete`.
 
-use clap::CommandFactory;
 use clap_complete::Shell;
 
 use crate::failure::Ended;
-use crate::flags::Cli;
+use crate::flags;
 use crate::output;
 
 /// Prints the script.
 pub fn print(shell: Shell) -> anyhow::Result<Ended> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "netalytics", &mut script);
+    clap_complete::generate(shell, &mut flags::command(), "netalytics", &mut script);
     let script = String::from_utf8_lossy(&script);
     let script = match shell {
         Shell::Bash => format!("{script}{BASH}"),

@@ -2,13 +2,13 @@
 
 use std::io::Write;
 
-use clap::{Command, CommandFactory};
+use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 
 use super::{parsers, processors};
 use crate::failure::Ended;
-use crate::flags::{Cli, help};
+use crate::flags::{self, help};
 use crate::output;
 
 /// Prints the page in roff.
@@ -18,7 +18,7 @@ pub fn print() -> anyhow::Result<Ended> {
 }
 
 fn page() -> std::io::Result<Vec<u8>> {
-    let mut cli = Cli::command();
+    let mut cli = flags::command();
     cli.build();
     let mut page = Vec::new();
     let man = Man::new(cli.clone());
@@ -50,11 +50,14 @@ fn grammar() -> &'static str {
 }
 
 const EXIT_STATUS: &str = "\
-0  done
-1  something failed while running; a result may be incomplete and says so
-2  the query or the flags are wrong";
+0  success
+1  failure at run time; the result may be incomplete
+2  invalid query or flags";
 
-const FILES: &str = "/etc/hosts  host names for queries and tables";
+const FILES: &str = "\
+/etc/hosts                           host names for queries and tables
+~/.config/netalytics/client.toml     server, authority and token of client commands
+the file of --config                 limits and tuning; netalytics config prints one";
 
 /// A section for a verb: description, synopsis, flags.
 fn render_verb(verb: &Command, page: &mut Vec<u8>) -> std::io::Result<()> {

@@ -1,4 +1,4 @@
-//! Flags of the verbs about who may ask a server what.
+//! Flags of the commands that manage access to a server.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use super::service::ServerFlags;
 /// Flags of `tokens`.
 #[derive(Args, Debug)]
 pub struct TokensFlags {
-    /// What about them; listed unless said
+    /// Command [default: list the tokens]
     #[command(subcommand)]
     pub what: Option<TokensVerb>,
 
@@ -19,47 +19,47 @@ pub struct TokensFlags {
     pub server: ServerFlags,
 }
 
-/// What about tokens.
+/// Subcommands of `tokens`.
 #[derive(Debug, Subcommand)]
 pub enum TokensVerb {
-    /// Make one, and print its secret, which is shown now and never again
+    /// Create a token and print its secret, once
     Create {
-        /// What it is called
+        /// Name of the token
         name: String,
 
-        /// What it allows
+        /// Role
         #[arg(long, value_enum)]
         role: Role,
 
-        /// A network that its queries have to stay in, as 10.1.0.0/16; may be given several times; all, unless said
+        /// Network to which its queries are restricted, as in 10.1.0.0/16; repeatable [default: no restriction]
         #[arg(long = "network", value_name = "NETWORK")]
         networks: Vec<String>,
 
-        /// For how long it is good; until it is revoked, unless said
+        /// Validity [default: until revoked]
         #[arg(long, value_name = "TIME", value_parser = duration)]
         expires: Option<i64>,
 
-        /// Write the secret to this file, which only its owner may read, instead of printing it; one that is there is replaced
+        /// Write the secret to this file (mode 0600) instead of standard output; an existing file is replaced
         #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
         out: Option<PathBuf>,
     },
-    /// End one, with its sessions, streams and connections
+    /// Revoke a token and close its sessions, streams and connections
     Revoke {
-        /// What it is called
+        /// Name of the token
         name: String,
     },
 }
 
-/// What a token allows; each but the first also what those before it do.
+/// Role of a token; each except the first includes the ones before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Role {
-    /// Connect as the agent of the token's name, and nothing else
+    /// Connect as the agent of the token's name
     Agent,
-    /// Look
+    /// Read jobs and results
     View,
-    /// Start jobs, and stop one's own
+    /// Also start jobs and stop one's own
     Run,
-    /// Tuples, and texts that are not folded
+    /// Also tuples and unchanged texts
     Raw,
     /// Everything
     Admin,
@@ -68,7 +68,7 @@ pub enum Role {
 /// Flags of `audit`.
 #[derive(Args, Debug)]
 pub struct AuditFlags {
-    /// How many entries, the newest
+    /// Maximum number of entries, newest first
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub limit: u16,
 

@@ -7,7 +7,7 @@ use super::service::ServerFlags;
 /// Flags of `actions`.
 #[derive(Args, Debug)]
 pub struct ActionsFlags {
-    /// What about them; listed unless said
+    /// Command [default: list the actions]
     #[command(subcommand)]
     pub what: Option<ActionsVerb>,
 
@@ -15,28 +15,29 @@ pub struct ActionsFlags {
     pub server: ServerFlags,
 }
 
-/// What about actions.
+/// Subcommands of `actions`.
 #[derive(Debug, Subcommand)]
 pub enum ActionsVerb {
-    /// Make an action: it looks at a job's windows, decides how many replicas groups are to have, and has that carried out
+    /// Create an action: it reads a job's windows, decides the number of replicas of each group, and has receivers
+    /// apply it
     Add(Box<AddFlags>),
-    /// List the groups that an action follows, with their replicas
+    /// List the groups of an action with their replicas
     Show {
-        /// Its name or number
+        /// Name or number of the action
         action: String,
     },
-    /// List what an action has decided, the newest first
+    /// List the decisions of an action, newest first
     Decisions {
-        /// Its name or number
+        /// Name or number of the action
         action: String,
 
         /// Maximum number of entries
         #[arg(long, value_name = "N", default_value_t = 100)]
         limit: usize,
     },
-    /// Remove an action; what stands by it stays
+    /// Remove an action; existing replicas stay
     Remove {
-        /// Its name or number
+        /// Name or number of the action
         action: String,
     },
 }
@@ -44,34 +45,34 @@ pub enum ActionsVerb {
 /// Flags of `actions add`.
 #[derive(Args, Debug)]
 pub struct AddFlags {
-    /// What it is called: letters, digits, -, _ and .
+    /// Name of the action: letters, digits, -, _ and .
     pub name: String,
 
-    /// A standing job, by its name or number
+    /// Standing job, by name or number
     #[arg(long, value_name = "JOB")]
     pub job: String,
 
-    /// Which of the job's results, by its processor's name or its place
+    /// Result of the job, by processor name or index
     #[arg(long)]
     pub result: Option<String>,
 
-    /// The column that says how much load a group has in a window
+    /// Column with the load of a group in a window
     #[arg(long, value_name = "COLUMN", default_value = "count")]
     pub value: String,
 
-    /// Above so much for each replica one is added
+    /// Load per replica above which a replica is added
     #[arg(long, value_name = "NUMBER")]
     pub upper: f64,
 
-    /// Below so much for each replica one is taken away: at most half of --upper, a quarter of it unless said
+    /// Load per replica below which a replica is removed, at most half of --upper [default: a quarter of --upper]
     #[arg(long, value_name = "NUMBER")]
     pub lower: Option<f64>,
 
-    /// A server; may be given several times: a group with n replicas is on the first n
+    /// Server for replicas; repeatable: a group with n replicas uses the first n
     #[arg(long = "on-server", value_name = "NAME", required = true)]
     pub servers: Vec<String>,
 
-    /// Replicas of a group without load; 1 unless said
+    /// Minimum replicas of a group [default: 1]
     #[arg(long, value_name = "N")]
     pub min: Option<u32>,
 
@@ -79,7 +80,7 @@ pub struct AddFlags {
     #[arg(long, value_name = "N")]
     pub max: Option<u32>,
 
-    /// Replicas that are added at once, at most; 1 unless said
+    /// Maximum number of replicas added at once [default: 1]
     #[arg(long, value_name = "N")]
     pub step: Option<u32>,
 
@@ -99,8 +100,8 @@ pub struct AddFlags {
     #[arg(long, value_name = "TIME")]
     pub drain: Option<String>,
 
-    /// Who carries it out: a name that the server was given (serve --outlet NAME=URL), or as an admin a URL, webhook+https:// or redis://;
-    /// may be given several times: told in this order when replicas are added, in the opposite one when they are taken away
+    /// Receiver of decisions: an outlet of the server, or as an admin a URL, webhook+https:// or redis://;
+    /// repeatable, in the order for adding
     #[arg(long, value_name = "NAME", required = true)]
     pub to: Vec<String>,
 }

@@ -6,80 +6,80 @@ use clap::{Args, Subcommand};
 
 use super::limits::{bytes, duration};
 
-/// Whom to serve, and as whom.
+/// Flags of `agent`.
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct AgentFlags {
-    /// Something else than to serve
+    /// Subcommand [default: run the agent]
     #[command(subcommand)]
     pub what: Option<AgentVerb>,
 
-    /// The server, which this agent dials: https://HOST:PORT, or http:// on this machine
+    /// Server to connect to: https://HOST:PORT, or http:// on this machine
     #[arg(long, value_name = "URL", required = true)]
     pub server: Option<String>,
 
-    /// A file with the agent's token; else the environment's NETALYTICS_TOKEN. An agent that has enrolled needs none
+    /// File with the token of an agent that is not enrolled [default: NETALYTICS_TOKEN]
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
 
-    /// The certificate of the authority that has signed the server's, PEM; for https:// without having enrolled [default: those that
-    /// this system trusts]
+    /// Certificate (PEM) of the authority that signed the server's, if not enrolled [default: the system's
+    /// authorities]
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
 
-    /// What this agent is called [default: as its certificate says, else the policy's name, else the machine's]
+    /// Name of the agent [default: that of its certificate, of the policy, or of the host]
     #[arg(long)]
     pub name: Option<String>,
 
-    /// What the owner of this host allows, in TOML [default: /etc/netalytics/agent.toml, if it is there]
+    /// Policy of the host's owner (TOML) [default: /etc/netalytics/agent.toml if it exists]
     #[arg(long, value_name = "FILE")]
     pub policy: Option<PathBuf>,
 
-    /// Where it keeps what the server has not taken; made if it is missing [default: /var/lib/netalytics/agent for root,
-    /// else ~/.local/state/netalytics/agent]
+    /// Folder for data that the server has not acknowledged, created if missing [default: /var/lib/netalytics/agent
+    /// for root, otherwise ~/.local/state/netalytics/agent]
     #[arg(long, value_name = "DIR")]
     pub folder: Option<PathBuf>,
 
-    /// Most bytes that wait for the server on disk; beyond, the oldest tuples go first, counted
-    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "256M", help_heading = "Limits")]
+    /// Maximum bytes on disk that wait for the server; beyond it, the oldest tuples are dropped and counted
+    #[arg(long, value_name = "BYTES", value_parser = bytes, default_value = "256M", help_heading = "Agent limits")]
     pub spool_max: usize,
 
-    /// A capture to play again and again in place of the interfaces
+    /// Replay this capture in a loop instead of capturing from interfaces
     #[arg(long, value_name = "FILE")]
     pub demo: Option<PathBuf>,
 
-    /// The pause between two rounds of --demo
+    /// Pause between two rounds of --demo
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s")]
     pub demo_pause: i64,
 
-    /// Begin each round of --demo when all others begin it who play that capture with that pause: so all jobs see the same packets
+    /// Start each round of --demo at the same time as other processes that replay the same capture
     #[arg(long, requires = "demo")]
     pub demo_in_step: bool,
 
-    /// End when standard input is closed, and so with the process that holds it open
+    /// Stop when standard input is closed
     #[arg(long, hide = true)]
     pub while_held: bool,
 }
 
-/// Something else than to serve.
+/// Subcommands of `agent`.
 #[derive(Debug, Subcommand)]
 pub enum AgentVerb {
-    /// Make a key on this host and get a certificate for it, once, with a token from `netalytics agents enrol NAME`
+    /// Create a key on this host and get a certificate for it, with a token of `netalytics agents enrol NAME`
     Enrol {
-        /// The server: https://HOST:PORT
+        /// Server: https://HOST:PORT
         #[arg(long, value_name = "URL")]
         server: String,
 
-        /// A file with the one-time token; else the environment's NETALYTICS_TOKEN
+        /// File with the one-time token [default: NETALYTICS_TOKEN]
         #[arg(long, value_name = "FILE")]
         token_file: Option<PathBuf>,
 
-        /// The certificate of the authority that has signed the server's, PEM [default: the one that the token names, else those that
-        /// this system trusts]
+        /// Certificate (PEM) of the authority that signed the server's [default: the one in the token, or the
+        /// system's authorities]
         #[arg(long, value_name = "FILE")]
         ca: Option<PathBuf>,
 
-        /// The agent's folder, as --folder of `netalytics agent`
+        /// Folder of the agent, as for `netalytics agent`
         #[arg(long, value_name = "DIR")]
         folder: Option<PathBuf>,
     },

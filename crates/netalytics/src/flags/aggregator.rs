@@ -1,10 +1,10 @@
-//! Flags of `aggregator`, which queries in a network start: what it may take. What is asked comes on standard input.
+//! Flags of `aggregator`, which queries in a network start. Its order comes on standard input.
 
 use clap::Args;
 
 use super::Limits;
 
-/// How much to take.
+/// Flags of `aggregator`.
 #[derive(Args, Debug)]
 pub struct AggregatorFlags {
     #[command(flatten)]

@@ -7,11 +7,11 @@ use super::service::ServerFlags;
 /// Flags of `alerts`.
 #[derive(Args, Debug)]
 pub struct AlertsFlags {
-    /// What about them; listed unless said
+    /// Command [default: list the alerts]
     #[command(subcommand)]
     pub what: Option<AlertsVerb>,
 
-    /// Only those in this state: pending, firing or resolved
+    /// Only alerts in this state: pending, firing or resolved
     #[arg(long, value_name = "STATE")]
     pub state: Option<String>,
 
@@ -19,23 +19,23 @@ pub struct AlertsFlags {
     pub server: ServerFlags,
 }
 
-/// What about alerts.
+/// Subcommands of `alerts`.
 #[derive(Debug, Subcommand)]
 pub enum AlertsVerb {
     /// List the rules
     Rules,
-    /// Make a rule: a query and a condition on its rows
+    /// Create a rule: a query and a condition on its rows
     Add(Box<AddFlags>),
-    /// Remove a rule: its alerts resolve, and its own job ends
+    /// Remove a rule; its alerts resolve and its own job ends
     Remove {
-        /// Its name or number
+        /// Name or number of the rule
         rule: String,
     },
     /// List silences
     Silences,
-    /// Silence alerts: an admin's silence is about all, another's about those of its author's rules
+    /// Silence alerts; without the role admin, only those of one's own rules
     Silence {
-        /// Which: LABEL=VALUE, LABEL!=VALUE, LABEL=~EXPRESSION, LABEL!~EXPRESSION; all have to match
+        /// Matcher: LABEL=VALUE, LABEL!=VALUE, LABEL=~REGEX, LABEL!~REGEX; all must match
         #[arg(required = true, value_name = "MATCHER")]
         matchers: Vec<String>,
 
@@ -43,20 +43,20 @@ pub enum AlertsVerb {
         #[arg(long = "for", value_name = "TIME")]
         for_time: String,
 
-        /// Why
+        /// Reason
         #[arg(long, default_value = "")]
         comment: String,
     },
     /// End a silence
     Unsilence {
-        /// Its number
+        /// Number of the silence
         silence: u64,
     },
-    /// List the receivers that the server was started with
+    /// List the receivers of the server
     Receivers,
-    /// Send a receiver a notification that says that it is a test
+    /// Send a test notification to a receiver
     Test {
-        /// Its name
+        /// Name of the receiver
         receiver: String,
     },
 }
@@ -64,35 +64,35 @@ pub enum AlertsVerb {
 /// Flags of `alerts add`.
 #[derive(Args, Debug)]
 pub struct AddFlags {
-    /// The query, which runs as a standing job that ends with the rule; or --job
+    /// Query, run as a standing job that ends with the rule; or --job
     #[arg(required_unless_present = "job", conflicts_with = "job")]
     pub query: Option<String>,
 
-    /// A standing job that runs already, by its name or number, instead of a query
+    /// Existing standing job, by name or number, instead of a query
     #[arg(long, value_name = "JOB")]
     pub job: Option<String>,
 
-    /// The condition on a row: 'p99 > 50ms and count > 20'
+    /// Condition on a row, as in 'p99 > 50ms and count > 20'
     #[arg(long, value_name = "CONDITION")]
     pub when: String,
 
-    /// What it is called, and its alerts with it; the condition unless said
+    /// Name of the rule and its alerts [default: the condition]
     #[arg(long)]
     pub name: Option<String>,
 
-    /// Time for which the condition must hold: 1m
+    /// Time for which the condition must hold before the alert fires, as in 1m
     #[arg(long = "for", value_name = "TIME")]
     pub for_time: Option<String>,
 
-    /// Time for which it must not hold before the alert resolves
+    /// Time for which the condition must not hold before the alert resolves
     #[arg(long, value_name = "TIME")]
     pub keep_firing_for: Option<String>,
 
-    /// A label of its alerts; may be given several times
+    /// Label of the rule's alerts; repeatable
     #[arg(long, value_name = "NAME=VALUE")]
     pub label: Vec<String>,
 
-    /// What its alerts say to people, {p99} for a column's value; may be given several times
+    /// Text of the rule's alerts, with {p99} for the value of a column; repeatable
     #[arg(long, value_name = "NAME=TEXT")]
     pub annotation: Vec<String>,
 
@@ -100,46 +100,46 @@ pub struct AddFlags {
     #[arg(long, value_name = "NAME")]
     pub receiver: Vec<String>,
 
-    /// A label that an agent must have to take part; may be given several times
+    /// Only agents with this label; repeatable
     #[arg(long, value_name = "LABEL=VALUE")]
     pub on: Vec<String>,
 
-    /// Which of the query's results, by its processor's name or its place
+    /// Result of the job, by processor name or index
     #[arg(long)]
     pub result: Option<String>,
 
-    /// When a window has no rows: alert of that, hold what is, or resolve it
+    /// State of the rule after a window without rows
     #[arg(long, value_enum, default_value_t = NoData::Alert)]
     pub no_data: NoData,
 
-    /// When a window lacks agents: alert of that, hold what is, or judge the rows that there are
+    /// State of the rule after a window without data of some agents
     #[arg(long, value_enum, default_value_t = MissingAgents::Alert)]
     pub missing_agents: MissingAgents,
 }
 
-/// What a window without rows means.
+/// State of a rule after a window without rows.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum NoData {
-    /// The rule itself fires
+    /// Fire
     Alert,
-    /// Nothing changes
+    /// Keep the state
     Hold,
-    /// The condition is true of nothing
+    /// Resolve
     Resolve,
 }
 
-/// What a window means that lacks agents.
+/// State of a rule after a window without data of some agents.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum MissingAgents {
-    /// The rule itself fires
+    /// Fire
     Alert,
-    /// Nothing changes
+    /// Keep the state
     Hold,
-    /// What its rows say
+    /// Evaluate the existing rows
     Judge,
 }
 
-/// A choice as the API names it.
+/// Name of a value in the API.
 pub fn word(choice: &impl ValueEnum) -> String {
     choice.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }

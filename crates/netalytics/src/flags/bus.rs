@@ -13,7 +13,7 @@ use super::query::{QueryText, Workers, label, workers};
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Kafka")]
 pub struct KafkaFlags {
-    /// Brokers to ask first, several with commas between
+    /// Bootstrap brokers, separated by commas
     #[arg(long, value_name = "HOST:PORT", required = true)]
     pub kafka: String,
 
@@ -21,41 +21,40 @@ pub struct KafkaFlags {
     pub client: KafkaClientFlags,
 }
 
-/// How its brokers are spoken to.
+/// Properties of the Kafka client.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Kafka")]
 pub struct KafkaClientFlags {
-    /// A property of librdkafka, as security.protocol=SSL; may be given several times
+    /// Property of librdkafka, as in security.protocol=SSL; repeatable
     #[arg(long = "kafka-property", value_name = "NAME=VALUE", value_parser = property, requires = "kafka")]
     pub properties: Vec<(String, String)>,
 
-    /// A file with such properties, a line each, for passwords: other users of this machine see the flags of a command
+    /// File with such properties, one per line; for passwords, which must not be on the command line
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "kafka")]
     pub kafka_properties: Option<PathBuf>,
 }
 
-/// Who answers a query from what others have published.
+/// Flags of queries over published records.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Kafka")]
 pub struct BusFlags {
-    /// Answer from what netalytics publish has sent to this Kafka, in place of packets: brokers to ask first, several with commas
-    /// between. Without SINCE from now on; with it what there is by now
+    /// Read tuples of netalytics publish from this Kafka instead of packets: bootstrap brokers, separated by commas
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["read", "interface", "listen"])]
     pub kafka: Option<String>,
 
     #[command(flatten)]
     pub client: KafkaClientFlags,
 
-    /// With SINCE: go on with what comes
+    /// With SINCE: continue with new records
     #[arg(long, requires = "kafka")]
     pub follow: bool,
 
-    /// Kind of published data to read: raw tuples, or cells of pre-aggregated groups [default: cells if this query's
-    /// cells are published]
+    /// Kind of records to read: raw tuples, or cells of pre-aggregated groups [default: cells if published for this
+    /// query]
     #[arg(long, value_enum, value_name = "WHAT", requires = "kafka")]
     pub published: Option<Published>,
 
-    /// Who merges: this process or Flink
+    /// Engine that merges the records
     #[arg(long, value_enum, default_value_t = Merging::Embedded, value_name = "WHO", requires = "kafka")]
     #[arg(requires_if("flink", "flink_gateway"))]
     pub engine: Merging,
@@ -64,52 +63,54 @@ pub struct BusFlags {
     pub flink: FlinkFlags,
 }
 
-/// Which Flink, and how its jobs are.
+/// Addresses of Flink, and settings of its jobs.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Kafka")]
 pub struct FlinkFlags {
-    /// Flink's SQL Gateway
+    /// Address of Flink's SQL Gateway
     #[arg(long, value_name = "URL", requires = "kafka")]
     pub flink_gateway: Option<String>,
 
-    /// Flink's own REST interface, for states and reasons that the gateway does not know
+    /// Address of Flink's REST API, for job states and failure reasons
     #[arg(long, value_name = "URL", requires = "flink_gateway")]
     pub flink: Option<String>,
 
-    /// Brokers by the names that Flink has for them, where those differ
+    /// Bootstrap brokers as Flink reaches them [default: --kafka]
     #[arg(long, value_name = "HOST:PORT", requires = "flink_gateway")]
     pub flink_kafka: Option<String>,
 
-    /// A property of Flink's Kafka client, as security.protocol=SSL; may be given several times
+    /// Property of Flink's Kafka client, as in security.protocol=SSL; repeatable
     #[arg(long = "flink-kafka-property", value_name = "NAME=VALUE", value_parser = property, requires = "flink_gateway")]
     pub flink_properties: Vec<(String, String)>,
 
-    /// A file (PEM) with the certificates of the authorities that have signed those of the gateway; for https://
+    /// Certificates (PEM) of the authorities trusted for the gateway, for https://
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "flink_gateway")]
     pub flink_ca: Option<PathBuf>,
 
-    /// Between two of Flink's checkpoints, with each of which it tells what it has merged
+    /// Interval of Flink's checkpoints, which is also that of its progress reports
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration, requires = "flink_gateway")]
+    #[arg(help_heading = "Tuning")]
     pub checkpoints: i64,
 
-    /// Most workers of each of Flink's operators [default: Flink's]
+    /// Parallelism of Flink's operators [default: Flink's]
     #[arg(long, value_name = "N", requires = "flink_gateway")]
+    #[arg(help_heading = "Tuning")]
     pub parallelism: Option<u32>,
 }
 
-/// What is explained of a query of what was published.
+/// Flags of `explain` for queries over published records.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Kafka")]
 pub struct ExplainBusFlags {
-    /// Engine to explain: for flink, the SQL
+    /// Engine to explain; flink prints the SQL
     #[arg(long, value_enum, default_value_t = Merging::Embedded, value_name = "WHO")]
     pub engine: Merging,
 
-    /// Which of what was published is read [default: cells of a query with PROCESS, else tuples]
+    /// Kind of records to read [default: cells with PROCESS, otherwise tuples]
     #[arg(long, value_enum, value_name = "WHAT")]
     pub published: Option<Published>,
 
-    /// Brokers that stand in the SQL
+    /// Bootstrap brokers in the SQL
     #[arg(long, value_name = "HOST:PORT", default_value = "localhost:9092")]
     pub kafka: String,
 }
@@ -136,7 +137,7 @@ impl ExplainBusFlags {
     }
 }
 
-/// Who merges.
+/// Engine that merges records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Merging {
     /// This process
@@ -146,7 +147,7 @@ pub enum Merging {
 }
 
 impl Merging {
-    /// As the API has it.
+    /// Name in the API.
     pub fn word(self) -> &'static str {
         match self {
             Merging::Embedded => "embedded",
@@ -155,15 +156,15 @@ impl Merging {
     }
 }
 
-/// Over what agents' findings come together.
+/// Transport of agents' results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Bus {
-    /// Topics of Kafka
+    /// Kafka topics
     Kafka,
 }
 
 impl Bus {
-    /// As the API has it.
+    /// Name in the API.
     pub fn word(self) -> &'static str {
         match self {
             Bus::Kafka => "kafka",
@@ -171,28 +172,28 @@ impl Bus {
     }
 }
 
-/// What is published.
+/// Kind of published records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Published {
-    /// Raw tuples, for any query of the same parser
+    /// Raw tuples, for any query with the same parser
     Tuples,
-    /// Groups counted where they are captured, for queries that count the same
+    /// Groups aggregated by the publisher, for queries with the same blocks
     Cells,
 }
 
-/// What to do while no broker answers.
+/// Behavior while no broker is reachable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Away {
-    /// Wait, so that nothing is lost but packets, which the capture counts
+    /// Wait; only packets are lost, and the capture counts them
     Block,
-    /// Drop records, and count them
+    /// Drop records and count them
     Drop,
 }
 
-/// How records are packed.
+/// Compression of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Compression {
-    /// Quick
+    /// Fast
     Lz4,
     /// Small
     Zstd,
@@ -204,7 +205,7 @@ pub struct PublishFlags {
     #[command(flatten)]
     pub text: QueryText,
 
-    /// Captures to read, merged by time: pcap or pcapng, also gzip or zstd of either; - is standard input
+    /// Captures (pcap, pcapng, also gzip or zstd; - is standard input), merged by time
     #[arg(short, long, value_name = "FILE", num_args = 1.., value_hint = ValueHint::AnyPath)]
     #[arg(help_heading = "Input")]
     pub read: Vec<PathBuf>,
@@ -212,61 +213,59 @@ pub struct PublishFlags {
     #[command(flatten)]
     pub live: LiveFlags,
 
-    /// A capture filter: the same as --capture-filter
+    /// Capture filter; the same as --capture-filter
     #[arg(value_name = "FILTER", index = 2)]
     pub words: Vec<String>,
 
     #[command(flatten)]
     pub kafka: KafkaFlags,
 
-    /// What is published [default: cells of a query with PROCESS, else tuples]
+    /// Kind of records to publish [default: cells with PROCESS, otherwise tuples]
     #[arg(long, value_enum, value_name = "WHAT", help_heading = "Kafka")]
     pub publish: Option<Published>,
 
-    /// While no broker answers
+    /// Behavior while no broker is reachable
     #[arg(long, value_enum, default_value_t = Away::Block, value_name = "WHAT", help_heading = "Kafka")]
     pub away: Away,
 
-    /// Most memory for records that no broker has acknowledged; where half of it is taken, SAMPLE auto looks at fewer flows. Files are read no
-    /// faster than 8 MiB of it allow, unless records are dropped
-    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = bytes, help_heading = "Kafka")]
+    /// Maximum bytes of unacknowledged records; from half of it, SAMPLE auto samples fewer flows
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = bytes, help_heading = "Limits")]
     pub unacknowledged_max: usize,
 
-    /// How records are packed
-    #[arg(long, value_enum, default_value_t = Compression::Lz4, value_name = "HOW", help_heading = "Kafka")]
+    /// Compression of records
+    #[arg(long, value_enum, default_value_t = Compression::Lz4, value_name = "HOW", help_heading = "Tuning")]
     pub compression: Compression,
 
-    /// Partitions of topics that do not exist yet; who publishes has one alone, and where none is free there will be more
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Kafka")]
+    /// Number of partitions of new topics; each publisher uses one alone, and partitions are added if none is free
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Tuning")]
     pub partitions: u32,
 
-    /// How long such topics keep what they have
-    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = duration, help_heading = "Kafka")]
+    /// Retention time of new topics
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = duration, help_heading = "Tuning")]
     pub retention: i64,
 
-    /// On how many brokers they keep it [default: the brokers']
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Kafka")]
+    /// Replication factor of new topics [default: the brokers' default]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Tuning")]
     pub replication: Option<u16>,
 
-    /// Send texts as the packets say them. Otherwise literals of SQL become ?, and cache keys, the values in URLs' queries and names
-    /// of files become keyed hashes
+    /// Send texts unchanged; otherwise SQL literals become ? and other user data keyed hashes
     #[arg(long, help_heading = "Kafka")]
     pub no_redact: bool,
 
-    /// Key of the hashes, 32 hexadecimal digits in a file: publishers of one query need the same key [default: a new
+    /// File with the key of these hashes, 32 hexadecimal digits; the same for all publishers of a query [default: a
     /// random key per run]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "no_redact", help_heading = "Kafka")]
     pub redact_key: Option<PathBuf>,
 
-    /// Write the summary, which accounts for every packet and record, as JSON
+    /// Write the summary as JSON; it accounts for every packet and record
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Messages")]
     pub summary_json: Option<PathBuf>,
 
-    /// Threads that work on packets, each with its share of the flows; auto is one for each core with files, one live
-    #[arg(long, value_name = "N", default_value = "auto", value_parser = workers, help_heading = "Workers")]
+    /// Number of threads that process packets, 1 to 256; auto: one per core for files, one for live capture
+    #[arg(long, value_name = "N", default_value = "auto", value_parser = workers, help_heading = "Resources")]
     pub workers: Workers,
 
-    /// A label of what is read here, which the query calls label.NAME; may be given several times
+    /// Value of label.NAME in the query; repeatable
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label, help_heading = "Input")]
     pub labels: Vec<(String, String)>,
 

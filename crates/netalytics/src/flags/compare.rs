@@ -16,11 +16,11 @@ pub struct CompareFlags {
     #[command(flatten)]
     pub kept: KeptFlags,
 
-    /// What to compare with: captures or recordings, as with -r. Without it the query's BASELINE says which period
+    /// Captures or recordings to compare with [default: the period of the query's BASELINE]
     #[arg(short, long, value_name = "FILE", num_args = 1.., conflicts_with = "server", value_hint = ValueHint::AnyPath, help_heading = "Input")]
     pub baseline: Vec<PathBuf>,
 
-    /// Confidence level at which a value differs
+    /// Confidence level at which a difference is significant, 50% to below 100%
     #[arg(long, value_name = "SHARE", default_value = "95%", value_parser = confidence)]
     pub confidence: f64,
 }
@@ -34,24 +34,23 @@ pub struct CheckFlags {
     #[command(flatten)]
     pub kept: KeptFlags,
 
-    /// What has to be true of every row: a condition over the columns of the result, as in 'p99 < 50ms'. any(…) is true of some
-    /// row, 'rows > 0' is about their number, and WHERE behind it says which rows are meant. May be repeated
+    /// Condition that all rows must meet, as in 'p99 < 50ms', 'any(status >= 500)' or 'rows > 0'; repeatable
     #[arg(long = "assert", value_name = "CONDITION", required = true)]
     pub asserts: Vec<String>,
 
-    /// What to compare with: captures or recordings. Assertions may say baseline.p99, ratio.p99 and differs.p99 then
+    /// Captures or recordings to compare with, for baseline.p99, ratio.p99 and differs.p99 in assertions
     #[arg(short, long, value_name = "FILE", num_args = 1.., conflicts_with = "server", value_hint = ValueHint::AnyPath, help_heading = "Input")]
     pub baseline: Vec<PathBuf>,
 
-    /// At which level a number differs
+    /// Confidence level at which a difference is significant, 50% to below 100%
     #[arg(long, value_name = "SHARE", default_value = "95%", value_parser = confidence)]
     pub confidence: f64,
 
-    /// Whether an assertion about rows of which there are none holds
+    /// Treat an assertion as met if no row is selected
     #[arg(long)]
     pub allow_empty: bool,
 
-    /// Write the result of each assertion: JUnit XML if the file name ends in .xml, otherwise JSON
+    /// Write the result of each assertion: JUnit XML if the name ends in .xml, otherwise JSON
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub report: Option<PathBuf>,
 }

@@ -14,10 +14,10 @@ pub struct NetworkVerbFlags {
     pub what: OfNetwork,
 }
 
-/// What is done with a network's file.
+/// Subcommands of `network`.
 #[derive(Debug, Subcommand)]
 pub enum OfNetwork {
-    /// Write the file of a network by what its switches and a server's agents say
+    /// Describe a network from the data of its switches and a server's agents
     #[command(after_help = super::help::DISCOVER_EXAMPLES)]
     Discover(Box<DiscoverFlags>),
 }
@@ -25,48 +25,48 @@ pub enum OfNetwork {
 /// Flags of `network discover`.
 #[derive(Args, Debug)]
 pub struct DiscoverFlags {
-    /// A switch: its name and where its Open vSwitch's database listens on this machine, with the bridge where that is not br0; may be
-    /// given several times
+    /// Switch: its name, the Open vSwitch database socket on this machine, and its bridge (default br0); repeatable
     #[arg(long = "switch", value_name = "NAME=unix:PATH[,BRIDGE]", required = true, value_parser = switch)]
     pub switches: Vec<NamedSwitch>,
 
-    /// HTTP interface of the controller that receives rules, instead of the switches' databases: docs/sdn.md
+    /// REST API of the controller that receives rules instead of the switches' databases: docs/sdn.md
     #[arg(long, value_name = "URL")]
     pub controller: Option<String>,
 
-    /// The file with the controller's token; the network's file names it
+    /// File with the controller's token, named in the network's description
     #[arg(long, value_name = "FILE", requires = "controller")]
     pub controller_token: Option<std::path::PathBuf>,
 
-    /// The words that start a program on a switch's or a host's own machine, as leaf1='ssh leaf1'; may be given several times
+    /// Command prefix to run programs on the machine of a switch or host, as in leaf1='ssh leaf1'; repeatable
     #[arg(long, value_name = "NAME=WORDS", value_parser = via)]
     pub via: Vec<(String, Vec<String>)>,
 
-    /// Addresses to look for behind switch ports, such as 10.0.1.0/24, in addition to those of agents; repeatable
+    /// Addresses to find behind switch ports, as in 10.0.1.0/24, in addition to those of agents; repeatable
     #[arg(long, value_name = "NET", value_parser = network)]
     pub addresses: Vec<(Ipv4Addr, u8)>,
 
-    /// What each link bears in Mb/s [default: what the switches say]
+    /// Capacity of each link in Mb/s [default: as reported by the switches]
     #[arg(long, value_name = "N", value_parser = rate)]
     pub link_mbps: Option<f64>,
 
-    /// Existing file of this network: keys other than places and addresses are kept
+    /// Existing description of this network; keys other than places and addresses are kept
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub into: Option<PathBuf>,
 
-    /// The file to write [default: standard output]
+    /// Write the description to this file [default: standard output]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
 
-    /// The server whose agents are hosts
+    /// Server whose agents are hosts of the network
     #[arg(long, value_name = "URL", help_heading = "By a server")]
     pub server: Option<String>,
 
-    /// A file with the token [default: NETALYTICS_TOKEN, else the file NETALYTICS_TOKEN_FILE, else `token_file` in the client profile]
+    /// File with the token [default: NETALYTICS_TOKEN, NETALYTICS_TOKEN_FILE, or token_file in the client profile]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "server", help_heading = "By a server")]
     pub token_file: Option<PathBuf>,
 
-    /// The certificate of the authority that has signed the server's, PEM; for https://
+    /// Certificate (PEM) of the authority that signed the server's, for https:// [default: NETALYTICS_CA, ca in the
+    /// client profile, or the system's authorities]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "server", help_heading = "By a server")]
     pub ca: Option<PathBuf>,
 }

@@ -9,39 +9,39 @@ use clap::builder::ValueHint;
 
 use super::limits::{bytes, duration};
 
-/// Which flow, of which captures, and how it is shown.
+/// Flags of `follow`.
 #[derive(Args, Debug)]
 pub struct FollowFlags {
-    /// The flow: its id as tuples have it, 16 hexadecimal digits, or its Community ID, as in 1:EMwOMullOvnXqHxWgZVP3yf/x0c=
+    /// Flow id as in tuples, 16 hexadecimal digits, or Community ID, as in 1:EMwOMullOvnXqHxWgZVP3yf/x0c=
     #[arg(value_name = "ID")]
     pub id: FlowName,
 
-    /// Captures to read, merged by time: the same ones, in the same order, as for the query that told the id
+    /// Captures, merged by time: the same, in the same order, as in the query that printed the id
     #[arg(short, long, value_name = "FILE", num_args = 1.., required = true, value_hint = ValueHint::AnyPath)]
     #[arg(help_heading = "Input")]
     pub read: Vec<PathBuf>,
 
-    /// Idle timeout of a TCP connection [default: 300s]
-    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Input")]
+    /// Idle timeout of a TCP flow [default: 300s]
+    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Limits")]
     pub tcp_idle: Option<i64>,
 
     /// Idle timeout of any other flow [default: 60s]
-    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Input")]
+    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Limits")]
     pub udp_idle: Option<i64>,
 
-    /// Show bytes in hexadecimal
+    /// Print bytes in hexadecimal
     #[arg(long, help_heading = "Output")]
     pub hex: bool,
 
-    /// Maximum bytes to show, or all; the rest is counted
+    /// Maximum bytes to print, or all; the rest is counted
     #[arg(long, value_name = "BYTES", default_value = "64k", help_heading = "Output")]
     pub bytes_max: BytesMax,
 
-    /// Write the flow's packets as pcapng; - is standard output
+    /// Write the packets of the flow as pcapng; - is standard output
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub write: Option<PathBuf>,
 
-    /// Where the text goes; without it, or with -, to standard output
+    /// Write the text to this file; - is standard output [default: -]
     #[arg(short, long, value_name = "PATH", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub output: Option<PathBuf>,
 }
@@ -56,7 +56,7 @@ impl FollowFlags {
     }
 }
 
-/// How a flow is named.
+/// Name of a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FlowName {
     /// By its id: one flow.
@@ -93,7 +93,7 @@ impl fmt::Display for FlowName {
     }
 }
 
-/// So many bytes.
+/// Maximum number of bytes to print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BytesMax(pub u64);
 

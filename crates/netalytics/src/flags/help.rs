@@ -4,13 +4,13 @@
 pub const ABOUT: &str = "\
 Response times, errors and rankings of services, from packets alone.
 
-One SQL-like query goes in; netalytics reads packets, from captures or live, puts the flows together, reads the protocols \
-inside them, and answers. Nothing is installed in an application, and no log is read.";
+netalytics runs SQL-like queries over packets of captures or network interfaces: it reassembles flows, parses their \
+protocols, and computes statistics. Applications need no agent and no log.";
 
 /// Shown when nothing is asked, and below the help.
 pub const EXAMPLES: &str = "\
 Examples:
-  How well does each page of a shop do?
+  How fast is each page of a shop?
     netalytics query \"PARSE http PROCESS (diff-group: group=url_template)\" -r captures/shop/in.pcap
 
   Which SQL statements are the slowest, on average?
@@ -19,29 +19,29 @@ Examples:
   Which cache keys are missed? As JSON lines:
     netalytics query \"PARSE memcached_get WHERE hit = false\" -r captures/shop/in.pcap --format jsonl
 
-  What is in a capture, and what to ask of it?
+  What does a capture contain?
     netalytics overview -r captures/shop/in.pcap
 
-Help on a verb:  netalytics query --help
-Parsers:         netalytics parsers
-Processors:      netalytics processors
-A team's server: netalytics serve --demo";
+Help on a command: netalytics query -h (common flags), netalytics query --help (all)
+Limits and tuning: netalytics config
+Parsers:           netalytics parsers
+Processors:        netalytics processors
+A team's server:   netalytics serve --demo";
 
 /// What `query` does.
 pub const QUERY: &str = "\
-Answer a query from packets: of captures (-r), live from a network interface (-i), or by the agents of a server (--server).
+Answer a query from captures (-r), from live packets of a network interface (-i), or by the agents of a server (--server).
 
     PARSE parsers [FROM clients] [TO servers] [WHERE condition] [SINCE 2h] [UNTIL time] [LIMIT 90s | 5000p] [SAMPLE 0.1] [PROCESS (processor), …]
 
-PARSE says what to read (see `netalytics parsers`), PROCESS what to make of it (see `netalytics processors`); without \
-PROCESS the tuples themselves are the result.
+PARSE selects the parsers (see `netalytics parsers`), PROCESS the statistics (see `netalytics processors`); without \
+PROCESS the result is the tuples. `-h` shows the common flags, `--help` all flags, `netalytics config` limits and tuning.
 
-Results go to standard output, everything else to standard error. Exit code: 0 done; 1 something failed while \
-running (a result may be incomplete and says so); 2 the query or the flags are wrong.
+Results go to standard output, messages to standard error. Exit code: 0 success; 1 failure at run time (the result may \
+be incomplete); 2 invalid query or flags.
 
-A live capture needs CAP_NET_RAW, and gives up its privileges once it is open. Ctrl-C ends it: what has arrived is \
-still worked on, and the windows that are open are printed; Ctrl-C once more, at least a second later, abandons \
-the output.";
+Live capture requires CAP_NET_RAW; the program drops its privileges after the capture is opened. Ctrl-C ends the \
+capture and prints the open windows; a second Ctrl-C, at least a second later, ends the program at once.";
 
 /// Below the help of `query`.
 pub const QUERY_EXAMPLES: &str = "\
@@ -88,16 +88,16 @@ Examples:
   netalytics check \"PARSE http PROCESS (group-success: group=host)\" -r captures/shop/in.pcap --assert 'success > 90%' --assert 'rows > 0'
   netalytics check \"PARSE http PROCESS (diff)\" -r after.pcap --baseline before.pcap --assert 'p99 < 1.2 * baseline.p99' --report junit.xml
 
-Exit code: 0 all assertions are true; 1 one is not, or something could not be read; 2 the query, an assertion or the flags are wrong.";
+Exit code: 0 all assertions are true; 1 an assertion is false or an input is unreadable; 2 invalid query, assertion or flags.";
 
 /// Below the help of `record`.
 pub const PUBLISH_EXAMPLES: &str = "\
 Examples:
-  Send every HTTP request that a host sees to Kafka, for any query to come
+  Send every HTTP request that a host captures to Kafka, for any query
       netalytics publish 'PARSE http' -i eth0 --kafka kafka:9092
-  The same, of fewer flows while the brokers, or the queries that read it, are too slow
+  Sample flows while the brokers or the consumers are too slow
       netalytics publish 'PARSE http SAMPLE auto' -i eth0 --kafka kafka:9092
-  Send counted groups only, a fraction of that; ask for them with the same query
+  Send pre-aggregated groups only; read them with the same query
       netalytics publish 'PARSE http PROCESS (top-k: k=10, key=url, w=10s)' -i eth0 --kafka kafka:9092
       netalytics query   'PARSE http PROCESS (top-k: k=10, key=url, w=10s)' --kafka kafka:9092";
 
@@ -156,13 +156,20 @@ Examples:
 
 /// Below the help of `simulate placement`.
 pub const PLACEMENT_EXAMPLES: &str = "\
-Strategies: local-random, netalytics-node and netalytics-network are NetAlytics' (section 4.1); packed-node and
-packed-network are ours: fewer processes and less bandwidth. docs/placement.md says what is assumed, and what came out.
+Strategies: local-random, netalytics-node and netalytics-network of the paper (section 4.1); packed-node and
+packed-network need fewer processes and less bandwidth. docs/placement.md has assumptions and results.
 
 Examples:
   netalytics simulate placement -o study
   netalytics simulate placement --flows 11.3M --monitored 250K,500K,1M
   netalytics simulate placement --k 48 --flows 10M --traffic 12Tbps --monitored 10M --seeds 1 --strategies packed-node";
+
+/// Below the help of `config`.
+pub const CONFIG_EXAMPLES: &str = "\
+Examples:
+  netalytics config
+  netalytics config --memory-max 4G --tcp-idle 60s > netalytics.toml
+  netalytics overview -r captures/shop/in.pcap --config netalytics.toml";
 
 /// Below the help of `completions`.
 pub const COMPLETIONS_EXAMPLES: &str = "\

@@ -1,54 +1,61 @@
-//! Flags that bound memory and waiting. Each has the default of the part that it belongs to.
+//! Flags that bound memory and waiting. Each has the default of the part that it belongs to; `netalytics config` prints them.
+
+use std::collections::BTreeMap;
 
 use clap::Args;
 use plan::Plan;
-use runner::memory::{DEFAULT, LEAST};
+use runner::Writing;
+use runner::memory::{DEFAULT, LEAST, Memory};
+
+use crate::keeping::KEPT_FLOWS_MAX;
 
 /// Limits of a run.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Limits")]
 pub struct Limits {
-    /// Memory that all parts together may take; the limits below are shares of it, unless they are given [default: 1G]
+    /// Memory for all parts of a run, at least 64M; limits in bytes are shares of it [default: 1G]
     #[arg(long, value_name = "BYTES", value_parser = memory)]
+    #[arg(help_heading = "Resources")]
     pub memory_max: Option<usize>,
 
-    /// Most flows at once; beyond, the least useful one is given up [default: 262144 at 1G, 524288 where
-    /// no messages are read]
+    /// Maximum number of flows; beyond it, the least useful flow is evicted [default: 1048576 at 1G, about 262144
+    /// with a parser]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub flows_max: Option<usize>,
 
-    /// Most bytes of TCP segments that wait for missing ones, over all flows [default: 64M at 1G]
+    /// Maximum bytes of TCP segments that wait for missing ones; beyond it, the gap is accepted [default: 64M at 1G]
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub held_bytes_max: Option<usize>,
 
-    /// Most bytes of rows and closed windows between the workers and the output; beyond, workers wait, and rows of one
-    /// epoch may come out of order [default: 384M at 1G for tuples, else 128M]
+    /// Maximum bytes of rows and closed windows between workers and output; beyond it, workers wait [default: 128M at
+    /// 1G, 256M without PROCESS]
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub results_bytes_max: Option<usize>,
 
-    /// Maximum bytes of open windows with their groups and sketches; beyond that, groups are pooled, sketches
-    /// coarsened, and the oldest windows printed early [default: 512M at 1G, less with a join or recording]
+    /// Maximum bytes of open windows; beyond it, sketches are coarsened, groups pooled, windows printed early
+    /// [default: 384M at 1G, less with a join or Parquet]
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub window_bytes_max: Option<usize>,
 
-    /// Most bytes of tuples that wait for their partners in a join of several parsers [default: 128M at 1G]
+    /// Maximum bytes of tuples that wait for partners in a join; beyond it, the flow idle for longest is dropped
+    /// [default: 128M at 1G]
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub join_bytes_max: Option<usize>,
 
-    /// Most bytes of IP fragments that wait for others [default: 4M at 1G]
+    /// Maximum bytes of incomplete IP datagrams; beyond it, the oldest is evicted [default: 4M at 1G]
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub fragment_bytes_max: Option<usize>,
 
-    /// Most bytes of ONC-RPC calls of a connection that wait for their replies; beyond, new ones do not wait [default: 4M]
+    /// Maximum bytes of outstanding ONC-RPC calls per connection; beyond it, new calls are not paired [default: 4M]
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub rpc_bytes_max: Option<usize>,
 
-    /// Most bytes of a MySQL connection's prepared statements; beyond, those not used for longest lose their text [default: 8M]
+    /// Maximum bytes of prepared statements per MySQL connection; beyond it, the least recently used are evicted
+    /// [default: 8M]
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub statement_bytes_max: Option<usize>,
 
-    /// Idle timeout of a TCP flow; the connection continues with its next packet while there is room to remember it
-    /// (--flows-max) [default: 300s]
+    /// Idle timeout of a TCP flow [default: 300s]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub tcp_idle: Option<i64>,
 
@@ -56,28 +63,28 @@ pub struct Limits {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub udp_idle: Option<i64>,
 
-    /// Report flows that go on at least this often (parser flow) [default: at their end only]
+    /// Interval at which a flow in progress is reported (parser flow) [default: only at its end]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub active_timeout: Option<i64>,
 
-    /// Most groups of each processor that are counted exactly; it lowers groups_max= [default: 100000]
+    /// Maximum number of groups per processor that are counted exactly; an upper bound of groups_max= [default:
+    /// 100000]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub groups_max: Option<usize>,
 
-    /// Most flows whose packets -w keeps for a query with WHERE [default: 1048576]
+    /// Maximum number of flows for which -w with WHERE buffers packets [default: 1048576]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub kept_flows_max: Option<usize>,
 
-    /// Maximum bytes of packets that wait with -w and WHERE in live capture [default: 32M at 1G]
+    /// Maximum bytes of packets buffered for -w with WHERE in live capture [default: 32M at 1G]
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub look_back_bytes_max: Option<usize>,
 
-    /// Most tuples that wait for their partners in a join of several parsers [default: 1048576]
+    /// Maximum number of tuples that wait for partners in a join [default: 1048576]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub join_tuples_max: Option<usize>,
 
-    /// Most windows without a tuple, one after the other, that have rows of their own; processors without groups only
-    /// [default: 1000]
+    /// Maximum number of consecutive windows without a tuple that are printed; without groups only [default: 1000]
     #[arg(long, value_name = "N")]
     pub empty_windows_max: Option<u64>,
 }
@@ -139,12 +146,54 @@ impl Limits {
         self.look_back_bytes_max.unwrap_or(self.memory_max.unwrap_or(DEFAULT) / 32)
     }
 
-    /// Lowers what the query itself bounds.
+    /// Lowers the limits in the plan.
     pub fn bound(&self, plan: &mut Plan) {
         if let Some(max) = self.groups_max {
             plan.dataflow.pipelines.iter_mut().for_each(|p| p.groups_max = p.groups_max.min(max));
         }
     }
+}
+
+/// Defaults of the settings that have none in clap, by name; those of sizes are shares of `memory_max`.
+pub fn defaults(memory_max: Option<usize>) -> BTreeMap<&'static str, String> {
+    let limits = runner::Limits { max: memory_max, ..runner::Limits::default() };
+    let plan = |text: &str| {
+        let query = query::check(text, &parsers::registry::schemas(), &()).expect("a valid query");
+        planner::lower(&query)
+    };
+    let groups = plan("PARSE http PROCESS (diff-group: group=url)");
+    let join = plan("PARSE tcp_conn_time, http PROCESS (count)");
+    let memory = Memory::divide(&limits, &groups, Writing::AtOnce);
+    let joined = Memory::divide(&limits, &join, Writing::AtOnce);
+    let groups_max = groups.dataflow.pipelines.first().map_or(0, |pipeline| pipeline.groups_max);
+    let (parsers, flow) = (parsers::Limits::default(), flow::Config::default());
+    let stream = stream::Config::default();
+    let seconds = |ns: i64| format!("{}s", ns / 1_000_000_000);
+    BTreeMap::from([
+        ("memory-max", size(DEFAULT)),
+        ("flows-max", memory.flows_max.to_string()),
+        ("held-bytes-max", size(memory.held_bytes)),
+        ("fragment-bytes-max", size(memory.fragment_bytes)),
+        ("results-bytes-max", size(memory.results_bytes)),
+        ("window-bytes-max", size(memory.window_bytes)),
+        ("join-bytes-max", size(joined.join_bytes)),
+        ("look-back-bytes-max", size(memory.max / 32)),
+        ("rpc-bytes-max", size(parsers.rpc_bytes_max)),
+        ("statement-bytes-max", size(parsers.statement_bytes_max)),
+        ("tcp-idle", seconds(flow.tcp_idle_ns)),
+        ("udp-idle", seconds(flow.udp_idle_ns)),
+        ("groups-max", groups_max.to_string()),
+        ("kept-flows-max", KEPT_FLOWS_MAX.to_string()),
+        ("join-tuples-max", stream.join_rows_max.to_string()),
+        ("empty-windows-max", stream.empty_windows_max.to_string()),
+    ])
+}
+
+/// `64M`, as `bytes` reads it.
+fn size(bytes: usize) -> String {
+    let units = [(30, "G"), (20, "M"), (10, "k")];
+    let unit = units.iter().find(|(shift, _)| bytes > 0 && bytes.is_multiple_of(1 << shift));
+    unit.map_or_else(|| bytes.to_string(), |(shift, unit)| format!("{}{unit}", bytes >> shift))
 }
 
 /// A secret number that selects hash buckets of flows and groups; results do not depend on it.
@@ -241,34 +290,19 @@ mod tests {
         }
     }
 
+    /// The help has the division of a run's memory, as the summary shows it, and the defaults of the parts.
     #[test]
     fn the_defaults_in_the_help_are_the_defaults() {
-        let none = Limits {
-            memory_max: None,
-            flows_max: None,
-            held_bytes_max: None,
-            results_bytes_max: None,
-            window_bytes_max: None,
-            join_bytes_max: None,
-            fragment_bytes_max: None,
-            rpc_bytes_max: None,
-            statement_bytes_max: None,
-            tcp_idle: None,
-            udp_idle: None,
-            active_timeout: None,
-            groups_max: None,
-            join_tuples_max: None,
-            kept_flows_max: None,
-            look_back_bytes_max: None,
-            empty_windows_max: None,
-        };
-        let monitor::Config { flow, parsers, .. } = none.monitor();
-        assert_eq!(parsers.rpc_bytes_max, bytes("4M").expect("a size"));
-        assert_eq!(parsers.statement_bytes_max, bytes("8M").expect("a size"));
-        assert_eq!(flow.tcp_idle_ns, duration("300s").expect("a time"));
-        assert_eq!(flow.udp_idle_ns, duration("60s").expect("a time"));
-        assert_eq!(flow.active_timeout_ns, None);
-        assert_eq!(none.stream().join_rows_max, 1_048_576);
-        assert_eq!(none.stream().empty_windows_max, 1000);
+        let defaults = defaults(None);
+        let command = Limits::augment_args(clap::Command::new("query"));
+        for arg in command.get_arguments() {
+            let (name, help) = (arg.get_long().expect("a flag"), arg.get_help().expect("a help").to_string());
+            let Some((_, text)) = help.split_once("[default: ") else { panic!("{name}: {help}") };
+            let default = defaults.get(name).map_or("only", String::as_str);
+            assert_eq!(text.split([' ', ']', ',']).next(), Some(default), "{name}: {help}");
+        }
+        let of_2g = super::defaults(Some(2 << 30));
+        assert_eq!((of_2g["held-bytes-max"].as_str(), of_2g["window-bytes-max"].as_str()), ("128M", "768M"));
+        assert_eq!((size(1500), size(3 << 10), size(1 << 30)), ("1500".into(), "3k".into(), "1G".into()));
     }
 }

@@ -1,4 +1,4 @@
-//! Flags of the verbs that list what there is.
+//! Flags of the commands that list parsers, processors and interfaces.
 
 use clap::Args;
 
@@ -11,17 +11,17 @@ pub struct ListFlags {
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
 
-    /// How to print: a text for people, or one row for each
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
 
-    /// Print JSON lines: short for --format jsonl
+    /// Print JSON lines; short for --format jsonl
     #[arg(long, conflicts_with = "format")]
     json: bool,
 }
 
 impl ListFlags {
-    /// How to print.
+    /// Output format.
     pub fn format(&self) -> Format {
         if self.json { Format::Jsonl } else { self.format }
     }

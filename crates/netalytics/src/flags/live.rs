@@ -3,12 +3,11 @@
 use capture::listen::Listen;
 use clap::{Args, ValueEnum};
 
-/// What to capture, and how.
+/// Flags of live capture.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Live capture")]
 pub struct LiveFlags {
-    /// Capture from a network interface, or from any; words behind it are a capture filter: -i eth0 tcp port 80.
-    /// Several, as eth0,eth1 or with -i repeated, have workers of their own
+    /// Capture from these interfaces (eth0, eth0,eth1 or any); words after the name are a capture filter
     #[arg(short, long, value_names = ["IFACE", "FILTER"], num_args = 1.., conflicts_with = "read")]
     pub interface: Vec<String>,
 
@@ -20,95 +19,100 @@ pub struct LiveFlags {
     #[arg(skip)]
     pub filter: String,
 
-    /// Receive mirrors sent to this machine: vxlan://ADDR:PORT, geneve://ADDR:PORT, gre://ADDR, erspan://ADDR
+    /// Receive mirrored traffic: vxlan://ADDR:PORT, geneve://ADDR:PORT, gre://ADDR, erspan://ADDR
     #[arg(long, value_name = "WHAT://ADDR", num_args = 1.., conflicts_with_all = ["read", "interface"])]
     pub listen: Vec<Listen>,
 
-    /// Refuse an interface that is down, instead of waiting until it is up
+    /// Fail if an interface is down, instead of waiting for it
     #[arg(long)]
     pub no_wait: bool,
 
-    /// Read an interface with one thread that deals packets to the workers by what is inside of tunnels
+    /// Read an interface with one thread, which distributes packets by their innermost headers
     #[arg(long)]
+    #[arg(help_heading = "Tuning")]
     pub one_reader: bool,
 
-    /// Look at packets only that this filter, in tcpdump's language, takes; also of captures that are read
+    /// Read only packets that match this filter in tcpdump's language; also for files
     #[arg(long, value_name = "FILTER")]
     pub capture_filter: Option<String>,
 
-    /// Most bytes kept of a packet
+    /// Maximum bytes captured of a packet
     #[arg(short, long, value_name = "BYTES", default_value = "262144", value_parser = clap::value_parser!(u32).range(1..=262_144))]
     pub snaplen: u32,
 
-    /// Leave the interface as it is: only packets from and to this machine, as a rule
+    /// Do not set the interface to promiscuous mode
     #[arg(long)]
     pub no_promiscuous: bool,
 
-    /// Memory for packets that wait, of each worker
+    /// Size of the packet ring of each worker
     #[arg(long, value_name = "BYTES", default_value = "32M", value_parser = super::limits::bytes)]
+    #[arg(help_heading = "Tuning")]
     pub buffer_size: usize,
 
-    /// How packets come in
+    /// Capture method
     #[arg(long, value_enum, default_value_t = Backend::AfPacket, value_name = "HOW")]
     pub capture: Backend,
 
-    /// With af-xdp: take the query's packets away from this machine even where it uses the interface itself
+    /// AF_XDP: redirect matching packets even on an interface that this machine uses
     #[arg(long)]
     pub xdp_steal: bool,
 
-    /// With af-xdp: where packets are taken
+    /// AF_XDP: place of the XDP program
     #[arg(long, value_enum, default_value_t = XdpMode::Auto, value_name = "WHERE")]
+    #[arg(help_heading = "Tuning")]
     pub xdp_mode: XdpMode,
 
-    /// With af-xdp: both directions of a flow are known to come to one queue, so that workers may share the queues
+    /// AF_XDP: assume that both directions of a flow arrive on one queue, so that workers share the queues
     #[arg(long)]
+    #[arg(help_heading = "Tuning")]
     pub xdp_trust_queues: bool,
 
-    /// With dpdk: what it is started with, as --dpdk-args "-l 0 -a 0000:3b:00.0"; -i names one of its ports
+    /// DPDK: arguments of its environment, as in "-l 0 -a 0000:3b:00.0"; -i names a port
     #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
     pub dpdk_args: Option<String>,
 
-    /// Whose clock stamps packets
+    /// Clock for packet timestamps
     #[arg(long, value_enum, default_value_t = Clock::System, value_name = "CLOCK")]
     pub timestamps: Clock,
 
-    /// User to switch to after the capture is open, when started as root [default: the caller of sudo, else nobody]
+    /// User to switch to after the capture is opened, if started as root [default: the caller of sudo, otherwise
+    /// nobody]
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
 
-    /// Leave the system calls unrestricted that the program may make once the capture is open
+    /// Do not restrict system calls after the capture is opened
     #[arg(long)]
     pub no_seccomp: bool,
 }
 
-/// How packets come in.
+/// Capture method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Backend {
-    /// From a ring that the kernel fills; works with every interface
+    /// Ring filled by the kernel; every interface
     AfPacket,
-    /// From the driver's queues, past the kernel's network stack
+    /// Queues of the driver, without the kernel's network stack
     AfXdp,
-    /// From the adapter itself, polled
+    /// The adapter, polled
     Dpdk,
 }
 
-/// Where AF_XDP takes packets.
+/// Place of the XDP program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum XdpMode {
-    /// In the driver where it can, else in the stack
+    /// Native if the driver supports it, otherwise generic
     Auto,
     /// In the driver
     Native,
-    /// At the network stack's entry: with any driver, and slower
+    /// In the network stack; every driver, slower
     Generic,
 }
 
-/// Whose clock stamps packets.
+/// Clock for packet timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Clock {
-    /// The machine's
+    /// Clock of the machine
     System,
-    /// The network adapter's, where it has one
+    /// Clock of the network adapter, if it has one
     Adapter,
 }
 

@@ -1,4 +1,4 @@
-//! Flags of `monitor`, which agents start: what it may read and take. What is asked comes on standard input.
+//! Flags of `monitor`, which agents start. Its order comes on standard input.
 
 use std::path::PathBuf;
 
@@ -11,42 +11,42 @@ use super::live::LiveFlags;
 use super::query::workers;
 use super::{Limits, Workers};
 
-/// What to read, and how much to take.
+/// Flags of `monitor`.
 #[derive(Args, Debug)]
 pub struct MonitorFlags {
-    /// Captures to read, merged by time: pcap or pcapng, also gzip or zstd of either
+    /// Captures (pcap, pcapng, also gzip or zstd), merged by time
     #[arg(short, long, value_name = "FILE", num_args = 1.., value_hint = ValueHint::AnyPath)]
     #[arg(help_heading = "Input")]
     pub read: Vec<PathBuf>,
 
-    /// A capture to play again and again in real time, as if it were live
+    /// Replay this capture in a loop, in real time
     #[arg(long, value_name = "FILE", conflicts_with = "read", help_heading = "Input")]
     pub demo: Option<PathBuf>,
 
-    /// The pause between two rounds of --demo
+    /// Pause between two rounds of --demo
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s", help_heading = "Input")]
     pub demo_pause: i64,
 
-    /// Begin each round of --demo when all others begin it who play that capture with that pause: they see the same packets then
+    /// Start each round of --demo at the same time as other processes that replay the same capture
     #[arg(long, requires = "demo", help_heading = "Input")]
     pub demo_in_step: bool,
 
     #[command(flatten)]
     pub live: LiveFlags,
 
-    /// A capture filter: the same as --capture-filter
+    /// Capture filter; the same as --capture-filter
     #[arg(value_name = "FILTER")]
     pub words: Vec<String>,
 
-    /// It ends after this, unless a line `renew MILLISECONDS` on standard input puts that off [default: it goes on]
+    /// Stop after this time unless `renew MILLISECONDS` on standard input extends it [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub lease: Option<i64>,
 
-    /// Threads that work on packets, each with its share of the flows; auto is one for each core with files, one live
-    #[arg(long, value_name = "N", default_value = "auto", value_parser = workers, help_heading = "Workers")]
+    /// Number of threads that process packets, 1 to 256; auto: one per core for files, one for live capture
+    #[arg(long, value_name = "N", default_value = "auto", value_parser = workers, help_heading = "Resources")]
     pub workers: Workers,
 
-    /// The Kafka of the order's topics: brokers to ask first, several with commas between
+    /// Bootstrap brokers of the Kafka topics in the order, separated by commas
     #[arg(long, value_name = "HOST:PORT", help_heading = "Kafka")]
     pub kafka: Option<String>,
 

@@ -7,31 +7,32 @@ use clap::{Args, ValueEnum};
 use planner::physical;
 use planner::topology::Expected;
 
-/// The network for which is planned, and what is known of it.
+/// Flags of plans in a network.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "In a network")]
 pub struct NetworkFlags {
-    /// The network (TOML): switches, hosts and links, where monitors may run; docs/network.md describes the format
+    /// Description of the network (TOML): switches, hosts, links, possible places of monitors
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub network: Option<PathBuf>,
 
-    /// Traffic that is expected, as 10.0.1.2:80=20Mbps; may be given several times
+    /// Expected traffic, as in 10.0.1.2:80=20Mbps; repeatable
     #[arg(long, value_name = "WHERE=RATE", value_parser = Expected::parse, requires = "network")]
     pub expect: Vec<Expected>,
 
-    /// What copying packets costs, measured by calibrate [default: supposed]
+    /// Costs of copying packets, measured by netalytics calibrate [default: built-in estimates]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "network")]
     pub costs: Option<PathBuf>,
 
-    /// Only ways in which the answer lacks nothing
+    /// Reject placements with which the result would lack packets
     #[arg(long, requires = "network")]
     pub exact: bool,
 
-    /// Whether monitors of a pod send what they find to an aggregator, which merges it and hands it on: auto is where links above pods carry less by it
+    /// Merge tuples of the monitors of a pod before they are sent on; auto: if this reduces the load of links above
+    /// the pod
     #[arg(long, value_name = "WHEN", value_enum, default_value_t, requires = "network")]
     pub aggregate: Aggregate,
 
-    /// Which of several placements that are as good is taken
+    /// Random seed for the choice among equally good placements
     #[arg(long, value_name = "N", default_value_t = 1, requires = "network")]
     pub seed: u64,
 }
@@ -41,10 +42,10 @@ pub struct NetworkFlags {
 pub enum Aggregate {
     /// Never
     Never,
-    /// Where two monitors or more are in a pod, and links above it carry less by that
+    /// In pods with at least two monitors, if it reduces the load of links above the pod
     #[default]
     Auto,
-    /// Where two monitors or more are in a pod
+    /// In pods with at least two monitors
     Always,
 }
 
@@ -58,14 +59,14 @@ impl From<Aggregate> for physical::Aggregate {
     }
 }
 
-/// How a plan for a network is shown.
+/// Output format of a plan for a network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Shown {
-    /// Lines for people
+    /// Text for people
     #[default]
     Text,
-    /// For programs
+    /// JSON
     Json,
-    /// A picture
+    /// Picture
     Svg,
 }

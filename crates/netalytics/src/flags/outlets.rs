@@ -11,40 +11,41 @@ use super::limits::{bytes, duration, positive};
 #[derive(Args, Debug)]
 #[command(next_help_heading = "To other programs")]
 pub struct OutletFlags {
-    /// Rows go there, too; may be repeated. tcp://HOST:PORT gets JSON lines, prometheus://127.0.0.1:9464 is a page here to be scraped,
-    /// otlp+http://HOST:4318 a collector of OpenTelemetry, redis://HOST:6379/0, webhook+https://HOST/PATH,
-    /// kafka://HOST:9092/netalytics.results; TLS by tcps, rediss and …+https. Behind # stand options: #secret-file=FILE,
-    /// #secret-env=NAME, #ca-file=FILE, of Kafka #properties-file=FILE. @FILE: the address is in that file
+    /// Also send rows to this URL: tcp, prometheus, otlp+http, redis, webhook+https, kafka; @FILE reads it from a
+    /// file; repeatable
     #[arg(long, value_name = "URL")]
     pub to: Vec<String>,
 
-    /// Most bytes of rows that wait for each of them; beyond, the oldest are lost, and counted
+    /// Maximum bytes of rows that wait for each --to; beyond it, the oldest are dropped and counted
     #[arg(long, value_name = "BYTES", default_value = "16M", value_parser = bytes, requires = "to")]
+    #[arg(help_heading = "Tuning")]
     pub to_buffer: usize,
 
-    /// How long a message is tried until it is given up
+    /// Time after which a message that was not accepted is dropped
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration, requires = "to")]
+    #[arg(help_heading = "Tuning")]
     pub to_retry: i64,
 
-    /// How long they have at the end for what is left
+    /// Maximum time to send the remaining rows at the end
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration, requires = "to")]
+    #[arg(help_heading = "Tuning")]
     pub to_timeout: i64,
 
-    /// Most series that each of them shows; beyond, the others are left out, and counted
+    /// Maximum number of series per --to; the rest are left out and counted
     #[arg(long, value_name = "N", default_value = "10000", value_parser = positive, requires = "to")]
+    #[arg(help_heading = "Tuning")]
     pub to_series: usize,
 }
 
-/// What texts of rows that leave look like.
+/// Redaction of rows sent to other programs.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "To other programs")]
 pub struct RedactFlags {
-    /// With --to: send texts as the packets say them. Otherwise literals of SQL become ?, and cache keys, the values in URLs' queries
-    /// and names of files become keyed hashes; what is printed here keeps them
+    /// With --to: send texts unchanged; otherwise SQL literals become ? and other user data keyed hashes
     #[arg(long, requires = "to")]
     pub no_redact: bool,
 
-    /// With --to: key of the hashes, 32 hexadecimal digits in a file, for equal hashes in every run [default: a new
+    /// With --to: file with the key of these hashes, 32 hexadecimal digits, for equal hashes in every run [default: a
     /// random key per run]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "no_redact", requires = "to")]
     pub redact_key: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! Flags of the verbs that take a query.
+//! Flags of the commands that take a query.
 
 use std::path::PathBuf;
 
@@ -21,29 +21,27 @@ pub struct QueryFlags {
     #[command(flatten)]
     pub work: WorkFlags,
 
-    /// Where the result goes; without it, or with -, to standard output
+    /// Write the result to this file; - is standard output [default: -]
     #[arg(short, long, value_name = "PATH", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub output: Option<PathBuf>,
 
-    /// How to print: table on a terminal, jsonl otherwise, unless this says so
+    /// Output format [default: table on a terminal, otherwise jsonl]
     #[arg(long, value_enum, help_heading = "Output")]
     pub format: Option<Format>,
 
-    /// Print JSON lines: short for --format jsonl
+    /// Print JSON lines; short for --format jsonl
     #[arg(long, conflicts_with = "format", help_heading = "Output")]
     pub json: bool,
 
-    /// Show addresses, not host names (only tables show names)
+    /// Print addresses instead of host names in tables
     #[arg(short = 'n', long, help_heading = "Output")]
     pub no_resolve: bool,
 
-    /// Whose time tables show: local, UTC, a name as Europe/Berlin, or an offset as +02:00. Other formats have nanoseconds
-    /// since 1970, and times in queries are UTC unless they say their offset
+    /// Time zone of times in tables: UTC, local, Europe/Berlin, +02:00
     #[arg(long, value_name = "ZONE", default_value = "UTC", value_parser = zone, help_heading = "Output")]
     pub time_zone: Zone,
 
-    /// Which host names tables show: those of hosts files and captures, or also those that DNS answers in the captures give
-    /// for addresses, for which the files are read twice
+    /// Source of host names in tables; dns reads the files twice
     #[arg(long, value_enum, default_value_t = ShownNames::Hosts, value_name = "WHICH", conflicts_with = "no_resolve")]
     #[arg(help_heading = "Output")]
     pub names: ShownNames,
@@ -61,16 +59,15 @@ pub struct RecordFlags {
     #[command(flatten)]
     pub work: WorkFlags,
 
-    /// The folder of the data set; made if it is missing, and what it holds already stays
+    /// Folder of the data set, created if missing; existing files are kept
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Output")]
     pub output: PathBuf,
 
-    /// Keep texts as the packets say them. Otherwise literals of SQL become ?, and cache keys, the values in URLs' queries
-    /// and names of files become keyed hashes
+    /// Store texts unchanged; otherwise SQL literals become ? and other user data keyed hashes
     #[arg(long, help_heading = "Output")]
     pub no_redact: bool,
 
-    /// Key of the hashes, 32 hexadecimal digits in a file, for equal hashes in several recordings [default: a new
+    /// File with the key of these hashes, 32 hexadecimal digits, for equal hashes in several recordings [default: a
     /// random key per run]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "no_redact")]
     #[arg(help_heading = "Output")]
@@ -80,20 +77,18 @@ pub struct RecordFlags {
     pub outlets: OutletFlags,
 }
 
-/// Flags of every verb that answers a query.
+/// Flags of every command that runs a query.
 #[derive(Args, Clone, Debug)]
 pub struct WorkFlags {
     #[command(flatten)]
     pub text: QueryText,
 
-    /// Captures to read, merged by time: pcap or pcapng, also gzip or zstd of either; - is standard input; or the
-    /// folders of recordings
+    /// Captures (pcap, pcapng, also gzip or zstd; - is standard input) or recordings; merged by time
     #[arg(short, long, value_name = "FILE", num_args = 1.., value_hint = ValueHint::AnyPath)]
     #[arg(help_heading = "Input")]
     pub read: Vec<PathBuf>,
 
-    /// Captures of the same traffic made nearer to the servers, for tap.network_time and its like; -r are those made nearer to
-    /// the clients
+    /// Captures of the same traffic closer to the servers, for tap.network_time; -r are those closer to the clients
     #[arg(long, value_name = "FILE", num_args = 1.., value_hint = ValueHint::FilePath)]
     #[arg(requires = "read", help_heading = "Input")]
     pub server_tap: Vec<PathBuf>,
@@ -101,58 +96,58 @@ pub struct WorkFlags {
     #[command(flatten)]
     pub live: LiveFlags,
 
-    /// A capture filter: the same as --capture-filter
+    /// Capture filter; the same as --capture-filter
     #[arg(value_name = "FILTER", index = 2)]
     pub words: Vec<String>,
 
-    /// End after this many packets that FROM, TO and the capture filter take, as LIMIT 5000p does
+    /// Stop after N packets that match FROM, TO and the capture filter, as LIMIT 5000p
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Input")]
     pub count: Option<u64>,
 
-    /// Write packets as pcapng: those that the query looks at, or with WHERE the whole flows of the tuples that pass; - is
-    /// standard output
+    /// Write packets as pcapng: those read, or with WHERE the complete flows of matching tuples; - is standard output
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub write: Option<PathBuf>,
 
-    /// With -w and WHERE, live or from a pipe: time for which packets are buffered
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration, help_heading = "Output")]
+    /// Time for which -w with WHERE buffers packets of a live capture or pipe
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration, help_heading = "Tuning")]
     pub look_back: i64,
 
-    /// When a file of recorded tuples or packets ends and the next begins: 1h (by the packets' clock), 1GB or 1h,1GB
-    /// [default: 1GB for tuples, never for packets]
+    /// Start a new file of tuples or packets: 1h (packet time), 1GB or 1h,1GB [default: 1GB for tuples, never for
+    /// packets]
     #[arg(long, value_name = "WHEN", value_parser = rotate, help_heading = "Output")]
     pub rotate: Option<Rotate>,
 
-    /// Show how far reading has come: auto does so on a terminal when it takes longer than a second
+    /// Progress on standard error; auto: on a terminal after one second
     #[arg(long, value_enum, default_value_t = Progress::Auto, value_name = "WHEN", help_heading = "Messages")]
     pub progress: Progress,
 
-    /// Write the summary, which accounts for every packet, as JSON
+    /// Write the summary as JSON; it accounts for every packet
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Messages")]
     pub summary_json: Option<PathBuf>,
 
-    /// Show how the workers are every so often, as in 1s: rates, losses, how full their tables are [with -v: 1s]
+    /// Print rates, losses and table sizes of each worker at this interval, as in 1s [default with -v: 1s]
     #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Messages")]
     pub stats: Option<i64>,
 
-    /// Threads that work on packets, each with its share of the flows; auto is one for each core with files, one live
-    #[arg(long, value_name = "N", default_value = "auto", value_parser = workers, help_heading = "Workers")]
+    /// Number of threads that process packets, 1 to 256; auto: one per core for files, one for live capture
+    #[arg(long, value_name = "N", default_value = "auto", value_parser = workers, help_heading = "Resources")]
     pub workers: Workers,
 
-    /// Bind the workers to these cores, in turn; without a list, to all that may be used
+    /// Bind workers to these cores, as in 0,2-5; without a list, to all allowed cores
     #[arg(long, value_name = "CORES", num_args = 0..=1, default_missing_value = "", value_parser = cores)]
-    #[arg(help_heading = "Workers", require_equals = true)]
+    #[arg(help_heading = "Tuning", require_equals = true)]
     pub pin: Option<Cores>,
 
-    /// Check-sums of file data in the tuples of nfs and rpc: of every block of 512 bytes, or none, which spares hashing
+    /// Checksums of file data in tuples of nfs and rpc, per block of 512 bytes; off saves the hashing
     #[arg(long, value_enum, default_value_t = Checksums::Blocks, value_name = "WHICH", help_heading = "Output")]
     pub checksums: Checksums,
 
-    /// Which of the possible samples SAMPLE takes, as in `SAMPLE 0.1`: another for every number
+    /// Random seed for SAMPLE; the same seed selects the same flows
     #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(help_heading = "Input")]
     pub sample_seed: u64,
 
-    /// A label of what is read here, which the query calls label.NAME; a recording keeps it; may be given several times
+    /// Value of label.NAME in the query, stored in recordings; repeatable
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label, help_heading = "Input")]
     pub labels: Vec<(String, String)>,
 
@@ -162,7 +157,7 @@ pub struct WorkFlags {
     #[command(flatten)]
     pub network: NetworkFlags,
 
-    /// What monitors' hosts run as netalytics, if it is elsewhere there than here
+    /// Path of netalytics on the monitors' hosts [default: the path of this program]
     #[arg(long, value_name = "PATH", requires = "network", help_heading = "In a network")]
     pub monitor_program: Option<PathBuf>,
 
@@ -179,7 +174,7 @@ pub struct ExplainFlags {
     #[command(flatten)]
     pub network: NetworkFlags,
 
-    /// How the plan for the network is shown
+    /// Output format of the plan for a network
     #[arg(
         long,
         value_enum,
@@ -193,15 +188,16 @@ pub struct ExplainFlags {
     #[command(flatten)]
     pub bus: ExplainBusFlags,
 
-    /// Also say what the query would take of the hosts of this server's agents, about
+    /// Also estimate the cost of the query on the hosts of this server's agents
     #[arg(long, value_name = "URL", help_heading = "By a server")]
     pub server: Option<String>,
 
-    /// A file with the token [default: NETALYTICS_TOKEN, else the file NETALYTICS_TOKEN_FILE, else `token_file` in the client profile]
+    /// File with the token [default: NETALYTICS_TOKEN, NETALYTICS_TOKEN_FILE, or token_file in the client profile]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "server", help_heading = "By a server")]
     pub token_file: Option<PathBuf>,
 
-    /// The certificate of the authority that has signed the server's, PEM; for https://
+    /// Certificate (PEM) of the authority that signed the server's, for https:// [default: NETALYTICS_CA, ca in the
+    /// client profile, or the system's authorities]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "server", help_heading = "By a server")]
     pub ca: Option<PathBuf>,
 }
@@ -209,11 +205,11 @@ pub struct ExplainFlags {
 /// Where the query comes from, and the names it may use.
 #[derive(Args, Clone, Debug)]
 pub struct QueryText {
-    /// The query, in quotes
+    /// Query, in quotes
     #[arg(value_name = "QUERY", index = 1, conflicts_with = "query_file")]
     pub query: Option<String>,
 
-    /// Read the query from a file; - is standard input
+    /// Read the query from this file; - is standard input
     #[arg(short = 'f', long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Input")]
     pub query_file: Option<PathBuf>,
 
@@ -229,50 +225,50 @@ impl QueryText {
     }
 }
 
-/// How results are written.
+/// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// For people: columns, units, rounded numbers
+    /// Columns for people, with units and rounded numbers
     Table,
-    /// One JSON object a line, exact values
+    /// One JSON object per line, exact values
     #[value(alias = "json")]
     Jsonl,
     /// RFC 4180 with a header line, exact values
     Csv,
-    /// One Apache Parquet file, exact values; of one result only
+    /// One Apache Parquet file, exact values; for a single result
     Parquet,
 }
 
-/// Which check-sums.
+/// Checksums of file data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Checksums {
-    /// None
+    /// No checksums
     Off,
-    /// Of every block
+    /// One per block
     Blocks,
 }
 
-/// Which host names tables show.
+/// Source of host names in tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ShownNames {
-    /// Those of hosts files and captures
+    /// Hosts files and pcapng name records
     Hosts,
-    /// Also those of DNS answers
+    /// Also DNS answers in the captures
     Dns,
 }
 
-/// When to show how far reading has come.
+/// Display of progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Progress {
-    /// On a terminal, when it takes long
+    /// On a terminal after one second
     Auto,
-    /// In any case
+    /// Always
     Always,
-    /// Not at all
+    /// Never
     Never,
 }
 
-/// How many workers; `None`: as many as fit.
+/// Number of workers; `None`: automatic.
 #[derive(Clone, Copy, Debug)]
 pub struct Workers(pub Option<usize>);
 
@@ -293,7 +289,7 @@ pub struct Rotate {
 }
 
 impl WorkFlags {
-    /// What tuples that are found here say of where they come from.
+    /// Origin of the tuples of this process.
     pub fn origin(&self) -> Origin {
         Origin { agent: None, labels: self.labels.iter().cloned().collect() }
     }

@@ -1,4 +1,4 @@
-//! Flags of `simulate`: the network, its workload, what runs on it, and what is compared.
+//! Flags of `simulate`: network, workload, processes, strategies.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -20,10 +20,10 @@ pub struct SimulateFlags {
     pub what: Simulation,
 }
 
-/// What is simulated.
+/// Subcommands of `simulate`.
 #[derive(Debug, Subcommand)]
 pub enum Simulation {
-    /// Where monitors and engines go in a fat tree, and what that costs, by strategies: extra bandwidth, processes
+    /// Compare strategies that place monitors and engines in a fat tree: extra bandwidth, processes
     #[command(after_help = super::help::PLACEMENT_EXAMPLES)]
     Placement(Box<PlacementFlags>),
 }
@@ -36,95 +36,95 @@ const SEEDS_MAX: u64 = 10_000;
 /// Flags of `simulate placement`.
 #[derive(Args, Debug)]
 pub struct PlacementFlags {
-    /// Ports of the fat tree's switches: k pods, k³/4 hosts
+    /// Ports per switch of the fat tree: k pods, k³/4 hosts
     #[arg(long, value_name = "K", default_value = "16", help_heading = "Network")]
     k: usize,
 
-    /// What each link bears each way
+    /// Capacity of each link and direction
     #[arg(long, value_name = "RATE", default_value = "10Gbps", value_parser = rate, help_heading = "Network")]
     link: f64,
 
-    /// Memory of a host in GB, drawn evenly
+    /// Memory of a host in GB, uniformly distributed
     #[arg(long, value_name = "FROM..TO", default_value = "32..128", value_parser = range, help_heading = "Network")]
     memory: RangeInclusive<f64>,
 
-    /// Cores of a host, drawn evenly
+    /// Cores of a host, uniformly distributed
     #[arg(long, value_name = "FROM..TO", default_value = "12..24", value_parser = range, help_heading = "Network")]
     cores: RangeInclusive<f64>,
 
-    /// The share of cores, and of memory, that others use
+    /// Share of cores and memory in use by others
     #[arg(long, value_name = "FROM..TO", default_value = "40%..80%", value_parser = range, help_heading = "Network")]
     used: RangeInclusive<f64>,
 
-    /// All flows of the network
+    /// Number of flows in the network
     #[arg(long, value_name = "N", default_value = "1M", value_parser = count, help_heading = "Workload")]
     flows: u32,
 
-    /// Their rates together
+    /// Total rate of the flows
     #[arg(long, value_name = "RATE", default_value = "1.2Tbps", value_parser = rate, help_heading = "Workload")]
     traffic: f64,
 
-    /// How flows' sizes are distributed
+    /// Distribution of flow sizes
     #[arg(long, value_name = "HOW", default_value = "datacenter", value_parser = sizes, help_heading = "Workload")]
     sizes: Sizes,
 
-    /// Shares of flows within a rack, between racks of a pod, and over the core
+    /// Shares of flows within a rack, within a pod, and across the core
     #[arg(long, value_name = "RACK,POD,CORE", default_value = "0.5,0.3,0.2", value_parser = three, help_heading = "Workload")]
     locality: [f64; 3],
 
-    /// How many flows hosts begin, relative to each other, drawn evenly
+    /// Relative number of flows per host, uniformly distributed
     #[arg(long, value_name = "FROM..TO", default_value = "2K..20K", value_parser = range, help_heading = "Workload")]
     flows_per_host: RangeInclusive<f64>,
 
-    /// How many flows are monitored; several with commas [default: tenths of all flows, or of a million]
+    /// Numbers of monitored flows, separated by commas [default: tenths of all flows, or of a million]
     #[arg(long, value_name = "N", value_parser = count, value_delimiter = ',', help_heading = "Monitoring")]
     monitored: Vec<u32>,
 
-    /// A monitor: packets that it reads, cores, GB of memory
+    /// Capacity of a monitor: rate of packets, cores, GB of memory
     #[arg(long, value_name = "RATE,CORES,GB", default_value = "10Gbps,1,4", value_parser = process, help_heading = "Monitoring")]
     monitor: Process,
 
-    /// An aggregator: tuples that it takes in, cores, GB of memory
+    /// Capacity of an aggregator: rate of tuples, cores, GB of memory
     #[arg(long, value_name = "RATE,CORES,GB", default_value = "1Gbps,1,8", value_parser = process, help_heading = "Monitoring")]
     aggregator: Process,
 
-    /// A processor, likewise
+    /// Capacity of a processor: rate of tuples, cores, GB of memory
     #[arg(long, value_name = "RATE,CORES,GB", default_value = "500Mbps,1,4", value_parser = process, help_heading = "Monitoring")]
     processor: Process,
 
-    /// What is left of packets in tuples
+    /// Size of tuples relative to the packets
     #[arg(long, value_name = "SHARE", default_value = "10%", value_parser = number, help_heading = "Monitoring")]
     extracted: f64,
 
-    /// What is compared, with commas [default: all]
+    /// Strategies to compare, separated by commas [default: all]
     #[arg(long, value_name = "NAME", value_parser = strategy, value_delimiter = ',', help_heading = "Monitoring")]
     strategies: Vec<Strategy>,
 
-    /// Where Algorithm 2 looks for a host under its switch
+    /// Search range of Algorithm 2 for a host
     #[arg(long, value_enum, default_value_t = Near::Rack, value_name = "WHERE", help_heading = "Monitoring")]
     nearby: Near,
 
-    /// What a Mb/s counts for on links of hosts, of racks and of the core
+    /// Weights of a Mb/s on links of hosts, of racks and of the core
     #[arg(long, value_name = "A,B,C", default_value = "1,2,4", value_parser = three, help_heading = "Monitoring")]
     weights: [f64; 3],
 
-    /// How often everything is drawn and placed anew
+    /// Number of random repetitions
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=SEEDS_MAX))]
     pub seeds: u64,
 
-    /// The first seed; the others follow it
+    /// Random seed of the first repetition; the others use the following numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 
-    /// Write placement.csv, runs.csv, and the paper's figures 7 and 8 as SVG into this folder
+    /// Write placement.csv, runs.csv and the paper's figures 7 and 8 (SVG) to this folder
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = "Output")]
     pub output: Option<PathBuf>,
 
-    /// How to print
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Table, help_heading = "Output")]
     pub format: Format,
 
-    /// Whether to show how far it has come
+    /// Progress on standard error
     #[arg(long, value_enum, default_value_t = Progress::Auto, value_name = "WHEN", help_heading = "Messages")]
     pub progress: Progress,
 }
@@ -132,14 +132,14 @@ pub struct PlacementFlags {
 /// See [`Nearby`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Near {
-    /// As the paper's text has it: in the rack of the first monitor, then in its pod
+    /// The rack of the first monitor, then its pod (the paper's text)
     Rack,
-    /// As the algorithm is printed: anywhere in the pod
+    /// The pod (the printed algorithm)
     Pod,
 }
 
 impl PlacementFlags {
-    /// What the flags ask for.
+    /// The study of these flags.
     pub fn study(&self) -> anyhow::Result<Study> {
         let [rack, pod, core] = self.locality;
         if rack + pod + core <= 0.0 {
