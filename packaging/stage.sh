@@ -21,7 +21,8 @@ for unit in netalytics-record@ netalytics-publish@ netalytics-server netalytics-
   put "$here/packaging/systemd/$unit.service" "usr/lib/systemd/system/$unit.service"
 done
 doc=usr/share/doc/netalytics
-for file in "$here"/docs/*.md "$here"/README.md "$here"/GLOSSARY.md; do
+for file in "$here"/docs/*.{md,png} "$here"/docs/truth/*.md "$here"/docs/plots/*.svg \
+  "$here"/{README,GLOSSARY,ARCHITECTURE,CONTRIBUTING}.md; do
   put "$file" "$doc/${file#"$here"/}"
 done
 gzip -9n <"$here/CHANGELOG.md" | install -D -m 644 /dev/stdin "$to/$doc/changelog.gz"

@@ -26,6 +26,8 @@ mod labels;
 mod mistakes;
 #[path = "cli/over_tls.rs"]
 mod over_tls;
+#[path = "cli/package.rs"]
+mod package;
 #[path = "cli/past.rs"]
 mod past;
 #[path = "cli/recordings.rs"]
